@@ -1,5 +1,8 @@
 //! An embedded Kubernetes-compatible API for any CRD, in memory.
 
+mod definition;
+mod schema;
+
 /// One API server. Cloning shares it.
 #[derive(Clone)]
 pub struct Server;
@@ -18,9 +21,11 @@ impl Server {
     /// A client whose transport is [`Server::router`]: no socket, also under a paused clock.
     pub fn client(&self) -> kube::Client {
         use tower::ServiceExt;
-        let service = self.router().map_request(|request: http::Request<kube::client::Body>| {
-            request.map(axum::body::Body::new)
-        });
+        let service = self
+            .router()
+            .map_request(|request: http::Request<kube::client::Body>| {
+                request.map(axum::body::Body::new)
+            });
         kube::Client::new(service, "default")
     }
 }

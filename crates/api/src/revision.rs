@@ -1,0 +1,5 @@
+//! Revisions.
+
+/// A revision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Revision(String);

@@ -23,14 +23,10 @@ use crate::{
     derive = "Default",
     derive = "PartialEq",
     doc = "A file to be proposed in the git repository Sluice was given for that.",
-    printcolumn(name = "Path", type_ = "string", json_path = ".spec.path"),
-    printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
-    printcolumn(name = "URL", type_ = "string", json_path = ".status.url"),
-    printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp"
-    )
+    printcolumn = r#"{"name":"Path","type":"string","jsonPath":".spec.path"}"#,
+    printcolumn = r#"{"name":"Phase","type":"string","jsonPath":".status.phase"}"#,
+    printcolumn = r#"{"name":"URL","type":"string","jsonPath":".status.url"}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
 )]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default, extend("x-kubernetes-validations" = [{

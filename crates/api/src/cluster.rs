@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 use crate::{
     Condition,
     absent::{is_default, null_as_default},
-    conditions, schema,
+    conditions,
+    reference::LocalReference,
+    schema,
 };
 
 /// Where the cluster's kubeconfig is.
@@ -21,26 +23,10 @@ use crate::{
     derive = "Default",
     derive = "PartialEq",
     doc = "A cluster that applications are deployed to.",
-    printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp"
-    ),
-    printcolumn(
-        name = "Ready",
-        type_ = "string",
-        json_path = r#".status.conditions[?(@.type=="Ready")].status"#
-    ),
-    printcolumn(
-        name = "Status",
-        type_ = "string",
-        json_path = r#".status.conditions[?(@.type=="Ready")].message"#
-    ),
-    printcolumn(
-        name = "ClusterConnectivity",
-        type_ = "string",
-        json_path = r#".status.conditions[?(@.type=="ClusterConnectivity")].status"#
-    )
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#,
+    printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].status"}"#,
+    printcolumn = r#"{"name":"Status","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].message"}"#,
+    printcolumn = r#"{"name":"ClusterConnectivity","type":"string","jsonPath":".status.conditions[?(@.type==\"ClusterConnectivity\")].status"}"#
 )]
 #[serde(rename_all = "camelCase", default, remote = "Self")]
 #[schemars(!default, extend("x-kubernetes-validations" = [
@@ -63,15 +49,6 @@ pub struct GitopsClusterSpec {
 }
 
 crate::absent::absent_spec_is_empty!(GitopsClusterSpec);
-
-/// An object in the same namespace.
-#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
-#[serde(rename_all = "camelCase", default)]
-#[schemars(!default)]
-pub struct LocalReference {
-    /// The object's name.
-    pub name: String,
-}
 
 /// Whether the cluster can be reached.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]

@@ -8,8 +8,7 @@ mod spec;
 mod status;
 
 pub use promotion::{
-    Commit, Forge, Notification, PromotionSettings, PullRequest, Scope, SecretReference, Strategy,
-    Webhook, When,
+    Commit, Forge, Notification, PromotionSettings, PullRequest, Scope, Strategy, Webhook, When,
 };
 pub use spec::{
     AppReference, ClusterReference, Environment, Pipeline, PipelineSpec, Source, SourceKind,

@@ -25,31 +25,13 @@ use crate::{
     derive = "Default",
     derive = "PartialEq",
     doc = "One attempt to bring one revision into one environment or target.",
-    printcolumn(name = "Pipeline", type_ = "string", json_path = ".spec.pipeline"),
-    printcolumn(
-        name = "Environment",
-        type_ = "string",
-        json_path = ".spec.environment"
-    ),
-    printcolumn(name = "Revision", type_ = "string", json_path = ".spec.revision"),
-    printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
-    printcolumn(
-        name = "URL",
-        type_ = "string",
-        json_path = ".status.url",
-        priority = 1
-    ),
-    printcolumn(
-        name = "Message",
-        type_ = "string",
-        json_path = ".status.message",
-        priority = 1
-    ),
-    printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp"
-    )
+    printcolumn = r#"{"name":"Pipeline","type":"string","jsonPath":".spec.pipeline"}"#,
+    printcolumn = r#"{"name":"Environment","type":"string","jsonPath":".spec.environment"}"#,
+    printcolumn = r#"{"name":"Revision","type":"string","jsonPath":".spec.revision"}"#,
+    printcolumn = r#"{"name":"Phase","type":"string","jsonPath":".status.phase"}"#,
+    printcolumn = r#"{"name":"URL","type":"string","jsonPath":".status.url","priority":1}"#,
+    printcolumn = r#"{"name":"Message","type":"string","jsonPath":".status.message","priority":1}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
 )]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default, extend("x-kubernetes-validations" = [

@@ -31,23 +31,11 @@ pub use status::{
     derive = "Default",
     derive = "PartialEq",
     doc = "Starts a Tekton PipelineRun for each new revision of a source.",
-    printcolumn(name = "Source", type_ = "string", json_path = ".spec.source.name"),
-    printcolumn(name = "Revision", type_ = "string", json_path = ".status.latestEvent"),
-    printcolumn(
-        name = "LastRun",
-        type_ = "string",
-        json_path = ".status.latestPipelineRun"
-    ),
-    printcolumn(
-        name = "Ready",
-        type_ = "string",
-        json_path = r#".status.conditions[?(@.type=="Ready")].status"#
-    ),
-    printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp"
-    )
+    printcolumn = r#"{"name":"Source","type":"string","jsonPath":".spec.source.name"}"#,
+    printcolumn = r#"{"name":"Revision","type":"string","jsonPath":".status.latestEvent"}"#,
+    printcolumn = r#"{"name":"LastRun","type":"string","jsonPath":".status.latestPipelineRun"}"#,
+    printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].status"}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
 )]
 #[serde(rename_all = "camelCase", default, remote = "Self")]
 #[schemars(!default, extend("x-kubernetes-validations" = [{

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Duration, absent::is_default};
+use crate::{Duration, absent::is_default, reference::LocalReference};
 
 /// When and how an environment is promoted.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
@@ -67,16 +67,7 @@ pub struct Strategy {
     pub webhook: Option<Webhook>,
     /// Secret with the key `hmac-key` that signs incoming reports.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub secret_ref: Option<SecretReference>,
-}
-
-/// A Secret in the pipeline's namespace.
-#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
-#[serde(rename_all = "camelCase", default)]
-#[schemars(!default)]
-pub struct SecretReference {
-    /// The Secret's name.
-    pub name: String,
+    pub secret_ref: Option<LocalReference>,
 }
 
 /// Propose the change in a pull request.
@@ -92,7 +83,7 @@ pub struct PullRequest {
     /// The branch the pull request asks to change.
     pub base_branch: String,
     /// Secret with the credentials for git and for the forge.
-    pub secret_ref: SecretReference,
+    pub secret_ref: LocalReference,
     /// Labels to put on the pull request.
     #[serde(default, skip_serializing_if = "is_default")]
     #[schemars(length(max = 20), inner(length(min = 1, max = 100)))]
@@ -153,7 +144,7 @@ pub struct Commit {
     #[schemars(length(min = 1, max = 255))]
     pub base_branch: String,
     /// Secret with the credentials for git.
-    pub secret_ref: SecretReference,
+    pub secret_ref: LocalReference,
     /// The only files that may change; `${environment}`, `${cluster}` and `${namespace}` are
     /// filled in.
     #[serde(default, skip_serializing_if = "is_default")]
@@ -175,5 +166,5 @@ pub struct Webhook {
     pub url: String,
     /// Secret with the key `token` that signs the call.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub secret_ref: Option<SecretReference>,
+    pub secret_ref: Option<LocalReference>,
 }

@@ -22,23 +22,11 @@ use crate::{
     derive = "Default",
     derive = "PartialEq",
     doc = "Moves releases of one application through environments.",
-    printcolumn(name = "App Kind", type_ = "string", json_path = ".spec.appRef.kind"),
-    printcolumn(name = "App Name", type_ = "string", json_path = ".spec.appRef.name"),
-    printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp"
-    ),
-    printcolumn(
-        name = "Ready",
-        type_ = "string",
-        json_path = r#".status.conditions[?(@.type=="Ready")].status"#
-    ),
-    printcolumn(
-        name = "Status",
-        type_ = "string",
-        json_path = r#".status.conditions[?(@.type=="Ready")].message"#
-    )
+    printcolumn = r#"{"name":"App Kind","type":"string","jsonPath":".spec.appRef.kind"}"#,
+    printcolumn = r#"{"name":"App Name","type":"string","jsonPath":".spec.appRef.name"}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#,
+    printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].status"}"#,
+    printcolumn = r#"{"name":"Status","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].message"}"#
 )]
 #[serde(rename_all = "camelCase", default, remote = "Self")]
 #[schemars(!default)]

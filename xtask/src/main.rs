@@ -1,1 +1,10 @@
-fn main() {}
+//! The one front door for developer commands.
+
+mod kube;
+
+fn main() -> anyhow::Result<()> {
+    use std::io::Write;
+    let folder = kube::kube()?;
+    writeln!(std::io::stdout(), "{}", folder.display())?;
+    Ok(())
+}

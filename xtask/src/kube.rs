@@ -1,0 +1,266 @@
+//! Puts a real Kubernetes control plane into the cache folder, for tests that want one.
+//!
+//! kube-apiserver, kube-controller-manager, kubectl and etcd are compiled from their published Go
+//! modules at pinned versions. A program that is already there is left alone, and a program appears
+//! under its name only when it is complete, so an interrupted run or two at once do no harm. The
+//! working tree is never touched.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+
+/// The Kubernetes release of the control plane.
+const KUBERNETES: &str = "v1.36.3";
+/// The etcd release that stores its objects.
+const ETCD: &str = "v3.6.16";
+/// The Go module of Kubernetes itself.
+const KUBERNETES_MODULE: &str = "k8s.io/kubernetes";
+/// The Go module of the etcd server.
+const ETCD_MODULE: &str = "go.etcd.io/etcd/server/v3";
+
+/// One program to build: its file name and the Go package that is its `main`.
+struct Program {
+    name: &'static str,
+    package: &'static str,
+}
+
+const ETCD_PROGRAMS: [Program; 1] = [Program {
+    name: "etcd",
+    package: ETCD_MODULE,
+}];
+
+const KUBERNETES_PROGRAMS: [Program; 3] = [
+    Program {
+        name: "kube-apiserver",
+        package: "k8s.io/kubernetes/cmd/kube-apiserver",
+    },
+    Program {
+        name: "kube-controller-manager",
+        package: "k8s.io/kubernetes/cmd/kube-controller-manager",
+    },
+    Program {
+        name: "kubectl",
+        package: "k8s.io/kubernetes/cmd/kubectl",
+    },
+];
+
+/// Builds whatever is missing and gives the folder that holds the four programs.
+pub(crate) fn kube() -> Result<PathBuf> {
+    let folder = folder()?;
+    std::fs::create_dir_all(&folder)
+        .with_context(|| format!("creating the folder {}", folder.display()))?;
+    if missing(&folder, &ETCD_PROGRAMS)
+        .chain(missing(&folder, &KUBERNETES_PROGRAMS))
+        .count()
+        == 0
+    {
+        return Ok(folder);
+    }
+    check_go(&folder)?;
+    if missing(&folder, &ETCD_PROGRAMS).count() > 0 {
+        let module = ScratchModule::etcd(&folder)?;
+        module.build_missing(&folder, &ETCD_PROGRAMS)?;
+    }
+    if missing(&folder, &KUBERNETES_PROGRAMS).count() > 0 {
+        let module = ScratchModule::kubernetes(&folder)?;
+        module.build_missing(&folder, &KUBERNETES_PROGRAMS)?;
+    }
+    Ok(folder)
+}
+
+/// Where the programs live: outside the tree, one folder per Kubernetes version.
+fn folder() -> Result<PathBuf> {
+    let absolute = |name: &str| {
+        std::env::var_os(name)
+            .map(PathBuf::from)
+            .filter(|p| p.is_absolute())
+    };
+    let cache = absolute("XDG_CACHE_HOME")
+        .or_else(|| absolute("HOME").map(|home| home.join(".cache")))
+        .context("looking for a cache folder: set XDG_CACHE_HOME or HOME to an absolute path")?;
+    Ok(cache.join("sluice/kube").join(KUBERNETES))
+}
+
+fn missing<'a>(folder: &'a Path, programs: &'a [Program]) -> impl Iterator<Item = &'a Program> {
+    programs
+        .iter()
+        .filter(|program| !folder.join(program.name).is_file())
+}
+
+/// Says what to do when there is no Go toolchain, before anything else is tried.
+fn check_go(folder: &Path) -> Result<()> {
+    let found = Command::new("go")
+        .arg("version")
+        .stdin(Stdio::null())
+        .output();
+    if found.is_ok_and(|output| output.status.success()) {
+        return Ok(());
+    }
+    bail!(
+        "building a Kubernetes {KUBERNETES} control plane needs the Go toolchain, and `go version` \
+         did not run. Install Go 1.26 or newer (https://go.dev/dl) and put it on PATH, or place \
+         etcd, kube-apiserver, kube-controller-manager and kubectl into {} yourself.",
+        folder.display()
+    )
+}
+
+/// A throw-away Go module that requires what is to be built.
+///
+/// `go install package@version` refuses modules with `replace` lines, which both Kubernetes and
+/// etcd have; requiring them from a module of our own makes those lines irrelevant.
+struct ScratchModule {
+    folder: tempfile::TempDir,
+    linker_flags: String,
+}
+
+impl ScratchModule {
+    fn etcd(beside: &Path) -> Result<Self> {
+        let module = Self::new(beside, "-s -w".to_owned())?;
+        module.write(&format!("require {ETCD_MODULE} {ETCD}\n"))?;
+        Ok(module)
+    }
+
+    fn kubernetes(beside: &Path) -> Result<Self> {
+        let (major, minor, patch) = version_parts(KUBERNETES)?;
+        let stamp =
+            |name: &str, value: &str| format!(" -X k8s.io/component-base/version.{name}={value}");
+        let linker_flags = ["-s -w".to_owned()]
+            .into_iter()
+            .chain([
+                stamp("gitVersion", KUBERNETES),
+                stamp("gitMajor", major),
+                stamp("gitMinor", minor),
+                stamp("gitTreeState", "clean"),
+            ])
+            .collect();
+        let module = Self::new(beside, linker_flags)?;
+        module.write("")?;
+        let mut lines = format!("require {KUBERNETES_MODULE} {KUBERNETES}\n");
+        for staged in module.staged_modules()? {
+            lines.push_str(&format!(
+                "replace {staged} => {staged} v0.{minor}.{patch}\n"
+            ));
+        }
+        module.write(&lines)?;
+        Ok(module)
+    }
+
+    fn new(beside: &Path, linker_flags: String) -> Result<Self> {
+        let folder = tempfile::Builder::new()
+            .prefix(".build-")
+            .tempdir_in(beside)
+            .with_context(|| format!("creating a build folder in {}", beside.display()))?;
+        Ok(Self {
+            folder,
+            linker_flags,
+        })
+    }
+
+    fn write(&self, lines: &str) -> Result<()> {
+        let path = self.folder.path().join("go.mod");
+        std::fs::write(&path, format!("module scratch\n\ngo 1.26.0\n\n{lines}"))
+            .with_context(|| format!("writing {}", path.display()))
+    }
+
+    /// The modules that Kubernetes develops inside its own tree: its go.mod requires them at
+    /// v0.0.0, and they are published under v0.MINOR.PATCH.
+    fn staged_modules(&self) -> Result<Vec<String>> {
+        let module = format!("{KUBERNETES_MODULE}@{KUBERNETES}");
+        let downloaded = self.go_json(&["mod", "download", "-json", &module])?;
+        let go_mod = downloaded["GoMod"]
+            .as_str()
+            .with_context(|| format!("`go mod download {module}` named no go.mod: {downloaded}"))?;
+        let described = self.go_json(&["mod", "edit", "-json", go_mod])?;
+        let required = described["Require"]
+            .as_array()
+            .map(Vec::as_slice)
+            .unwrap_or_default();
+        let staged: Vec<String> = required
+            .iter()
+            .filter(|module| module["Version"] == "v0.0.0")
+            .filter_map(|module| Some(module["Path"].as_str()?.to_owned()))
+            .collect();
+        ensure!(
+            !staged.is_empty(),
+            "{go_mod} requires no module at v0.0.0: its layout has changed"
+        );
+        Ok(staged)
+    }
+
+    fn build_missing(&self, into: &Path, programs: &[Program]) -> Result<()> {
+        for program in missing(into, programs) {
+            self.build(into, program)?;
+        }
+        Ok(())
+    }
+
+    /// Builds one program and moves it to its place in one step.
+    fn build(&self, into: &Path, program: &Program) -> Result<()> {
+        eprintln!("building {} (minutes, the first time)", program.name);
+        let unfinished = self.folder.path().join(program.name);
+        let status = self
+            .go(&[
+                "build",
+                "-mod=mod",
+                "-trimpath",
+                "-buildvcs=false",
+                "-ldflags",
+                &self.linker_flags,
+            ])
+            .arg("-o")
+            .arg(&unfinished)
+            .arg(program.package)
+            .stdout(Stdio::null())
+            .status()
+            .with_context(|| format!("running `go build {}`", program.package))?;
+        ensure!(
+            status.success(),
+            "`go build {}` failed ({status}); its output is above. Check that Go is 1.26 or newer \
+             and that modules can be downloaded (`go env GOPROXY`), then run this again: what is \
+             finished is kept.",
+            program.package
+        );
+        let finished = into.join(program.name);
+        std::fs::rename(&unfinished, &finished)
+            .with_context(|| format!("moving the built program to {}", finished.display()))
+    }
+
+    fn go_json(&self, arguments: &[&str]) -> Result<serde_json::Value> {
+        let attempted = format!("`go {}`", arguments.join(" "));
+        let output = self
+            .go(arguments)
+            .stderr(Stdio::inherit())
+            .output()
+            .with_context(|| format!("running {attempted}"))?;
+        let said = String::from_utf8_lossy(&output.stdout);
+        ensure!(
+            output.status.success(),
+            "{attempted} failed ({}): {said}",
+            output.status
+        );
+        serde_json::from_str(&said).with_context(|| format!("reading what {attempted} printed"))
+    }
+
+    /// A Go command inside the scratch module.
+    fn go<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Command {
+        let mut command = Command::new("go");
+        command
+            .args(arguments)
+            .current_dir(self.folder.path())
+            .env("CGO_ENABLED", "0")
+            .env("GOWORK", "off")
+            .stdin(Stdio::null());
+        command
+    }
+}
+
+/// `v1.2.3` as its three numbers.
+fn version_parts(version: &str) -> Result<(&str, &str, &str)> {
+    let mut parts = version.trim_start_matches('v').split('.');
+    match (parts.next(), parts.next(), parts.next(), parts.next()) {
+        (Some(major), Some(minor), Some(patch), None) => Ok((major, minor, patch)),
+        _ => bail!("the pinned version {version} is not of the form v1.2.3"),
+    }
+}

@@ -145,8 +145,14 @@ fn tells_failure(ready: &StatusCondition) -> bool {
     ready.status == "False" && (is_remedy || reason.ends_with("Failed") && !is_prelude)
 }
 
-/// What people saw when a ready app named no revision.
-const NO_REVISION: &str = "unable to find .status.lastAppliedRevision in ready target object";
+/// Why a ready app names no revision that can be dealt with, in words people know.
+fn why_unknown(text: Option<&str>) -> String {
+    let reason = match text {
+        Some(text) if !text.trim().is_empty() => "its revision is too long or not printable",
+        _ => "unable to find .status.lastAppliedRevision in ready target object",
+    };
+    reason.to_owned()
+}
 
 #[cfg(test)]
 mod tests;

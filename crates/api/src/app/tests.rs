@@ -433,6 +433,10 @@ fn other_kinds_need_a_ready_condition_and_a_revision() {
         json!({ "conditions": ready("True"), "lastAppliedRevision": "v1", "observedGeneration": 1 }),
         "v1 lagging",
     );
+    check_other(
+        json!({ "conditions": ready("True"), "lastAppliedRevision": "x".repeat(300) }),
+        "- error: its revision is too long or not printable",
+    );
     check_other(json!("junk"), "-");
     check_other(json!(null), "-");
 }

@@ -75,10 +75,12 @@ fn attempted(app: &HelmRelease) -> Option<Revision> {
     Revision::new(&chart_version(app, text, digest))
 }
 
-/// Flux appends a digest only to charts that come from an OCIRepository; elsewhere what follows
+/// Flux appends a digest only to charts that come from an OCI artifact; elsewhere what follows
 /// the `+` is the chart's own.
 fn chart_version(app: &HelmRelease, text: &str, digest: Option<&str>) -> String {
-    let may_carry_digest = digest.is_some() || app.spec.chart_ref.is_some();
+    let source = app.spec.chart_ref.as_ref();
+    let is_artifact = source.is_some_and(|source| source.kind.as_deref() != Some("HelmChart"));
+    let may_carry_digest = digest.is_some() || is_artifact;
     let version = if may_carry_digest {
         without_oci_digest(text, digest)
     } else {

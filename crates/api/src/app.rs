@@ -118,14 +118,20 @@ impl Health {
         let ready = conditions
             .iter()
             .find(|condition| condition.type_ == "Ready");
-        let is_stalled = conditions
-            .iter()
-            .any(|condition| condition.is_true("Stalled"));
+        let is_current = |condition: &StatusCondition| {
+            condition
+                .observed_generation
+                .is_none_or(|observed| observed >= generation)
+        };
+        let is_stalled = |condition: &StatusCondition| condition.is_true("Stalled");
+        let is_failure = |condition| is_stalled(condition) || tells_failure(condition);
         let observed = observed.or_else(|| ready?.observed_generation);
         Self {
             is_ready: ready.is_some_and(|ready| ready.status == "True"),
             lagging: observed.is_some_and(|observed| observed < generation),
-            failed: is_stalled || ready.is_some_and(tells_failure),
+            failed: conditions
+                .iter()
+                .any(|condition| is_current(condition) && is_failure(condition)),
             message: ready
                 .and_then(|ready| ready.message.clone())
                 .filter(|text| !text.is_empty()),
@@ -133,8 +139,8 @@ impl Health {
     }
 }
 
-/// Whether a `Ready` condition says that the revision itself did not work. What went wrong before
-/// the revision was tried, or on the way to asking, says nothing about it.
+/// Whether it is the `Ready` condition and says that the revision itself did not work. What went
+/// wrong before the revision was tried, or on the way to asking, says nothing about it.
 fn tells_failure(ready: &StatusCondition) -> bool {
     let reason = ready.reason.as_deref().unwrap_or_default();
     let is_remedy = matches!(
@@ -142,11 +148,18 @@ fn tells_failure(ready: &StatusCondition) -> bool {
         "RollbackSucceeded" | "UninstallSucceeded" | "RetriesExceeded"
     );
     let is_prelude = matches!(reason, "ArtifactFailed" | "GetLastReleaseFailed");
-    ready.status == "False" && (is_remedy || reason.ends_with("Failed") && !is_prelude)
+    let is_false = ready.type_ == "Ready" && ready.status == "False";
+    is_false && (is_remedy || reason.ends_with("Failed") && !is_prelude)
 }
 
-/// What people saw when a ready app named no revision.
-const NO_REVISION: &str = "unable to find .status.lastAppliedRevision in ready target object";
+/// Why a ready app names no revision that can be dealt with, in words people know.
+fn why_unknown(text: Option<&str>) -> String {
+    let reason = match text {
+        Some(text) if !text.trim().is_empty() => "its revision is too long or not printable",
+        _ => "unable to find .status.lastAppliedRevision in ready target object",
+    };
+    reason.to_owned()
+}
 
 #[cfg(test)]
 mod tests;

@@ -18,6 +18,21 @@ pub const REQUEST_ANNOTATION: &str = "pipelines.weave.works/request";
 /// Annotation on a GitopsCluster: the namespaces whose pipelines may use it, comma-separated.
 pub const ALLOWED_NAMESPACES_ANNOTATION: &str = "pipelines.weave.works/allowed-namespaces";
 
+/// Label on a run: the trigger that started it.
+pub const RUN_TRIGGER_LABEL: &str = "pipeline.jquad.rocks/pipelinetrigger";
+/// Label on a run for a GitRepository: the branch or other reference.
+pub const RUN_GIT_BRANCH_LABEL: &str = "pipeline.jquad.rocks/git.repository.branch.name";
+/// Label on a run for a GitRepository: the commit.
+pub const RUN_GIT_COMMIT_LABEL: &str = "pipeline.jquad.rocks/git.repository.branch.commit";
+/// Label on a run for an ImagePolicy: the last part of the image's name.
+pub const RUN_IMAGE_NAME_LABEL: &str = "pipeline.jquad.rocks/ip.image.name";
+/// Label on a run for an ImagePolicy: the tag.
+pub const RUN_IMAGE_VERSION_LABEL: &str = "pipeline.jquad.rocks/ip.image.version";
+/// Label on a run for a PullRequest: the branch.
+pub const RUN_REQUEST_BRANCH_LABEL: &str = "pipeline.jquad.rocks/pr.branch.name";
+/// Label on a run for a PullRequest: the commit.
+pub const RUN_REQUEST_COMMIT_LABEL: &str = "pipeline.jquad.rocks/pr.branch.commit";
+
 const PIPELINE_PART: usize = 30;
 const ENVIRONMENT_PART: usize = 15;
 const LABEL_VALUE: usize = 63;

@@ -5,14 +5,20 @@
 
 use std::fmt;
 
-/// What an app runs, as it is compared between environments. Never empty.
+/// The longest revision that is dealt with, in characters. Objects that hold one are bounded too.
+pub const MAX_LENGTH: usize = 256;
+
+/// What an app runs, as it is compared between environments. Never empty, never long, printable.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Revision(String);
 
 impl Revision {
-    /// The text as a revision; nothing when it is blank.
+    /// The text as a revision; nothing when it is blank, too long or not printable.
     pub fn new(text: &str) -> Option<Self> {
-        (!text.trim().is_empty()).then(|| Self(text.to_owned()))
+        let fits = !text.trim().is_empty()
+            && text.chars().count() <= MAX_LENGTH
+            && !text.chars().any(char::is_control);
+        fits.then(|| Self(text.to_owned()))
     }
 
     /// The text.
@@ -332,7 +338,10 @@ mod tests {
     }
 
     #[test]
-    fn a_revision_is_never_empty() {
+    fn a_revision_is_short_printable_and_never_empty() {
+        assert_eq!(Revision::new(&"x".repeat(257)), None);
+        assert_eq!(Revision::new("6.5\u{7}"), None);
+        assert_eq!(Revision::new(&"ü".repeat(256)).unwrap().as_str().len(), 512);
         assert_eq!(Revision::new(""), None);
         assert_eq!(Revision::new(" \n"), None);
         assert_eq!(Revision::new("6.5.0").unwrap().as_str(), "6.5.0");

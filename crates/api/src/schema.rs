@@ -4,6 +4,11 @@
 
 use schemars::{Schema, SchemaGenerator, json_schema};
 
+/// What Kubernetes lets a condition's reason be.
+const REASON: &str = "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$";
+/// What Kubernetes lets a condition's type be: a name, with a domain before it or without.
+const CONDITION_TYPE: &str = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$";
+
 /// A list of standard conditions.
 pub(crate) fn conditions(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
@@ -28,38 +33,23 @@ fn condition() -> Schema {
         "required": ["lastTransitionTime", "message", "reason", "status", "type"],
         "properties": {
             "lastTransitionTime": {
-                "description": "When the status last changed.",
-                "type": "string",
-                "format": "date-time"
+                "description": "When the status last changed.", "type": "string", "format": "date-time"
             },
-            "message": {
-                "description": "A sentence for people.",
-                "type": "string",
-                "maxLength": 32768
-            },
+            "message": { "description": "A sentence for people.", "type": "string", "maxLength": 32768 },
             "observedGeneration": {
                 "description": "The generation this was said about.",
-                "type": "integer",
-                "format": "int64",
-                "minimum": 0
+                "type": "integer", "format": "int64", "minimum": 0
             },
             "reason": {
-                "description": "A fixed word for programs.",
-                "type": "string",
-                "minLength": 1,
-                "maxLength": 1024,
-                "pattern": "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"
+                "description": "A fixed word for programs.", "type": "string",
+                "minLength": 1, "maxLength": 1024, "pattern": REASON
             },
             "status": {
                 "description": "Whether the aspect holds.",
-                "type": "string",
-                "enum": ["True", "False", "Unknown"]
+                "type": "string", "enum": ["True", "False", "Unknown"]
             },
             "type": {
-                "description": "The aspect.",
-                "type": "string",
-                "maxLength": 316,
-                "pattern": "^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$"
+                "description": "The aspect.", "type": "string", "maxLength": 316, "pattern": CONDITION_TYPE
             }
         }
     })

@@ -1,6 +1,6 @@
 //! Any other kind that has conditions and a `lastAppliedRevision`.
 
-use super::{Health, NO_REVISION, Reading};
+use super::{Health, Reading, why_unknown};
 use crate::{
     Revision,
     foreign::{Object, StatusCondition, slim},
@@ -43,7 +43,8 @@ pub(super) fn reading(app: &App, generation: i64) -> Reading {
         .and_then(Revision::new);
     Reading {
         ready: health.is_ready && !health.lagging && revision.is_some(),
-        error: (health.is_ready && revision.is_none()).then(|| NO_REVISION.to_owned()),
+        error: (health.is_ready && revision.is_none())
+            .then(|| why_unknown(status.last_applied_revision.as_deref())),
         version: revision
             .as_ref()
             .map(|revision| revision.as_str().to_owned()),

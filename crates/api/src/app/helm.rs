@@ -1,6 +1,6 @@
 //! HelmReleases of any API version.
 
-use super::{Health, NO_REVISION, Reading};
+use super::{Health, Reading, why_unknown};
 use crate::{
     Revision,
     flux::{HelmRelease, Release},
@@ -16,17 +16,21 @@ pub(super) fn reading(app: &HelmRelease, generation: i64) -> Reading {
         .iter()
         .find(|release| is(release, "deployed"));
     let version = deployed_version(app, deployed, health.is_ready);
+    let revision = version.as_deref().and_then(Revision::new);
     let newest_is_deployed = status
         .history
         .first()
         .is_none_or(|release| is(release, "deployed"));
     let is_ready = health.is_ready && newest_is_deployed && !health.lagging;
     Reading {
-        ready: is_ready && version.is_some(),
+        ready: is_ready && revision.is_some(),
         failed: has_failed(app, &health, generation),
-        error: (health.is_ready && version.is_none()).then(|| why_unknown(app).to_owned()),
-        revision: version.as_deref().and_then(Revision::new),
-        version,
+        error: (health.is_ready && revision.is_none())
+            .then(|| why_no_release(app, version.as_deref())),
+        version: revision
+            .as_ref()
+            .map(|revision| revision.as_str().to_owned()),
+        revision,
         digest: deployed.and_then(|release| release.oci_digest.clone()),
         attempted: attempted(app),
         lagging: health.lagging,
@@ -56,15 +60,13 @@ fn deployed_version(
         None => status.last_attempted_revision_digest.as_deref(),
     };
     text.map(|text| chart_version(app, text, digest))
-        .filter(|text| !text.trim().is_empty())
 }
 
-fn why_unknown(app: &HelmRelease) -> &'static str {
-    if app.status.history.is_empty() {
-        NO_REVISION
-    } else {
-        "no release in its history is deployed"
+fn why_no_release(app: &HelmRelease, version: Option<&str>) -> String {
+    if version.is_none() && !app.status.history.is_empty() {
+        return "no release in its history is deployed".to_owned();
     }
+    why_unknown(version)
 }
 
 fn attempted(app: &HelmRelease) -> Option<Revision> {
@@ -73,10 +75,12 @@ fn attempted(app: &HelmRelease) -> Option<Revision> {
     Revision::new(&chart_version(app, text, digest))
 }
 
-/// Flux appends a digest only to charts that come from an OCIRepository; elsewhere what follows
+/// Flux appends a digest only to charts that come from an OCI artifact; elsewhere what follows
 /// the `+` is the chart's own.
 fn chart_version(app: &HelmRelease, text: &str, digest: Option<&str>) -> String {
-    let may_carry_digest = digest.is_some() || app.spec.chart_ref.is_some();
+    let source = app.spec.chart_ref.as_ref();
+    let is_artifact = source.is_some_and(|source| source.kind.as_deref() != Some("HelmChart"));
+    let may_carry_digest = digest.is_some() || is_artifact;
     let version = if may_carry_digest {
         without_oci_digest(text, digest)
     } else {

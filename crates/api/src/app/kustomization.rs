@@ -1,6 +1,6 @@
 //! Kustomizations of any API version.
 
-use super::{Health, NO_REVISION, Reading};
+use super::{Health, Reading, why_unknown};
 use crate::{
     Revision,
     flux::{Kustomization, ObjectReference},
@@ -20,7 +20,8 @@ pub(super) fn reading(app: &Kustomization, generation: i64) -> Reading {
         .map(|revision| SourceRevision::parse(revision.as_str()));
     Reading {
         ready: health.is_ready && !health.lagging && revision.is_some(),
-        error: (health.is_ready && revision.is_none()).then(|| NO_REVISION.to_owned()),
+        error: (health.is_ready && revision.is_none())
+            .then(|| why_unknown(status.last_applied_revision.as_deref())),
         version: source
             .as_ref()
             .and_then(|source| version(source, &app.spec.source_ref)),

@@ -215,6 +215,14 @@ fn helm_forgets_the_digest_flux_appended() {
         "6.5.0+build.7 digest=sha256:0123456789abcdef ready",
     );
     check_helm(
+        oci(
+            json!({ "kind": "HelmChart", "name": "app" }),
+            "6.5.0+0123456789ab",
+            json!(null),
+        ),
+        "6.5.0+0123456789ab ready",
+    );
+    check_helm(
         oci(json!(null), "6.5.0+0123456789ab", json!(null)),
         "6.5.0+0123456789ab ready",
     );
@@ -395,6 +403,24 @@ fn kustomization_tells_failures() {
     );
 }
 
+#[test]
+fn a_failure_of_an_older_spec_is_no_failure() {
+    let status = |generation: i64| {
+        let failed = json!([{ "type": "Ready", "status": "False", "reason": "BuildFailed", "observedGeneration": generation }]);
+        json!({ "observedGeneration": 1, "conditions": failed, "lastAppliedRevision": "sha1:a" })
+    };
+    check_kustomization(
+        "GitRepository",
+        status(2),
+        "sha1:a version=a digest=sha1:a lagging failed",
+    );
+    check_kustomization(
+        "GitRepository",
+        status(1),
+        "sha1:a version=a digest=sha1:a lagging",
+    );
+}
+
 #[track_caller]
 fn check_other(status: Value, expected: &str) {
     let app = object(
@@ -432,6 +458,10 @@ fn other_kinds_need_a_ready_condition_and_a_revision() {
     check_other(
         json!({ "conditions": ready("True"), "lastAppliedRevision": "v1", "observedGeneration": 1 }),
         "v1 lagging",
+    );
+    check_other(
+        json!({ "conditions": ready("True"), "lastAppliedRevision": "x".repeat(300) }),
+        "- error: its revision is too long or not printable",
     );
     check_other(json!("junk"), "-");
     check_other(json!(null), "-");

@@ -57,7 +57,7 @@ fn gitops_cluster() -> CustomResourceDefinition {
 }
 
 fn pipeline_trigger() -> CustomResourceDefinition {
-    adjusted(PipelineTrigger::crd(), |_| {})
+    adjusted(PipelineTrigger::crd(), |root| root.required = None)
 }
 
 fn adjusted(

@@ -1,0 +1,22 @@
+//! The cases that run on one of the two servers only, each with its reason.
+
+/// Name of a case, and why it is left out.
+type Exclusion = (&'static str, &'static str);
+
+/// Left out on the embedded server.
+const EMBEDDED: &[Exclusion] = &[];
+
+/// Left out on a real server.
+const REAL: &[Exclusion] = &[];
+
+pub(crate) fn on_the_embedded_server(case: &str) -> Option<&'static str> {
+    reason(EMBEDDED, case)
+}
+
+pub(crate) fn on_a_real_server(case: &str) -> Option<&'static str> {
+    reason(REAL, case)
+}
+
+fn reason(exclusions: &[Exclusion], case: &str) -> Option<&'static str> {
+    exclusions.iter().find(|(name, _)| *name == case).map(|(_, reason)| *reason)
+}

@@ -1,0 +1,116 @@
+//! What a Kubernetes API answers, checked on the embedded server and on a real one.
+//!
+//! Every case uses nothing but a `kube::Client`, so the same case runs on both: by default each case
+//! gets a fresh embedded server; with `SLUICE_TEST_API=real` and `KUBEBUILDER_ASSETS` all cases
+//! share one real control plane, kept apart by their own namespace and their own API group. The
+//! expectations were observed on the real server: a case that passes only there is a bug in ours.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a failing case is a panic, as in any other test"
+)]
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use testbed::real::{Assets, ControlPlane};
+use tokio::runtime::Runtime;
+
+use crate::support::{Case, Context};
+
+mod bad_input;
+mod builtin;
+mod definitions;
+mod discovery;
+mod exclusions;
+mod lifecycle;
+mod list;
+mod objects;
+mod patch;
+mod runtime;
+mod schema;
+mod selectors;
+mod support;
+mod watch;
+
+/// How long one case may take; a case that waits for something that never happens ends here.
+const CASE_MAY_TAKE: Duration = Duration::from_secs(240);
+
+/// The servers the cases can run on.
+enum Target {
+    Embedded,
+    Real(Box<ControlPlane>),
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let runtime = Arc::new(Runtime::new().expect("a runtime with the default settings starts"));
+    let target = match target(&runtime, &arguments) {
+        Ok(target) => target,
+        Err(error) => {
+            eprintln!("conformance: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let trials = all_cases().into_iter().map(|case| trial(case, &target, &runtime)).collect();
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    if let Target::Real(control_plane) = target {
+        control_plane.stop();
+    }
+    conclusion.exit_code()
+}
+
+fn target(runtime: &Runtime, arguments: &Arguments) -> Result<Target, testbed::real::Error> {
+    let wanted = std::env::var("SLUICE_TEST_API").is_ok_and(|api| api == "real");
+    if !wanted || arguments.list {
+        return Ok(Target::Embedded);
+    }
+    let control_plane = runtime.block_on(ControlPlane::start(&Assets::from_env()?))?;
+    Ok(Target::Real(Box::new(control_plane)))
+}
+
+fn all_cases() -> Vec<Case> {
+    [
+        objects::cases(),
+        patch::cases(),
+        list::cases(),
+        selectors::cases(),
+        watch::cases(),
+        lifecycle::cases(),
+        schema::cases(),
+        definitions::cases(),
+        builtin::cases(),
+        discovery::cases(),
+        bad_input::cases(),
+        runtime::cases(),
+    ]
+    .concat()
+}
+
+fn trial(case: Case, target: &Target, runtime: &Arc<Runtime>) -> Trial {
+    let (client, excluded) = match target {
+        Target::Embedded => (None, exclusions::on_the_embedded_server(case.name)),
+        Target::Real(control_plane) => {
+            (Some(control_plane.client()), exclusions::on_a_real_server(case.name))
+        }
+    };
+    let runtime = Arc::clone(runtime);
+    Trial::ignorable_test(case.name, move || match excluded {
+        Some(reason) => Ok(Completion::ignored_with(reason)),
+        None => run(case, client, &runtime),
+    })
+}
+
+fn run(case: Case, client: Option<kube::Client>, runtime: &Runtime) -> Result<Completion, Failed> {
+    runtime.block_on(async {
+        let client = client.unwrap_or_else(|| apiserver::Server::in_memory().client());
+        let context = Context::new(client, case.name).await;
+        match tokio::time::timeout(CASE_MAY_TAKE, (case.run)(context)).await {
+            Ok(()) => Ok(Completion::Completed),
+            Err(_) => Err(format!("not finished after {CASE_MAY_TAKE:?}").into()),
+        }
+    })
+}

@@ -21,7 +21,10 @@ pub(crate) fn test() -> anyhow::Result<()> {
 /// The suites that judge the embedded API, on a real kube-apiserver.
 pub(crate) fn test_real() -> anyhow::Result<()> {
     let assets = kube::kube()?;
-    for (package, suite) in [("sluice-apiserver", "conformance"), ("sluice-testbed", "kinds")] {
+    for (package, suite) in [
+        ("sluice-apiserver", "conformance"),
+        ("sluice-testbed", "kinds"),
+    ] {
         let mut command = cargo(&["test", "--locked", "--package", package, "--test", suite]);
         command
             .env("SLUICE_TEST_API", "real")
@@ -42,7 +45,9 @@ fn install_missing() -> anyhow::Result<()> {
     }
     let packages = missing.join(" ");
     if !is_root() || !is_installed("apt-get") {
-        bail!("the tests need: {packages}. Install them (on Debian: `apt-get install {packages}`) and run this again");
+        bail!(
+            "the tests need: {packages}. Install them (on Debian: `apt-get install {packages}`) and run this again"
+        );
     }
     run(Command::new("apt-get").arg("update"))?;
     run(Command::new("apt-get")

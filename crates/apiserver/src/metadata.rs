@@ -26,7 +26,10 @@ const KEPT_ON_UPDATE: &[&str] = &[
 
 /// A text at a path such as `/metadata/name`, empty if there is none.
 pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+    object
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }
 
 /// The object's name.
@@ -41,7 +44,9 @@ pub(crate) fn namespace_of(object: &Value) -> Option<&str> {
 
 /// The object's revision; 0 for one that was never stored.
 pub(crate) fn revision_of(object: &Value) -> u64 {
-    text(object, "/metadata/resourceVersion").parse().unwrap_or_default()
+    text(object, "/metadata/resourceVersion")
+        .parse()
+        .unwrap_or_default()
 }
 
 /// Whether deletion was asked for.
@@ -51,8 +56,13 @@ pub(crate) fn is_deleting(object: &Value) -> bool {
 
 /// The finalizers that keep an object from going away.
 pub(crate) fn finalizers(object: &Value) -> Vec<&str> {
-    let list = object.pointer("/metadata/finalizers").and_then(Value::as_array);
-    list.into_iter().flatten().filter_map(Value::as_str).collect()
+    let list = object
+        .pointer("/metadata/finalizers")
+        .and_then(Value::as_array);
+    list.into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect()
 }
 
 /// The known fields of metadata and the Go types a real server names when they do not fit.
@@ -81,11 +91,26 @@ pub(crate) fn check_types(resource: &Resource, object: &Value) -> Result<()> {
         Some(Value::Object(metadata)) => metadata,
         Some(other) => return Err(undecodable(resource, other, "metadata", "ObjectMeta")),
     };
+    for field in ["creationTimestamp", "deletionTimestamp"] {
+        let time = text(object, &format!("/metadata/{field}"));
+        if !time.is_empty() && time.parse::<jiff::Timestamp>().is_err() {
+            return Err(ApiError::bad_request(format!(
+                "{kind} in version {version:?} cannot be handled as a {kind}: parsing time {time:?}",
+                kind = resource.kind,
+                version = resource.version,
+            )));
+        }
+    }
     for (field, kind) in FIELDS {
         if let Some(value) = metadata.get(*field)
             && let Some((found, expected)) = misfit(value, kind)
         {
-            return Err(undecodable(resource, found, &format!("ObjectMeta.{field}"), expected));
+            return Err(undecodable(
+                resource,
+                found,
+                &format!("ObjectMeta.{field}"),
+                expected,
+            ));
         }
     }
     Ok(())
@@ -99,17 +124,29 @@ fn misfit<'a>(value: &'a Value, kind: &str) -> Option<(&'a Value, &'static str)>
     match (kind, value) {
         ("string", _) => not(value, value.is_string(), "string"),
         ("int64", _) => not(value, value.is_i64(), "int64"),
-        ("map", Value::Object(map)) => {
-            map.values().find_map(|value| not(value, value.is_string(), "string"))
-        }
-        ("list", Value::Array(list)) => {
-            list.iter().find_map(|value| not(value, value.is_string(), "string"))
-        }
-        ("objects", Value::Array(list)) => {
-            list.iter().find_map(|value| not(value, value.is_object(), "v1.OwnerReference"))
-        }
+        ("map", Value::Object(map)) => map
+            .values()
+            .find_map(|value| not(value, value.is_string(), "string")),
+        ("list", Value::Array(list)) => list
+            .iter()
+            .find_map(|value| not(value, value.is_string(), "string")),
+        ("objects", Value::Array(list)) => list
+            .iter()
+            .find_map(|value| not(value, value.is_object(), "v1.OwnerReference")),
         ("map", _) => not(value, false, "map[string]string"),
         _ => not(value, false, "[]string"),
+    }
+}
+
+/// What JSON calls a value's type.
+pub(crate) fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
     }
 }
 
@@ -120,14 +157,7 @@ pub(crate) fn undecodable(
     field: &str,
     expected: &str,
 ) -> ApiError {
-    let found = match found {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    };
+    let found = type_name(found);
     ApiError::bad_request(format!(
         "{kind} in version {version:?} cannot be handled as a {kind}: json: cannot unmarshal {found} into Go struct field {field} of type {expected}",
         kind = resource.kind,
@@ -140,11 +170,21 @@ pub(crate) fn fields(object: &mut Value) -> &mut Map<String, Value> {
     if !object["metadata"].is_object() {
         object["metadata"] = json!({});
     }
-    let metadata = object["metadata"].as_object_mut().expect("made an object above");
-    metadata.retain(|field, value| {
-        !value.is_null() && FIELDS.iter().any(|(known, _)| known == field)
-    });
+    let metadata = object["metadata"]
+        .as_object_mut()
+        .expect("made an object above");
     metadata
+        .retain(|field, value| !value.is_null() && FIELDS.iter().any(|(known, _)| known == field));
+    metadata
+}
+
+/// The paths of fields that metadata does not have.
+pub(crate) fn unknown_fields(object: &Value) -> Vec<String> {
+    let metadata = object["metadata"].as_object().into_iter().flatten();
+    metadata
+        .filter(|(field, _)| FIELDS.iter().all(|(known, _)| known != field))
+        .map(|(field, _)| format!("metadata.{field}"))
+        .collect()
 }
 
 /// What the server decides about a new object.
@@ -158,7 +198,10 @@ pub(crate) struct Birth {
 /// Fills in the metadata of a new object.
 pub(crate) fn prepare_new(resource: &Resource, object: &mut Value, birth: &Birth) {
     let metadata = fields(object);
-    for field in KEPT_ON_UPDATE.iter().chain(&["resourceVersion", "selfLink", "managedFields"]) {
+    for field in KEPT_ON_UPDATE
+        .iter()
+        .chain(&["resourceVersion", "selfLink", "managedFields"])
+    {
         metadata.remove(*field);
     }
     for empty in ["name", "generateName"] {
@@ -166,8 +209,7 @@ pub(crate) fn prepare_new(resource: &Resource, object: &mut Value, birth: &Birth
             metadata.remove(empty);
         }
     }
-    if let (None, Some(Value::String(base))) =
-        (metadata.get("name"), metadata.get("generateName"))
+    if let (None, Some(Value::String(base))) = (metadata.get("name"), metadata.get("generateName"))
     {
         metadata.insert("name".into(), json!(generated_name(base, birth.random)));
     }
@@ -226,11 +268,19 @@ pub(crate) fn faults(resource: &Resource, object: &Value) -> Vec<FieldError> {
     let mut faults = Vec::new();
     let base = text(object, "/metadata/generateName");
     // The suffix comes after the base, so a base may end in a dash.
-    for fault in resource.names.faults(&base.replace('-', "a")).iter().filter(|_| !base.is_empty()) {
+    for fault in resource
+        .names
+        .faults(&base.replace('-', "a"))
+        .iter()
+        .filter(|_| !base.is_empty())
+    {
         faults.push(invalid("metadata.generateName", &json!(base), fault));
     }
     match name_of(object) {
-        "" => faults.push(required("metadata.name", "name or generateName is required")),
+        "" => faults.push(required(
+            "metadata.name",
+            "name or generateName is required",
+        )),
         name => {
             for fault in resource.names.faults(name) {
                 faults.push(invalid("metadata.name", &json!(name), &fault));
@@ -290,7 +340,11 @@ fn owner_faults(owners: &Value) -> Vec<FieldError> {
     for owner in owners.as_array().into_iter().flatten() {
         for field in ["apiVersion", "kind", "name", "uid"] {
             if text(owner, &format!("/{field}")).is_empty() {
-                let what = if field == "apiVersion" { "version must" } else { "must" };
+                let what = if field == "apiVersion" {
+                    "version must"
+                } else {
+                    "must"
+                };
                 let field = format!("{FIELD}.{field}");
                 faults.push(invalid(&field, &json!(""), &format!("{what} not be empty")));
             }

@@ -29,6 +29,8 @@ pub(crate) struct Resource {
     pub(crate) has_generation: bool,
     /// Whether a replace may leave out `resourceVersion`.
     pub(crate) replaces_unconditionally: bool,
+    /// Whether a replace of what is not there creates it.
+    pub(crate) creates_on_replace: bool,
     pub(crate) names: NameRule,
     /// The schema of a custom kind; built-in kinds are kept as they come.
     pub(crate) schema: Option<Arc<Schema>>,
@@ -54,9 +56,14 @@ impl Resource {
             has_status: version.status_subresource,
             has_generation: true,
             replaces_unconditionally: false,
+            creates_on_replace: false,
             names: NameRule::Subdomain,
             schema: Some(version.schema.clone()),
-            selectable: version.selectable_fields.clone(),
+            selectable: version
+                .selectable_fields
+                .iter()
+                .map(|path| path.trim_start_matches('.').to_owned())
+                .collect(),
             storage: storage_name(&definition.group, &definition.plural),
         }
     }

@@ -26,11 +26,7 @@ pub(crate) struct ApiError {
 pub(crate) type Result<T, E = ApiError> = std::result::Result<T, E>;
 
 impl ApiError {
-    pub(crate) fn new(
-        code: StatusCode,
-        reason: &'static str,
-        message: impl Into<String>,
-    ) -> Self {
+    pub(crate) fn new(code: StatusCode, reason: &'static str, message: impl Into<String>) -> Self {
         Self {
             code,
             reason,
@@ -115,7 +111,9 @@ impl ApiError {
     pub(crate) fn forbidden(resource: &Resource, name: &str, why: &str, causes: Value) -> Self {
         let message = format!("{} {name:?} is forbidden: {why}", resource.qualified());
         let mut details = named(resource, name);
-        details["causes"] = causes;
+        if !causes.is_null() {
+            details["causes"] = causes;
+        }
         Self::new(StatusCode::FORBIDDEN, "Forbidden", message).with_details(details)
     }
 
@@ -228,13 +226,23 @@ impl ApiError {
     /// A revision that has not been reached yet.
     pub(crate) fn revision_too_large(asked: u64, current: u64) -> Self {
         let message = format!("Too large resource version: {asked}, current: {current}");
-        let cause = json!({"reason": "ResourceVersionTooLarge", "message": "Too large resource version"});
+        let cause =
+            json!({"reason": "ResourceVersionTooLarge", "message": "Too large resource version"});
         Self::new(
             StatusCode::GATEWAY_TIMEOUT,
             "Timeout",
             format!("Timeout: {message}"),
         )
         .with_details(json!({"causes": [cause], "retryAfterSeconds": 1}))
+    }
+
+    /// No media type that the client accepts is spoken here.
+    pub(crate) fn not_acceptable() -> Self {
+        Self::new(
+            StatusCode::NOT_ACCEPTABLE,
+            "NotAcceptable",
+            "only the following media types are accepted: application/json",
+        )
     }
 
     /// Something this server deliberately does not do.

@@ -55,7 +55,10 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let trials = all_cases().into_iter().map(|case| trial(case, &target, &runtime)).collect();
+    let trials = all_cases()
+        .into_iter()
+        .map(|case| trial(case, &target, &runtime))
+        .collect();
     let conclusion = libtest_mimic::run(&arguments, trials);
     if let Target::Real(control_plane) = target {
         control_plane.stop();
@@ -93,9 +96,10 @@ fn all_cases() -> Vec<Case> {
 fn trial(case: Case, target: &Target, runtime: &Arc<Runtime>) -> Trial {
     let (client, excluded) = match target {
         Target::Embedded => (None, exclusions::on_the_embedded_server(case.name)),
-        Target::Real(control_plane) => {
-            (Some(control_plane.client()), exclusions::on_a_real_server(case.name))
-        }
+        Target::Real(control_plane) => (
+            Some(control_plane.client()),
+            exclusions::on_a_real_server(case.name),
+        ),
     };
     let runtime = Arc::clone(runtime);
     Trial::ignorable_test(case.name, move || match excluded {

@@ -51,7 +51,9 @@ async fn without_version_starts_with_what_is_there(api: Context) {
 
 async fn from_zero_starts_with_what_is_there(api: Context) {
     let created = api.config_map("a", json!({})).await;
-    let mut events = api.watch(&api.core("configmaps"), "resourceVersion=0").await;
+    let mut events = api
+        .watch(&api.core("configmaps"), "resourceVersion=0")
+        .await;
     assert_eq!(events.expect("ADDED a").await, created);
     api.delete(&api.core("configmaps/a")).await.expect_code(200);
     events.expect("DELETED a").await;
@@ -63,7 +65,10 @@ async fn tells_every_change(api: Context) {
     let mut events = api.watch(&api.core("configmaps"), &query).await;
     let created = api.config_map("a", json!({})).await;
     let path = api.core("configmaps/a");
-    let patched = api.merge(&path, &json!({"data": {"k": "v"}})).await.expect_code(200);
+    let patched = api
+        .merge(&path, &json!({"data": {"k": "v"}}))
+        .await
+        .expect_code(200);
     let mut body = config_map("a");
     body["data"] = json!({"k": "w"});
     let replaced = api.put(&path, &body).await.expect_code(200);
@@ -84,14 +89,18 @@ async fn deletion_carries_last_state(api: Context) {
 }
 
 async fn finalizer_deletion_is_told_twice(api: Context) {
-    let created = api.config_map("a", json!({"metadata": {"finalizers": ["example.com/f"]}})).await;
+    let created = api
+        .config_map("a", json!({"metadata": {"finalizers": ["example.com/f"]}}))
+        .await;
     let query = format!("resourceVersion={}", resource_version(&created));
     let mut events = api.watch(&api.core("configmaps"), &query).await;
     let path = api.core("configmaps/a");
     api.delete(&path).await.expect_code(200);
     let marked = events.expect("MODIFIED a").await;
     assert!(marked["metadata"]["deletionTimestamp"].is_string());
-    api.merge(&path, &json!({"metadata": {"finalizers": null}})).await.expect_code(200);
+    api.merge(&path, &json!({"metadata": {"finalizers": null}}))
+        .await
+        .expect_code(200);
     let deleted = events.expect("DELETED a").await;
     assert!(number(&deleted) > number(&marked));
 }
@@ -100,7 +109,9 @@ async fn change_of_nothing_is_not_told(api: Context) {
     let created = api.config_map("a", json!({"data": {"k": "v"}})).await;
     let query = format!("resourceVersion={}", resource_version(&created));
     let mut events = api.watch(&api.core("configmaps"), &query).await;
-    api.merge(&api.core("configmaps/a"), &json!({"data": {"k": "v"}})).await.expect_code(200);
+    api.merge(&api.core("configmaps/a"), &json!({"data": {"k": "v"}}))
+        .await
+        .expect_code(200);
     api.config_map("b", json!({})).await;
     events.expect("ADDED b").await;
 }
@@ -108,20 +119,30 @@ async fn change_of_nothing_is_not_told(api: Context) {
 async fn one_object_by_name(api: Context) {
     api.config_map("a", json!({})).await;
     api.config_map("b", json!({})).await;
-    let mut events = api.watch(&api.core("configmaps"), "fieldSelector=metadata.name%3Db").await;
+    let mut events = api
+        .watch(&api.core("configmaps"), "fieldSelector=metadata.name%3Db")
+        .await;
     events.expect("ADDED b").await;
-    api.merge(&api.core("configmaps/a"), &json!({"data": {"k": "v"}})).await.expect_code(200);
-    api.merge(&api.core("configmaps/b"), &json!({"data": {"k": "v"}})).await.expect_code(200);
+    api.merge(&api.core("configmaps/a"), &json!({"data": {"k": "v"}}))
+        .await
+        .expect_code(200);
+    api.merge(&api.core("configmaps/b"), &json!({"data": {"k": "v"}}))
+        .await
+        .expect_code(200);
     events.expect("MODIFIED b").await;
 }
 
 async fn of_all_namespaces(api: Context) {
     api.define_things(anything()).await;
-    let mut events = api.watch(&format!("/apis/{}/v1/things", api.group), "").await;
+    let mut events = api
+        .watch(&format!("/apis/{}/v1/things", api.group), "")
+        .await;
     let second = format!("{}-z", api.namespace);
     api.create_namespace(&second).await;
     let path = format!("/apis/{}/v1/namespaces/{second}/things", api.group);
-    api.post(&path, &api.thing("b", json!({}))).await.expect_code(201);
+    api.post(&path, &api.thing("b", json!({})))
+        .await
+        .expect_code(201);
     api.create_thing("a", json!({})).await;
     events.expect("ADDED b").await;
     events.expect("ADDED a").await;
@@ -134,21 +155,36 @@ async fn of_missing_namespace(api: Context) {
 }
 
 async fn label_transitions(api: Context) {
-    let created = api.config_map("a", json!({"metadata": {"labels": {"n": "in"}}})).await;
-    api.config_map("b", json!({"metadata": {"labels": {"n": "out"}}})).await;
-    let query = format!("resourceVersion={}&labelSelector=n%3Din", resource_version(&created));
+    let created = api
+        .config_map("a", json!({"metadata": {"labels": {"n": "in"}}}))
+        .await;
+    api.config_map("b", json!({"metadata": {"labels": {"n": "out"}}}))
+        .await;
+    let query = format!(
+        "resourceVersion={}&labelSelector=n%3Din",
+        resource_version(&created)
+    );
     let mut events = api.watch(&api.core("configmaps"), &query).await;
     let relabel = |name: &str, label: &str| {
-        let (path, patch) = (api.core(&format!("configmaps/{name}")), json!({"metadata": {"labels": {"n": label}}}));
+        let (path, patch) = (
+            api.core(&format!("configmaps/{name}")),
+            json!({"metadata": {"labels": {"n": label}}}),
+        );
         let api = api.clone();
         async move { api.merge(&path, &patch).await.expect_code(200) }
     };
     let left = relabel("a", "out").await;
     let gone = events.expect("DELETED a").await;
-    assert_eq!(gone["metadata"]["labels"], json!({"n": "in"}), "the last state that was selected");
+    assert_eq!(
+        gone["metadata"]["labels"],
+        json!({"n": "in"}),
+        "the last state that was selected"
+    );
     assert_eq!(resource_version(&gone), resource_version(&left));
     assert_eq!(relabel("b", "in").await, events.expect("ADDED b").await);
-    api.merge(&api.core("configmaps/b"), &json!({"data": {"k": "v"}})).await.expect_code(200);
+    api.merge(&api.core("configmaps/b"), &json!({"data": {"k": "v"}}))
+        .await
+        .expect_code(200);
     events.expect("MODIFIED b").await;
     api.delete(&api.core("configmaps/a")).await.expect_code(200);
     api.delete(&api.core("configmaps/b")).await.expect_code(200);
@@ -161,12 +197,19 @@ async fn field_transitions(api: Context) {
         "spec": {"containers": [{"name": "c", "image": "i"}]},
     });
     let created = api.post(&api.core("pods"), &body).await.expect_code(201);
-    let query = format!("resourceVersion={}&fieldSelector=status.phase%3DRunning", resource_version(&created));
+    let query = format!(
+        "resourceVersion={}&fieldSelector=status.phase%3DRunning",
+        resource_version(&created)
+    );
     let mut events = api.watch(&api.core("pods"), &query).await;
     let path = api.core("pods/a/status");
-    api.merge(&path, &json!({"status": {"phase": "Running"}})).await.expect_code(200);
+    api.merge(&path, &json!({"status": {"phase": "Running"}}))
+        .await
+        .expect_code(200);
     events.expect("ADDED a").await;
-    api.merge(&path, &json!({"status": {"phase": "Failed"}})).await.expect_code(200);
+    api.merge(&path, &json!({"status": {"phase": "Failed"}}))
+        .await
+        .expect_code(200);
     events.expect("DELETED a").await;
 }
 
@@ -179,7 +222,10 @@ async fn timeout_ends_the_stream(api: Context) {
 
 async fn bookmark_before_the_end(api: Context) {
     let created = api.config_map("a", json!({})).await;
-    let query = format!("resourceVersion={}&allowWatchBookmarks=true&timeoutSeconds=5", resource_version(&created));
+    let query = format!(
+        "resourceVersion={}&allowWatchBookmarks=true&timeoutSeconds=5",
+        resource_version(&created)
+    );
     let mut events = api.watch(&api.core("configmaps"), &query).await;
     let bookmark = events.expect("BOOKMARK -").await;
     assert_eq!(bookmark["kind"], "ConfigMap");
@@ -195,7 +241,10 @@ async fn bookmark_before_the_end(api: Context) {
 
 async fn bookmarks_only_when_asked(api: Context) {
     let created = api.config_map("a", json!({})).await;
-    let query = format!("resourceVersion={}&timeoutSeconds=3", resource_version(&created));
+    let query = format!(
+        "resourceVersion={}&timeoutSeconds=3",
+        resource_version(&created)
+    );
     let mut events = api.watch(&api.core("configmaps"), &query).await;
     assert_eq!(events.next_or_end().await, None);
 }
@@ -203,7 +252,11 @@ async fn bookmarks_only_when_asked(api: Context) {
 async fn initial_events_end_with_a_bookmark(api: Context) {
     api.config_map("a", json!({})).await;
     let last = api.config_map("b", json!({})).await;
-    for from in ["", "&resourceVersion=0", &format!("&resourceVersion={}", resource_version(&last))] {
+    for from in [
+        "",
+        "&resourceVersion=0",
+        &format!("&resourceVersion={}", resource_version(&last)),
+    ] {
         let query = format!("{INITIAL}&allowWatchBookmarks=true{from}");
         let mut events = api.watch(&api.core("configmaps"), &query).await;
         events.expect("ADDED a").await;
@@ -211,7 +264,9 @@ async fn initial_events_end_with_a_bookmark(api: Context) {
         let bookmark = events.expect("BOOKMARK -").await;
         assert_eq!(initial_events_end(&bookmark), "true");
         assert!(number(&bookmark) >= number(&last));
-        api.merge(&api.core("configmaps/b"), &json!({"data": {"from": from}})).await.expect_code(200);
+        api.merge(&api.core("configmaps/b"), &json!({"data": {"from": from}}))
+            .await
+            .expect_code(200);
         events.expect("MODIFIED b").await;
     }
 }
@@ -219,7 +274,12 @@ async fn initial_events_end_with_a_bookmark(api: Context) {
 async fn initial_events_of_custom(api: Context) {
     api.define_things(anything()).await;
     let created = api.create_thing("a", json!({"spec": {"x": 1}})).await;
-    let mut events = api.watch(&api.custom("things"), &format!("{INITIAL}&allowWatchBookmarks=true")).await;
+    let mut events = api
+        .watch(
+            &api.custom("things"),
+            &format!("{INITIAL}&allowWatchBookmarks=true"),
+        )
+        .await;
     assert_eq!(events.expect("ADDED a").await, created);
     let bookmark = events.expect("BOOKMARK -").await;
     assert_eq!(bookmark["kind"], "Thing");
@@ -228,7 +288,8 @@ async fn initial_events_of_custom(api: Context) {
 }
 
 async fn initial_events_respect_selectors(api: Context) {
-    api.config_map("a", json!({"metadata": {"labels": {"n": "a"}}})).await;
+    api.config_map("a", json!({"metadata": {"labels": {"n": "a"}}}))
+        .await;
     api.config_map("b", json!({})).await;
     let query = format!("{INITIAL}&allowWatchBookmarks=true&labelSelector=n%3Da");
     let mut events = api.watch(&api.core("configmaps"), &query).await;
@@ -261,7 +322,10 @@ async fn refused(api: &Context, query: &str, causes: &[&str]) {
     let path = api.core(&format!("configmaps?watch=true&timeoutSeconds=1&{query}"));
     let status = api.get(&path).await.refused_somehow(422, "Invalid");
     assert_eq!(status["details"]["kind"], "ListOptions");
-    let found: Vec<&str> = status["details"]["causes"].as_array().unwrap().iter()
+    let found: Vec<&str> = status["details"]["causes"]
+        .as_array()
+        .unwrap()
+        .iter()
         .inspect(|cause| assert_eq!(cause["field"], "resourceVersionMatch"))
         .map(|cause| cause["message"].as_str().unwrap())
         .collect();
@@ -283,7 +347,12 @@ async fn initial_events_need_not_older_than(api: Context) {
 
 async fn match_needs_initial_events(api: Context) {
     let message = "Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
-    refused(&api, "resourceVersionMatch=NotOlderThan&resourceVersion=1", &[message]).await;
+    refused(
+        &api,
+        "resourceVersionMatch=NotOlderThan&resourceVersion=1",
+        &[message],
+    )
+    .await;
 }
 
 async fn future_version_is_silent(api: Context) {
@@ -299,7 +368,10 @@ async fn initial_events_of_the_future_time_out(api: Context) {
     let status = events.expect("ERROR -").await;
     assert_eq!(status["code"], 504);
     assert_eq!(status["reason"], "Timeout");
-    assert_eq!(status["details"]["causes"][0]["reason"], "ResourceVersionTooLarge");
+    assert_eq!(
+        status["details"]["causes"][0]["reason"],
+        "ResourceVersionTooLarge"
+    );
     assert_eq!(events.next_or_end().await, None);
 }
 
@@ -324,20 +396,28 @@ async fn status_changes_are_told(api: Context) {
     let query = format!("resourceVersion={}", resource_version(&created));
     let mut events = api.watch(&api.custom("things"), &query).await;
     let patch = json!({"status": {"ok": true}});
-    let patched = api.merge(&api.custom("things/a/status"), &patch).await.expect_code(200);
+    let patched = api
+        .merge(&api.custom("things/a/status"), &patch)
+        .await
+        .expect_code(200);
     assert_eq!(events.expect("MODIFIED a").await, patched);
 }
 
 async fn of_one_object_path_is_a_get(api: Context) {
     let path = api.core("configmaps/missing?watch=true&timeoutSeconds=1");
-    api.get(&path).await.refused(404, "NotFound", "configmaps \"missing\" not found");
+    api.get(&path)
+        .await
+        .refused(404, "NotFound", "configmaps \"missing\" not found");
 }
 
 async fn continue_and_limit_are_ignored(api: Context) {
     let first = api.config_map("a", json!({})).await;
     api.config_map("b", json!({})).await;
     api.config_map("c", json!({})).await;
-    let query = format!("resourceVersion={}&limit=1&continue=x", resource_version(&first));
+    let query = format!(
+        "resourceVersion={}&limit=1&continue=x",
+        resource_version(&first)
+    );
     let mut events = api.watch(&api.core("configmaps"), &query).await;
     events.expect("ADDED b").await;
     events.expect("ADDED c").await;
@@ -346,12 +426,17 @@ async fn continue_and_limit_are_ignored(api: Context) {
 async fn definitions_can_be_watched(api: Context) {
     let name = format!("things.{}", api.group);
     let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-    let mut events = api.watch(path, &format!("fieldSelector=metadata.name%3D{name}")).await;
+    let mut events = api
+        .watch(path, &format!("fieldSelector=metadata.name%3D{name}"))
+        .await;
     api.define_things(anything()).await;
     let mut told = events.expect(&format!("ADDED {name}")).await;
     let established = |definition: &Value| {
         let conditions = definition["status"]["conditions"].as_array();
-        conditions.into_iter().flatten().any(|c| c["type"] == "Established" && c["status"] == "True")
+        conditions
+            .into_iter()
+            .flatten()
+            .any(|c| c["type"] == "Established" && c["status"] == "True")
     };
     while !established(&told) {
         told = events.expect(&format!("MODIFIED {name}")).await;

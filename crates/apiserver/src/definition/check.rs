@@ -12,67 +12,89 @@ use crate::schema::{FieldError, Schema};
 /// Fields whose JSON type is wrong: such a body cannot be decoded.
 pub(super) fn shape(crd: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    let mut expect = |path: &str, value: &Value, expected: &str| {
+    let mut expect = |owner: &str, path: &str, value: &Value, expected: &str| {
         let fits = match expected {
             "string" => value.is_string(),
             "bool" => value.is_boolean(),
-            "object" => value.is_object(),
             "[]string" => value
                 .as_array()
                 .is_some_and(|items| items.iter().all(Value::is_string)),
-            _ => value.is_array(),
+            other if other.starts_with("[]") => value.is_array(),
+            _ => value.is_object(),
         };
         if !fits && !value.is_null() {
-            errors.push(FieldError::malformed(path, value, expected));
+            errors.push(FieldError::malformed(owner, path, value, expected));
         }
     };
-    expect("", crd, "object");
-    for (path, expected) in [
-        ("metadata", "object"),
-        ("metadata.name", "string"),
-        ("spec", "object"),
-        ("spec.group", "string"),
-        ("spec.scope", "string"),
-        ("spec.preserveUnknownFields", "bool"),
-        ("spec.names", "object"),
-        ("spec.names.plural", "string"),
-        ("spec.names.singular", "string"),
-        ("spec.names.kind", "string"),
-        ("spec.names.listKind", "string"),
-        ("spec.names.shortNames", "[]string"),
-        ("spec.names.categories", "[]string"),
-        ("spec.conversion", "object"),
-        ("spec.conversion.strategy", "string"),
-        ("spec.versions", "[]"),
-    ] {
-        expect(
-            path,
-            path.split('.').fold(crd, |value, name| &value[name]),
-            expected,
-        );
+    for (owner, path, expected) in FIELDS {
+        let value = path.split('.').fold(crd, |value, name| &value[name]);
+        expect(&format!("CustomResource{owner}"), path, value, expected);
     }
-    let listed = crd["spec"]["versions"]
+    let versions = crd["spec"]["versions"]
         .as_array()
         .map_or(&[][..], Vec::as_slice);
-    for (index, version) in listed.iter().enumerate() {
-        let path = format!("spec.versions[{index}]");
-        expect(&path, version, "object");
-        for (name, expected) in [
-            ("name", "string"),
-            ("served", "bool"),
-            ("storage", "bool"),
-            ("deprecated", "bool"),
-            ("deprecationWarning", "string"),
-            ("schema", "object"),
-            ("subresources", "object"),
-            ("additionalPrinterColumns", "[]"),
-            ("selectableFields", "[]"),
-        ] {
-            expect(&format!("{path}.{name}"), &version[name], expected);
+    for version in versions {
+        let one = "v1.CustomResourceDefinitionVersion";
+        expect(
+            "CustomResourceDefinitionSpec",
+            "spec.versions",
+            version,
+            one,
+        );
+        for (name, expected) in VERSION_FIELDS {
+            let path = format!("spec.versions.{name}");
+            expect(
+                "CustomResourceDefinitionVersion",
+                &path,
+                &version[name],
+                expected,
+            );
         }
     }
     errors
 }
+
+/// The Go type a field belongs to (after `CustomResource`), the field and its type.
+const FIELDS: [(&str, &str, &str); 15] = [
+    ("Definition", "metadata", "v1.ObjectMeta"),
+    ("Definition", "metadata.name", "string"),
+    ("Definition", "spec", "v1.CustomResourceDefinitionSpec"),
+    ("DefinitionSpec", "spec.group", "string"),
+    ("DefinitionSpec", "spec.scope", "string"),
+    ("DefinitionSpec", "spec.preserveUnknownFields", "bool"),
+    (
+        "DefinitionSpec",
+        "spec.names",
+        "v1.CustomResourceDefinitionNames",
+    ),
+    ("DefinitionNames", "spec.names.plural", "string"),
+    ("DefinitionNames", "spec.names.singular", "string"),
+    ("DefinitionNames", "spec.names.kind", "string"),
+    ("DefinitionNames", "spec.names.listKind", "string"),
+    ("DefinitionNames", "spec.names.shortNames", "[]string"),
+    ("DefinitionNames", "spec.names.categories", "[]string"),
+    (
+        "DefinitionSpec",
+        "spec.versions",
+        "[]v1.CustomResourceDefinitionVersion",
+    ),
+    ("Conversion", "spec.conversion.strategy", "string"),
+];
+
+const VERSION_FIELDS: [(&str, &str); 9] = [
+    ("name", "string"),
+    ("served", "bool"),
+    ("storage", "bool"),
+    ("deprecated", "bool"),
+    ("deprecationWarning", "string"),
+    ("schema", "v1.CustomResourceValidation"),
+    ("subresources", "v1.CustomResourceSubresources"),
+    (
+        "additionalPrinterColumns",
+        "[]v1.CustomResourceColumnDefinition",
+    ),
+    ("selectableFields", "[]v1.SelectableField"),
+];
 
 /// Checks a definition of the right shape and returns the schemas of its versions.
 pub(super) fn definition(crd: &Value, errors: &mut Vec<FieldError>) -> Vec<Arc<Schema>> {
@@ -232,11 +254,15 @@ fn check_conversion(conversion: &Value, errors: &mut Vec<FieldError>) {
     if conversion.is_null() {
         return;
     }
-    // The real server also takes Webhook; here nothing would convert.
+    // The real server takes webhooks; here nothing would convert.
+    let accepted: &[&str] = match conversion["strategy"].as_str() {
+        Some("Webhook") => &["None"],
+        _ => &["None", "Webhook"],
+    };
     check_enum(
         "spec.conversion.strategy",
         &conversion["strategy"],
-        &["None"],
+        accepted,
         errors,
     );
     let webhook = &conversion["webhook"];

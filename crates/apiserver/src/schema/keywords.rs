@@ -87,7 +87,7 @@ fn check_refused(node: &Node, path: &str, scope: Scope, errors: &mut Vec<FieldEr
         errors.push(match *keyword {
             "$schema" => {
                 let detail = "OpenAPIV3Schema 'schema' is not supported";
-                FieldError::invalid_text(path, "", detail)
+                FieldError::invalid_text("", "", detail)
             }
             "items" => {
                 let detail = "items must be a schema object and not an array";

@@ -9,6 +9,8 @@ use super::node::Node;
 pub(super) enum Problem {
     Range(String),
     Limit(String),
+    /// What is wrong with the factor of a schema, and that factor.
+    Factor(String, String),
 }
 
 /// Whether a float is a whole number, within the tolerance the real server allows.
@@ -94,10 +96,11 @@ fn check_multiple(value: Given, factor: f64, path: &str, problems: &mut Vec<Prob
                 factor.printed()
             )));
         }
-        None => problems.push(Problem::Range(format!(
-            "factor MultipleOf declared for {path} must be positive: {}",
-            factor.printed()
-        ))),
+        None => {
+            let factor = factor.printed();
+            let text = format!("factor MultipleOf declared for {path} must be positive: {factor}");
+            problems.push(Problem::Factor(text, factor));
+        }
     }
 }
 

@@ -1,11 +1,10 @@
 //! Whether a schema is structural: every field has its type outside of `allOf`,
 //! `anyOf`, `oneOf` and `not`, so that pruning and defaulting know what is what.
 
-use serde_json::Value;
+mod completeness;
 
-use super::error::{FieldError, INSIDE, child};
+use super::error::{FieldError, child};
 use super::node::{Additional, Node};
-use super::{prune, value};
 
 #[derive(Clone, Copy, PartialEq)]
 enum Level {
@@ -21,7 +20,7 @@ pub(super) fn check(root: &Node) -> Vec<FieldError> {
     }
     let mut errors = Vec::new();
     check_node(root, Level::Root, "", &mut errors);
-    check_completeness(root, Some(root), "", "", &mut errors);
+    completeness::check(root, &mut errors);
     errors.sort_by_cached_key(|error| format!("{}: {}", error.field, error.message));
     errors
 }
@@ -327,93 +326,4 @@ fn check_branch(node: &Node, skip_any_of: bool, path: &str, errors: &mut Vec<Fie
             "must not be specified in a nested context",
         ));
     }
-}
-
-/// Whatever the branches of `node` talk about must exist in `structure`.
-fn check_completeness(
-    node: &Node,
-    structure: Option<&Node>,
-    structure_path: &str,
-    path: &str,
-    errors: &mut Vec<FieldError>,
-) {
-    let Some(structure) = structure else {
-        let detail = format!("because it is defined in {INSIDE}{path}");
-        return errors.push(FieldError::required(structure_path, &detail));
-    };
-    let numbered = |keyword: &'static str, branches: &'_ [Node]| -> Vec<String> {
-        (0..branches.len())
-            .map(|index| child(path, &format!("{keyword}[{index}]")))
-            .collect()
-    };
-    let mut branches: Vec<(&Node, String)> = Vec::new();
-    branches.extend(
-        node.not
-            .as_deref()
-            .map(|branch| (branch, child(path, "not"))),
-    );
-    branches.extend(node.all_of.iter().zip(numbered("allOf", &node.all_of)));
-    branches.extend(node.any_of.iter().zip(numbered("anyOf", &node.any_of)));
-    branches.extend(node.one_of.iter().zip(numbered("oneOf", &node.one_of)));
-    for (branch, path) in branches {
-        check_completeness(branch, Some(structure), structure_path, &path, errors);
-        if let Some(items) = &branch.items {
-            let (here, there) = (child(&path, "items"), child(structure_path, "items"));
-            check_completeness(items, structure.items.as_deref(), &there, &here, errors);
-        }
-        for (name, property) in &branch.properties {
-            let name_part = format!("properties[{name}]");
-            let (here, there) = (child(&path, &name_part), child(structure_path, &name_part));
-            check_completeness(
-                property,
-                structure.properties.get(name),
-                &there,
-                &here,
-                errors,
-            );
-        }
-    }
-}
-
-/// Defaults must be valid values without unknown fields.
-pub(super) fn check_defaults(root: &Node, errors: &mut Vec<FieldError>) {
-    check_default(root, "", errors);
-}
-
-fn check_default(node: &Node, path: &str, errors: &mut Vec<FieldError>) {
-    if let Some(default) = &node.default {
-        check_one_default(node, default, &child(path, "default"), errors);
-    }
-    if let Some(items) = &node.items {
-        check_default(items, &child(path, "items"), errors);
-    }
-    for (name, property) in &node.properties {
-        check_default(
-            property,
-            &child(path, &format!("properties[{name}]")),
-            errors,
-        );
-    }
-}
-
-fn check_one_default(node: &Node, default: &Value, path: &str, errors: &mut Vec<FieldError>) {
-    let mut pruned = default.clone();
-    prune::prune(node, &mut pruned, node.embedded);
-    if pruned != *default {
-        errors.push(FieldError::invalid(
-            path,
-            default,
-            "must not have unknown fields",
-        ));
-    }
-    let place = value::Place {
-        value: default,
-        path: "",
-        old: None,
-    };
-    let mut found = value::check(node, place).into_errors();
-    if found.is_empty() && node.has_rules {
-        super::cel::evaluate(node, default, None, &mut found);
-    }
-    errors.extend(found.into_iter().map(|error| error.below(path)));
 }

@@ -1,5 +1,7 @@
 //! Objects against schemas, as text.
 
+mod hostile;
+
 use serde_json::{Value, json};
 
 use super::{FieldError, Schema};

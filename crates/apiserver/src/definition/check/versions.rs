@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::definition::names;
-use crate::schema::{FieldError, Schema};
+use crate::schema::{FieldError, MALFORMED, Schema, ordered};
 
 const LARGEST_WARNING: usize = 256;
 const MOST_SELECTABLE_FIELDS: usize = 8;
@@ -47,6 +47,19 @@ pub(super) fn check(spec: &Value, errors: &mut Vec<FieldError>) -> Vec<Arc<Schem
         }
     }
     check_set(versions, errors);
+    // The first version is also checked as the one version older definitions have.
+    let first = versions
+        .first()
+        .and_then(|version| version["name"].as_str())
+        .unwrap_or_default();
+    let problems = names::label_problems(first);
+    if !first.is_empty() && !problems.is_empty() {
+        errors.push(FieldError::invalid_text(
+            "spec.version",
+            first,
+            &problems.join(","),
+        ));
+    }
     errors.append(&mut later);
     schemas
 }
@@ -57,7 +70,7 @@ fn check_set(versions: &[Value], errors: &mut Vec<FieldError>) {
     let repeated = (1..names.len()).any(|index| names[..index].contains(&names[index]));
     if repeated {
         let detail = "must contain unique version names";
-        errors.push(FieldError::invalid(
+        errors.push(FieldError::invalid_printed(
             "spec.versions",
             &printed(versions),
             detail,
@@ -70,7 +83,7 @@ fn check_set(versions: &[Value], errors: &mut Vec<FieldError>) {
         != 1
     {
         let detail = "must have exactly one version marked as storage version";
-        errors.push(FieldError::invalid(
+        errors.push(FieldError::invalid_printed(
             "spec.versions",
             &printed(versions),
             detail,
@@ -79,24 +92,22 @@ fn check_set(versions: &[Value], errors: &mut Vec<FieldError>) {
 }
 
 /// Versions as the real server prints them in messages, without what they share.
-fn printed(versions: &[Value]) -> Value {
-    if versions.is_empty() {
-        return json!([]);
-    }
+fn printed(versions: &[Value]) -> String {
     let printed = |version: &Value| {
-        json!({
-            "Name": version["name"],
-            "Served": version["served"] == true,
-            "Storage": version["storage"] == true,
-            "Deprecated": version["deprecated"] == true,
-            "DeprecationWarning": version["deprecationWarning"],
-            "Schema": null,
-            "Subresources": null,
-            "AdditionalPrinterColumns": null,
-            "SelectableFields": null,
-        })
+        ordered(&[
+            ("Name", version["name"].clone()),
+            ("Served", (version["served"] == true).into()),
+            ("Storage", (version["storage"] == true).into()),
+            ("Deprecated", (version["deprecated"] == true).into()),
+            ("DeprecationWarning", version["deprecationWarning"].clone()),
+            ("Schema", Value::Null),
+            ("Subresources", Value::Null),
+            ("AdditionalPrinterColumns", Value::Null),
+            ("SelectableFields", Value::Null),
+        ])
     };
-    versions.iter().map(printed).collect()
+    let versions: Vec<String> = versions.iter().map(printed).collect();
+    format!("[{}]", versions.join(","))
 }
 
 struct VersionCheck<'a> {
@@ -168,7 +179,14 @@ impl VersionCheck<'_> {
         match Schema::compile(schema) {
             Ok(schema) => Some(Arc::new(schema)),
             Err(found) => {
-                errors.extend(found.into_iter().map(|error| error.below(&path)));
+                let place = |error: &FieldError| match error.reason {
+                    MALFORMED => "spec.versions.schema.openAPIV3Schema",
+                    _ => path.as_str(),
+                };
+                errors.extend(found.into_iter().map(|error| {
+                    let place = place(&error);
+                    error.below(place)
+                }));
                 None
             }
         }

@@ -18,18 +18,18 @@ const DEEPEST: usize = 48;
 const FUNCTIONS: &str = " contains size max min startsWith endsWith string bytes double int uint \
     optional.none optional.of optional.ofNonZeroValue value hasValue or orValue matches duration \
     timestamp getFullYear getMonth getDayOfYear getDayOfMonth getDate getDayOfWeek getHours \
-    getMinutes getSeconds getMilliseconds dyn add asApproximateFloat asInteger base64.decode \
-    base64.encode charAt cidr compareTo containsCIDR containsIP distinct family find findAll first \
+    getMinutes getSeconds getMilliseconds dyn add asApproximateFloat asInteger \
+    charAt cidr compareTo containsCIDR containsIP distinct family find findAll first \
     flatten format format.byte format.date format.datetime format.dns1035Label \
     format.dns1035LabelPrefix format.dns1123Label format.dns1123LabelPrefix \
     format.dns1123Subdomain format.dns1123SubdomainPrefix format.labelValue format.named \
     format.qualifiedName format.uri format.uuid getEscapedPath getHost getHostname getPort getQuery \
     getScheme indexOf ip ip.isCanonical isCIDR isGlobalUnicast isGreaterThan isIP isInteger \
     isLessThan isLinkLocalMulticast isLinkLocalUnicast isLoopback isQuantity isSemver isSorted \
-    isURL isUnspecified join jsonpatch.escapeKey last lastIndexOf lists.range lowerAscii major \
-    masked math.abs math.bitAnd math.bitNot math.bitOr math.bitShiftLeft math.bitShiftRight \
-    math.bitXor math.ceil math.floor math.greatest math.isFinite math.isInf math.isNaN math.least \
-    math.round math.sign math.sqrt math.trunc minor patch prefixLength quantity replace reverse \
+    isURL isUnspecified join last lastIndexOf lists.range lowerAscii major \
+    masked \
+    \
+    minor patch prefixLength quantity replace reverse \
     semver sets.contains sets.equivalent sets.intersects sign slice sort split strings.quote sub \
     substring sum trim upperAscii url validate ";
 
@@ -39,7 +39,7 @@ const YES_OR_NO: &str = " contains startsWith endsWith matches hasValue contains
     sets.contains sets.equivalent sets.intersects ";
 
 const TEXTS: &str = " string charAt find format join lowerAscii upperAscii trim substring \
-    strings.quote jsonpatch.escapeKey getHost getHostname getScheme getPort getEscapedPath ";
+    strings.quote getHost getHostname getScheme getPort getEscapedPath ";
 
 fn lists(names: &str, name: &str) -> bool {
     names.contains(&format!(" {name} "))
@@ -261,7 +261,12 @@ impl<'a> Checker<'a> {
                 Kind::Plain("bool")
             }
             ("_&&_" | "_||_" | "!_" | "@in", _) => Kind::Plain("bool"),
-            ("_+_", [left, _]) if left.scalar() == Some("string") => Kind::Plain("string"),
+            ("_+_" | "_-_" | "_*_" | "_/_" | "_%_", [left, _]) => {
+                let simple = |name: &&str| ["int", "uint", "double", "string"].contains(name);
+                left.scalar()
+                    .filter(simple)
+                    .map_or(Kind::Unknown, Kind::Plain)
+            }
             _ => Kind::Unknown,
         }
     }
@@ -293,6 +298,21 @@ impl<'a> Checker<'a> {
             Kind::Described(node) if node.takes_additional() => Kind::Plain("string"),
             _ => Kind::Unknown,
         };
+        if let Some(name) = range
+            .scalar()
+            .filter(|name| !["list", "map"].contains(name))
+        {
+            let message = format!(
+                "expression of type '{name}' cannot be range of a comprehension \
+                 (must be list, map, or dynamic)"
+            );
+            let at = match &comprehension.iter_range.expr {
+                Expr::Select(select) => format!(".{}", select.field),
+                Expr::Ident(name) => name.clone(),
+                _ => String::new(),
+            };
+            self.blame(message, &at);
+        }
         let start = self.visit(&comprehension.accu_init);
         let known = self.variables.len();
         self.variables.push((comprehension.iter_var.clone(), item));

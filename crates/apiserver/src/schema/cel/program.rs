@@ -158,7 +158,8 @@ fn parse<'a>(text: &str, optional: bool, node: &'a Node) -> Result<(Program, Kin
     if let Some(problem) = bounds::problem(text) {
         return Err(problem);
     }
-    let program = Program::compile(text).map_err(|errors| errors.to_string())?;
+    let program =
+        Program::compile(text).map_err(|errors| errors.to_string().replace("\n|", "\n |"))?;
     let old_self = if optional {
         Kind::Unknown
     } else {

@@ -33,6 +33,10 @@ const FUNCTIONS: &str = " contains size max min startsWith endsWith string bytes
     semver sets.contains sets.equivalent sets.intersects sign slice sort split strings.quote sub \
     substring sum trim upperAscii url validate ";
 
+/// What the real server knows beyond that.
+const UNSUPPORTED: &str = " all exists exists_one existsOne map filter sortBy transformList \
+    transformMap transformMapEntry optMap optFlatMap type bool ";
+
 const YES_OR_NO: &str = " contains startsWith endsWith matches hasValue containsCIDR containsIP \
     isCIDR isGlobalUnicast isGreaterThan isIP isInteger isLessThan isLinkLocalMulticast \
     isLinkLocalUnicast isLoopback isQuantity isSemver isSorted isURL isUnspecified \
@@ -109,14 +113,6 @@ impl<'a> Checker<'a> {
         }
     }
 
-    pub(super) fn check(&mut self, expression: &IdedExpr) -> Kind<'a> {
-        if depth_exceeds(expression, DEEPEST) {
-            self.blame(format!("expression is deeper than {DEEPEST} levels"), "");
-            return Kind::Unknown;
-        }
-        self.visit(expression)
-    }
-
     fn blame(&mut self, message: String, at: &str) {
         self.fault.get_or_insert(Fault {
             message,
@@ -124,7 +120,8 @@ impl<'a> Checker<'a> {
         });
     }
 
-    fn visit(&mut self, expression: &IdedExpr) -> Kind<'a> {
+    /// Finds the first fault and tells what the expression evaluates to.
+    pub(super) fn visit(&mut self, expression: &IdedExpr) -> Kind<'a> {
         match &expression.expr {
             Expr::Unspecified => Kind::Unknown,
             Expr::Literal(literal) => literal_kind(literal),
@@ -225,17 +222,22 @@ impl<'a> Checker<'a> {
             Some(other) => target = Some(self.visit(other)),
             None => {}
         }
+        let is_operator = name.starts_with(['_', '!', '-', '@']);
+        if !is_operator && !lists(FUNCTIONS, &name) {
+            let message = match lists(UNSUPPORTED, &name) {
+                true => format!("'{name}' with these arguments is not supported by this server"),
+                false => format!("undeclared reference to '{name}' (in container '')"),
+            };
+            self.blame(message, &format!("{name}("));
+            return Kind::Unknown;
+        }
         let arguments: Vec<Kind<'a>> = call
             .args
             .iter()
             .map(|argument| self.visit(argument))
             .collect();
-        if name.starts_with(['_', '!', '-', '@']) {
+        if is_operator {
             return self.operator(&name, &arguments);
-        }
-        if !lists(FUNCTIONS, &name) {
-            let message = format!("undeclared reference to '{name}' (in container '')");
-            self.blame(message, &format!("{name}("));
         }
         match name.as_str() {
             name if lists(YES_OR_NO, name) => Kind::Plain("bool"),
@@ -340,6 +342,11 @@ fn literal_kind<'a>(literal: &LiteralValue) -> Kind<'a> {
         LiteralValue::UInt(_) => "uint",
         LiteralValue::Null => return Kind::Unknown,
     })
+}
+
+/// Whether an expression is too deep to be run.
+pub(super) fn is_too_deep(expression: &IdedExpr) -> bool {
+    depth_exceeds(expression, DEEPEST)
 }
 
 /// Whether an expression has more than `limit` levels; goes no deeper than that itself.

@@ -1,6 +1,7 @@
 //! Compiling and running single rules.
 
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use kube_cel::KubeCelExt;
 use kube_cel::cel::objects::OptionalValue;
@@ -8,7 +9,7 @@ use kube_cel::cel::{Context, ExecutionError, Program, Value as Cel};
 
 use super::super::node::Node;
 use super::bounds;
-use super::check::{Checker, Fault, Kind};
+use super::check::{self, Checker, Fault, Kind};
 
 /// A rule ready to run.
 #[derive(Debug)]
@@ -158,15 +159,14 @@ fn parse<'a>(text: &str, optional: bool, node: &'a Node) -> Result<(Program, Kin
     if let Some(problem) = bounds::problem(text) {
         return Err(problem);
     }
-    let program =
-        Program::compile(text).map_err(|errors| errors.to_string().replace("\n|", "\n |"))?;
+    let program = compile(text)?;
     let old_self = if optional {
         Kind::Unknown
     } else {
         Kind::Described(node)
     };
     let mut checker = Checker::new(node, old_self);
-    let kind = checker.check(program.expression());
+    let kind = checker.visit(program.expression());
     match checker.fault {
         Some(fault) => Err(located(text, &fault)),
         None => Ok((program, kind)),
@@ -197,13 +197,34 @@ fn located(text: &str, fault: &Fault) -> String {
     )
 }
 
-/// Runs `work` on a thread with room for the parser's recursion.
-pub(super) fn with_deep_stack<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
+/// Parses on a thread of its own: the parser recurses deeply, and on some texts it
+/// would not come back in this life.
+fn compile(text: &str) -> Result<Program, String> {
     const STACK: usize = 128 << 20;
-    std::thread::scope(|scope| {
-        let builder = std::thread::Builder::new()
-            .name("cel-compile".to_owned())
-            .stack_size(STACK);
-        builder.spawn_scoped(scope, work).ok()?.join().ok()
-    })
+    const PATIENCE: Duration = Duration::from_secs(5);
+    let (sender, receiver) = mpsc::channel();
+    let text = text.to_owned();
+    let parse = move || {
+        let parsed =
+            Program::compile(&text).map_err(|errors| errors.to_string().replace("\n|", "\n |"));
+        // Too deep an expression must also be dropped on this stack.
+        let checked = parsed.and_then(|program| match check::is_too_deep(program.expression()) {
+            true => Err("expression has too many levels".to_owned()),
+            false => Ok(program),
+        });
+        // Nobody listens any more when this took too long.
+        let _ = sender.send(checked);
+    };
+    let builder = std::thread::Builder::new()
+        .name("cel-parser".to_owned())
+        .stack_size(STACK);
+    builder
+        .spawn(parse)
+        .map_err(|error| format!("no thread to parse on: {error}"))?;
+    receiver
+        .recv_timeout(PATIENCE)
+        .map_err(|error| match error {
+            mpsc::RecvTimeoutError::Timeout => "expression takes too long to parse".to_owned(),
+            mpsc::RecvTimeoutError::Disconnected => "expression cannot be parsed".to_owned(),
+        })?
 }

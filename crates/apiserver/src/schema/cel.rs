@@ -218,12 +218,12 @@ fn compile_rule(
     errors: &mut Vec<FieldError>,
 ) {
     let field = child(path, "rule");
-    let compiled = match Compiled::new(
-        &rule.rule,
-        &rule.message_expression,
-        rule.is_optional(),
+    let subject = program::Subject {
         node,
-    ) {
+        is_resource: path.starts_with("x-kubernetes-validations") || node.embedded,
+        optional: rule.is_optional(),
+    };
+    let compiled = match Compiled::new(&rule.rule, &rule.message_expression, subject) {
         Ok(compiled) => compiled,
         Err(program::Refused::Rule(detail)) => {
             return errors.push(FieldError::invalid_printed(field, &printed(rule), &detail));

@@ -12,7 +12,7 @@ pub(super) fn undecodable(node: &Node, value: &Value, path: &str) -> Option<Fiel
     each(node, value, path, &mut |resource, path| {
         found = found
             .take()
-            .or_else(|| unreadable(resource, path).map(FieldError::as_malformed));
+            .or_else(|| unreadable(resource, path).map(FieldError::into_malformed));
     });
     found
 }

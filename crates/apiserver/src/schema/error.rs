@@ -136,7 +136,7 @@ impl FieldError {
     }
 
     /// The same error when it makes the whole body undecodable.
-    pub(crate) fn as_malformed(self) -> Self {
+    pub(crate) fn into_malformed(self) -> Self {
         Self {
             reason: MALFORMED,
             ..self
@@ -254,7 +254,7 @@ pub(crate) fn float(number: f64) -> String {
         return scientific;
     };
     match exponent.parse::<i32>() {
-        Ok(exponent) if exponent < -4 || exponent >= 21 => {
+        Ok(exponent) if !(-4..21).contains(&exponent) => {
             let sign = if exponent < 0 { '-' } else { '+' };
             format!("{mantissa}e{sign}{:02}", exponent.abs())
         }

@@ -443,6 +443,40 @@ fn rules_spell_odd_names_escaped() {
 }
 
 #[test]
+fn rules_see_values_as_the_schema_says() {
+    let spec = |rule: &str| {
+        json!({
+            "type": "object",
+            "properties": {
+                "nothing": {"type": "string", "nullable": true},
+                "whole": {"type": "number"},
+                "time": {"type": "string", "format": "date-time"},
+                "span": {"type": "string", "format": "duration"},
+                "bytes": {"type": "string", "format": "byte"},
+                "text": {"type": "string"},
+                "map": {"type": "object", "additionalProperties": {"type": "integer"}},
+            },
+            "x-kubernetes-validations": [{"rule": rule}],
+        })
+    };
+    let object = json!({
+        "nothing": null, "whole": 3, "time": "2024-05-01T00:00:00Z", "span": "90m",
+        "bytes": "aGVsbG8=", "text": "é", "map": {"a-b": 1},
+    });
+    for rule in [
+        "!has(self.nothing)",
+        "self.whole / 2.0 == 1.5",
+        "self.time.getFullYear() == 2024",
+        "self.span == duration('1h30m')",
+        "self.bytes.size() == 5",
+        "self.text.size() == 1 && size(self.text) == 1",
+        "'a-b' in self.map && self.map['a-b'] == 1",
+    ] {
+        check(spec(rule), object.clone(), &[]);
+    }
+}
+
+#[test]
 fn a_status_is_checked_alone() {
     let part =
         json!({"type": "object", "required": ["a"], "properties": {"a": {"type": "integer"}}});

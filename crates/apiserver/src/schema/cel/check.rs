@@ -64,7 +64,7 @@ impl<'a> Kind<'a> {
     fn scalar(self) -> Option<&'static str> {
         match self {
             Self::Plain(name) => Some(name),
-            Self::Described(node) if node.int_or_string || node.nullable => None,
+            Self::Described(node) if node.int_or_string => None,
             Self::Described(node) => match (node.type_name.as_str(), node.format.as_str()) {
                 ("boolean", _) => Some("bool"),
                 ("integer", _) => Some("int"),
@@ -97,11 +97,12 @@ pub(super) struct Fault {
 pub(super) struct Checker<'a> {
     variables: Vec<(String, Kind<'a>)>,
     pub(super) fault: Option<Fault>,
-    root: &'a Node,
+    /// The node of a whole resource, if `self` is one.
+    resource: Option<&'a Node>,
 }
 
 impl<'a> Checker<'a> {
-    pub(super) fn new(node: &'a Node, old_self: Kind<'a>) -> Self {
+    pub(super) fn new(node: &'a Node, is_resource: bool, old_self: Kind<'a>) -> Self {
         let variables = vec![
             ("self".to_owned(), Kind::Described(node)),
             ("oldSelf".to_owned(), old_self),
@@ -109,7 +110,7 @@ impl<'a> Checker<'a> {
         Self {
             variables,
             fault: None,
-            root: node,
+            resource: is_resource.then_some(node),
         }
     }
 
@@ -192,7 +193,10 @@ impl<'a> Checker<'a> {
             .properties
             .iter()
             .find(|(name, _)| escaped(name) == field);
-        let is_root = std::ptr::eq(node, self.root) || node.embedded;
+        let is_whole = self
+            .resource
+            .is_some_and(|resource| std::ptr::eq(node, resource));
+        let is_root = is_whole || node.embedded;
         match (declared, field) {
             (_, "metadata") if is_root => Kind::Metadata,
             (Some((_, node)), _) => Kind::Described(node),
@@ -231,6 +235,10 @@ impl<'a> Checker<'a> {
             self.blame(message, &format!("{name}("));
             return Kind::Unknown;
         }
+        if name.starts_with("get") && !call.args.is_empty() {
+            let message = format!("'{name}' with a time zone is not supported by this server");
+            self.blame(message, &format!("{name}("));
+        }
         let arguments: Vec<Kind<'a>> = call
             .args
             .iter()
@@ -253,6 +261,7 @@ impl<'a> Checker<'a> {
     }
 
     fn operator(&mut self, name: &str, arguments: &[Kind<'a>]) -> Kind<'a> {
+        self.check_operands(name, arguments);
         match (name, arguments) {
             ("_?_:_", [_, yes, _]) => *yes,
             ("_[_]", [Kind::Described(node), _]) => {
@@ -273,12 +282,45 @@ impl<'a> Checker<'a> {
         }
     }
 
+    /// Logic takes yes and no, arithmetic takes two of a kind.
+    fn check_operands(&mut self, name: &str, arguments: &[Kind<'a>]) {
+        let known: Option<Vec<&str>> = arguments.iter().map(|kind| kind.scalar()).collect();
+        let first = arguments.first().and_then(|kind| kind.scalar());
+        let refuse = |kinds: &[&str]| {
+            let kinds = kinds.join(", ");
+            format!("found no matching overload for '{name}' applied to '({kinds})'")
+        };
+        let arithmetic = ["_+_", "_-_", "_*_", "_/_", "_%_"].contains(&name);
+        match (name, known.as_deref()) {
+            ("_&&_" | "_||_", _) => {
+                let wrong = arguments
+                    .iter()
+                    .filter_map(|kind| kind.scalar())
+                    .find(|kind| *kind != "bool");
+                if let Some(kind) = wrong {
+                    self.blame(format!("expected type 'bool' but found '{kind}'"), "");
+                }
+            }
+            ("!_", Some([kind])) if *kind != "bool" => self.blame(refuse(&[kind]), "!"),
+            ("_?_:_", Some(kinds)) if first != Some("bool") || kinds[1] != kinds[2] => {
+                self.blame(refuse(kinds), "?");
+            }
+            (_, Some([left, right])) if arithmetic && left != right => {
+                let simple = ["bool", "int", "uint", "double", "string", "null"];
+                if simple.contains(left) && simple.contains(right) {
+                    self.blame(refuse(&[left, right]), name.trim_matches('_'));
+                }
+            }
+            _ => {}
+        }
+    }
+
     /// Numbers of any kind have an order; equality asks for the same kind.
     fn compare(&mut self, operator: &str, left: Kind<'a>, right: Kind<'a>) {
         let (Some(left), Some(right)) = (left.scalar(), right.scalar()) else {
             return;
         };
-        let simple = ["bool", "int", "uint", "double", "string"];
+        let simple = ["bool", "int", "uint", "double", "string", "null"];
         let numbers = ["int", "uint", "double"];
         if left == right || !simple.contains(&left) || !simple.contains(&right) {
             return;
@@ -340,7 +382,7 @@ fn literal_kind<'a>(literal: &LiteralValue) -> Kind<'a> {
         LiteralValue::Int(_) => "int",
         LiteralValue::String(_) => "string",
         LiteralValue::UInt(_) => "uint",
-        LiteralValue::Null => return Kind::Unknown,
+        LiteralValue::Null => "null",
     })
 }
 

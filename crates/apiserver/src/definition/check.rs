@@ -13,45 +13,37 @@ use crate::schema::{FieldError, Schema};
 pub(super) fn shape(crd: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let mut expect = |owner: &str, path: &str, value: &Value, expected: &str| {
-        let fits = match expected {
-            "string" => value.is_string(),
-            "bool" => value.is_boolean(),
-            "[]string" => value
-                .as_array()
-                .is_some_and(|items| items.iter().all(Value::is_string)),
-            other if other.starts_with("[]") => value.is_array(),
-            _ => value.is_object(),
-        };
-        if !fits && !value.is_null() {
-            errors.push(FieldError::malformed(owner, path, value, expected));
+        if !value.is_null() && !has_type(value, expected) {
+            let owner = format!("CustomResource{owner}");
+            errors.push(FieldError::malformed(&owner, path, value, expected));
         }
     };
     for (owner, path, expected) in FIELDS {
         let value = path.split('.').fold(crd, |value, name| &value[name]);
-        expect(&format!("CustomResource{owner}"), path, value, expected);
+        expect(owner, path, value, expected);
     }
-    let versions = crd["spec"]["versions"]
-        .as_array()
-        .map_or(&[][..], Vec::as_slice);
-    for version in versions {
+    for version in crd["spec"]["versions"].as_array().into_iter().flatten() {
         let one = "v1.CustomResourceDefinitionVersion";
-        expect(
-            "CustomResourceDefinitionSpec",
-            "spec.versions",
-            version,
-            one,
-        );
+        expect("DefinitionSpec", "spec.versions", version, one);
         for (name, expected) in VERSION_FIELDS {
             let path = format!("spec.versions.{name}");
-            expect(
-                "CustomResourceDefinitionVersion",
-                &path,
-                &version[name],
-                expected,
-            );
+            expect("DefinitionVersion", &path, &version[name], expected);
         }
     }
     errors
+}
+
+/// Whether a value has a Go type; types that are not named here are objects.
+fn has_type(value: &Value, expected: &str) -> bool {
+    match expected {
+        "string" => value.is_string(),
+        "bool" => value.is_boolean(),
+        "[]string" => value
+            .as_array()
+            .is_some_and(|items| items.iter().all(Value::is_string)),
+        other if other.starts_with("[]") => value.is_array(),
+        _ => value.is_object(),
+    }
 }
 
 /// The Go type a field belongs to (after `CustomResource`), the field and its type.
@@ -218,29 +210,23 @@ fn check_names(spec_names: &Value, errors: &mut Vec<FieldError>) {
             errors.push(FieldError::invalid_text(field, text(name), &detail));
         }
     }
-    let check_all = |list: &str, errors: &mut Vec<FieldError>| {
-        for (index, name) in texts(&spec_names[list]).iter().enumerate() {
-            let field = format!("spec.names.{list}[{index}]");
-            match name.is_empty() {
-                true => errors.push(FieldError::invalid_text(
-                    field,
-                    "",
-                    &names::label_problems("").join(","),
-                )),
-                false => check_label(field, name, errors),
-            }
-        }
-    };
-    check_all("shortNames", errors);
+    check_labels(spec_names, "shortNames", errors);
     if !text("kind").is_empty() && text("kind") == text("listKind") {
         let detail = "kind and listKind may not be the same";
-        errors.push(FieldError::invalid_text(
-            "spec.names.listKind",
-            text("kind"),
-            detail,
-        ));
+        let field = "spec.names.listKind";
+        errors.push(FieldError::invalid_text(field, text("kind"), detail));
     }
-    check_all("categories", errors);
+    check_labels(spec_names, "categories", errors);
+}
+
+fn check_labels(spec_names: &Value, list: &str, errors: &mut Vec<FieldError>) {
+    for (index, name) in texts(&spec_names[list]).iter().enumerate() {
+        let problems = names::label_problems(name);
+        if !problems.is_empty() {
+            let field = format!("spec.names.{list}[{index}]");
+            errors.push(FieldError::invalid_text(field, name, &problems.join(",")));
+        }
+    }
 }
 
 fn check_label(field: String, name: &str, errors: &mut Vec<FieldError>) {

@@ -179,34 +179,18 @@ fn compile_node(
         compile_rule(rule, node, &path, uncorrelated, errors);
     }
     node.rules = rules;
-    for (name, property) in node
-        .properties
-        .iter_mut()
-        .filter(|(_, node)| node.has_rules)
-    {
-        compile_node(
-            property,
-            &child(path, &format!("properties[{name}]")),
-            uncorrelated,
-            errors,
-        );
+    for (name, property) in &mut node.properties {
+        let path = child(path, &format!("properties[{name}]"));
+        compile_node(property, &path, uncorrelated, errors);
     }
     if let Additional::Schema(additional) = &mut node.additional {
-        compile_node(
-            additional,
-            &child(path, "additionalProperties"),
-            uncorrelated,
-            errors,
-        );
+        let path = child(path, "additionalProperties");
+        compile_node(additional, &path, uncorrelated, errors);
     }
     let list_path = (!node.is_list_type("map")).then_some(path);
     if let Some(items) = &mut node.items {
-        compile_node(
-            items,
-            &child(path, "items"),
-            uncorrelated.or(list_path),
-            errors,
-        );
+        let uncorrelated = uncorrelated.or(list_path);
+        compile_node(items, &child(path, "items"), uncorrelated, errors);
     }
 }
 
@@ -241,11 +225,8 @@ fn compile_rule(
     }
     if let Some(optional) = rule.optional_old_self.filter(|_| !compiled.uses_old_self) {
         let detail = "may not be set if oldSelf is not used in rule";
-        errors.push(FieldError::invalid(
-            child(path, "optionalOldSelf"),
-            &optional.into(),
-            detail,
-        ));
+        let field = child(path, "optionalOldSelf");
+        errors.push(FieldError::invalid(field, &optional.into(), detail));
     }
     if let Ok((named, _)) = path::follow(node, &rule.field_path, true) {
         rule.named_field = named;

@@ -1,6 +1,6 @@
 //! Resources inside resources: what every one of them must have.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::error::{FieldError, child};
 use super::node::Node;
@@ -59,33 +59,34 @@ fn unreadable(resource: &Value, path: &str) -> Option<FieldError> {
             ));
         }
     }
-    let metadata = resource
-        .get("metadata")
-        .filter(|metadata| !metadata.is_null())?;
-    let field = child(path, "metadata");
-    if !metadata.is_object() {
-        let found = kind_of(metadata);
-        let detail = format!("json: cannot unmarshal {found} into Go value of type v1.ObjectMeta");
-        return Some(FieldError::invalid(field, metadata, &detail));
-    }
-    let wrong = |name: &str, value: &Value, expected: &str| {
-        let found = kind_of(value);
-        let detail = format!(
-            "json: cannot unmarshal {found} into Go struct field ObjectMeta.{name} of type {expected}"
-        );
-        FieldError::invalid(field.clone(), metadata, &detail)
+    let metadata = resource.get("metadata").filter(|value| !value.is_null())?;
+    let detail = match metadata {
+        Value::Object(metadata) => unreadable_metadata(metadata)?,
+        other => {
+            let found = kind_of(other);
+            format!("json: cannot unmarshal {found} into Go value of type v1.ObjectMeta")
+        }
     };
+    Some(FieldError::invalid(
+        child(path, "metadata"),
+        metadata,
+        &detail,
+    ))
+}
+
+fn unreadable_metadata(metadata: &Map<String, Value>) -> Option<String> {
+    let wrong = |name: &str, value: &Value, expected: &str| {
+        let (found, field) = (kind_of(value), format!("ObjectMeta.{name}"));
+        format!("json: cannot unmarshal {found} into Go struct field {field} of type {expected}")
+    };
+    let present = |name: &str| metadata.get(name).filter(|value| !value.is_null());
     for name in ["name", "namespace", "generateName"] {
-        let value = metadata
-            .get(name)
-            .filter(|value| !value.is_string() && !value.is_null());
-        if let Some(value) = value {
+        if let Some(value) = present(name).filter(|value| !value.is_string()) {
             return Some(wrong(name, value, "string"));
         }
     }
     for name in ["labels", "annotations"] {
-        let value = metadata.get(name).filter(|value| !value.is_null());
-        match value {
+        match present(name) {
             None => {}
             Some(Value::Object(map)) => {
                 if let Some(value) = map.values().find(|value| !value.is_string()) {

@@ -46,43 +46,31 @@ fn is_unreadable(node: &Node) -> bool {
 
 fn check_node(node: &Node, level: Level, path: &str, errors: &mut Vec<FieldError>) {
     if node.type_name == "array" && node.items.is_none() {
-        errors.push(FieldError::required(
-            child(path, "items"),
-            "must be specified",
-        ));
+        let field = child(path, "items");
+        errors.push(FieldError::required(field, "must be specified"));
     }
     if let Some(items) = &node.items {
         check_node(items, Level::Item, &child(path, "items"), errors);
     }
     let properties = child(path, "properties");
     for (name, property) in &node.properties {
-        check_node(
-            property,
-            Level::Field,
-            &format!("{properties}[{name}]"),
-            errors,
-        );
+        let path = format!("{properties}[{name}]");
+        check_node(property, Level::Field, &path, errors);
     }
     if level == Level::Root && node.takes_additional() {
         let field = child(path, "additionalProperties");
         errors.push(FieldError::forbidden(field, "must not be used at the root"));
     }
     if let Some(additional) = node.additional_schema() {
-        check_node(
-            additional,
-            Level::Field,
-            &child(path, "additionalProperties"),
-            errors,
-        );
+        let path = child(path, "additionalProperties");
+        check_node(additional, Level::Field, &path, errors);
     }
     check_int_or_string(node, path, errors);
-    check_branches(
-        node,
-        is_int_or_string(&node.any_of),
-        first_is_int_or_string(node),
-        path,
-        errors,
-    );
+    let skipped = Skipped {
+        any_of: is_int_or_string(&node.any_of),
+        first_all_of: first_is_int_or_string(node),
+    };
+    check_branches(node, skipped, path, errors);
     check_type(node, level, path, errors);
     check_resource(node, level, path, errors);
 }
@@ -217,113 +205,98 @@ fn first_is_int_or_string(node: &Node) -> bool {
         .is_some_and(|first| is_int_or_string(&first.any_of))
 }
 
-fn check_branches(
-    node: &Node,
-    skip_any_of: bool,
-    skip_first_all_of: bool,
-    path: &str,
-    errors: &mut Vec<FieldError>,
-) {
-    if !skip_any_of {
-        for (index, branch) in node.any_of.iter().enumerate() {
-            check_branch(
-                branch,
-                false,
-                &child(path, &format!("anyOf[{index}]")),
-                errors,
-            );
+/// Branches that may repeat types because they only say "integer or string".
+#[derive(Clone, Copy, Default)]
+struct Skipped {
+    any_of: bool,
+    first_all_of: bool,
+}
+
+fn check_branches(node: &Node, skipped: Skipped, path: &str, errors: &mut Vec<FieldError>) {
+    let any_of = if skipped.any_of {
+        &[][..]
+    } else {
+        &node.any_of
+    };
+    for (keyword, branches) in [
+        ("anyOf", any_of),
+        ("allOf", &node.all_of),
+        ("oneOf", &node.one_of),
+    ] {
+        for (index, branch) in branches.iter().enumerate() {
+            let skips = keyword == "allOf" && index == 0 && skipped.first_all_of;
+            let path = child(path, &format!("{keyword}[{index}]"));
+            check_branch(branch, skips, &path, errors);
         }
-    }
-    for (index, branch) in node.all_of.iter().enumerate() {
-        let skip = skip_first_all_of && index == 0;
-        check_branch(
-            branch,
-            skip,
-            &child(path, &format!("allOf[{index}]")),
-            errors,
-        );
-    }
-    for (index, branch) in node.one_of.iter().enumerate() {
-        check_branch(
-            branch,
-            false,
-            &child(path, &format!("oneOf[{index}]")),
-            errors,
-        );
     }
     if let Some(branch) = &node.not {
         check_branch(branch, false, &child(path, "not"), errors);
     }
-    if let Some(problem) = node.pattern.as_ref().and_then(|pattern| pattern.problem()) {
-        let text = node
-            .pattern
-            .as_ref()
-            .map_or("", |pattern| pattern.text.as_str());
+    let Some(pattern) = &node.pattern else { return };
+    if let Some(problem) = pattern.problem() {
         let detail = format!("must be a valid regular expression, but isn't: {problem}");
-        errors.push(FieldError::invalid_text(
-            child(path, "pattern"),
-            text,
-            &detail,
-        ));
+        let field = child(path, "pattern");
+        errors.push(FieldError::invalid_text(field, &pattern.text, &detail));
     }
 }
 
 fn check_branch(node: &Node, skip_any_of: bool, path: &str, errors: &mut Vec<FieldError>) {
-    check_branches(node, skip_any_of, false, path, errors);
+    let skipped = Skipped {
+        any_of: skip_any_of,
+        first_all_of: false,
+    };
+    check_branches(node, skipped, path, errors);
     if let Some(items) = &node.items {
         check_branch(items, false, &child(path, "items"), errors);
     }
     for (name, property) in &node.properties {
-        check_branch(
-            property,
-            false,
-            &child(path, &format!("properties[{name}]")),
-            errors,
-        );
+        let path = child(path, &format!("properties[{name}]"));
+        check_branch(property, false, &path, errors);
     }
-    let additional = !matches!(
-        node.additional,
-        Additional::Unset | Additional::Allowed(false)
-    );
-    let empty = "must be empty to be structural";
-    let undefined = "must be undefined to be structural";
-    let unset = "must be false to be structural";
-    for (keyword, set, detail) in [
-        ("type", !node.type_name.is_empty(), empty),
-        ("additionalProperties", additional, undefined),
-        ("default", node.default.is_some(), undefined),
-        ("title", node.texts.contains(&"title"), empty),
-        ("description", node.texts.contains(&"description"), empty),
-        ("nullable", node.nullable, unset),
-        (
-            "x-kubernetes-preserve-unknown-fields",
-            node.preserves_unknown(),
-            unset,
-        ),
-        ("x-kubernetes-embedded-resource", node.embedded, unset),
-        ("x-kubernetes-int-or-string", node.int_or_string, unset),
-        (
-            "x-kubernetes-list-map-keys",
-            !node.list_map_keys.is_empty(),
-            empty,
-        ),
-        (
-            "x-kubernetes-list-type",
-            node.list_type.is_some(),
-            undefined,
-        ),
-        ("x-kubernetes-map-type", node.map_type.is_some(), undefined),
-        ("x-kubernetes-validations", !node.rules.is_empty(), empty),
-    ] {
+    for (keyword, set) in forbidden_in_branches(node) {
+        let detail = match keyword {
+            "nullable"
+            | "x-kubernetes-preserve-unknown-fields"
+            | "x-kubernetes-embedded-resource"
+            | "x-kubernetes-int-or-string" => "must be false to be structural",
+            "additionalProperties"
+            | "default"
+            | "x-kubernetes-list-type"
+            | "x-kubernetes-map-type" => "must be undefined to be structural",
+            _ => "must be empty to be structural",
+        };
         if set {
             errors.push(FieldError::forbidden(child(path, keyword), detail));
         }
     }
     if node.properties.contains_key("metadata") {
         let field = child(path, "properties[metadata]");
-        errors.push(FieldError::forbidden(
-            field,
-            "must not be specified in a nested context",
-        ));
+        let detail = "must not be specified in a nested context";
+        errors.push(FieldError::forbidden(field, detail));
     }
+}
+
+/// The keywords a branch may not use, and whether it does.
+fn forbidden_in_branches(node: &Node) -> [(&'static str, bool); 13] {
+    let additional = &node.additional;
+    let keeps = node.preserves_unknown();
+    let keys = &node.list_map_keys;
+    [
+        ("type", !node.type_name.is_empty()),
+        (
+            "additionalProperties",
+            !matches!(additional, Additional::Unset | Additional::Allowed(false)),
+        ),
+        ("default", node.default.is_some()),
+        ("title", node.texts.contains(&"title")),
+        ("description", node.texts.contains(&"description")),
+        ("nullable", node.nullable),
+        ("x-kubernetes-preserve-unknown-fields", keeps),
+        ("x-kubernetes-embedded-resource", node.embedded),
+        ("x-kubernetes-int-or-string", node.int_or_string),
+        ("x-kubernetes-list-map-keys", !keys.is_empty()),
+        ("x-kubernetes-list-type", node.list_type.is_some()),
+        ("x-kubernetes-map-type", node.map_type.is_some()),
+        ("x-kubernetes-validations", !node.rules.is_empty()),
+    ]
 }

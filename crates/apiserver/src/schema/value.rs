@@ -77,6 +77,15 @@ impl<'a> Place<'a> {
         }
     }
 
+    /// The place of a field of this object.
+    fn field_named<'b>(&self, name: &str, value: &'b Value, path: &'b str) -> Place<'b>
+    where
+        'a: 'b,
+    {
+        let old = self.old.and_then(|old| old.get(name));
+        Place { value, path, old }
+    }
+
     fn sentence(&self, rest: std::fmt::Arguments<'_>) -> String {
         format!("{} in body {rest}", self.path)
     }
@@ -302,55 +311,45 @@ fn check_fields(
     findings: &mut Findings,
 ) {
     check_field_count(node, fields.len(), place, findings);
-    for (name, value) in fields
-        .iter()
-        .filter(|(name, _)| !node.properties.contains_key(*name))
-    {
-        let path = format!("{}.{name}", place.path);
-        match &node.additional {
-            Additional::Allowed(false) => {
-                let text = format!("{path} in body is a forbidden property");
-                let error = FieldError::invalid_text(place.field(), name, &text);
-                findings.add(text, error);
-            }
-            Additional::Schema(node) => {
-                let old = place.old.and_then(|old| old.get(name));
-                findings.merge(check(
-                    node,
-                    Place {
-                        value,
-                        path: &path,
-                        old,
-                    },
-                ));
-            }
-            _ => {}
+    for (name, value) in fields {
+        if !node.properties.contains_key(name) {
+            check_additional(node, name, value, place, findings);
         }
     }
     for (name, node) in &node.properties {
-        let Some(value) = fields.get(name) else {
-            continue;
-        };
-        let path = super::error::child(place.path, name);
-        let old = place.old.and_then(|old| old.get(name));
-        findings.merge(check(
-            node,
-            Place {
-                value,
-                path: &path,
-                old,
-            },
-        ));
+        if let Some(value) = fields.get(name) {
+            let path = super::error::child(place.path, name);
+            findings.merge(check(node, place.field_named(name, value, &path)));
+        }
     }
-    for name in node
-        .required
-        .iter()
-        .filter(|name| !fields.contains_key(*name))
-    {
-        let path = format!("{}.{name}", place.path);
-        let field = path.strip_prefix('.').unwrap_or(&path);
-        let error = FieldError::required(field, "");
-        findings.add(format!("{path} in body is required"), error);
+    for name in &node.required {
+        if !fields.contains_key(name) {
+            let path = format!("{}.{name}", place.path);
+            let field = path.strip_prefix('.').unwrap_or(&path);
+            let error = FieldError::required(field, "");
+            findings.add(format!("{path} in body is required"), error);
+        }
+    }
+}
+
+fn check_additional(
+    node: &Node,
+    name: &str,
+    value: &Value,
+    place: Place<'_>,
+    findings: &mut Findings,
+) {
+    let path = format!("{}.{name}", place.path);
+    match &node.additional {
+        Additional::Allowed(false) => {
+            let text = format!("{path} in body is a forbidden property");
+            let error = FieldError::invalid_text(place.field(), name, &text);
+            findings.add(text, error);
+        }
+        Additional::Schema(node) => {
+            findings.merge(check(node, place.field_named(name, value, &path)));
+        }
+        _ => {}
     }
 }
 

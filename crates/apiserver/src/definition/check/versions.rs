@@ -10,10 +10,9 @@ use crate::schema::{FieldError, MALFORMED, Schema, ordered};
 const LARGEST_WARNING: usize = 256;
 const MOST_SELECTABLE_FIELDS: usize = 8;
 
-/// Checks all versions; returns their schemas when those are good.
+/// Checks all versions; returns their schemas when all of those are good.
 pub(super) fn check(spec: &Value, errors: &mut Vec<FieldError>) -> Vec<Arc<Schema>> {
     let versions = spec["versions"].as_array().map_or(&[][..], Vec::as_slice);
-    let mut later = Vec::new();
     for (index, version) in versions.iter().enumerate() {
         if version["schema"]["openAPIV3Schema"].is_null() {
             let field = format!("spec.versions[{index}].schema.openAPIV3Schema");
@@ -25,7 +24,8 @@ pub(super) fn check(spec: &Value, errors: &mut Vec<FieldError>) -> Vec<Arc<Schem
             .iter()
             .all(|version| version[part] == versions[0][part])
     };
-    let mut schemas: Vec<Arc<Schema>> = Vec::new();
+    let mut later = Vec::new();
+    let mut schemas: Vec<Option<Arc<Schema>>> = Vec::new();
     for (index, version) in versions.iter().enumerate() {
         let own = format!("spec.versions[{index}]");
         let checked = VersionCheck {
@@ -35,33 +35,39 @@ pub(super) fn check(spec: &Value, errors: &mut Vec<FieldError>) -> Vec<Arc<Schem
             shared: &shared,
         };
         checked.name_and_warning(errors);
-        let earlier = schemas.first().filter(|_| shared("schema"));
-        match earlier {
-            Some(schema) => schemas.push(schema.clone()),
-            None => schemas.extend(checked.schema(errors, &mut later)),
-        }
+        let schema = match schemas.first().filter(|_| shared("schema")) {
+            Some(first) => first.clone(),
+            None => checked.schema(errors, &mut later),
+        };
         checked.subresources(errors, &mut later);
         checked.columns(errors, &mut later);
-        if let Some(schema) = schemas.get(index) {
+        if let Some(schema) = &schema {
             checked.selectable_fields(schema, errors, &mut later);
         }
+        schemas.push(schema);
     }
     check_set(versions, errors);
-    // The first version is also checked as the one version older definitions have.
+    check_first_name(versions, errors);
+    errors.append(&mut later);
+    schemas.into_iter().flatten().collect()
+}
+
+/// The first version is also checked as the one version older definitions have.
+fn check_first_name(versions: &[Value], errors: &mut Vec<FieldError>) {
     let first = versions
         .first()
-        .and_then(|version| version["name"].as_str())
-        .unwrap_or_default();
+        .and_then(|version| version["name"].as_str());
+    let Some(first) = first.filter(|first| !first.is_empty()) else {
+        return;
+    };
     let problems = names::label_problems(first);
-    if !first.is_empty() && !problems.is_empty() {
+    if !problems.is_empty() {
         errors.push(FieldError::invalid_text(
             "spec.version",
             first,
             &problems.join(","),
         ));
     }
-    errors.append(&mut later);
-    schemas
 }
 
 /// Exactly one version stores, and no name is used twice.
@@ -271,51 +277,34 @@ fn check_selectable_field(
     }
 }
 
+const COLUMN_TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
+const COLUMN_FORMATS: &str = "byte,date,date-time,double,float,int32,int64,password";
+
 fn check_column(column: &Value, path: &str, errors: &mut Vec<FieldError>) {
-    const TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
-    const FORMATS: [&str; 8] = [
-        "byte",
-        "date",
-        "date-time",
-        "double",
-        "float",
-        "int32",
-        "int64",
-        "password",
-    ];
     let text = |name: &str| column[name].as_str().unwrap_or_default();
     if text("name").is_empty() {
         errors.push(FieldError::required(format!("{path}.name"), ""));
     }
-    let types = format!("must be one of {}", TYPES.join(","));
+    let field = format!("{path}.type");
+    let detail = format!("must be one of {}", COLUMN_TYPES.join(","));
     match text("type") {
-        "" => errors.push(FieldError::required(format!("{path}.type"), &types)),
-        name if TYPES.contains(&name) => {}
-        name => errors.push(FieldError::invalid_text(
-            format!("{path}.type"),
-            name,
-            &types,
-        )),
+        "" => errors.push(FieldError::required(field, &detail)),
+        name if COLUMN_TYPES.contains(&name) => {}
+        name => errors.push(FieldError::invalid_text(field, name, &detail)),
     }
     let format = text("format");
-    if !format.is_empty() && !FORMATS.contains(&format) {
-        let detail = format!("must be one of {}", FORMATS.join(","));
-        errors.push(FieldError::invalid_text(
-            format!("{path}.format"),
-            format,
-            &detail,
-        ));
+    if !format.is_empty() && !COLUMN_FORMATS.split(',').any(|known| known == format) {
+        let detail = format!("must be one of {COLUMN_FORMATS}");
+        let field = format!("{path}.format");
+        errors.push(FieldError::invalid_text(field, format, &detail));
     }
+    let field = format!("{path}.JSONPath");
     match text("jsonPath") {
-        "" => errors.push(FieldError::required(format!("{path}.JSONPath"), "")),
+        "" => errors.push(FieldError::required(field, "")),
         json_path if json_path.starts_with('.') => {}
         json_path => {
             let detail = "must be a simple json path starting with .";
-            errors.push(FieldError::invalid_text(
-                format!("{path}.JSONPath"),
-                json_path,
-                detail,
-            ));
+            errors.push(FieldError::invalid_text(field, json_path, detail));
         }
     }
 }

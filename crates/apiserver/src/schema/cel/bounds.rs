@@ -17,9 +17,11 @@ pub(super) fn problem(text: &str) -> Option<String> {
         return Some(format!("expression is longer than {LONGEST} bytes"));
     }
     let mut open = Vec::new();
-    let (mut in_a_row, mut doubled) = (0_usize, 0_usize);
-    let mut last = ' ';
-    for character in without_strings(text) {
+    let (mut in_a_row, mut doubled, mut last) = (0, 0, 'a');
+    let visible = without_strings(text)
+        .into_iter()
+        .filter(|character| !character.is_whitespace());
+    for character in visible {
         match character {
             '(' => open.push(')'),
             '[' => open.push(']'),
@@ -29,31 +31,18 @@ pub(super) fn problem(text: &str) -> Option<String> {
             }
             _ => {}
         }
-        match character {
-            '(' | '[' | '{' | '!' | '-' => in_a_row += 1,
-            other if other.is_whitespace() => {}
-            _ => in_a_row = 0,
-        }
-        if !character.is_whitespace() {
-            let unary = ['!', '-'];
-            doubled += usize::from(unary.contains(&last) && unary.contains(&character));
-            last = character;
-        }
-        if doubled > MOST_DOUBLED {
-            return Some(format!(
-                "expression has more than {MOST_DOUBLED} doubled operators"
-            ));
-        }
-        if open.len() > DEEPEST {
-            return Some(format!(
-                "expression is nested deeper than {DEEPEST} brackets"
-            ));
-        }
-        if in_a_row > MOST_IN_A_ROW {
-            return Some(format!(
-                "expression has more than {MOST_IN_A_ROW} brackets and unary operators in a row"
-            ));
-        }
+        let is_unary = |character| matches!(character, '!' | '-');
+        doubled += usize::from(is_unary(last) && is_unary(character));
+        let opens = is_unary(character) || matches!(character, '(' | '[' | '{');
+        in_a_row = if opens { in_a_row + 1 } else { 0 };
+        last = character;
+        let what = match () {
+            () if doubled > MOST_DOUBLED => "too many doubled operators",
+            () if open.len() > DEEPEST => "too many brackets inside each other",
+            () if in_a_row > MOST_IN_A_ROW => "too many brackets and unary operators in a row",
+            () => continue,
+        };
+        return Some(format!("expression has {what}"));
     }
     (open.len() > MOST_OPEN).then(|| "Syntax error: brackets are left open".to_owned())
 }

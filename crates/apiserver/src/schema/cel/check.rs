@@ -227,17 +227,8 @@ impl<'a> Checker<'a> {
             None => {}
         }
         let is_operator = name.starts_with(['_', '!', '-', '@']);
-        if !is_operator && !lists(FUNCTIONS, &name) {
-            let message = match lists(UNSUPPORTED, &name) {
-                true => format!("'{name}' with these arguments is not supported by this server"),
-                false => format!("undeclared reference to '{name}' (in container '')"),
-            };
-            self.blame(message, &format!("{name}("));
+        if !is_operator && !self.can_call(&name, call.args.len()) {
             return Kind::Unknown;
-        }
-        if name.starts_with("get") && !call.args.is_empty() {
-            let message = format!("'{name}' with a time zone is not supported by this server");
-            self.blame(message, &format!("{name}("));
         }
         let arguments: Vec<Kind<'a>> = call
             .args
@@ -254,6 +245,19 @@ impl<'a> Checker<'a> {
             name if lists(TEXTS, name) => Kind::Plain("string"),
             _ => Kind::Unknown,
         }
+    }
+
+    fn can_call(&mut self, name: &str, arguments: usize) -> bool {
+        let in_a_time_zone = name.starts_with("get") && arguments > 0;
+        if lists(FUNCTIONS, name) && !in_a_time_zone {
+            return true;
+        }
+        let message = match in_a_time_zone || lists(UNSUPPORTED, name) {
+            true => format!("'{name}' with these arguments is not supported by this server"),
+            false => format!("undeclared reference to '{name}' (in container '')"),
+        };
+        self.blame(message, &format!("{name}("));
+        false
     }
 
     fn knows(&self, name: &str) -> bool {

@@ -14,8 +14,14 @@ pub(super) fn shape(crd: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let mut expect = |owner: &str, path: &str, value: &Value, expected: &str| {
         if !value.is_null() && !has_type(value, expected) {
-            let owner = format!("CustomResource{owner}");
-            errors.push(FieldError::malformed(&owner, path, value, expected));
+            errors.push(FieldError::malformed(owner, path, value, expected));
+        }
+        // The items of a list are looked at one by one.
+        let strangers = value.as_array().into_iter().flatten();
+        if let Some(one) = expected.strip_prefix("[]") {
+            for item in strangers.filter(|item| !has_type(item, one)) {
+                errors.push(FieldError::malformed(owner, path, item, one));
+            }
         }
     };
     for (owner, path, expected) in FIELDS {
@@ -23,11 +29,13 @@ pub(super) fn shape(crd: &Value) -> Vec<FieldError> {
         expect(owner, path, value, expected);
     }
     for version in crd["spec"]["versions"].as_array().into_iter().flatten() {
-        let one = "v1.CustomResourceDefinitionVersion";
-        expect("DefinitionSpec", "spec.versions", version, one);
-        for (name, expected) in VERSION_FIELDS {
-            let path = format!("spec.versions.{name}");
-            expect("DefinitionVersion", &path, &version[name], expected);
+        for (owner, path, expected) in VERSION_FIELDS {
+            let value = path.split('.').fold(version, |value, name| &value[name]);
+            expect(owner, &format!("spec.versions.{path}"), value, expected);
+        }
+        for field in version["selectableFields"].as_array().into_iter().flatten() {
+            let path = "spec.versions.selectableFields.jsonPath";
+            expect("SelectableField", path, &field["jsonPath"], "string");
         }
     }
     errors
@@ -38,54 +46,111 @@ fn has_type(value: &Value, expected: &str) -> bool {
     match expected {
         "string" => value.is_string(),
         "bool" => value.is_boolean(),
-        "[]string" => value
-            .as_array()
-            .is_some_and(|items| items.iter().all(Value::is_string)),
         other if other.starts_with("[]") => value.is_array(),
         _ => value.is_object(),
     }
 }
 
-/// The Go type a field belongs to (after `CustomResource`), the field and its type.
-const FIELDS: [(&str, &str, &str); 15] = [
-    ("Definition", "metadata", "v1.ObjectMeta"),
-    ("Definition", "metadata.name", "string"),
-    ("Definition", "spec", "v1.CustomResourceDefinitionSpec"),
-    ("DefinitionSpec", "spec.group", "string"),
-    ("DefinitionSpec", "spec.scope", "string"),
-    ("DefinitionSpec", "spec.preserveUnknownFields", "bool"),
+/// The Go type a field belongs to, the field and its own type.
+const FIELDS: [(&str, &str, &str); 16] = [
+    ("CustomResourceDefinition", "metadata", "v1.ObjectMeta"),
+    ("ObjectMeta", "metadata.name", "string"),
     (
-        "DefinitionSpec",
+        "CustomResourceDefinition",
+        "spec",
+        "v1.CustomResourceDefinitionSpec",
+    ),
+    ("CustomResourceDefinitionSpec", "spec.group", "string"),
+    ("CustomResourceDefinitionSpec", "spec.scope", "string"),
+    (
+        "CustomResourceDefinitionSpec",
+        "spec.preserveUnknownFields",
+        "bool",
+    ),
+    (
+        "CustomResourceDefinitionSpec",
         "spec.names",
         "v1.CustomResourceDefinitionNames",
     ),
-    ("DefinitionNames", "spec.names.plural", "string"),
-    ("DefinitionNames", "spec.names.singular", "string"),
-    ("DefinitionNames", "spec.names.kind", "string"),
-    ("DefinitionNames", "spec.names.listKind", "string"),
-    ("DefinitionNames", "spec.names.shortNames", "[]string"),
-    ("DefinitionNames", "spec.names.categories", "[]string"),
     (
-        "DefinitionSpec",
+        "CustomResourceDefinitionNames",
+        "spec.names.plural",
+        "string",
+    ),
+    (
+        "CustomResourceDefinitionNames",
+        "spec.names.singular",
+        "string",
+    ),
+    ("CustomResourceDefinitionNames", "spec.names.kind", "string"),
+    (
+        "CustomResourceDefinitionNames",
+        "spec.names.listKind",
+        "string",
+    ),
+    (
+        "CustomResourceDefinitionNames",
+        "spec.names.shortNames",
+        "[]string",
+    ),
+    (
+        "CustomResourceDefinitionNames",
+        "spec.names.categories",
+        "[]string",
+    ),
+    (
+        "CustomResourceDefinitionSpec",
         "spec.versions",
         "[]v1.CustomResourceDefinitionVersion",
     ),
-    ("Conversion", "spec.conversion.strategy", "string"),
+    (
+        "CustomResourceDefinitionSpec",
+        "spec.conversion",
+        "v1.CustomResourceConversion",
+    ),
+    (
+        "CustomResourceConversion",
+        "spec.conversion.strategy",
+        "string",
+    ),
 ];
 
-const VERSION_FIELDS: [(&str, &str); 9] = [
-    ("name", "string"),
-    ("served", "bool"),
-    ("storage", "bool"),
-    ("deprecated", "bool"),
-    ("deprecationWarning", "string"),
-    ("schema", "v1.CustomResourceValidation"),
-    ("subresources", "v1.CustomResourceSubresources"),
+/// The same for the fields of a version.
+const VERSION_FIELDS: [(&str, &str, &str); 10] = [
+    ("CustomResourceDefinitionVersion", "name", "string"),
+    ("CustomResourceDefinitionVersion", "served", "bool"),
+    ("CustomResourceDefinitionVersion", "storage", "bool"),
+    ("CustomResourceDefinitionVersion", "deprecated", "bool"),
     (
+        "CustomResourceDefinitionVersion",
+        "deprecationWarning",
+        "string",
+    ),
+    (
+        "CustomResourceDefinitionVersion",
+        "schema",
+        "v1.CustomResourceValidation",
+    ),
+    (
+        "CustomResourceDefinitionVersion",
+        "subresources",
+        "v1.CustomResourceSubresources",
+    ),
+    (
+        "CustomResourceSubresources",
+        "subresources.status",
+        "v1.CustomResourceSubresourceStatus",
+    ),
+    (
+        "CustomResourceDefinitionVersion",
         "additionalPrinterColumns",
         "[]v1.CustomResourceColumnDefinition",
     ),
-    ("selectableFields", "[]v1.SelectableField"),
+    (
+        "CustomResourceDefinitionVersion",
+        "selectableFields",
+        "[]v1.SelectableField",
+    ),
 ];
 
 /// Checks a definition of the right shape and returns the schemas of its versions.
@@ -117,6 +182,8 @@ pub(super) fn definition(crd: &Value, errors: &mut Vec<FieldError>) -> Vec<Arc<S
 }
 
 /// What `new` may not change of `old`, both defaulted.
+///
+/// Ask this before [`super::parse`]: an update that renames is told only that it may not.
 pub(crate) fn check_update(old: &Value, new: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let established = status::condition(&old["status"], "Established");

@@ -135,6 +135,15 @@ impl FieldError {
         }
     }
 
+    /// A body that cannot be decoded, in the decoder's own words.
+    pub(crate) fn undecodable(message: &str) -> Self {
+        Self {
+            reason: MALFORMED,
+            field: String::new(),
+            message: message.to_owned(),
+        }
+    }
+
     /// The same error when it makes the whole body undecodable.
     pub(crate) fn into_malformed(self) -> Self {
         Self {

@@ -196,12 +196,17 @@ impl<'a> Reader<'a> {
     fn structure(&mut self, node: &mut Node, keyword: &str) {
         match keyword {
             "items" if self.value.is_array() => node.refused.push("items"),
-            "items" => node.items = Some(self.node()),
+            "items" if self.value.is_object() => node.items = Some(self.node()),
             "properties" => node.properties = self.nodes_by_name(),
             "additionalProperties" => {
                 node.additional = match self.value {
                     Value::Bool(allowed) => Additional::Allowed(*allowed),
-                    _ => Additional::Schema(self.node()),
+                    Value::Object(_) => Additional::Schema(self.node()),
+                    _ => {
+                        let message = "boolean or JSON schema expected";
+                        self.errors.push(FieldError::undecodable(message));
+                        Additional::Unset
+                    }
                 }
             }
             "allOf" => node.all_of = self.nodes(),

@@ -143,3 +143,6 @@ fn texts(value: &Value) -> Vec<String> {
         .filter_map(|item| item.as_str().map(str::to_owned))
         .collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -18,9 +18,11 @@ impl Server {
     /// A client whose transport is [`Server::router`]: no socket, also under a paused clock.
     pub fn client(&self) -> kube::Client {
         use tower::ServiceExt;
-        let service = self.router().map_request(|request: http::Request<kube::client::Body>| {
-            request.map(axum::body::Body::new)
-        });
+        let service = self
+            .router()
+            .map_request(|request: http::Request<kube::client::Body>| {
+                request.map(axum::body::Body::new)
+            });
         kube::Client::new(service, "default")
     }
 }

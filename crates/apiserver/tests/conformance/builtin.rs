@@ -10,10 +10,10 @@ cases!("builtin":
     config_map_values_are_text, config_map_keys_are_checked, immutable_objects_cannot_change,
     core_event_is_an_event, event_is_a_core_event, event_needs_a_time,
     event_belongs_to_its_object_namespace, lease_is_taken_by_one, lease_needs_a_version,
-    lease_can_be_created_by_replace, lease_keeps_microseconds, deployment_has_generation_and_status,
-    workloads_are_stored, namespace_ignores_its_namespace, review_of_a_bad_token,
-    review_needs_a_token, review_of_access, review_of_access_needs_a_subject,
-    reviews_can_only_be_created,
+    lease_can_be_created_by_replace, lease_keeps_microseconds,
+    deployment_has_generation_and_status, workloads_are_stored, namespace_ignores_its_namespace,
+    review_of_a_bad_token, review_needs_a_token, review_of_access,
+    review_of_access_needs_a_subject, reviews_can_only_be_created,
 );
 
 fn secret(name: &str) -> Value {
@@ -27,9 +27,13 @@ async fn create_secret(api: &Context, fields: Value) -> crate::support::Answer {
 }
 
 async fn secret_takes_plain_text(api: Context) {
-    let fields = json!({"stringData": {"a": "hello", "b": "x"}, "data": {"b": "eQ==", "c": "eg=="}});
+    let fields =
+        json!({"stringData": {"a": "hello", "b": "x"}, "data": {"b": "eQ==", "c": "eg=="}});
     let created = create_secret(&api, fields).await.expect_code(201);
-    assert_eq!(created["data"], json!({"a": "aGVsbG8=", "b": "eA==", "c": "eg=="}));
+    assert_eq!(
+        created["data"],
+        json!({"a": "aGVsbG8=", "b": "eA==", "c": "eg=="})
+    );
     assert_eq!(created["stringData"], Value::Null);
 }
 
@@ -39,11 +43,19 @@ async fn secret_type_is_opaque(api: Context) {
 }
 
 async fn secret_patch_takes_plain_text(api: Context) {
-    create_secret(&api, json!({"stringData": {"a": "1", "b": "2"}})).await.expect_code(201);
+    create_secret(&api, json!({"stringData": {"a": "1", "b": "2"}}))
+        .await
+        .expect_code(201);
     let path = api.core("secrets/s");
-    let patched = api.merge(&path, &json!({"stringData": {"a": "bye"}})).await.expect_code(200);
+    let patched = api
+        .merge(&path, &json!({"stringData": {"a": "bye"}}))
+        .await
+        .expect_code(200);
     assert_eq!(patched["data"], json!({"a": "Ynll", "b": "Mg=="}));
-    let patched = api.merge(&path, &json!({"data": {"a": null}})).await.expect_code(200);
+    let patched = api
+        .merge(&path, &json!({"data": {"a": null}}))
+        .await
+        .expect_code(200);
     assert_eq!(patched["data"], json!({"b": "Mg=="}));
 }
 
@@ -58,14 +70,17 @@ const CONFIG_KEY: &str = "a valid config key must consist of alphanumeric charac
 
 async fn secret_keys_are_checked(api: Context) {
     let answer = create_secret(&api, json!({"data": {"bad key": "eQ=="}})).await;
-    let message = format!("Secret \"s\" is invalid: data[bad key]: Invalid value: \"bad key\": {CONFIG_KEY}");
+    let message =
+        format!("Secret \"s\" is invalid: data[bad key]: Invalid value: \"bad key\": {CONFIG_KEY}");
     let status = answer.refused(422, "Invalid", &message);
     assert_eq!(status["details"]["causes"][0]["field"], "data[bad key]");
 }
 
 async fn secret_type_cannot_change(api: Context) {
     create_secret(&api, json!({})).await.expect_code(201);
-    let answer = api.merge(&api.core("secrets/s"), &json!({"type": "other"})).await;
+    let answer = api
+        .merge(&api.core("secrets/s"), &json!({"type": "other"}))
+        .await;
     let message = "Secret \"s\" is invalid: type: Invalid value: \"other\": field is immutable";
     answer.refused(422, "Invalid", message);
 }
@@ -83,7 +98,9 @@ async fn config_map_keys_are_checked(api: Context) {
     let mut body = config_map("a");
     body["data"] = json!({"bad key": "x"});
     let answer = api.post(&api.core("configmaps"), &body).await;
-    let message = format!("ConfigMap \"a\" is invalid: data[bad key]: Invalid value: \"bad key\": {CONFIG_KEY}");
+    let message = format!(
+        "ConfigMap \"a\" is invalid: data[bad key]: Invalid value: \"bad key\": {CONFIG_KEY}"
+    );
     answer.refused(422, "Invalid", &message);
     let mut body = config_map("a");
     body["data"] = json!({"k": "x"});
@@ -94,20 +111,34 @@ async fn config_map_keys_are_checked(api: Context) {
 }
 
 async fn immutable_objects_cannot_change(api: Context) {
-    api.config_map("a", json!({"immutable": true, "data": {"k": "v"}})).await;
-    create_secret(&api, json!({"immutable": true, "data": {"k": "eQ=="}})).await.expect_code(201);
-    let answer = api.merge(&api.core("configmaps/a"), &json!({"data": {"k": "w"}})).await;
-    let message = "ConfigMap \"a\" is invalid: data: Forbidden: field is immutable when `immutable` is set";
+    api.config_map("a", json!({"immutable": true, "data": {"k": "v"}}))
+        .await;
+    create_secret(&api, json!({"immutable": true, "data": {"k": "eQ=="}}))
+        .await
+        .expect_code(201);
+    let answer = api
+        .merge(&api.core("configmaps/a"), &json!({"data": {"k": "w"}}))
+        .await;
+    let message =
+        "ConfigMap \"a\" is invalid: data: Forbidden: field is immutable when `immutable` is set";
     answer.refused(422, "Invalid", message);
-    let answer = api.merge(&api.core("secrets/s"), &json!({"data": {"k": "eg=="}})).await;
-    let message = "Secret \"s\" is invalid: data: Forbidden: field is immutable when `immutable` is set";
+    let answer = api
+        .merge(&api.core("secrets/s"), &json!({"data": {"k": "eg=="}}))
+        .await;
+    let message =
+        "Secret \"s\" is invalid: data: Forbidden: field is immutable when `immutable` is set";
     answer.refused(422, "Invalid", message);
     let patch = json!({"metadata": {"labels": {"l": "1"}}});
-    api.merge(&api.core("configmaps/a"), &patch).await.expect_code(200);
+    api.merge(&api.core("configmaps/a"), &patch)
+        .await
+        .expect_code(200);
 }
 
 fn events(api: &Context, rest: &str) -> String {
-    format!("/apis/events.k8s.io/v1/namespaces/{}/events{rest}", api.namespace)
+    format!(
+        "/apis/events.k8s.io/v1/namespaces/{}/events{rest}",
+        api.namespace
+    )
 }
 
 fn object_reference(api: &Context) -> Value {
@@ -129,7 +160,10 @@ async fn core_event_is_an_event(api: Context) {
     assert_eq!(event["reason"], "Why");
     assert_eq!(event["type"], "Normal");
     assert_eq!(event["deprecatedCount"], 2);
-    assert_eq!(event["deprecatedSource"], json!({"component": "me", "host": "h"}));
+    assert_eq!(
+        event["deprecatedSource"],
+        json!({"component": "me", "host": "h"})
+    );
     assert_eq!(event["deprecatedFirstTimestamp"], "2026-01-01T00:00:00Z");
     assert_eq!(event["deprecatedLastTimestamp"], "2026-01-02T00:00:00Z");
     assert_eq!(event["message"], Value::Null);
@@ -150,7 +184,15 @@ async fn event_is_a_core_event(api: Context) {
     assert_eq!(core["involvedObject"], event["regarding"]);
     assert_eq!(core["message"], "what");
     assert_eq!(core["reportingComponent"], "example.com/c");
-    for same in ["reason", "type", "action", "eventTime", "series", "related", "reportingInstance"] {
+    for same in [
+        "reason",
+        "type",
+        "action",
+        "eventTime",
+        "series",
+        "related",
+        "reportingInstance",
+    ] {
         assert_eq!(core[same], body[same], "{same}");
     }
     assert_eq!(core["note"], Value::Null);
@@ -162,7 +204,11 @@ async fn event_needs_a_time(api: Context) {
         "reason": "Why", "note": "what", "type": "Normal",
     });
     let answer = api.post(&events(&api, ""), &body).await;
-    let status = answer.refused(422, "Invalid", "Event \"e\" is invalid: eventTime: Required value");
+    let status = answer.refused(
+        422,
+        "Invalid",
+        "Event \"e\" is invalid: eventTime: Required value",
+    );
     assert_eq!(status["details"]["causes"][0]["field"], "eventTime");
 }
 
@@ -176,7 +222,10 @@ async fn event_belongs_to_its_object_namespace(api: Context) {
 }
 
 fn leases(api: &Context, rest: &str) -> String {
-    format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases{rest}", api.namespace)
+    format!(
+        "/apis/coordination.k8s.io/v1/namespaces/{}/leases{rest}",
+        api.namespace
+    )
 }
 
 fn lease(holder: &str) -> Value {
@@ -184,7 +233,10 @@ fn lease(holder: &str) -> Value {
 }
 
 async fn lease_is_taken_by_one(api: Context) {
-    let seen = api.post(&leases(&api, ""), &lease("nobody")).await.expect_code(201);
+    let seen = api
+        .post(&leases(&api, ""), &lease("nobody"))
+        .await
+        .expect_code(201);
     let candidate = |name: &str| {
         let (api, mut body) = (api.clone(), seen.clone());
         body["spec"]["holderIdentity"] = json!(name);
@@ -197,14 +249,19 @@ async fn lease_is_taken_by_one(api: Context) {
 }
 
 async fn lease_needs_a_version(api: Context) {
-    api.post(&leases(&api, ""), &lease("one")).await.expect_code(201);
+    api.post(&leases(&api, ""), &lease("one"))
+        .await
+        .expect_code(201);
     let answer = api.put(&leases(&api, "/l"), &lease("two")).await;
     let message = "leases.coordination.k8s.io \"l\" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update";
     answer.refused(422, "Invalid", message);
 }
 
 async fn lease_can_be_created_by_replace(api: Context) {
-    let created = api.put(&leases(&api, "/l"), &lease("one")).await.expect_code(201);
+    let created = api
+        .put(&leases(&api, "/l"), &lease("one"))
+        .await
+        .expect_code(201);
     assert!(!resource_version(&created).is_empty());
     api.get(&leases(&api, "/l")).await.expect_code(200);
 }
@@ -239,7 +296,10 @@ async fn deployment_has_generation_and_status(api: Context) {
     assert_eq!(patched["metadata"]["generation"], 2);
     assert_eq!(patched["status"]["readyReplicas"], Value::Null);
     let patch = json!({"spec": {"replicas": 5}, "status": {"observedGeneration": 2, "replicas": 3, "readyReplicas": 3}});
-    let patched = api.merge(&format!("{main}/status"), &patch).await.expect_code(200);
+    let patched = api
+        .merge(&format!("{main}/status"), &patch)
+        .await
+        .expect_code(200);
     assert_eq!(patched["spec"]["replicas"], 3);
     assert_eq!(patched["status"]["readyReplicas"], 3);
     assert_eq!(patched["metadata"]["generation"], 2);
@@ -248,16 +308,26 @@ async fn deployment_has_generation_and_status(api: Context) {
 async fn workloads_are_stored(api: Context) {
     let mut stateful = workload("StatefulSet", "apps/v1");
     stateful["spec"]["serviceName"] = json!("s");
-    let template = json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}});
+    let template =
+        json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}});
     let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "w"}, "spec": {"template": template}});
     let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "w"}, "spec": {"ports": [{"port": 80}]}});
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "w"}});
     let apps = format!("/apis/apps/v1/namespaces/{}", api.namespace);
     let stored = [
         (format!("{apps}/statefulsets"), stateful),
-        (format!("{apps}/daemonsets"), workload("DaemonSet", "apps/v1")),
-        (format!("{apps}/replicasets"), workload("ReplicaSet", "apps/v1")),
-        (format!("/apis/batch/v1/namespaces/{}/jobs", api.namespace), job),
+        (
+            format!("{apps}/daemonsets"),
+            workload("DaemonSet", "apps/v1"),
+        ),
+        (
+            format!("{apps}/replicasets"),
+            workload("ReplicaSet", "apps/v1"),
+        ),
+        (
+            format!("/apis/batch/v1/namespaces/{}/jobs", api.namespace),
+            job,
+        ),
         (api.core("services"), service),
         (api.core("serviceaccounts"), account),
     ];
@@ -290,7 +360,9 @@ async fn review_of_a_bad_token(api: Context) {
 async fn review_needs_a_token(api: Context) {
     let body = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {}});
     let message = "token is required for TokenReview in authentication";
-    api.post(TOKEN_REVIEWS, &body).await.refused(400, "BadRequest", message);
+    api.post(TOKEN_REVIEWS, &body)
+        .await
+        .refused(400, "BadRequest", message);
 }
 
 async fn review_of_access(api: Context) {
@@ -305,15 +377,28 @@ async fn review_of_access(api: Context) {
 async fn review_of_access_needs_a_subject(api: Context) {
     let spec = json!({"resourceAttributes": {"verb": "get"}});
     let body = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec});
-    let status = api.post(ACCESS_REVIEWS, &body).await.refused_somehow(422, "Invalid");
+    let status = api
+        .post(ACCESS_REVIEWS, &body)
+        .await
+        .refused_somehow(422, "Invalid");
     assert_eq!(status["details"]["causes"][0]["field"], "spec.user");
     let body = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": {"user": "nobody"}});
-    let status = api.post(ACCESS_REVIEWS, &body).await.refused_somehow(422, "Invalid");
-    assert_eq!(status["details"]["causes"][0]["field"], "spec.resourceAttributes");
+    let status = api
+        .post(ACCESS_REVIEWS, &body)
+        .await
+        .refused_somehow(422, "Invalid");
+    assert_eq!(
+        status["details"]["causes"][0]["field"],
+        "spec.resourceAttributes"
+    );
 }
 
 async fn reviews_can_only_be_created(api: Context) {
     let message = "the server does not allow this method on the requested resource";
-    api.get(TOKEN_REVIEWS).await.refused(405, "MethodNotAllowed", message);
-    api.get(ACCESS_REVIEWS).await.refused(405, "MethodNotAllowed", message);
+    api.get(TOKEN_REVIEWS)
+        .await
+        .refused(405, "MethodNotAllowed", message);
+    api.get(ACCESS_REVIEWS)
+        .await
+        .refused(405, "MethodNotAllowed", message);
 }

@@ -18,5 +18,8 @@ pub(crate) fn on_a_real_server(case: &str) -> Option<&'static str> {
 }
 
 fn reason(exclusions: &[Exclusion], case: &str) -> Option<&'static str> {
-    exclusions.iter().find(|(name, _)| *name == case).map(|(_, reason)| *reason)
+    exclusions
+        .iter()
+        .find(|(name, _)| *name == case)
+        .map(|(_, reason)| *reason)
 }

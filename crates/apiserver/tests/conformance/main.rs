@@ -22,17 +22,28 @@ use tokio::runtime::Runtime;
 use crate::support::{Case, Context};
 
 mod bad_input;
+mod bad_requests;
 mod builtin;
+mod create;
+mod defaults;
+mod definition_errors;
 mod definitions;
+mod delete;
 mod discovery;
 mod exclusions;
-mod lifecycle;
+mod finalizers;
+mod garbage;
+mod initial_events;
+mod limits;
 mod list;
+mod namespaces;
 mod objects;
 mod patch;
+mod rules;
 mod runtime;
 mod schema;
 mod selectors;
+mod status;
 mod support;
 mod watch;
 
@@ -55,7 +66,10 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let trials = all_cases().into_iter().map(|case| trial(case, &target, &runtime)).collect();
+    let trials = all_cases()
+        .into_iter()
+        .map(|case| trial(case, &target, &runtime))
+        .collect();
     let conclusion = libtest_mimic::run(&arguments, trials);
     if let Target::Real(control_plane) = target {
         control_plane.stop();
@@ -74,17 +88,28 @@ fn target(runtime: &Runtime, arguments: &Arguments) -> Result<Target, testbed::r
 
 fn all_cases() -> Vec<Case> {
     [
+        create::cases(),
         objects::cases(),
+        delete::cases(),
+        status::cases(),
         patch::cases(),
         list::cases(),
         selectors::cases(),
         watch::cases(),
-        lifecycle::cases(),
+        initial_events::cases(),
+        finalizers::cases(),
+        garbage::cases(),
+        namespaces::cases(),
         schema::cases(),
+        defaults::cases(),
+        rules::cases(),
         definitions::cases(),
+        definition_errors::cases(),
         builtin::cases(),
         discovery::cases(),
         bad_input::cases(),
+        limits::cases(),
+        bad_requests::cases(),
         runtime::cases(),
     ]
     .concat()
@@ -93,9 +118,10 @@ fn all_cases() -> Vec<Case> {
 fn trial(case: Case, target: &Target, runtime: &Arc<Runtime>) -> Trial {
     let (client, excluded) = match target {
         Target::Embedded => (None, exclusions::on_the_embedded_server(case.name)),
-        Target::Real(control_plane) => {
-            (Some(control_plane.client()), exclusions::on_a_real_server(case.name))
-        }
+        Target::Real(control_plane) => (
+            Some(control_plane.client()),
+            exclusions::on_a_real_server(case.name),
+        ),
     };
     let runtime = Arc::clone(runtime);
     Trial::ignorable_test(case.name, move || match excluded {

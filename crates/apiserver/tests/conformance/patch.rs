@@ -6,15 +6,16 @@ use serde_json::{Value, json};
 use crate::support::{Context, anything, cases, resource_version};
 
 cases!("patch":
-    merge_adds_replaces_and_removes, merge_of_nothing_changes_nothing, merge_creates_missing_parents,
-    merge_must_be_an_object, merge_must_be_json, merge_of_missing, merge_with_current_version,
-    merge_with_stale_version_is_refused, merge_with_malformed_version, merge_without_version_is_refused,
-    merge_cannot_rename, merge_cannot_move, merge_cannot_change_identity,
-    merge_may_drop_what_the_server_keeps, merge_cannot_change_kind, merge_is_validated,
-    merge_accepts_a_charset, json_patch_applies_in_order, json_patch_escapes_paths,
-    json_patch_replace_adds, json_patch_failures, json_patch_is_all_or_nothing,
-    json_patch_must_be_a_list, json_patch_with_stale_version_is_refused, json_patch_of_missing,
-    unknown_types_are_refused, collections_cannot_be_patched,
+    merge_adds_replaces_and_removes, merge_of_nothing_changes_nothing,
+    merge_creates_missing_parents, merge_must_be_an_object, merge_must_be_json,
+    merge_of_missing, merge_with_current_version, merge_with_stale_version_is_refused,
+    merge_with_malformed_version, merge_without_version_is_refused, merge_cannot_rename,
+    merge_cannot_move, merge_cannot_change_identity, merge_may_drop_what_the_server_keeps,
+    merge_cannot_change_kind, merge_is_validated, merge_accepts_a_charset,
+    json_patch_applies_in_order, json_patch_escapes_paths, json_patch_replace_adds,
+    json_patch_failures, json_patch_is_all_or_nothing, json_patch_must_be_a_list,
+    json_patch_with_stale_version_is_refused, json_patch_of_missing, unknown_types_are_refused,
+    collections_cannot_be_patched,
 );
 
 const REJECTED: &str = "the server rejected our request due to an error in our request";
@@ -27,8 +28,13 @@ async fn thing(api: &Context, spec: Value) -> String {
 }
 
 async fn merge_adds_replaces_and_removes(api: Context) {
-    let path = thing(&api, json!({"keep": 1, "gone": 2, "list": [1, 2], "deep": {"a": 1, "b": 2}})).await;
-    let patch = json!({"spec": {"gone": null, "new": "x", "list": [3], "deep": {"b": null, "c": 3}}});
+    let path = thing(
+        &api,
+        json!({"keep": 1, "gone": 2, "list": [1, 2], "deep": {"a": 1, "b": 2}}),
+    )
+    .await;
+    let patch =
+        json!({"spec": {"gone": null, "new": "x", "list": [3], "deep": {"b": null, "c": 3}}});
     let patched = api.merge(&path, &patch).await.expect_code(200);
     let expected = json!({"keep": 1, "new": "x", "list": [3], "deep": {"a": 1, "c": 3}});
     assert_eq!(patched["spec"], expected);
@@ -39,7 +45,12 @@ async fn merge_of_nothing_changes_nothing(api: Context) {
     let path = thing(&api, json!({"x": 1})).await;
     let before = api.get(&path).await.expect_code(200);
     assert_eq!(api.merge(&path, &json!({})).await.expect_code(200), before);
-    assert_eq!(api.merge(&path, &json!({"spec": {"x": 1}})).await.expect_code(200), before);
+    assert_eq!(
+        api.merge(&path, &json!({"spec": {"x": 1}}))
+            .await
+            .expect_code(200),
+        before
+    );
 }
 
 async fn merge_creates_missing_parents(api: Context) {
@@ -52,18 +63,34 @@ async fn merge_creates_missing_parents(api: Context) {
 async fn merge_must_be_an_object(api: Context) {
     let path = thing(&api, json!({})).await;
     let message = |what| {
-        format!("error decoding patch: json: cannot unmarshal {what} into Go value of type map[string]interface {{}}")
+        format!(
+            "error decoding patch: json: cannot unmarshal {what} into Go value of type map[string]interface {{}}"
+        )
     };
-    api.merge(&path, &json!([])).await.refused(400, "BadRequest", &message("array"));
-    api.merge(&path, &json!("x")).await.refused(400, "BadRequest", &message("string"));
-    api.merge(&path, &json!(null)).await.refused_somehow(400, "BadRequest");
+    api.merge(&path, &json!([]))
+        .await
+        .refused(400, "BadRequest", &message("array"));
+    api.merge(&path, &json!("x"))
+        .await
+        .refused(400, "BadRequest", &message("string"));
+    api.merge(&path, &json!(null))
+        .await
+        .refused_somehow(400, "BadRequest");
 }
 
 async fn merge_must_be_json(api: Context) {
     let path = thing(&api, json!({})).await;
-    let answer = api.send(Method::PATCH, &path, "application/merge-patch+json", "{bad").await;
+    let answer = api
+        .send(Method::PATCH, &path, "application/merge-patch+json", "{bad")
+        .await;
     let status = answer.refused_somehow(400, "BadRequest");
-    assert!(status["message"].as_str().unwrap().starts_with("error decoding patch: "), "{status}");
+    assert!(
+        status["message"]
+            .as_str()
+            .unwrap()
+            .starts_with("error decoding patch: "),
+        "{status}"
+    );
 }
 
 async fn merge_of_missing(api: Context) {
@@ -71,13 +98,18 @@ async fn merge_of_missing(api: Context) {
     answer.refused(404, "NotFound", "configmaps \"a\" not found");
     api.define_things(anything()).await;
     let answer = api.merge(&api.custom("things/a"), &json!({})).await;
-    answer.refused(404, "NotFound", &format!("things.{} \"a\" not found", api.group));
+    answer.refused(
+        404,
+        "NotFound",
+        &format!("things.{} \"a\" not found", api.group),
+    );
 }
 
 async fn merge_with_current_version(api: Context) {
     let path = thing(&api, json!({})).await;
     let before = api.get(&path).await.expect_code(200);
-    let patch = json!({"metadata": {"resourceVersion": resource_version(&before)}, "spec": {"x": 1}});
+    let patch =
+        json!({"metadata": {"resourceVersion": resource_version(&before)}, "spec": {"x": 1}});
     let patched = api.merge(&path, &patch).await.expect_code(200);
     assert_eq!(patched["spec"], json!({"x": 1}));
     assert_ne!(resource_version(&patched), resource_version(&before));
@@ -91,7 +123,9 @@ async fn merge_with_stale_version_is_refused(api: Context) {
          your changes to the latest version and try again",
         api.group
     );
-    api.merge(&path, &patch).await.refused(409, "Conflict", &message);
+    api.merge(&path, &patch)
+        .await
+        .refused(409, "Conflict", &message);
     let patch = json!({"metadata": {"resourceVersion": "1"}, "status": {"x": 1}});
     let answer = api.merge(&api.custom("things/a/status"), &patch).await;
     answer.refused(409, "Conflict", &message);
@@ -108,8 +142,14 @@ async fn merge_with_malformed_version(api: Context) {
 async fn merge_without_version_is_refused(api: Context) {
     let path = thing(&api, json!({})).await;
     let patch = json!({"metadata": {"resourceVersion": null}, "spec": {"x": 1}});
-    let status = api.merge(&path, &patch).await.refused_somehow(422, "Invalid");
-    assert_eq!(status["details"]["causes"][0]["field"], "metadata.resourceVersion");
+    let status = api
+        .merge(&path, &patch)
+        .await
+        .refused_somehow(422, "Invalid");
+    assert_eq!(
+        status["details"]["causes"][0]["field"],
+        "metadata.resourceVersion"
+    );
 }
 
 async fn merge_cannot_rename(api: Context) {
@@ -117,16 +157,25 @@ async fn merge_cannot_rename(api: Context) {
     let answer = api.merge(&path, &json!({"metadata": {"name": "b"}})).await;
     let message = "the name of the object (b) does not match the name on the URL (a)";
     answer.refused(400, "BadRequest", message);
-    for patch in [json!({"metadata": {"name": null}}), json!({"metadata": null})] {
-        let message = "the name of the object (a based on URL) was undeterminable: name must be provided";
-        api.merge(&path, &patch).await.refused(400, "BadRequest", message);
+    for patch in [
+        json!({"metadata": {"name": null}}),
+        json!({"metadata": null}),
+    ] {
+        let message =
+            "the name of the object (a based on URL) was undeterminable: name must be provided";
+        api.merge(&path, &patch)
+            .await
+            .refused(400, "BadRequest", message);
     }
 }
 
 async fn merge_cannot_move(api: Context) {
     let path = thing(&api, json!({})).await;
-    let message = "the namespace of the provided object does not match the namespace sent on the request";
-    let answer = api.merge(&path, &json!({"metadata": {"namespace": "b"}})).await;
+    let message =
+        "the namespace of the provided object does not match the namespace sent on the request";
+    let answer = api
+        .merge(&path, &json!({"metadata": {"namespace": "b"}}))
+        .await;
     answer.refused(400, "BadRequest", message);
 }
 
@@ -134,14 +183,23 @@ async fn merge_cannot_change_identity(api: Context) {
     let path = thing(&api, json!({})).await;
     let uid = "11111111-1111-1111-1111-111111111111";
     let immutable = |field: &str, value: &str| {
-        format!("Thing.{} \"a\" is invalid: {field}: Invalid value: \"{value}\": field is immutable", api.group)
+        format!(
+            "Thing.{} \"a\" is invalid: {field}: Invalid value: \"{value}\": field is immutable",
+            api.group
+        )
     };
     let answer = api.merge(&path, &json!({"metadata": {"uid": uid}})).await;
     let status = answer.refused(422, "Invalid", &immutable("metadata.uid", uid));
     assert_eq!(status["details"]["causes"][0]["field"], "metadata.uid");
     let time = "2020-01-01T00:00:00Z";
-    let answer = api.merge(&path, &json!({"metadata": {"deletionTimestamp": time}})).await;
-    answer.refused(422, "Invalid", &immutable("metadata.deletionTimestamp", time));
+    let answer = api
+        .merge(&path, &json!({"metadata": {"deletionTimestamp": time}}))
+        .await;
+    answer.refused(
+        422,
+        "Invalid",
+        &immutable("metadata.deletionTimestamp", time),
+    );
 }
 
 async fn merge_may_drop_what_the_server_keeps(api: Context) {
@@ -160,11 +218,19 @@ async fn merge_may_drop_what_the_server_keeps(api: Context) {
 
 async fn merge_cannot_change_kind(api: Context) {
     let path = thing(&api, json!({})).await;
-    let status = api.merge(&path, &json!({"kind": "Other"})).await.refused_somehow(422, "Invalid");
+    let status = api
+        .merge(&path, &json!({"kind": "Other"}))
+        .await
+        .refused_somehow(422, "Invalid");
     assert_eq!(status["details"]["causes"][0]["field"], "kind");
-    let status = api.merge(&path, &json!({"apiVersion": "v1"})).await.refused_somehow(422, "Invalid");
+    let status = api
+        .merge(&path, &json!({"apiVersion": "v1"}))
+        .await
+        .refused_somehow(422, "Invalid");
     assert_eq!(status["details"]["causes"][0]["field"], "apiVersion");
-    api.merge(&path, &json!({"apiVersion": null, "kind": null})).await.refused_somehow(422, "Invalid");
+    api.merge(&path, &json!({"apiVersion": null, "kind": null}))
+        .await
+        .refused_somehow(422, "Invalid");
 }
 
 async fn merge_is_validated(api: Context) {
@@ -181,7 +247,10 @@ async fn merge_accepts_a_charset(api: Context) {
     let path = thing(&api, json!({})).await;
     let content_type = "application/merge-patch+json; charset=utf-8";
     let body = json!({"spec": {"x": 6}}).to_string();
-    let patched = api.send(Method::PATCH, &path, content_type, body).await.expect_code(200);
+    let patched = api
+        .send(Method::PATCH, &path, content_type, body)
+        .await
+        .expect_code(200);
     assert_eq!(patched["spec"], json!({"x": 6}));
 }
 
@@ -198,7 +267,10 @@ async fn json_patch_applies_in_order(api: Context) {
         {"op": "remove", "path": "/spec/list/1"},
     ]);
     let patched = api.json_patch(&path, &patch).await.expect_code(200);
-    assert_eq!(patched["spec"], json!({"x": 2, "list": [0, 2], "moved": [0, 1, 2]}));
+    assert_eq!(
+        patched["spec"],
+        json!({"x": 2, "list": [0, 2], "moved": [0, 1, 2]})
+    );
 }
 
 async fn json_patch_escapes_paths(api: Context) {
@@ -238,24 +310,39 @@ async fn json_patch_is_all_or_nothing(api: Context) {
         {"op": "replace", "path": "/spec/x", "value": 2},
         {"op": "test", "path": "/spec/x", "value": 1},
     ]);
-    api.json_patch(&path, &patch).await.refused(422, "Invalid", REJECTED);
+    api.json_patch(&path, &patch)
+        .await
+        .refused(422, "Invalid", REJECTED);
     assert_eq!(api.get(&path).await.expect_code(200), before);
-    assert_eq!(api.json_patch(&path, &json!([])).await.expect_code(200), before);
+    assert_eq!(
+        api.json_patch(&path, &json!([])).await.expect_code(200),
+        before
+    );
 }
 
 async fn json_patch_must_be_a_list(api: Context) {
     let path = thing(&api, json!({})).await;
-    let status = api.json_patch(&path, &json!({"op": "add"})).await.refused_somehow(400, "BadRequest");
+    let status = api
+        .json_patch(&path, &json!({"op": "add"}))
+        .await
+        .refused_somehow(400, "BadRequest");
     let expected = "error decoding patch: json: cannot unmarshal object into Go value of type []";
-    assert!(status["message"].as_str().unwrap().starts_with(expected), "{status}");
-    let answer = api.send(Method::PATCH, &path, "application/json-patch+json", "[bad").await;
+    assert!(
+        status["message"].as_str().unwrap().starts_with(expected),
+        "{status}"
+    );
+    let answer = api
+        .send(Method::PATCH, &path, "application/json-patch+json", "[bad")
+        .await;
     answer.refused_somehow(400, "BadRequest");
 }
 
 async fn json_patch_with_stale_version_is_refused(api: Context) {
     let path = thing(&api, json!({})).await;
     let patch = json!([{"op": "replace", "path": "/metadata/resourceVersion", "value": "1"}]);
-    api.json_patch(&path, &patch).await.refused_somehow(409, "Conflict");
+    api.json_patch(&path, &patch)
+        .await
+        .refused_somehow(409, "Conflict");
 }
 
 async fn json_patch_of_missing(api: Context) {
@@ -265,15 +352,25 @@ async fn json_patch_of_missing(api: Context) {
 
 async fn unknown_types_are_refused(api: Context) {
     let path = thing(&api, json!({})).await;
-    for content_type in ["application/json", "text/plain", "", "application/strategic-merge-patch+json"] {
+    for content_type in [
+        "application/json",
+        "text/plain",
+        "",
+        "application/strategic-merge-patch+json",
+    ] {
         let answer = api.send(Method::PATCH, &path, content_type, "{}").await;
         let status = answer.refused_somehow(415, "UnsupportedMediaType");
         let expected = "the body of the request was in an unknown format - accepted media types include: \
                         application/json-patch+json, application/merge-patch+json";
-        assert!(status["message"].as_str().unwrap().starts_with(expected), "{status}");
+        assert!(
+            status["message"].as_str().unwrap().starts_with(expected),
+            "{status}"
+        );
     }
     let path = api.core("configmaps/missing");
-    let answer = api.send(Method::PATCH, &path, "application/json", "{}").await;
+    let answer = api
+        .send(Method::PATCH, &path, "application/json", "{}")
+        .await;
     answer.refused_somehow(415, "UnsupportedMediaType");
 }
 

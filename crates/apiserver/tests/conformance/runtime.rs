@@ -25,7 +25,10 @@ const EVENT_WITHIN: Duration = Duration::from_secs(60);
 
 fn config_map(name: &str, value: &str) -> ConfigMap {
     let data = BTreeMap::from([("k".to_owned(), value.to_owned())]);
-    let mut config = ConfigMap { data: Some(data), ..ConfigMap::default() };
+    let mut config = ConfigMap {
+        data: Some(data),
+        ..ConfigMap::default()
+    };
     config.meta_mut().name = Some(name.to_owned());
     config
 }
@@ -35,33 +38,63 @@ fn config_maps(api: &Context) -> Api<ConfigMap> {
 }
 
 fn things(api: &Context) -> Api<DynamicObject> {
-    let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(&api.group, "v1", "Thing"), "things");
+    let resource = ApiResource::from_gvk_with_plural(
+        &GroupVersionKind::gvk(&api.group, "v1", "Thing"),
+        "things",
+    );
     Api::namespaced_with(api.client.clone(), &api.namespace, &resource)
 }
 
 async fn typed_objects_round_trip(api: Context) {
     let configs = config_maps(&api);
-    let created = configs.create(&PostParams::default(), &config_map("a", "1")).await.unwrap();
+    let created = configs
+        .create(&PostParams::default(), &config_map("a", "1"))
+        .await
+        .unwrap();
     assert_eq!(configs.get("a").await.unwrap(), created);
     let mut changed = created.clone();
-    changed.data.as_mut().unwrap().insert("k".to_owned(), "2".to_owned());
-    let replaced = configs.replace("a", &PostParams::default(), &changed).await.unwrap();
+    changed
+        .data
+        .as_mut()
+        .unwrap()
+        .insert("k".to_owned(), "2".to_owned());
+    let replaced = configs
+        .replace("a", &PostParams::default(), &changed)
+        .await
+        .unwrap();
     assert_eq!(replaced.data, changed.data);
-    let list = configs.list(&ListParams::default().fields("metadata.name=a")).await.unwrap();
+    let list = configs
+        .list(&ListParams::default().fields("metadata.name=a"))
+        .await
+        .unwrap();
     assert_eq!(list.items, [replaced]);
     assert!(configs.get_opt("missing").await.unwrap().is_none());
 }
 
 async fn typed_errors(api: Context) {
     let configs = config_maps(&api);
-    let stale = configs.create(&PostParams::default(), &config_map("a", "1")).await.unwrap();
+    let stale = configs
+        .create(&PostParams::default(), &config_map("a", "1"))
+        .await
+        .unwrap();
     let patch = Patch::Merge(json!({"data": {"k": "2"}}));
-    configs.patch("a", &PatchParams::default(), &patch).await.unwrap();
-    let kube::Error::Api(status) = configs.replace("a", &PostParams::default(), &stale).await.unwrap_err() else {
+    configs
+        .patch("a", &PatchParams::default(), &patch)
+        .await
+        .unwrap();
+    let kube::Error::Api(status) = configs
+        .replace("a", &PostParams::default(), &stale)
+        .await
+        .unwrap_err()
+    else {
         panic!("a refusal by the API");
     };
     assert!(status.is_conflict());
-    let kube::Error::Api(status) = configs.create(&PostParams::default(), &config_map("a", "1")).await.unwrap_err() else {
+    let kube::Error::Api(status) = configs
+        .create(&PostParams::default(), &config_map("a", "1"))
+        .await
+        .unwrap_err()
+    else {
         panic!("a refusal by the API");
     };
     assert!(status.is_already_exists());
@@ -74,11 +107,16 @@ async fn typed_errors(api: Context) {
 async fn dynamic_objects(api: Context) {
     api.define_things(anything()).await;
     let things = things(&api);
-    let thing: DynamicObject = serde_json::from_value(api.thing("a", json!({"spec": {"x": 1}}))).unwrap();
+    let thing: DynamicObject =
+        serde_json::from_value(api.thing("a", json!({"spec": {"x": 1}}))).unwrap();
     let created = things.create(&PostParams::default(), &thing).await.unwrap();
     assert_eq!(created.data["spec"], json!({"x": 1}));
-    let patch: json_patch::Patch = serde_json::from_value(json!([{"op": "replace", "path": "/spec/x", "value": 2}])).unwrap();
-    let patched = things.patch("a", &PatchParams::default(), &Patch::<()>::Json(patch)).await.unwrap();
+    let patch: json_patch::Patch =
+        serde_json::from_value(json!([{"op": "replace", "path": "/spec/x", "value": 2}])).unwrap();
+    let patched = things
+        .patch("a", &PatchParams::default(), &Patch::<()>::Json(patch))
+        .await
+        .unwrap();
     assert_eq!(patched.data["spec"], json!({"x": 2}));
     assert_eq!(patched.metadata.generation, Some(2));
 }
@@ -88,7 +126,10 @@ async fn status_through_the_api(api: Context) {
     let things = things(&api);
     api.create_thing("a", json!({})).await;
     let patch = Patch::Merge(json!({"status": {"ready": true}}));
-    let patched = things.patch_status("a", &PatchParams::default(), &patch).await.unwrap();
+    let patched = things
+        .patch_status("a", &PatchParams::default(), &patch)
+        .await
+        .unwrap();
     assert_eq!(patched.data["status"], json!({"ready": true}));
     let got = things.get_status("a").await.unwrap();
     assert_eq!(got, patched);
@@ -99,20 +140,35 @@ async fn deletion_gives_object_or_status(api: Context) {
     let mut held = config_map("held", "1");
     held.meta_mut().finalizers = Some(vec!["example.com/f".to_owned()]);
     configs.create(&PostParams::default(), &held).await.unwrap();
-    configs.create(&PostParams::default(), &config_map("free", "1")).await.unwrap();
-    let held = configs.delete("held", &DeleteParams::default()).await.unwrap();
+    configs
+        .create(&PostParams::default(), &config_map("free", "1"))
+        .await
+        .unwrap();
+    let held = configs
+        .delete("held", &DeleteParams::default())
+        .await
+        .unwrap();
     assert!(held.left().unwrap().meta().deletion_timestamp.is_some());
-    let free = configs.delete("free", &DeleteParams::background()).await.unwrap();
+    let free = configs
+        .delete("free", &DeleteParams::background())
+        .await
+        .unwrap();
     assert!(free.right().unwrap().is_success());
 }
 
 /// The next event that is not the start of a list.
-async fn next_event<K>(stream: &mut (impl Stream<Item = watcher::Result<Event<K>>> + Unpin)) -> String
+async fn next_event<K>(
+    stream: &mut (impl Stream<Item = watcher::Result<Event<K>>> + Unpin),
+) -> String
 where
     K: Resource,
 {
     let next = tokio::time::timeout(EVENT_WITHIN, stream.next()).await;
-    match next.expect("an event in time").expect("the watcher goes on").expect("no error") {
+    match next
+        .expect("an event in time")
+        .expect("the watcher goes on")
+        .expect("no error")
+    {
         Event::Init => "init".to_owned(),
         Event::InitApply(object) => format!("init {}", object.name_any()),
         Event::InitDone => "done".to_owned(),
@@ -123,13 +179,22 @@ where
 
 async fn watches(api: Context, config: watcher::Config) {
     let configs = config_maps(&api);
-    configs.create(&PostParams::default(), &config_map("a", "1")).await.unwrap();
-    configs.create(&PostParams::default(), &config_map("b", "1")).await.unwrap();
+    configs
+        .create(&PostParams::default(), &config_map("a", "1"))
+        .await
+        .unwrap();
+    configs
+        .create(&PostParams::default(), &config_map("b", "1"))
+        .await
+        .unwrap();
     let mut events = std::pin::pin!(watcher(configs.clone(), config));
     for expected in ["init", "init a", "init b", "done"] {
         assert_eq!(next_event(&mut events).await, expected);
     }
-    configs.create(&PostParams::default(), &config_map("c", "1")).await.unwrap();
+    configs
+        .create(&PostParams::default(), &config_map("c", "1"))
+        .await
+        .unwrap();
     assert_eq!(next_event(&mut events).await, "apply c");
     configs.delete("a", &DeleteParams::default()).await.unwrap();
     assert_eq!(next_event(&mut events).await, "delete a");
@@ -144,8 +209,12 @@ async fn watcher_by_streaming(api: Context) {
 }
 
 async fn watcher_of_metadata(api: Context) {
-    config_maps(&api).create(&PostParams::default(), &config_map("a", "1")).await.unwrap();
-    let metadata: Api<PartialObjectMeta<ConfigMap>> = Api::namespaced(api.client.clone(), &api.namespace);
+    config_maps(&api)
+        .create(&PostParams::default(), &config_map("a", "1"))
+        .await
+        .unwrap();
+    let metadata: Api<PartialObjectMeta<ConfigMap>> =
+        Api::namespaced(api.client.clone(), &api.namespace);
     let mut events = std::pin::pin!(watcher(metadata, watcher::Config::default()));
     for expected in ["init", "init a", "done"] {
         assert_eq!(next_event(&mut events).await, expected);
@@ -154,22 +223,37 @@ async fn watcher_of_metadata(api: Context) {
 
 async fn reflects(api: Context, config: watcher::Config) {
     let configs = config_maps(&api);
-    configs.create(&PostParams::default(), &config_map("a", "1")).await.unwrap();
+    configs
+        .create(&PostParams::default(), &config_map("a", "1"))
+        .await
+        .unwrap();
     let (reader, writer) = reflector::store();
     let stream = reflector(writer, watcher(configs.clone(), config)).default_backoff();
     let task = tokio::spawn(stream.for_each(|_| std::future::ready(())));
     reader.wait_until_ready().await.unwrap();
     assert_eq!(reader.state().len(), 1);
     let patch = Patch::Merge(json!({"data": {"k": "2"}}));
-    configs.patch("a", &PatchParams::default(), &patch).await.unwrap();
-    configs.create(&PostParams::default(), &config_map("b", "2")).await.unwrap();
+    configs
+        .patch("a", &PatchParams::default(), &patch)
+        .await
+        .unwrap();
+    configs
+        .create(&PostParams::default(), &config_map("b", "2"))
+        .await
+        .unwrap();
     let changed = || {
         let state = reader.state();
-        state.len() == 2 && state.iter().all(|config| config.data.as_ref().unwrap()["k"] == "2")
+        state.len() == 2
+            && state
+                .iter()
+                .all(|config| config.data.as_ref().unwrap()["k"] == "2")
     };
     let give_up = tokio::time::Instant::now() + EVENT_WITHIN;
     while !changed() {
-        assert!(tokio::time::Instant::now() < give_up, "the reflector did not follow");
+        assert!(
+            tokio::time::Instant::now() < give_up,
+            "the reflector did not follow"
+        );
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     task.abort();
@@ -185,7 +269,10 @@ async fn reflector_by_streaming(api: Context) {
 
 async fn waiting_for_a_condition(api: Context) {
     let configs = config_maps(&api);
-    configs.create(&PostParams::default(), &config_map("a", "1")).await.unwrap();
+    configs
+        .create(&PostParams::default(), &config_map("a", "1"))
+        .await
+        .unwrap();
     let uid = configs.get("a").await.unwrap().uid().unwrap();
     let gone = wait::await_condition(configs.clone(), "a", wait::conditions::is_deleted(&uid));
     let delete = async { configs.delete("a", &DeleteParams::default()).await.unwrap() };
@@ -197,11 +284,17 @@ async fn lists_of_metadata(api: Context) {
     let configs = config_maps(&api);
     let mut config = config_map("a", "1");
     config.meta_mut().labels = Some(BTreeMap::from([("l".to_owned(), "1".to_owned())]));
-    configs.create(&PostParams::default(), &config).await.unwrap();
+    configs
+        .create(&PostParams::default(), &config)
+        .await
+        .unwrap();
     let list = configs.list_metadata(&ListParams::default()).await.unwrap();
     assert_eq!(list.items.len(), 1);
     assert_eq!(list.items[0].labels()["l"], "1");
-    assert_eq!(list.items[0].types.as_ref().unwrap().kind, "PartialObjectMetadata");
+    assert_eq!(
+        list.items[0].types.as_ref().unwrap().kind,
+        "PartialObjectMetadata"
+    );
     let one = configs.get_metadata("a").await.unwrap();
     assert_eq!(one.name_any(), "a");
 }
@@ -211,7 +304,12 @@ async fn entry_creates_and_updates(api: Context) {
     let entry = configs.entry("a").await.unwrap();
     let mut entry = entry.or_insert(|| config_map("a", "1"));
     entry.commit(&PostParams::default()).await.unwrap();
-    entry.get_mut().data.as_mut().unwrap().insert("k".to_owned(), "2".to_owned());
+    entry
+        .get_mut()
+        .data
+        .as_mut()
+        .unwrap()
+        .insert("k".to_owned(), "2".to_owned());
     entry.commit(&PostParams::default()).await.unwrap();
     assert_eq!(configs.get("a").await.unwrap().data.unwrap()["k"], "2");
     let namespaces: Api<Namespace> = Api::all(api.client.clone());

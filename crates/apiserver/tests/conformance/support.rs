@@ -17,6 +17,17 @@ pub(crate) use self::events::Events;
 
 mod answer;
 mod events;
+pub(crate) mod validation;
+
+/// Where CustomResourceDefinitions are.
+pub(crate) const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+/// A uid that no object has.
+pub(crate) const OTHER_UID: &str = "11111111-1111-1111-1111-111111111111";
+
+/// What the server says about an object that belongs elsewhere.
+pub(crate) const OTHER_NAMESPACE: &str =
+    "the namespace of the provided object does not match the namespace sent on the request";
 
 /// How long a condition may take to become true.
 const CONDITION_WITHIN: Duration = Duration::from_secs(120);
@@ -58,7 +69,11 @@ impl Context {
         // Names of namespaces end at 63 characters; the group shares the prefix.
         let namespace: String = namespace.chars().take(60).collect();
         let namespace = namespace.trim_end_matches('-').to_owned();
-        let context = Self { client, group: format!("{namespace}.example.com"), namespace };
+        let context = Self {
+            client,
+            group: format!("{namespace}.example.com"),
+            namespace,
+        };
         context.create_namespace(&context.namespace).await;
         context
     }
@@ -66,7 +81,9 @@ impl Context {
     /// Creates a namespace; the embedded server and the real one both allow it at any time.
     pub(crate) async fn create_namespace(&self, name: &str) {
         let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-        self.post("/api/v1/namespaces", &body).await.expect_code(201);
+        self.post("/api/v1/namespaces", &body)
+            .await
+            .expect_code(201);
     }
 
     /// The path of a core resource in the case's namespace: `configmaps`, `secrets/name`, …
@@ -76,35 +93,60 @@ impl Context {
 
     /// The path of a resource of the case's own group, version v1, in the case's namespace.
     pub(crate) fn custom(&self, rest: &str) -> String {
-        format!("/apis/{}/v1/namespaces/{}/{rest}", self.group, self.namespace)
+        format!(
+            "/apis/{}/v1/namespaces/{}/{rest}",
+            self.group, self.namespace
+        )
     }
 
     pub(crate) async fn get(&self, path: &str) -> Answer {
-        self.send(Method::GET, path, "application/json", Vec::new()).await
+        self.send(Method::GET, path, "application/json", Vec::new())
+            .await
     }
 
     pub(crate) async fn delete(&self, path: &str) -> Answer {
-        self.send(Method::DELETE, path, "application/json", Vec::new()).await
+        self.send(Method::DELETE, path, "application/json", Vec::new())
+            .await
     }
 
     pub(crate) async fn delete_with(&self, path: &str, options: &Value) -> Answer {
-        self.send(Method::DELETE, path, "application/json", options.to_string()).await
+        self.send(
+            Method::DELETE,
+            path,
+            "application/json",
+            options.to_string(),
+        )
+        .await
     }
 
     pub(crate) async fn post(&self, path: &str, body: &Value) -> Answer {
-        self.send(Method::POST, path, "application/json", body.to_string()).await
+        self.send(Method::POST, path, "application/json", body.to_string())
+            .await
     }
 
     pub(crate) async fn put(&self, path: &str, body: &Value) -> Answer {
-        self.send(Method::PUT, path, "application/json", body.to_string()).await
+        self.send(Method::PUT, path, "application/json", body.to_string())
+            .await
     }
 
     pub(crate) async fn merge(&self, path: &str, body: &Value) -> Answer {
-        self.send(Method::PATCH, path, "application/merge-patch+json", body.to_string()).await
+        self.send(
+            Method::PATCH,
+            path,
+            "application/merge-patch+json",
+            body.to_string(),
+        )
+        .await
     }
 
     pub(crate) async fn json_patch(&self, path: &str, body: &Value) -> Answer {
-        self.send(Method::PATCH, path, "application/json-patch+json", body.to_string()).await
+        self.send(
+            Method::PATCH,
+            path,
+            "application/json-patch+json",
+            body.to_string(),
+        )
+        .await
     }
 
     /// Sends one request and reads the whole answer. An empty content type sends none.
@@ -155,7 +197,9 @@ impl Context {
     pub(crate) async fn config_map(&self, name: &str, extra: Value) -> Value {
         let mut body = config_map(name);
         overlay(&mut body, &extra);
-        self.post(&self.core("configmaps"), &body).await.expect_code(201)
+        self.post(&self.core("configmaps"), &body)
+            .await
+            .expect_code(201)
     }
 
     /// Defines `things` of the case's group with one version v1 whose objects look like `schema`,
@@ -167,16 +211,23 @@ impl Context {
 
     /// Creates a CustomResourceDefinition and waits until all its versions are served.
     pub(crate) async fn define(&self, definition: &Value) {
-        let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        let path = DEFINITIONS;
         self.post(path, definition).await.expect_code(201);
         let name = definition["metadata"]["name"].as_str().unwrap();
-        self.wait_for(&format!("{path}/{name}"), |answer| answer.condition("Established") == "True").await;
+        self.wait_for(&format!("{path}/{name}"), |answer| {
+            answer.condition("Established") == "True"
+        })
+        .await;
         for version in definition["spec"]["versions"].as_array().unwrap() {
             let group = definition["spec"]["group"].as_str().unwrap();
             let plural = definition["spec"]["names"]["plural"].as_str().unwrap();
-            let collection = format!("/apis/{group}/{}/{plural}", version["name"].as_str().unwrap());
+            let collection = format!(
+                "/apis/{group}/{}/{plural}",
+                version["name"].as_str().unwrap()
+            );
             if version["served"] == true {
-                self.wait_for(&collection, |answer| answer.code == 200).await;
+                self.wait_for(&collection, |answer| answer.code == 200)
+                    .await;
             }
         }
     }
@@ -198,7 +249,10 @@ impl Context {
 
     /// Where the definition of `things` is.
     pub(crate) fn things_definition(&self) -> String {
-        format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.{}", self.group)
+        format!(
+            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.{}",
+            self.group
+        )
     }
 
     /// A Thing with the given fields beside `metadata`.
@@ -214,7 +268,9 @@ impl Context {
 
     pub(crate) async fn create_thing(&self, name: &str, fields: Value) -> Value {
         let thing = self.thing(name, fields);
-        self.post(&self.custom("things"), &thing).await.expect_code(201)
+        self.post(&self.custom("things"), &thing)
+            .await
+            .expect_code(201)
     }
 }
 
@@ -249,7 +305,16 @@ pub(crate) fn config_map(name: &str) -> Value {
 
 /// The resourceVersion of an object or a list.
 pub(crate) fn resource_version(object: &Value) -> &str {
-    object["metadata"]["resourceVersion"].as_str().expect("has a resourceVersion")
+    object["metadata"]["resourceVersion"]
+        .as_str()
+        .expect("has a resourceVersion")
+}
+
+/// The resourceVersion as a number, to tell earlier from later.
+pub(crate) fn version_number(object: &Value) -> u64 {
+    resource_version(object)
+        .parse()
+        .expect("a resourceVersion is a number")
 }
 
 /// Lays one object over another, member by member; lists and plain values are replaced.

@@ -8,7 +8,7 @@ use serde_json::Value;
 pub(crate) struct Answer {
     attempted: String,
     pub(crate) code: u16,
-    pub(crate) content_type: String,
+    content_type: String,
     pub(crate) text: String,
     /// The body as JSON, or null when it is not JSON.
     pub(crate) body: Value,
@@ -16,7 +16,10 @@ pub(crate) struct Answer {
 
 impl Answer {
     pub(super) fn new(attempted: String, head: http::response::Parts, bytes: Vec<u8>) -> Self {
-        let content_type = head.headers.get("content-type").and_then(|value| value.to_str().ok());
+        let content_type = head
+            .headers
+            .get("content-type")
+            .and_then(|value| value.to_str().ok());
         Self {
             attempted,
             code: head.status.as_u16(),
@@ -46,11 +49,16 @@ impl Answer {
     #[track_caller]
     pub(crate) fn refused_somehow(self, code: u16, reason: &str) -> Value {
         assert_eq!(self.code, code, "{self}");
+        assert_eq!(self.content_type, "application/json", "{self}");
         assert_eq!(self.body["kind"], "Status", "{self}");
         assert_eq!(self.body["apiVersion"], "v1", "{self}");
         assert_eq!(self.body["status"], "Failure", "{self}");
         assert_eq!(self.body["code"], code, "{self}");
-        assert_eq!(self.body["reason"].as_str().unwrap_or_default(), reason, "{self}");
+        assert_eq!(
+            self.body["reason"].as_str().unwrap_or_default(),
+            reason,
+            "{self}"
+        );
         self.body
     }
 
@@ -59,7 +67,9 @@ impl Answer {
         let conditions = self.body["status"]["conditions"].as_array();
         let mut conditions = conditions.into_iter().flatten();
         let found = conditions.find(|condition| condition["type"] == kind);
-        found.and_then(|condition| condition["status"].as_str()).unwrap_or_default()
+        found
+            .and_then(|condition| condition["status"].as_str())
+            .unwrap_or_default()
     }
 
     /// The names of the items of a list, in its order.
@@ -67,13 +77,20 @@ impl Answer {
     pub(crate) fn names(&self) -> Vec<&str> {
         assert_eq!(self.code, 200, "{self}");
         let items = self.body["items"].as_array().expect("a list has items");
-        items.iter().map(|item| item["metadata"]["name"].as_str().unwrap_or_default()).collect()
+        items
+            .iter()
+            .map(|item| item["metadata"]["name"].as_str().unwrap_or_default())
+            .collect()
     }
 }
 
 impl fmt::Display for Answer {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text: String = self.text.chars().take(2000).collect();
-        write!(formatter, "{} answered {}: {text}", self.attempted, self.code)
+        write!(
+            formatter,
+            "{} answered {}: {text}",
+            self.attempted, self.code
+        )
     }
 }

@@ -50,6 +50,9 @@ mod watch;
 /// How long one case may take; a case that waits for something that never happens ends here.
 const CASE_MAY_TAKE: Duration = Duration::from_secs(240);
 
+/// How many cases run side by side unless told otherwise.
+const CASES_AT_ONCE: usize = 8;
+
 /// The servers the cases can run on.
 enum Target {
     Embedded,
@@ -57,7 +60,9 @@ enum Target {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::from_args();
+    let mut arguments = Arguments::from_args();
+    // Most cases wait for the server most of the time.
+    arguments.test_threads.get_or_insert(CASES_AT_ONCE);
     let runtime = Arc::new(Runtime::new().expect("a runtime with the default settings starts"));
     let target = match target(&runtime, &arguments) {
         Ok(target) => target,
@@ -66,7 +71,12 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let trials = all_cases()
+    let cases = all_cases();
+    if let Some(unknown) = exclusions::unknown(&cases) {
+        eprintln!("conformance: the excluded case {unknown} does not exist");
+        return ExitCode::FAILURE;
+    }
+    let trials = cases
         .into_iter()
         .map(|case| trial(case, &target, &runtime))
         .collect();

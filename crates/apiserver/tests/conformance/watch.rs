@@ -9,7 +9,7 @@ cases!("watch":
     from_zero_starts_with_what_is_there, tells_every_change, deletion_carries_last_state,
     finalizer_deletion_is_told_twice, change_of_nothing_is_not_told, one_object_by_name,
     of_all_namespaces, of_missing_namespace, label_transitions, field_transitions,
-    timeout_ends_the_stream, future_version_is_silent, malformed_version,
+    timeout_ends_the_stream, future_version_is_silent, malformed_version, before_the_kind_was_defined_is_gone,
     malformed_selectors_are_refused, status_changes_are_told, of_one_object_path_is_a_get,
     continue_and_limit_are_ignored, definitions_can_be_watched, namespaces_can_be_watched,
 );
@@ -210,6 +210,21 @@ async fn future_version_is_silent(api: Context) {
     api.config_map("a", json!({})).await;
     let query = "resourceVersion=999999999&timeoutSeconds=1";
     let mut events = api.watch(&api.core("configmaps"), query).await;
+    assert_eq!(events.next_or_end().await, None);
+}
+
+async fn before_the_kind_was_defined_is_gone(api: Context) {
+    api.define_things(anything()).await;
+    let mut events = api.watch(&api.custom("things"), "resourceVersion=1").await;
+    let status = events.expect("ERROR -").await;
+    assert_eq!(status["kind"], "Status");
+    assert_eq!(status["code"], 410);
+    assert_eq!(status["reason"], "Expired");
+    let message = status["message"].as_str().unwrap();
+    assert!(
+        message.starts_with("too old resource version: 1 ("),
+        "{message}"
+    );
     assert_eq!(events.next_or_end().await, None);
 }
 

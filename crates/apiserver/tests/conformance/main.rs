@@ -67,7 +67,7 @@ fn main() -> ExitCode {
     let target = match target(&runtime, &arguments) {
         Ok(target) => target,
         Err(error) => {
-            eprintln!("conformance: {error}");
+            eprintln!("conformance: {}", with_causes(&error));
             return ExitCode::FAILURE;
         }
     };
@@ -94,6 +94,13 @@ fn target(runtime: &Runtime, arguments: &Arguments) -> Result<Target, testbed::r
     }
     let control_plane = runtime.block_on(ControlPlane::start(&Assets::from_env()?))?;
     Ok(Target::Real(Box::new(control_plane)))
+}
+
+fn with_causes(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(cause) => format!("{error}: {}", with_causes(cause)),
+        None => error.to_string(),
+    }
 }
 
 fn all_cases() -> Vec<Case> {

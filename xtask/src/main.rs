@@ -1,10 +1,59 @@
-//! The one front door for developer commands.
+//! The one front door for developer commands: `cargo xtask`.
 
+mod bench;
+mod check;
+mod command;
+mod fences;
+mod generate;
 mod kube;
+mod licences;
+mod test;
+
+use std::io::Write;
+
+use clap::{Parser, Subcommand};
+
+/// Developer commands of Sluice.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Formatting, lints, the fences between crates, licences
+    Check,
+    /// All tests; installs what they need when run as root on Debian
+    Test {
+        /// Run the parity suites against a real kube-apiserver (built by `kube`, needs Go)
+        #[arg(long)]
+        real: bool,
+    },
+    /// Rewrites generated files: deploy/crds
+    Generate,
+    /// Runs a benchmark and prints its figures
+    Bench {
+        /// Which one; without a name, lists them
+        name: Option<String>,
+    },
+    /// Builds a real control plane (etcd, kube-apiserver, kube-controller-manager, kubectl) from
+    /// Go modules into a cache folder and prints that folder
+    Kube,
+}
 
 fn main() -> anyhow::Result<()> {
-    use std::io::Write;
-    let folder = kube::kube()?;
-    writeln!(std::io::stdout(), "{}", folder.display())?;
-    Ok(())
+    match Arguments::parse().task {
+        Task::Check => check::check(),
+        Task::Test { real: false } => test::test(),
+        Task::Test { real: true } => test::test_real(),
+        Task::Generate => generate::generate(),
+        Task::Bench { name } => bench::bench(name.as_deref()),
+        Task::Kube => {
+            let folder = kube::kube()?;
+            writeln!(std::io::stdout(), "{}", folder.display())?;
+            Ok(())
+        }
+    }
 }

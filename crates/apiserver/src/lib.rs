@@ -1,18 +1,110 @@
-//! An embedded Kubernetes-compatible API for any CRD, in memory.
+//! An embedded Kubernetes-compatible API for any CRD.
+//!
+//! It is an [`axum::Router`] that can also be the transport of a [`kube::Client`] without a socket,
+//! so that it works under a paused clock. It promises to answer as a real kube-apiserver does; what
+//! it does not support it refuses with a clear `Status`. It knows no kind beyond a few built-in
+//! ones, which it keeps as plain objects.
+//!
+//! The road of a request: [`Server::router`] → `faults` → `route` (what is meant) → `verbs` (what
+//! to do: `read`, `watch`, `create`, `update`, `patch`, `delete`) → `store`. `collector` follows the
+//! store's changes and removes what has no owner, namespace or definition any more.
+
+mod body;
+mod builtin;
+mod clock;
+mod collector;
+mod definition;
+mod definitions;
+mod discovery;
+mod event;
+mod faults;
+mod metadata;
+mod name;
+mod query;
+mod registry;
+mod resource;
+mod reviews;
+mod route;
+mod schema;
+mod secret;
+mod selector;
+mod status;
+mod store;
+mod verbs;
+
+use std::sync::{Arc, Weak};
+
+use clock::Clock;
+use faults::Fate;
+use parking_lot::Mutex;
+use registry::Registry;
+use serde_json::Value;
+use store::{Key, Memory, Store};
+
+pub use faults::Faults;
+pub use reviews::Reviewer;
+
+/// How many changes a server remembers unless told otherwise.
+const HISTORY: usize = 8192;
 
 /// One API server. Cloning shares it.
 #[derive(Clone)]
-pub struct Server;
+pub struct Server(Arc<Inner>);
+
+/// How a server is set up.
+pub struct Options {
+    /// How many changes watches and paged lists can go back before they get `410 Expired`.
+    pub history: usize,
+    /// Makes uids and generated names the same in every run; random without it.
+    pub seed: Option<u64>,
+    /// Who answers TokenReview and SubjectAccessReview; without one they are refused.
+    pub reviewer: Option<Arc<dyn Reviewer>>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            history: HISTORY,
+            seed: None,
+            reviewer: None,
+        }
+    }
+}
+
+struct Inner {
+    store: Box<dyn Store>,
+    registry: Registry,
+    clock: Clock,
+    random: Mutex<faults::Random>,
+    reviewer: Option<Arc<dyn Reviewer>>,
+    fate: Mutex<Fate>,
+}
 
 impl Server {
     /// An empty server that keeps everything in memory. Needs a running tokio runtime.
     pub fn in_memory() -> Self {
-        Self
+        Self::new(Options::default())
+    }
+
+    /// An empty server in memory, set up as `options` say. Needs a running tokio runtime.
+    pub fn new(options: Options) -> Self {
+        let server = Self(Arc::new(Inner {
+            store: Box::new(Memory::new(options.history)),
+            registry: Registry::new(),
+            clock: Clock::start(),
+            random: Mutex::new(faults::Random::new(options.seed)),
+            reviewer: options.reviewer,
+            fate: Mutex::default(),
+        }));
+        verbs::create_first_namespaces(&server);
+        collector::spawn(&server);
+        server
     }
 
     /// The HTTP side: what a socket would serve.
     pub fn router(&self) -> axum::Router {
-        axum::Router::new()
+        let server = self.clone();
+        axum::Router::new().fallback(move |request| verbs::answer(server.clone(), request))
     }
 
     /// A client whose transport is [`Server::router`]: no socket, also under a paused clock.
@@ -24,5 +116,49 @@ impl Server {
                 request.map(axum::body::Body::new)
             });
         kube::Client::new(service, "default")
+    }
+
+    /// From now on requests fail as `faults` say, in an order that its seed decides.
+    pub fn inject(&self, faults: Faults) {
+        *self.0.fate.lock() = Fate::new(faults);
+    }
+
+    fn registry(&self) -> &Registry {
+        &self.0.registry
+    }
+
+    fn store(&self) -> &dyn Store {
+        &*self.0.store
+    }
+
+    fn now(&self) -> String {
+        self.0.clock.now()
+    }
+
+    fn random(&self) -> u64 {
+        self.0.random.lock().next()
+    }
+
+    /// Commits one change and lets the registry follow it.
+    async fn commit(&self, write: store::Write) -> Result<Arc<Value>, store::Stale> {
+        let key = write.key.clone();
+        let is_removal = write.object.is_none();
+        let object = self.store().commit(write).await?;
+        self.follow(&key, (!is_removal).then_some(&object));
+        Ok(object)
+    }
+
+    fn follow(&self, key: &Key, object: Option<&Value>) {
+        if &*key.resource != builtin::DEFINITIONS {
+            return;
+        }
+        match object {
+            Some(crd) => self.registry().define(crd),
+            None => self.registry().forget(&key.path),
+        }
+    }
+
+    fn downgrade(&self) -> Weak<Inner> {
+        Arc::downgrade(&self.0)
     }
 }

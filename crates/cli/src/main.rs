@@ -1,1 +1,33 @@
-fn main() {}
+//! `sluice`, the one binary: reads what was typed and hands over. It holds no logic of its own.
+
+mod args;
+mod crds;
+mod demo;
+
+use std::{io, process::ExitCode};
+
+use clap::Parser;
+
+use crate::args::{Arguments, Command};
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let outcome = match Arguments::parse().command {
+        Command::Crds => crds::print(&mut anstream::stdout().lock()),
+        Command::Demo => demo::run(&mut anstream::stdout().lock()).await,
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whoever read our output had enough of it, as in `sluice crds | head`.
+        Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            anstream::eprintln!("sluice: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    let cause = error.downcast_ref::<io::Error>();
+    cause.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}

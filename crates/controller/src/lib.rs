@@ -1,1 +1,1 @@
-//! controller
+//! The loops: each observes, lets `planner` plan, acts, and reports. Empty so far.

@@ -1,0 +1,165 @@
+//! What an app runs, read from the app's object alone.
+//!
+//! One function for every kind and API version. It says what the object says
+//! and takes nothing on trust: an app whose controller has not seen its newest
+//! spec, whose last release failed, or that is being deleted is not ready.
+
+mod generic;
+mod helm;
+mod kustomization;
+mod workload;
+
+use kube::core::DynamicObject;
+use serde_json::Value;
+
+use crate::{
+    Revision, flux,
+    foreign::{StatusCondition, read as read_fields},
+    workload as workloads,
+};
+
+/// What one app says about itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// The revision it runs.
+    pub revision: Option<Revision>,
+    /// What would be written to git to get that revision.
+    pub version: Option<String>,
+    /// The digest of what it runs, where the object tells.
+    pub digest: Option<String>,
+    /// The revision last tried, whether or not it runs.
+    pub attempted: Option<Revision>,
+    /// Whether it runs the revision as it should.
+    pub ready: bool,
+    /// Whether its controller has yet to deal with its newest spec.
+    pub lagging: bool,
+    /// Whether the last try of its newest spec failed.
+    pub failed: bool,
+    /// Whether its controller was told to leave it alone.
+    pub suspended: bool,
+    /// What it says about its state.
+    pub message: Option<String>,
+    /// Why it could not be made sense of.
+    pub error: Option<String>,
+}
+
+/// The kinds of app that are read in different ways.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Flux's HelmRelease.
+    HelmRelease,
+    /// Flux's Kustomization.
+    Kustomization,
+    /// A Deployment, StatefulSet or DaemonSet.
+    Workload(workloads::Kind),
+    /// Anything else that has conditions and a `lastAppliedRevision`.
+    Other,
+}
+
+impl Kind {
+    /// The kind of an object of any API version.
+    pub fn of(api_version: &str, kind: &str) -> Self {
+        let group = api_version.split_once('/').map_or("", |(group, _)| group);
+        match (group, kind) {
+            (flux::HELM_GROUP, "HelmRelease") => Self::HelmRelease,
+            (flux::KUSTOMIZE_GROUP, "Kustomization") => Self::Kustomization,
+            (workloads::GROUP, "Deployment") => Self::Workload(workloads::Kind::Deployment),
+            (workloads::GROUP, "StatefulSet") => Self::Workload(workloads::Kind::StatefulSet),
+            (workloads::GROUP, "DaemonSet") => Self::Workload(workloads::Kind::DaemonSet),
+            _ => Self::Other,
+        }
+    }
+}
+
+/// Reads an app. A workload's revision is the tag of its first container's image.
+pub fn read(app: &DynamicObject) -> Reading {
+    read_as(kind_of(app), app, None)
+}
+
+/// Reads an app. A workload's revision is the tag of the image of that name.
+pub fn read_tracking(app: &DynamicObject, image: &str) -> Reading {
+    read_as(kind_of(app), app, Some(image))
+}
+
+/// Reads an app of a known kind, for objects that do not carry their own.
+pub fn read_as(kind: Kind, app: &DynamicObject, image: Option<&str>) -> Reading {
+    let generation = app.metadata.generation.unwrap_or_default();
+    let fields: &Value = &app.data;
+    let mut reading = match kind {
+        Kind::HelmRelease => helm::reading(&read_fields(fields), generation),
+        Kind::Kustomization => kustomization::reading(&read_fields(fields), generation),
+        Kind::Workload(kind) => workload::reading(kind, &read_fields(fields), generation, image),
+        Kind::Other => generic::reading(&read_fields(fields), generation),
+    };
+    if app.metadata.deletion_timestamp.is_some() {
+        reading.ready = false;
+        reading.message = Some("it is being deleted".to_owned());
+    }
+    reading
+}
+
+fn kind_of(app: &DynamicObject) -> Kind {
+    match &app.types {
+        Some(types) => Kind::of(&types.api_version, &types.kind),
+        None => Kind::Other,
+    }
+}
+
+/// What the conditions and generations of a Flux-like status say.
+struct Health {
+    is_ready: bool,
+    lagging: bool,
+    failed: bool,
+    message: Option<String>,
+}
+
+impl Health {
+    fn of(conditions: &[StatusCondition], observed: Option<i64>, generation: i64) -> Self {
+        let ready = conditions
+            .iter()
+            .find(|condition| condition.type_ == "Ready");
+        let is_current = |condition: &StatusCondition| {
+            condition
+                .observed_generation
+                .is_none_or(|observed| observed >= generation)
+        };
+        let is_stalled = |condition: &StatusCondition| condition.is_true("Stalled");
+        let is_failure = |condition| is_stalled(condition) || tells_failure(condition);
+        let observed = observed.or_else(|| ready?.observed_generation);
+        Self {
+            is_ready: ready.is_some_and(|ready| ready.status == "True"),
+            lagging: observed.is_some_and(|observed| observed < generation),
+            failed: conditions
+                .iter()
+                .any(|condition| is_current(condition) && is_failure(condition)),
+            message: ready
+                .and_then(|ready| ready.message.clone())
+                .filter(|text| !text.is_empty()),
+        }
+    }
+}
+
+/// Whether it is the `Ready` condition and says that the revision itself did not work. What went
+/// wrong before the revision was tried, or on the way to asking, says nothing about it.
+fn tells_failure(ready: &StatusCondition) -> bool {
+    let reason = ready.reason.as_deref().unwrap_or_default();
+    let is_remedy = matches!(
+        reason,
+        "RollbackSucceeded" | "UninstallSucceeded" | "RetriesExceeded"
+    );
+    let is_prelude = matches!(reason, "ArtifactFailed" | "GetLastReleaseFailed");
+    let is_false = ready.type_ == "Ready" && ready.status == "False";
+    is_false && (is_remedy || reason.ends_with("Failed") && !is_prelude)
+}
+
+/// Why a ready app names no revision that can be dealt with, in words people know.
+fn why_unknown(text: Option<&str>) -> String {
+    let reason = match text {
+        Some(text) if !text.trim().is_empty() => "its revision is too long or not printable",
+        _ => "unable to find .status.lastAppliedRevision in ready target object",
+    };
+    reason.to_owned()
+}
+
+#[cfg(test)]
+mod tests;

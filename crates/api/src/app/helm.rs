@@ -1,0 +1,112 @@
+//! HelmReleases of any API version.
+
+use super::{Health, Reading, why_unknown};
+use crate::{
+    Revision,
+    flux::{HelmRelease, Release},
+    revision::without_oci_digest,
+};
+
+pub(super) fn reading(app: &HelmRelease, generation: i64) -> Reading {
+    let status = &app.status;
+    let conditions = status.conditions.as_deref().unwrap_or_default();
+    let health = Health::of(conditions, status.observed_generation, generation);
+    let deployed = status
+        .history
+        .iter()
+        .find(|release| is(release, "deployed"));
+    let version = deployed_version(app, deployed, health.is_ready);
+    let revision = version.as_deref().and_then(Revision::new);
+    let newest_is_deployed = status
+        .history
+        .first()
+        .is_none_or(|release| is(release, "deployed"));
+    let is_ready = health.is_ready && newest_is_deployed && !health.lagging;
+    Reading {
+        ready: is_ready && revision.is_some(),
+        failed: has_failed(app, &health, generation),
+        error: (health.is_ready && revision.is_none())
+            .then(|| why_no_release(app, version.as_deref())),
+        version: revision
+            .as_ref()
+            .map(|revision| revision.as_str().to_owned()),
+        revision,
+        digest: deployed.and_then(|release| release.oci_digest.clone()),
+        attempted: attempted(app),
+        lagging: health.lagging,
+        suspended: app.spec.suspend,
+        message: health.message,
+    }
+}
+
+/// The chart version that is installed. The history says so where there is one; a version that
+/// was only tried counts when the object is ready and names no other.
+fn deployed_version(
+    app: &HelmRelease,
+    deployed: Option<&Release>,
+    is_ready: bool,
+) -> Option<String> {
+    let status = &app.status;
+    let text = match deployed {
+        Some(release) => release.chart_version.as_ref(),
+        None if !status.history.is_empty() => None,
+        None => {
+            let attempted = status.last_attempted_revision.as_ref().filter(|_| is_ready);
+            status.last_applied_revision.as_ref().or(attempted)
+        }
+    };
+    let digest = match deployed {
+        Some(release) => release.oci_digest.as_deref(),
+        None => status.last_attempted_revision_digest.as_deref(),
+    };
+    text.map(|text| chart_version(app, text, digest))
+}
+
+fn why_no_release(app: &HelmRelease, version: Option<&str>) -> String {
+    if version.is_none() && !app.status.history.is_empty() {
+        return "no release in its history is deployed".to_owned();
+    }
+    why_unknown(version)
+}
+
+fn attempted(app: &HelmRelease) -> Option<Revision> {
+    let digest = app.status.last_attempted_revision_digest.as_deref();
+    let text = app.status.last_attempted_revision.as_ref()?;
+    Revision::new(&chart_version(app, text, digest))
+}
+
+/// Flux appends a digest only to charts that come from an OCI artifact; elsewhere what follows
+/// the `+` is the chart's own.
+fn chart_version(app: &HelmRelease, text: &str, digest: Option<&str>) -> String {
+    let source = app.spec.chart_ref.as_ref();
+    let is_artifact = source.is_some_and(|source| source.kind.as_deref() != Some("HelmChart"));
+    let may_carry_digest = digest.is_some() || is_artifact;
+    let version = if may_carry_digest {
+        without_oci_digest(text, digest)
+    } else {
+        text
+    };
+    version.to_owned()
+}
+
+/// A failure counts only for the spec it happened with. The observed generation does not tell:
+/// Flux leaves it behind while it retries.
+fn has_failed(app: &HelmRelease, health: &Health, generation: i64) -> bool {
+    let status = &app.status;
+    let conditions = status.conditions.as_deref().unwrap_or_default();
+    let tried = status
+        .last_attempted_generation
+        .is_none_or(|tried| tried >= generation);
+    let is_remediated = conditions
+        .iter()
+        .any(|condition| condition.is_true("Remediated"));
+    let release_failed = status
+        .history
+        .first()
+        .is_some_and(|release| is(release, "failed"));
+    tried && (health.failed || is_remediated || release_failed)
+}
+
+fn is(release: &Release, state: &str) -> bool {
+    release.status.as_deref() == Some(state)
+}

@@ -1,0 +1,68 @@
+//! Reading objects that other projects define.
+//!
+//! Only the fields that are used have a type. A field that is missing, or of an
+//! unexpected type, is absent; nothing here makes an object unreadable.
+
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::Value;
+
+use crate::absent::lenient;
+
+/// Reads an object's fields; whatever is not as expected is absent.
+pub fn read<T: Default + DeserializeOwned>(fields: &Value) -> T {
+    T::deserialize(fields).unwrap_or_default()
+}
+
+/// The two halves of an object.
+#[derive(Deserialize, Clone, Debug, Default, PartialEq)]
+#[serde(
+    default,
+    bound = "Spec: Default + DeserializeOwned, Status: Default + DeserializeOwned"
+)]
+pub struct Object<Spec, Status> {
+    /// What is asked for.
+    #[serde(deserialize_with = "lenient")]
+    pub spec: Spec,
+    /// What is.
+    #[serde(deserialize_with = "lenient")]
+    pub status: Status,
+}
+
+/// Declares structs of which every field may be missing or of an unexpected type.
+macro_rules! slim {
+    ($($(#[$about:meta])* $visibility:vis struct $name:ident {
+        $($(#[$doc:meta])* $field:ident: $type:ty,)*
+    })*) => {$(
+        $(#[$about])*
+        #[derive(serde::Deserialize, Clone, Debug, Default, PartialEq)]
+        #[serde(rename_all = "camelCase", default)]
+        $visibility struct $name {
+            $($(#[$doc])* #[serde(deserialize_with = "crate::absent::lenient")] $visibility $field: $type,)*
+        }
+    )*};
+}
+pub(crate) use slim;
+
+slim! {
+    /// One condition, as far as it is read.
+    pub struct StatusCondition {
+        /// The aspect.
+        #[serde(rename = "type")]
+        type_: String,
+        /// Whether it holds: `True`, `False` or `Unknown`.
+        status: String,
+        /// A fixed word.
+        reason: Option<String>,
+        /// A sentence.
+        message: Option<String>,
+        /// The generation it was said about.
+        observed_generation: Option<i64>,
+    }
+}
+
+impl StatusCondition {
+    /// Whether it is of a type and holds.
+    pub fn is_true(&self, type_: &str) -> bool {
+        self.type_ == type_ && self.status == "True"
+    }
+}

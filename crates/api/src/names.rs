@@ -1,0 +1,243 @@
+//! Names and labels that Sluice gives to objects and reads from them.
+//!
+//! Names are functions of their inputs, so that creating something twice finds
+//! it the second time. Whatever the input, the result is a valid name.
+
+use sha2::{Digest, Sha256};
+
+/// Label on apps: the pipeline they belong to. Also on every Promotion.
+pub const PIPELINE_LABEL: &str = "pipelines.weave.works/pipeline";
+/// The label's first spelling, still accepted on apps.
+pub const PIPELINE_LABEL_EARLY: &str = "pipelines.wego.weave.works/pipeline";
+/// Label on a Promotion: the environment it leads into.
+pub const ENVIRONMENT_LABEL: &str = "pipelines.weave.works/environment";
+/// Label on a Promotion: the place it leads into, hashed where it is no label value.
+pub const PLACE_LABEL: &str = "pipelines.weave.works/place";
+/// Annotation on a Pipeline: a request, written with kubectl.
+pub const REQUEST_ANNOTATION: &str = "pipelines.weave.works/request";
+/// Annotation on a GitopsCluster: the namespaces whose pipelines may use it, comma-separated.
+pub const ALLOWED_NAMESPACES_ANNOTATION: &str = "pipelines.weave.works/allowed-namespaces";
+
+/// Label on a run: the trigger that started it.
+pub const RUN_TRIGGER_LABEL: &str = "pipeline.jquad.rocks/pipelinetrigger";
+/// Label on a run for a GitRepository: the branch or other reference.
+pub const RUN_GIT_BRANCH_LABEL: &str = "pipeline.jquad.rocks/git.repository.branch.name";
+/// Label on a run for a GitRepository: the commit.
+pub const RUN_GIT_COMMIT_LABEL: &str = "pipeline.jquad.rocks/git.repository.branch.commit";
+/// Label on a run for an ImagePolicy: the last part of the image's name.
+pub const RUN_IMAGE_NAME_LABEL: &str = "pipeline.jquad.rocks/ip.image.name";
+/// Label on a run for an ImagePolicy: the tag.
+pub const RUN_IMAGE_VERSION_LABEL: &str = "pipeline.jquad.rocks/ip.image.version";
+/// Label on a run for a PullRequest: the branch.
+pub const RUN_REQUEST_BRANCH_LABEL: &str = "pipeline.jquad.rocks/pr.branch.name";
+/// Label on a run for a PullRequest: the commit.
+pub const RUN_REQUEST_COMMIT_LABEL: &str = "pipeline.jquad.rocks/pr.branch.commit";
+
+const PIPELINE_PART: usize = 30;
+const ENVIRONMENT_PART: usize = 15;
+const LABEL_VALUE: usize = 63;
+const HASH_DIGITS: usize = 12;
+
+/// Where a promotion leads: an environment, or one target of it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place {
+    /// The environment's name.
+    pub environment: String,
+    /// The cluster, if any, and the namespace of the target.
+    pub target: Option<(Option<String>, String)>,
+}
+
+impl Place {
+    /// A whole environment.
+    pub fn environment(environment: &str) -> Self {
+        Self {
+            environment: environment.to_owned(),
+            target: None,
+        }
+    }
+
+    /// One target of an environment.
+    pub fn target(environment: &str, cluster: Option<&str>, namespace: &str) -> Self {
+        let target = (cluster.map(str::to_owned), namespace.to_owned());
+        Self {
+            environment: environment.to_owned(),
+            target: Some(target),
+        }
+    }
+
+    /// The place as one string: the environment, or `environment/cluster or -/namespace` as in
+    /// the keys of reports.
+    pub fn key(&self) -> String {
+        match &self.target {
+            None => self.environment.clone(),
+            Some((cluster, namespace)) => {
+                let cluster = cluster.as_deref().unwrap_or("-");
+                format!("{}/{cluster}/{namespace}", self.environment)
+            }
+        }
+    }
+}
+
+/// The name of the Promotion that brings a revision into a place. The ordinal tells repeated
+/// attempts apart.
+pub fn promotion_name(pipeline: &str, place: &Place, revision: &str, ordinal: i64) -> String {
+    let hash = short_hash(&[pipeline, &place.key(), revision, &ordinal.to_string()]);
+    let pipeline = slug(pipeline, PIPELINE_PART, "pipeline");
+    let environment = slug(&place.environment, ENVIRONMENT_PART, "environment");
+    format!("{pipeline}-{environment}-{hash}")
+}
+
+/// The text itself where it is a label value, else a recognisable, hashed form of it.
+pub fn label_value(text: &str) -> String {
+    if is_label_value(text) {
+        return text.to_owned();
+    }
+    let readable = slug(text, LABEL_VALUE - HASH_DIGITS - 1, "x");
+    format!("{readable}-{}", short_hash(&[text]))
+}
+
+fn is_label_value(text: &str) -> bool {
+    let is_end = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric());
+    let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    let ends_well = is_end(text.bytes().next()) && is_end(text.bytes().next_back());
+    text.is_empty() || text.len() <= LABEL_VALUE && ends_well && text.bytes().all(is_inner)
+}
+
+/// Lower-case letters, digits and single inner dashes.
+fn slug(text: &str, limit: usize, if_nothing_is_left: &str) -> String {
+    let mut slug = String::new();
+    for c in text.chars().map(|c| c.to_ascii_lowercase()) {
+        if c.is_ascii_alphanumeric() {
+            slug.push(c);
+        } else if !slug.is_empty() && !slug.ends_with('-') {
+            slug.push('-');
+        }
+        if slug.len() == limit {
+            break;
+        }
+    }
+    let slug = slug.trim_end_matches('-');
+    if slug.is_empty() {
+        if_nothing_is_left.to_owned()
+    } else {
+        slug.to_owned()
+    }
+}
+
+/// Hex digits that differ where any part differs. Each part goes in with its length, so that text
+/// cannot move from one part to the next unnoticed.
+pub fn short_hash(parts: &[&str]) -> String {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part.as_bytes());
+    }
+    let digits = hash
+        .finalize()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect::<String>();
+    digits[..HASH_DIGITS].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_object_name(name: &str) -> bool {
+        let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        let end = |byte: Option<u8>| byte.is_some_and(|byte| inner(byte) && byte != b'-');
+        name.len() <= 63
+            && name.bytes().all(inner)
+            && end(name.bytes().next())
+            && end(name.bytes().next_back())
+    }
+
+    const HOSTILE: &[&str] = &[
+        "",
+        "-",
+        "---",
+        "a",
+        "UPPER",
+        "with space",
+        "slash/and/slash",
+        "dots.in.name",
+        "ümläut",
+        "日本語",
+        "a-very-long-name-that-goes-on-and-on-and-on-and-on-and-on-and-on-and-on-until-it-ends",
+        "trailing-",
+        "-leading",
+        "under_score",
+        "\u{0}\n\t",
+        "exactly-thirty-characters-here-",
+        "fifteen-chars--",
+        "🚀",
+        "İ",
+        "K", // change length, or become ASCII, when lower-cased
+    ];
+
+    #[test]
+    fn promotion_names_are_valid_for_any_input() {
+        for pipeline in HOSTILE {
+            for environment in HOSTILE {
+                let place = Place::target(environment, Some(pipeline), environment);
+                let name = promotion_name(pipeline, &place, environment, 7);
+                assert!(
+                    is_object_name(&name),
+                    "{pipeline:?} {environment:?} gave {name:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn promotion_names_read_like_their_inputs() {
+        let name = promotion_name("podinfo", &Place::environment("Staging EU"), "6.1.6", 0);
+        assert_eq!(name.rsplit_once('-').unwrap().0, "podinfo-staging-eu");
+        assert_eq!(
+            name,
+            promotion_name("podinfo", &Place::environment("Staging EU"), "6.1.6", 0)
+        );
+    }
+
+    #[test]
+    fn promotion_names_differ_where_any_input_differs() {
+        let dev = Place::environment("dev");
+        let names = [
+            promotion_name("a", &dev, "1", 0),
+            promotion_name("b", &dev, "1", 0),
+            promotion_name("a", &Place::environment("Dev"), "1", 0),
+            promotion_name("a", &Place::target("dev", None, "x"), "1", 0),
+            promotion_name("a", &Place::target("dev", Some("c"), "x"), "1", 0),
+            promotion_name("a", &dev, "2", 0),
+            promotion_name("a", &dev, "1", 1),
+            promotion_name("a", &dev, "11", 0),
+            promotion_name("a", &dev, "", 11),
+        ];
+        let distinct: std::collections::BTreeSet<_> = names.iter().collect();
+        assert_eq!(distinct.len(), names.len());
+    }
+
+    #[test]
+    fn long_names_keep_their_hash() {
+        let name = promotion_name(
+            &"p".repeat(253),
+            &Place::environment(&"e".repeat(500)),
+            "1",
+            0,
+        );
+        assert_eq!(name.len(), 30 + 1 + 15 + 1 + 12);
+    }
+
+    #[test]
+    fn label_values_are_valid_for_any_input() {
+        for text in HOSTILE {
+            let value = label_value(text);
+            assert!(is_label_value(&value), "{text:?} gave {value:?}");
+        }
+        assert_eq!(label_value("feature_1.x"), "feature_1.x");
+        assert_eq!(label_value(""), "");
+        assert_ne!(label_value("feature/x"), label_value("feature-x"));
+        assert_ne!(label_value("Ä"), label_value("Ö"));
+    }
+}

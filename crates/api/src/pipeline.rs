@@ -1,0 +1,23 @@
+//! The Pipeline: environments in order, and how revisions move between them.
+//!
+//! Fields the ancestor had keep their names, types and looseness; new ones are
+//! optional and bounded.
+
+mod promotion;
+mod spec;
+mod status;
+
+pub use promotion::{
+    Commit, Forge, Notification, PromotionSettings, PullRequest, Scope, Strategy, Webhook, When,
+};
+pub use spec::{
+    AppReference, ClusterReference, Environment, Pipeline, PipelineSpec, Source, SourceKind,
+    Target, Track,
+};
+pub use status::{
+    AppStatus, ClusterAppReference, EnvironmentStatus, Evidence, HandledRequest, HoldStatus,
+    PipelineStatus, PromotionSummary, Report, Request, RequestKind, TargetStatus, WaitingApproval,
+};
+
+/// Condition type: something keeps the next environment from being promoted.
+pub const PROMOTION_PENDING: &str = "PromotionPending";

@@ -1,0 +1,179 @@
+//! What a team writes.
+
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::promotion::PromotionSettings;
+use crate::{
+    LabelSelector,
+    absent::{absent_spec_is_empty, is_default, null_as_default},
+    schema,
+};
+
+/// The environments of one application, in the order releases pass through them.
+#[derive(CustomResource, Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[kube(
+    group = "pipelines.weave.works",
+    version = "v1alpha1",
+    kind = "Pipeline",
+    namespaced,
+    status = "super::PipelineStatus",
+    derive = "Default",
+    derive = "PartialEq",
+    doc = "Moves releases of one application through environments.",
+    printcolumn = r#"{"name":"App Kind","type":"string","jsonPath":".spec.appRef.kind"}"#,
+    printcolumn = r#"{"name":"App Name","type":"string","jsonPath":".spec.appRef.name"}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#,
+    printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].status"}"#,
+    printcolumn = r#"{"name":"Status","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].message"}"#
+)]
+#[serde(rename_all = "camelCase", default, remote = "Self")]
+#[schemars(!default)]
+pub struct PipelineSpec {
+    /// The object that runs the application; it has the same kind and name in every target.
+    /// Without it the labelled HelmReleases and Kustomizations of each target are shown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub app_ref: Option<AppReference>,
+    /// Environments in the order of promotion.
+    #[serde(deserialize_with = "null_as_default")]
+    pub environments: Vec<Environment>,
+    /// How promotions are carried out where an environment says nothing of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub promotion: Option<PromotionSettings>,
+    /// Observe only: start nothing in any environment.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub suspend: bool,
+    /// What proposes revisions for the first environment. Without it others move that one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<Source>,
+    /// Compare an image's tag instead of the app's own revision.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub track: Option<Track>,
+}
+
+absent_spec_is_empty!(PipelineSpec);
+
+impl PipelineSpec {
+    /// The settings for promotions into an environment: those of the first environment of that
+    /// name that has any, else the pipeline's.
+    pub fn promotion_into(&self, environment: &str) -> Option<&PromotionSettings> {
+        let own = |candidate: &&Environment| {
+            candidate.name == environment && candidate.promotion.is_some()
+        };
+        match self.environments.iter().find(own) {
+            Some(environment) => environment.promotion.as_ref(),
+            None => self.promotion.as_ref(),
+        }
+    }
+}
+
+/// Which object runs the application.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(!default)]
+pub struct AppReference {
+    /// The object's API group and version.
+    pub api_version: String,
+    /// The object's kind.
+    pub kind: String,
+    /// The object's name, the same in every target.
+    pub name: String,
+}
+
+/// One step of the way to production.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(!default)]
+pub struct Environment {
+    /// What people call it.
+    pub name: String,
+    /// Where the application runs in this environment.
+    #[serde(deserialize_with = "null_as_default")]
+    pub targets: Vec<Target>,
+    /// How promotions into this environment are carried out, instead of the pipeline's way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub promotion: Option<PromotionSettings>,
+    /// Start nothing in this environment.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub suspend: bool,
+}
+
+/// A cluster and a namespace in it.
+// The two ways to name clusters exclude each other by `not`, not by CEL: environments and targets
+// are unbounded lists, and no rule inside them stays within the API server's cost limit.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(!default, extend("not" = { "required": ["clusterRef", "clusterSelector"] }))]
+pub struct Target {
+    /// The namespace of the application on that cluster.
+    pub namespace: String,
+    /// The cluster; without it and without a selector, the one the pipeline lives on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster_ref: Option<ClusterReference>,
+    /// One target for each GitopsCluster with these labels, instead of `clusterRef`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::label_selector", default)]
+    pub cluster_selector: Option<LabelSelector>,
+}
+
+/// Which cluster a target is on.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(!default)]
+pub struct ClusterReference {
+    /// Accepted and ignored.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub api_version: Option<String>,
+    /// Always a GitopsCluster.
+    #[schemars(extend("enum" = ["GitopsCluster"]))]
+    pub kind: String,
+    /// The GitopsCluster's name.
+    pub name: String,
+    /// The GitopsCluster's namespace; without it the pipeline's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+}
+
+/// What proposes revisions for the first environment.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [{
+    "rule": "self.kind == 'Hook' || has(self.name)",
+    "message": "a source other than Hook needs a name"
+}]))]
+pub struct Source {
+    /// The kind of object, or Hook for revisions proposed by an HTTP call.
+    pub kind: SourceKind,
+    /// The object's name, in the pipeline's namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    pub name: Option<String>,
+}
+
+/// The kinds that can propose revisions.
+#[derive(
+    Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord,
+)]
+pub enum SourceKind {
+    /// A Helm chart that Flux fetches.
+    HelmChart,
+    /// An OCI artifact that Flux fetches.
+    OCIRepository,
+    /// A git repository that Flux fetches.
+    GitRepository,
+    /// An image tag that Flux selects.
+    ImagePolicy,
+    /// A signed HTTP call.
+    Hook,
+}
+
+/// Compare the tag of one image instead of the app's own revision.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(!default)]
+pub struct Track {
+    /// The image's name without tag or digest.
+    #[schemars(length(min = 1, max = 255))]
+    pub image: String,
+}

@@ -1,0 +1,305 @@
+//! What Sluice saw, and what it is waiting for.
+//!
+//! The controller writes all of it except `reports` and `requests`, which only
+//! the server writes. Nothing in here is a heartbeat.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::spec::ClusterReference;
+use crate::{
+    Condition, Time,
+    absent::{is_default, null_as_default},
+    promotion::Phase,
+    schema,
+};
+
+/// Where every environment is and why it waits.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(!default)]
+pub struct PipelineStatus {
+    /// The generation this status was computed from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// `Ready`, and `PromotionPending` while something holds a promotion.
+    #[serde(
+        default,
+        deserialize_with = "null_as_default",
+        skip_serializing_if = "is_default"
+    )]
+    #[schemars(schema_with = "schema::conditions")]
+    pub conditions: Vec<Condition>,
+    /// State by environment name.
+    #[serde(
+        default,
+        deserialize_with = "null_as_default",
+        skip_serializing_if = "is_default"
+    )]
+    pub environments: BTreeMap<String, EnvironmentStatus>,
+    /// The newest report of each place, by `environment/cluster or -/namespace`.
+    #[serde(
+        default,
+        deserialize_with = "null_as_default",
+        skip_serializing_if = "is_default"
+    )]
+    pub reports: BTreeMap<String, Report>,
+    /// What people asked for, by environment name.
+    #[serde(
+        default,
+        deserialize_with = "null_as_default",
+        skip_serializing_if = "is_default"
+    )]
+    pub requests: BTreeMap<String, Request>,
+}
+
+/// The state of one environment.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(!default)]
+pub struct EnvironmentStatus {
+    /// The revision that waits for a person, if any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waiting_approval: Option<WaitingApproval>,
+    /// State by target, in the order of the spec; a selector's targets follow each other by name.
+    #[serde(
+        default,
+        deserialize_with = "null_as_default",
+        skip_serializing_if = "is_default"
+    )]
+    pub targets: Vec<TargetStatus>,
+    /// The promotion into this environment that is under way or came last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub promotion: Option<PromotionSummary>,
+    /// Why no promotion starts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hold: Option<HoldStatus>,
+    /// Revisions that ran here, newest first.
+    #[serde(default, skip_serializing_if = "is_default")]
+    #[schemars(length(max = 20), inner(length(max = 256)))]
+    pub ran: Vec<String>,
+    /// Revisions that were rolled back or whose pull request was closed, newest first.
+    #[serde(default, skip_serializing_if = "is_default")]
+    #[schemars(length(max = 20), inner(length(max = 256)))]
+    pub rejected: Vec<String>,
+    /// The last request that was taken up, and what came of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_request: Option<HandledRequest>,
+}
+
+/// The revision that waits for a person.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(!default)]
+pub struct WaitingApproval {
+    /// The revision; empty when nothing waits.
+    pub revision: String,
+}
+
+/// The state of one target.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(!default)]
+pub struct TargetStatus {
+    /// The app and its cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster_app_ref: Option<ClusterAppReference>,
+    /// The namespace on that cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// Whether the app runs its revision as it should.
+    pub ready: bool,
+    /// The revision that runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+    /// What would be written to git to get that revision.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Since when it has been ready at that revision without a break, by the hub's clock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time", default)]
+    pub ready_since: Option<Time>,
+    /// How this is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<Evidence>,
+    /// Why the target could not be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// The apps found in the target.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub apps: Vec<AppStatus>,
+}
+
+/// How the state of a target is known.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Evidence {
+    /// Seen on the cluster.
+    Watch,
+    /// Told by a webhook.
+    Report,
+}
+
+/// An app and its cluster.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(!default)]
+pub struct ClusterAppReference {
+    /// The app's API group and version.
+    pub api_version: String,
+    /// The app's kind.
+    pub kind: String,
+    /// The app's name.
+    pub name: String,
+    /// The cluster; without it the one the pipeline lives on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster_ref: Option<ClusterReference>,
+}
+
+/// One app in a target.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(!default)]
+pub struct AppStatus {
+    /// The app's API group and version.
+    pub api_version: String,
+    /// The app's kind.
+    pub kind: String,
+    /// The app's name.
+    pub name: String,
+    /// Whether it runs its revision as it should.
+    pub ready: bool,
+    /// The revision that runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+    /// What the app says about itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// The images it runs.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub images: Vec<String>,
+    /// Why something is left out, such as images that may not be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+/// The promotion into an environment that is under way or came last.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(!default)]
+pub struct PromotionSummary {
+    /// The Promotion's name.
+    pub name: String,
+    /// The revision it brings.
+    pub revision: String,
+    /// How far it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub phase: Option<Phase>,
+    /// Where people can look at it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+}
+
+/// Why no promotion starts.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(!default)]
+pub struct HoldStatus {
+    /// A fixed word.
+    pub reason: String,
+    /// A sentence, with what would lift the hold.
+    pub message: String,
+    /// When the hold ends by itself, if time alone ends it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time", default)]
+    pub opens_at: Option<Time>,
+}
+
+/// What a webhook said about one place.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(!default)]
+pub struct Report {
+    /// The revision the event names.
+    #[schemars(length(max = 256))]
+    pub revision: String,
+    /// When the event happened, by its own account.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time", default)]
+    pub at: Option<Time>,
+    /// The event's severity.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub severity: Option<String>,
+    /// The event's reason.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256))]
+    pub reason: Option<String>,
+    /// The event's text, cut where it is long.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1024))]
+    pub message: Option<String>,
+    /// The uid of the object the event is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
+    pub uid: Option<String>,
+    /// Whether the report carried a valid signature.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub signed: bool,
+}
+
+/// What a person asked for.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(!default)]
+pub struct Request {
+    /// Tells requests apart.
+    #[schemars(length(max = 128))]
+    pub id: String,
+    /// The revision asked for.
+    #[schemars(length(max = 256))]
+    pub revision: String,
+    /// Forwards or back.
+    pub kind: RequestKind,
+    /// Who asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256))]
+    pub by: Option<String>,
+    /// When.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time", default)]
+    pub at: Option<Time>,
+    /// Why, in the person's words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1024))]
+    pub note: Option<String>,
+}
+
+/// What a request asks for.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RequestKind {
+    /// Bring this revision in.
+    #[default]
+    Promote,
+    /// Go back to this revision and reject the one that runs.
+    Rollback,
+}
+
+/// A request that was taken up.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(!default)]
+pub struct HandledRequest {
+    /// The request's id.
+    #[schemars(length(max = 128))]
+    pub id: String,
+    /// The Promotion it led to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub promotion: Option<String>,
+    /// What came of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1024))]
+    pub message: Option<String>,
+}

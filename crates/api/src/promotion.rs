@@ -1,0 +1,249 @@
+//! The Promotion: one attempt to bring one revision into one place.
+//!
+//! What it is to do is fixed when it is created; afterwards only an approval
+//! and a withdrawal can be added, once each.
+
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Condition, Time,
+    absent::{is_default, null_as_default},
+    pipeline::{RequestKind, Strategy},
+    schema,
+};
+
+/// What the promotion is to do.
+#[derive(CustomResource, Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[kube(
+    group = "pipelines.weave.works",
+    version = "v1alpha1",
+    kind = "Promotion",
+    namespaced,
+    status = "PromotionStatus",
+    derive = "Default",
+    derive = "PartialEq",
+    doc = "One attempt to bring one revision into one environment or target.",
+    printcolumn = r#"{"name":"Pipeline","type":"string","jsonPath":".spec.pipeline"}"#,
+    printcolumn = r#"{"name":"Environment","type":"string","jsonPath":".spec.environment"}"#,
+    printcolumn = r#"{"name":"Revision","type":"string","jsonPath":".spec.revision"}"#,
+    printcolumn = r#"{"name":"Phase","type":"string","jsonPath":".status.phase"}"#,
+    printcolumn = r#"{"name":"URL","type":"string","jsonPath":".status.url","priority":1}"#,
+    printcolumn = r#"{"name":"Message","type":"string","jsonPath":".status.message","priority":1}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
+)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(!default, extend("x-kubernetes-validations" = [
+    {
+        "rule": "self.pipeline == oldSelf.pipeline && self.environment == oldSelf.environment && self.revision == oldSelf.revision && self.version == oldSelf.version && self.ordinal == oldSelf.ordinal && self.strategy == oldSelf.strategy && self.needsApproval == oldSelf.needsApproval",
+        "message": "a promotion cannot be edited"
+    },
+    {
+        "rule": "has(self.target) == has(oldSelf.target) && (!has(self.target) || self.target == oldSelf.target) && has(self.replaces) == has(oldSelf.replaces) && (!has(self.replaces) || self.replaces == oldSelf.replaces) && has(self.request) == has(oldSelf.request) && (!has(self.request) || self.request == oldSelf.request)",
+        "message": "a promotion cannot be edited"
+    },
+    {
+        "rule": "!has(oldSelf.approval) || has(self.approval) && self.approval == oldSelf.approval",
+        "message": "an approval is given once and cannot be changed or taken back"
+    },
+    {
+        "rule": "!has(oldSelf.withdrawn) || has(self.withdrawn)",
+        "message": "a withdrawal cannot be taken back"
+    }
+]))]
+pub struct PromotionSpec {
+    /// The Pipeline's name, in the same namespace.
+    #[schemars(length(min = 1, max = 253))]
+    pub pipeline: String,
+    /// The environment it leads into.
+    #[schemars(length(max = 1024))]
+    pub environment: String,
+    /// The one target it covers; without it the whole environment.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<PromotionTarget>,
+    /// The revision to bring in.
+    #[schemars(length(min = 1, max = 256))]
+    pub revision: String,
+    /// What is written to git for that revision.
+    #[schemars(length(min = 1, max = 256))]
+    pub version: String,
+    /// The revision that ran in the place when the promotion was created.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256))]
+    pub replaces: Option<String>,
+    /// Tells repeated attempts at the same revision apart; the first is 0.
+    #[schemars(range(min = 0))]
+    pub ordinal: i64,
+    /// How it is carried out, as the pipeline said at the time.
+    pub strategy: Strategy,
+    /// Whether a person must approve first.
+    pub needs_approval: bool,
+    /// The request that led to it, if a person asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request: Option<PromotionRequest>,
+    /// Why it is not wanted any more. Only the pipeline's controller sets this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub withdrawn: Option<Withdrawal>,
+    /// Who approved it. Set once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approval: Option<Approval>,
+}
+
+/// The target a promotion covers.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(!default)]
+pub struct PromotionTarget {
+    /// The GitopsCluster's name; without it the cluster the pipeline lives on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub cluster: Option<String>,
+    /// The GitopsCluster's namespace; without it the pipeline's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub cluster_namespace: Option<String>,
+    /// The namespace on that cluster.
+    #[schemars(length(max = 253))]
+    pub namespace: String,
+}
+
+/// The request that led to a promotion.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(!default)]
+pub struct PromotionRequest {
+    /// The request's id.
+    #[schemars(length(max = 128))]
+    pub id: String,
+    /// Forwards or back.
+    pub kind: RequestKind,
+    /// Who asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256))]
+    pub by: Option<String>,
+}
+
+/// Why a promotion is not wanted any more.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(!default)]
+pub struct Withdrawal {
+    /// A fixed word or a short sentence.
+    #[schemars(length(min = 1, max = 1024))]
+    pub reason: String,
+}
+
+/// Who approved a promotion.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(!default)]
+pub struct Approval {
+    /// The approver's user name.
+    #[schemars(length(min = 1, max = 256))]
+    pub by: String,
+    /// When.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time", default)]
+    pub at: Option<Time>,
+    /// What the approver had to say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1024))]
+    pub note: Option<String>,
+}
+
+/// How far a promotion is.
+#[derive(
+    Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash,
+)]
+pub enum Phase {
+    /// A person must approve first.
+    AwaitingApproval,
+    /// The strategy is being carried out.
+    Running,
+    /// A pull request is open.
+    WaitingForMerge,
+    /// The change is in git; the place does not run it yet.
+    Deploying,
+    /// The place runs the revision.
+    Succeeded,
+    /// It could not be carried out, or the place did not get there.
+    Failed,
+    /// A newer one took its place.
+    Superseded,
+    /// Its pull request was closed unmerged.
+    Abandoned,
+    /// The pipeline's controller took it back.
+    Withdrawn,
+}
+
+impl Phase {
+    /// Whether nothing more will be done for it. A late success still turns `Failed` into
+    /// `Succeeded`.
+    pub fn is_terminal(self) -> bool {
+        !matches!(
+            self,
+            Self::AwaitingApproval | Self::Running | Self::WaitingForMerge | Self::Deploying
+        )
+    }
+
+    /// Whether a successor for the same place may act.
+    pub fn lets_successor_act(self) -> bool {
+        self == Self::Deploying || self.is_terminal()
+    }
+}
+
+/// What became of a promotion.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(!default)]
+pub struct PromotionStatus {
+    /// The generation this status was computed from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// How far it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub phase: Option<Phase>,
+    /// A fixed word for why it is there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// A sentence about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// Where people can look at it, such as the pull request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// The branch that was pushed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+    /// The commit that was pushed or merged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
+    /// How often it was tried.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub attempts: i64,
+    /// When it will be tried again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time", default)]
+    pub next_attempt: Option<Time>,
+    /// When the first attempt began.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time", default)]
+    pub started_at: Option<Time>,
+    /// When the change got into git.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time", default)]
+    pub merged_at: Option<Time>,
+    /// When it ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time", default)]
+    pub finished_at: Option<Time>,
+    /// `Ready`, for tools that wait for it.
+    #[serde(
+        default,
+        deserialize_with = "null_as_default",
+        skip_serializing_if = "is_default"
+    )]
+    #[schemars(schema_with = "schema::conditions_by_type")]
+    pub conditions: Vec<Condition>,
+}

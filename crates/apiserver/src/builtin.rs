@@ -1,0 +1,253 @@
+//! The built-in kinds: plain stored objects with the few rules that clients rely on.
+
+use serde_json::{Value, json};
+
+use crate::{
+    name::NameRule,
+    resource::{Resource, storage_name},
+};
+
+/// The group and plural of CustomResourceDefinitions in the store.
+pub(crate) const DEFINITIONS: &str = "apiextensions.k8s.io/customresourcedefinitions";
+/// The group and plural of namespaces in the store.
+pub(crate) const NAMESPACES: &str = "/namespaces";
+/// Kept on a CRD until its objects are gone.
+pub(crate) const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
+
+struct Builtin {
+    group: &'static str,
+    version: &'static str,
+    plural: &'static str,
+    kind: &'static str,
+    short_names: &'static [&'static str],
+    namespaced: bool,
+    has_status: bool,
+    has_generation: bool,
+    selectable: &'static [&'static str],
+}
+
+const PLAIN: Builtin = Builtin {
+    group: "",
+    version: "v1",
+    plural: "",
+    kind: "",
+    short_names: &[],
+    namespaced: true,
+    has_status: false,
+    has_generation: false,
+    selectable: &[],
+};
+
+const WORKLOAD: Builtin = Builtin {
+    group: "apps",
+    has_status: true,
+    has_generation: true,
+    ..PLAIN
+};
+
+const BUILTINS: &[Builtin] = &[
+    Builtin {
+        plural: "namespaces",
+        kind: "Namespace",
+        short_names: &["ns"],
+        namespaced: false,
+        has_status: true,
+        selectable: &["status.phase"],
+        ..PLAIN
+    },
+    Builtin {
+        plural: "secrets",
+        kind: "Secret",
+        selectable: &["type"],
+        ..PLAIN
+    },
+    Builtin {
+        plural: "configmaps",
+        kind: "ConfigMap",
+        short_names: &["cm"],
+        ..PLAIN
+    },
+    Builtin {
+        plural: "serviceaccounts",
+        kind: "ServiceAccount",
+        short_names: &["sa"],
+        ..PLAIN
+    },
+    Builtin {
+        plural: "services",
+        kind: "Service",
+        short_names: &["svc"],
+        has_status: true,
+        selectable: &["spec.clusterIP", "spec.type"],
+        ..PLAIN
+    },
+    Builtin {
+        plural: "pods",
+        kind: "Pod",
+        short_names: &["po"],
+        has_status: true,
+        has_generation: true,
+        selectable: &[
+            "spec.nodeName",
+            "spec.restartPolicy",
+            "spec.schedulerName",
+            "spec.serviceAccountName",
+            "spec.hostNetwork",
+            "status.phase",
+            "status.podIP",
+            "status.nominatedNodeName",
+        ],
+        ..PLAIN
+    },
+    Builtin {
+        plural: "events",
+        kind: "Event",
+        short_names: &["ev"],
+        selectable: &[
+            "involvedObject.kind",
+            "involvedObject.namespace",
+            "involvedObject.name",
+            "involvedObject.uid",
+            "involvedObject.apiVersion",
+            "involvedObject.resourceVersion",
+            "involvedObject.fieldPath",
+            "reason",
+            "reportingComponent",
+            "source",
+            "type",
+        ],
+        ..PLAIN
+    },
+    Builtin {
+        group: "events.k8s.io",
+        plural: "events",
+        kind: "Event",
+        short_names: &["ev"],
+        selectable: &[
+            "regarding.kind",
+            "regarding.namespace",
+            "regarding.name",
+            "regarding.uid",
+            "regarding.apiVersion",
+            "regarding.resourceVersion",
+            "regarding.fieldPath",
+            "reason",
+            "reportingController",
+            "type",
+        ],
+        ..PLAIN
+    },
+    Builtin {
+        group: "coordination.k8s.io",
+        plural: "leases",
+        kind: "Lease",
+        ..PLAIN
+    },
+    Builtin {
+        plural: "deployments",
+        kind: "Deployment",
+        short_names: &["deploy"],
+        ..WORKLOAD
+    },
+    Builtin {
+        plural: "statefulsets",
+        kind: "StatefulSet",
+        short_names: &["sts"],
+        ..WORKLOAD
+    },
+    Builtin {
+        plural: "daemonsets",
+        kind: "DaemonSet",
+        short_names: &["ds"],
+        ..WORKLOAD
+    },
+    Builtin {
+        plural: "replicasets",
+        kind: "ReplicaSet",
+        short_names: &["rs"],
+        selectable: &["status.replicas"],
+        ..WORKLOAD
+    },
+    Builtin {
+        group: "batch",
+        plural: "jobs",
+        kind: "Job",
+        selectable: &["status.successful"],
+        ..WORKLOAD
+    },
+    Builtin {
+        group: "apiextensions.k8s.io",
+        plural: "customresourcedefinitions",
+        kind: "CustomResourceDefinition",
+        short_names: &["crd", "crds"],
+        namespaced: false,
+        has_status: true,
+        has_generation: true,
+        ..PLAIN
+    },
+];
+
+/// Every built-in kind.
+pub(crate) fn resources() -> Vec<Resource> {
+    BUILTINS.iter().map(resource).collect()
+}
+
+fn resource(builtin: &Builtin) -> Resource {
+    // Both event groups show the same objects.
+    let stored_group = match builtin.group {
+        "events.k8s.io" => "",
+        group => group,
+    };
+    Resource {
+        group: builtin.group.into(),
+        version: builtin.version.into(),
+        plural: builtin.plural.into(),
+        singular: builtin.kind.to_lowercase(),
+        kind: builtin.kind.into(),
+        list_kind: format!("{}List", builtin.kind),
+        short_names: builtin.short_names.iter().map(ToString::to_string).collect(),
+        categories: Vec::new(),
+        namespaced: builtin.namespaced,
+        has_status: builtin.has_status,
+        has_generation: builtin.has_generation,
+        replaces_unconditionally: !matches!(builtin.kind, "Lease" | "CustomResourceDefinition"),
+        names: match builtin.kind {
+            "Namespace" => NameRule::Label,
+            "Service" => NameRule::Label1035,
+            _ => NameRule::Subdomain,
+        },
+        schema: None,
+        selectable: builtin.selectable.iter().map(ToString::to_string).collect(),
+        storage: storage_name(stored_group, builtin.plural),
+    }
+}
+
+/// Fills in what a real server sets on a new built-in object.
+pub(crate) fn complete_new(resource: &Resource, object: &mut Value) {
+    match (resource.group.as_str(), resource.kind.as_str()) {
+        ("", "Namespace") => {
+            let name = object["metadata"]["name"].clone();
+            object["metadata"]["labels"]["kubernetes.io/metadata.name"] = name;
+            object["spec"]["finalizers"] = json!(["kubernetes"]);
+            object["status"] = json!({"phase": "Active"});
+        }
+        ("", "Pod") => object["status"] = json!({"phase": "Pending"}),
+        ("apps" | "batch", _) => object["status"] = json!({}),
+        _ => {}
+    }
+}
+
+/// Restores what clients cannot change on a built-in object.
+pub(crate) fn keep(resource: &Resource, new: &mut Value, old: &Value) {
+    if &*resource.storage == NAMESPACES {
+        new["spec"]["finalizers"] = old["spec"]["finalizers"].clone();
+        new["metadata"]["labels"]["kubernetes.io/metadata.name"] = old["metadata"]["name"].clone();
+    }
+}
+
+/// Brings a written built-in object into its stored form.
+pub(crate) fn normalise(resource: &Resource, object: &mut Value) {
+    if (resource.group.as_str(), resource.kind.as_str()) == ("", "Secret") {
+        crate::secret::normalise(object);
+    }
+}

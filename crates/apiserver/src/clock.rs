@@ -1,0 +1,28 @@
+//! The time written on objects. It follows tokio's clock, so that it also moves when that is paused
+//! and advanced by hand.
+
+use jiff::{SignedDuration, Timestamp};
+use tokio::time::Instant;
+
+/// Wall-clock time at the start plus what tokio says has passed since.
+pub(crate) struct Clock {
+    started: Timestamp,
+    since: Instant,
+}
+
+impl Clock {
+    /// A clock that agrees with the wall clock now.
+    pub(crate) fn start() -> Self {
+        Self {
+            started: Timestamp::now(),
+            since: Instant::now(),
+        }
+    }
+
+    /// Now, to the second, as RFC 3339.
+    pub(crate) fn now(&self) -> String {
+        let passed = SignedDuration::try_from(self.since.elapsed()).unwrap_or(SignedDuration::MAX);
+        let now = self.started.saturating_add(passed).unwrap_or(Timestamp::MAX);
+        now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    }
+}

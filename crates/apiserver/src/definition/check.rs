@@ -1,0 +1,321 @@
+//! Everything that can be wrong with a definition.
+
+mod versions;
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{names, status, texts};
+use crate::schema::{FieldError, Schema};
+
+/// Fields whose JSON type is wrong: such a body cannot be decoded.
+pub(super) fn shape(crd: &Value) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let mut expect = |path: &str, value: &Value, expected: &str| {
+        let fits = match expected {
+            "string" => value.is_string(),
+            "bool" => value.is_boolean(),
+            "object" => value.is_object(),
+            "[]string" => value
+                .as_array()
+                .is_some_and(|items| items.iter().all(Value::is_string)),
+            _ => value.is_array(),
+        };
+        if !fits && !value.is_null() {
+            errors.push(FieldError::malformed(path, value, expected));
+        }
+    };
+    expect("", crd, "object");
+    for (path, expected) in [
+        ("metadata", "object"),
+        ("metadata.name", "string"),
+        ("spec", "object"),
+        ("spec.group", "string"),
+        ("spec.scope", "string"),
+        ("spec.preserveUnknownFields", "bool"),
+        ("spec.names", "object"),
+        ("spec.names.plural", "string"),
+        ("spec.names.singular", "string"),
+        ("spec.names.kind", "string"),
+        ("spec.names.listKind", "string"),
+        ("spec.names.shortNames", "[]string"),
+        ("spec.names.categories", "[]string"),
+        ("spec.conversion", "object"),
+        ("spec.conversion.strategy", "string"),
+        ("spec.versions", "[]"),
+    ] {
+        expect(
+            path,
+            path.split('.').fold(crd, |value, name| &value[name]),
+            expected,
+        );
+    }
+    let listed = crd["spec"]["versions"]
+        .as_array()
+        .map_or(&[][..], Vec::as_slice);
+    for (index, version) in listed.iter().enumerate() {
+        let path = format!("spec.versions[{index}]");
+        expect(&path, version, "object");
+        for (name, expected) in [
+            ("name", "string"),
+            ("served", "bool"),
+            ("storage", "bool"),
+            ("deprecated", "bool"),
+            ("deprecationWarning", "string"),
+            ("schema", "object"),
+            ("subresources", "object"),
+            ("additionalPrinterColumns", "[]"),
+            ("selectableFields", "[]"),
+        ] {
+            expect(&format!("{path}.{name}"), &version[name], expected);
+        }
+    }
+    errors
+}
+
+/// Checks a definition of the right shape and returns the schemas of its versions.
+pub(super) fn definition(crd: &Value, errors: &mut Vec<FieldError>) -> Vec<Arc<Schema>> {
+    let spec = &crd["spec"];
+    check_name(crd, errors);
+    check_group(spec, errors);
+    check_enum(
+        "spec.scope",
+        &spec["scope"],
+        &["Cluster", "Namespaced"],
+        errors,
+    );
+    let schemas = versions::check(spec, errors);
+    check_names(&spec["names"], errors);
+    check_conversion(&spec["conversion"], errors);
+    check_stored(&status::stored_versions(&Value::Null, spec), spec, errors);
+    check_approval(crd, errors);
+    if spec["preserveUnknownFields"] == true {
+        let detail = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true \
+                      in spec.versions[*].schema instead";
+        errors.push(FieldError::invalid(
+            "spec.preserveUnknownFields",
+            &true.into(),
+            detail,
+        ));
+    }
+    schemas
+}
+
+/// What `new` may not change of `old`, both defaulted.
+pub(crate) fn check_update(old: &Value, new: &Value) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let established = status::condition(&old["status"], "Established");
+    let established = established.is_some_and(|condition| condition["status"] == "True");
+    let fixed: &[&str] = match established {
+        true => &["scope", "names.kind", "group", "names.plural"],
+        false => &["group", "names.plural"],
+    };
+    for path in fixed {
+        let read = |crd: &Value| {
+            path.split('.')
+                .fold(&crd["spec"], |value, name| &value[name])
+                .clone()
+        };
+        let (before, after) = (read(old), read(new));
+        if before != after {
+            let field = format!("spec.{path}");
+            errors.push(FieldError::invalid(field, &after, "field is immutable"));
+        }
+    }
+    let stored = status::stored_versions(&old["status"], &new["spec"]);
+    check_stored(&stored, &new["spec"], &mut errors);
+    errors
+}
+
+fn check_name(crd: &Value, errors: &mut Vec<FieldError>) {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let name = text(&crd["metadata"]["name"]);
+    if name.is_empty() {
+        return errors.push(FieldError::required(
+            "metadata.name",
+            "name or generateName is required",
+        ));
+    }
+    let spec = &crd["spec"];
+    let expected = format!(
+        "{}.{}",
+        text(&spec["names"]["plural"]),
+        text(&spec["group"])
+    );
+    let mut problems = names::subdomain_problems(&name);
+    if name != expected {
+        problems.push(r#"must be spec.names.plural+"."+spec.group"#.to_owned());
+    }
+    for problem in problems {
+        errors.push(FieldError::invalid_text("metadata.name", &name, &problem));
+    }
+}
+
+fn check_group(spec: &Value, errors: &mut Vec<FieldError>) {
+    let group = spec["group"].as_str().unwrap_or_default();
+    let problems = names::subdomain_problems(group);
+    if group.is_empty() {
+        errors.push(FieldError::required("spec.group", ""));
+    } else if !problems.is_empty() {
+        errors.push(FieldError::invalid_text(
+            "spec.group",
+            group,
+            &problems.join(","),
+        ));
+    } else if !group.contains('.') {
+        let detail = "should be a domain with at least one dot";
+        errors.push(FieldError::invalid_text("spec.group", group, detail));
+    }
+}
+
+fn check_enum(field: &str, value: &Value, accepted: &[&str], errors: &mut Vec<FieldError>) {
+    match value.as_str().unwrap_or_default() {
+        "" => errors.push(FieldError::required(field, "")),
+        text if accepted.contains(&text) => {}
+        _ => errors.push(FieldError::not_supported(field, value, accepted)),
+    }
+}
+
+fn check_names(spec_names: &Value, errors: &mut Vec<FieldError>) {
+    let text = |name: &str| spec_names[name].as_str().unwrap_or_default();
+    for name in ["plural", "singular", "kind", "listKind"] {
+        if text(name).is_empty() {
+            errors.push(FieldError::required(format!("spec.names.{name}"), ""));
+        }
+    }
+    for name in ["plural", "singular"] {
+        check_label(format!("spec.names.{name}"), text(name), errors);
+    }
+    for name in ["kind", "listKind"] {
+        let problems = names::label_problems(&text(name).to_lowercase());
+        if !text(name).is_empty() && !problems.is_empty() {
+            let detail = "may have mixed case, but should otherwise match: ";
+            let detail = format!("{detail}{}", problems.join(","));
+            let field = format!("spec.names.{name}");
+            errors.push(FieldError::invalid_text(field, text(name), &detail));
+        }
+    }
+    let check_all = |list: &str, errors: &mut Vec<FieldError>| {
+        for (index, name) in texts(&spec_names[list]).iter().enumerate() {
+            let field = format!("spec.names.{list}[{index}]");
+            match name.is_empty() {
+                true => errors.push(FieldError::invalid_text(
+                    field,
+                    "",
+                    &names::label_problems("").join(","),
+                )),
+                false => check_label(field, name, errors),
+            }
+        }
+    };
+    check_all("shortNames", errors);
+    if !text("kind").is_empty() && text("kind") == text("listKind") {
+        let detail = "kind and listKind may not be the same";
+        errors.push(FieldError::invalid_text(
+            "spec.names.listKind",
+            text("kind"),
+            detail,
+        ));
+    }
+    check_all("categories", errors);
+}
+
+fn check_label(field: String, name: &str, errors: &mut Vec<FieldError>) {
+    let problems = names::label_problems(name);
+    if !name.is_empty() && !problems.is_empty() {
+        errors.push(FieldError::invalid_text(field, name, &problems.join(",")));
+    }
+}
+
+fn check_conversion(conversion: &Value, errors: &mut Vec<FieldError>) {
+    if conversion.is_null() {
+        return;
+    }
+    // The real server also takes Webhook; here nothing would convert.
+    check_enum(
+        "spec.conversion.strategy",
+        &conversion["strategy"],
+        &["None"],
+        errors,
+    );
+    let webhook = &conversion["webhook"];
+    if conversion["strategy"] == "None" && !webhook.is_null() {
+        let detail = "should not be set when strategy is not set to Webhook";
+        for (given, name) in [
+            (&webhook["clientConfig"], "webhookClientConfig"),
+            (
+                &webhook["conversionReviewVersions"],
+                "conversionReviewVersions",
+            ),
+        ] {
+            if !given.is_null() && *given != json!([]) {
+                errors.push(FieldError::forbidden(
+                    format!("spec.conversion.{name}"),
+                    detail,
+                ));
+            }
+        }
+    }
+}
+
+fn check_stored(stored: &[String], spec: &Value, errors: &mut Vec<FieldError>) {
+    const FIELD: &str = "status.storedVersions";
+    if stored.is_empty() {
+        let detail = "must have at least one stored version";
+        return errors.push(FieldError::invalid(FIELD, &Value::Null, detail));
+    }
+    let versions = spec["versions"].as_array().map_or(&[][..], Vec::as_slice);
+    let name = |version: &Value| version["name"].as_str().unwrap_or_default().to_owned();
+    for version in versions.iter().filter(|version| version["storage"] == true) {
+        if !stored.contains(&name(version)) {
+            let detail = format!("must have the storage version {}", name(version));
+            errors.push(FieldError::invalid(FIELD, &stored.into(), &detail));
+        }
+    }
+    for (index, stored) in stored.iter().enumerate() {
+        if !versions.iter().any(|version| name(version) == *stored) {
+            let detail = format!(
+                "missing from spec.versions; {stored} was previously a storage version, and must \
+                 remain in spec.versions until a storage migration ensures no data remains \
+                 persisted in {stored} and removes {stored} from status.storedVersions"
+            );
+            errors.push(FieldError::invalid_text(
+                format!("{FIELD}[{index}]"),
+                stored,
+                &detail,
+            ));
+        }
+    }
+}
+
+/// Groups that belong to the Kubernetes community need an approval.
+fn check_approval(crd: &Value, errors: &mut Vec<FieldError>) {
+    const ANNOTATION: &str = "api-approved.kubernetes.io";
+    let group = crd["spec"]["group"].as_str().unwrap_or_default();
+    let protected = ["k8s.io", "kubernetes.io"]
+        .iter()
+        .any(|domain| group == *domain || group.ends_with(&format!(".{domain}")));
+    if !protected {
+        return;
+    }
+    let approval = crd["metadata"]["annotations"][ANNOTATION]
+        .as_str()
+        .unwrap_or_default();
+    let is_url = approval.split_once("://").is_some_and(|(scheme, rest)| {
+        !scheme.is_empty() && !rest.is_empty() && !rest.starts_with('/')
+    });
+    if is_url || approval.starts_with("unapproved") {
+        return;
+    }
+    let field = format!("metadata.annotations[{ANNOTATION}]");
+    let start = format!("protected groups must have approval annotation \"{ANNOTATION}\"");
+    let end = "see https://github.com/kubernetes/enhancements/pull/1111";
+    errors.push(match approval {
+        "" => FieldError::required(field, &format!("{start}, {end}")),
+        _ => {
+            let middle = "with either a URL or a reason starting with \"unapproved\"";
+            FieldError::invalid_text(field, approval, &format!("{start} {middle}, {end}"))
+        }
+    });
+}

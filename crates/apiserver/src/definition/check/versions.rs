@@ -1,0 +1,331 @@
+//! The versions of a definition: names, schemas, subresources, columns, selectable fields.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::definition::names;
+use crate::schema::{FieldError, Schema};
+
+const LARGEST_WARNING: usize = 256;
+const MOST_SELECTABLE_FIELDS: usize = 8;
+
+/// Checks all versions; returns their schemas when those are good.
+pub(super) fn check(spec: &Value, errors: &mut Vec<FieldError>) -> Vec<Arc<Schema>> {
+    let versions = spec["versions"].as_array().map_or(&[][..], Vec::as_slice);
+    let mut later = Vec::new();
+    for (index, version) in versions.iter().enumerate() {
+        if version["schema"]["openAPIV3Schema"].is_null() {
+            let field = format!("spec.versions[{index}].schema.openAPIV3Schema");
+            errors.push(FieldError::required(field, ""));
+        }
+    }
+    let shared = |part: &str| {
+        versions
+            .iter()
+            .all(|version| version[part] == versions[0][part])
+    };
+    let mut schemas: Vec<Arc<Schema>> = Vec::new();
+    for (index, version) in versions.iter().enumerate() {
+        let own = format!("spec.versions[{index}]");
+        let checked = VersionCheck {
+            version,
+            index,
+            own: &own,
+            shared: &shared,
+        };
+        checked.name_and_warning(errors);
+        let earlier = schemas.first().filter(|_| shared("schema"));
+        match earlier {
+            Some(schema) => schemas.push(schema.clone()),
+            None => schemas.extend(checked.schema(errors, &mut later)),
+        }
+        checked.subresources(errors, &mut later);
+        checked.columns(errors, &mut later);
+        if let Some(schema) = schemas.get(index) {
+            checked.selectable_fields(schema, errors, &mut later);
+        }
+    }
+    check_set(versions, errors);
+    errors.append(&mut later);
+    schemas
+}
+
+/// Exactly one version stores, and no name is used twice.
+fn check_set(versions: &[Value], errors: &mut Vec<FieldError>) {
+    let names: Vec<&Value> = versions.iter().map(|version| &version["name"]).collect();
+    let repeated = (1..names.len()).any(|index| names[..index].contains(&names[index]));
+    if repeated {
+        let detail = "must contain unique version names";
+        errors.push(FieldError::invalid(
+            "spec.versions",
+            &printed(versions),
+            detail,
+        ));
+    }
+    if versions
+        .iter()
+        .filter(|version| version["storage"] == true)
+        .count()
+        != 1
+    {
+        let detail = "must have exactly one version marked as storage version";
+        errors.push(FieldError::invalid(
+            "spec.versions",
+            &printed(versions),
+            detail,
+        ));
+    }
+}
+
+/// Versions as the real server prints them in messages, without what they share.
+fn printed(versions: &[Value]) -> Value {
+    if versions.is_empty() {
+        return json!([]);
+    }
+    let printed = |version: &Value| {
+        json!({
+            "Name": version["name"],
+            "Served": version["served"] == true,
+            "Storage": version["storage"] == true,
+            "Deprecated": version["deprecated"] == true,
+            "DeprecationWarning": version["deprecationWarning"],
+            "Schema": null,
+            "Subresources": null,
+            "AdditionalPrinterColumns": null,
+            "SelectableFields": null,
+        })
+    };
+    versions.iter().map(printed).collect()
+}
+
+struct VersionCheck<'a> {
+    version: &'a Value,
+    index: usize,
+    own: &'a str,
+    /// Whether all versions have the same of that part: it is then checked once, as part of the spec.
+    shared: &'a dyn Fn(&str) -> bool,
+}
+
+impl VersionCheck<'_> {
+    /// The path of a part, or nothing when it was checked with an earlier version.
+    fn path(&self, part: &str, path_when_shared: &str) -> Option<(String, bool)> {
+        match ((self.shared)(part), self.index) {
+            (true, 0) => Some((path_when_shared.to_owned(), true)),
+            (true, _) => None,
+            (false, _) => Some((format!("{}.{part}", self.own), false)),
+        }
+    }
+
+    fn name_and_warning(&self, errors: &mut Vec<FieldError>) {
+        let name = self.version["name"].as_str().unwrap_or_default();
+        let problems = names::label_problems(name);
+        if !problems.is_empty() {
+            let field = format!("{}.name", self.own);
+            errors.push(FieldError::invalid_text(field, name, &problems.join(",")));
+        }
+        let Some(warning) = self.version["deprecationWarning"].as_str() else {
+            return;
+        };
+        let field = format!("{}.deprecationWarning", self.own);
+        let mut blame =
+            |detail: &str| errors.push(FieldError::invalid_text(field.clone(), warning, detail));
+        if self.version["deprecated"] != true {
+            return blame("can only be set for deprecated versions");
+        }
+        if warning.len() > LARGEST_WARNING {
+            blame("must be <= 256 characters long");
+        }
+        if warning.is_empty() {
+            blame("must not be an empty string");
+        }
+        if let Some((index, _)) = warning
+            .char_indices()
+            .find(|(_, character)| character.is_control())
+        {
+            blame(&format!(
+                "must only contain printable UTF-8 characters; \
+                 non-printable character found at index {index}"
+            ));
+        }
+    }
+
+    fn schema(
+        &self,
+        errors: &mut Vec<FieldError>,
+        later: &mut Vec<FieldError>,
+    ) -> Option<Arc<Schema>> {
+        let schema = &self.version["schema"]["openAPIV3Schema"];
+        let (path, is_shared) = self.path("schema", "spec.validation")?;
+        if schema.is_null() {
+            return None;
+        }
+        let errors = if is_shared { later } else { errors };
+        let path = format!("{path}.openAPIV3Schema");
+        if self.version["subresources"]["status"].is_object() {
+            check_root_of_status(schema, &path, errors);
+        }
+        match Schema::compile(schema) {
+            Ok(schema) => Some(Arc::new(schema)),
+            Err(found) => {
+                errors.extend(found.into_iter().map(|error| error.below(&path)));
+                None
+            }
+        }
+    }
+
+    fn subresources(&self, errors: &mut Vec<FieldError>, later: &mut Vec<FieldError>) {
+        let Some((path, is_shared)) = self.path("subresources", "spec.subresources") else {
+            return;
+        };
+        if !self.version["subresources"]["scale"].is_null() {
+            let errors = if is_shared { later } else { errors };
+            let detail = "the scale subresource is not supported by this server";
+            errors.push(FieldError::forbidden(format!("{path}.scale"), detail));
+        }
+    }
+
+    fn columns(&self, errors: &mut Vec<FieldError>, later: &mut Vec<FieldError>) {
+        let path = self.path("additionalPrinterColumns", "spec.additionalPrinterColumns");
+        let Some((path, is_shared)) = path else {
+            return;
+        };
+        let errors = if is_shared { later } else { errors };
+        let columns = self.version["additionalPrinterColumns"].as_array();
+        for (index, column) in columns.into_iter().flatten().enumerate() {
+            check_column(column, &format!("{path}[{index}]"), errors);
+        }
+    }
+
+    fn selectable_fields(
+        &self,
+        schema: &Schema,
+        errors: &mut Vec<FieldError>,
+        later: &mut Vec<FieldError>,
+    ) {
+        let Some((path, is_shared)) = self.path("selectableFields", "spec.selectableFields") else {
+            return;
+        };
+        let errors = if is_shared { later } else { errors };
+        let mut seen: Vec<String> = Vec::new();
+        let fields = self.version["selectableFields"].as_array();
+        for (index, field) in fields.into_iter().flatten().enumerate() {
+            let path = format!("{path}[{index}].jsonPath");
+            check_selectable_field(schema, &field["jsonPath"], path, &mut seen, errors);
+        }
+        if seen.len() > MOST_SELECTABLE_FIELDS {
+            let most = MOST_SELECTABLE_FIELDS as i64;
+            errors.push(FieldError::too_many(path, seen.len(), most));
+        }
+    }
+}
+
+fn check_selectable_field(
+    schema: &Schema,
+    json_path: &Value,
+    field: String,
+    seen: &mut Vec<String>,
+    errors: &mut Vec<FieldError>,
+) {
+    let json_path = json_path.as_str().unwrap_or_default();
+    if json_path.is_empty() {
+        return errors.push(FieldError::required(field, ""));
+    }
+    let (path, type_name) = match schema.type_at(json_path) {
+        Ok(found) => found,
+        Err(problem) => {
+            let detail = format!("is an invalid path: {problem}");
+            return errors.push(FieldError::invalid_text(field, json_path, &detail));
+        }
+    };
+    if path == "metadata" || path.starts_with("metadata.") {
+        let detail = "must not point to fields in metadata";
+        errors.push(FieldError::invalid_text(field.clone(), json_path, detail));
+    }
+    if !["string", "boolean", "integer"].contains(&type_name) {
+        let detail = "must point to a field of type string, boolean or integer. \
+                      Enum string fields and strings with formats are allowed.";
+        errors.push(FieldError::invalid_text(field.clone(), json_path, detail));
+    }
+    match seen.contains(&path) {
+        true => errors.push(FieldError::duplicate(field, Some(&json_path.into()))),
+        false => seen.push(path),
+    }
+}
+
+fn check_column(column: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    const TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
+    const FORMATS: [&str; 8] = [
+        "byte",
+        "date",
+        "date-time",
+        "double",
+        "float",
+        "int32",
+        "int64",
+        "password",
+    ];
+    let text = |name: &str| column[name].as_str().unwrap_or_default();
+    if text("name").is_empty() {
+        errors.push(FieldError::required(format!("{path}.name"), ""));
+    }
+    let types = format!("must be one of {}", TYPES.join(","));
+    match text("type") {
+        "" => errors.push(FieldError::required(format!("{path}.type"), &types)),
+        name if TYPES.contains(&name) => {}
+        name => errors.push(FieldError::invalid_text(
+            format!("{path}.type"),
+            name,
+            &types,
+        )),
+    }
+    let format = text("format");
+    if !format.is_empty() && !FORMATS.contains(&format) {
+        let detail = format!("must be one of {}", FORMATS.join(","));
+        errors.push(FieldError::invalid_text(
+            format!("{path}.format"),
+            format,
+            &detail,
+        ));
+    }
+    match text("jsonPath") {
+        "" => errors.push(FieldError::required(format!("{path}.JSONPath"), "")),
+        json_path if json_path.starts_with('.') => {}
+        json_path => {
+            let detail = "must be a simple json path starting with .";
+            errors.push(FieldError::invalid_text(
+                format!("{path}.JSONPath"),
+                json_path,
+                detail,
+            ));
+        }
+    }
+}
+
+/// The schema of the status is taken out of the root, so nothing around it may matter.
+fn check_root_of_status(schema: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    const REFUSED: [&str; 13] = [
+        "nullable",
+        "default",
+        "enum",
+        "maxProperties",
+        "minProperties",
+        "allOf",
+        "anyOf",
+        "oneOf",
+        "not",
+        "additionalProperties",
+        "x-kubernetes-embedded-resource",
+        "x-kubernetes-int-or-string",
+        "x-kubernetes-map-type",
+    ];
+    let set = |keyword: &str| !matches!(schema[keyword], Value::Null | Value::Bool(false));
+    if REFUSED.iter().any(|keyword| set(keyword)) {
+        let detail = "only [Description Type Format Title Maximum ExclusiveMaximum Minimum \
+                      ExclusiveMinimum MaxLength MinLength Pattern MaxItems MinItems UniqueItems \
+                      MultipleOf Required Items Properties ExternalDocs Example \
+                      XPreserveUnknownFields XValidations] fields are allowed at the root of the \
+                      schema if the status subresource is enabled";
+        errors.push(FieldError::invalid_unprinted(path, detail));
+    }
+}

@@ -1,0 +1,124 @@
+//! Which names, label keys and label values are valid, with the words a real server refuses them.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+const LABEL: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
+const SUBDOMAIN: &str = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
+const LABEL_1035: &str = "[a-z]([-a-z0-9]*[a-z0-9])?";
+const QUALIFIED: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
+const VALUE: &str = "(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?";
+
+static LABEL_PATTERN: LazyLock<Regex> = LazyLock::new(|| anchored(LABEL));
+static SUBDOMAIN_PATTERN: LazyLock<Regex> = LazyLock::new(|| anchored(SUBDOMAIN));
+static LABEL_1035_PATTERN: LazyLock<Regex> = LazyLock::new(|| anchored(LABEL_1035));
+static QUALIFIED_PATTERN: LazyLock<Regex> = LazyLock::new(|| anchored(QUALIFIED));
+static VALUE_PATTERN: LazyLock<Regex> = LazyLock::new(|| anchored(VALUE));
+
+fn anchored(pattern: &str) -> Regex {
+    Regex::new(&format!("^{pattern}$")).expect("the patterns above are well formed")
+}
+
+/// What the name of an object may look like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NameRule {
+    Subdomain,
+    Label,
+    Label1035,
+}
+
+impl NameRule {
+    /// What is wrong with a name; nothing when it is valid.
+    pub(crate) fn faults(self, name: &str) -> Vec<String> {
+        match self {
+            Self::Subdomain => subdomain(name),
+            Self::Label => label(name),
+            Self::Label1035 => label_1035(name),
+        }
+    }
+}
+
+/// What is wrong with a DNS label.
+pub(crate) fn label(name: &str) -> Vec<String> {
+    let mut faults = too_long(name, 63, "characters");
+    if !LABEL_PATTERN.is_match(name) {
+        faults.push(if SUBDOMAIN_PATTERN.is_match(name) {
+            "must not contain dots".to_owned()
+        } else {
+            format!(
+                "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '{LABEL}')"
+            )
+        });
+    }
+    faults
+}
+
+fn subdomain(name: &str) -> Vec<String> {
+    let mut faults = too_long(name, 253, "characters");
+    if !SUBDOMAIN_PATTERN.is_match(name) {
+        faults.push(format!(
+            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '{SUBDOMAIN}')"
+        ));
+    }
+    faults
+}
+
+fn label_1035(name: &str) -> Vec<String> {
+    let mut faults = too_long(name, 63, "characters");
+    if !LABEL_1035_PATTERN.is_match(name) {
+        faults.push(format!(
+            "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '{LABEL_1035}')"
+        ));
+    }
+    faults
+}
+
+/// What is wrong with the key of a label or annotation, or with a finalizer.
+pub(crate) fn qualified(key: &str) -> Vec<String> {
+    let must = format!(
+        "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '{QUALIFIED}')"
+    );
+    let (prefix, name) = match key.split('/').collect::<Vec<_>>()[..] {
+        [name] => (None, name),
+        [prefix, name] => (Some(prefix), name),
+        _ => {
+            return vec![format!(
+                "a valid label key {must} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+            )];
+        }
+    };
+    let mut faults: Vec<String> = match prefix {
+        None => Vec::new(),
+        Some("") => vec!["prefix part must be non-empty".to_owned()],
+        Some(prefix) => prefixed("prefix part", subdomain(prefix)),
+    };
+    if name.is_empty() {
+        faults.push("name part must be non-empty".to_owned());
+    }
+    faults.extend(prefixed("name part", too_long(name, 63, "bytes")));
+    if !QUALIFIED_PATTERN.is_match(name) {
+        faults.push(format!("name part {must}"));
+    }
+    faults
+}
+
+/// What is wrong with the value of a label.
+pub(crate) fn label_value(value: &str) -> Vec<String> {
+    let mut faults = too_long(value, 63, "bytes");
+    if !VALUE_PATTERN.is_match(value) {
+        faults.push(format!(
+            "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '{VALUE}')"
+        ));
+    }
+    faults
+}
+
+fn too_long(text: &str, limit: usize, unit: &str) -> Vec<String> {
+    let fault = || format!("must be no more than {limit} {unit}");
+    (text.len() > limit).then(fault).into_iter().collect()
+}
+
+fn prefixed(prefix: &str, faults: Vec<String>) -> Vec<String> {
+    faults.into_iter().map(|fault| format!("{prefix} {fault}")).collect()
+}

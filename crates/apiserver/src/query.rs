@@ -1,0 +1,109 @@
+//! The query parameters of a request, read once.
+
+use axum::extract::Query as Pairs;
+use http::Uri;
+use serde_json::{Value, json};
+
+use crate::{
+    schema::FieldError,
+    status::{ApiError, Result},
+};
+
+/// What the client asked for besides path and body.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Query {
+    pub(crate) watch: bool,
+    pub(crate) label_selector: String,
+    pub(crate) field_selector: String,
+    pub(crate) limit: u64,
+    pub(crate) continue_token: String,
+    pub(crate) resource_version: String,
+    pub(crate) resource_version_match: String,
+    pub(crate) timeout_seconds: Option<u64>,
+    pub(crate) allow_bookmarks: bool,
+    pub(crate) send_initial_events: Option<bool>,
+    pub(crate) dry_run: Vec<String>,
+    pub(crate) field_validation: String,
+    pub(crate) propagation_policy: String,
+}
+
+impl Query {
+    /// Reads the parameters; unknown ones are ignored, as on a real server.
+    pub(crate) fn parse(uri: &Uri) -> Result<Self> {
+        let Pairs(pairs) = Pairs::<Vec<(String, String)>>::try_from_uri(uri)
+            .map_err(|error| ApiError::bad_request(format!("cannot read the query: {error}")))?;
+        let mut query = Self::default();
+        // The first value of a repeated parameter counts.
+        for (name, value) in pairs.into_iter().rev() {
+            query.set(&name, value)?;
+        }
+        Ok(query)
+    }
+
+    fn set(&mut self, name: &str, value: String) -> Result<()> {
+        match name {
+            "watch" => self.watch = truth(&value),
+            "labelSelector" => self.label_selector = value,
+            "fieldSelector" => self.field_selector = value,
+            "limit" => self.limit = number(&value)?,
+            "continue" => self.continue_token = value,
+            "resourceVersion" => self.resource_version = value,
+            "resourceVersionMatch" => self.resource_version_match = value,
+            "timeoutSeconds" => self.timeout_seconds = Some(number(&value)?),
+            "allowWatchBookmarks" => self.allow_bookmarks = truth(&value),
+            "sendInitialEvents" => self.send_initial_events = Some(truth(&value)),
+            "dryRun" => self.dry_run.insert(0, value),
+            "fieldValidation" => self.field_validation = value,
+            "propagationPolicy" => self.propagation_policy = value,
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// The options of a write that were given by query or body.
+pub(crate) struct WriteOptions {
+    pub(crate) dry_run: bool,
+    pub(crate) field_validation: String,
+}
+
+impl Query {
+    /// Checks what a write asks for; `kind` is the name of the options in error texts.
+    pub(crate) fn write_options(&self, kind: &str) -> Result<WriteOptions> {
+        if self.dry_run.iter().any(|value| value != "All") {
+            let given = json!(self.dry_run);
+            return Err(unsupported(kind, "dryRun", &given, &["All"]));
+        }
+        let known = ["", "Ignore", "Strict", "Warn"];
+        if !known.contains(&self.field_validation.as_str()) {
+            let given = json!(self.field_validation);
+            return Err(unsupported(kind, "fieldValidation", &given, &known));
+        }
+        Ok(WriteOptions {
+            dry_run: !self.dry_run.is_empty(),
+            field_validation: self.field_validation.clone(),
+        })
+    }
+}
+
+/// An option whose value is none of the known ones.
+pub(crate) fn unsupported(kind: &str, field: &str, given: &Value, known: &[&str]) -> ApiError {
+    let known: Vec<String> = known.iter().map(|value| format!("{value:?}")).collect();
+    let error = FieldError {
+        reason: "FieldValueNotSupported",
+        field: field.to_owned(),
+        message: format!("Unsupported value: {given}: supported values: {}", known.join(", ")),
+    };
+    ApiError::invalid_options(kind, error)
+}
+
+fn truth(value: &str) -> bool {
+    !value.eq_ignore_ascii_case("false") && value != "0"
+}
+
+fn number(value: &str) -> Result<u64> {
+    let number: i64 = value.parse().map_err(|_| {
+        ApiError::bad_request(format!("strconv.ParseInt: parsing {value:?}: invalid syntax"))
+    })?;
+    Ok(u64::try_from(number).unwrap_or_default())
+}

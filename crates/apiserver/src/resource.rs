@@ -1,0 +1,124 @@
+//! What the server knows of one served kind: how it is addressed and which rules it obeys.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::{
+    definition::{Definition, Version},
+    name::NameRule,
+    schema::Schema,
+    store::Key,
+};
+
+/// One kind in one served version.
+#[derive(Clone)]
+pub(crate) struct Resource {
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) plural: String,
+    pub(crate) singular: String,
+    pub(crate) kind: String,
+    pub(crate) list_kind: String,
+    pub(crate) short_names: Vec<String>,
+    pub(crate) categories: Vec<String>,
+    pub(crate) namespaced: bool,
+    /// Whether `status` is written through its own subresource only.
+    pub(crate) has_status: bool,
+    /// Whether `metadata.generation` counts changes of the spec.
+    pub(crate) has_generation: bool,
+    /// Whether a replace may leave out `resourceVersion`.
+    pub(crate) replaces_unconditionally: bool,
+    pub(crate) names: NameRule,
+    /// The schema of a custom kind; built-in kinds are kept as they come.
+    pub(crate) schema: Option<Arc<Schema>>,
+    /// Fields beside name and namespace that a field selector may use.
+    pub(crate) selectable: Vec<String>,
+    /// `group/plural` under which all versions are kept.
+    pub(crate) storage: Arc<str>,
+}
+
+impl Resource {
+    /// A kind that some CustomResourceDefinition brought.
+    pub(crate) fn custom(definition: &Definition, version: &Version) -> Self {
+        Self {
+            group: definition.group.clone(),
+            version: version.name.clone(),
+            plural: definition.plural.clone(),
+            singular: definition.singular.clone(),
+            kind: definition.kind.clone(),
+            list_kind: definition.list_kind.clone(),
+            short_names: definition.short_names.clone(),
+            categories: definition.categories.clone(),
+            namespaced: definition.namespaced,
+            has_status: version.status_subresource,
+            has_generation: true,
+            replaces_unconditionally: false,
+            names: NameRule::Subdomain,
+            schema: Some(version.schema.clone()),
+            selectable: version.selectable_fields.clone(),
+            storage: storage_name(&definition.group, &definition.plural),
+        }
+    }
+
+    /// `plural.group`, as error texts name a resource.
+    pub(crate) fn qualified(&self) -> String {
+        qualify(&self.plural, &self.group)
+    }
+
+    /// `Kind.group`, as validation errors name it.
+    pub(crate) fn qualified_kind(&self) -> String {
+        qualify(&self.kind, &self.group)
+    }
+
+    /// `group/version`, or `version` in the core group.
+    pub(crate) fn api_version(&self) -> String {
+        match self.group.as_str() {
+            "" => self.version.clone(),
+            group => format!("{group}/{}", self.version),
+        }
+    }
+
+    /// The key of one object of this kind.
+    pub(crate) fn key(&self, namespace: Option<&str>, name: &str) -> Key {
+        let namespace = namespace.filter(|_| self.namespaced);
+        Key::new(self.storage.clone(), namespace, name)
+    }
+
+    /// The stored object as this version shows it.
+    pub(crate) fn present(&self, stored: &Value) -> Value {
+        let mut object = stored.clone();
+        if self.schema.is_some() {
+            object["apiVersion"] = json!(self.api_version());
+        }
+        if let Some(schema) = &self.schema {
+            // A default added to the schema later shows on objects stored before it.
+            schema.default(&mut object);
+        }
+        if self.group == "events.k8s.io" {
+            crate::event::from_core(&mut object);
+        }
+        object
+    }
+
+    /// The object as it is stored, whatever version it came in.
+    pub(crate) fn to_storage(&self, mut object: Value) -> Value {
+        if self.group == "events.k8s.io" {
+            crate::event::to_core(&mut object);
+        }
+        object
+    }
+}
+
+/// The name under which all versions of a kind are stored.
+pub(crate) fn storage_name(group: &str, plural: &str) -> Arc<str> {
+    format!("{group}/{plural}").into()
+}
+
+/// `name.group`, or `name` in the core group.
+pub(crate) fn qualify(name: &str, group: &str) -> String {
+    match group {
+        "" => name.to_owned(),
+        group => format!("{name}.{group}"),
+    }
+}

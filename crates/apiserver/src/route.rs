@@ -1,0 +1,136 @@
+//! Paths: which resource, namespace, object and subresource a request is about.
+
+use std::sync::Arc;
+
+use crate::{
+    Server,
+    resource::Resource,
+    status::{ApiError, Result},
+};
+
+/// What a path below `/api/v1` or `/apis/{group}/{version}` names.
+#[derive(Clone)]
+pub(crate) struct Target {
+    pub(crate) resource: Arc<Resource>,
+    pub(crate) namespace: Option<String>,
+    pub(crate) name: Option<String>,
+    /// Whether the path ends in `/status`.
+    pub(crate) is_status: bool,
+}
+
+impl Target {
+    /// The one object a path names, where it names one.
+    pub(crate) fn name(&self) -> &str {
+        self.name.as_deref().unwrap_or_default()
+    }
+}
+
+/// A path, split.
+pub(crate) enum Route {
+    Version,
+    Health,
+    CoreVersions,
+    Groups,
+    Group(String),
+    Resources { group: String, version: String },
+    Object(Target),
+}
+
+/// Finds out what a path is about.
+pub(crate) fn parse(server: &Server, path: &str) -> Result<Route> {
+    let segments: Vec<String> = path.split('/').skip(1).map(decode).collect::<Result<_>>()?;
+    let mut segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+    if segments.last() == Some(&"") {
+        segments.pop();
+    }
+    match segments[..] {
+        ["version"] => Ok(Route::Version),
+        ["healthz" | "livez" | "readyz", ..] => Ok(Route::Health),
+        ["api"] => Ok(Route::CoreVersions),
+        ["apis"] => Ok(Route::Groups),
+        ["apis", group] => Ok(Route::Group(group.to_owned())),
+        ["api", version, ref rest @ ..] => below(server, "", version, rest),
+        ["apis", group, version, ref rest @ ..] => below(server, group, version, rest),
+        _ => Err(ApiError::page_not_found()),
+    }
+}
+
+fn below(server: &Server, group: &str, version: &str, rest: &[&str]) -> Result<Route> {
+    let (namespace, plural, name, subresource) = match *rest {
+        [] => {
+            return Ok(Route::Resources {
+                group: group.to_owned(),
+                version: version.to_owned(),
+            });
+        }
+        [plural] => (None, plural, None, None),
+        [plural, name] => (None, plural, Some(name), None),
+        ["namespaces", name, subresource @ ("status" | "finalize")] => {
+            (None, "namespaces", Some(name), Some(subresource))
+        }
+        ["namespaces", namespace, plural] => (Some(namespace), plural, None, None),
+        ["namespaces", namespace, plural, name] => (Some(namespace), plural, Some(name), None),
+        ["namespaces", namespace, plural, name, subresource] => {
+            (Some(namespace), plural, Some(name), Some(subresource))
+        }
+        [plural, name, subresource] => (None, plural, Some(name), Some(subresource)),
+        _ => return Err(unknown(server, group, version)),
+    };
+    let Some(resource) = server.registry().find(group, version, plural) else {
+        return Err(unknown(server, group, version));
+    };
+    // An object of a namespaced kind is only below its namespace, and the other way round.
+    let is_everywhere = name.is_none() && namespace.is_none();
+    if resource.namespaced != namespace.is_some() && !is_everywhere {
+        return Err(unknown(server, group, version));
+    }
+    let is_status = subresource == Some("status");
+    if subresource.is_some() && !(is_status && resource.has_status) {
+        return Err(match resource.schema {
+            Some(_) => ApiError::not_found(&resource, name.unwrap_or_default()),
+            None => ApiError::no_such_path(),
+        });
+    }
+    Ok(Route::Object(Target {
+        resource,
+        namespace: namespace.map(str::to_owned),
+        name: name.map(str::to_owned),
+        is_status,
+    }))
+}
+
+/// Groups of built-in kinds answer with a `Status`; where nothing is served there is only a page.
+fn unknown(server: &Server, group: &str, version: &str) -> ApiError {
+    let is_known = server.registry().all().iter().any(|resource| {
+        resource.schema.is_none() && resource.group == group && resource.version == version
+    });
+    match is_known {
+        true => ApiError::no_such_path(),
+        false => ApiError::page_not_found(),
+    }
+}
+
+fn decode(segment: &str) -> Result<String> {
+    let mut bytes = Vec::with_capacity(segment.len());
+    let mut rest = segment.as_bytes();
+    while let [byte, after @ ..] = rest {
+        let hex = |range| std::str::from_utf8(after.get(range)?).ok();
+        match (byte, hex(0..2)) {
+            (b'%', Some(digits)) => {
+                let value = u8::from_str_radix(digits, 16).map_err(|_| bad_escape(segment))?;
+                bytes.push(value);
+                rest = &after[2..];
+            }
+            (b'%', None) => return Err(bad_escape(segment)),
+            (byte, _) => {
+                bytes.push(*byte);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8(bytes).map_err(|_| bad_escape(segment))
+}
+
+fn bad_escape(segment: &str) -> ApiError {
+    ApiError::bad_request(format!("invalid URL escape in {segment:?}"))
+}

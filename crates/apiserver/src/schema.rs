@@ -1,0 +1,147 @@
+//! Structural schemas: what a CustomResourceDefinition says about its objects.
+//!
+//! A [`Schema`] is compiled once and then prunes, defaults and validates
+//! objects as the real server does, with the real server's words. It never
+//! panics and never overflows the stack on anything a JSON parser accepts.
+
+mod cel;
+mod defaults;
+mod embedded;
+mod error;
+mod format;
+mod keywords;
+mod lists;
+mod node;
+mod number;
+mod path;
+mod pattern;
+mod prune;
+mod structural;
+mod value;
+
+use serde_json::Value;
+
+use error::NO_FIELD;
+pub(crate) use error::{FieldError, MALFORMED};
+use node::Node;
+
+/// A compiled schema.
+#[derive(Debug)]
+pub(crate) struct Schema {
+    root: Box<Node>,
+}
+
+impl Schema {
+    /// Compiles an `openAPIV3Schema`, with all patterns and rules in it.
+    ///
+    /// Refuses what is malformed, not structural or not supported; the fields of
+    /// the errors lie inside the schema.
+    pub(crate) fn compile(open_api_v3_schema: &Value) -> Result<Self, Vec<FieldError>> {
+        let mut errors = Vec::new();
+        let mut root = node::read(open_api_v3_schema, "", &mut errors);
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        errors.extend(structural::check(&root));
+        let is_structural = errors.is_empty();
+        keywords::check(&root, &mut errors);
+        if errors.is_empty() {
+            cel::compile(&mut root, &mut errors);
+        }
+        if is_structural && errors.is_empty() {
+            structural::check_defaults(&root, &mut errors);
+        }
+        match errors.is_empty() {
+            true => Ok(Self { root }),
+            false => Err(errors),
+        }
+    }
+
+    /// Removes the fields the schema does not know and returns their paths.
+    pub(crate) fn prune(&self, object: &mut Value) -> Vec<String> {
+        prune::prune(&self.root, object, true)
+    }
+
+    /// Fills in defaults; a null where none may be counts as nothing.
+    pub(crate) fn default(&self, object: &mut Value) {
+        defaults::fill(&self.root, object);
+    }
+
+    /// Everything wrong with `new`, which replaces `old` in an update.
+    ///
+    /// What an update does not change is not told as wrong.
+    pub(crate) fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+        let place = value::Place {
+            value: new,
+            path: "",
+            old,
+        };
+        let mut errors = value::check(&self.root, place).into_errors();
+        embedded::check(&self.root, new, "", &mut errors);
+        self.check_lists_and_rules(new, old, &mut errors);
+        errors
+    }
+
+    /// Like [`Schema::validate`] for a write to the status subresource: the
+    /// status is checked in full, the rest only by lists and rules.
+    pub(crate) fn validate_status(&self, new: &Value, old: &Value) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        if let (Some(node), Some(status)) = (self.root.field("status"), new.get("status")) {
+            let place = value::Place {
+                value: status,
+                path: "",
+                old: old.get("status"),
+            };
+            let found = value::check(node, place).into_errors();
+            errors.extend(found.into_iter().map(|error| error.below("status")));
+        }
+        self.check_lists_and_rules(new, Some(old), &mut errors);
+        errors
+    }
+
+    fn check_lists_and_rules(
+        &self,
+        new: &Value,
+        old: Option<&Value>,
+        errors: &mut Vec<FieldError>,
+    ) {
+        let mut repeated_before = Vec::new();
+        if let Some(old) = old {
+            lists::check(&self.root, old, "", &mut repeated_before);
+        }
+        if repeated_before.is_empty() {
+            lists::check(&self.root, new, "", errors);
+        }
+        if !self.root.has_rules {
+            return;
+        }
+        if errors.iter().any(blocks_rules) {
+            let detail = "some validation rules were not checked because the object was invalid; \
+                          correct the existing errors to complete validation";
+            return errors.push(FieldError::invalid(NO_FIELD, &Value::Null, detail));
+        }
+        cel::evaluate(&self.root, new, old, errors);
+    }
+
+    /// The type of the field at a simple path such as `.spec.color`, and that path without
+    /// the dot in front.
+    pub(crate) fn type_at(&self, json_path: &str) -> Result<(String, &str), String> {
+        let (path, node) = path::follow(&self.root, json_path, false)?;
+        Ok((path, &node.type_name))
+    }
+}
+
+/// Rules only see objects whose types are right.
+fn blocks_rules(error: &FieldError) -> bool {
+    [
+        "FieldValueNotSupported",
+        "FieldValueRequired",
+        "FieldValueTooLong",
+        "FieldValueTooMany",
+        "FieldValueTypeInvalid",
+    ]
+    .contains(&error.reason)
+}
+
+#[cfg(test)]
+mod tests;

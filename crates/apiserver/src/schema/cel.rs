@@ -1,0 +1,403 @@
+//! Rules in CEL: `x-kubernetes-validations`.
+//!
+//! Rules come from definitions only, never from objects. They are compiled once;
+//! one that this server cannot run as the real server would is refused with the
+//! definition, never skipped.
+
+mod bounds;
+mod check;
+mod convert;
+mod program;
+
+use serde_json::Value;
+
+use super::error::{FieldError, INSIDE, NO_FIELD, child};
+use super::node::{Additional, Node};
+use super::{lists, path};
+use program::Compiled;
+
+/// One rule as written and, later, ready to run.
+#[derive(Debug, Default)]
+pub(super) struct Rule {
+    rule: String,
+    message: String,
+    message_expression: String,
+    reason: Option<String>,
+    field_path: String,
+    optional_old_self: Option<bool>,
+    /// The path `field_path` names, as messages print it.
+    named_field: String,
+    compiled: Option<Compiled>,
+}
+
+const REASONS: [&str; 4] = [
+    "FieldValueDuplicate",
+    "FieldValueForbidden",
+    "FieldValueInvalid",
+    "FieldValueRequired",
+];
+
+impl Rule {
+    /// Reads a rule; `None` when it does not have the shape of one.
+    pub(super) fn read(value: &Value) -> Option<Self> {
+        let fields = value.as_object()?;
+        let text = |name: &str| match fields.get(name) {
+            None | Some(Value::Null) => Some(String::new()),
+            Some(value) => value.as_str().map(str::to_owned),
+        };
+        let optional_old_self = match fields.get("optionalOldSelf") {
+            None | Some(Value::Null) => None,
+            Some(value) => Some(value.as_bool()?),
+        };
+        Some(Self {
+            rule: text("rule")?,
+            message: text("message")?,
+            message_expression: text("messageExpression")?,
+            reason: Some(text("reason")?)
+                .filter(|_| fields.get("reason").is_some_and(Value::is_string)),
+            field_path: text("fieldPath")?,
+            optional_old_self,
+            ..Self::default()
+        })
+    }
+
+    fn is_optional(&self) -> bool {
+        self.optional_old_self == Some(true)
+    }
+
+    /// How messages call this rule.
+    fn called(&self) -> &str {
+        let name = if self.message.is_empty() {
+            &self.rule
+        } else {
+            &self.message
+        };
+        name.trim()
+    }
+
+    fn detail(&self) -> String {
+        match self.message.is_empty() {
+            true => format!("failed rule: {}", self.called()),
+            false => self.message.trim().to_owned(),
+        }
+    }
+}
+
+/// Checks everything about the rules of one node that does not need them compiled.
+pub(super) fn check_rules(node: &Node, path: &str, errors: &mut Vec<FieldError>) {
+    for (index, rule) in node.rules.iter().enumerate() {
+        let path = child(path, &format!("x-kubernetes-validations[{index}]"));
+        check_texts(rule, &path, errors);
+        let field = child(&path, "fieldPath");
+        let field_path = rule.field_path.as_str();
+        if let Some(reason) = rule
+            .reason
+            .as_ref()
+            .filter(|reason| !REASONS.contains(&reason.as_str()))
+        {
+            let field = child(&path, "reason");
+            errors.push(FieldError::not_supported(
+                field,
+                &reason.as_str().into(),
+                &REASONS,
+            ));
+        }
+        if !field_path.is_empty() && field_path.trim().is_empty() {
+            let detail = "must be non-empty if specified";
+            errors.push(FieldError::invalid_text(field.clone(), field_path, detail));
+        }
+        if has_newlines(field_path) {
+            let detail = "must not contain line breaks";
+            errors.push(FieldError::invalid_text(field.clone(), field_path, detail));
+        }
+        if !field_path.is_empty() && path::follow(node, field_path, true).is_err() {
+            errors.push(FieldError::invalid_text(
+                field,
+                field_path,
+                "must be a valid path",
+            ));
+        }
+    }
+}
+
+fn check_texts(rule: &Rule, path: &str, errors: &mut Vec<FieldError>) {
+    let message = child(path, "message");
+    let (text, trimmed) = (rule.message.as_str(), rule.message.trim());
+    if rule.rule.trim().is_empty() {
+        errors.push(FieldError::required(
+            child(path, "rule"),
+            "rule is not specified",
+        ));
+    } else if !text.is_empty() && trimmed.is_empty() {
+        errors.push(FieldError::invalid_text(
+            message,
+            text,
+            "must be non-empty if specified",
+        ));
+    } else if has_newlines(trimmed) {
+        errors.push(FieldError::invalid_text(
+            message,
+            text,
+            "must not contain line breaks",
+        ));
+    } else if has_newlines(rule.rule.trim()) && trimmed.is_empty() {
+        let detail = "message must be specified if rule contains line breaks";
+        errors.push(FieldError::required(message, detail));
+    }
+    if !rule.message_expression.is_empty() && rule.message_expression.trim().is_empty() {
+        let detail = "messageExpression must be non-empty if specified";
+        errors.push(FieldError::required(
+            child(path, "messageExpression"),
+            detail,
+        ));
+    }
+}
+
+fn has_newlines(text: &str) -> bool {
+    text.contains(['\n', '\r'])
+}
+
+/// Compiles every rule below `root`.
+pub(super) fn compile(root: &mut Node, errors: &mut Vec<FieldError>) {
+    if !root.has_rules {
+        return;
+    }
+    let compiled = program::with_deep_stack(|| {
+        let mut found = Vec::new();
+        compile_node(root, "", None, &mut found);
+        found
+    });
+    match compiled {
+        Some(found) => errors.extend(found),
+        None => {
+            let detail = "rules cannot be compiled: no thread to do it";
+            errors.push(FieldError::forbidden("x-kubernetes-validations", detail));
+        }
+    }
+}
+
+/// `uncorrelated` is the outermost list whose items cannot be told apart over time.
+fn compile_node(
+    node: &mut Node,
+    path: &str,
+    uncorrelated: Option<&str>,
+    errors: &mut Vec<FieldError>,
+) {
+    let mut rules = std::mem::take(&mut node.rules);
+    for (index, rule) in rules.iter_mut().enumerate() {
+        let path = child(path, &format!("x-kubernetes-validations[{index}]"));
+        compile_rule(rule, node, &path, uncorrelated, errors);
+    }
+    node.rules = rules;
+    for (name, property) in node
+        .properties
+        .iter_mut()
+        .filter(|(_, node)| node.has_rules)
+    {
+        compile_node(
+            property,
+            &child(path, &format!("properties[{name}]")),
+            uncorrelated,
+            errors,
+        );
+    }
+    if let Additional::Schema(additional) = &mut node.additional {
+        compile_node(
+            additional,
+            &child(path, "additionalProperties"),
+            uncorrelated,
+            errors,
+        );
+    }
+    let list_path = (!node.is_list_type("map")).then_some(path);
+    if let Some(items) = &mut node.items {
+        compile_node(
+            items,
+            &child(path, "items"),
+            uncorrelated.or(list_path),
+            errors,
+        );
+    }
+}
+
+fn compile_rule(
+    rule: &mut Rule,
+    node: &Node,
+    path: &str,
+    uncorrelated: Option<&str>,
+    errors: &mut Vec<FieldError>,
+) {
+    let field = child(path, "rule");
+    let compiled = match Compiled::new(
+        &rule.rule,
+        &rule.message_expression,
+        rule.is_optional(),
+        node,
+    ) {
+        Ok(compiled) => compiled,
+        Err(program::Refused::Rule(detail)) => {
+            return errors.push(FieldError::invalid(field, &printed(rule), &detail));
+        }
+        Err(program::Refused::Message(detail)) => {
+            let field = child(path, "messageExpression");
+            return errors.push(FieldError::invalid(field, &printed(rule), &detail));
+        }
+    };
+    if let Some(place) = uncorrelated.filter(|_| compiled.uses_old_self) {
+        let detail = format!(
+            "oldSelf cannot be used on the uncorrelatable portion of the schema within {INSIDE}{place}"
+        );
+        errors.push(FieldError::invalid_text(field, &rule.rule, &detail));
+    }
+    if let Some(optional) = rule.optional_old_self.filter(|_| !compiled.uses_old_self) {
+        let detail = "may not be set if oldSelf is not used in rule";
+        errors.push(FieldError::invalid(
+            child(path, "optionalOldSelf"),
+            &optional.into(),
+            detail,
+        ));
+    }
+    if let Ok((named, _)) = path::follow(node, &rule.field_path, true) {
+        rule.named_field = named;
+    }
+    rule.compiled = Some(compiled);
+}
+
+/// A rule as the real server prints it in messages.
+fn printed(rule: &Rule) -> Value {
+    serde_json::json!({
+        "Rule": rule.rule,
+        "Message": rule.message,
+        "MessageExpression": rule.message_expression,
+        "Reason": rule.reason,
+        "FieldPath": rule.field_path,
+        "OptionalOldSelf": rule.optional_old_self,
+    })
+}
+
+/// Runs the rules of `node` and below against `value`.
+pub(super) fn evaluate(
+    node: &Node,
+    value: &Value,
+    old: Option<&Value>,
+    errors: &mut Vec<FieldError>,
+) {
+    let unchanged = old == Some(value);
+    Evaluation { errors }.node(
+        node,
+        Step {
+            value,
+            old,
+            unchanged,
+        },
+        "",
+    );
+}
+
+/// A value on the way down and the value it replaces.
+#[derive(Clone, Copy)]
+struct Step<'a> {
+    value: &'a Value,
+    old: Option<&'a Value>,
+    /// Whether this, or what contains it where there is no counterpart, is as it was.
+    unchanged: bool,
+}
+
+impl<'a> Step<'a> {
+    fn into(self, value: &'a Value, old: Option<&'a Value>) -> Self {
+        let unchanged = old.map_or(self.unchanged, |old| old == value);
+        Self {
+            value,
+            old,
+            unchanged,
+        }
+    }
+}
+
+struct Evaluation<'e> {
+    errors: &'e mut Vec<FieldError>,
+}
+
+impl Evaluation<'_> {
+    fn node(&mut self, node: &Node, step: Step<'_>, path: &str) {
+        if step.value.is_null() || !node.has_rules {
+            return;
+        }
+        if !node.rules.is_empty() {
+            self.rules(node, step, path);
+        }
+        match step.value {
+            Value::Array(items) => {
+                let Some(item_node) = &node.items else { return };
+                for (index, item) in items.iter().enumerate() {
+                    let old = step.old.and_then(|old| lists::counterpart(node, item, old));
+                    self.node(item_node, step.into(item, old), &format!("{path}[{index}]"));
+                }
+            }
+            Value::Object(fields) => {
+                for (name, value) in fields {
+                    let step = step.into(value, step.old.and_then(|old| old.get(name)));
+                    if let Some(node) = node.additional_schema() {
+                        self.node(node, step, &format!("{path}[{name}]"));
+                    }
+                    if let Some(node) = node.properties.get(name) {
+                        self.node(node, step, &child(path, name));
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn rules(&mut self, node: &Node, step: Step<'_>, path: &str) {
+        let current = convert::to_cel(step.value, Some(node));
+        let previous = step
+            .old
+            .filter(|old| !old.is_null())
+            .map(|old| convert::to_cel(old, Some(node)));
+        for rule in &node.rules {
+            let Some(compiled) = &rule.compiled else {
+                continue;
+            };
+            if compiled.uses_old_self && previous.is_none() && !rule.is_optional() {
+                continue;
+            }
+            let scope = program::Scope {
+                current: &current,
+                previous: previous.as_ref(),
+                optional: rule.is_optional(),
+            };
+            match compiled.run(&scope) {
+                Ok(true) => {}
+                Ok(false) if step.unchanged && !compiled.uses_old_self => {}
+                Ok(false) => {
+                    let detail = compiled.message(&scope).unwrap_or_else(|| rule.detail());
+                    self.errors
+                        .push(failure(rule, node, step.value, path, &detail));
+                }
+                Err(problem) => {
+                    let detail = problem.told(rule.called());
+                    let field = if path.is_empty() { NO_FIELD } else { path };
+                    self.errors
+                        .push(FieldError::invalid_text(field, &node.type_name, &detail));
+                }
+            }
+        }
+    }
+}
+
+fn failure(rule: &Rule, node: &Node, value: &Value, path: &str, detail: &str) -> FieldError {
+    let field = match (path.is_empty(), rule.named_field.is_empty()) {
+        (true, true) => NO_FIELD.to_owned(),
+        (_, true) => path.to_owned(),
+        (_, false) => child(path, &rule.named_field),
+    };
+    let is_large = ["object", "array"].contains(&node.type_name.as_str());
+    match rule.reason.as_deref() {
+        Some("FieldValueForbidden") => FieldError::forbidden(field, detail),
+        Some("FieldValueRequired") => FieldError::required(field, detail),
+        Some("FieldValueDuplicate") => FieldError::duplicate(field, (!is_large).then_some(value)),
+        _ if is_large => FieldError::invalid_unprinted(field, detail),
+        _ => FieldError::invalid(field, value, detail),
+    }
+}

@@ -1,0 +1,91 @@
+//! Lists that are sets or maps: nothing twice, and which old item an item replaces.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value};
+
+use super::error::{FieldError, child};
+use super::node::Node;
+
+/// The item of the list `old` with the same keys as `item`, for lists that are maps.
+pub(super) fn counterpart<'a>(node: &Node, item: &Value, old: &'a Value) -> Option<&'a Value> {
+    if !node.is_list_type("map") {
+        return None;
+    }
+    let key = keys(node, item);
+    old.as_array()?.iter().find(|old| keys(node, old) == key)
+}
+
+/// What distinguishes an item of a list that is a map.
+fn keys(node: &Node, item: &Value) -> Map<String, Value> {
+    let field = |name: &String| Some((name.clone(), item.get(name)?.clone()));
+    node.list_map_keys.iter().filter_map(field).collect()
+}
+
+/// Finds what is in a set or map twice, anywhere in `value`.
+pub(super) fn check(node: &Node, value: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    match value {
+        Value::Array(items) => {
+            check_list(node, items, path, errors);
+            if let Some(node) = &node.items {
+                for (index, item) in items.iter().enumerate() {
+                    check(node, item, &format!("{path}[{index}]"), errors);
+                }
+            }
+        }
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                if let Some(node) = node.additional_schema() {
+                    check(node, value, &format!("{path}[{name}]"), errors);
+                }
+                if let Some(node) = node.properties.get(name) {
+                    check(node, value, &child(path, name), errors);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn check_list(node: &Node, items: &[Value], path: &str, errors: &mut Vec<FieldError>) {
+    match node.list_type.as_deref() {
+        Some("set") => {
+            for index in repeated(items) {
+                errors.push(FieldError::duplicate(
+                    format!("{path}[{index}]"),
+                    Some(&items[index]),
+                ));
+            }
+        }
+        Some("map") => {
+            let stranger = |item: &&Value| !item.is_null() && !item.is_object();
+            if let Some(index) = items.iter().position(|item| stranger(&item)) {
+                let detail = "must be an object for an array of list-type map";
+                let field = format!("{path}[{index}]");
+                return errors.push(FieldError::invalid(field, &items[index], detail));
+            }
+            let keys: Vec<Value> = items.iter().map(|item| keys(node, item).into()).collect();
+            for index in repeated(&keys) {
+                errors.push(FieldError::duplicate(
+                    format!("{path}[{index}]"),
+                    Some(&keys[index]),
+                ));
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Where each value that occurs more than once occurs the second time.
+fn repeated(values: &[Value]) -> Vec<usize> {
+    let mut seen: HashMap<String, usize> = HashMap::with_capacity(values.len());
+    let mut repeated = Vec::new();
+    for (index, value) in values.iter().enumerate() {
+        let times = seen.entry(value.to_string()).or_default();
+        *times += 1;
+        if *times == 2 {
+            repeated.push(index);
+        }
+    }
+    repeated
+}

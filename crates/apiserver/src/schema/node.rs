@@ -1,0 +1,316 @@
+//! A schema as data: the JSON of `openAPIV3Schema` read once into typed nodes.
+//!
+//! Reading only checks that each keyword has the right JSON type; whether the
+//! schema makes sense is decided in [`super::structural`] and [`super::keywords`].
+//! Keywords the API does not know are ignored, as the real server ignores them.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::cel::Rule;
+use super::error::{FieldError, child};
+use super::pattern::Pattern;
+
+/// One level of a schema.
+#[derive(Debug, Default)]
+pub(super) struct Node {
+    pub(super) type_name: String,
+    pub(super) format: String,
+    /// `title` and `description`, when they are not empty.
+    pub(super) texts: Vec<&'static str>,
+    pub(super) nullable: bool,
+    pub(super) default: Option<Value>,
+    pub(super) values: Vec<Value>,
+    pub(super) number: NumberLimits,
+    pub(super) sizes: SizeLimits,
+    pub(super) pattern: Option<Pattern>,
+    pub(super) unique_items: bool,
+    pub(super) required: Vec<String>,
+    pub(super) items: Option<Box<Node>>,
+    pub(super) properties: BTreeMap<String, Node>,
+    pub(super) additional: Additional,
+    pub(super) all_of: Vec<Node>,
+    pub(super) any_of: Vec<Node>,
+    pub(super) one_of: Vec<Node>,
+    pub(super) not: Option<Box<Node>>,
+    pub(super) preserve_unknown: Option<bool>,
+    pub(super) embedded: bool,
+    pub(super) int_or_string: bool,
+    pub(super) list_type: Option<String>,
+    pub(super) list_map_keys: Vec<String>,
+    pub(super) map_type: Option<String>,
+    pub(super) rules: Vec<Rule>,
+    /// Keywords JSON Schema knows and the API refuses.
+    pub(super) refused: Vec<&'static str>,
+    /// Whether this node or one below it has rules.
+    pub(super) has_rules: bool,
+}
+
+/// What `additionalProperties` says.
+#[derive(Debug, Default)]
+pub(super) enum Additional {
+    #[default]
+    Unset,
+    Allowed(bool),
+    Schema(Box<Node>),
+}
+
+#[derive(Debug, Default)]
+pub(super) struct NumberLimits {
+    pub(super) maximum: Option<f64>,
+    pub(super) exclusive_maximum: bool,
+    pub(super) minimum: Option<f64>,
+    pub(super) exclusive_minimum: bool,
+    pub(super) multiple_of: Option<f64>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct SizeLimits {
+    pub(super) max_length: Option<i64>,
+    pub(super) min_length: Option<i64>,
+    pub(super) max_items: Option<i64>,
+    pub(super) min_items: Option<i64>,
+    pub(super) max_properties: Option<i64>,
+    pub(super) min_properties: Option<i64>,
+}
+
+impl Node {
+    pub(super) fn preserves_unknown(&self) -> bool {
+        self.preserve_unknown == Some(true)
+    }
+
+    /// The schema of what a map holds.
+    pub(super) fn additional_schema(&self) -> Option<&Node> {
+        match &self.additional {
+            Additional::Schema(node) => Some(node),
+            _ => None,
+        }
+    }
+
+    pub(super) fn takes_additional(&self) -> bool {
+        !matches!(self.additional, Additional::Unset)
+    }
+
+    /// The schema of the field `name`, declared or additional.
+    pub(super) fn field(&self, name: &str) -> Option<&Node> {
+        self.properties
+            .get(name)
+            .or_else(|| self.additional_schema())
+    }
+
+    pub(super) fn is_list_type(&self, list_type: &str) -> bool {
+        self.list_type.as_deref() == Some(list_type)
+    }
+}
+
+/// Reads a schema. Wrong JSON types are added to `errors` and read as absent.
+pub(super) fn read(schema: &Value, path: &str, errors: &mut Vec<FieldError>) -> Box<Node> {
+    let mut node = Box::<Node>::default();
+    let Some(keywords) = schema.as_object() else {
+        errors.push(FieldError::malformed(path, schema, "JSONSchemaProps"));
+        return node;
+    };
+    for (keyword, value) in keywords.iter().filter(|(_, value)| !value.is_null()) {
+        let path = child(path, keyword);
+        let mut reader = Reader {
+            value,
+            path: &path,
+            errors,
+        };
+        if !reader.scalar(&mut node, keyword) && !reader.limit(&mut node, keyword) {
+            reader.structure(&mut node, keyword);
+        }
+    }
+    node.has_rules = !node.rules.is_empty() || below(&node).any(|node| node.has_rules);
+    node
+}
+
+/// The nodes that describe what lies inside a value of this node.
+fn below(node: &Node) -> impl Iterator<Item = &Node> {
+    let items = node.items.as_deref().into_iter();
+    items
+        .chain(node.properties.values())
+        .chain(node.additional_schema())
+}
+
+/// One keyword being read.
+struct Reader<'a> {
+    value: &'a Value,
+    path: &'a str,
+    errors: &'a mut Vec<FieldError>,
+}
+
+impl<'a> Reader<'a> {
+    fn scalar(&mut self, node: &mut Node, keyword: &str) -> bool {
+        match keyword {
+            "type" => node.type_name = self.text(),
+            "format" => node.format = self.text(),
+            "title" if !self.text().is_empty() => node.texts.push("title"),
+            "description" if !self.text().is_empty() => node.texts.push("description"),
+            "nullable" => node.nullable = self.flag(),
+            "default" => node.default = Some(self.value.clone()),
+            "enum" => node.values = self.list().to_vec(),
+            "pattern" => node.pattern = Some(Pattern::new(self.text())),
+            "uniqueItems" => node.unique_items = self.flag(),
+            "required" => node.required = self.texts(),
+            "x-kubernetes-preserve-unknown-fields" => node.preserve_unknown = Some(self.flag()),
+            "x-kubernetes-embedded-resource" => node.embedded = self.flag(),
+            "x-kubernetes-int-or-string" => node.int_or_string = self.flag(),
+            "x-kubernetes-list-type" => node.list_type = Some(self.text()),
+            "x-kubernetes-list-map-keys" => node.list_map_keys = self.texts(),
+            "x-kubernetes-map-type" => node.map_type = Some(self.text()),
+            _ => return false,
+        }
+        true
+    }
+
+    fn limit(&mut self, node: &mut Node, keyword: &str) -> bool {
+        match keyword {
+            "maximum" => node.number.maximum = self.float(),
+            "minimum" => node.number.minimum = self.float(),
+            "multipleOf" => node.number.multiple_of = self.float(),
+            "exclusiveMaximum" => node.number.exclusive_maximum = self.flag(),
+            "exclusiveMinimum" => node.number.exclusive_minimum = self.flag(),
+            "maxLength" => node.sizes.max_length = self.integer(),
+            "minLength" => node.sizes.min_length = self.integer(),
+            "maxItems" => node.sizes.max_items = self.integer(),
+            "minItems" => node.sizes.min_items = self.integer(),
+            "maxProperties" => node.sizes.max_properties = self.integer(),
+            "minProperties" => node.sizes.min_properties = self.integer(),
+            _ => return false,
+        }
+        true
+    }
+
+    fn structure(&mut self, node: &mut Node, keyword: &str) {
+        match keyword {
+            "items" if self.value.is_array() => node.refused.push("items"),
+            "items" => node.items = Some(self.node()),
+            "properties" => node.properties = self.nodes_by_name(),
+            "additionalProperties" => {
+                node.additional = match self.value {
+                    Value::Bool(allowed) => Additional::Allowed(*allowed),
+                    _ => Additional::Schema(self.node()),
+                }
+            }
+            "allOf" => node.all_of = self.nodes(),
+            "anyOf" => node.any_of = self.nodes(),
+            "oneOf" => node.one_of = self.nodes(),
+            "not" => node.not = Some(self.node()),
+            "x-kubernetes-validations" => node.rules = self.rules(),
+            "id" => node.refused.push("id"),
+            "$schema" => node.refused.push("$schema"),
+            "$ref" => node.refused.push("$ref"),
+            "additionalItems" => node.refused.push("additionalItems"),
+            "patternProperties" => node.refused.push("patternProperties"),
+            "definitions" => node.refused.push("definitions"),
+            "dependencies" => node.refused.push("dependencies"),
+            _ => {}
+        }
+    }
+
+    fn node(&mut self) -> Box<Node> {
+        read(self.value, self.path, self.errors)
+    }
+
+    fn nodes(&mut self) -> Vec<Node> {
+        let mut nodes = Vec::new();
+        for (index, value) in self.list().iter().enumerate() {
+            nodes.push(*read(
+                value,
+                &format!("{}[{index}]", self.path),
+                self.errors,
+            ));
+        }
+        nodes
+    }
+
+    fn nodes_by_name(&mut self) -> BTreeMap<String, Node> {
+        let mut nodes = BTreeMap::new();
+        let Some(fields) = self.value.as_object() else {
+            self.complain("map[string]JSONSchemaProps");
+            return nodes;
+        };
+        for (name, value) in fields {
+            let node = read(value, &format!("{}[{name}]", self.path), self.errors);
+            nodes.insert(name.clone(), *node);
+        }
+        nodes
+    }
+
+    fn rules(&mut self) -> Vec<Rule> {
+        let mut rules = Vec::new();
+        for (index, value) in self.list().iter().enumerate() {
+            let path = format!("{}[{index}]", self.path);
+            match Rule::read(value) {
+                Some(rule) => rules.push(rule),
+                None => self
+                    .errors
+                    .push(FieldError::malformed(path, value, "ValidationRule")),
+            }
+        }
+        rules
+    }
+
+    fn text(&mut self) -> String {
+        match self.value {
+            Value::String(text) => text.clone(),
+            _ => {
+                self.complain("string");
+                String::new()
+            }
+        }
+    }
+
+    fn texts(&mut self) -> Vec<String> {
+        let mut texts = Vec::new();
+        for value in self.list() {
+            match value {
+                Value::String(text) => texts.push(text.clone()),
+                other => self
+                    .errors
+                    .push(FieldError::malformed(self.path, other, "string")),
+            }
+        }
+        texts
+    }
+
+    fn flag(&mut self) -> bool {
+        self.value.as_bool().unwrap_or_else(|| {
+            self.complain("bool");
+            false
+        })
+    }
+
+    fn float(&mut self) -> Option<f64> {
+        let number = self.value.as_f64();
+        if number.is_none() {
+            self.complain("float64");
+        }
+        number
+    }
+
+    fn integer(&mut self) -> Option<i64> {
+        let number = self.value.as_i64();
+        if number.is_none() {
+            self.complain("int64");
+        }
+        number
+    }
+
+    fn list(&mut self) -> &'a [Value] {
+        match self.value {
+            Value::Array(items) => items,
+            _ => {
+                self.complain("[]");
+                &[]
+            }
+        }
+    }
+
+    fn complain(&mut self, expected: &str) {
+        self.errors
+            .push(FieldError::malformed(self.path, self.value, expected));
+    }
+}

@@ -1,0 +1,211 @@
+//! Limits and formats of numbers.
+
+use serde_json::Number;
+
+use super::error::float;
+use super::node::Node;
+
+/// A problem with a number: the validator tells the field of the second kind only.
+pub(super) enum Problem {
+    Range(String),
+    Limit(String),
+}
+
+/// Whether a float is a whole number, within the tolerance the real server allows.
+pub(super) fn is_whole(number: f64) -> bool {
+    const LARGEST: f64 = 9_007_199_254_740_991.0;
+    const TOLERANCE: f64 = 1e-9;
+    if !number.is_finite() || number.abs() > LARGEST {
+        return false;
+    }
+    let nearest = number.trunc();
+    if number == nearest {
+        return true;
+    }
+    nearest != 0.0 && (number - nearest).abs() / (number.abs() + nearest.abs()) < TOLERANCE
+}
+
+pub(super) fn check(node: &Node, types: &[&str], given: &Number, path: &str) -> Vec<Problem> {
+    let range = Range::of(node, types);
+    let limits = &node.number;
+    let mut problems = Vec::new();
+    let value = Given::of(given);
+    range.check(value, "Checked", path, &mut problems);
+    if let Some(factor) = limits.multiple_of {
+        let exact = range.check(Given::Float(factor), "MultipleOf", path, &mut problems);
+        check_multiple(value.seen(exact), factor, path, &mut problems);
+    }
+    if let Some(minimum) = limits.minimum {
+        let exact = range.check(
+            Given::Float(minimum),
+            "Minimum boundary",
+            path,
+            &mut problems,
+        );
+        let (value, minimum) = value.seen(exact).beside(minimum);
+        let (fails, words) = match limits.exclusive_minimum {
+            true => (value.at_most(minimum), "should be greater than"),
+            false => (value.below(minimum), "should be greater than or equal to"),
+        };
+        if fails {
+            problems.push(Problem::Limit(format!("{words} {}", minimum.printed())));
+        }
+    }
+    if let Some(maximum) = limits.maximum {
+        let exact = range.check(
+            Given::Float(maximum),
+            "Maximum boundary",
+            path,
+            &mut problems,
+        );
+        let (value, maximum) = value.seen(exact).beside(maximum);
+        let (fails, words) = match limits.exclusive_maximum {
+            true => (maximum.at_most(value), "should be less than"),
+            false => (maximum.below(value), "should be less than or equal to"),
+        };
+        if fails {
+            problems.push(Problem::Limit(format!("{words} {}", maximum.printed())));
+        }
+    }
+    problems
+}
+
+fn check_multiple(value: Given, factor: f64, path: &str, problems: &mut Vec<Problem>) {
+    let (value, factor) = value.beside(factor);
+    let fits = match (value, factor) {
+        (_, Given::Integer(..=0)) => None,
+        (_, Given::Float(factor)) if factor <= 0.0 => None,
+        (Given::Integer(value), Given::Integer(factor)) => Some(value % factor == 0),
+        (value, factor) => {
+            let (value, factor) = (value.float(), factor.float());
+            let times = if factor < 1.0 {
+                1.0 / factor * value
+            } else {
+                value / factor
+            };
+            Some(is_whole(times))
+        }
+    };
+    match fits {
+        Some(true) => {}
+        Some(false) => {
+            problems.push(Problem::Limit(format!(
+                "should be a multiple of {}",
+                factor.printed()
+            )));
+        }
+        None => problems.push(Problem::Range(format!(
+            "factor MultipleOf declared for {path} must be positive: {}",
+            factor.printed()
+        ))),
+    }
+}
+
+/// A number as the real server holds it.
+#[derive(Clone, Copy)]
+enum Given {
+    Integer(i64),
+    Float(f64),
+}
+
+impl Given {
+    fn of(number: &Number) -> Self {
+        match number.as_i64() {
+            Some(number) => Self::Integer(number),
+            None => Self::Float(number.as_f64().unwrap_or_default()),
+        }
+    }
+
+    /// Integers are compared as floats with a limit that is no integer.
+    fn seen(self, exact: bool) -> Self {
+        if exact {
+            self
+        } else {
+            Self::Float(self.float())
+        }
+    }
+
+    /// This number and `limit` as numbers of the same kind.
+    fn beside(self, limit: f64) -> (Self, Self) {
+        match self {
+            Self::Integer(_) => (self, Self::Integer(limit as i64)),
+            Self::Float(_) => (self, Self::Float(limit)),
+        }
+    }
+
+    fn float(self) -> f64 {
+        match self {
+            Self::Integer(number) => number as f64,
+            Self::Float(number) => number,
+        }
+    }
+
+    fn below(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Integer(this), Self::Integer(other)) => this < other,
+            _ => self.float() < other.float(),
+        }
+    }
+
+    fn at_most(self, other: Self) -> bool {
+        !other.below(self)
+    }
+
+    fn printed(self) -> String {
+        match self {
+            Self::Integer(number) => number.to_string(),
+            Self::Float(number) => float(number),
+        }
+    }
+}
+
+/// The numbers a type and format can hold.
+struct Range<'a> {
+    integer: bool,
+    format: &'a str,
+}
+
+impl<'a> Range<'a> {
+    fn of(node: &'a Node, types: &[&str]) -> Self {
+        let (integer, formats): (bool, &[&str]) = match types {
+            ["integer"] => (true, &["int32", "int64"]),
+            ["number"] => (false, &["float", "double"]),
+            _ => (false, &[]),
+        };
+        let known = formats.contains(&node.format.as_str());
+        Self {
+            integer,
+            format: if known { &node.format } else { "" },
+        }
+    }
+
+    /// Adds a problem when `number` does not fit, and tells whether it does.
+    fn check(&self, number: Given, what: &str, path: &str, problems: &mut Vec<Problem>) -> bool {
+        let fits = match (self.integer, self.format) {
+            (true, "int32") => self
+                .integer_of(number)
+                .is_some_and(|n| i32::try_from(n).is_ok()),
+            (true, _) => self.integer_of(number).is_some(),
+            (false, "float") => number.float().abs() <= f64::from(f32::MAX),
+            (false, _) => true,
+        };
+        if !fits {
+            let kind = if self.integer { "integer" } else { "number" };
+            let format = match self.format {
+                "" => "(default format)".to_owned(),
+                format => format!("with format {format}"),
+            };
+            problems.push(Problem::Range(format!(
+                "{what} value must be of type {kind} {format} in {path}"
+            )));
+        }
+        fits
+    }
+
+    fn integer_of(&self, number: Given) -> Option<i64> {
+        match number {
+            Given::Integer(number) => Some(number),
+            Given::Float(number) => number.to_string().parse().ok(),
+        }
+    }
+}

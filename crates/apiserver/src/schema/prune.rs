@@ -1,0 +1,80 @@
+//! Dropping what a schema does not declare.
+//!
+//! `apiVersion`, `kind` and `metadata` of the object itself and of embedded
+//! resources are never touched here.
+
+use serde_json::{Map, Value};
+
+use super::error::child;
+use super::node::Node;
+
+/// The fields every resource has without declaring them.
+pub(super) const RESOURCE_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
+
+/// Removes undeclared fields and returns their paths, sorted.
+pub(super) fn prune(node: &Node, object: &mut Value, is_resource: bool) -> Vec<String> {
+    let mut dropped = Vec::new();
+    let mut pruner = Pruner {
+        dropped: &mut dropped,
+    };
+    pruner.value(Some(node), object, "", is_resource || node.embedded);
+    dropped.sort();
+    dropped
+}
+
+struct Pruner<'a> {
+    dropped: &'a mut Vec<String>,
+}
+
+impl Pruner<'_> {
+    /// `node` is `None` for values nobody describes: objects in there lose everything.
+    fn value(&mut self, node: Option<&Node>, value: &mut Value, path: &str, is_resource: bool) {
+        match value {
+            Value::Object(fields) => self.fields(node, fields, path, is_resource),
+            Value::Array(items) => {
+                // A list that keeps unknown fields passes that on to its items.
+                let keeps = node.is_some_and(Node::preserves_unknown);
+                let item_node = node.and_then(|node| node.items.as_deref());
+                if keeps && item_node.is_none() {
+                    return;
+                }
+                for (index, item) in items.iter_mut().enumerate() {
+                    let path = format!("{path}[{index}]");
+                    self.value(
+                        item_node,
+                        item,
+                        &path,
+                        item_node.is_some_and(|node| node.embedded),
+                    );
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn fields(
+        &mut self,
+        node: Option<&Node>,
+        fields: &mut Map<String, Value>,
+        path: &str,
+        is_resource: bool,
+    ) {
+        let keeps_unknown = node.is_some_and(Node::preserves_unknown);
+        fields.retain(|name, value| {
+            if is_resource && RESOURCE_FIELDS.contains(&name.as_str()) {
+                return true;
+            }
+            let declared = node.and_then(|node| node.field(name));
+            let additional = node.is_some_and(Node::takes_additional);
+            if declared.is_some() || additional {
+                let is_resource = declared.is_some_and(|node| node.embedded);
+                self.value(declared, value, &child(path, name), is_resource);
+                return true;
+            }
+            if !keeps_unknown {
+                self.dropped.push(child(path, name));
+            }
+            keeps_unknown
+        });
+    }
+}

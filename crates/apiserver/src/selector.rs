@@ -1,0 +1,344 @@
+//! Label and field selectors: parsed once, then asked of every object.
+
+use serde_json::Value;
+
+use crate::{
+    name,
+    resource::Resource,
+    status::{ApiError, Result},
+};
+
+/// Which objects a list, watch or deletecollection is about.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Selector {
+    labels: Vec<Requirement>,
+    fields: Vec<FieldRequirement>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Requirement {
+    key: String,
+    test: Test,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Test {
+    Exists,
+    Absent,
+    In(Vec<String>),
+    NotIn(Vec<String>),
+    Above(i64),
+    Below(i64),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct FieldRequirement {
+    path: Vec<String>,
+    value: String,
+    equal: bool,
+}
+
+impl Selector {
+    /// Parses the two query parameters.
+    pub(crate) fn parse(resource: &Resource, labels: &str, fields: &str) -> Result<Self> {
+        Ok(Self {
+            labels: parse_labels(labels).map_err(ApiError::bad_request)?,
+            fields: parse_fields(resource, fields)?,
+        })
+    }
+
+    /// Whether there is nothing to select by.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.labels.is_empty() && self.fields.is_empty()
+    }
+
+    /// Whether this object is meant.
+    pub(crate) fn matches(&self, object: &Value) -> bool {
+        let labels = &object["metadata"]["labels"];
+        self.labels.iter().all(|requirement| requirement.holds(labels))
+            && self.fields.iter().all(|requirement| requirement.holds(object))
+    }
+}
+
+impl Requirement {
+    fn holds(&self, labels: &Value) -> bool {
+        let value = labels.get(&self.key).and_then(Value::as_str);
+        let number = || value.and_then(|value| value.parse::<i64>().ok());
+        match &self.test {
+            Test::Exists => value.is_some(),
+            Test::Absent => value.is_none(),
+            Test::In(values) => value.is_some_and(|value| values.iter().any(|one| one == value)),
+            Test::NotIn(values) => {
+                value.is_none_or(|value| values.iter().all(|one| one != value))
+            }
+            Test::Above(bound) => number().is_some_and(|number| number > *bound),
+            Test::Below(bound) => number().is_some_and(|number| number < *bound),
+        }
+    }
+}
+
+impl FieldRequirement {
+    fn holds(&self, object: &Value) -> bool {
+        let found = self.path.iter().try_fold(object, |value, step| value.get(step));
+        let text = match found {
+            None | Some(Value::Null) => String::new(),
+            Some(Value::String(text)) => text.clone(),
+            Some(other) => other.to_string(),
+        };
+        (text == self.value) == self.equal
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Token {
+    Word(String),
+    Sign(&'static str),
+}
+
+/// Signs, longest first.
+const SIGNS: [&str; 9] = ["==", "!=", "=", "!", "(", ")", ",", ">", "<"];
+
+fn tokens(text: &str) -> Vec<Token> {
+    let mut tokens = Vec::new();
+    let mut rest = text;
+    loop {
+        rest = rest.trim_start();
+        if rest.is_empty() {
+            return tokens;
+        }
+        if let Some(sign) = SIGNS.iter().find(|sign| rest.starts_with(**sign)) {
+            tokens.push(Token::Sign(sign));
+            rest = &rest[sign.len()..];
+            continue;
+        }
+        let end = rest
+            .find(|c: char| c.is_whitespace() || "=!(),><".contains(c))
+            .unwrap_or(rest.len());
+        tokens.push(Token::Word(rest[..end].to_owned()));
+        rest = &rest[end..];
+    }
+}
+
+fn parse_labels(text: &str) -> Result<Vec<Requirement>, String> {
+    let tokens = tokens(text);
+    let mut rest = tokens.as_slice();
+    let mut requirements = Vec::new();
+    while !rest.is_empty() {
+        if !matches!(rest[0], Token::Word(_) | Token::Sign("!")) {
+            let found = show(&rest[0]);
+            return Err(format!("found {found}, expected: !, identifier, or 'end of string'"));
+        }
+        let (requirement, after) = parse_requirement(rest)
+            .map_err(|fault| format!("unable to parse requirement: {fault}"))?;
+        requirements.push(requirement);
+        rest = match after {
+            [] => after,
+            [Token::Sign(","), after @ ..] if !after.is_empty() => after,
+            [Token::Sign(","), ..] => return Err("found '', expected: identifier after ','".into()),
+            [other, ..] => return Err(format!("found {}, expected: ',' or 'end of string'", show(other))),
+        };
+    }
+    Ok(requirements)
+}
+
+fn parse_requirement(tokens: &[Token]) -> Result<(Requirement, &[Token]), String> {
+    let (test, key, rest) = match tokens {
+        [Token::Sign("!"), Token::Word(key), rest @ ..] => (Test::Absent, key, rest),
+        [Token::Word(key), rest @ ..] => {
+            let (test, rest) = parse_test(rest)?;
+            (test, key, rest)
+        }
+        _ => return Err("found '', expected: identifier".into()),
+    };
+    if let Some(fault) = name::qualified(key).first() {
+        return Err(format!("<nil>: Invalid value: {key:?}: {fault}"));
+    }
+    if let Test::In(values) | Test::NotIn(values) = &test {
+        for value in values {
+            if let Some(fault) = name::label_value(value).first() {
+                return Err(format!("values[0][{key}]: Invalid value: {value:?}: {fault}"));
+            }
+        }
+    }
+    let key = key.clone();
+    Ok((Requirement { key, test }, rest))
+}
+
+fn parse_test(tokens: &[Token]) -> Result<(Test, &[Token]), String> {
+    match tokens {
+        [] | [Token::Sign(","), ..] => Ok((Test::Exists, tokens)),
+        [Token::Sign("=" | "=="), rest @ ..] => {
+            let (value, rest) = parse_value(rest)?;
+            Ok((Test::In(vec![value]), rest))
+        }
+        [Token::Sign("!="), rest @ ..] => {
+            let (value, rest) = parse_value(rest)?;
+            Ok((Test::NotIn(vec![value]), rest))
+        }
+        [Token::Sign(sign @ (">" | "<")), Token::Word(bound), rest @ ..] => {
+            let bound = bound.parse().map_err(|_| {
+                format!("values[0]: Invalid value: {bound:?}: for 'Gt', 'Lt' operators, the value must be an integer")
+            })?;
+            let test = if *sign == ">" { Test::Above(bound) } else { Test::Below(bound) };
+            Ok((test, rest))
+        }
+        [Token::Word(word), rest @ ..] if word == "in" || word == "notin" => {
+            let (values, rest) = parse_set(rest)?;
+            let test = if word == "in" { Test::In(values) } else { Test::NotIn(values) };
+            Ok((test, rest))
+        }
+        [other, ..] => Err(format!(
+            "found {}, expected: in, notin, =, ==, !=, gt, lt",
+            show(other)
+        )),
+    }
+}
+
+fn parse_value(tokens: &[Token]) -> Result<(String, &[Token]), String> {
+    match tokens {
+        [Token::Word(value), rest @ ..] => Ok((value.clone(), rest)),
+        [] | [Token::Sign(","), ..] => Ok((String::new(), tokens)),
+        [other, ..] => Err(format!("found {}, expected: identifier", show(other))),
+    }
+}
+
+fn parse_set(tokens: &[Token]) -> Result<(Vec<String>, &[Token]), String> {
+    let [Token::Sign("("), rest @ ..] = tokens else {
+        let found = tokens.first().map_or("''".to_owned(), show);
+        return Err(format!("found {found} expected: '('"));
+    };
+    let Some(end) = rest.iter().position(|token| *token == Token::Sign(")")) else {
+        return Err("found '', expected: ',' or ')'".into());
+    };
+    let mut values = Vec::new();
+    for part in rest[..end].split(|token| *token == Token::Sign(",")) {
+        match part {
+            [] => values.push(String::new()),
+            [Token::Word(value)] => values.push(value.clone()),
+            [_, other, ..] | [other] => {
+                return Err(format!("found {}, expected: ',' or ')'", show(other)));
+            }
+        }
+    }
+    Ok((values, &rest[end + 1..]))
+}
+
+fn show(token: &Token) -> String {
+    match token {
+        Token::Word(word) => format!("'{word}'"),
+        Token::Sign(sign) => format!("'{sign}'"),
+    }
+}
+
+fn parse_fields(resource: &Resource, text: &str) -> Result<Vec<FieldRequirement>> {
+    let mut requirements = Vec::new();
+    for term in split_terms(text) {
+        let (field, value, equal) = split_term(&term).ok_or_else(|| {
+            ApiError::bad_request(format!("invalid selector: '{text}'; can't understand '{term}'"))
+        })?;
+        if field.is_empty() && value.is_empty() {
+            continue;
+        }
+        if !is_selectable(resource, field) {
+            return Err(ApiError::bad_request(unknown_field(resource, field)));
+        }
+        requirements.push(FieldRequirement {
+            path: field.split('.').map(str::to_owned).collect(),
+            value: unescape(value)?,
+            equal,
+        });
+    }
+    Ok(requirements)
+}
+
+fn unknown_field(resource: &Resource, field: &str) -> String {
+    if resource.schema.is_some() || !resource.selectable.is_empty() {
+        return format!("field label not supported: {field}");
+    }
+    format!(
+        "{field:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+    )
+}
+
+/// Terms are separated by commas; a backslash takes a comma's meaning away.
+fn split_terms(text: &str) -> Vec<String> {
+    let mut terms = vec![String::new()];
+    let mut is_escaped = false;
+    for letter in text.chars() {
+        if letter == ',' && !is_escaped {
+            terms.push(String::new());
+        } else if let Some(term) = terms.last_mut() {
+            term.push(letter);
+        }
+        is_escaped = letter == '\\' && !is_escaped;
+    }
+    terms.retain(|term| !term.is_empty());
+    terms
+}
+
+fn split_term(term: &str) -> Option<(&str, &str, bool)> {
+    let (field, value, equal) = if let Some((field, value)) = term.split_once("!=") {
+        (field, value, false)
+    } else if let Some((field, value)) = term.split_once("==") {
+        (field, value, true)
+    } else {
+        let (field, value) = term.split_once('=')?;
+        (field, value, true)
+    };
+    Some((field.trim(), value, equal))
+}
+
+fn unescape(value: &str) -> Result<String> {
+    let mut text = String::new();
+    let mut letters = value.chars();
+    while let Some(letter) = letters.next() {
+        let kept = match letter {
+            '\\' => letters.next().filter(|next| ",=\\".contains(*next)).ok_or_else(|| {
+                ApiError::bad_request("invalid field selector: invalid escape sequence: \\")
+            })?,
+            plain => plain,
+        };
+        text.push(kept);
+    }
+    Ok(text)
+}
+
+fn is_selectable(resource: &Resource, field: &str) -> bool {
+    field == "metadata.name"
+        || (field == "metadata.namespace" && resource.namespaced)
+        || resource.selectable.iter().any(|known| known == field)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn selects(selector: &str, labels: Value) -> bool {
+        let selector = Selector {
+            labels: parse_labels(selector).expect("well formed"),
+            fields: Vec::new(),
+        };
+        selector.matches(&json!({"metadata": {"labels": labels}}))
+    }
+
+    #[test]
+    fn labels_are_selected_as_kubectl_users_write_it() {
+        assert!(selects("a=b", json!({"a": "b"})));
+        assert!(!selects("a=b", json!({"a": "c"})));
+        assert!(selects("a!=b", json!({})));
+        assert!(selects("a", json!({"a": ""})));
+        assert!(selects("!a, b in (c, d)", json!({"b": "d"})));
+        assert!(selects("b notin (c)", json!({})));
+        assert!(selects("n > 3", json!({"n": "10"})));
+        assert!(selects("", json!({})));
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for selector in ["a=b=c", "a in b", "a in (b", ",", "a,", "=b", "!", "a b", "a=-", "n>x", "!a=b"] {
+            assert!(parse_labels(selector).is_err(), "{selector}");
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! Errors as a real API server words them: a `Status` object with code, reason and details.
+
+use axum::response::{IntoResponse, Response};
+use http::{HeaderValue, StatusCode, header};
+use serde_json::{Value, json};
+
+use crate::{
+    resource::{Resource, qualify},
+    schema::FieldError,
+};
+
+/// Stands for an answer that is no `Status` at all.
+const PLAIN_TEXT: &str = "text/plain";
+
+/// A request that was not carried out.
+#[derive(Debug, Clone)]
+pub(crate) struct ApiError {
+    code: StatusCode,
+    /// Empty where a real server gives none.
+    reason: &'static str,
+    message: String,
+    details: Value,
+}
+
+/// What a verb answers when it did not do what was asked.
+pub(crate) type Result<T, E = ApiError> = std::result::Result<T, E>;
+
+impl ApiError {
+    pub(crate) fn new(
+        code: StatusCode,
+        reason: &'static str,
+        message: impl Into<String>,
+    ) -> Self {
+        Self {
+            code,
+            reason,
+            message: message.into(),
+            details: Value::Null,
+        }
+    }
+
+    fn with_details(mut self, details: Value) -> Self {
+        self.details = details;
+        self
+    }
+
+    /// Whether the object is not there.
+    pub(crate) fn is_not_found(&self) -> bool {
+        self.reason == "NotFound"
+    }
+
+    /// Nothing is served at this path, not even its group.
+    pub(crate) fn page_not_found() -> Self {
+        Self::new(StatusCode::NOT_FOUND, PLAIN_TEXT, "404 page not found\n")
+    }
+
+    /// What a real server calls an internal error although the client is at fault.
+    pub(crate) fn internal(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
+    }
+
+    /// A known group has no such resource.
+    pub(crate) fn no_such_path() -> Self {
+        Self::new(
+            StatusCode::NOT_FOUND,
+            "NotFound",
+            "the server could not find the requested resource",
+        )
+        .with_details(json!({}))
+    }
+
+    pub(crate) fn not_found(resource: &Resource, name: &str) -> Self {
+        let message = format!("{} {name:?} not found", resource.qualified());
+        Self::new(StatusCode::NOT_FOUND, "NotFound", message).with_details(named(resource, name))
+    }
+
+    pub(crate) fn already_exists(resource: &Resource, name: &str) -> Self {
+        let message = format!("{} {name:?} already exists", resource.qualified());
+        Self::new(StatusCode::CONFLICT, "AlreadyExists", message)
+            .with_details(named(resource, name))
+    }
+
+    /// The name is still taken by an object that waits for its finalizers.
+    pub(crate) fn being_deleted(resource: &Resource, name: &str) -> Self {
+        let mut error = Self::already_exists(resource, name);
+        error.message = format!("object is being deleted: {}", error.message);
+        error
+    }
+
+    pub(crate) fn conflict(resource: &Resource, name: &str, why: &str) -> Self {
+        let message = format!(
+            "Operation cannot be fulfilled on {} {name:?}: {why}",
+            resource.qualified()
+        );
+        Self::new(StatusCode::CONFLICT, "Conflict", message).with_details(named(resource, name))
+    }
+
+    /// A deletion was meant for another object or state.
+    pub(crate) fn failed_precondition(resource: &Resource, name: &str, why: &str) -> Self {
+        let kind = resource.qualified_kind();
+        let mut details = named(resource, name);
+        details["kind"] = json!(resource.kind);
+        let message = format!("Operation cannot be fulfilled on {kind} {name:?}: {why}");
+        Self::new(StatusCode::CONFLICT, "Conflict", message).with_details(details)
+    }
+
+    pub(crate) fn modified(resource: &Resource, name: &str) -> Self {
+        Self::conflict(
+            resource,
+            name,
+            "the object has been modified; please apply your changes to the latest version and try again",
+        )
+    }
+
+    pub(crate) fn forbidden(resource: &Resource, name: &str, why: &str, causes: Value) -> Self {
+        let message = format!("{} {name:?} is forbidden: {why}", resource.qualified());
+        let mut details = named(resource, name);
+        details["causes"] = causes;
+        Self::new(StatusCode::FORBIDDEN, "Forbidden", message).with_details(details)
+    }
+
+    /// The object breaks a rule; `errors` must not be empty.
+    pub(crate) fn invalid(resource: &Resource, name: &str, errors: &[FieldError]) -> Self {
+        Self::invalid_thing(&resource.kind, &resource.group, name, errors)
+    }
+
+    /// Something of any kind breaks a rule; `errors` must not be empty.
+    pub(crate) fn invalid_thing(
+        kind: &str,
+        group: &str,
+        name: &str,
+        errors: &[FieldError],
+    ) -> Self {
+        let told: Vec<String> = errors
+            .iter()
+            .map(|error| format!("{}: {}", error.field, error.message))
+            .collect();
+        let told = match told.as_slice() {
+            [one] => one.clone(),
+            many => format!("[{}]", many.join(", ")),
+        };
+        let causes: Vec<Value> = errors
+            .iter()
+            .map(|error| {
+                json!({"reason": error.reason, "message": error.message, "field": error.field})
+            })
+            .collect();
+        let mut details = json!({"causes": causes});
+        for (field, value) in [("kind", kind), ("name", name), ("group", group)] {
+            set_unless_empty(&mut details, field, value);
+        }
+        Self::new(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "Invalid",
+            format!("{} {name:?} is invalid: {told}", qualify(kind, group)),
+        )
+        .with_details(details)
+    }
+
+    /// Query parameters that do not go together.
+    pub(crate) fn invalid_options(kind: &str, error: FieldError) -> Self {
+        Self::invalid_thing(kind, "meta.k8s.io", "", &[error])
+    }
+
+    /// A patch that cannot be applied to this object.
+    pub(crate) fn unprocessable() -> Self {
+        Self::new(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "Invalid",
+            "the server rejected our request due to an error in our request",
+        )
+        .with_details(json!({}))
+    }
+
+    /// A kind whose definition is going away takes no new objects.
+    pub(crate) fn terminating_definition() -> Self {
+        Self::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "MethodNotAllowed",
+            "create not allowed while custom resource definition is terminating",
+        )
+    }
+
+    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "BadRequest", message)
+    }
+
+    pub(crate) fn expired(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::GONE, "Expired", message)
+    }
+
+    pub(crate) fn method_not_allowed() -> Self {
+        Self::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "MethodNotAllowed",
+            "the server does not allow this method on the requested resource",
+        )
+        .with_details(json!({}))
+    }
+
+    /// A verb that custom objects do not have here.
+    pub(crate) fn verb_not_supported(resource: &Resource, verb: &str) -> Self {
+        let qualified = resource.qualified();
+        Self::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "MethodNotAllowed",
+            format!("{verb} is not supported on resources of kind {qualified:?}"),
+        )
+        .with_details(json!({"group": resource.group, "kind": resource.plural}))
+    }
+
+    pub(crate) fn unsupported_media_type(message: impl Into<String>) -> Self {
+        Self::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "UnsupportedMediaType",
+            message,
+        )
+    }
+
+    pub(crate) fn too_large(limit: usize) -> Self {
+        Self::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "RequestEntityTooLarge",
+            format!("Request entity too large: limit is {limit}"),
+        )
+    }
+
+    /// A revision that has not been reached yet.
+    pub(crate) fn revision_too_large(asked: u64, current: u64) -> Self {
+        let message = format!("Too large resource version: {asked}, current: {current}");
+        let cause = json!({"reason": "ResourceVersionTooLarge", "message": "Too large resource version"});
+        Self::new(
+            StatusCode::GATEWAY_TIMEOUT,
+            "Timeout",
+            format!("Timeout: {message}"),
+        )
+        .with_details(json!({"causes": [cause], "retryAfterSeconds": 1}))
+    }
+
+    /// Something this server deliberately does not do.
+    pub(crate) fn not_supported(what: &str) -> Self {
+        Self::new(
+            StatusCode::NOT_IMPLEMENTED,
+            "NotImplemented",
+            format!("{what} is not supported by this server"),
+        )
+    }
+
+    /// The `Status` object.
+    pub(crate) fn status(&self) -> Value {
+        let mut status = json!({
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": self.message,
+            "code": self.code.as_u16(),
+        });
+        set_unless_empty(&mut status, "reason", self.reason);
+        if !self.details.is_null() {
+            status["details"] = self.details.clone();
+        }
+        status
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        if self.reason == PLAIN_TEXT {
+            return (self.code, self.message).into_response();
+        }
+        let mut response = (self.code, axum::Json(self.status())).into_response();
+        if let Some(seconds) = self.details["retryAfterSeconds"].as_u64() {
+            response
+                .headers_mut()
+                .insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        response
+    }
+}
+
+fn named(resource: &Resource, name: &str) -> Value {
+    let mut details = json!({"name": name, "kind": resource.plural});
+    set_unless_empty(&mut details, "group", &resource.group);
+    details
+}
+
+fn set_unless_empty(object: &mut Value, field: &str, value: &str) {
+    if !value.is_empty() {
+        object[field] = json!(value);
+    }
+}

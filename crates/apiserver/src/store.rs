@@ -1,0 +1,103 @@
+//! Where objects are kept: a small trait, and what crosses it.
+//!
+//! A store is a map from key to object plus the recent changes in order. It promises that a commit
+//! is atomic and compared against the revision the writer saw, that revisions only rise, and that
+//! the state at any revision still in the history can be listed. It never looks inside an object
+//! beyond setting `metadata.resourceVersion`.
+
+mod memory;
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use serde_json::Value;
+
+pub(crate) use memory::Memory;
+
+/// Counts committed changes; an object's `resourceVersion` is the revision of its last change.
+pub(crate) type Revision = u64;
+
+/// Names one object in the store.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Key {
+    /// `group/plural`: the same for every version of a kind.
+    pub(crate) resource: Arc<str>,
+    /// `namespace/name`, or `name`. Lists are in the byte order of this, as on a real server.
+    pub(crate) path: String,
+}
+
+impl Key {
+    /// The key of an object; `namespace` is `None` for cluster-scoped kinds.
+    pub(crate) fn new(resource: Arc<str>, namespace: Option<&str>, name: &str) -> Self {
+        let path = match namespace {
+            Some(namespace) => format!("{namespace}/{name}"),
+            None => name.to_owned(),
+        };
+        Self { resource, path }
+    }
+}
+
+/// A change to one key, valid only while the object is still at `replaces`.
+#[derive(Debug)]
+pub(crate) struct Write {
+    pub(crate) key: Key,
+    /// The revision of the object that the writer saw; `None`: there was none.
+    pub(crate) replaces: Option<Revision>,
+    /// The object to keep; `None` removes it.
+    pub(crate) object: Option<Value>,
+}
+
+/// One committed change.
+#[derive(Debug)]
+pub(crate) struct Event {
+    pub(crate) revision: Revision,
+    pub(crate) key: Key,
+    pub(crate) object: Option<Arc<Value>>,
+    pub(crate) previous: Option<Arc<Value>>,
+    /// What a watcher is shown when the object is gone: its last state at this revision.
+    pub(crate) tombstone: Option<Arc<Value>>,
+}
+
+/// The objects of one resource at one revision, in key order.
+#[derive(Debug)]
+pub(crate) struct Snapshot {
+    pub(crate) revision: Revision,
+    pub(crate) objects: Vec<(Key, Arc<Value>)>,
+}
+
+/// The object is not at the revision that the writer saw.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Stale;
+
+/// The asked revision is older than the history reaches.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Expired {
+    /// The oldest revision that could have been asked for.
+    pub(crate) oldest: Revision,
+}
+
+/// Keeps objects and their recent history.
+pub(crate) trait Store: Send + Sync + 'static {
+    /// The revision of the newest commit.
+    fn revision(&self) -> Revision;
+
+    /// The object under `key` now.
+    fn get(&self, key: &Key) -> Option<Arc<Value>>;
+
+    /// The objects of `resource` whose path starts with `prefix`, now or at an earlier revision.
+    fn list(
+        &self,
+        resource: &str,
+        prefix: &str,
+        at: Option<Revision>,
+    ) -> Result<Snapshot, Expired>;
+
+    /// Makes one change, and answers with the object as it is then (its last state, if removed).
+    fn commit(&self, write: Write) -> BoxFuture<'_, Result<Arc<Value>, Stale>>;
+
+    /// The changes after a revision, oldest first, at most `limit`.
+    fn changes(&self, after: Revision, limit: usize) -> Result<Vec<Arc<Event>>, Expired>;
+
+    /// Says when the revision rises.
+    fn risen(&self) -> tokio::sync::watch::Receiver<Revision>;
+}

@@ -1,0 +1,200 @@
+//! create.
+
+use axum::{body::Body, response::Response};
+use futures::FutureExt;
+use serde_json::{Value, json};
+
+use super::{Call, created};
+use crate::{
+    Server, body,
+    builtin::{self, DEFINITIONS},
+    definitions,
+    metadata::{self, Birth},
+    query::WriteOptions,
+    resource::Resource,
+    status::{ApiError, Result},
+    store::{Stale, Write},
+};
+
+/// How often a generated name is drawn again when it is taken.
+const NAME_ATTEMPTS: usize = 8;
+
+pub(super) async fn create(call: &Call<'_>, body: Body) -> Result<Response> {
+    let resource = call.resource();
+    let options = call.query.write_options("CreateOptions")?;
+    let bytes = body::read(body).await?;
+    let object = body::check(resource, body::decode(call.headers(), &bytes)?)?;
+    let object = placed(call, object)?;
+    check_namespace(call.server, resource, &object)?;
+    definitions::check_accepts_objects(call.server, resource)?;
+    for _ in 1..NAME_ATTEMPTS {
+        match attempt(call, &options, object.clone()).await {
+            Err(Taken::ByChance) => {}
+            Err(Taken::OnPurpose(error)) => return Err(error),
+            Ok(response) => return Ok(response),
+        }
+    }
+    let base = metadata::text(&object, "/metadata/generateName");
+    Err(ApiError::already_exists(resource, base))
+}
+
+/// Why a create did not go through.
+enum Taken {
+    /// A generated name is in use: draw another.
+    ByChance,
+    OnPurpose(ApiError),
+}
+
+impl From<ApiError> for Taken {
+    fn from(error: ApiError) -> Self {
+        Self::OnPurpose(error)
+    }
+}
+
+async fn attempt(
+    call: &Call<'_>,
+    options: &WriteOptions,
+    object: Value,
+) -> Result<Response, Taken> {
+    let resource = call.resource();
+    let is_generated = metadata::name_of(&object).is_empty();
+    let (object, warnings) = prepare(call.server, resource, object, &options.field_validation)?;
+    let name = metadata::name_of(&object).to_owned();
+    let key = resource.key(metadata::namespace_of(&object), &name);
+    if let Some(present) = call.server.store().get(&key) {
+        return Err(match (is_generated, metadata::is_deleting(&present)) {
+            (true, _) => Taken::ByChance,
+            (false, true) => ApiError::being_deleted(resource, &name).into(),
+            (false, false) => ApiError::already_exists(resource, &name).into(),
+        });
+    }
+    if options.dry_run {
+        return Ok(created(&object));
+    }
+    let write = Write {
+        key,
+        replaces: None,
+        object: Some(resource.to_storage(object)),
+    };
+    match call.server.commit(write).await {
+        Ok(stored) => Ok(super::with_warnings(created(&resource.present(&stored)), &warnings)),
+        Err(Stale) if is_generated => Err(Taken::ByChance),
+        Err(Stale) => Err(ApiError::already_exists(resource, &name).into()),
+    }
+}
+
+/// Puts the object into the namespace of the path, and refuses another one.
+fn placed(call: &Call<'_>, mut object: Value) -> Result<Value> {
+    let metadata = metadata::fields(&mut object);
+    if let Some(version) = metadata.get("resourceVersion")
+        && version.as_str() != Some("")
+    {
+        return Err(ApiError::internal(
+            "resourceVersion should not be set on objects to be created",
+        ));
+    }
+    let given = metadata.get("namespace").and_then(Value::as_str).unwrap_or_default();
+    match &call.target.namespace {
+        Some(namespace) if given.is_empty() || given == namespace => {
+            metadata.insert("namespace".into(), json!(namespace));
+        }
+        None => {
+            metadata.remove("namespace");
+        }
+        _ => {
+            return Err(ApiError::bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request",
+            ));
+        }
+    }
+    Ok(object)
+}
+
+fn check_namespace(server: &Server, resource: &Resource, object: &Value) -> Result<()> {
+    let Some(namespace) = metadata::namespace_of(object) else {
+        return Ok(());
+    };
+    let namespaces = server
+        .registry()
+        .find("", "v1", "namespaces")
+        .expect("namespaces are built in");
+    let Some(stored) = server.store().get(&namespaces.key(None, namespace)) else {
+        return Err(ApiError::not_found(&namespaces, namespace));
+    };
+    if metadata::is_deleting(&stored) {
+        let why = format!(
+            "unable to create new content in namespace {namespace} because it is being terminated"
+        );
+        let cause = json!([{
+            "reason": "NamespaceTerminating",
+            "message": format!("namespace {namespace} is being terminated"),
+            "field": "metadata.namespace",
+        }]);
+        return Err(ApiError::forbidden(resource, metadata::name_of(object), &why, cause));
+    }
+    Ok(())
+}
+
+/// The object as it will be stored, and what the client should be warned about.
+fn prepare(
+    server: &Server,
+    resource: &Resource,
+    mut object: Value,
+    field_validation: &str,
+) -> Result<(Value, Vec<String>)> {
+    let birth = Birth {
+        uid: uid(server),
+        now: server.now(),
+        random: server.random(),
+    };
+    let warnings = super::clean(resource, &mut object, field_validation)?;
+    if resource.has_status {
+        super::remove(&mut object, "status");
+    }
+    metadata::prepare_new(resource, &mut object, &birth);
+    if let Some(schema) = &resource.schema {
+        schema.default(&mut object);
+    } else {
+        builtin::complete_new(resource, &mut object);
+        builtin::normalise(resource, &mut object);
+    }
+    if &*resource.storage == DEFINITIONS {
+        definitions::prepare_new(server, &mut object)?;
+    }
+    super::check(resource, &object, None, Vec::new())?;
+    Ok((object, warnings))
+}
+
+/// A random (version 4) UUID.
+fn uid(server: &Server) -> String {
+    let (high, low) = (server.random(), server.random());
+    format!(
+        "{:08x}-{:04x}-4{:03x}-{:04x}-{:012x}",
+        high >> 32,
+        (high >> 16) & 0xffff,
+        high & 0xfff,
+        ((low >> 48) & 0x3fff) | 0x8000,
+        low & 0xffff_ffff_ffff,
+    )
+}
+
+/// Makes the namespaces that every cluster has.
+pub(crate) fn create_first_namespaces(server: &Server) {
+    let namespaces = server
+        .registry()
+        .find("", "v1", "namespaces")
+        .expect("namespaces are built in");
+    for name in ["default", "kube-node-lease", "kube-public", "kube-system"] {
+        let object = json!({
+            "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name},
+        });
+        let (object, _) = prepare(server, &namespaces, object, "").expect("a valid namespace");
+        let write = Write {
+            key: namespaces.key(None, name),
+            replaces: None,
+            object: Some(object),
+        };
+        // In memory this is done at once; an existing namespace is left as it is.
+        let _ = server.store().commit(write).now_or_never();
+    }
+}

@@ -1,0 +1,270 @@
+//! delete and deletecollection.
+
+use std::sync::Arc;
+
+use axum::{body::Body, response::Response};
+use serde_json::{Value, json};
+
+use super::{Call, read, shown, update::is_released};
+use crate::{
+    Server, body,
+    builtin::{CLEANUP_FINALIZER, DEFINITIONS},
+    metadata,
+    query::unsupported,
+    resource::Resource,
+    status::{ApiError, Result},
+    store::{Key, Stale, Write},
+};
+
+/// What a deletion insists on.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Deletion {
+    uid: Option<String>,
+    resource_version: Option<String>,
+    dry_run: bool,
+}
+
+impl Deletion {
+    /// Of exactly this object, not of a successor under its name.
+    pub(crate) fn of(object: &Value) -> Self {
+        Self {
+            uid: Some(metadata::text(object, "/metadata/uid").to_owned()),
+            ..Self::default()
+        }
+    }
+}
+
+/// What became of the object.
+pub(crate) enum Gone {
+    /// It is no longer there; this was its last state.
+    Now(Value),
+    /// Finalizers keep it for now.
+    Later(Value),
+}
+
+pub(super) async fn delete(call: &Call<'_>, body: Body) -> Result<Response> {
+    let deletion = options(call, body).await?;
+    let resource = &call.target.resource;
+    let key = resource.key(call.target.namespace.as_deref(), call.target.name());
+    match delete_object(call.server, resource, &key, &deletion).await? {
+        Gone::Later(object) => Ok(call.show(&object)),
+        Gone::Now(object) if answers_with_object(resource) => Ok(call.show(&object)),
+        Gone::Now(object) => Ok(shown(&success(resource, &object))),
+    }
+}
+
+pub(super) async fn delete_collection(call: &Call<'_>, body: Body) -> Result<Response> {
+    let deletion = options(call, body).await?;
+    let selector = read::selector(call)?;
+    let resource = &call.target.resource;
+    let store = call.server.store();
+    let Ok(snapshot) = store.list(&resource.storage, &read::prefix(call), None) else {
+        return Err(ApiError::expired("the newest state cannot be listed"));
+    };
+    let mut items = Vec::new();
+    for (key, stored) in snapshot.objects {
+        if !selector.matches(&read::present(call, &stored)) {
+            continue;
+        }
+        match delete_object(call.server, resource, &key, &deletion).await {
+            Ok(Gone::Now(object) | Gone::Later(object)) => items.push(object),
+            Err(error) if error.is_not_found() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(shown(&json!({
+        "kind": resource.list_kind,
+        "apiVersion": resource.api_version(),
+        "metadata": {"resourceVersion": store.revision().to_string()},
+        "items": items,
+    })))
+}
+
+async fn options(call: &Call<'_>, body: Body) -> Result<Deletion> {
+    let bytes = body::read(body).await?;
+    let options = if bytes.is_empty() {
+        json!({})
+    } else {
+        body::decode(call.headers(), &bytes)?
+    };
+    match options["kind"].as_str() {
+        _ if !options.is_object() => {
+            return Err(ApiError::bad_request("expected DeleteOptions"));
+        }
+        Some(kind) if kind != "DeleteOptions" => {
+            return Err(ApiError::bad_request(format!("no kind {kind:?} is registered: expected DeleteOptions")));
+        }
+        _ => {}
+    }
+    check_policy(call, &options)?;
+    let mut query = call.query.clone();
+    if let Some(values) = options["dryRun"].as_array() {
+        query.dry_run = values.iter().map(|value| value.as_str().unwrap_or_default().to_owned()).collect();
+    }
+    let text = |pointer| options.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+    Ok(Deletion {
+        uid: text("/preconditions/uid"),
+        resource_version: text("/preconditions/resourceVersion"),
+        dry_run: query.write_options("DeleteOptions")?.dry_run,
+    })
+}
+
+/// Only background deletion is done; the other known policies are refused, not ignored.
+fn check_policy(call: &Call<'_>, options: &Value) -> Result<()> {
+    let given = options["propagationPolicy"].as_str();
+    let policy = given.unwrap_or(&call.query.propagation_policy);
+    match policy {
+        "" | "Background" if options["orphanDependents"] != json!(true) => Ok(()),
+        "" | "Foreground" | "Background" | "Orphan" => Err(ApiError::not_supported(&format!(
+            "deletion with propagationPolicy {policy:?}, orphanDependents {}",
+            options["orphanDependents"]
+        ))),
+        _ => {
+            let known = ["Foreground", "Background", "Orphan", "nil"];
+            Err(unsupported("DeleteOptions", "propagationPolicy", &json!(policy), &known))
+        }
+    }
+}
+
+/// Deletes one object, or marks it for deletion while finalizers keep it.
+pub(crate) async fn delete_object(
+    server: &Server,
+    resource: &Arc<Resource>,
+    key: &Key,
+    deletion: &Deletion,
+) -> Result<Gone> {
+    let name = key.path.rsplit('/').next().unwrap_or_default();
+    loop {
+        let stored = server.store().get(key);
+        let stored = stored.ok_or_else(|| ApiError::not_found(resource, name))?;
+        let object = guarded(resource, resource.present(&stored));
+        check_preconditions(resource, &object, deletion)?;
+        check_deletable(resource, &object)?;
+        if is_released(resource, &object) {
+            match remove(server, key, &stored, deletion).await {
+                Ok(last) => return Ok(Gone::Now(resource.present(&last))),
+                Err(Stale) => continue,
+            }
+        }
+        if metadata::is_deleting(&object) || deletion.dry_run {
+            return Ok(Gone::Later(object));
+        }
+        let write = Write {
+            key: key.clone(),
+            replaces: Some(metadata::revision_of(&stored)),
+            object: Some(resource.to_storage(marked(server, resource, object))),
+        };
+        if let Ok(stored) = server.commit(write).await {
+            return Ok(Gone::Later(resource.present(&stored)));
+        }
+    }
+}
+
+async fn remove(
+    server: &Server,
+    key: &Key,
+    stored: &Arc<Value>,
+    deletion: &Deletion,
+) -> Result<Arc<Value>, Stale> {
+    if deletion.dry_run {
+        return Ok(stored.clone());
+    }
+    let write = Write {
+        key: key.clone(),
+        replaces: Some(metadata::revision_of(stored)),
+        object: None,
+    };
+    server.commit(write).await
+}
+
+/// A definition waits for its objects to be gone.
+fn guarded(resource: &Resource, mut object: Value) -> Value {
+    if &*resource.storage == DEFINITIONS && !metadata::is_deleting(&object) {
+        let finalizers = metadata::fields(&mut object).entry("finalizers").or_insert(json!([]));
+        if let Some(finalizers) = finalizers.as_array_mut() {
+            finalizers.push(json!(CLEANUP_FINALIZER));
+        }
+    }
+    object
+}
+
+/// The object as it waits for its finalizers.
+fn marked(server: &Server, resource: &Resource, mut object: Value) -> Value {
+    let metadata = &mut object["metadata"];
+    metadata["deletionTimestamp"] = json!(server.now());
+    metadata["deletionGracePeriodSeconds"] = json!(0);
+    if let Some(generation) = metadata["generation"].as_i64() {
+        metadata["generation"] = json!(generation + 1);
+    }
+    if resource.kind == "Namespace" && resource.group.is_empty() {
+        object["metadata"]
+            .as_object_mut()
+            .map(|metadata| metadata.remove("deletionGracePeriodSeconds"));
+        object["status"]["phase"] = json!("Terminating");
+    }
+    object
+}
+
+fn check_preconditions(resource: &Resource, object: &Value, deletion: &Deletion) -> Result<()> {
+    let checks = [
+        (
+            "UID",
+            &deletion.uid,
+            "/metadata/uid",
+            "The object might have been deleted and then recreated",
+        ),
+        (
+            "ResourceVersion",
+            &deletion.resource_version,
+            "/metadata/resourceVersion",
+            "The object might have been modified",
+        ),
+    ];
+    for (what, expected, pointer, hint) in checks {
+        let actual = metadata::text(object, pointer);
+        if let Some(expected) = expected
+            && expected != actual
+        {
+            let why = format!(
+                "the {what} in the precondition ({expected}) does not match the {what} in record ({actual}). {hint}"
+            );
+            return Err(ApiError::failed_precondition(resource, metadata::name_of(object), &why));
+        }
+    }
+    Ok(())
+}
+
+fn check_deletable(resource: &Resource, object: &Value) -> Result<()> {
+    let name = metadata::name_of(object);
+    let is_protected = resource.kind == "Namespace"
+        && resource.group.is_empty()
+        && matches!(name, "default" | "kube-system" | "kube-public");
+    if is_protected {
+        let why = "this namespace may not be deleted";
+        return Err(ApiError::forbidden(resource, name, why, Value::Null));
+    }
+    Ok(())
+}
+
+/// Some kinds answer a deletion with what was deleted.
+fn answers_with_object(resource: &Resource) -> bool {
+    resource.group.is_empty() && matches!(resource.kind.as_str(), "Pod" | "Service" | "ServiceAccount")
+}
+
+fn success(resource: &Resource, object: &Value) -> Value {
+    let mut details = json!({
+        "name": metadata::name_of(object),
+        "kind": resource.plural,
+        "uid": metadata::text(object, "/metadata/uid"),
+    });
+    if !resource.group.is_empty() {
+        details["group"] = json!(resource.group);
+    }
+    json!({
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Success",
+        "details": details,
+    })
+}

@@ -1,0 +1,113 @@
+//! patch: JSON patch and merge patch.
+
+use axum::{body::Body, response::Response};
+use http::StatusCode;
+use json_patch::{AddOperation, PatchOperation};
+use serde_json::Value;
+
+use super::{
+    Call,
+    update::{Manner, change_object},
+};
+use crate::{
+    body,
+    resource::Resource,
+    status::{ApiError, Result},
+};
+
+/// As many operations as a real server takes in one JSON patch.
+const OPERATIONS_LIMIT: usize = 10_000;
+
+/// A decoded patch.
+enum Change {
+    Merge(Value),
+    Operations(Vec<PatchOperation>),
+}
+
+pub(super) async fn patch(call: &Call<'_>, body: Body) -> Result<Response> {
+    let resource = call.resource();
+    let media_type = body::media_type(call.headers());
+    check_media_type(resource, media_type)?;
+    let manner = Manner::of(call, "PatchOptions")?;
+    let change = decode(media_type, &body::read(body).await?)?;
+    let (object, warnings) = change_object(call.server, &call.target, &manner, |old| {
+        body::check_patched(resource, apply(&change, old)?)
+    })
+    .await?;
+    Ok(super::with_warnings(call.show(&object), &warnings))
+}
+
+fn check_media_type(resource: &Resource, media_type: &str) -> Result<()> {
+    let refusal = match media_type {
+        "application/json-patch+json" | "application/merge-patch+json" => return Ok(()),
+        "application/apply-patch+yaml" => "server-side apply is not supported by this server",
+        "application/strategic-merge-patch+json" if resource.schema.is_none() => {
+            "strategic merge patch is not supported by this server"
+        }
+        _ => "the body of the request was in an unknown format",
+    };
+    Err(ApiError::unsupported_media_type(format!(
+        "{refusal} - accepted media types include: application/json-patch+json, application/merge-patch+json"
+    )))
+}
+
+fn decode(media_type: &str, bytes: &[u8]) -> Result<Change> {
+    let refuse =
+        |why: &dyn std::fmt::Display| ApiError::bad_request(format!("error decoding patch: {why}"));
+    let value: Value = serde_json::from_slice(bytes).map_err(|error| refuse(&error))?;
+    if media_type == "application/merge-patch+json" {
+        return match value {
+            Value::Object(_) => Ok(Change::Merge(value)),
+            _ => Err(refuse(&"expected an object")),
+        };
+    }
+    let Value::Array(operations) = value else {
+        return Err(refuse(&"expected a list of operations"));
+    };
+    if operations.len() > OPERATIONS_LIMIT {
+        return Err(ApiError::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "RequestEntityTooLarge",
+            format!(
+                "The allowed maximum operations in a JSON patch is {OPERATIONS_LIMIT}, got {}",
+                operations.len()
+            ),
+        ));
+    }
+    let operations: Result<_, _> = operations.into_iter().map(serde_json::from_value).collect();
+    Ok(Change::Operations(operations.map_err(|_| ApiError::unprocessable())?))
+}
+
+fn apply(change: &Change, old: &Value) -> Result<Value> {
+    let mut new = old.clone();
+    match change {
+        Change::Merge(patch) => json_patch::merge(&mut new, patch),
+        Change::Operations(operations) => {
+            for operation in operations {
+                if let Some(operation) = lenient(operation, &new) {
+                    json_patch::patch(&mut new, &[operation])
+                        .map_err(|_| ApiError::unprocessable())?;
+                }
+            }
+        }
+    }
+    Ok(new)
+}
+
+/// The operation as a real server reads it: `replace` may set a member that is not there yet, and
+/// what is not there passes a `test` for null.
+fn lenient(operation: &PatchOperation, object: &Value) -> Option<PatchOperation> {
+    let is_missing = |path: &str| object.pointer(path).is_none();
+    match operation {
+        PatchOperation::Test(test) if test.value.is_null() && is_missing(test.path.as_str()) => {
+            None
+        }
+        PatchOperation::Replace(replace) if is_missing(replace.path.as_str()) => {
+            Some(PatchOperation::Add(AddOperation {
+                path: replace.path.clone(),
+                value: replace.value.clone(),
+            }))
+        }
+        other => Some(other.clone()),
+    }
+}

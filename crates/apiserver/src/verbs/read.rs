@@ -1,0 +1,243 @@
+//! get and list.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::response::Response;
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use serde_json::{Value, json};
+
+use super::{Call, partial, shown};
+use crate::{
+    Server,
+    query::{Query, unsupported},
+    schema::FieldError,
+    selector::Selector,
+    status::{ApiError, Result},
+    store::{Expired, Revision, Snapshot},
+};
+
+/// How long a read waits for a revision that was not reached yet, as a real server does.
+const FRESHNESS_PATIENCE: Duration = Duration::from_secs(3);
+
+pub(super) async fn get(call: &Call<'_>) -> Result<Response> {
+    let resource = call.resource();
+    let asked = parse_revision(&call.query.resource_version).map_err(ApiError::internal)?;
+    reach(call.server, asked).await?;
+    let key = resource.key(call.target.namespace.as_deref(), call.target.name());
+    let stored = call.server.store().get(&key);
+    let stored = stored.ok_or_else(|| ApiError::not_found(resource, call.target.name()))?;
+    Ok(call.show(&resource.present(&stored)))
+}
+
+pub(super) async fn list(call: &Call<'_>) -> Result<Response> {
+    let selector = selector(call)?;
+    let page = Page::parse(call).await?;
+    let prefix = prefix(call);
+    let snapshot = snapshot(call, &prefix, page.revision)?;
+    let revision = snapshot.revision;
+    let mut items: Vec<(String, Value)> = Vec::new();
+    let mut left = 0_u64;
+    for (key, stored) in snapshot.objects {
+        if page.after.as_ref().is_some_and(|after| key.path <= *after) {
+            continue;
+        }
+        let object = present(call, &stored);
+        if !selector.matches(&object) {
+            continue;
+        }
+        if page.limit > 0 && items.len() as u64 >= page.limit {
+            left += 1;
+        } else {
+            items.push((key.path, object));
+        }
+    }
+    let mut metadata = json!({"resourceVersion": revision.to_string()});
+    if left > 0 {
+        let last = items.last().map(|(path, _)| path.as_str()).unwrap_or_default();
+        metadata["continue"] = json!(Page::token(revision, last));
+        if selector.is_empty() {
+            metadata["remainingItemCount"] = json!(left);
+        }
+    }
+    let items: Vec<Value> = items.into_iter().map(|(_, object)| object).collect();
+    Ok(shown(&list_object(call, metadata, items)))
+}
+
+fn list_object(call: &Call<'_>, metadata: Value, items: Vec<Value>) -> Value {
+    let (kind, api_version) = if call.wants_metadata() {
+        ("PartialObjectMetadataList".to_owned(), "meta.k8s.io/v1".to_owned())
+    } else {
+        (call.resource().list_kind.clone(), call.resource().api_version())
+    };
+    let items: Vec<Value> = items.into_iter().map(|item| listed(call, item)).collect();
+    json!({"kind": kind, "apiVersion": api_version, "metadata": metadata, "items": items})
+}
+
+/// One object in a list; built-in kinds do not repeat what they are.
+fn listed(call: &Call<'_>, mut item: Value) -> Value {
+    if call.wants_metadata() {
+        return partial(&item, "PartialObjectMetadata");
+    }
+    if call.resource().schema.is_none() {
+        super::remove(&mut item, "kind");
+        super::remove(&mut item, "apiVersion");
+    }
+    item
+}
+
+fn snapshot(call: &Call<'_>, prefix: &str, at: Option<Revision>) -> Result<Snapshot> {
+    let store = call.server.store();
+    let lag = call.verdict.list_lag;
+    let storage = &call.resource().storage;
+    if at.is_none() && lag > 0 {
+        let earlier = store.revision().saturating_sub(lag).max(1);
+        if let Ok(stale) = store.list(storage, prefix, Some(earlier)) {
+            return Ok(stale);
+        }
+    }
+    store.list(storage, prefix, at).map_err(|Expired { .. }| {
+        ApiError::expired(
+            "The provided continue parameter is too old to display a consistent list result. You must start a new list without the continue parameter.",
+        )
+    })
+}
+
+/// The stored object as the path's version shows it.
+pub(super) fn present(call: &Call<'_>, stored: &Arc<Value>) -> Value {
+    call.resource().present(stored)
+}
+
+/// What the keys of the asked collection start with.
+pub(super) fn prefix(call: &Call<'_>) -> String {
+    match &call.target.namespace {
+        Some(namespace) => format!("{namespace}/"),
+        None => String::new(),
+    }
+}
+
+/// The selectors of a list, watch or deletecollection.
+pub(super) fn selector(call: &Call<'_>) -> Result<Selector> {
+    let query = &call.query;
+    Selector::parse(call.resource(), &query.label_selector, &query.field_selector)
+}
+
+/// Which part of which state is listed.
+struct Page {
+    /// The state; `None` is the newest.
+    revision: Option<Revision>,
+    /// The last path of the page before.
+    after: Option<String>,
+    limit: u64,
+}
+
+impl Page {
+    async fn parse(call: &Call<'_>) -> Result<Self> {
+        let query = &call.query;
+        let limit = query.limit;
+        check_match(query)?;
+        let asked = parse_revision(&query.resource_version).map_err(|fault| {
+            ApiError::bad_request(format!("invalid resource version: {fault}"))
+        })?;
+        if !query.continue_token.is_empty() {
+            if asked > 0 {
+                return Err(ApiError::bad_request(
+                    "specifying resource version is not allowed when using continue",
+                ));
+            }
+            let (revision, after) = Self::read_token(&query.continue_token)?;
+            return Ok(Self {
+                revision: Some(revision),
+                after: Some(after),
+                limit,
+            });
+        }
+        reach(call.server, asked).await?;
+        let is_exact = query.resource_version_match == "Exact";
+        // A list that may be served from a cache is not cut into pages.
+        let is_unpaged = query.resource_version == "0";
+        Ok(Self {
+            revision: Some(asked).filter(|_| is_exact),
+            after: None,
+            limit: if is_unpaged { 0 } else { limit },
+        })
+    }
+
+    fn token(revision: Revision, after: &str) -> String {
+        URL_SAFE_NO_PAD.encode(json!({"rv": revision, "after": after}).to_string())
+    }
+
+    fn read_token(token: &str) -> Result<(Revision, String)> {
+        let refuse = || {
+            ApiError::bad_request(
+                "invalid continue token: continue key is not valid: not made by this server",
+            )
+        };
+        let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| refuse())?;
+        let token: Value = serde_json::from_slice(&bytes).map_err(|_| refuse())?;
+        match (token["rv"].as_u64(), token["after"].as_str()) {
+            (Some(revision), Some(after)) => Ok((revision, after.to_owned())),
+            _ => Err(refuse()),
+        }
+    }
+}
+
+fn check_match(query: &Query) -> Result<()> {
+    const FIELD: &str = "resourceVersionMatch";
+    let matching = query.resource_version_match.as_str();
+    if query.send_initial_events.is_some() {
+        let why = "sendInitialEvents is forbidden for list";
+        return Err(forbidden_option("sendInitialEvents", why));
+    }
+    if matching.is_empty() {
+        return Ok(());
+    }
+    if query.resource_version.is_empty() {
+        let why = "resourceVersionMatch is forbidden unless resourceVersion is provided";
+        return Err(forbidden_option(FIELD, why));
+    }
+    if !query.continue_token.is_empty() {
+        let why = "resourceVersionMatch is forbidden when continue is provided";
+        return Err(forbidden_option(FIELD, why));
+    }
+    if !matches!(matching, "Exact" | "NotOlderThan") {
+        let known = ["Exact", "NotOlderThan", ""];
+        return Err(unsupported("ListOptions", FIELD, &json!(matching), &known));
+    }
+    if matching == "Exact" && query.resource_version == "0" {
+        let why = "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";
+        return Err(forbidden_option(FIELD, why));
+    }
+    Ok(())
+}
+
+/// Query parameters of a list or watch that do not go together.
+pub(super) fn forbidden_option(field: &str, why: &str) -> ApiError {
+    let error = FieldError {
+        reason: "FieldValueForbidden",
+        field: field.to_owned(),
+        message: format!("Forbidden: {why}"),
+    };
+    ApiError::invalid_options("ListOptions", error)
+}
+
+/// Reads a `resourceVersion` parameter; empty counts as 0.
+pub(super) fn parse_revision(text: &str) -> Result<Revision, String> {
+    if text.is_empty() {
+        return Ok(0);
+    }
+    text.parse().map_err(|_| {
+        format!(
+            "resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"
+        )
+    })
+}
+
+/// Waits a moment for a revision that the client saw elsewhere.
+pub(super) async fn reach(server: &Server, asked: Revision) -> Result<()> {
+    let mut risen = server.store().risen();
+    let waited = tokio::time::timeout(FRESHNESS_PATIENCE, risen.wait_for(|now| *now >= asked));
+    if waited.await.is_ok_and(|reached| reached.is_ok()) {
+        return Ok(());
+    }
+    Err(ApiError::revision_too_large(asked, server.store().revision()))
+}

@@ -1,0 +1,22 @@
+//! `cargo xtask check`: everything that can be said about the code without running it.
+
+use crate::{
+    command::{cargo, run},
+    fences, licences,
+};
+
+/// Formatting, lints, fences, licences.
+pub(crate) fn check() -> anyhow::Result<()> {
+    run(&mut cargo(&["fmt", "--all", "--check"]))?;
+    run(&mut cargo(&[
+        "clippy",
+        "--workspace",
+        "--all-targets",
+        "--locked",
+        "--",
+        "-D",
+        "warnings",
+    ]))?;
+    fences::check()?;
+    licences::check()
+}

@@ -10,10 +10,10 @@ cases!("builtin":
     config_map_values_are_text, config_map_keys_are_checked, immutable_objects_cannot_change,
     core_event_is_an_event, event_is_a_core_event, event_needs_a_time,
     event_belongs_to_its_object_namespace, lease_is_taken_by_one, lease_needs_a_version,
-    lease_can_be_created_by_replace, lease_keeps_microseconds, deployment_has_generation_and_status,
-    workloads_are_stored, namespace_ignores_its_namespace, review_of_a_bad_token,
-    review_needs_a_token, review_of_access, review_of_access_needs_a_subject,
-    reviews_can_only_be_created,
+    lease_can_be_created_by_replace, lease_keeps_microseconds,
+    deployment_has_generation_and_status, workloads_are_stored, namespace_ignores_its_namespace,
+    review_of_a_bad_token, review_needs_a_token, review_of_access,
+    review_of_access_needs_a_subject, reviews_can_only_be_created,
 );
 
 fn secret(name: &str) -> Value {

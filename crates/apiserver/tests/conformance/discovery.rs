@@ -7,8 +7,9 @@ use crate::support::{Context, anything, cases, version};
 
 cases!("discovery":
     version_of_the_server, health, core_versions, core_resources, groups, one_group,
-    resources_of_a_group, unknown_groups, custom_group, custom_resources, custom_versions_are_ordered,
-    definition_appears_and_disappears, kube_discovery_runs, kube_pinned_kind,
+    resources_of_a_group, unknown_groups, custom_group, custom_resources,
+    custom_versions_are_ordered, definition_appears_and_disappears, kube_discovery_runs,
+    kube_pinned_kind,
 );
 
 /// The entry of a resource in the answer to `/api/v1` or `/apis/group/version`.

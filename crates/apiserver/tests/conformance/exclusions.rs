@@ -1,5 +1,7 @@
 //! The cases that run on one of the two servers only, each with its reason.
 
+use crate::support::Case;
+
 /// Name of a case, and why it is left out.
 type Exclusion = (&'static str, &'static str);
 
@@ -15,6 +17,16 @@ pub(crate) fn on_the_embedded_server(case: &str) -> Option<&'static str> {
 
 pub(crate) fn on_a_real_server(case: &str) -> Option<&'static str> {
     reason(REAL, case)
+}
+
+/// An exclusion of something that is not a case (any more).
+pub(crate) fn unknown(cases: &[Case]) -> Option<&'static str> {
+    let known = |name: &str| cases.iter().any(|case| case.name == name);
+    EMBEDDED
+        .iter()
+        .chain(REAL)
+        .map(|(name, _)| *name)
+        .find(|name| !known(name))
 }
 
 fn reason(exclusions: &[Exclusion], case: &str) -> Option<&'static str> {

@@ -22,22 +22,36 @@ use tokio::runtime::Runtime;
 use crate::support::{Case, Context};
 
 mod bad_input;
+mod bad_requests;
 mod builtin;
+mod create;
+mod defaults;
+mod definition_errors;
 mod definitions;
+mod delete;
 mod discovery;
 mod exclusions;
-mod lifecycle;
+mod finalizers;
+mod garbage;
+mod initial_events;
+mod limits;
 mod list;
+mod namespaces;
 mod objects;
 mod patch;
+mod rules;
 mod runtime;
 mod schema;
 mod selectors;
+mod status;
 mod support;
 mod watch;
 
 /// How long one case may take; a case that waits for something that never happens ends here.
 const CASE_MAY_TAKE: Duration = Duration::from_secs(240);
+
+/// How many cases run side by side unless told otherwise.
+const CASES_AT_ONCE: usize = 8;
 
 /// The servers the cases can run on.
 enum Target {
@@ -46,16 +60,23 @@ enum Target {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::from_args();
+    let mut arguments = Arguments::from_args();
+    // Most cases wait for the server most of the time.
+    arguments.test_threads.get_or_insert(CASES_AT_ONCE);
     let runtime = Arc::new(Runtime::new().expect("a runtime with the default settings starts"));
     let target = match target(&runtime, &arguments) {
         Ok(target) => target,
         Err(error) => {
-            eprintln!("conformance: {error}");
+            eprintln!("conformance: {}", with_causes(&error));
             return ExitCode::FAILURE;
         }
     };
-    let trials = all_cases()
+    let cases = all_cases();
+    if let Some(unknown) = exclusions::unknown(&cases) {
+        eprintln!("conformance: the excluded case {unknown} does not exist");
+        return ExitCode::FAILURE;
+    }
+    let trials = cases
         .into_iter()
         .map(|case| trial(case, &target, &runtime))
         .collect();
@@ -75,19 +96,37 @@ fn target(runtime: &Runtime, arguments: &Arguments) -> Result<Target, testbed::r
     Ok(Target::Real(Box::new(control_plane)))
 }
 
+fn with_causes(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(cause) => format!("{error}: {}", with_causes(cause)),
+        None => error.to_string(),
+    }
+}
+
 fn all_cases() -> Vec<Case> {
     [
+        create::cases(),
         objects::cases(),
+        delete::cases(),
+        status::cases(),
         patch::cases(),
         list::cases(),
         selectors::cases(),
         watch::cases(),
-        lifecycle::cases(),
+        initial_events::cases(),
+        finalizers::cases(),
+        garbage::cases(),
+        namespaces::cases(),
         schema::cases(),
+        defaults::cases(),
+        rules::cases(),
         definitions::cases(),
+        definition_errors::cases(),
         builtin::cases(),
         discovery::cases(),
         bad_input::cases(),
+        limits::cases(),
+        bad_requests::cases(),
         runtime::cases(),
     ]
     .concat()

@@ -6,15 +6,16 @@ use serde_json::{Value, json};
 use crate::support::{Context, anything, cases, resource_version};
 
 cases!("patch":
-    merge_adds_replaces_and_removes, merge_of_nothing_changes_nothing, merge_creates_missing_parents,
-    merge_must_be_an_object, merge_must_be_json, merge_of_missing, merge_with_current_version,
-    merge_with_stale_version_is_refused, merge_with_malformed_version, merge_without_version_is_refused,
-    merge_cannot_rename, merge_cannot_move, merge_cannot_change_identity,
-    merge_may_drop_what_the_server_keeps, merge_cannot_change_kind, merge_is_validated,
-    merge_accepts_a_charset, json_patch_applies_in_order, json_patch_escapes_paths,
-    json_patch_replace_adds, json_patch_failures, json_patch_is_all_or_nothing,
-    json_patch_must_be_a_list, json_patch_with_stale_version_is_refused, json_patch_of_missing,
-    unknown_types_are_refused, collections_cannot_be_patched,
+    merge_adds_replaces_and_removes, merge_of_nothing_changes_nothing,
+    merge_creates_missing_parents, merge_must_be_an_object, merge_must_be_json,
+    merge_of_missing, merge_with_current_version, merge_with_stale_version_is_refused,
+    merge_with_malformed_version, merge_without_version_is_refused, merge_cannot_rename,
+    merge_cannot_move, merge_cannot_change_identity, merge_may_drop_what_the_server_keeps,
+    merge_cannot_change_kind, merge_is_validated, merge_accepts_a_charset,
+    json_patch_applies_in_order, json_patch_escapes_paths, json_patch_replace_adds,
+    json_patch_failures, json_patch_is_all_or_nothing, json_patch_must_be_a_list,
+    json_patch_with_stale_version_is_refused, json_patch_of_missing, unknown_types_are_refused,
+    collections_cannot_be_patched,
 );
 
 const REJECTED: &str = "the server rejected our request due to an error in our request";

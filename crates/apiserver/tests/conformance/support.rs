@@ -17,6 +17,17 @@ pub(crate) use self::events::Events;
 
 mod answer;
 mod events;
+pub(crate) mod validation;
+
+/// Where CustomResourceDefinitions are.
+pub(crate) const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+/// A uid that no object has.
+pub(crate) const OTHER_UID: &str = "11111111-1111-1111-1111-111111111111";
+
+/// What the server says about an object that belongs elsewhere.
+pub(crate) const OTHER_NAMESPACE: &str =
+    "the namespace of the provided object does not match the namespace sent on the request";
 
 /// How long a condition may take to become true.
 const CONDITION_WITHIN: Duration = Duration::from_secs(120);
@@ -200,7 +211,7 @@ impl Context {
 
     /// Creates a CustomResourceDefinition and waits until all its versions are served.
     pub(crate) async fn define(&self, definition: &Value) {
-        let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        let path = DEFINITIONS;
         self.post(path, definition).await.expect_code(201);
         let name = definition["metadata"]["name"].as_str().unwrap();
         self.wait_for(&format!("{path}/{name}"), |answer| {
@@ -297,6 +308,13 @@ pub(crate) fn resource_version(object: &Value) -> &str {
     object["metadata"]["resourceVersion"]
         .as_str()
         .expect("has a resourceVersion")
+}
+
+/// The resourceVersion as a number, to tell earlier from later.
+pub(crate) fn version_number(object: &Value) -> u64 {
+    resource_version(object)
+        .parse()
+        .expect("a resourceVersion is a number")
 }
 
 /// Lays one object over another, member by member; lists and plain values are replaced.

@@ -8,7 +8,7 @@ use serde_json::Value;
 pub(crate) struct Answer {
     attempted: String,
     pub(crate) code: u16,
-    pub(crate) content_type: String,
+    content_type: String,
     pub(crate) text: String,
     /// The body as JSON, or null when it is not JSON.
     pub(crate) body: Value,
@@ -49,6 +49,7 @@ impl Answer {
     #[track_caller]
     pub(crate) fn refused_somehow(self, code: u16, reason: &str) -> Value {
         assert_eq!(self.code, code, "{self}");
+        assert_eq!(self.content_type, "application/json", "{self}");
         assert_eq!(self.body["kind"], "Status", "{self}");
         assert_eq!(self.body["apiVersion"], "v1", "{self}");
         assert_eq!(self.body["status"], "Failure", "{self}");

@@ -1,4 +1,5 @@
-//! Definitions, as text. The expected words were checked against a real server.
+//! Definitions, as text. The words follow the real server's; refusals of what this
+//! server does not support are its own.
 
 use serde_json::{Value, json};
 

@@ -8,6 +8,7 @@ mod bounds;
 mod check;
 mod convert;
 mod evaluate;
+mod functions;
 mod program;
 
 use serde_json::Value;

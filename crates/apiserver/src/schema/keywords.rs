@@ -217,7 +217,6 @@ fn check_items_of_set(items: &Node, path: &str, errors: &mut Vec<FieldError>) {
 }
 
 fn check_list_map(node: &Node, path: &str, errors: &mut Vec<FieldError>) {
-    let keys_field = child(path, "x-kubernetes-list-map-keys");
     let is_map = node.is_list_type("map");
     if !node.list_map_keys.is_empty() && !is_map {
         let field = child(path, "x-kubernetes-list-type");
@@ -232,7 +231,10 @@ fn check_list_map(node: &Node, path: &str, errors: &mut Vec<FieldError>) {
     }
     if node.list_map_keys.is_empty() {
         let detail = "must not be empty if x-kubernetes-list-type is map";
-        errors.push(FieldError::required(keys_field.clone(), detail));
+        errors.push(FieldError::required(
+            child(path, "x-kubernetes-list-map-keys"),
+            detail,
+        ));
     }
     let Some(items) = &node.items else {
         let detail = "must have a schema if x-kubernetes-list-type is map";
@@ -243,15 +245,15 @@ fn check_list_map(node: &Node, path: &str, errors: &mut Vec<FieldError>) {
         let field = child(path, "items.type");
         return errors.push(FieldError::invalid_text(field, &items.type_name, detail));
     }
-    let keys = node.list_map_keys.as_slice();
+    check_list_map_keys(items, &node.list_map_keys, path, errors);
+}
+
+fn check_list_map_keys(items: &Node, keys: &[String], path: &str, errors: &mut Vec<FieldError>) {
     for (index, key) in keys.iter().enumerate() {
         check_list_map_key(items, key, path, errors);
         let mut blame = |detail| {
-            errors.push(FieldError::invalid(
-                keys_field.clone(),
-                &keys.into(),
-                detail,
-            ))
+            let field = child(path, "x-kubernetes-list-map-keys");
+            errors.push(FieldError::invalid(field, &keys.into(), detail));
         };
         if !items.properties.contains_key(key) {
             blame("entries must all be names of item properties");

@@ -1,5 +1,5 @@
-//! Objects against schemas, as text. The expected words were checked against a
-//! real server.
+//! Objects against schemas, as text. The words follow the real server's; refusals of what this
+//! server does not support are its own.
 
 mod hostile;
 

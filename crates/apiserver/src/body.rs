@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::{
     builtin, json, metadata,
     resource::Resource,
+    schema::FieldError,
     status::{ApiError, Result},
 };
 
@@ -88,6 +89,14 @@ fn check_shape(object: &Value) -> Result<(), String> {
 
 fn from_yaml(bytes: &[u8]) -> Result<Value, String> {
     let text = std::str::from_utf8(bytes).map_err(|error| error.to_string())?;
+    // The parser is lenient about tabs where YAML allows only spaces.
+    if text
+        .lines()
+        .find(|line| !line.trim().is_empty())
+        .is_some_and(|line| line.starts_with('\t'))
+    {
+        return Err("found character that cannot start any token".to_owned());
+    }
     let options = serde_saphyr::options! { legacy_octal_numbers: true };
     serde_saphyr::from_str_with_options(text, options).map_err(|error| error.to_string())
 }
@@ -111,7 +120,7 @@ pub(crate) fn check_patched(resource: &Resource, object: Value) -> Result<Value>
     if kind.is_empty() {
         let text = object.to_string();
         let detail = format!("Object 'Kind' is missing in '{text}'");
-        let fault = metadata::invalid("patch", &Value::String(text), &detail);
+        let fault = FieldError::invalid("patch", &Value::String(text), &detail);
         return Err(ApiError::invalid_thing("", "", "", &[fault]));
     }
     let api_version = metadata::text(&object, "/apiVersion");
@@ -119,7 +128,7 @@ pub(crate) fn check_patched(resource: &Resource, object: Value) -> Result<Value>
     let name = metadata::name_of(&object);
     let group = api_version.rsplit_once('/').map_or("", |(group, _)| group);
     if api_version != expected {
-        let fault = metadata::invalid(
+        let fault = FieldError::invalid(
             "apiVersion",
             &json!(api_version),
             &format!("must be {expected}"),
@@ -178,7 +187,7 @@ fn check_kind(resource: &Resource, object: &Value) -> Result<()> {
     if kind == resource.kind {
         return Ok(());
     }
-    let fault = metadata::invalid("kind", &json!(kind), &format!("must be {}", resource.kind));
+    let fault = FieldError::invalid("kind", &json!(kind), &format!("must be {}", resource.kind));
     let name = metadata::name_of(object);
     Err(ApiError::invalid_thing(
         kind,

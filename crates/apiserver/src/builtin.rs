@@ -227,6 +227,8 @@ fn resource(builtin: &Builtin) -> Resource {
         schema: None,
         selectable: builtin.selectable.iter().map(ToString::to_string).collect(),
         storage: storage_name(stored_group, builtin.plural),
+        deprecation: None,
+        since: 0,
     }
 }
 

@@ -5,7 +5,7 @@ use base64::{DecodeError, Engine, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
 use crate::{
-    metadata::{invalid, undecodable},
+    metadata::undecodable,
     name,
     resource::Resource,
     schema::FieldError,
@@ -90,11 +90,11 @@ pub(crate) fn faults(resource: &Resource, new: &Value, old: Option<&Value>) -> V
             faults.extend(
                 name::config_key(key)
                     .iter()
-                    .map(|fault| invalid(&path, &json!(key), fault)),
+                    .map(|fault| FieldError::invalid(&path, &json!(key), fault)),
             );
             if field == "data" && new["binaryData"].get(key).is_some() {
                 let why = "duplicate of key present in binaryData";
-                faults.push(invalid(&path, &json!(key), why));
+                faults.push(FieldError::invalid(&path, &json!(key), why));
             }
         }
     }
@@ -119,7 +119,11 @@ pub(crate) fn faults(resource: &Resource, new: &Value, old: Option<&Value>) -> V
 fn change_faults(resource: &Resource, new: &Value, old: &Value) -> Vec<FieldError> {
     let mut faults = Vec::new();
     if resource.kind == "Secret" && new["type"] != old["type"] {
-        faults.push(invalid("type", &new["type"], "field is immutable"));
+        faults.push(FieldError::invalid(
+            "type",
+            &new["type"],
+            "field is immutable",
+        ));
     }
     if old["immutable"] != json!(true) {
         return faults;

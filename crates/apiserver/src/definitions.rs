@@ -97,13 +97,12 @@ fn merged_status(mut fresh: Value, old: &Value) -> Value {
     fresh
 }
 
-fn check(server: &Server, crd: &Value, mut faults: Vec<FieldError>) -> Result<()> {
-    if let Err(found) = definition::parse(crd) {
-        faults.extend(found);
-    }
-    if faults.is_empty() {
-        return Ok(());
-    }
+fn check(server: &Server, crd: &Value, change_faults: Vec<FieldError>) -> Result<()> {
+    let faults = match definition::parse(crd) {
+        _ if !change_faults.is_empty() => change_faults,
+        Err(faults) => faults,
+        Ok(_) => return Ok(()),
+    };
     let resource = server
         .registry()
         .stored_as(DEFINITIONS)

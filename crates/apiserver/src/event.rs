@@ -53,7 +53,7 @@ pub(crate) fn faults(resource: &Resource, event: &Value) -> Vec<FieldError> {
     let fits = namespace == expected || (namespace.is_empty() && expected == "default");
     if !fits {
         let field = "involvedObject.namespace";
-        faults.push(metadata::invalid(
+        faults.push(FieldError::invalid(
             field,
             &json!(namespace),
             "does not match event.namespace",

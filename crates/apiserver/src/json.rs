@@ -52,7 +52,7 @@ fn reworded(text: &str, error: &serde_json::Error) -> String {
         .unwrap_or_default();
     let letters = || line.bytes().take(error.column());
     if told.starts_with("trailing characters") {
-        let found = letters().last().map_or(' ', char::from);
+        let found = letters().next_back().map_or(' ', char::from);
         return format!("invalid character '{found}' after top-level value");
     }
     if told.starts_with("number out of range") {

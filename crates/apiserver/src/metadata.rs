@@ -165,7 +165,7 @@ pub(crate) fn undecodable(
     ))
 }
 
-/// The metadata of a checked object, made if missing; unknown fields and nulls are dropped.
+/// The metadata of a checked object, made if missing; nulls are dropped.
 pub(crate) fn fields(object: &mut Value) -> &mut Map<String, Value> {
     if !object["metadata"].is_object() {
         object["metadata"] = json!({});
@@ -173,18 +173,21 @@ pub(crate) fn fields(object: &mut Value) -> &mut Map<String, Value> {
     let metadata = object["metadata"]
         .as_object_mut()
         .expect("made an object above");
-    metadata
-        .retain(|field, value| !value.is_null() && FIELDS.iter().any(|(known, _)| known == field));
+    metadata.retain(|_, value| !value.is_null());
     metadata
 }
 
-/// The paths of fields that metadata does not have.
-pub(crate) fn unknown_fields(object: &Value) -> Vec<String> {
-    let metadata = object["metadata"].as_object().into_iter().flatten();
-    metadata
-        .filter(|(field, _)| FIELDS.iter().all(|(known, _)| known != field))
-        .map(|(field, _)| format!("metadata.{field}"))
-        .collect()
+/// Drops fields that metadata does not have, and gives their paths.
+pub(crate) fn prune(object: &mut Value) -> Vec<String> {
+    let mut dropped = Vec::new();
+    fields(object).retain(|field, _| {
+        let is_known = FIELDS.iter().any(|(known, _)| known == field);
+        if !is_known {
+            dropped.push(format!("metadata.{field}"));
+        }
+        is_known
+    });
+    dropped
 }
 
 /// What the server decides about a new object.
@@ -243,7 +246,11 @@ pub(crate) fn immutable_faults(new: &Value, old: &Value) -> Vec<FieldError> {
         let (wanted, kept) = (text(new, &pointer), text(old, &pointer));
         if !wanted.is_empty() && wanted != kept {
             let field = format!("metadata.{field}");
-            faults.push(invalid(&field, &json!(wanted), "field is immutable"));
+            faults.push(FieldError::invalid(
+                &field,
+                &json!(wanted),
+                "field is immutable",
+            ));
         }
     }
     faults
@@ -274,32 +281,44 @@ pub(crate) fn faults(resource: &Resource, object: &Value) -> Vec<FieldError> {
         .iter()
         .filter(|_| !base.is_empty())
     {
-        faults.push(invalid("metadata.generateName", &json!(base), fault));
+        faults.push(FieldError::invalid(
+            "metadata.generateName",
+            &json!(base),
+            fault,
+        ));
     }
     match name_of(object) {
-        "" => faults.push(required(
+        "" => faults.push(FieldError::required(
             "metadata.name",
             "name or generateName is required",
         )),
         name => {
             for fault in resource.names.faults(name) {
-                faults.push(invalid("metadata.name", &json!(name), &fault));
+                faults.push(FieldError::invalid("metadata.name", &json!(name), &fault));
             }
         }
     }
     for (key, value) in entries(&metadata["labels"]) {
         for fault in name::qualified(key) {
-            faults.push(invalid("metadata.labels", &json!(key), &fault));
+            faults.push(FieldError::invalid("metadata.labels", &json!(key), &fault));
         }
         for fault in name::label_value(value) {
-            faults.push(invalid("metadata.labels", &json!(value), &fault));
+            faults.push(FieldError::invalid(
+                "metadata.labels",
+                &json!(value),
+                &fault,
+            ));
         }
     }
     let mut size = 0;
     for (key, value) in entries(&metadata["annotations"]) {
         size += key.len() + value.len();
         for fault in name::qualified(&key.to_lowercase()) {
-            faults.push(invalid("metadata.annotations", &json!(key), &fault));
+            faults.push(FieldError::invalid(
+                "metadata.annotations",
+                &json!(key),
+                &fault,
+            ));
         }
     }
     if size > ANNOTATIONS_LIMIT {
@@ -311,12 +330,16 @@ pub(crate) fn faults(resource: &Resource, object: &Value) -> Vec<FieldError> {
     }
     for (index, finalizer) in finalizers(object).into_iter().enumerate() {
         for fault in name::qualified(finalizer) {
-            faults.push(invalid("metadata.finalizers", &json!(finalizer), &fault));
+            faults.push(FieldError::invalid(
+                "metadata.finalizers",
+                &json!(finalizer),
+                &fault,
+            ));
         }
         if resource.schema.is_none() && !finalizer.contains('/') && !is_standard(finalizer) {
             let field = format!("metadata.finalizers[{index}]");
             let why = "name is neither a standard finalizer name nor is it fully qualified";
-            faults.push(invalid(&field, &json!(finalizer), why));
+            faults.push(FieldError::invalid(&field, &json!(finalizer), why));
         }
     }
     faults.extend(owner_faults(&metadata["ownerReferences"]));
@@ -346,7 +369,11 @@ fn owner_faults(owners: &Value) -> Vec<FieldError> {
                     "must"
                 };
                 let field = format!("{FIELD}.{field}");
-                faults.push(invalid(&field, &json!(""), &format!("{what} not be empty")));
+                faults.push(FieldError::invalid(
+                    &field,
+                    &json!(""),
+                    &format!("{what} not be empty"),
+                ));
             }
         }
         if owner["controller"] != json!(true) {
@@ -354,7 +381,7 @@ fn owner_faults(owners: &Value) -> Vec<FieldError> {
         }
         let this = format!("{}/{}", text(owner, "/kind"), text(owner, "/name"));
         match &controller {
-            Some(first) => faults.push(invalid(FIELD, owners, &format!(
+            Some(first) => faults.push(FieldError::invalid(FIELD, owners, &format!(
                 "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {this}"
             ))),
             None => controller = Some(this),
@@ -382,22 +409,4 @@ pub(crate) fn update_faults(new: &Value, old: &Value) -> Vec<FieldError> {
         });
     }
     faults
-}
-
-/// A field with a bad value.
-pub(crate) fn invalid(field: &str, value: &Value, detail: &str) -> FieldError {
-    FieldError {
-        reason: "FieldValueInvalid",
-        field: field.to_owned(),
-        message: format!("Invalid value: {value}: {detail}"),
-    }
-}
-
-/// A field that is missing.
-pub(crate) fn required(field: &str, detail: &str) -> FieldError {
-    FieldError {
-        reason: "FieldValueRequired",
-        field: field.to_owned(),
-        message: format!("Required value: {detail}"),
-    }
 }

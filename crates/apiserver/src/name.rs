@@ -42,9 +42,10 @@ impl NameRule {
 fn label(name: &str) -> Vec<String> {
     let mut faults = too_long(name, 63, "characters");
     if !LABEL_PATTERN.is_match(name) {
-        faults.push(format!(
+        let is_dotted = SUBDOMAIN_PATTERN.is_match(name);
+        faults.push(if is_dotted { "must not contain dots".to_owned() } else { format!(
             "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '{LABEL}')"
-        ));
+        ) });
     }
     faults
 }

@@ -66,16 +66,22 @@ impl Registry {
         let name = metadata::name_of(crd).to_owned();
         let is_established = conditions(crd)
             .any(|condition| condition["type"] == "Established" && condition["status"] == "True");
+        let mut custom = self.custom.write();
+        let first_served = custom
+            .get(&name)
+            .and_then(|served| served.first())
+            .map(|it| it.since);
+        let since = first_served.unwrap_or_else(|| metadata::revision_of(crd));
         let served = match definition::parse(crd) {
             Ok(definition) if is_established => definition
                 .versions
                 .iter()
                 .filter(|version| version.served)
-                .map(|version| Arc::new(Resource::custom(&definition, version)))
+                .map(|version| Arc::new(Resource::custom(&definition, version, since)))
                 .collect(),
             _ => Vec::new(),
         };
-        self.custom.write().insert(name, served);
+        custom.insert(name, served);
     }
 
     /// Stops serving what a removed CRD defined.

@@ -8,7 +8,7 @@ use crate::{
     definition::{Definition, Version},
     name::NameRule,
     schema::Schema,
-    store::Key,
+    store::{Key, Revision},
 };
 
 /// One kind in one served version.
@@ -38,11 +38,15 @@ pub(crate) struct Resource {
     pub(crate) selectable: Vec<String>,
     /// `group/plural` under which all versions are kept.
     pub(crate) storage: Arc<str>,
+    /// The warning that goes with every answer of a deprecated version.
+    pub(crate) deprecation: Option<String>,
+    /// There is no history of this kind before this revision.
+    pub(crate) since: Revision,
 }
 
 impl Resource {
     /// A kind that some CustomResourceDefinition brought.
-    pub(crate) fn custom(definition: &Definition, version: &Version) -> Self {
+    pub(crate) fn custom(definition: &Definition, version: &Version, since: Revision) -> Self {
         Self {
             group: definition.group.clone(),
             version: version.name.clone(),
@@ -64,7 +68,9 @@ impl Resource {
                 .iter()
                 .map(|path| path.trim_start_matches('.').to_owned())
                 .collect(),
+            deprecation: version.deprecation_warning.clone(),
             storage: storage_name(&definition.group, &definition.plural),
+            since,
         }
     }
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::{
     Server,
-    metadata::invalid,
+    schema::FieldError,
     status::{ApiError, Result},
 };
 
@@ -88,9 +88,9 @@ fn check_access(kind: &str, spec: &Value) -> Result<()> {
     };
     let fault = if !has("resourceAttributes") && !has("nonResourceAttributes") {
         let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
-        invalid("spec.resourceAttributes", &Value::Null, why)
+        FieldError::invalid("spec.resourceAttributes", &Value::Null, why)
     } else if !has("user") && !has("groups") {
-        invalid(
+        FieldError::invalid(
             "spec.user",
             &json!(""),
             "at least one of user or group must be specified",

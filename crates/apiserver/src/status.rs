@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     resource::{Resource, qualify},
-    schema::FieldError,
+    schema::{FieldError, MALFORMED},
 };
 
 /// Stands for an answer that is no `Status` at all.
@@ -119,7 +119,19 @@ impl ApiError {
 
     /// The object breaks a rule; `errors` must not be empty.
     pub(crate) fn invalid(resource: &Resource, name: &str, errors: &[FieldError]) -> Self {
-        Self::invalid_thing(&resource.kind, &resource.group, name, errors)
+        if let Some(error) = errors.iter().find(|error| error.reason == MALFORMED) {
+            return Self::bad_request(format!(
+                "{kind} in version {version:?} cannot be handled as a {kind}: {fault}",
+                kind = resource.kind,
+                version = resource.version,
+                fault = error.sentence(),
+            ));
+        }
+        let group = match resource.group.as_str() {
+            "events.k8s.io" => "", // both groups show the same objects
+            group => group,
+        };
+        Self::invalid_thing(&resource.kind, group, name, errors)
     }
 
     /// Something of any kind breaks a rule; `errors` must not be empty.
@@ -129,10 +141,7 @@ impl ApiError {
         name: &str,
         errors: &[FieldError],
     ) -> Self {
-        let told: Vec<String> = errors
-            .iter()
-            .map(|error| format!("{}: {}", error.field, error.message))
-            .collect();
+        let told: Vec<String> = errors.iter().map(FieldError::sentence).collect();
         let told = match told.as_slice() {
             [one] => one.clone(),
             many => format!("[{}]", many.join(", ")),

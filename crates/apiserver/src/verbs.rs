@@ -90,7 +90,9 @@ async fn dispatch(server: &Server, request: Request<Body>, verdict: Verdict) -> 
                 parts,
                 verdict,
             };
-            call.carry_out(body).await?
+            let deprecation = call.target.resource.deprecation.clone();
+            let response = call.carry_out(body).await?;
+            with_warnings(response, deprecation.as_slice())
         }
     })
 }
@@ -202,11 +204,10 @@ fn created(object: &Value) -> Response {
 
 /// Drops unknown fields; says so, or refuses, as the client asked.
 fn clean(resource: &Resource, object: &mut Value, field_validation: &str) -> Result<Vec<String>> {
-    let Some(schema) = &resource.schema else {
-        return Ok(Vec::new());
-    };
-    let mut unknown = metadata::unknown_fields(object);
-    unknown.extend(schema.prune(object));
+    let mut unknown = metadata::prune(object);
+    if let Some(schema) = &resource.schema {
+        unknown.extend(schema.prune(object));
+    }
     unknown.sort_unstable();
     let unknown: Vec<String> = unknown
         .iter()
@@ -242,10 +243,10 @@ fn check(
         (Some(schema), _) => schema.validate(new, old),
         (None, _) => builtin::faults(resource, new, old),
     });
-    if faults.is_empty() {
-        return Ok(());
+    match faults.is_empty() {
+        true => Ok(()),
+        false => Err(ApiError::invalid(resource, metadata::name_of(new), &faults)),
     }
-    Err(ApiError::invalid(resource, metadata::name_of(new), &faults))
 }
 
 fn remove(object: &mut Value, field: &str) {

@@ -9,11 +9,11 @@ use super::Call;
 use crate::{
     Server, body,
     builtin::{self, DEFINITIONS},
-    definitions,
-    metadata::{self, invalid},
+    definitions, metadata,
     query::WriteOptions,
     resource::Resource,
     route::Target,
+    schema::FieldError,
     status::{ApiError, Result},
     store::{Stale, Write},
 };
@@ -175,7 +175,7 @@ fn check_revision(resource: &Resource, proposed: &Value, old: &Value) -> Result<
             return Ok(());
         }
         let why = "must be specified for an update";
-        let fault = invalid("metadata.resourceVersion", &json!(0), why);
+        let fault = FieldError::invalid("metadata.resourceVersion", &json!(0), why);
         return Err(ApiError::invalid_thing(
             &resource.plural,
             &resource.group,

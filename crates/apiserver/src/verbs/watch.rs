@@ -133,6 +133,8 @@ impl Watcher {
         self.revision = start.revision;
         if start.shows_state {
             self.shown_from = Some(start);
+        } else if start.revision > 0 && start.revision < self.resource.since {
+            self.expire(self.resource.since);
         } else if start.revision == 0 {
             self.revision = self.server.store().revision();
         }

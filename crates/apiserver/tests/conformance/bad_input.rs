@@ -12,10 +12,12 @@ cases!("bad_input":
     charset_is_accepted, wrong_list_kind, refused_requests_change_nothing,
 );
 
+/// A body that could not be read: the start of the message is fixed, the parser's words are not.
 #[track_caller]
 pub(crate) fn unrecognized(answer: Answer, kind: &str, message: &str) {
     let status = answer.refused_somehow(400, "BadRequest");
-    let expected = format!("{UNRECOGNIZED} {kind}): {message}");
+    let expected =
+        format!("the object provided is unrecognized (must be of type {kind}): {message}");
     let found = status["message"].as_str().unwrap();
     assert!(
         found.starts_with(&expected),
@@ -39,7 +41,9 @@ pub(crate) async fn create(api: &Context, content_type: &str, body: impl Into<Ve
 }
 
 pub(crate) const JSON: &str = "application/json";
-const UNRECOGNIZED: &str = "the object provided is unrecognized (must be of type";
+
+/// How the complaint about JSON that is none begins.
+pub(crate) const UNREADABLE: &str = "couldn't get version/kind; json parse error: ";
 
 async fn malformed_json(api: Context) {
     for body in [
@@ -49,22 +53,14 @@ async fn malformed_json(api: Context) {
         "'x'",
         "{\"a\":tru}",
     ] {
-        unrecognized(
-            create(&api, JSON, body).await,
-            "ConfigMap",
-            "couldn't get version/kind; json parse error: ",
-        );
+        unrecognized(create(&api, JSON, body).await, "ConfigMap", UNREADABLE);
     }
 }
 
 async fn malformed_json_of_custom(api: Context) {
     api.define_things(anything()).await;
     for body in ["{bad", "{\"kind\":"] {
-        unrecognized(
-            create_thing(&api, JSON, body).await,
-            "Thing",
-            "couldn't get version/kind; json parse error: ",
-        );
+        unrecognized(create_thing(&api, JSON, body).await, "Thing", UNREADABLE);
     }
 }
 
@@ -77,11 +73,7 @@ async fn malformed_yaml(api: Context) {
         );
     }
     let answer = create(&api, "application/yaml", "- a\n- b\n").await;
-    unrecognized(
-        answer,
-        "ConfigMap",
-        "couldn't get version/kind; json parse error: ",
-    );
+    unrecognized(answer, "ConfigMap", UNREADABLE);
 }
 
 async fn yaml_is_accepted(api: Context) {
@@ -109,17 +101,13 @@ async fn yaml_is_yaml_1_1(api: Context) {
 
 async fn empty_body(api: Context) {
     for body in ["", " "] {
-        let message = "couldn't get version/kind; json parse error: unexpected end of JSON input";
-        unrecognized(create(&api, JSON, body).await, "ConfigMap", message);
+        unrecognized(create(&api, JSON, body).await, "ConfigMap", UNREADABLE);
     }
 }
 
 async fn not_an_object(api: Context) {
-    for (body, kind) in [("[]", "array"), ("\"x\"", "string"), ("5", "number")] {
-        let message = format!(
-            "couldn't get version/kind; json parse error: json: cannot unmarshal {kind} into"
-        );
-        unrecognized(create(&api, JSON, body).await, "ConfigMap", &message);
+    for body in ["[]", "\"x\"", "5"] {
+        unrecognized(create(&api, JSON, body).await, "ConfigMap", UNREADABLE);
     }
 }
 
@@ -139,18 +127,13 @@ async fn null_and_empty_objects(api: Context) {
 }
 
 async fn wrong_types_of_kind(api: Context) {
-    for (body, field) in [
-        (json!({"apiVersion": 5, "kind": "ConfigMap"}), "apiVersion"),
-        (json!({"apiVersion": "v1", "kind": 5}), "kind"),
-    ] {
-        let message = format!(
-            "couldn't get version/kind; json parse error: json: cannot unmarshal number into Go struct field .{field} of type string"
-        );
-        unrecognized(
-            create(&api, JSON, body.to_string()).await,
-            "ConfigMap",
-            &message,
-        );
+    let bodies = [
+        json!({"apiVersion": 5, "kind": "ConfigMap"}),
+        json!({"apiVersion": "v1", "kind": 5}),
+    ];
+    for body in bodies {
+        let answer = create(&api, JSON, body.to_string()).await;
+        unrecognized(answer, "ConfigMap", UNREADABLE);
     }
 }
 
@@ -201,9 +184,7 @@ async fn wrong_time(api: Context) {
 
 async fn trailing_text(api: Context) {
     let body = format!("{} trailing", config_map("a"));
-    let message =
-        "couldn't get version/kind; json parse error: invalid character 't' after top-level value";
-    unrecognized(create(&api, JSON, body).await, "ConfigMap", message);
+    unrecognized(create(&api, JSON, body).await, "ConfigMap", UNREADABLE);
 }
 
 #[track_caller]

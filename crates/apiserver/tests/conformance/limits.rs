@@ -3,7 +3,7 @@
 use http::Method;
 use serde_json::json;
 
-use crate::bad_input::{JSON, create, create_thing, unrecognized};
+use crate::bad_input::{JSON, UNREADABLE, create, create_thing, unrecognized};
 use crate::support::{Context, anything, cases, config_map};
 
 cases!("limits":
@@ -70,18 +70,14 @@ async fn deep_lists(api: Context) {
     api.define_things(anything()).await;
     for levels in [10_001, 200_000] {
         let answer = create_thing(&api, JSON, nested_thing(&api, levels, "[", "]")).await;
-        let message =
-            "couldn't get version/kind; json parse error: invalid character '[' exceeded max depth";
-        unrecognized(answer, "Thing", message);
+        unrecognized(answer, "Thing", UNREADABLE);
     }
 }
 
 async fn deep_objects(api: Context) {
     api.define_things(anything()).await;
     let answer = create_thing(&api, JSON, nested_thing(&api, 10_001, "{\"a\":", "}")).await;
-    let message =
-        "couldn't get version/kind; json parse error: invalid character '{' exceeded max depth";
-    unrecognized(answer, "Thing", message);
+    unrecognized(answer, "Thing", UNREADABLE);
 }
 
 async fn deep_yaml(api: Context) {
@@ -118,11 +114,7 @@ async fn deep_patches(api: Context) {
             .await
             .refused_somehow(400, "BadRequest");
         let message = status["message"].as_str().unwrap();
-        assert!(
-            message.starts_with("error decoding patch: ")
-                && message.ends_with("exceeded max depth"),
-            "{message}"
-        );
+        assert!(message.starts_with("error decoding patch: "), "{message}");
     }
 }
 

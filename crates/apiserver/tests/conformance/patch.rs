@@ -3,7 +3,7 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::support::{Context, anything, cases, resource_version};
+use crate::support::{Answer, Context, anything, cases, resource_version};
 
 cases!("patch":
     merge_adds_replaces_and_removes, merge_of_nothing_changes_nothing,
@@ -60,19 +60,18 @@ async fn merge_creates_missing_parents(api: Context) {
     assert_eq!(patched["spec"], json!({"a": {"b": {"c": 1}}}));
 }
 
+/// A patch that could not be read; the parser's words are not fixed.
+#[track_caller]
+fn undecodable(answer: Answer) {
+    let status = answer.refused_somehow(400, "BadRequest");
+    let message = status["message"].as_str().unwrap();
+    assert!(message.starts_with("error decoding patch: "), "{message}");
+}
+
 async fn merge_must_be_an_object(api: Context) {
     let path = thing(&api, json!({})).await;
-    let message = |what| {
-        format!(
-            "error decoding patch: json: cannot unmarshal {what} into Go value of type map[string]interface {{}}"
-        )
-    };
-    api.merge(&path, &json!([]))
-        .await
-        .refused(400, "BadRequest", &message("array"));
-    api.merge(&path, &json!("x"))
-        .await
-        .refused(400, "BadRequest", &message("string"));
+    undecodable(api.merge(&path, &json!([])).await);
+    undecodable(api.merge(&path, &json!("x")).await);
     api.merge(&path, &json!(null))
         .await
         .refused_somehow(400, "BadRequest");
@@ -80,16 +79,9 @@ async fn merge_must_be_an_object(api: Context) {
 
 async fn merge_must_be_json(api: Context) {
     let path = thing(&api, json!({})).await;
-    let answer = api
-        .send(Method::PATCH, &path, "application/merge-patch+json", "{bad")
-        .await;
-    let status = answer.refused_somehow(400, "BadRequest");
-    assert!(
-        status["message"]
-            .as_str()
-            .unwrap()
-            .starts_with("error decoding patch: "),
-        "{status}"
+    undecodable(
+        api.send(Method::PATCH, &path, "application/merge-patch+json", "{bad")
+            .await,
     );
 }
 
@@ -322,19 +314,11 @@ async fn json_patch_is_all_or_nothing(api: Context) {
 
 async fn json_patch_must_be_a_list(api: Context) {
     let path = thing(&api, json!({})).await;
-    let status = api
-        .json_patch(&path, &json!({"op": "add"}))
-        .await
-        .refused_somehow(400, "BadRequest");
-    let expected = "error decoding patch: json: cannot unmarshal object into Go value of type []";
-    assert!(
-        status["message"].as_str().unwrap().starts_with(expected),
-        "{status}"
+    undecodable(api.json_patch(&path, &json!({"op": "add"})).await);
+    undecodable(
+        api.send(Method::PATCH, &path, "application/json-patch+json", "[bad")
+            .await,
     );
-    let answer = api
-        .send(Method::PATCH, &path, "application/json-patch+json", "[bad")
-        .await;
-    answer.refused_somehow(400, "BadRequest");
 }
 
 async fn json_patch_with_stale_version_is_refused(api: Context) {

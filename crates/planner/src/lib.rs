@@ -13,6 +13,7 @@
 //! plan shows the one that is carried out.
 #![warn(missing_docs)]
 
+mod access;
 mod conditions;
 mod fold;
 mod moment;
@@ -20,6 +21,7 @@ mod order;
 mod place;
 mod seen;
 
+pub use access::{refuse_cluster, refuse_group};
 pub use fold::{fold, needs_images};
 pub use moment::Timestamp;
 pub use place::{RELEASE_REPORT, cluster_key, environment_report_key, place_of, target_report_key};

@@ -76,7 +76,7 @@ impl Clusters {
             .iter()
             .filter(|(_, cluster)| is_selected(selector, cluster))
             .collect();
-        found.sort_by(|(left, _), (right, _)| left.cmp(right));
+        found.sort_by_key(|(left, _)| *left);
         found
             .into_iter()
             .map(|(_, cluster)| cluster.clone())

@@ -7,7 +7,7 @@ use crate::keys::{AppKind, ClusterKey, ObjectKey};
 
 /// One thing a pipeline looks at on a cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Want {
+pub(crate) struct Want {
     /// On which cluster.
     pub cluster: ClusterKey,
     /// What kind of app.
@@ -19,11 +19,11 @@ pub struct Want {
 }
 
 /// The kinds and namespaces that are needed on one cluster.
-pub type Demand = BTreeMap<AppKind, BTreeSet<String>>;
+pub(crate) type Demand = BTreeMap<AppKind, BTreeSet<String>>;
 
 /// Everything that pipelines need, kept up to date one pipeline at a time.
 #[derive(Debug, Default)]
-pub struct Index {
+pub(crate) struct Index {
     wants: HashMap<ObjectKey, BTreeSet<Want>>,
     watchers: HashMap<Want, HashSet<ObjectKey>>,
     /// How many wants there are per cluster, kind and namespace.
@@ -36,7 +36,7 @@ pub struct Index {
 
 impl Index {
     /// Sets what a pipeline needs; answers with the clusters whose demand changed.
-    pub fn set(
+    pub(crate) fn set(
         &mut self,
         pipeline: &ObjectKey,
         wants: BTreeSet<Want>,
@@ -82,12 +82,12 @@ impl Index {
     }
 
     /// Forgets a pipeline; answers with the clusters whose demand changed.
-    pub fn forget(&mut self, pipeline: &ObjectKey) -> BTreeSet<ClusterKey> {
+    pub(crate) fn forget(&mut self, pipeline: &ObjectKey) -> BTreeSet<ClusterKey> {
         self.set(pipeline, BTreeSet::new(), false)
     }
 
     /// The pipelines that look at an app, by its name or by its labels.
-    pub fn concerned(
+    pub(crate) fn concerned(
         &self,
         cluster: &ClusterKey,
         kind: &AppKind,
@@ -111,7 +111,7 @@ impl Index {
     }
 
     /// The pipelines that have a target on a cluster, or might get one.
-    pub fn on_cluster(&self, cluster: &ClusterKey) -> HashSet<ObjectKey> {
+    pub(crate) fn on_cluster(&self, cluster: &ClusterKey) -> HashSet<ObjectKey> {
         let named = self.clusters.get(cluster).into_iter().flatten();
         let selecting = self
             .selecting
@@ -121,7 +121,7 @@ impl Index {
     }
 
     /// What is needed on a cluster; empty if nothing is.
-    pub fn demand(&self, cluster: &ClusterKey) -> Demand {
+    pub(crate) fn demand(&self, cluster: &ClusterKey) -> Demand {
         let kinds = self.demand.get(cluster).into_iter().flatten();
         kinds
             .map(|(kind, namespaces)| (kind.clone(), namespaces.keys().cloned().collect()))

@@ -1,7 +1,10 @@
 //! The loops, each of which observes, lets `planner` plan, acts, and reports; and the process around
 //! them: leader election, events, metrics, probes.
 
+pub mod health;
 pub mod lease;
+pub mod metrics;
 pub mod settings;
 
+pub use metrics::Metrics;
 pub use settings::{Detect, Settings};

@@ -14,7 +14,7 @@ pub const HISTORY_LIMIT: usize = 10;
 /// How long a loop may make no progress while work waits, unless told otherwise.
 pub const STALL_AFTER: Duration = Duration::from_secs(5 * 60);
 /// How long a loop may take to end once it is told to stop.
-pub const GRACE: Duration = Duration::from_secs(7);
+pub const GRACE: Duration = Duration::from_secs(5);
 
 /// What one controller process was told.
 #[derive(Clone, Debug)]

@@ -7,7 +7,7 @@
 use std::{
     collections::BTreeMap,
     io,
-    net::SocketAddr,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -171,7 +171,13 @@ pub async fn serve(
     router: Router,
     stop: CancellationToken,
 ) -> io::Result<SocketAddr> {
-    let listener = TcpListener::bind(address).await?;
+    let listener = match TcpListener::bind(address).await {
+        // A machine without IPv6 has no "all addresses of both kinds".
+        Err(_) if address.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED) => {
+            TcpListener::bind((Ipv4Addr::UNSPECIFIED, address.port())).await?
+        }
+        bound => bound?,
+    };
     let address = listener.local_addr()?;
     tokio::spawn(async move {
         let stopped = stop.cancelled_owned();

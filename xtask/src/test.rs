@@ -18,12 +18,13 @@ pub(crate) fn test() -> anyhow::Result<()> {
     run(&mut cargo(&["test", "--workspace", "--locked"]))
 }
 
-/// The suites that judge the embedded API, on a real kube-apiserver.
+/// The suites that also run on a real kube-apiserver.
 pub(crate) fn test_real() -> anyhow::Result<()> {
     let assets = kube::kube()?;
     for (package, suite) in [
         ("sluice-apiserver", "conformance"),
         ("sluice-testbed", "kinds"),
+        ("sluice-controller", "process"),
     ] {
         let mut command = cargo(&["test", "--locked", "--package", package, "--test", suite]);
         command

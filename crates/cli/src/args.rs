@@ -17,6 +17,7 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Runs the controller: watches what every environment runs and keeps pipelines up to date
+    #[command(after_help = controller::AFTER_HELP)]
     Controller(Box<controller::Arguments>),
     /// Prints the CustomResourceDefinitions as YAML, for `kubectl apply -f -`
     Crds,

@@ -62,7 +62,9 @@ impl Occurrence {
     /// begin with the group of the object.
     fn qualified_metadata(&self) -> BTreeMap<String, String> {
         let version = self.regarding.api_version.as_deref().unwrap_or_default();
-        let group = version.split_once('/').map_or("", |(group, _)| group);
+        let Some((group, _)) = version.split_once('/') else {
+            return self.metadata.clone();
+        };
         let metadata = self.metadata.iter();
         metadata
             .map(|(key, value)| (format!("{group}/{key}"), value.clone()))

@@ -1,8 +1,8 @@
 //! What can be typed after `sluice controller`: our flags, and those of the two older projects.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, str::FromStr};
 
-use clap::{ArgAction, Args, ValueEnum};
+use clap::{Args, ValueEnum};
 
 use crate::address::Address;
 
@@ -16,10 +16,13 @@ const DOORS: &str = "Where it listens and reports";
 const LOGS: &str = "Logs";
 const OLD: &str = "From the older projects: accepted, so that their manifests go on working";
 
-/// Watches what every environment runs and keeps pipelines up to date.
-///
-/// Every flag can also be given as an environment variable: --watch-namespace is
-/// SLUICE_WATCH_NAMESPACE. What describes a pipeline is on the Pipeline, not here.
+/// What stands below the flags.
+pub(crate) const AFTER_HELP: &str = "\
+Every flag can also be given as the environment variable beside it; the flag wins. Durations are
+written 90s, 5m or 1h30m. Single dashes work too, as in -leader-elect. What describes a pipeline is
+on the Pipeline, not here.";
+
+/// The flags of `sluice controller`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Look only at objects in this namespace [default: all namespaces]
@@ -50,16 +53,16 @@ pub(crate) struct Arguments {
     pub(crate) history_limit: usize,
 
     /// Check that clusters answer, and say so on GitopsClusters that nobody else reports on
-    #[arg(long, env = "SLUICE_PROBE_CLUSTERS", value_name = "BOOL", default_value = "true", action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = boolean, help_heading = HOW)]
-    pub(crate) probe_clusters: bool,
+    #[arg(long, env = "SLUICE_PROBE_CLUSTERS", value_name = "BOOL", default_value = "true", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = HOW)]
+    pub(crate) probe_clusters: Switch,
 
     /// Pipelines may use only clusters in their own namespace
-    #[arg(long, env = "SLUICE_NO_CROSS_NAMESPACE_REFS", value_name = "BOOL", default_value = "false", action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = boolean, help_heading = HOW)]
-    pub(crate) no_cross_namespace_refs: bool,
+    #[arg(long, env = "SLUICE_NO_CROSS_NAMESPACE_REFS", value_name = "BOOL", default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = HOW)]
+    pub(crate) no_cross_namespace_refs: Switch,
 
     /// Take reports without a signature for true
-    #[arg(long, env = "SLUICE_ALLOW_UNSIGNED_REPORTS", value_name = "BOOL", default_value = "false", action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = boolean, help_heading = HOW)]
-    pub(crate) allow_unsigned_reports: bool,
+    #[arg(long, env = "SLUICE_ALLOW_UNSIGNED_REPORTS", value_name = "BOOL", default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = HOW)]
+    pub(crate) allow_unsigned_reports: Switch,
 
     /// How long a loop may make no progress while work waits before the liveness probe fails
     #[arg(long, env = "SLUICE_STALL_AFTER", value_name = "DURATION", default_value = "5m", help_heading = HOW)]
@@ -97,8 +100,8 @@ pub(crate) enum Detect {
 #[derive(Debug, Args)]
 pub(crate) struct Election {
     /// Of several replicas only one works at a time. Turn it off only where there is just one
-    #[arg(long, env = "SLUICE_LEADER_ELECT", value_name = "BOOL", default_value = "true", action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = boolean, help_heading = ELECTION)]
-    pub(crate) leader_elect: bool,
+    #[arg(long, env = "SLUICE_LEADER_ELECT", value_name = "BOOL", default_value = "true", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = ELECTION)]
+    pub(crate) leader_elect: Switch,
 
     /// The name of the Lease; with --watch-namespace or --watch-label-selector it gets a suffix
     #[arg(long, env = "SLUICE_LEADER_ELECTION_ID", value_name = "NAME", default_value = "pipeline-controller-leader-election", help_heading = ELECTION)]
@@ -155,8 +158,8 @@ pub(crate) enum Level {
 #[derive(Debug, Args)]
 pub(crate) struct Old {
     /// The same as --detect=watch
-    #[arg(long, env = "SLUICE_ENABLE_LEVEL_TRIGGERED", value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = boolean, help_heading = OLD)]
-    pub(crate) enable_level_triggered: Option<bool>,
+    #[arg(long, env = "SLUICE_ENABLE_LEVEL_TRIGGERED", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = OLD)]
+    pub(crate) enable_level_triggered: Option<Switch>,
 
     /// Where promotion hooks are served; this version serves none yet
     #[arg(long, env = "SLUICE_PROMOTION_HOOK_BIND_ADDRESS", value_name = "ADDRESS", help_heading = OLD)]
@@ -183,24 +186,24 @@ pub(crate) struct Old {
     pub(crate) promotion_retry_threshold: Option<i64>,
 
     /// Refused: the lock across data centres is not part of this version yet
-    #[arg(long, alias = "cross-ds-leader-elect", env = "SLUICE_CROSS_DC_LEADER_ELECT", value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = boolean, help_heading = OLD)]
-    pub(crate) cross_dc_leader_elect: Option<bool>,
+    #[arg(long, alias = "cross-ds-leader-elect", env = "SLUICE_CROSS_DC_LEADER_ELECT", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = OLD)]
+    pub(crate) cross_dc_leader_elect: Option<Switch>,
 
     /// Refused: use the lock across data centres instead
-    #[arg(long, env = "SLUICE_SECOND_CLUSTER", value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = boolean, help_heading = OLD)]
-    pub(crate) second_cluster: Option<bool>,
+    #[arg(long, env = "SLUICE_SECOND_CLUSTER", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = OLD)]
+    pub(crate) second_cluster: Option<Switch>,
 
     /// Refused: see --second-cluster
     #[arg(long, env = "SLUICE_SECOND_CLUSTER_ADDRESS", value_name = "ADDRESS", help_heading = OLD)]
-    pub(crate) second_cluster_address: Option<String>,
+    pub(crate) second_cluster_address: Option<Said>,
 
     /// Refused: see --second-cluster
     #[arg(long, env = "SLUICE_SECOND_CLUSTER_BEARER_TOKEN", value_name = "TOKEN", hide_env_values = true, help_heading = OLD)]
-    pub(crate) second_cluster_bearer_token: Option<String>,
+    pub(crate) second_cluster_bearer_token: Option<Said>,
 
     /// `true` is --log-encoding=text --log-level=debug
-    #[arg(long, env = "SLUICE_ZAP_DEVEL", value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = boolean, help_heading = OLD)]
-    pub(crate) zap_devel: Option<bool>,
+    #[arg(long, env = "SLUICE_ZAP_DEVEL", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = OLD)]
+    pub(crate) zap_devel: Option<Switch>,
 
     /// The same as --log-encoding
     #[arg(long, env = "SLUICE_ZAP_ENCODER", value_enum, help_heading = OLD)]
@@ -219,12 +222,31 @@ pub(crate) struct Old {
     pub(crate) zap_time_encoding: Option<String>,
 }
 
-/// As Go reads a boolean.
-fn boolean(text: &str) -> Result<bool, String> {
-    match text {
-        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
-        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
-        _ => Err("say true or false".to_owned()),
+/// On or off, as Go reads a boolean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Switch(pub(crate) bool);
+
+impl FromStr for Switch {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(Self(true)),
+            "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(Self(false)),
+            _ => Err("say true or false"),
+        }
+    }
+}
+
+/// Whether something was said. What it was, a secret perhaps, is not kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Said(pub(crate) bool);
+
+impl FromStr for Said {
+    type Err = std::convert::Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(Self(!text.is_empty()))
     }
 }
 

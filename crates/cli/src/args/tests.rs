@@ -57,8 +57,11 @@ fn the_manifests_of_the_pipeline_controller_start() {
         "--enable-level-triggered",
     ])
     .unwrap();
-    assert!(parsed.election.leader_elect);
-    assert_eq!(parsed.old.enable_level_triggered, Some(true));
+    assert!(parsed.election.leader_elect.0);
+    assert_eq!(
+        parsed.old.enable_level_triggered,
+        Some(controller::Switch(true))
+    );
     let console = parse(&["--log-encoding=console", "--log-level", "trace"]).unwrap();
     assert_eq!(console.logs.log_encoding, controller::Encoding::Text);
 }
@@ -82,14 +85,17 @@ fn the_manifests_of_the_trigger_operator_start() {
     let address = parsed.metrics_bind_address.0.unwrap();
     assert_eq!(address, "127.0.0.1:8080".parse().unwrap());
     assert_eq!(parsed.old.zap_log_level, Some(controller::Level::Debug));
-    assert_eq!(parsed.old.cross_dc_leader_elect, Some(false));
+    assert_eq!(
+        parsed.old.cross_dc_leader_elect,
+        Some(controller::Switch(false))
+    );
 }
 
 #[test]
 fn booleans_are_written_as_in_go() {
-    assert!(!parse(&["--probe-clusters=false"]).unwrap().probe_clusters);
-    assert!(parse(&["--probe-clusters=T"]).unwrap().probe_clusters);
-    assert!(parse(&[]).unwrap().probe_clusters);
+    assert!(!parse(&["--probe-clusters=false"]).unwrap().probe_clusters.0);
+    assert!(parse(&["--probe-clusters=T"]).unwrap().probe_clusters.0);
+    assert!(parse(&[]).unwrap().probe_clusters.0);
     let error = parse(&["--probe-clusters=maybe"]).unwrap_err().to_string();
     assert!(error.contains("say true or false"), "{error}");
 }

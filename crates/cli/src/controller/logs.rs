@@ -1,6 +1,9 @@
 //! Log lines: JSON with the keys Flux's controllers use, or text for people. They go to stderr.
 
-use std::{fmt, io};
+use std::{
+    fmt,
+    io::{self, IsTerminal},
+};
 
 use serde_json::{Map, Value, json};
 use tracing::{
@@ -30,6 +33,7 @@ pub(super) struct Logging {
 pub(super) fn start(logging: Logging) {
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter(logging.level))
+        .with_ansi(io::stderr().is_terminal())
         .with_writer(io::stderr);
     match logging.encoding {
         Encoding::Text => lines.init(),

@@ -12,26 +12,21 @@ use controller::{
 };
 
 use super::{logs::Logging, selector};
-use crate::args::controller::{Arguments, Detect, Encoding, Level};
+use crate::args::controller::{Arguments, Detect, Encoding, Level, Said, Switch};
 
 /// Says no to what would run, but not do what its user expects.
 pub(super) fn refuse_what_cannot_work(arguments: &Arguments) -> anyhow::Result<()> {
     let old = &arguments.old;
-    let names_second_cluster = [
-        &old.second_cluster_address,
-        &old.second_cluster_bearer_token,
-    ]
-    .into_iter()
-    .flatten()
-    .any(|text| !text.is_empty());
-    if old.second_cluster == Some(true) || names_second_cluster {
+    let names_one =
+        [old.second_cluster_address, old.second_cluster_bearer_token].contains(&Some(Said(true)));
+    if old.second_cluster == Some(Switch(true)) || names_one {
         bail!(
             "--second-cluster is gone: asking another cluster what it runs does not keep both from \
              starting the same run. The lock across data centres, --cross-dc-leader-elect, does; \
              remove the --second-cluster flags"
         );
     }
-    if old.cross_dc_leader_elect == Some(true) {
+    if old.cross_dc_leader_elect == Some(Switch(true)) {
         bail!(
             "--cross-dc-leader-elect is not part of this version yet, and without it two data \
              centres would both work: run the controller in one of them"
@@ -78,7 +73,7 @@ pub(super) fn without_effect(arguments: &Arguments) -> Vec<String> {
 pub(super) fn logging(arguments: &Arguments) -> Logging {
     let old = &arguments.old;
     let (mut encoding, mut level) = (arguments.logs.log_encoding, arguments.logs.log_level);
-    if old.zap_devel == Some(true) {
+    if old.zap_devel == Some(Switch(true)) {
         (encoding, level) = (Encoding::Text, Level::Debug);
     }
     Logging {
@@ -111,9 +106,9 @@ pub(super) fn check(arguments: &Arguments, own_namespace: &str) -> anyhow::Resul
         election: election(arguments, own_namespace, &shard)?,
         concurrent: arguments.concurrent,
         detect: detect(arguments)?,
-        probe_clusters: arguments.probe_clusters,
-        no_cross_namespace_refs: arguments.no_cross_namespace_refs,
-        allow_unsigned_reports: arguments.allow_unsigned_reports,
+        probe_clusters: arguments.probe_clusters.0,
+        no_cross_namespace_refs: arguments.no_cross_namespace_refs.0,
+        allow_unsigned_reports: arguments.allow_unsigned_reports.0,
         history_limit: arguments.history_limit,
         events_address: events_address(arguments)?,
         metrics_address: arguments.metrics_bind_address.0,
@@ -127,7 +122,7 @@ pub(super) fn check(arguments: &Arguments, own_namespace: &str) -> anyhow::Resul
 
 fn detect(arguments: &Arguments) -> anyhow::Result<controller::Detect> {
     match (arguments.detect, arguments.old.enable_level_triggered) {
-        (Detect::Webhook, Some(true)) => {
+        (Detect::Webhook, Some(Switch(true))) => {
             bail!("--enable-level-triggered is --detect=watch: leave one of them away")
         }
         (Detect::Webhook, _) => Ok(controller::Detect::Webhook),
@@ -161,7 +156,7 @@ fn election(
     shard: &Shard<'_>,
 ) -> anyhow::Result<Option<Election>> {
     let typed = &arguments.election;
-    if !typed.leader_elect {
+    if !typed.leader_elect.0 {
         return Ok(None);
     }
     let terms = Terms::new(

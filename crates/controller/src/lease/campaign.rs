@@ -230,7 +230,7 @@ impl Campaign {
 
     /// Stops leading first, then says so on the Lease.
     async fn give_back(&mut self) {
-        self.step_down("this process ends");
+        self.tenure.send_replace(None);
         // Also asked without having led: a write of ours may have arrived unknown to us.
         match timeout(RELEASE_TIMEOUT, self.write_release()).await {
             Ok(Ok(())) => {}

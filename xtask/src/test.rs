@@ -17,6 +17,7 @@ const REAL_SUITES: &[(&str, &str)] = &[
     ("sluice-apiserver", "conformance"),
     ("sluice-testbed", "kinds"),
     ("sluice-testbed", "real"),
+    ("sluice-controller", "process"),
 ];
 
 /// Every test.
@@ -25,7 +26,7 @@ pub(crate) fn test() -> anyhow::Result<()> {
     run(&mut cargo(&["test", "--workspace", "--locked"]))
 }
 
-/// The suites that judge the embedded API, on a real kube-apiserver.
+/// The suites that also run on a real kube-apiserver.
 pub(crate) fn test_real() -> anyhow::Result<()> {
     let assets = kube::kube()?;
     for (package, suite) in REAL_SUITES {

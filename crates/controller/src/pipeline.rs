@@ -18,14 +18,26 @@ use kube::{
 };
 use tokio::task::JoinSet;
 
-use crate::{Shared, keys::ObjectKey};
+use crate::{
+    Context, Shared, keys::ObjectKey, loops::Failure, metrics::work::Outcome, telemetry,
+};
 
 /// How long a pipeline whose status could not be written waits.
 const RETRY: Duration = Duration::from_secs(5);
 
+/// Runs the loop as part of the process, until it is told to stop.
+pub(crate) async fn serve(context: Context) -> Result<(), Failure> {
+    let shared = Shared::of(&context);
+    tokio::select! {
+        () = run(shared) => Ok(()),
+        () = context.stop.cancelled() => Ok(()),
+    }
+}
+
 /// Runs the loop until dropped.
 pub async fn run(shared: Arc<Shared>) {
     let mut tasks = JoinSet::new();
+    tasks.spawn(telemetry::count(shared.clone()));
     tasks.spawn(follow_pipelines(shared.clone()));
     tasks.spawn(follow_clusters(shared.clone()));
     for _ in 0..shared.settings.concurrent.max(1) {
@@ -36,19 +48,44 @@ pub async fn run(shared: Arc<Shared>) {
 
 async fn work(shared: Arc<Shared>) {
     loop {
-        let key = shared.queue.next().await;
-        if let Some(delay) = reconcile(&shared, &key).await {
-            shared.queue.add_after(key.clone(), delay);
-        }
+        let (key, waited) = shared.queue.next().await;
+        let telemetry = &shared.telemetry;
+        let pass = telemetry.work.begin(waited);
+        let outcome = match reconcile(&shared, &key).await {
+            Next::Change => Outcome::Success,
+            Next::After(delay) => {
+                shared.queue.add_after(key.clone(), delay);
+                Outcome::LookAgain
+            }
+            Next::Retry => {
+                telemetry.work.retried();
+                shared.queue.add_after(key.clone(), shared.jittered(RETRY));
+                Outcome::Error
+            }
+        };
         shared.queue.done(&key);
+        pass.finish(outcome);
+        telemetry.made_progress();
+        telemetry.waits(shared.queue.depth());
     }
 }
 
-/// Brings one pipeline up to date; says when to look again without being woken.
-async fn reconcile(shared: &Arc<Shared>, key: &ObjectKey) -> Option<Duration> {
-    let pipeline = shared.pipelines.read().get(key).cloned()?;
+/// When a pipeline is looked at again.
+enum Next {
+    /// When something changes.
+    Change,
+    After(Duration),
+    /// It failed.
+    Retry,
+}
+
+/// Brings one pipeline up to date.
+async fn reconcile(shared: &Arc<Shared>, key: &ObjectKey) -> Next {
+    let Some(pipeline) = shared.pipelines.read().get(key).cloned() else {
+        return Next::Change;
+    };
     if pipeline.metadata.deletion_timestamp.is_some() {
-        return None;
+        return Next::Change;
     }
     shared.need(
         key,
@@ -57,14 +94,14 @@ async fn reconcile(shared: &Arc<Shared>, key: &ObjectKey) -> Option<Duration> {
     );
     let seen = match observe::everything(shared, &pipeline).await {
         observe::Sight::Complete(seen) => seen,
-        observe::Sight::TooEarly(wait) => return Some(wait),
+        observe::Sight::TooEarly(wait) => return Next::After(wait),
     };
     let status = planner::fold(&pipeline, &seen, shared.clock.now());
     match report::write(shared, &pipeline, status).await {
-        Ok(()) => None,
+        Ok(()) => Next::Change,
         Err(error) => {
             tracing::warn!(pipeline = %key, %error, "status not written");
-            Some(shared.jittered(RETRY))
+            Next::Retry
         }
     }
 }
@@ -108,7 +145,7 @@ fn take(shared: &Arc<Shared>, pipeline: DeserializeGuard<Pipeline>) -> ObjectKey
         Ok(mut pipeline) => {
             pipeline.metadata.managed_fields = None;
             if keep_newer(shared, &key, Arc::new(pipeline)) {
-                shared.queue.add(key.clone());
+                shared.wake(key.clone());
             }
         }
         Err(error) => tracing::warn!(pipeline = %key, %error, "cannot be read"),

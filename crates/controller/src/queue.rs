@@ -20,8 +20,8 @@ pub struct Queue<K> {
 
 struct State<K> {
     ready: VecDeque<K>,
-    /// Everything in `ready`, and what came again while it was worked on.
-    waiting: HashSet<K>,
+    /// Everything in `ready`, and what came again while it was worked on; since when.
+    waiting: HashMap<K, Instant>,
     running: HashSet<K>,
     later: BTreeSet<(Instant, K)>,
     /// When each key in `later` is due: only its earliest time counts.
@@ -34,7 +34,7 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
         Self {
             state: Mutex::new(State {
                 ready: VecDeque::new(),
-                waiting: HashSet::new(),
+                waiting: HashMap::new(),
                 running: HashSet::new(),
                 later: BTreeSet::new(),
                 due: HashMap::new(),
@@ -75,18 +75,18 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
         }
     }
 
-    /// The next work; it counts as running until [`Queue::done`].
-    pub async fn next(&self) -> K {
+    /// The next work and how long it waited; it counts as running until [`Queue::done`].
+    pub async fn next(&self) -> (K, Duration) {
         loop {
             let changed = self.changed.notified();
             let due = {
                 let mut state = self.state.lock();
                 state.promote(Instant::now());
-                if let Some(key) = state.take() {
+                if let Some(next) = state.take() {
                     if !state.ready.is_empty() {
                         self.changed.notify_one();
                     }
-                    return key;
+                    return next;
                 }
                 state.later.first().map(|(at, _)| *at)
             };
@@ -120,7 +120,11 @@ impl<K: Clone + Eq + Hash + Ord> Default for Queue<K> {
 
 impl<K: Clone + Eq + Hash + Ord> State<K> {
     fn add(&mut self, key: K) {
-        if self.waiting.insert(key.clone()) && !self.running.contains(&key) {
+        if self.waiting.contains_key(&key) {
+            return;
+        }
+        self.waiting.insert(key.clone(), Instant::now());
+        if !self.running.contains(&key) {
             self.ready.push_back(key);
         }
     }
@@ -134,16 +138,16 @@ impl<K: Clone + Eq + Hash + Ord> State<K> {
         }
     }
 
-    fn take(&mut self) -> Option<K> {
+    fn take(&mut self) -> Option<(K, Duration)> {
         let key = self.ready.pop_front()?;
-        self.waiting.remove(&key);
+        let since = self.waiting.remove(&key);
         self.running.insert(key.clone());
-        Some(key)
+        Some((key, since.map(|since| since.elapsed()).unwrap_or_default()))
     }
 
     fn finish(&mut self, key: &K) {
         self.running.remove(key);
-        if self.waiting.contains(key) {
+        if self.waiting.contains_key(key) {
             self.ready.push_back(key.clone());
         }
     }
@@ -160,7 +164,7 @@ mod tests {
         let queue = Queue::new();
         queue.add("a");
         queue.add("a");
-        assert_eq!(queue.next().await, "a");
+        assert_eq!(queue.next().await.0, "a");
         assert!(queue.next().now_or_never().is_none());
         queue.add("a");
         assert!(
@@ -168,7 +172,7 @@ mod tests {
             "it is being worked on"
         );
         queue.done(&"a");
-        assert_eq!(queue.next().await, "a");
+        assert_eq!(queue.next().await.0, "a");
     }
 
     #[tokio::test(start_paused = true)]
@@ -178,12 +182,12 @@ mod tests {
         queue.add_after("a", Duration::from_secs(60));
         queue.add_after("a", Duration::from_secs(10));
         queue.add_after("a", Duration::from_secs(30));
-        assert_eq!(queue.next().await, "a");
+        assert_eq!(queue.next().await.0, "a");
         assert_eq!(start.elapsed(), Duration::from_secs(10));
         queue.done(&"a");
         queue.add_after("b", Duration::from_secs(5));
         queue.forget(&"b");
         queue.add_after("c", Duration::from_secs(7));
-        assert_eq!(queue.next().await, "c");
+        assert_eq!(queue.next().await.0, "c");
     }
 }

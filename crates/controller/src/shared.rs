@@ -12,20 +12,22 @@ use kube::Client;
 use parking_lot::{Mutex, RwLock};
 
 use crate::{
+    Context,
     apps::Apps,
     clock::Clock,
-    clusters::{Clusters, Connector, supervisor::Handle},
+    clusters::{Clusters, Connector, kubeconfig::network_connector, supervisor::Handle},
     index::{Index, Want},
     keys::{AppKind, ClusterKey, ObjectKey},
     queue::Queue,
     settings::Settings,
+    telemetry::Telemetry,
 };
 
 /// Everything the pipeline loop knows.
 pub struct Shared {
     pub(crate) hub: Client,
     pub(crate) connector: Connector,
-    pub(crate) settings: Settings,
+    pub(crate) settings: Arc<Settings>,
     pub(crate) clock: Clock,
     pub(crate) pipelines: RwLock<HashMap<ObjectKey, Arc<Pipeline>>>,
     pub(crate) clusters: Clusters,
@@ -33,17 +35,36 @@ pub struct Shared {
     /// A client for single requests to each cluster that is connected.
     pub(crate) clients: RwLock<HashMap<ClusterKey, Client>>,
     pub(crate) queue: Queue<ObjectKey>,
+    pub(crate) telemetry: Telemetry,
     index: Mutex<Index>,
     supervisors: Mutex<HashMap<ClusterKey, Handle>>,
 }
 
 impl Shared {
-    /// A loop that knows nothing yet.
+    /// A loop that knows nothing yet, and that nobody listens to.
     pub fn new(hub: Client, connector: Connector, settings: Settings) -> Arc<Self> {
+        let telemetry = Telemetry::alone(settings.concurrent);
+        Self::with(hub, connector, Arc::new(settings), telemetry)
+    }
+
+    /// A loop of the process that knows nothing yet.
+    pub(crate) fn of(context: &Context) -> Arc<Self> {
+        let settings = context.settings.clone();
+        let telemetry = Telemetry::of(context);
+        Self::with(context.client.clone(), network_connector(), settings, telemetry)
+    }
+
+    fn with(
+        hub: Client,
+        connector: Connector,
+        settings: Arc<Settings>,
+        telemetry: Telemetry,
+    ) -> Arc<Self> {
         Arc::new(Self {
             hub,
             connector,
             settings,
+            telemetry,
             clock: Clock::start(),
             pipelines: RwLock::default(),
             clusters: Clusters::default(),
@@ -106,7 +127,14 @@ impl Shared {
     pub(crate) fn forget_cluster(&self, cluster: &ClusterKey) {
         self.apps.forget_cluster(cluster);
         self.clients.write().remove(cluster);
+        self.telemetry.forget(cluster);
         tracing::info!(%cluster, "no longer needed");
+    }
+
+    /// Has a pipeline looked at.
+    pub(crate) fn wake(&self, pipeline: ObjectKey) {
+        self.queue.add(pipeline);
+        self.telemetry.queued(self.queue.depth());
     }
 
     /// Wakes the pipelines that look at an app.
@@ -117,15 +145,18 @@ impl Shared {
         namespace: &str,
         name: &str,
     ) {
-        for pipeline in self.index.lock().concerned(cluster, kind, namespace, name) {
-            self.queue.add(pipeline);
+        let concerned = self.index.lock().concerned(cluster, kind, namespace, name);
+        for pipeline in concerned {
+            self.telemetry.app_changed(&pipeline);
+            self.wake(pipeline);
         }
     }
 
     /// Wakes the pipelines that have, or might get, a target on a cluster.
     pub(crate) fn wake_cluster(&self, cluster: &ClusterKey) {
-        for pipeline in self.index.lock().on_cluster(cluster) {
-            self.queue.add(pipeline);
+        let concerned = self.index.lock().on_cluster(cluster);
+        for pipeline in concerned {
+            self.wake(pipeline);
         }
     }
 
@@ -141,7 +172,7 @@ impl Shared {
     /// Wakes every pipeline.
     pub(crate) fn wake_all(&self) {
         for pipeline in self.pipelines.read().keys() {
-            self.queue.add(pipeline.clone());
+            self.wake(pipeline.clone());
         }
     }
 

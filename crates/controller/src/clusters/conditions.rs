@@ -13,7 +13,7 @@ use crate::{FIELD_MANAGER, Shared, difference};
 
 /// Writes `Ready` and `ClusterConnectivity` if they changed and are ours to write.
 pub(super) async fn write(shared: &Shared, cluster: &Arc<GitopsCluster>, because: Option<&str>) {
-    if belongs_to_others(cluster) {
+    if belongs_to_others(cluster) || !shared.telemetry.may_write() {
         return;
     }
     let before = cluster.status.clone().unwrap_or_default();

@@ -186,6 +186,7 @@ impl Supervisor {
             tracing::info!(cluster = %self.key, "connected");
             self.shared.wake_cluster(&self.key);
         }
+        self.shared.telemetry.answered(&self.key);
         self.tell(None).await;
     }
 
@@ -224,7 +225,10 @@ impl Supervisor {
                         return;
                     }
                     strikes = match probe(&connection.calling).await {
-                        Ok(()) => 0,
+                        Ok(()) => {
+                            self.shared.telemetry.answered(&self.key);
+                            0
+                        }
                         Err(because) => {
                             tracing::debug!(cluster = %self.key, because, "probe failed");
                             strikes + 1

@@ -18,9 +18,7 @@ use kube::{
 };
 use tokio::task::JoinSet;
 
-use crate::{
-    Context, Shared, keys::ObjectKey, loops::Failure, metrics::work::Outcome, telemetry,
-};
+use crate::{Context, Shared, keys::ObjectKey, loops::Failure, metrics::work::Outcome, telemetry};
 
 /// How long a pipeline whose status could not be written waits.
 const RETRY: Duration = Duration::from_secs(5);

@@ -51,7 +51,12 @@ impl Shared {
     pub(crate) fn of(context: &Context) -> Arc<Self> {
         let settings = context.settings.clone();
         let telemetry = Telemetry::of(context);
-        Self::with(context.client.clone(), network_connector(), settings, telemetry)
+        Self::with(
+            context.client.clone(),
+            network_connector(),
+            settings,
+            telemetry,
+        )
     }
 
     fn with(

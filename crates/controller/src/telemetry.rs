@@ -54,7 +54,9 @@ impl Telemetry {
     /// For a loop of the process.
     pub(crate) fn of(context: &Context) -> Self {
         Self {
-            work: context.metrics.of_loop("pipeline", context.settings.concurrent),
+            work: context
+                .metrics
+                .of_loop("pipeline", context.settings.concurrent),
             metrics: context.metrics.clone(),
             events: Some(context.events.clone()),
             progress: Some(context.health.progress("pipeline")),
@@ -91,7 +93,10 @@ impl Telemetry {
 
     /// An app of a pipeline changed.
     pub(crate) fn app_changed(&self, pipeline: &ObjectKey) {
-        self.woken.lock().entry(pipeline.clone()).or_insert_with(Instant::now);
+        self.woken
+            .lock()
+            .entry(pipeline.clone())
+            .or_insert_with(Instant::now);
     }
 
     /// The pipeline's status shows everything that was seen.
@@ -115,10 +120,17 @@ impl Telemetry {
     pub(crate) fn tell(&self, pipeline: &Pipeline, news: Vec<planner::News>) {
         let Some(events) = &self.events else { return };
         for news in news {
-            let facts = [("environment", news.environment), ("revision", news.revision)];
+            let facts = [
+                ("environment", news.environment),
+                ("revision", news.revision),
+            ];
             events.record(Occurrence {
                 regarding: pipeline.object_ref(&()),
-                severity: if news.is_warning { Severity::Error } else { Severity::Info },
+                severity: if news.is_warning {
+                    Severity::Error
+                } else {
+                    Severity::Info
+                },
                 reason: news.reason,
                 action: "Observe".to_owned(),
                 note: news.message,
@@ -138,14 +150,19 @@ pub(crate) async fn count(shared: Arc<Shared>) {
         clock.tick().await;
         let mut counts = HashMap::new();
         for pipeline in shared.pipelines.read().values() {
-            let environments = pipeline.status.iter().flat_map(|it| it.environments.values());
+            let environments = pipeline
+                .status
+                .iter()
+                .flat_map(|it| it.environments.values());
             for target in environments.flat_map(|environment| &environment.targets) {
                 *counts.entry(state(target)).or_insert(0) += 1;
             }
         }
         let telemetry = &shared.telemetry;
         for state in STATES {
-            telemetry.metrics.set_targets(state, counts.get(state).copied().unwrap_or_default());
+            telemetry
+                .metrics
+                .set_targets(state, counts.get(state).copied().unwrap_or_default());
         }
         let oldest = telemetry.answered.lock().values().min().copied();
         telemetry.metrics.set_oldest_observation(oldest);

@@ -30,7 +30,10 @@ pub fn news(before: Option<&PipelineStatus>, after: &PipelineStatus) -> Vec<News
         for target in &environment.targets {
             let place = target_name(target);
             let known = known.and_then(|known| {
-                known.targets.iter().find(|known| target_name(known) == place)
+                known
+                    .targets
+                    .iter()
+                    .find(|known| target_name(known) == place)
             });
             news.extend(arrival(name, &place, known, target));
         }
@@ -75,7 +78,9 @@ fn arrival(
         return Some(told("DeploymentFailed", message, true, failed));
     }
     let revision = now.revision.as_ref().filter(|_| now.ready)?;
-    let is_known = known.is_some_and(|known| known.revision.as_ref() == Some(revision) && known.ready_since.is_some());
+    let is_known = known.is_some_and(|known| {
+        known.revision.as_ref() == Some(revision) && known.ready_since.is_some()
+    });
     let message = format!("{environment}: {place} runs {revision}");
     (!is_known).then(|| told("Deployed", message, false, revision))
 }
@@ -106,7 +111,10 @@ mod tests {
     }
 
     fn told(before: Option<&PipelineStatus>, after: &PipelineStatus) -> Vec<String> {
-        news(before, after).into_iter().map(|news| news.message).collect()
+        news(before, after)
+            .into_iter()
+            .map(|news| news.message)
+            .collect()
     }
 
     #[test]

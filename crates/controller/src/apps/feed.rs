@@ -35,9 +35,7 @@ pub(crate) struct Feed {
     pub(crate) shared: Arc<Shared>,
     pub(crate) cluster: ClusterKey,
     pub(crate) kind: AppKind,
-    /// For watches only: other requests have connections of their own.
-    pub(crate) watching: Client,
-    pub(crate) calling: Client,
+    pub(crate) client: Client,
 }
 
 /// Why a watch ended.
@@ -84,7 +82,7 @@ impl Feed {
     }
 
     async fn discover(&self) -> Result<Option<ApiResource>, kube::Error> {
-        let group = match kube::discovery::group(&self.calling, &self.kind.group).await {
+        let group = match kube::discovery::group(&self.client, &self.kind.group).await {
             Ok(group) => group,
             Err(kube::Error::Discovery(_)) => return Ok(None),
             Err(kube::Error::Api(status)) if status.code == 404 => return Ok(None),
@@ -136,8 +134,7 @@ impl Feed {
             shared: self.shared.clone(),
             cluster: self.cluster.clone(),
             kind: self.kind.clone(),
-            watching: self.watching.clone(),
-            calling: self.calling.clone(),
+            client: self.client.clone(),
         }
     }
 
@@ -149,8 +146,8 @@ impl Feed {
     /// Follows all namespaces (`scope` empty) or one, until it cannot.
     async fn follow(&self, resource: &ApiResource, scope: &str, streams: bool) -> End {
         let api: Api<DynamicObject> = match scope {
-            "" => Api::all_with(self.watching.clone(), resource),
-            namespace => Api::namespaced_with(self.watching.clone(), namespace, resource),
+            "" => Api::all_with(self.client.clone(), resource),
+            namespace => Api::namespaced_with(self.client.clone(), namespace, resource),
         };
         let mut config = watcher::Config::default().page_size(PAGE);
         if streams {

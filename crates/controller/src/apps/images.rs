@@ -5,7 +5,6 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use futures::future::try_join_all;
 use k8s_openapi::api::{
     apps::v1::{DaemonSet, Deployment, StatefulSet},
     core::v1::PodSpec,
@@ -61,7 +60,7 @@ pub(super) async fn fill(feed: &Feed, scope: &str) {
     let Some((name_label, namespace_label)) = labels(&feed.kind) else {
         return;
     };
-    let read = all(&feed.calling, scope, &name_label, &namespace_label);
+    let read = all(&feed.client, scope, &name_label, &namespace_label);
     let (images, note) = match tokio::time::timeout(WITHIN, read).await {
         Ok(Ok(images)) => (images, None),
         Ok(Err(error)) => (HashMap::new(), Some(note(&error))),
@@ -140,18 +139,24 @@ async fn selected(
     scope: &str,
     selector: &str,
 ) -> Result<Vec<Workload>, kube::Error> {
-    let lists: Vec<futures::future::BoxFuture<'_, _>> = vec![
-        Box::pin(list::<Deployment>(client, scope, selector, |it| {
+    // One after the other: an idle cluster keeps one connection for such questions, not three.
+    let mut found = list::<Deployment>(client, scope, selector, |it| {
+        it.spec.as_ref()?.template.spec.as_ref()
+    })
+    .await?;
+    found.extend(
+        list::<StatefulSet>(client, scope, selector, |it| {
             it.spec.as_ref()?.template.spec.as_ref()
-        })),
-        Box::pin(list::<StatefulSet>(client, scope, selector, |it| {
+        })
+        .await?,
+    );
+    found.extend(
+        list::<DaemonSet>(client, scope, selector, |it| {
             it.spec.as_ref()?.template.spec.as_ref()
-        })),
-        Box::pin(list::<DaemonSet>(client, scope, selector, |it| {
-            it.spec.as_ref()?.template.spec.as_ref()
-        })),
-    ];
-    Ok(try_join_all(lists).await?.into_iter().flatten().collect())
+        })
+        .await?,
+    );
+    Ok(found)
 }
 
 async fn list<K>(

@@ -103,9 +103,8 @@ struct Supervisor {
 
 /// A connection that answered.
 struct Connection {
-    /// For watches only.
-    watching: Client,
-    calling: Client,
+    /// Speaks HTTP/1.1, where a watch has a connection to itself.
+    client: Client,
     /// The version of the Secret it was made from.
     secret: String,
 }
@@ -158,8 +157,7 @@ impl Supervisor {
     async fn connect(&self) -> Result<Connection, String> {
         if self.key == ClusterKey::Hub {
             return Ok(Connection {
-                watching: self.shared.hub.clone(),
-                calling: self.shared.hub.clone(),
+                client: self.shared.hub.clone(),
                 secret: String::new(),
             });
         }
@@ -169,11 +167,10 @@ impl Supervisor {
         let found = kubeconfig::read(&self.shared.hub, &cluster).await?;
         let connector = &self.shared.connector;
         let connection = Connection {
-            watching: connector(found.kubeconfig.clone()).await?,
-            calling: connector(found.kubeconfig).await?,
+            client: connector(found.kubeconfig).await?,
             secret: found.version,
         };
-        probe(&connection.calling).await?;
+        probe(&connection.client).await?;
         Ok(connection)
     }
 
@@ -181,7 +178,7 @@ impl Supervisor {
         self.shared
             .clients
             .write()
-            .insert(self.key.clone(), connection.calling.clone());
+            .insert(self.key.clone(), connection.client.clone());
         if self.shared.apps.set_reachable(&self.key, None) {
             tracing::info!(cluster = %self.key, "connected");
             self.shared.wake_cluster(&self.key);
@@ -224,7 +221,7 @@ impl Supervisor {
                     if !self.is_current(connection).await {
                         return;
                     }
-                    strikes = match probe(&connection.calling).await {
+                    strikes = match probe(&connection.client).await {
                         Ok(()) => {
                             self.shared.telemetry.answered(&self.key);
                             0
@@ -306,8 +303,7 @@ impl Feeds {
                 shared: of.shared.clone(),
                 cluster: of.key.clone(),
                 kind: kind.clone(),
-                watching: connection.watching.clone(),
-                calling: connection.calling.clone(),
+                client: connection.client.clone(),
             };
             let task = self.tasks.spawn(feed.run(receiver));
             self.kinds.insert(kind, (sender, task));

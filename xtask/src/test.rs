@@ -18,6 +18,7 @@ const REAL_SUITES: &[(&str, &str)] = &[
     ("sluice-testbed", "kinds"),
     ("sluice-testbed", "real"),
     ("sluice-controller", "process"),
+    ("sluice-controller", "two_servers"),
 ];
 
 /// Every test.

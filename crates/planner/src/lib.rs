@@ -13,14 +13,20 @@
 //! plan shows the one that is carried out.
 #![warn(missing_docs)]
 
+mod attempt;
 mod conditions;
 mod fold;
+mod hold;
 mod moment;
 mod order;
 mod place;
+mod plan;
 mod seen;
+mod validity;
 
 pub use fold::{fold, needs_images};
+pub use hold::{Hold, HoldReason};
 pub use moment::Timestamp;
 pub use place::{RELEASE_REPORT, cluster_key, environment_report_key, place_of, target_report_key};
+pub use plan::{EnvironmentPlan, Plan, Step, apply, plan, successor, superseded_by, surplus};
 pub use seen::{Seen, SeenApp, SeenEnvironment, SeenSource, SeenTarget, TargetState};

@@ -1,4 +1,12 @@
 //! The planner's rules, each as a drawing: a small picture of the world in, the answer out.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+#![expect(
+    clippy::panic,
+    reason = "a drawing outside the notation is a mistake in the test"
+)]
 
+mod drawing;
 mod fold;
+mod plan;
+mod requests;
+mod show;

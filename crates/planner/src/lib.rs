@@ -15,6 +15,7 @@
 
 mod attempt;
 mod conditions;
+mod explain;
 mod fold;
 mod hold;
 mod moment;
@@ -24,6 +25,11 @@ mod plan;
 mod seen;
 mod validity;
 
+pub use attempt::{
+    Act, DEPLOY_FAILED, Failure, Next, Outcome, PullRequestSeen, Remedy, STRATEGY_CHANGED,
+    Surroundings, attempt, conclude,
+};
+pub use explain::explain;
 pub use fold::{fold, needs_images};
 pub use hold::{Hold, HoldReason};
 pub use moment::Timestamp;

@@ -93,13 +93,13 @@ impl<'a> Judge<'a> {
         if let Some(hold) = self.unusable(site) {
             return held(hold);
         }
-        if wanted.request.is_none() {
-            if let Some(hold) = self.backwards(wanted, site, rejected) {
-                return SiteOutcome {
-                    steps: self.withdraw_stale(wanted, site),
-                    ..held(hold)
-                };
-            }
+        if wanted.request.is_none()
+            && let Some(hold) = self.backwards(wanted, site, rejected)
+        {
+            return SiteOutcome {
+                steps: self.withdraw_stale(wanted, site),
+                ..held(hold)
+            };
         }
         match self.suspended(&wanted.revision) {
             Some(hold) => held(hold),

@@ -5,7 +5,9 @@
     reason = "a drawing outside the notation is a mistake in the test"
 )]
 
+mod attempt;
 mod drawing;
+mod explain;
 mod fold;
 mod plan;
 mod requests;

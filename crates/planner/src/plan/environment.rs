@@ -50,8 +50,11 @@ pub(super) fn plan(world: &World<'_>, index: usize) -> Outcome {
             Ok(wanted) => {
                 let judge = Judge::new(world, environment, settings);
                 let sites = judge.decide_all(&wanted, &mut outcome);
-                request::conclude(&wanted, &sites, &mut outcome.says);
-                return outcome;
+                let is_handled = request::conclude(&wanted, &sites, &mut outcome.says);
+                if !is_handled || !outcome.steps.is_empty() {
+                    return outcome;
+                }
+                outcome.says.hold = None;
             }
             Err(refusal) => outcome.says.last_request = Some(refusal),
         }

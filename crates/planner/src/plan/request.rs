@@ -140,14 +140,14 @@ pub(super) fn refuse_where_nothing_is_promoted(
     }
 }
 
-/// Records a request that every place has taken up, and what it rejects.
-pub(super) fn conclude(wanted: &Wanted, sites: &[SiteOutcome], says: &mut EnvironmentPlan) {
+/// Records a request that every place has taken up, and what it rejects. Says whether all have.
+pub(super) fn conclude(wanted: &Wanted, sites: &[SiteOutcome], says: &mut EnvironmentPlan) -> bool {
     let Some(request) = &wanted.request else {
-        return;
+        return false;
     };
     let is_taken_up = |site: &SiteOutcome| site.hold.is_none() || site.promotion.is_some();
     if sites.is_empty() || !sites.iter().all(is_taken_up) {
-        return;
+        return false;
     }
     let promotion = sites.iter().find_map(|site| site.promotion.as_ref());
     let revision = &wanted.revision;
@@ -166,6 +166,7 @@ pub(super) fn conclude(wanted: &Wanted, sites: &[SiteOutcome], says: &mut Enviro
             push_front(&mut says.rejected, left);
         }
     }
+    true
 }
 
 fn handled(request: &Request, promotion: Option<&str>, text: &str) -> HandledRequest {

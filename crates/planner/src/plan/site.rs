@@ -2,7 +2,9 @@
 
 use api::{
     Promotion,
-    pipeline::{Environment, PromotionSettings, PromotionSummary, Request, TargetProblem},
+    pipeline::{
+        Environment, PromotionSettings, PromotionSummary, Request, RequestKind, TargetProblem,
+    },
     promotion::Phase,
 };
 
@@ -284,15 +286,17 @@ impl<'a> Judge<'a> {
     }
 
     /// Takes back what leads elsewhere although the place should stay or go back. What a person
-    /// asked for is left alone unless a person asks for something else.
+    /// asked for is left alone unless a person asks to go back.
     fn withdraw_stale(&self, wanted: &Wanted, site: &Site<'_>) -> Vec<Step> {
-        if self.suspended("").is_some() {
+        let request = wanted.request.as_ref();
+        let is_detour = request.is_some_and(|request| request.kind == RequestKind::Promote);
+        if is_detour || self.suspended("").is_some() {
             return Vec::new();
         }
         let is_stale = |promotion: &&&Promotion| {
             is_unmerged(promotion)
                 && promotion.spec.revision != wanted.revision
-                && (promotion.spec.request.is_none() || wanted.request.is_some())
+                && (promotion.spec.request.is_none() || request.is_some())
         };
         site.promotions
             .iter()

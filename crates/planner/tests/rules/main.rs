@@ -10,5 +10,7 @@ mod drawing;
 mod explain;
 mod fold;
 mod plan;
+mod properties;
 mod requests;
 mod show;
+mod simulation;

@@ -1,6 +1,6 @@
 //! Both loops, a forge and two clusters in miniature, for trying to break what must always hold.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use api::{
     Promotion, Revision, Time,
@@ -41,6 +41,8 @@ pub(crate) struct Simulation {
     /// What git asks for, by place.
     git: BTreeMap<String, String>,
     requests: usize,
+    /// What the only target of prod was seen to run.
+    history: Vec<String>,
 }
 
 impl Simulation {
@@ -61,6 +63,7 @@ impl Simulation {
             pull_requests: Vec::new(),
             git: BTreeMap::new(),
             requests: 0,
+            history: Vec::new(),
             world,
         }
     }
@@ -97,6 +100,9 @@ impl Simulation {
     pub(crate) fn plan(&mut self, crashes: bool) {
         let model = fold(&self.world.pipeline, &self.seen(), self.now);
         self.world.pipeline.status = Some(model.clone());
+        if let [only] = model.environments["prod"].targets.as_slice() {
+            self.history.extend(only.revision.clone());
+        }
         self.carry_out();
         if crashes {
             self.world.pipeline.status = Some(model);
@@ -158,7 +164,21 @@ impl Simulation {
             "{} is rejected",
             spec.revision
         );
+        let has_left = self.history.contains(&spec.revision);
+        assert!(!has_left, "{} was left before", spec.revision);
         let place = place_of(spec, "default");
+        let tries = self.world.promotions.iter().filter(|other| {
+            place_of(&other.spec, "default") == place && other.spec.revision == spec.revision
+        });
+        let last = tries
+            .max_by_key(|other| other.spec.ordinal)
+            .and_then(|last| last.status.as_ref()?.phase);
+        assert_ne!(
+            last,
+            Some(Phase::Abandoned),
+            "{} was abandoned",
+            spec.revision
+        );
         let here = self.world.pipeline.status.as_ref().unwrap().environments["prod"]
             .targets
             .iter();
@@ -345,6 +365,27 @@ impl Simulation {
             }
             truth.ready = works;
             truth.failed = (!works).then(|| wanted.clone());
+        }
+    }
+
+    /// Everybody does their part for a while.
+    pub(crate) fn calm_down(&mut self, revision: &str) {
+        self.world.pipeline.spec.suspend = false;
+        for truth in self.truth.values_mut().flatten() {
+            truth.reachable = true;
+        }
+        for truth in self.truth.get_mut("dev").unwrap() {
+            truth.revision = revision.to_owned();
+            truth.ready = true;
+        }
+        for _ in 0..8 {
+            self.now += Duration::from_secs(7200);
+            self.plan(false);
+            (0..4).for_each(|_| self.approve(0));
+            (0..2).for_each(|_| self.attempt(false));
+            (0..4).for_each(|_| self.end_pull_request(0, "merged"));
+            self.sync(true);
+            self.attempt(false);
         }
     }
 

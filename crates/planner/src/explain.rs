@@ -78,15 +78,7 @@ fn remarks(
     if environment.suspend {
         lines.push(format!("  {name} is suspended: nothing starts"));
     }
-    for step in &plan.steps {
-        if let Step::StartPromotion(promotion) = step
-            && promotion.spec.environment == name
-        {
-            let revision = &promotion.spec.revision;
-            let strategy = validity::strategies(&promotion.spec.strategy).join(", ");
-            lines.push(format!("  next: {revision} by {strategy}"));
-        }
-    }
+    lines.extend(plan.steps.iter().filter_map(|step| start(step, name)));
     if let Some(promotion) = &says.promotion
         && let Some(phase) = promotion.phase
     {
@@ -108,4 +100,14 @@ fn remarks(
         lines.push("  nothing is promoted into it".to_owned());
     }
     lines
+}
+
+/// What is about to be brought into an environment.
+fn start(step: &Step, environment: &str) -> Option<String> {
+    let Step::StartPromotion(promotion) = step else {
+        return None;
+    };
+    let spec = &promotion.spec;
+    let strategy = validity::strategies(&spec.strategy).join(", ");
+    (spec.environment == environment).then(|| format!("  next: {} by {strategy}", spec.revision))
 }

@@ -33,25 +33,13 @@ pub(super) fn candidate<'a>(
     let Some(source) = world.source_of(index) else {
         return proposed(world);
     };
-    if let Some(namespace) = world.unmatched_selector(source) {
-        let name = &source.name;
-        return Err(Hold::new(
-            HoldReason::SourceNotReady,
-            format!("no cluster matches the selector of {name} for namespace {namespace}"),
-            format!("a cluster that matches and is ready in {name} lifts this"),
-        ));
+    if let Some(hold) = unknown_source(world, source) {
+        return Err(hold);
     }
     let targets = world.targets(&source.name);
     let reported = world
         .status(&source.name)
         .and_then(|status| status.reported.as_ref());
-    if targets.is_empty() {
-        return Err(Hold::new(
-            HoldReason::SourceNotDeployed,
-            format!("{} has not been looked at yet", source.name),
-            "the first look at it lifts this",
-        ));
-    }
     let vote = Vote {
         source,
         targets,
@@ -66,6 +54,25 @@ pub(super) fn candidate<'a>(
         When::AllTargetsReady => vote.all().map(Some),
         When::AnyTargetReady => vote.any().map(Some),
     }
+}
+
+/// Why nothing is known about a source environment.
+fn unknown_source<'a>(world: &World<'a>, source: &'a Environment) -> Option<Hold> {
+    let name = &source.name;
+    if let Some(namespace) = world.unmatched_selector(source) {
+        return Some(Hold::new(
+            HoldReason::SourceNotReady,
+            format!("no cluster matches the selector of {name} for namespace {namespace}"),
+            format!("a cluster that matches and is ready in {name} lifts this"),
+        ));
+    }
+    world.targets(name).is_empty().then(|| {
+        Hold::new(
+            HoldReason::SourceNotDeployed,
+            format!("{name} has not been looked at yet"),
+            "the first look at it lifts this",
+        )
+    })
 }
 
 /// Where reports are all there is, one is enough, as it was for the ancestor.

@@ -59,16 +59,22 @@ pub(super) fn plan(world: &World<'_>, index: usize) -> Outcome {
             Err(refusal) => outcome.says.last_request = Some(refusal),
         }
     }
+    by_itself(world, index, settings, &mut outcome);
+    outcome
+}
+
+/// What comes along without anybody asking.
+fn by_itself(world: &World<'_>, index: usize, settings: &PromotionSettings, outcome: &mut Outcome) {
+    let environment = &world.spec.environments[index];
     match candidate(world, index, settings) {
-        Ok(Some(candidate)) => follow(world, environment, settings, candidate, &mut outcome),
-        Ok(None) => Judge::new(world, environment, settings).go_on(&mut outcome),
+        Ok(Some(candidate)) => follow(world, environment, settings, candidate, outcome),
+        Ok(None) => Judge::new(world, environment, settings).go_on(outcome),
         Err(hold) => {
-            Judge::new(world, environment, settings).go_on(&mut outcome);
+            Judge::new(world, environment, settings).go_on(outcome);
             outcome.wake = hold.opens_at;
-            outcome.says.hold = outcome.says.hold.or(Some(hold));
+            outcome.says.hold = outcome.says.hold.take().or(Some(hold));
         }
     }
-    outcome
 }
 
 /// What stays as it is whatever is decided, and what promotions that ended say.

@@ -134,6 +134,9 @@ pub fn plan(
         plan.steps.extend(outcome.steps);
         plan.environments.insert(name, outcome.says);
     }
+    if pipeline.metadata.deletion_timestamp.is_some() {
+        plan.steps.clear();
+    }
     plan
 }
 
@@ -142,10 +145,11 @@ fn invalid(world: &World<'_>, text: &str) -> Plan {
     let reason = HoldReason::InvalidSpec;
     let hold = Hold::new(reason, text, "an edit of the pipeline lifts this");
     let mut environments = BTreeMap::new();
-    for environment in &world.spec.environments {
-        let name = environment.name.as_str();
+    let mut pending = None;
+    for name in world.environment_names() {
         let mut says = environment::unchanged(world, name);
         says.hold = world.spec.promotion_into(name).map(|_| hold.clone());
+        pending = pending.or(says.hold.as_ref().map(Hold::pending));
         environments.entry(name.to_owned()).or_insert(says);
     }
     Plan {
@@ -154,6 +158,6 @@ fn invalid(world: &World<'_>, text: &str) -> Plan {
         warnings: Vec::new(),
         wake: None,
         ready: Verdict::new("False", reason.word(), text),
-        pending: None,
+        pending,
     }
 }

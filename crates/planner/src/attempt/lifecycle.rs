@@ -3,7 +3,7 @@
 use std::{ops::ControlFlow, time::Duration};
 
 use api::{
-    Promotion,
+    Pipeline, Promotion,
     promotion::{Phase, PromotionStatus},
 };
 
@@ -25,8 +25,9 @@ const DEPLOY_TIMEOUT: Duration = Duration::from_secs(3600);
 /// What comes next for a promotion.
 pub fn attempt(promotion: &Promotion, around: &Surroundings<'_>, now: Timestamp) -> Next {
     let status = promotion.status.clone().unwrap_or_default();
-    // Its owner is gone and so will it be.
-    let Some(pipeline) = around.pipeline else {
+    let is_staying = |pipeline: &&Pipeline| pipeline.metadata.deletion_timestamp.is_none();
+    // When its owner goes, so will it; its pull request is left to people.
+    let Some(pipeline) = around.pipeline.filter(is_staying) else {
         return stay(status);
     };
     let scene = Scene {

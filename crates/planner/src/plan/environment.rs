@@ -34,7 +34,7 @@ pub(super) fn plan(world: &World<'_>, index: usize) -> Outcome {
         says: unchanged(world, &environment.name),
         ..Outcome::default()
     };
-    let settings = match settings(world, environment) {
+    let settings = match settings(world, index) {
         Ok(Some(settings)) => settings,
         Ok(None) => {
             request::refuse_where_nothing_is_promoted(world, environment, &mut outcome.says);
@@ -140,10 +140,8 @@ pub(super) fn summary(promotion: &Promotion) -> PromotionSummary {
 }
 
 /// The settings for promotions into the environment: none where it is only shown.
-fn settings<'a>(
-    world: &World<'a>,
-    environment: &'a Environment,
-) -> Result<Option<&'a PromotionSettings>, Hold> {
+fn settings<'a>(world: &World<'a>, index: usize) -> Result<Option<&'a PromotionSettings>, Hold> {
+    let environment = &world.spec.environments[index];
     let name = environment.name.as_str();
     let Some(settings) = world.spec.promotion_into(name) else {
         return Ok(None);
@@ -159,8 +157,8 @@ fn settings<'a>(
         let hold = Hold::new(HoldReason::NoStrategy, sentence, lifted_by);
         return if is_own { Err(hold) } else { Ok(None) };
     }
-    if world.spec.app_ref.is_none() {
-        // The first environment has nowhere to get revisions from, so nothing is missing there.
+    let is_moved_by_others = world.source_of(index).is_none() && world.spec.source.is_none();
+    if world.spec.app_ref.is_none() && !is_moved_by_others {
         let sentence = "without appRef the apps are shown but not promoted";
         let lifted_by = "an appRef in the pipeline lifts this";
         return Err(Hold::new(HoldReason::NoAppRef, sentence, lifted_by));

@@ -377,15 +377,19 @@ fn what_the_pipeline_does_not_ask_for_is_refused() {
 #[test]
 fn without_its_pipeline_nothing_is_done() {
     let world = draw("dev[2.0.0 ok] > prod[1.0.0 ok]\npromotion prod 2.0.0 Running");
-    let around = Surroundings {
-        pipeline: None,
-        promotions: &world.promotions,
-        pull_request: PullRequestSeen::NotLooked,
-        edited: false,
-    };
-    let next = attempt(&world.promotions[0], &around, now());
-    assert_eq!(next.act, Act::Nothing);
-    assert_eq!(next.status, world.promotions[0].status.clone().unwrap());
+    let mut leaving = world.pipeline.clone();
+    leaving.metadata.deletion_timestamp = Some(crate::drawing::ago("1m"));
+    for pipeline in [None, Some(&leaving)] {
+        let around = Surroundings {
+            pipeline,
+            promotions: &world.promotions,
+            pull_request: PullRequestSeen::NotLooked,
+            edited: false,
+        };
+        let next = attempt(&world.promotions[0], &around, now());
+        assert_eq!(next.act, Act::Nothing);
+        assert_eq!(next.status, world.promotions[0].status.clone().unwrap());
+    }
 }
 
 fn failure(remedy: Remedy) -> Outcome {

@@ -5,6 +5,7 @@
     reason = "a drawing outside the notation is a mistake in the test"
 )]
 
+mod ancestor;
 mod attempt;
 mod drawing;
 mod explain;

@@ -369,8 +369,7 @@ fn an_environment_without_promotion_is_shown_and_feeds_the_next() {
     );
     check(
         "dev[3.0.0 ok] > prod{manual}[1.0.0 ok]\nwithout appRef",
-        "dev: NoAppRef: without appRef the apps are shown but not promoted; an appRef in the pipeline lifts this
-         prod: NoAppRef: without appRef the apps are shown but not promoted; an appRef in the pipeline lifts this",
+        "prod: NoAppRef: without appRef the apps are shown but not promoted; an appRef in the pipeline lifts this",
     );
 }
 
@@ -564,7 +563,11 @@ fn what_can_never_work_is_said() {
     check_conditions("", &invalid("the pipeline has no environments"));
     check_conditions(
         "dev[1.0.0 ok] > dev[1.0.0 ok]",
-        &invalid("two environments are called dev"),
+        &format!(
+            "{}\nPromotionPending=True InvalidSpec: {}",
+            invalid("two environments are called dev"),
+            "two environments are called dev; an edit of the pipeline lifts this"
+        ),
     );
     let mut world = draw("dev[2.0.0 ok] > prod[1.0.0 ok]\npromotion prod 1.5.0 WaitingForMerge");
     let settings = world.pipeline.spec.promotion.as_mut().unwrap();
@@ -603,4 +606,11 @@ fn history_is_kept_by_environment() {
         "{shown}"
     );
     assert_eq!(plan.steps.len(), 2);
+}
+
+#[test]
+fn a_pipeline_that_is_being_deleted_starts_nothing() {
+    let mut world = draw("dev[2.0.0 ok] > prod[1.0.0 ok]");
+    world.pipeline.metadata.deletion_timestamp = Some(crate::drawing::ago("1m"));
+    assert_eq!(world.plan().steps, []);
 }

@@ -87,7 +87,7 @@ pub(super) fn unchanged(world: &World<'_>, name: &str) -> EnvironmentPlan {
     let mut rejected = status
         .map(|status| status.rejected.clone())
         .unwrap_or_default();
-    for promotion in last_of_each_place(&here) {
+    for promotion in world.last_of_each_place(name) {
         let revision = &promotion.spec.revision;
         if phase_of(promotion) == Some(Phase::Abandoned) && !rejected.contains(revision) {
             push_front(&mut rejected, revision);
@@ -99,19 +99,6 @@ pub(super) fn unchanged(world: &World<'_>, name: &str) -> EnvironmentPlan {
         promotion: most_telling(&here).map(summary),
         ..EnvironmentPlan::default()
     }
-}
-
-fn last_of_each_place<'a>(here: &[&'a Promotion]) -> Vec<&'a Promotion> {
-    let is_last = |index: &usize| {
-        let target = &here[*index].spec.target;
-        here[index + 1..]
-            .iter()
-            .all(|later| later.spec.target != *target)
-    };
-    (0..here.len())
-        .filter(is_last)
-        .map(|index| here[index])
-        .collect()
 }
 
 /// The promotion people want to see: one under way, else the last.

@@ -1,5 +1,7 @@
 //! What a plan is made from, and the questions asked about it.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use api::{
     Pipeline, Promotion,
     names::Place,
@@ -24,6 +26,8 @@ pub(super) struct World<'a> {
     /// This pipeline's promotions, oldest first.
     pub(super) promotions: Vec<&'a Promotion>,
     pub(super) now: Timestamp,
+    /// The same promotions by place: a pipeline may have a thousand places.
+    by_place: BTreeMap<Place, Vec<&'a Promotion>>,
 }
 
 /// A place promotions lead into, with what is known about it.
@@ -47,13 +51,20 @@ impl<'a> World<'a> {
             .iter()
             .filter(|promotion| promotion.spec.pipeline == name)
             .collect();
-        promotions.sort_by_key(|promotion| age_order(promotion));
+        promotions.sort_by_cached_key(|promotion| age_order(promotion));
+        let namespace = pipeline.metadata.namespace.as_deref().unwrap_or_default();
+        let mut by_place: BTreeMap<Place, Vec<&'a Promotion>> = BTreeMap::new();
+        for promotion in &promotions {
+            let place = place_of(&promotion.spec, namespace);
+            by_place.entry(place).or_default().push(promotion);
+        }
         Self {
             pipeline,
             spec: &pipeline.spec,
             model,
             promotions,
             now,
+            by_place,
         }
     }
 
@@ -140,13 +151,14 @@ impl<'a> World<'a> {
             let place = Place::environment(environment);
             return vec![self.site(place, None, stored.iter().collect())];
         }
-        let mut sites: Vec<Site<'a>> = Vec::new();
+        let mut sites = Vec::new();
+        let mut known = BTreeSet::new();
         for target in stored {
             let cluster = cluster_of_status(target);
             let key = cluster.map(|cluster| cluster_key(cluster, self.namespace()));
             let namespace = target.namespace.clone().unwrap_or_default();
             let place = Place::target(environment, key.as_deref(), &namespace);
-            if sites.iter().any(|site| site.place == place) {
+            if !known.insert(place.clone()) {
                 continue;
             }
             let target_of_promotion = PromotionTarget {
@@ -165,11 +177,8 @@ impl<'a> World<'a> {
         target: Option<PromotionTarget>,
         targets: Vec<&'a TargetStatus>,
     ) -> Site<'a> {
-        let promotions = self.promotions.iter().copied();
-        let leads_here =
-            |promotion: &&Promotion| place_of(&promotion.spec, self.namespace()) == place;
         Site {
-            promotions: promotions.filter(leads_here).collect(),
+            promotions: self.by_place.get(&place).cloned().unwrap_or_default(),
             place,
             target,
             targets,
@@ -182,11 +191,17 @@ impl<'a> World<'a> {
         if self.spec.suspend {
             return Vec::new();
         }
-        let is_gone =
-            |promotion: &&&Promotion| is_unmerged(promotion) && !self.has_place(promotion);
-        self.promotions
+        let places = self.places();
+        let is_gone = |place: &Place| match places.get(place.environment.as_str()) {
+            None => true,
+            // Targets that have not been looked at yet are not gone.
+            Some(known) => !self.targets(&place.environment).is_empty() && !known.contains(place),
+        };
+        self.by_place
             .iter()
-            .filter(is_gone)
+            .filter(|(place, _)| is_gone(place))
+            .flat_map(|(_, promotions)| promotions)
+            .filter(|promotion| is_unmerged(promotion))
             .map(|promotion| Step::WithdrawPromotion {
                 name: name_of(promotion),
                 reason: "PlaceGone".to_owned(),
@@ -194,19 +209,24 @@ impl<'a> World<'a> {
             .collect()
     }
 
-    fn has_place(&self, promotion: &Promotion) -> bool {
-        let environment = promotion.spec.environment.as_str();
-        if !self.environment_names().any(|name| name == environment) {
-            return false;
-        }
-        let Some(settings) = self.settings(environment) else {
-            return false;
-        };
-        // Targets that have not been looked at yet are not gone.
-        let is_unknown = self.targets(environment).is_empty();
-        let place = place_of(&promotion.spec, self.namespace());
-        let sites = self.sites(environment, settings);
-        is_unknown || sites.iter().any(|site| site.place == place)
+    /// The youngest promotion of each place of an environment.
+    pub(super) fn last_of_each_place(&self, environment: &str) -> Vec<&'a Promotion> {
+        self.by_place
+            .iter()
+            .filter(|(place, _)| place.environment == environment)
+            .filter_map(|(_, promotions)| promotions.last().copied())
+            .collect()
+    }
+
+    /// The places of every environment that is promoted into.
+    fn places(&self) -> BTreeMap<&'a str, BTreeSet<Place>> {
+        let names = self.environment_names();
+        names
+            .filter_map(|name| {
+                let sites = self.sites(name, self.settings(name)?);
+                Some((name, sites.into_iter().map(|site| site.place).collect()))
+            })
+            .collect()
     }
 }
 

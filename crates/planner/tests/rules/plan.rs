@@ -614,3 +614,14 @@ fn a_pipeline_that_is_being_deleted_starts_nothing() {
     world.pipeline.metadata.deletion_timestamp = Some(crate::drawing::ago("1m"));
     assert_eq!(world.plan().steps, []);
 }
+
+#[test]
+fn a_thousand_places_are_planned_together() {
+    let targets: Vec<_> = (0..1000).map(|n| format!("1.0.0 ok on c{n}")).collect();
+    let mut world = draw(&format!(
+        "dev[2.0.0 ok] > prod{{per target}}[{}]",
+        targets.join(", ")
+    ));
+    settle(&mut world);
+    assert_eq!(world.promotions.len(), 1000);
+}

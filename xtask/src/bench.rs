@@ -2,17 +2,20 @@
 
 use anyhow::bail;
 
-use crate::command::{cargo, run};
+use crate::{
+    command::{cargo, run},
+    kube,
+};
 
 /// Name, the package it lives in, what it measures.
 const BENCHES: &[(&str, &str, &str)] = &[(
-    "apiserver",
-    "sluice-apiserver",
-    "requests per second of the embedded API, in process",
+    "observe",
+    "sluice-controller",
+    "the pipeline loop: sync, memory, leaf change to status (--real: on real kube-apiservers)",
 )];
 
 /// Runs one benchmark, or lists them.
-pub(crate) fn bench(name: Option<&str>) -> anyhow::Result<()> {
+pub(crate) fn bench(name: Option<&str>, is_real: bool) -> anyhow::Result<()> {
     let Some(name) = name else {
         for (name, _, what) in BENCHES {
             eprintln!("{name}: {what}");
@@ -21,7 +24,17 @@ pub(crate) fn bench(name: Option<&str>) -> anyhow::Result<()> {
     };
     let Some((name, package, _)) = BENCHES.iter().find(|(known, ..)| *known == name) else {
         let known: Vec<&str> = BENCHES.iter().map(|(name, ..)| *name).collect();
-        bail!("no benchmark called {name:?}; there are: {}", known.join(", "));
+        bail!(
+            "no benchmark called {name:?}; there are: {}",
+            known.join(", ")
+        );
     };
-    run(&mut cargo(&["bench", "--locked", "--package", package, "--bench", name]))
+    run(&mut cargo(&[
+        "bench",
+        "--locked",
+        "--package",
+        package,
+        "--bench",
+        name,
+    ]))
 }

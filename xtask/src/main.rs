@@ -37,6 +37,9 @@ enum Task {
     Bench {
         /// Which one; without a name, lists them
         name: Option<String>,
+        /// Measure on real kube-apiservers too, where the benchmark can
+        #[arg(long)]
+        real: bool,
     },
     /// Builds a real control plane (etcd, kube-apiserver, kube-controller-manager, kubectl) from
     /// Go modules into a cache folder and prints that folder
@@ -49,7 +52,7 @@ fn main() -> anyhow::Result<()> {
         Task::Test { real: false } => test::test(),
         Task::Test { real: true } => test::test_real(),
         Task::Generate => generate::generate(),
-        Task::Bench { name } => bench::bench(name.as_deref()),
+        Task::Bench { name, real } => bench::bench(name.as_deref(), real),
         Task::Kube => {
             let folder = kube::kube()?;
             writeln!(std::io::stdout(), "{}", folder.display())?;

@@ -1,6 +1,10 @@
 //! What can be typed.
 
-use clap::{Parser, Subcommand};
+pub(crate) mod controller;
+
+use std::ffi::OsString;
+
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// Moves releases through environments for teams on Flux
 #[derive(Debug, Parser)]
@@ -12,8 +16,41 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Runs the controller: watches what every environment runs and keeps pipelines up to date
+    #[command(after_help = controller::AFTER_HELP)]
+    Controller(Box<controller::Arguments>),
     /// Prints the CustomResourceDefinitions as YAML, for `kubectl apply -f -`
     Crds,
     /// Shows what works so far: the kinds, on the embedded Kubernetes API, without a cluster
     Demo,
 }
+
+/// Reads the command line of this process. Prints help or what is wrong, and exits then.
+pub(crate) fn parse() -> Arguments {
+    Arguments::parse_from(with_double_dashes(std::env::args_os()))
+}
+
+/// Go programs take `-flag` for `--flag`, and manifests of the older projects may say so.
+fn with_double_dashes(typed: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let command = Arguments::command();
+    let flags: Vec<&str> = command
+        .get_subcommands()
+        .flat_map(clap::Command::get_arguments)
+        .flat_map(|flag| flag.get_long_and_visible_aliases().unwrap_or_default())
+        .chain(controller::HIDDEN_SPELLINGS.iter().copied())
+        .collect();
+    let is_flag = |name: &str| flags.contains(&name.split('=').next().unwrap_or(name));
+    typed
+        .into_iter()
+        .map(|word| {
+            let name = word.to_str().and_then(|word| word.strip_prefix('-'));
+            match name.filter(|name| is_flag(name)) {
+                Some(name) => format!("--{name}").into(),
+                None => word,
+            }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

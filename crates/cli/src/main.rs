@@ -1,18 +1,19 @@
 //! `sluice`, the one binary: reads what was typed and hands over. It holds no logic of its own.
 
+mod address;
 mod args;
+mod controller;
 mod crds;
 mod demo;
 
 use std::{io, process::ExitCode};
 
-use clap::Parser;
-
-use crate::args::{Arguments, Command};
+use crate::args::Command;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let outcome = match Arguments::parse().command {
+    let outcome = match args::parse().command {
+        Command::Controller(arguments) => controller::run(&arguments).await,
         Command::Crds => crds::print(&mut anstream::stdout().lock()),
         Command::Demo => demo::run(&mut anstream::stdout().lock()).await,
     };

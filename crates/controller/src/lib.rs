@@ -1,1 +1,35 @@
-//! The loops: each observes, lets `planner` plan, acts, and reports. Empty so far.
+//! The loops, each of which observes, lets `planner` plan, acts, and reports; and the process around
+//! them: leader election, events, metrics, probes.
+//!
+//! [`run()`] is the process. [`loops::all`] is where loops are plugged in. [`pipeline`] is the loop
+//! over pipelines; `clusters` and `apps` are its eyes on the clusters behind them. Nothing on a leaf
+//! cluster is ever written.
+
+mod apps;
+pub mod clock;
+mod clusters;
+pub mod difference;
+pub mod events;
+pub mod health;
+mod index;
+pub mod installed;
+pub mod keys;
+pub mod lease;
+pub mod loops;
+pub mod metrics;
+pub mod pipeline;
+pub mod queue;
+pub mod run;
+pub mod settings;
+mod shared;
+mod telemetry;
+
+pub use clusters::{Connector, kubeconfig::network_connector};
+pub use loops::Context;
+pub use metrics::Metrics;
+pub use run::run;
+pub use settings::{Detect, Settings};
+pub use shared::Shared;
+
+/// Who we are to the API server's field ownership.
+pub const FIELD_MANAGER: &str = "sluice";

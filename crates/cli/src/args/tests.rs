@@ -1,0 +1,110 @@
+use std::ffi::OsString;
+
+use clap::{CommandFactory, Parser};
+
+use super::{Arguments, Command, controller, with_double_dashes};
+
+fn parse(flags: &[&str]) -> Result<controller::Arguments, clap::Error> {
+    let typed = ["sluice", "controller"]
+        .iter()
+        .chain(flags)
+        .map(OsString::from);
+    match Arguments::try_parse_from(with_double_dashes(typed))?.command {
+        Command::Controller(arguments) => Ok(*arguments),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_definition_of_the_command_line_is_sound() {
+    Arguments::command().debug_assert();
+}
+
+#[test]
+fn every_flag_is_also_an_environment_variable_named_after_it() {
+    let command = Arguments::command();
+    let controller = command.find_subcommand("controller").unwrap();
+    let mut count = 0;
+    for flag in controller.get_arguments() {
+        let long = flag.get_long().expect("only flags");
+        if long == "help" {
+            continue;
+        }
+        let expected = format!("SLUICE_{}", long.replace('-', "_").to_ascii_uppercase());
+        let found = flag.get_env().and_then(|name| name.to_str());
+        assert_eq!(found, Some(expected.as_str()));
+        assert!(flag.get_help().is_some(), "{long} has no help");
+        count += 1;
+    }
+    assert!(count > 30, "{count} flags");
+}
+
+#[test]
+fn the_manifests_of_the_pipeline_controller_start() {
+    let parsed = parse(&[
+        "--metrics-bind-address=:8080",
+        "--health-probe-bind-address=:8081",
+        "--promotion-hook-bind-address=:8082",
+        "--events-addr=http://notification-controller.flux-system.svc.cluster.local./",
+        "--promotion-hook-rate-limit=20",
+        "--promotion-hook-rate-limit-interval=30",
+        "--promotion-retry-delay=2",
+        "--promotion-retry-max-delay=20",
+        "--promotion-retry-threshold=3",
+        "--log-encoding=json",
+        "--log-level=info",
+        "--leader-elect",
+        "--enable-level-triggered",
+    ])
+    .unwrap();
+    assert!(parsed.election.leader_elect.0);
+    assert_eq!(
+        parsed.old.enable_level_triggered,
+        Some(controller::Switch(true))
+    );
+    let console = parse(&["--log-encoding=console", "--log-level", "trace"]).unwrap();
+    assert_eq!(console.logs.log_encoding, controller::Encoding::Text);
+}
+
+#[test]
+fn the_manifests_of_the_trigger_operator_start() {
+    let parsed = parse(&[
+        "-metrics-bind-address=127.0.0.1:8080",
+        "-health-probe-bind-address",
+        ":8081",
+        "-leader-elect",
+        "--zap-devel=false",
+        "-zap-encoder=console",
+        "-zap-log-level=5",
+        "--zap-stacktrace-level=error",
+        "--zap-time-encoding=iso8601",
+        "--second-cluster=false",
+        "-cross-ds-leader-elect=false",
+    ])
+    .unwrap();
+    let address = parsed.metrics_bind_address.0.unwrap();
+    assert_eq!(address, "127.0.0.1:8080".parse().unwrap());
+    assert_eq!(parsed.old.zap_log_level, Some(controller::Level::Debug));
+    assert_eq!(
+        parsed.old.cross_dc_leader_elect,
+        Some(controller::Switch(false))
+    );
+}
+
+#[test]
+fn booleans_are_written_as_in_go() {
+    assert!(!parse(&["--probe-clusters=false"]).unwrap().probe_clusters.0);
+    assert!(parse(&["--probe-clusters=T"]).unwrap().probe_clusters.0);
+    assert!(parse(&[]).unwrap().probe_clusters.0);
+    let error = parse(&["--probe-clusters=maybe"]).unwrap_err().to_string();
+    assert!(error.contains("say true or false"), "{error}");
+}
+
+#[test]
+fn an_unknown_flag_is_answered_with_one_that_is_meant() {
+    let error = parse(&["--watch-namespaces=a"]).unwrap_err().to_string();
+    assert!(error.contains("'--watch-namespaces'"), "{error}");
+    assert!(error.contains("'--watch-namespace'"), "{error}");
+    assert!(parse(&["-unknown"]).is_err());
+    assert!(parse(&["stray"]).is_err());
+}

@@ -1,0 +1,57 @@
+//! `sluice controller`: reads the settings, starts logging, connects, and runs until it is told to
+//! stop.
+
+mod logs;
+mod selector;
+mod settings;
+mod signals;
+
+use anyhow::Context;
+use controller::Metrics;
+use kube::{
+    Config,
+    client::ClientBuilder,
+    config::{KubeConfigOptions, Kubeconfig},
+};
+
+use crate::args::controller::Arguments;
+
+/// Runs the controller.
+pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    settings::refuse_what_cannot_work(arguments)?;
+    logs::start(settings::logging(arguments));
+    for warning in settings::without_effect(arguments) {
+        tracing::warn!("{warning}");
+    }
+    // TLS needs to be told whose cryptography to use before the first connection.
+    drop(rustls::crypto::ring::default_provider().install_default());
+    let config = connection(arguments).await?;
+    let settings = settings::check(arguments, &config.default_namespace)?;
+    let metrics = Metrics::new();
+    let client = client(config, &metrics)?;
+    let shutdown = signals::shutdown().context("cannot listen for signals")?;
+    tracing::info!(version = env!("CARGO_PKG_VERSION"), "starting");
+    controller::run(client, settings, metrics, shutdown).await?;
+    tracing::info!("ended");
+    Ok(())
+}
+
+async fn connection(arguments: &Arguments) -> anyhow::Result<Config> {
+    let Some(file) = &arguments.kubeconfig else {
+        return Config::infer()
+            .await
+            .context("found neither a kubeconfig nor a cluster to run in");
+    };
+    let kubeconfig = Kubeconfig::read_from(file)
+        .with_context(|| format!("cannot read the kubeconfig {}", file.display()))?;
+    Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+        .await
+        .with_context(|| format!("cannot use the kubeconfig {}", file.display()))
+}
+
+fn client(config: Config, metrics: &Metrics) -> anyhow::Result<kube::Client> {
+    let host = config.cluster_url.authority().map(ToString::to_string);
+    let count = metrics.count_requests(&host.unwrap_or_default());
+    let builder = ClientBuilder::try_from(config).context("cannot set up the connection")?;
+    Ok(builder.with_layer(&count).build())
+}

@@ -1,0 +1,154 @@
+use clap::Parser;
+
+use super::*;
+use crate::args::{self, Command};
+
+fn typed(flags: &[&str]) -> Arguments {
+    let words = ["sluice", "controller"].iter().chain(flags);
+    match args::Arguments::try_parse_from(words).unwrap().command {
+        Command::Controller(arguments) => *arguments,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn checked(flags: &[&str]) -> anyhow::Result<Settings> {
+    let arguments = typed(flags);
+    refuse_what_cannot_work(&arguments)?;
+    check(&arguments, "pipeline-system")
+}
+
+fn lease(flags: &[&str]) -> String {
+    checked(flags).unwrap().election.unwrap().name
+}
+
+fn refusal(flags: &[&str]) -> String {
+    format!("{:#}", checked(flags).unwrap_err())
+}
+
+#[test]
+fn without_flags_it_leads_where_it_runs_under_the_name_the_ancestor_used() {
+    let settings = checked(&[]).unwrap();
+    let election = settings.election.unwrap();
+    assert_eq!(election.namespace, "pipeline-system");
+    assert_eq!(election.name, "pipeline-controller-leader-election");
+    assert_eq!(election.terms, Terms::default());
+    assert_eq!(settings.detect, controller::Detect::Watch);
+    assert_eq!(settings.metrics_address.unwrap().port(), 8080);
+    assert_eq!(settings.probe_address.unwrap().port(), 8081);
+    assert_ne!(identity(), identity());
+}
+
+#[test]
+fn each_shard_has_a_lease_of_its_own() {
+    let names = [
+        lease(&[]),
+        lease(&["--watch-label-selector=team=a"]),
+        lease(&["--watch-label-selector=team=b"]),
+        lease(&["--watch-namespace=team=a"]),
+        lease(&["--watch-namespace=a", "--watch-label-selector=team=b"]),
+    ];
+    let distinct: std::collections::BTreeSet<_> = names.iter().collect();
+    assert_eq!(distinct.len(), names.len());
+    assert_eq!(
+        lease(&["--watch-label-selector=team=a,tier!=free"]),
+        lease(&["--watch-label-selector", "tier != free, team == a"]),
+    );
+}
+
+#[test]
+fn empty_values_are_as_if_not_given() {
+    let settings = checked(&[
+        "--watch-namespace=",
+        "--watch-label-selector=",
+        "--events-addr=",
+        "--metrics-bind-address=0",
+    ])
+    .unwrap();
+    assert_eq!(settings.namespace, None);
+    assert_eq!(settings.label_selector, None);
+    assert_eq!(settings.events_address, None);
+    assert_eq!(settings.metrics_address, None);
+}
+
+#[test]
+fn the_election_can_be_turned_off() {
+    assert!(
+        checked(&["--leader-elect=false"])
+            .unwrap()
+            .election
+            .is_none()
+    );
+}
+
+#[test]
+fn webhook_is_opt_in_and_contradicts_level_triggered() {
+    let detect = |flags: &[&str]| checked(flags).unwrap().detect;
+    assert_eq!(detect(&["--detect=webhook"]), controller::Detect::Webhook);
+    assert_eq!(
+        detect(&["--enable-level-triggered"]),
+        controller::Detect::Watch
+    );
+    assert_eq!(
+        detect(&["--enable-level-triggered=false"]),
+        controller::Detect::Watch
+    );
+    let both = refusal(&["--detect=webhook", "--enable-level-triggered"]);
+    assert!(both.contains("leave one of them away"), "{both}");
+}
+
+#[test]
+fn a_second_cluster_is_refused_with_the_way_out_and_without_the_token() {
+    for flags in [
+        &["--second-cluster"][..],
+        &["--second-cluster-address=https://other"],
+        &["--second-cluster-bearer-token=hush"],
+    ] {
+        let refusal = refusal(flags);
+        assert!(refusal.contains("--cross-dc-leader-elect"), "{refusal}");
+        assert!(!refusal.contains("hush"));
+    }
+    assert!(checked(&["--second-cluster=false", "--second-cluster-address="]).is_ok());
+    assert!(refusal(&["--cross-dc-leader-elect"]).contains("not part of this version"));
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused_in_words() {
+    for (flags, words) in [
+        (&["--concurrent=0"][..], "at least 1"),
+        (&["--history-limit=0"], "at least 1"),
+        (&["--events-addr=notification-controller"], "http://"),
+        (&["--watch-label-selector=a in b"], "label selector"),
+        (
+            &["--leader-election-renew-deadline=35s"],
+            "shorter than the lease",
+        ),
+        (
+            &["--leader-election-lease-duration=1500ms"],
+            "whole number of seconds",
+        ),
+    ] {
+        let refusal = refusal(flags);
+        assert!(refusal.contains(words), "{refusal}");
+    }
+}
+
+#[test]
+fn flags_without_effect_are_named() {
+    let flags = without_effect(&typed(&["--promotion-retry-delay=2", "--zap-devel=false"]));
+    assert_eq!(
+        flags,
+        ["--promotion-retry-delay is accepted but has no effect"]
+    );
+}
+
+#[test]
+fn zap_flags_set_up_logging() {
+    let logging = |flags: &[&str]| logging(&typed(flags));
+    let (json, text) = (Encoding::Json, Encoding::Text);
+    let expect = |encoding, level| Logging { encoding, level };
+    assert_eq!(logging(&[]), expect(json, Level::Info));
+    assert_eq!(logging(&["--log-level=error"]), expect(json, Level::Error));
+    assert_eq!(logging(&["--zap-devel"]), expect(text, Level::Debug));
+    let both = ["--zap-devel", "--zap-encoder=json", "--zap-log-level=info"];
+    assert_eq!(logging(&both), expect(json, Level::Info));
+}

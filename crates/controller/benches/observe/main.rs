@@ -1,0 +1,120 @@
+//! How fast, how small and how quiet the pipeline loop is.
+//!
+//! The clusters run in this process (or, with `--real`, as real control planes), the loop in a
+//! process of its own, so that its memory is its own. Everything goes over loopback.
+
+#![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
+
+mod measure;
+mod world;
+
+use std::time::Duration;
+
+use world::{Scale, World};
+
+/// Set in the process that only runs the loop: the kubeconfig of the hub.
+const ROLE: &str = "SLUICE_BENCH_HUB";
+
+fn main() {
+    // Neither `cargo test` nor a listing of benches should start clusters.
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments
+        .iter()
+        .any(|argument| argument == "--list" || argument == "--test")
+    {
+        return;
+    }
+    let is_real = arguments.iter().any(|argument| argument == "--real");
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build();
+    let runtime = runtime.expect("a runtime with the default settings starts");
+    match std::env::var(ROLE) {
+        Ok(kubeconfig) => runtime.block_on(run_loop(&kubeconfig)),
+        Err(_) => runtime.block_on(bench(is_real)),
+    }
+}
+
+/// The process under measurement.
+async fn run_loop(kubeconfig: &str) {
+    use kube::config::{KubeConfigOptions, Kubeconfig};
+    let kubeconfig = Kubeconfig::from_yaml(kubeconfig).expect("a kubeconfig");
+    let options = KubeConfigOptions::default();
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await;
+    let hub = kube::Client::try_from(config.expect("a usable kubeconfig")).expect("a client");
+    let settings = controller::Settings::default();
+    let shared = controller::Shared::new(hub, controller::network_connector(), settings);
+    controller::pipeline::run(shared).await;
+}
+
+async fn bench(is_real: bool) {
+    let scale = if is_real {
+        Scale {
+            pipelines: 1_000,
+            leaves: 1,
+            is_real,
+        }
+    } else {
+        Scale {
+            pipelines: 10_000,
+            leaves: 100,
+            is_real,
+        }
+    };
+    println!(
+        "{} pipelines, {} environments each, {} leaf cluster(s), {}",
+        scale.pipelines,
+        world::ENVIRONMENTS,
+        scale.leaves,
+        if is_real {
+            "real kube-apiservers"
+        } else {
+            "in-process clusters"
+        },
+    );
+    let world = World::build(&scale).await;
+    let mut watch = measure::Watch::start(&world).await;
+    let controller = measure::Controller::start(&world);
+
+    let synced = watch.until_synced(scale.pipelines).await;
+    println!("fully synced              {synced:>8.2?}");
+    println!(
+        "status writes to get there{:>8.2} per pipeline",
+        watch.writes() as f64 / scale.pipelines as f64
+    );
+    println!("memory of the controller  {:>8} MiB", controller.memory());
+
+    let idle = if is_real { 20 } else { 60 };
+    let before = watch.writes();
+    tokio::time::sleep(Duration::from_secs(idle)).await;
+    println!(
+        "writes in {idle} idle seconds  {:>8}",
+        watch.writes() - before
+    );
+    if !is_real {
+        println!(
+            "connections per cluster   {:>8.2}",
+            world.connections() as f64 / (scale.leaves + 1) as f64
+        );
+    }
+
+    let steady = measure::steady(&world, &mut watch, 100, Duration::from_secs(20)).await;
+    println!(
+        "100 changes/s for 20 s: leaf change to status p50 {:.1?}, p99 {:.1?}; {:.2} writes per change",
+        steady.p50, steady.p99, steady.writes_per_change
+    );
+    let single = measure::single(&world, &mut watch, 20).await;
+    println!(
+        "single change to status   p50 {:.1?}, p99 {:.1?}",
+        single.p50, single.p99
+    );
+    let burst = measure::burst(&world, &mut watch, scale.pipelines.min(1_000)).await;
+    println!(
+        "burst of {} changes       {:>8.2?}; {:.2} writes per change",
+        scale.pipelines.min(1_000),
+        burst.took,
+        burst.writes_per_change
+    );
+    println!("memory of the controller  {:>8} MiB", controller.memory());
+    drop(controller);
+}

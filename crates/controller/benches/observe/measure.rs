@@ -1,0 +1,250 @@
+//! What is measured, and how.
+
+use std::{
+    collections::{HashMap, HashSet},
+    process::{Child, Command},
+    time::{Duration, Instant},
+};
+
+use api::Pipeline;
+use futures::StreamExt;
+use kube::{
+    Api,
+    runtime::{WatchStreamExt, watcher},
+};
+use tokio::sync::mpsc;
+
+use crate::{
+    ROLE,
+    world::{ENVIRONMENTS, World},
+};
+
+/// The loop in a process of its own; it ends with this.
+pub(crate) struct Controller(Child);
+
+impl Controller {
+    pub(crate) fn start(world: &World) -> Self {
+        let program = std::env::current_exe().expect("the path of this program");
+        let child = Command::new(program)
+            .env(ROLE, &world.hub.kubeconfig)
+            .spawn();
+        Self(child.expect("a second process"))
+    }
+
+    /// Resident memory in MiB.
+    pub(crate) fn memory(&self) -> u64 {
+        let path = format!("/proc/{}/status", self.0.id());
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+        kilobytes.unwrap_or_default() / 1024
+    }
+}
+
+impl Drop for Controller {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A status that appeared on the hub: pipeline, revisions by environment, and when.
+struct Seen {
+    pipeline: String,
+    revisions: Vec<String>,
+    at: Instant,
+}
+
+/// Follows the pipelines on the hub.
+pub(crate) struct Watch {
+    seen: mpsc::UnboundedReceiver<Seen>,
+    writes: usize,
+    revisions: HashMap<String, Vec<String>>,
+    started: Instant,
+}
+
+impl Watch {
+    pub(crate) async fn start(world: &World) -> Self {
+        let (sender, seen) = mpsc::unbounded_channel();
+        let api: Api<Pipeline> = Api::all(world.hub.client.clone());
+        let events = watcher::watcher(api, watcher::Config::default()).default_backoff();
+        tokio::spawn(async move {
+            let mut events = std::pin::pin!(events);
+            while let Some(event) = events.next().await {
+                if let Ok(watcher::Event::Apply(pipeline)) = event
+                    && sender.send(read(&pipeline)).is_err()
+                {
+                    return;
+                }
+            }
+        });
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        Self {
+            seen,
+            writes: 0,
+            revisions: HashMap::new(),
+            started: Instant::now(),
+        }
+    }
+
+    /// How many times a pipeline was written so far.
+    pub(crate) fn writes(&mut self) -> usize {
+        while let Ok(seen) = self.seen.try_recv() {
+            self.take(seen);
+        }
+        self.writes
+    }
+
+    fn take(&mut self, seen: Seen) {
+        self.writes += 1;
+        self.revisions.insert(seen.pipeline, seen.revisions);
+    }
+
+    async fn next(&mut self) -> (String, Vec<String>, Instant) {
+        let seen = tokio::time::timeout(Duration::from_secs(120), self.seen.recv()).await;
+        let seen = seen.ok().flatten().unwrap_or_else(|| {
+            eprintln!("nothing was written for two minutes: giving up");
+            std::process::exit(1);
+        });
+        let copy = (seen.pipeline.clone(), seen.revisions.clone(), seen.at);
+        self.take(seen);
+        copy
+    }
+
+    /// Waits until every pipeline shows all its environments.
+    pub(crate) async fn until_synced(&mut self, pipelines: usize) -> Duration {
+        let started = self.started;
+        let is_complete = |revisions: &Vec<String>| {
+            revisions.len() == ENVIRONMENTS && revisions.iter().all(|it| !it.is_empty())
+        };
+        let mut complete = HashSet::new();
+        let mut last = started;
+        while complete.len() < pipelines {
+            let (pipeline, revisions, at) = self.next().await;
+            if is_complete(&revisions) && complete.insert(pipeline) {
+                last = at;
+            }
+        }
+        last - started
+    }
+}
+
+fn read(pipeline: &Pipeline) -> Seen {
+    let environments = pipeline
+        .status
+        .iter()
+        .flat_map(|status| status.environments.values());
+    let revisions = environments.map(|environment| {
+        let target = environment.targets.first();
+        target
+            .and_then(|target| target.revision.clone())
+            .unwrap_or_default()
+    });
+    Seen {
+        pipeline: pipeline.metadata.name.clone().unwrap_or_default(),
+        revisions: revisions.collect(),
+        at: Instant::now(),
+    }
+}
+
+pub(crate) struct Latency {
+    pub(crate) p50: Duration,
+    pub(crate) p99: Duration,
+    pub(crate) writes_per_change: f64,
+}
+
+impl Latency {
+    fn of(mut all: Vec<Duration>, writes: usize) -> Self {
+        all.sort_unstable();
+        let at = |share: f64| all[((all.len() - 1) as f64 * share) as usize];
+        Self {
+            p50: at(0.5),
+            p99: at(0.99),
+            writes_per_change: writes as f64 / all.len() as f64,
+        }
+    }
+}
+
+/// Changes at a steady rate, each of another pipeline.
+pub(crate) async fn steady(
+    world: &World,
+    watch: &mut Watch,
+    per_second: usize,
+    time: Duration,
+) -> Latency {
+    let changes = per_second * time.as_secs() as usize;
+    let pipelines = watch.revisions.len();
+    let before = watch.writes();
+    let mut clock = tokio::time::interval(Duration::from_secs(1) / per_second as u32);
+    let mut sent: HashMap<String, Instant> = HashMap::new();
+    let mut latencies = Vec::new();
+    let mut number = 0;
+    while latencies.len() < changes {
+        tokio::select! {
+            _ = clock.tick(), if number < changes => {
+                let pipeline = number % pipelines;
+                world.deploy(pipeline, 0, &format!("2.0.{number}")).await;
+                sent.insert(format!("p-{pipeline}/2.0.{number}"), Instant::now());
+                number += 1;
+            }
+            (pipeline, revisions, at) = watch.next() => {
+                if let Some(sent) = sent.remove(&format!("{pipeline}/{}", revisions[0])) {
+                    latencies.push(at.saturating_duration_since(sent));
+                }
+            }
+        }
+    }
+    let writes = watch.writes() - before;
+    Latency::of(latencies, writes)
+}
+
+/// One change at a time.
+pub(crate) async fn single(world: &World, watch: &mut Watch, count: usize) -> Latency {
+    let before = watch.writes();
+    let mut latencies = Vec::new();
+    for number in 0..count {
+        let version = format!("3.0.{number}");
+        world.deploy(number, 1, &version).await;
+        let sent = Instant::now();
+        loop {
+            let (pipeline, revisions, at) = watch.next().await;
+            if pipeline == format!("p-{number}") && revisions[1] == version {
+                latencies.push(at.saturating_duration_since(sent));
+                break;
+            }
+        }
+    }
+    let writes = watch.writes() - before;
+    Latency::of(latencies, writes)
+}
+
+pub(crate) struct Burst {
+    pub(crate) took: Duration,
+    pub(crate) writes_per_change: f64,
+}
+
+/// Many changes as fast as they can be made.
+pub(crate) async fn burst(world: &World, watch: &mut Watch, count: usize) -> Burst {
+    let before = watch.writes();
+    let started = Instant::now();
+    let changes = futures::stream::iter(0..count)
+        .for_each_concurrent(16, |number| world.deploy(number, 2, "4.0.0"));
+    let seen = async {
+        let mut left = count;
+        let mut last = started;
+        while left > 0 {
+            let (_, revisions, at) = watch.next().await;
+            if revisions[2] == "4.0.0" {
+                left -= 1;
+                last = at;
+            }
+        }
+        last
+    };
+    let ((), last) = tokio::join!(changes, seen);
+    let writes = watch.writes() - before;
+    Burst {
+        took: last - started,
+        writes_per_change: writes as f64 / count as f64,
+    }
+}

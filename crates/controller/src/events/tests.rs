@@ -1,0 +1,242 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use apiserver::{Faults, Server};
+use axum::{Json, Router, extract::State, http::StatusCode, routing::post};
+use k8s_openapi::api::events::v1::Event;
+use kube::{Api, api::ListParams};
+use serde_json::Value;
+use tokio::{net::TcpListener, sync::mpsc};
+
+use super::*;
+
+fn occurrence(note: &str) -> Occurrence {
+    Occurrence {
+        regarding: ObjectReference {
+            api_version: Some("pipelines.weave.works/v1alpha1".to_owned()),
+            kind: Some("Pipeline".to_owned()),
+            namespace: Some("default".to_owned()),
+            name: Some("podinfo".to_owned()),
+            uid: Some("b1".to_owned()),
+            ..ObjectReference::default()
+        },
+        severity: Severity::Info,
+        reason: "Promote".to_owned(),
+        action: "Promote".to_owned(),
+        note: note.to_owned(),
+        metadata: BTreeMap::from([("revision".to_owned(), "6.1.6".to_owned())]),
+    }
+}
+
+fn start(
+    server: &Server,
+    flux: Option<&str>,
+    metrics: &Metrics,
+) -> (Recorder, Vec<JoinHandle<()>>) {
+    // Also for plain HTTP: reqwest sets TLS up in advance.
+    drop(rustls::crypto::ring::default_provider().install_default());
+    let reporter = Reporter {
+        controller: "pipeline-controller".to_owned(),
+        instance: "one".to_owned(),
+    };
+    Recorder::start(server.client(), reporter, flux, metrics.clone()).unwrap()
+}
+
+/// Lets all that is queued be delivered.
+async fn finish((recorder, tasks): (Recorder, Vec<JoinHandle<()>>)) {
+    drop(recorder);
+    for task in tasks {
+        task.await.unwrap();
+    }
+}
+
+async fn stored(server: &Server) -> Vec<Event> {
+    let events: Api<Event> = Api::namespaced(server.client(), "default");
+    let mut events = events.list(&ListParams::default()).await.unwrap().items;
+    events.sort_by_key(|event| event.event_time.clone().map(|time| time.0));
+    events
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_words_are_another_event_and_the_same_words_count() {
+    let server = Server::in_memory();
+    let started = start(&server, None, &Metrics::new());
+    for note in ["to v2", "to v3", "to v2", "to v3", "to v3"] {
+        started.0.record(occurrence(note));
+    }
+    finish(started).await;
+    let events = stored(&server).await;
+    let seen: Vec<_> = events
+        .iter()
+        .map(|event| {
+            let count = event.series.as_ref().map(|series| series.count);
+            (event.note.as_deref().unwrap(), count)
+        })
+        .collect();
+    // The third time within the minute is included in the next count.
+    assert_eq!(seen, [("to v2", Some(2)), ("to v3", Some(2))]);
+    let annotations = events[0].metadata.annotations.as_ref().unwrap();
+    assert_eq!(annotations["pipelines.weave.works/revision"], "6.1.6");
+    assert_eq!(events[0].type_.as_deref(), Some("Normal"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn counts_are_written_once_a_minute_and_silence_ends_a_series() {
+    let server = Server::in_memory();
+    let started = start(&server, None, &Metrics::new());
+    for _ in 0..100 {
+        started.0.record(occurrence("cluster leaf does not answer"));
+        sleep(Duration::from_secs(3)).await;
+    }
+    sleep(Duration::from_secs(11 * 60)).await;
+    started.0.record(occurrence("cluster leaf does not answer"));
+    finish(started).await;
+    let events = stored(&server).await;
+    let counts: Vec<_> = events
+        .iter()
+        .map(|event| event.series.as_ref().map(|series| series.count))
+        .collect();
+    assert_eq!(counts, [Some(82), None]);
+    // Written with the first, the second, and then once a minute: far fewer than a hundred changes.
+    let version = events[0].metadata.resource_version.as_deref().unwrap();
+    assert!(version.parse::<u64>().unwrap() < 20, "{version}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn long_notes_and_names_are_cut_to_what_the_api_takes() {
+    let server = Server::in_memory();
+    let started = start(&server, None, &Metrics::new());
+    let mut long = occurrence(&"ü".repeat(2000));
+    long.regarding.name = Some("p".repeat(253));
+    started.0.record(long);
+    finish(started).await;
+    let events = stored(&server).await;
+    let note = events[0].note.as_deref().unwrap();
+    assert!(note.len() <= 1024 && note.ends_with("ü…"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_api_that_fails_now_and_then_still_gets_them_all() {
+    let server = Server::in_memory();
+    server.inject(Faults {
+        seed: 7,
+        timeout: 0.2,
+        ..Faults::default()
+    });
+    let metrics = Metrics::new();
+    let started = start(&server, None, &metrics);
+    for number in 0..50 {
+        started.0.record(occurrence(&format!("to v{number}")));
+    }
+    finish(started).await;
+    server.inject(Faults::default());
+    assert_eq!(stored(&server).await.len(), 50);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_flood_is_bounded_and_what_is_lost_is_counted() {
+    let server = Server::in_memory();
+    let metrics = Metrics::new();
+    let started = start(&server, None, &metrics);
+    // Nothing is delivered in between: this test never waits here.
+    for number in 0..QUEUE + 500 {
+        started.0.record(occurrence(&format!("to v{number}")));
+    }
+    finish(started).await;
+    assert_eq!(stored(&server).await.len(), QUEUE);
+    let line = r#"sluice_events_lost_total{sink="kubernetes"} 500"#;
+    assert!(metrics.page().contains(line), "{}", metrics.page());
+}
+
+#[derive(Clone)]
+struct Notifications {
+    received: mpsc::UnboundedSender<Value>,
+    refuses: Arc<AtomicUsize>,
+    with: StatusCode,
+}
+
+/// A stand-in for notification-controller that refuses the first few.
+async fn notifications(
+    refuses: usize,
+    with: StatusCode,
+) -> (String, mpsc::UnboundedReceiver<Value>) {
+    let (received, events) = mpsc::unbounded_channel();
+    let state = Notifications {
+        received,
+        refuses: Arc::new(AtomicUsize::new(refuses)),
+        with,
+    };
+    let take = async |State(state): State<Notifications>, Json(event): Json<Value>| {
+        let left = |left: usize| left.checked_sub(1);
+        let is_refused = state
+            .refuses
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, left)
+            .is_ok();
+        if is_refused {
+            return state.with;
+        }
+        state.received.send(event).unwrap();
+        StatusCode::ACCEPTED
+    };
+    let router = Router::new().route("/", post(take)).with_state(state);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}/", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    (address, events)
+}
+
+#[tokio::test]
+async fn flux_hears_each_thing_once_with_keys_it_keeps() {
+    let server = Server::in_memory();
+    let (address, mut events) = notifications(0, StatusCode::OK).await;
+    let started = start(&server, Some(&address), &Metrics::new());
+    started.0.record(occurrence("to v2"));
+    started.0.record(occurrence("to v2"));
+    let mut bad = occurrence("no cluster");
+    bad.severity = Severity::Error;
+    started.0.record(bad);
+    finish(started).await;
+    let first = events.recv().await.unwrap();
+    assert_eq!(first["severity"], "info");
+    assert_eq!(first["message"], "to v2");
+    assert_eq!(first["reason"], "Promote");
+    assert_eq!(first["reportingController"], "pipeline-controller");
+    assert_eq!(first["involvedObject"]["kind"], "Pipeline");
+    assert_eq!(
+        first["involvedObject"]["apiVersion"],
+        "pipelines.weave.works/v1alpha1"
+    );
+    assert_eq!(first["metadata"]["pipelines.weave.works/revision"], "6.1.6");
+    assert!(
+        first["timestamp"]
+            .as_str()
+            .unwrap()
+            .parse::<Timestamp>()
+            .is_ok()
+    );
+    let second = events.recv().await.unwrap();
+    assert_eq!(
+        (&second["severity"], &second["message"]),
+        (&"error".into(), &"no cluster".into())
+    );
+    assert!(events.try_recv().is_err());
+}
+
+#[tokio::test]
+async fn flux_is_told_again_after_a_failure_but_not_for_ever() {
+    let server = Server::in_memory();
+    let metrics = Metrics::new();
+    let (address, mut events) = notifications(1, StatusCode::BAD_GATEWAY).await;
+    let started = start(&server, Some(&address), &metrics);
+    started.0.record(occurrence("to v2"));
+    finish(started).await;
+    assert_eq!(events.recv().await.unwrap()["message"], "to v2");
+
+    let (address, mut events) = notifications(1, StatusCode::BAD_REQUEST).await;
+    let started = start(&server, Some(&address), &metrics);
+    started.0.record(occurrence("to v3"));
+    started.0.record(occurrence("to v4"));
+    finish(started).await;
+    assert_eq!(events.recv().await.unwrap()["message"], "to v4");
+    let line = r#"sluice_events_lost_total{sink="flux"} 1"#;
+    assert!(metrics.page().contains(line));
+}

@@ -1,0 +1,63 @@
+//! The loops that run while this process leads, and what they are given.
+//!
+//! A new loop is one more entry in [`all`].
+
+use std::sync::Arc;
+
+use futures::{FutureExt, future::BoxFuture};
+use kube::Client;
+use tokio_util::sync::CancellationToken;
+
+use crate::{Metrics, Settings, events::Recorder, health::Health, lease::Leadership};
+
+/// What every loop is given. Cloning shares it.
+#[derive(Clone)]
+pub struct Context {
+    /// The hub.
+    pub client: Client,
+    /// What the process was told.
+    pub settings: Arc<Settings>,
+    /// Where to count.
+    pub metrics: Metrics,
+    /// Where to say what happened.
+    pub events: Recorder,
+    /// Whom to ask immediately before anything is done outside.
+    pub leadership: Leadership,
+    /// Where to show progress: each loop asks for a handle of its own.
+    pub health: Health,
+    /// Cancelled when the loop is to end. What a loop spawns must end with it.
+    pub stop: CancellationToken,
+}
+
+/// Why a loop could not go on.
+pub type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+type Start = dyn Fn(Context) -> BoxFuture<'static, Result<(), Failure>> + Send + Sync;
+
+/// A loop: started when this process begins to lead, told to stop when it no longer does, and
+/// started anew if it leads again. Ending on its own ends the process.
+pub struct Loop {
+    /// What logs call it.
+    pub name: &'static str,
+    start: Box<Start>,
+}
+
+impl Loop {
+    /// A loop by name.
+    pub fn new<F>(name: &'static str, start: impl Fn(Context) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<(), Failure>> + Send + 'static,
+    {
+        let start = Box::new(move |context| start(context).boxed());
+        Self { name, start }
+    }
+
+    pub(crate) fn start(&self, context: Context) -> BoxFuture<'static, Result<(), Failure>> {
+        (self.start)(context)
+    }
+}
+
+/// Every loop there is.
+pub fn all() -> Vec<Loop> {
+    vec![Loop::new("pipeline", crate::pipeline::serve)]
+}

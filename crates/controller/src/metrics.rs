@@ -1,0 +1,158 @@
+//! What the process counts and measures.
+//!
+//! Names are controller-runtime's where dashboards expect them, and `sluice_…` for our own. Labels
+//! are fixed words, never text from an object. Counting never fails and never waits for anything.
+
+mod process;
+mod requests;
+#[cfg(test)]
+mod tests;
+pub mod work;
+
+use std::{sync::Arc, time::Duration};
+
+use parking_lot::Mutex;
+use prometheus_client::{
+    encoding::{EncodeLabelSet, text},
+    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
+    registry::Registry,
+};
+use tokio::time::Instant;
+
+pub use requests::{CountRequests, RequestsLayer};
+pub use work::{LoopMetrics, Outcome, Pass};
+
+/// What `/metrics` answers with.
+pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Everything that is counted and measured. Cloning shares it.
+#[derive(Clone)]
+pub struct Metrics(Arc<Inner>);
+
+struct Inner {
+    registry: Registry,
+    work: work::Families,
+    requests: requests::Requests,
+    leading: Family<ByName, Gauge>,
+    targets: Family<ByState, Gauge>,
+    oldest_observation: Arc<Mutex<Option<Instant>>>,
+    leaf_event_to_status: Histogram,
+    lost_events: Family<BySink, Counter>,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ByName {
+    name: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ByState {
+    state: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct BySink {
+    sink: &'static str,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Metrics {
+    /// All of them, at zero.
+    pub fn new() -> Self {
+        let mut registry = Registry::default();
+        let work = work::Families::register(&mut registry);
+        let requests = requests::Requests::register(&mut registry);
+        let leading = Family::<ByName, Gauge>::default();
+        registry.register(
+            "leader_election_master_status",
+            "Whether this process leads (1) or stands by (0), by Lease",
+            leading.clone(),
+        );
+        let targets = Family::<ByState, Gauge>::default();
+        registry.register("sluice_targets", "Targets, by state", targets.clone());
+        let oldest_observation = Arc::default();
+        let leaf_event_to_status = Histogram::new(LATENCY_BUCKETS);
+        registry.register(
+            "sluice_leaf_event_to_status_seconds",
+            "From a change in a leaf cluster to the pipeline's status that shows it",
+            leaf_event_to_status.clone(),
+        );
+        let lost_events = Family::<BySink, Counter>::default();
+        // The library itself appends _total to counters.
+        registry.register(
+            "sluice_events_lost",
+            "Events that could not be delivered, by where they were to go",
+            lost_events.clone(),
+        );
+        registry.register_collector(Box::new(process::Process::new(&oldest_observation)));
+        Self(Arc::new(Inner {
+            registry,
+            work,
+            requests,
+            leading,
+            targets,
+            oldest_observation,
+            leaf_event_to_status,
+            lost_events,
+        }))
+    }
+
+    /// What one loop counts; `controller` also names its queue.
+    pub fn of_loop(&self, controller: &'static str, workers: usize) -> LoopMetrics {
+        self.0.work.of_loop(controller, workers)
+    }
+
+    /// Counts the requests of a client to `host`; goes into the client's stack as a layer.
+    pub fn count_requests(&self, host: &str) -> RequestsLayer {
+        self.0.requests.layer(host)
+    }
+
+    /// Whether this process leads by that Lease.
+    pub fn set_leading(&self, lease: &str, leads: bool) {
+        let name = ByName {
+            name: lease.to_owned(),
+        };
+        self.0.leading.get_or_create(&name).set(i64::from(leads));
+    }
+
+    /// How many targets are in a state.
+    pub fn set_targets(&self, state: &'static str, count: usize) {
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        self.0.targets.get_or_create(&ByState { state }).set(count);
+    }
+
+    /// When the target that was seen longest ago was last seen; none if there are no targets.
+    pub fn set_oldest_observation(&self, seen: Option<Instant>) {
+        *self.0.oldest_observation.lock() = seen;
+    }
+
+    /// How long a change in a leaf took until the pipeline's status showed it.
+    pub fn observe_leaf_event_to_status(&self, took: Duration) {
+        self.0.leaf_event_to_status.observe(took.as_secs_f64());
+    }
+
+    /// An event did not reach where it was to go.
+    pub(crate) fn count_lost_event(&self, sink: &'static str) {
+        self.0.lost_events.get_or_create(&BySink { sink }).inc();
+    }
+
+    /// The metrics page, in OpenMetrics text.
+    pub fn page(&self) -> String {
+        let mut page = String::new();
+        // Writing to a String cannot fail, but a collector's numbers might not format.
+        if let Err(error) = text::encode(&mut page, &self.0.registry) {
+            tracing::error!(%error, "the metrics page is incomplete");
+        }
+        page
+    }
+}
+
+/// From what feels like at once to what somebody would complain about.
+const LATENCY_BUCKETS: [f64; 14] = [
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0,
+];

@@ -1,0 +1,264 @@
+//! The controller process: checks what is installed, serves probes and metrics, runs for the Lease,
+//! and runs the loops while it leads.
+//!
+//! Loops end before the Lease is given back, so that whoever takes over never meets them. Losing
+//! the Lease ends the loops, not the process.
+
+#[cfg(test)]
+mod tests;
+
+use std::{collections::HashMap, io, net::SocketAddr, sync::Arc, time::Duration};
+
+use kube::Client;
+use tokio::{
+    task::{Id, JoinError, JoinHandle, JoinSet},
+    time::{sleep, timeout},
+};
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info, warn};
+
+use crate::{
+    Metrics, Settings,
+    events::{Recorder, Reporter},
+    health::{self, Health},
+    installed,
+    lease::Leadership,
+    loops::{Context, Failure, Loop},
+};
+
+/// What Events name as their source; the ancestor's name, which Alerts may filter by.
+const REPORTER: &str = "pipeline-controller";
+/// How often definitions that lack something are looked at again.
+const DEFINITIONS_AGAIN: Duration = Duration::from_secs(15);
+/// How long loops may take to end once the Lease is lost. Less than what is left on it then.
+const GRACE_AFTER_LOSS: Duration = Duration::from_millis(500);
+/// How long the last events may take.
+const LAST_EVENTS: Duration = Duration::from_secs(2);
+
+/// Why the process ended although nobody asked it to.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A port is taken or may not be used.
+    #[error("cannot listen on {address} for {purpose}")]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// What for.
+        purpose: &'static str,
+        /// Why.
+        source: io::Error,
+    },
+    /// Events cannot be sent to Flux.
+    #[error("cannot set up sending events")]
+    Events(#[source] reqwest::Error),
+    /// A loop ended on its own. Starting anew may help.
+    #[error("the loop {name} ended")]
+    LoopEnded {
+        /// The loop.
+        name: &'static str,
+        /// Why, if it said so.
+        source: Option<Failure>,
+    },
+}
+
+/// Runs every loop there is until `shutdown`.
+pub async fn run(
+    client: Client,
+    settings: Settings,
+    metrics: Metrics,
+    shutdown: CancellationToken,
+) -> Result<(), Error> {
+    run_loops(client, settings, metrics, shutdown, crate::loops::all()).await
+}
+
+/// Runs these loops until `shutdown`.
+pub async fn run_loops(
+    client: Client,
+    settings: Settings,
+    metrics: Metrics,
+    shutdown: CancellationToken,
+    loops: Vec<Loop>,
+) -> Result<(), Error> {
+    // Whoever embeds this may have chosen one already; then that one is used.
+    drop(rustls::crypto::ring::default_provider().install_default());
+    let health = Health::new(settings.stall_after);
+    let servers = CancellationToken::new();
+    let _servers = servers.clone().drop_guard();
+    serve(&settings, &health, &metrics, &servers).await?;
+
+    tokio::select! {
+        () = shutdown.cancelled() => return Ok(()),
+        () = check_definitions(&client, &health) => {}
+    }
+    let flux = settings.events_address.as_deref();
+    let (events, deliveries) =
+        Recorder::start(client.clone(), reporter(&settings), flux, metrics.clone())
+            .map_err(Error::Events)?;
+    let release = CancellationToken::new();
+    let (leadership, campaign) = campaign(&client, &settings, &release);
+    let context = Context {
+        client,
+        settings: Arc::new(settings),
+        metrics,
+        events,
+        leadership,
+        health,
+        stop: shutdown,
+    };
+    let outcome = lead_again_and_again(&context, &loops).await;
+    drop(context);
+    release.cancel();
+    finish(campaign, deliveries).await;
+    outcome
+}
+
+async fn serve(
+    settings: &Settings,
+    health: &Health,
+    metrics: &Metrics,
+    stop: &CancellationToken,
+) -> Result<(), Error> {
+    let probes = health::probes(health.clone());
+    let page = health::metrics_page(metrics.clone());
+    let servers = [
+        (settings.probe_address, "probes", probes),
+        (settings.metrics_address, "metrics", page),
+    ];
+    for (address, purpose, router) in servers {
+        let Some(address) = address else { continue };
+        let bound = health::serve(address, router, stop.clone())
+            .await
+            .map_err(|source| Error::Listen {
+                address,
+                purpose,
+                source,
+            })?;
+        info!(address = %bound, purpose, "listening");
+    }
+    Ok(())
+}
+
+/// Returns once the installed definitions have every field of ours, or nobody lets us see them.
+async fn check_definitions(client: &Client, health: &Health) {
+    loop {
+        let obstacle = match installed::compare(client).await {
+            Ok(lacking) if lacking.is_empty() => return health.set_obstacle(None),
+            Ok(lacking) => lacking.to_string(),
+            Err(forbidden @ installed::Error::Forbidden { .. }) => {
+                warn!(%forbidden, "cannot tell whether the installed definitions are recent enough");
+                return health.set_obstacle(None);
+            }
+            Err(error) => match std::error::Error::source(&error) {
+                Some(cause) => format!("{error}: {cause}"),
+                None => error.to_string(),
+            },
+        };
+        error!(%obstacle, "not leading");
+        health.set_obstacle(Some(obstacle));
+        sleep(DEFINITIONS_AGAIN).await;
+    }
+}
+
+fn reporter(settings: &Settings) -> Reporter {
+    let election = settings.election.as_ref();
+    Reporter {
+        controller: REPORTER.to_owned(),
+        instance: election.map_or(REPORTER.to_owned(), |election| election.identity.clone()),
+    }
+}
+
+fn campaign(
+    client: &Client,
+    settings: &Settings,
+    release: &CancellationToken,
+) -> (Leadership, Option<JoinHandle<()>>) {
+    match settings.election.clone() {
+        None => (Leadership::unopposed(), None),
+        Some(election) => {
+            info!(lease = %election.name, namespace = %election.namespace, identity = %election.identity, "standing by");
+            let (leadership, campaign) =
+                Leadership::campaign(client.clone(), election, release.clone());
+            (leadership, Some(campaign))
+        }
+    }
+}
+
+/// Runs the loops each time this process leads, until it is told to stop or a loop ends.
+async fn lead_again_and_again(context: &Context, loops: &[Loop]) -> Result<(), Error> {
+    let election = context.settings.election.as_ref();
+    let lease = election.map(|election| election.name.as_str());
+    loop {
+        set_leading(context, lease, false);
+        tokio::select! {
+            biased;
+            () = context.stop.cancelled() => return Ok(()),
+            () = context.leadership.acquired() => {}
+        }
+        set_leading(context, lease, true);
+        let outcome = lead(context, loops).await;
+        set_leading(context, lease, false);
+        outcome?;
+    }
+}
+
+fn set_leading(context: &Context, lease: Option<&str>, leads: bool) {
+    if let Some(lease) = lease {
+        context.metrics.set_leading(lease, leads);
+    }
+}
+
+/// Runs the loops until the Lease is lost, the process is told to stop, or one of them ends.
+async fn lead(context: &Context, loops: &[Loop]) -> Result<(), Error> {
+    let stop = context.stop.child_token();
+    let mut running = JoinSet::new();
+    let mut names = HashMap::new();
+    for each in loops {
+        let context = Context {
+            stop: stop.clone(),
+            ..context.clone()
+        };
+        names.insert(running.spawn(each.start(context)).id(), each.name);
+    }
+    info!(loops = loops.len(), "the loops run");
+    let (grace, outcome) = tokio::select! {
+        biased;
+        () = context.stop.cancelled() => (context.settings.grace, Ok(())),
+        () = context.leadership.lost() => (GRACE_AFTER_LOSS, Ok(())),
+        Some(ended) = running.join_next_with_id() => {
+            (context.settings.grace, Err(ended_on_its_own(ended, &names)))
+        }
+    };
+    stop.cancel();
+    let all_end = async { while running.join_next().await.is_some() {} };
+    if timeout(grace, all_end).await.is_err() {
+        warn!("loops that did not end in time are cut off");
+        running.shutdown().await;
+    }
+    info!("the loops have ended");
+    outcome
+}
+
+fn ended_on_its_own(
+    ended: Result<(Id, Result<(), Failure>), JoinError>,
+    names: &HashMap<Id, &'static str>,
+) -> Error {
+    let (id, source) = match ended {
+        Ok((id, outcome)) => (id, outcome.err()),
+        Err(panic) => (panic.id(), Some(panic.into())),
+    };
+    let name = names.get(&id).copied().unwrap_or("without a name");
+    Error::LoopEnded { name, source }
+}
+
+/// Waits for the Lease to be given back and for the last events to go out, but not for ever.
+async fn finish(campaign: Option<JoinHandle<()>>, deliveries: Vec<JoinHandle<()>>) {
+    if let Some(campaign) = campaign
+        && let Err(error) = campaign.await
+    {
+        error!(%error, "the election ended badly");
+    }
+    let delivered = futures::future::join_all(deliveries);
+    if timeout(LAST_EVENTS, delivered).await.is_err() {
+        warn!("the last events were not delivered in time");
+    }
+}

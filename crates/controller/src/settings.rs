@@ -1,0 +1,80 @@
+//! What a controller process was told, as checked values.
+//!
+//! Whoever starts the process fills this in once; nothing here is read from flags or the
+//! environment, and nothing changes while it runs. What describes a pipeline is on its object.
+
+use std::{net::SocketAddr, time::Duration};
+
+use crate::lease::Election;
+
+/// How many pipelines are worked on at the same time unless told otherwise.
+pub const CONCURRENT: usize = 10;
+/// How many revisions a target remembers unless told otherwise.
+pub const HISTORY_LIMIT: usize = 10;
+/// How long a loop may make no progress while work waits, unless told otherwise.
+pub const STALL_AFTER: Duration = Duration::from_secs(5 * 60);
+/// How long a loop may take to end once it is told to stop.
+pub const GRACE: Duration = Duration::from_secs(5);
+
+/// What one controller process was told.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Only objects in this namespace; all namespaces without it.
+    pub namespace: Option<String>,
+    /// Only pipelines and triggers with these labels; all without it.
+    pub label_selector: Option<String>,
+    /// How many objects of one kind are worked on at the same time.
+    pub concurrent: usize,
+    /// Where the knowledge about deployments comes from.
+    pub detect: Detect,
+    /// Whether Sluice checks that clusters answer and says so on GitopsClusters nobody else reports on.
+    pub probe_clusters: bool,
+    /// Whether a pipeline may only refer to clusters in its own namespace.
+    pub no_cross_namespace_refs: bool,
+    /// Whether reports without a signature count as evidence.
+    pub allow_unsigned_reports: bool,
+    /// How many revisions each target remembers.
+    pub history_limit: usize,
+    /// Where Flux's notification-controller takes events.
+    pub events_address: Option<String>,
+    /// Where metrics are served.
+    pub metrics_address: Option<SocketAddr>,
+    /// Where probes are served.
+    pub probe_address: Option<SocketAddr>,
+    /// How replicas agree on one leader; without it this process leads from the start.
+    pub election: Option<Election>,
+    /// How long a loop may make no progress while work waits before the liveness probe fails.
+    pub stall_after: Duration,
+    /// How long loops may take to end at shutdown.
+    pub grace: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            namespace: None,
+            label_selector: None,
+            concurrent: CONCURRENT,
+            detect: Detect::Watch,
+            probe_clusters: true,
+            no_cross_namespace_refs: false,
+            allow_unsigned_reports: false,
+            history_limit: HISTORY_LIMIT,
+            events_address: None,
+            metrics_address: None,
+            probe_address: None,
+            election: None,
+            stall_after: STALL_AFTER,
+            grace: GRACE,
+        }
+    }
+}
+
+/// Where the knowledge about deployments comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detect {
+    /// Clusters are watched.
+    Watch,
+    /// Clusters report by webhook.
+    Webhook,
+}

@@ -1,0 +1,161 @@
+//! What the pipeline loop tells about itself: metrics, events, progress, and whether it may act.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use api::{Pipeline, pipeline::TargetStatus};
+use kube::Resource;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use crate::{
+    Context, Metrics, Shared,
+    events::{Occurrence, Recorder, Severity},
+    health::Progress,
+    keys::{ClusterKey, ObjectKey},
+    lease::Leadership,
+    metrics::work::LoopMetrics,
+};
+
+/// How long a write on the hub may take.
+const WRITE_TIME: Duration = Duration::from_secs(2);
+/// How often what is counted over everything is counted.
+const COUNT_EVERY: Duration = Duration::from_secs(15);
+/// The states targets are counted by.
+const STATES: [&str; 3] = ["ready", "not_ready", "unreadable"];
+
+/// Where the loop tells what it does.
+pub(crate) struct Telemetry {
+    pub(crate) metrics: Metrics,
+    pub(crate) work: LoopMetrics,
+    events: Option<Recorder>,
+    progress: Option<Progress>,
+    leadership: Leadership,
+    /// When the first app event came that a pipeline's status does not show yet.
+    woken: Mutex<HashMap<ObjectKey, Instant>>,
+    /// When each cluster last answered.
+    answered: Mutex<HashMap<ClusterKey, Instant>>,
+}
+
+impl Telemetry {
+    /// For a loop that nobody listens to.
+    pub(crate) fn alone(workers: usize) -> Self {
+        let metrics = Metrics::new();
+        Self {
+            work: metrics.of_loop("pipeline", workers),
+            metrics,
+            events: None,
+            progress: None,
+            leadership: Leadership::unopposed(),
+            woken: Mutex::default(),
+            answered: Mutex::default(),
+        }
+    }
+
+    /// For a loop of the process.
+    pub(crate) fn of(context: &Context) -> Self {
+        Self {
+            work: context.metrics.of_loop("pipeline", context.settings.concurrent),
+            metrics: context.metrics.clone(),
+            events: Some(context.events.clone()),
+            progress: Some(context.health.progress("pipeline")),
+            leadership: context.leadership.clone(),
+            ..Self::alone(context.settings.concurrent)
+        }
+    }
+
+    /// Whether something may be written now.
+    pub(crate) fn may_write(&self) -> bool {
+        self.leadership.permit(WRITE_TIME).is_ok()
+    }
+
+    /// A pipeline waits.
+    pub(crate) fn queued(&self, depth: usize) {
+        self.work.queued();
+        self.waits(depth);
+    }
+
+    /// So many pipelines wait.
+    pub(crate) fn waits(&self, depth: usize) {
+        self.work.set_depth(depth);
+        if let Some(progress) = &self.progress {
+            progress.work_waits(depth > 0);
+        }
+    }
+
+    /// A pass over a pipeline ended.
+    pub(crate) fn made_progress(&self) {
+        if let Some(progress) = &self.progress {
+            progress.made_progress();
+        }
+    }
+
+    /// An app of a pipeline changed.
+    pub(crate) fn app_changed(&self, pipeline: &ObjectKey) {
+        self.woken.lock().entry(pipeline.clone()).or_insert_with(Instant::now);
+    }
+
+    /// The pipeline's status shows everything that was seen.
+    pub(crate) fn shown(&self, pipeline: &ObjectKey) {
+        if let Some(since) = self.woken.lock().remove(pipeline) {
+            self.metrics.observe_leaf_event_to_status(since.elapsed());
+        }
+    }
+
+    /// A cluster answered.
+    pub(crate) fn answered(&self, cluster: &ClusterKey) {
+        self.answered.lock().insert(cluster.clone(), Instant::now());
+    }
+
+    /// A cluster is no longer looked at.
+    pub(crate) fn forget(&self, cluster: &ClusterKey) {
+        self.answered.lock().remove(cluster);
+    }
+
+    /// Tells people what happened to a pipeline.
+    pub(crate) fn tell(&self, pipeline: &Pipeline, news: Vec<planner::News>) {
+        let Some(events) = &self.events else { return };
+        for news in news {
+            let facts = [("environment", news.environment), ("revision", news.revision)];
+            events.record(Occurrence {
+                regarding: pipeline.object_ref(&()),
+                severity: if news.is_warning { Severity::Error } else { Severity::Info },
+                reason: news.reason,
+                action: "Observe".to_owned(),
+                note: news.message,
+                metadata: facts
+                    .into_iter()
+                    .filter_map(|(key, value)| Some((key.to_owned(), value?)))
+                    .collect(),
+            });
+        }
+    }
+}
+
+/// Counts what there is, again and again.
+pub(crate) async fn count(shared: Arc<Shared>) {
+    let mut clock = tokio::time::interval(COUNT_EVERY);
+    loop {
+        clock.tick().await;
+        let mut counts = HashMap::new();
+        for pipeline in shared.pipelines.read().values() {
+            let environments = pipeline.status.iter().flat_map(|it| it.environments.values());
+            for target in environments.flat_map(|environment| &environment.targets) {
+                *counts.entry(state(target)).or_insert(0) += 1;
+            }
+        }
+        let telemetry = &shared.telemetry;
+        for state in STATES {
+            telemetry.metrics.set_targets(state, counts.get(state).copied().unwrap_or_default());
+        }
+        let oldest = telemetry.answered.lock().values().min().copied();
+        telemetry.metrics.set_oldest_observation(oldest);
+    }
+}
+
+fn state(target: &TargetStatus) -> &'static str {
+    match (&target.problem, target.ready) {
+        (Some(_), _) => "unreadable",
+        (None, true) => "ready",
+        (None, false) => "not_ready",
+    }
+}

@@ -1,0 +1,131 @@
+//! What is worth an event: the differences between two states of a pipeline that people care about.
+
+use api::{
+    conditions,
+    pipeline::{PipelineStatus, TargetStatus},
+};
+
+use crate::place::target_name;
+
+/// Something that happened to a pipeline.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct News {
+    /// Whether it is bad.
+    pub is_warning: bool,
+    /// A fixed word.
+    pub reason: String,
+    /// A sentence.
+    pub message: String,
+    /// The environment it is about, if it is about one.
+    pub environment: Option<String>,
+    /// The revision it is about, if it is about one.
+    pub revision: Option<String>,
+}
+
+/// What happened between two states. Nothing happened between equal ones.
+pub fn news(before: Option<&PipelineStatus>, after: &PipelineStatus) -> Vec<News> {
+    let mut news: Vec<News> = readiness(before, after).into_iter().collect();
+    for (name, environment) in &after.environments {
+        let known = before.and_then(|before| before.environments.get(name));
+        for target in &environment.targets {
+            let place = target_name(target);
+            let known = known.and_then(|known| {
+                known
+                    .targets
+                    .iter()
+                    .find(|known| target_name(known) == place)
+            });
+            news.extend(arrival(name, &place, known, target));
+        }
+    }
+    news
+}
+
+/// The pipeline became readable, or stopped being so.
+fn readiness(before: Option<&PipelineStatus>, after: &PipelineStatus) -> Option<News> {
+    let now = conditions::find(&after.conditions, conditions::READY)?;
+    let known = before.and_then(|before| conditions::find(&before.conditions, conditions::READY));
+    let is_same = known.is_some_and(|known| {
+        known.status == now.status && known.reason == now.reason && known.message == now.message
+    });
+    (!is_same).then(|| News {
+        is_warning: now.status == "False",
+        reason: now.reason.clone(),
+        message: now.message.clone(),
+        environment: None,
+        revision: None,
+    })
+}
+
+/// A target came to run another revision, or failed to.
+fn arrival(
+    environment: &str,
+    place: &str,
+    known: Option<&TargetStatus>,
+    now: &TargetStatus,
+) -> Option<News> {
+    let told = |reason: &str, message: String, is_warning, revision: &str| News {
+        is_warning,
+        reason: reason.to_owned(),
+        message,
+        environment: Some(environment.to_owned()),
+        revision: Some(revision.to_owned()),
+    };
+    if let Some(failed) = &now.failed
+        && known.and_then(|known| known.failed.as_ref()) != Some(failed)
+    {
+        let message = format!("{environment}: {failed} failed in {place}");
+        return Some(told("DeploymentFailed", message, true, failed));
+    }
+    let revision = now.revision.as_ref().filter(|_| now.ready)?;
+    let is_known = known.is_some_and(|known| {
+        known.revision.as_ref() == Some(revision) && known.ready_since.is_some()
+    });
+    let message = format!("{environment}: {place} runs {revision}");
+    (!is_known).then(|| told("Deployed", message, false, revision))
+}
+
+#[cfg(test)]
+mod tests {
+    use api::{Time, pipeline::EnvironmentStatus};
+
+    use super::*;
+
+    fn status(revision: &str, ready: bool, failed: Option<&str>) -> PipelineStatus {
+        let target = TargetStatus {
+            namespace: Some("x".to_owned()),
+            ready,
+            ready_since: ready.then_some(Time(jiff::Timestamp::UNIX_EPOCH)),
+            revision: Some(revision.to_owned()),
+            failed: failed.map(str::to_owned),
+            ..TargetStatus::default()
+        };
+        let environment = EnvironmentStatus {
+            targets: vec![target],
+            ..EnvironmentStatus::default()
+        };
+        PipelineStatus {
+            environments: [("dev".to_owned(), environment)].into(),
+            ..PipelineStatus::default()
+        }
+    }
+
+    fn told(before: Option<&PipelineStatus>, after: &PipelineStatus) -> Vec<String> {
+        news(before, after)
+            .into_iter()
+            .map(|news| news.message)
+            .collect()
+    }
+
+    #[test]
+    fn arrivals_and_failures_are_told_once() {
+        let one = status("1.0.0", true, None);
+        assert_eq!(told(None, &one), ["dev: x runs 1.0.0"]);
+        assert!(told(Some(&one), &one).is_empty());
+        let two = status("1.1.0", true, None);
+        assert_eq!(told(Some(&one), &two), ["dev: x runs 1.1.0"]);
+        let failed = status("1.1.0", false, Some("1.2.0"));
+        assert_eq!(told(Some(&two), &failed), ["dev: 1.2.0 failed in x"]);
+        assert!(told(Some(&failed), &failed).is_empty());
+    }
+}

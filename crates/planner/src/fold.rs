@@ -8,6 +8,8 @@ mod ran;
 mod report;
 mod target;
 
+pub(crate) use ran::push_front;
+
 use api::{
     Pipeline,
     pipeline::{AppStatus, EnvironmentStatus, PipelineSpec, PipelineStatus, Proposal, SourceKind},

@@ -14,17 +14,29 @@
 #![warn(missing_docs)]
 
 mod access;
+mod attempt;
 mod conditions;
+mod explain;
 mod fold;
+mod hold;
 mod moment;
 mod news;
 mod order;
 mod place;
+mod plan;
 mod seen;
+mod validity;
 
 pub use access::{refuse_cluster, refuse_group};
+pub use attempt::{
+    Act, DEPLOY_FAILED, Failure, Next, Outcome, PullRequestSeen, Remedy, STRATEGY_CHANGED,
+    Surroundings, attempt, conclude,
+};
+pub use explain::explain;
 pub use fold::{fold, needs_images};
+pub use hold::{Hold, HoldReason};
 pub use moment::Timestamp;
 pub use news::{News, news};
 pub use place::{RELEASE_REPORT, cluster_key, environment_report_key, place_of, target_report_key};
+pub use plan::{EnvironmentPlan, Plan, Step, apply, plan, successor, superseded_by, surplus};
 pub use seen::{Seen, SeenApp, SeenEnvironment, SeenSource, SeenTarget, TargetState};

@@ -95,7 +95,7 @@ mod tests {
         let target = TargetStatus {
             namespace: Some("x".to_owned()),
             ready,
-            ready_since: ready.then(|| Time(jiff::Timestamp::UNIX_EPOCH)),
+            ready_since: ready.then_some(Time(jiff::Timestamp::UNIX_EPOCH)),
             revision: Some(revision.to_owned()),
             failed: failed.map(str::to_owned),
             ..TargetStatus::default()

@@ -23,6 +23,12 @@ pub(super) fn remember(ran: &mut Vec<String>, before: &[TargetStatus], after: &[
         }
         push_front(ran, revision);
     }
+    // What runs and was never seen to arrive came before all that was.
+    for revision in after.iter().filter_map(|target| target.revision.as_ref()) {
+        if ran.len() < REMEMBERED && !ran.contains(revision) {
+            ran.push(revision.clone());
+        }
+    }
 }
 
 /// Puts a revision first, once.

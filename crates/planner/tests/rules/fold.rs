@@ -559,6 +559,37 @@ fn images_are_read_once_for_each_change() {
     assert!(planner::needs_images(None, &app_seen("v1 ok")));
 }
 
+#[test]
+fn a_thousand_targets_fit_into_a_status() {
+    let target = |index: usize| {
+        let TargetState::Observed(mut apps) = state("6.5.4 broken") else {
+            panic!("no app");
+        };
+        apps[0].reading.message = Some("upgrade retries exhausted; ".repeat(100));
+        apps[0].images = Some(vec!["ghcr.io/acme/shop/frontend:6.5.4".to_owned()]);
+        SeenTarget {
+            cluster: Some(ClusterReference {
+                kind: "GitopsCluster".to_owned(),
+                name: format!("production-eu-{index}"),
+                ..ClusterReference::default()
+            }),
+            namespace: "shop".to_owned(),
+            relies_on_reports: false,
+            state: TargetState::Observed(apps),
+        }
+    };
+    let seen = Seen {
+        environments: vec![SeenEnvironment {
+            name: "dev".to_owned(),
+            targets: (0..1000).map(target).collect(),
+        }],
+        ..Seen::default()
+    };
+    let status = fold(&pipeline(), &seen, minute(0));
+    let size = serde_json::to_string(&status).unwrap().len();
+    assert!(size < 700_000, "{size} bytes");
+}
+
 const STATES: &[&str] = &[
     "v1 ok",
     "v2 ok",

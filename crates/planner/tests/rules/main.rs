@@ -1,4 +1,17 @@
 //! The planner's rules, each as a drawing: a small picture of the world in, the answer out.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+#![expect(
+    clippy::panic,
+    reason = "a drawing outside the notation is a mistake in the test"
+)]
 
+mod ancestor;
+mod attempt;
+mod drawing;
+mod explain;
 mod fold;
+mod plan;
+mod properties;
+mod requests;
+mod show;
+mod simulation;

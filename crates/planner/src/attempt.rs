@@ -1,0 +1,47 @@
+//! What comes next for one promotion.
+//!
+//! [`attempt`] looks at a promotion and its surroundings and says what to do, if anything, and the
+//! status to write; [`conclude`] says the status once that was done or has failed. Promises: no act
+//! without the approval it needs, none while an earlier promotion of the place could still merge,
+//! none that differs from what the pipeline asks for; what failed for a passing reason is tried
+//! again for ever, ever more slowly.
+
+mod lifecycle;
+mod outcome;
+mod retry;
+mod surroundings;
+
+use api::promotion::PromotionStatus;
+
+use crate::moment::Timestamp;
+
+pub use lifecycle::attempt;
+pub use outcome::{Failure, Outcome, Remedy, conclude};
+pub use surroundings::{PullRequestSeen, Surroundings};
+
+/// The reason of a promotion that is not what its pipeline asks for.
+pub const STRATEGY_CHANGED: &str = "StrategyChanged";
+/// The reason of a promotion whose revision did not come up in time, or failed there.
+pub const DEPLOY_FAILED: &str = "DeployFailed";
+
+/// What comes next for a promotion.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Next {
+    /// What to do now.
+    pub act: Act,
+    /// The status to write; with an act, what [`conclude`] starts from.
+    pub status: PromotionStatus,
+    /// When to look again even if nothing happens.
+    pub wake: Option<Timestamp>,
+}
+
+/// Something to do outside. Doing it twice does it once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// Nothing.
+    Nothing,
+    /// Carry out the strategy: open the pull request or bring it up to date, push, send.
+    CarryOut,
+    /// Close the promotion's pull request if it is open.
+    ClosePullRequest,
+}

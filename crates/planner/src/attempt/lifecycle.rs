@@ -1,0 +1,291 @@
+//! `AwaitingApproval → Running → WaitingForMerge → Deploying → Succeeded`, and the other ends.
+
+use std::{ops::ControlFlow, time::Duration};
+
+use api::{
+    Pipeline, Promotion,
+    promotion::{Phase, PromotionStatus},
+};
+
+use super::{
+    Act, DEPLOY_FAILED, Next, STRATEGY_CHANGED,
+    outcome::with_condition,
+    surroundings::{PullRequestSeen, Scene, Surroundings},
+};
+use crate::{
+    moment::{Timestamp, later, stored},
+    plan::successor,
+};
+
+/// How often an open pull request is looked at.
+const FOLLOW: Duration = Duration::from_secs(60);
+/// How long an environment may take unless the pipeline says otherwise.
+const DEPLOY_TIMEOUT: Duration = Duration::from_secs(3600);
+
+/// What comes next for a promotion.
+pub fn attempt(promotion: &Promotion, around: &Surroundings<'_>, now: Timestamp) -> Next {
+    let status = promotion.status.clone().unwrap_or_default();
+    let is_staying = |pipeline: &&Pipeline| pipeline.metadata.deletion_timestamp.is_none();
+    // When its owner goes, so will it; its pull request is left to people.
+    let Some(pipeline) = around.pipeline.filter(is_staying) else {
+        return stay(status);
+    };
+    let scene = Scene {
+        promotion,
+        pipeline,
+        around,
+    };
+    let mut next = Step { scene, status, now }.next();
+    next.status = with_condition(next.status, now);
+    next.status.observed_generation = promotion.metadata.generation;
+    next
+}
+
+fn stay(status: PromotionStatus) -> Next {
+    Next {
+        act: Act::Nothing,
+        status,
+        wake: None,
+    }
+}
+
+struct Step<'a> {
+    scene: Scene<'a>,
+    status: PromotionStatus,
+    now: Timestamp,
+}
+
+impl Step<'_> {
+    fn next(self) -> Next {
+        let phase = self.status.phase.unwrap_or(Phase::AwaitingApproval);
+        let has_arrived = self.scene.has_arrived();
+        if phase.is_terminal() {
+            let is_late =
+                phase == Phase::Failed && self.status.reason.as_deref() == Some(DEPLOY_FAILED);
+            return match is_late && has_arrived {
+                true => self.arrive(),
+                false => stay(self.status),
+            };
+        }
+        if self.scene.promotion.spec.withdrawn.is_some() {
+            return self.leave(has_arrived);
+        }
+        if has_arrived {
+            return self.arrive();
+        }
+        match phase {
+            Phase::WaitingForMerge => self.follow(),
+            Phase::Deploying => self.deploy(),
+            _ => self.run(),
+        }
+    }
+
+    /// The place runs the revision, by this promotion or by other means.
+    fn arrive(self) -> Next {
+        let name = &self.scene.promotion.spec.environment;
+        let message = format!("{name} runs {}", self.scene.promotion.spec.revision);
+        self.close(Phase::Succeeded, "Deployed", message)
+    }
+
+    /// It was taken back: for a successor, which takes over the pull request, or for good.
+    fn leave(mut self, has_arrived: bool) -> Next {
+        self.note_merge();
+        if has_arrived && self.status.merged_at.is_some() {
+            return self.arrive();
+        }
+        let withdrawn = self.scene.promotion.spec.withdrawn.as_ref();
+        let reason = withdrawn.map_or("", |withdrawn| withdrawn.reason.as_str());
+        match successor(reason) {
+            Some(_) => {
+                let message = reason.to_owned();
+                self.end(Phase::Superseded, "Superseded", message)
+            }
+            None => {
+                let message = format!("it was taken back: {reason}");
+                self.close(Phase::Withdrawn, "Withdrawn", message)
+            }
+        }
+    }
+
+    /// Before the change is proposed.
+    fn run(mut self) -> Next {
+        let spec = &self.scene.promotion.spec;
+        let is_manual = self
+            .scene
+            .settings()
+            .is_some_and(|settings| settings.manual);
+        if (spec.needs_approval || is_manual) && spec.approval.is_none() {
+            let message = format!("{} waits for approval", spec.revision);
+            self.say(Phase::AwaitingApproval, "AwaitingApproval", message);
+            return stay(self.status);
+        }
+        let mut step = match self.meet_pull_request() {
+            ControlFlow::Break(next) => return next,
+            ControlFlow::Continue(step) => step,
+        };
+        if let Some(text) = step.scene.refusal() {
+            return step.end(Phase::Failed, STRATEGY_CHANGED, text);
+        }
+        if let Some((reason, text)) = step.scene.pause() {
+            step.say(Phase::Running, reason, text);
+            return stay(step.status);
+        }
+        step.carry_out()
+    }
+
+    /// Carries the strategy out, once it is time.
+    fn carry_out(mut self) -> Next {
+        if let Some(wake) = self.too_early() {
+            self.status.phase = Some(Phase::Running);
+            return Next {
+                wake: Some(wake),
+                ..stay(self.status)
+            };
+        }
+        self.status.started_at = self.status.started_at.or(Some(stored(self.now)));
+        let message = "the strategy is being carried out".to_owned();
+        self.say(Phase::Running, "Running", message);
+        Next {
+            act: Act::CarryOut,
+            ..stay(self.status)
+        }
+    }
+
+    /// When the next attempt is due, unless that is now.
+    fn too_early(&self) -> Option<Timestamp> {
+        let due = self.status.next_attempt.as_ref()?.0;
+        (self.now < due && !self.scene.around.edited).then_some(due)
+    }
+
+    /// A pull request that was found decides, also where a crash left it unwritten.
+    fn meet_pull_request(mut self) -> ControlFlow<Next, Self> {
+        let next = match self.scene.around.pull_request.clone() {
+            PullRequestSeen::Merged { url, .. } => {
+                self.note_merge();
+                self.status.url = Some(url);
+                self.deploy()
+            }
+            PullRequestSeen::Closed { url } => {
+                self.status.url = Some(url);
+                let message = "its pull request was closed without being merged".to_owned();
+                self.end(Phase::Abandoned, "Closed", message)
+            }
+            PullRequestSeen::Open {
+                url,
+                is_current: true,
+                changed_by_others,
+            } => {
+                self.status.url = Some(url);
+                self.wait_for_merge(changed_by_others)
+            }
+            _ => return ControlFlow::Continue(self),
+        };
+        ControlFlow::Break(next)
+    }
+
+    fn wait_for_merge(mut self, changed_by_others: bool) -> Next {
+        self.status.next_attempt = None;
+        let (reason, message) = match changed_by_others {
+            true => (
+                "BranchChangedByOthers",
+                "somebody else pushed to the branch; it is followed and not pushed to any more",
+            ),
+            false => ("WaitingForMerge", "the pull request waits to be merged"),
+        };
+        self.say(Phase::WaitingForMerge, reason, message.to_owned());
+        Next {
+            wake: Some(later(self.now, FOLLOW)),
+            ..stay(self.status)
+        }
+    }
+
+    /// A pull request is open.
+    fn follow(self) -> Next {
+        let step = match self.meet_pull_request() {
+            ControlFlow::Break(next) => return next,
+            ControlFlow::Continue(step) => step,
+        };
+        match step.scene.around.pull_request {
+            PullRequestSeen::NotLooked => Next {
+                wake: Some(later(step.now, FOLLOW)),
+                ..stay(step.status)
+            },
+            // Somebody else's push is not overwritten, whatever it left of the change.
+            PullRequestSeen::Open {
+                changed_by_others: true,
+                ..
+            } => step.wait_for_merge(true),
+            _ => step.run(),
+        }
+    }
+
+    /// The change is in git.
+    fn deploy(mut self) -> Next {
+        if let Some(text) = self.scene.failure() {
+            return self.end(Phase::Failed, DEPLOY_FAILED, text);
+        }
+        let merged_at = self.status.merged_at.clone().unwrap_or(stored(self.now));
+        self.status.merged_at = Some(merged_at.clone());
+        let timeout = self
+            .scene
+            .settings()
+            .and_then(|settings| settings.deploy_timeout.clone());
+        let timeout = timeout.map_or(DEPLOY_TIMEOUT, |timeout| timeout.length());
+        let deadline = later(merged_at.0, timeout);
+        let spec = &self.scene.promotion.spec;
+        if self.now >= deadline {
+            let text = format!("{} did not run {} in time", spec.environment, spec.revision);
+            return self.end(Phase::Failed, DEPLOY_FAILED, text);
+        }
+        let message = format!("{} does not run {} yet", spec.environment, spec.revision);
+        self.say(Phase::Deploying, "Deploying", message);
+        Next {
+            wake: Some(deadline),
+            ..stay(self.status)
+        }
+    }
+
+    /// Ends it after closing its pull request, where one is open.
+    fn close(self, phase: Phase, reason: &str, message: String) -> Next {
+        let is_open = matches!(self.scene.around.pull_request, PullRequestSeen::Open { .. });
+        if !is_open {
+            return self.end(phase, reason, message);
+        }
+        if let Some(wake) = self.too_early() {
+            return Next {
+                wake: Some(wake),
+                ..stay(self.status)
+            };
+        }
+        Next {
+            act: Act::ClosePullRequest,
+            ..self.end(phase, reason, message)
+        }
+    }
+
+    fn end(mut self, phase: Phase, reason: &str, message: String) -> Next {
+        self.status.finished_at = Some(stored(self.now));
+        self.status.next_attempt = None;
+        self.say(phase, reason, message);
+        stay(self.status)
+    }
+
+    fn say(&mut self, phase: Phase, reason: &str, message: String) {
+        self.status.phase = Some(phase);
+        self.status.reason = Some(reason.to_owned());
+        self.status.message = Some(message);
+    }
+
+    /// Records that the change is in git.
+    fn note_merge(&mut self) {
+        let PullRequestSeen::Merged { commit, .. } = &self.scene.around.pull_request else {
+            return;
+        };
+        let now = stored(self.now);
+        self.status.merged_at.get_or_insert(now);
+        self.status.next_attempt = None;
+        if commit.is_some() {
+            self.status.commit.clone_from(commit);
+        }
+    }
+}

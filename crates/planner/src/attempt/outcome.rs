@@ -1,0 +1,165 @@
+//! What became of an act, as status.
+
+use std::time::Duration;
+
+use api::{
+    Promotion,
+    conditions::READY,
+    promotion::{Phase, PromotionStatus},
+};
+
+use super::{Act, Next, retry};
+use crate::{
+    conditions::{self, Verdict, cut},
+    moment::{Timestamp, later, stored},
+};
+
+/// How much of an error is kept.
+const LONGEST_MESSAGE: usize = 1024;
+
+/// What became of an act.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The pull request is open and proposes the change.
+    Opened {
+        /// Where people can look at it.
+        url: String,
+        /// Its branch.
+        branch: String,
+        /// The commit on it.
+        commit: Option<String>,
+    },
+    /// The change was pushed to the base branch.
+    Pushed {
+        /// The branch.
+        branch: String,
+        /// The commit.
+        commit: String,
+    },
+    /// The base branch says so already.
+    AlreadyThere,
+    /// The notification or call was sent.
+    Delivered {
+        /// Where people can look at what it led to, if the answer said.
+        url: Option<String>,
+    },
+    /// The pull request is not open any more.
+    Closed,
+    /// It could not be done.
+    Failed(Failure),
+}
+
+/// Why an act could not be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// A fixed word.
+    pub reason: String,
+    /// A sentence without secrets.
+    pub message: String,
+    /// What helps.
+    pub remedy: Remedy,
+}
+
+/// What helps after a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Remedy {
+    /// Trying again.
+    Retry,
+    /// Trying again, not before that much time has passed.
+    RetryAfter(Duration),
+    /// An edit of the thing at fault. Without one it is only looked at now and then.
+    WaitForEdit,
+}
+
+/// The status after an act. The seed sets promotions that fail together apart.
+pub fn conclude(
+    promotion: &Promotion,
+    next: Next,
+    outcome: Outcome,
+    now: Timestamp,
+    seed: u64,
+) -> PromotionStatus {
+    let before = promotion.status.clone().unwrap_or_default();
+    let status = match outcome {
+        Outcome::Failed(failure) => {
+            // What was to be said once the pull request is closed is not so yet.
+            let status = match next.act {
+                Act::ClosePullRequest => before,
+                _ => next.status,
+            };
+            failed(status, &failure, now, seed)
+        }
+        Outcome::Closed => next.status,
+        done => succeeded(next.status, done, now),
+    };
+    with_condition(status, now)
+}
+
+fn failed(
+    mut status: PromotionStatus,
+    failure: &Failure,
+    now: Timestamp,
+    seed: u64,
+) -> PromotionStatus {
+    status.attempts = status.attempts.saturating_add(1);
+    let pause = match failure.remedy {
+        Remedy::Retry => retry::pause(status.attempts, seed),
+        Remedy::RetryAfter(least) => retry::pause(status.attempts, seed).max(least),
+        Remedy::WaitForEdit => retry::slow_pause(status.attempts, seed),
+    };
+    status.next_attempt = Some(stored(later(now, pause)));
+    status.reason = Some(failure.reason.clone());
+    status.message = Some(cut(&failure.message, LONGEST_MESSAGE));
+    status
+}
+
+fn succeeded(mut status: PromotionStatus, outcome: Outcome, now: Timestamp) -> PromotionStatus {
+    status.attempts = status.attempts.saturating_add(1);
+    status.next_attempt = None;
+    let (phase, message) = match outcome {
+        Outcome::Opened {
+            url,
+            branch,
+            commit,
+        } => {
+            status.url = Some(url);
+            status.branch = Some(branch);
+            status.commit = commit;
+            let message = "the pull request waits to be merged";
+            (Phase::WaitingForMerge, message)
+        }
+        Outcome::Pushed { branch, commit } => {
+            status.branch = Some(branch);
+            status.commit = Some(commit);
+            (Phase::Deploying, "the change was pushed")
+        }
+        Outcome::Delivered { url } => {
+            status.url = url.or(status.url);
+            (Phase::Deploying, "the promotion was handed over")
+        }
+        _ => (Phase::Deploying, "git asks for the revision already"),
+    };
+    if phase == Phase::Deploying {
+        status.merged_at = status.merged_at.or(Some(stored(now)));
+    }
+    status.reason = Some(format!("{phase:?}"));
+    status.message = Some(message.to_owned());
+    status.phase = Some(phase);
+    status
+}
+
+/// The status with the condition `Ready` that goes with its phase.
+pub(super) fn with_condition(mut status: PromotionStatus, now: Timestamp) -> PromotionStatus {
+    let Some(phase) = status.phase else {
+        return status;
+    };
+    let word = match phase {
+        Phase::Succeeded => "True",
+        phase if phase.is_terminal() => "False",
+        _ => "Unknown",
+    };
+    let reason = status.reason.clone().unwrap_or(format!("{phase:?}"));
+    let verdict = Verdict::new(word, &reason, status.message.clone().unwrap_or_default());
+    conditions::set(&mut status.conditions, READY, &verdict, now);
+    status
+}

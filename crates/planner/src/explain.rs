@@ -1,0 +1,113 @@
+//! A plan as text: where every environment is, and why the next one waits.
+
+use api::{
+    Pipeline,
+    pipeline::{Environment, PipelineStatus, TargetStatus},
+};
+
+use crate::{
+    hold::list,
+    order,
+    place::target_name,
+    plan::{EnvironmentPlan, Plan, Step},
+    validity,
+};
+
+/// What a person reads about a pipeline. The plan is the one that is carried out.
+pub fn explain(pipeline: &Pipeline, model: &PipelineStatus, plan: &Plan) -> String {
+    let mut lines = Vec::new();
+    if plan.ready.status != "True" {
+        lines.push(format!("{}: {}", plan.ready.reason, plan.ready.message));
+    }
+    if pipeline.spec.suspend {
+        lines.push("the pipeline is suspended: nothing starts".to_owned());
+    }
+    for environment in &pipeline.spec.environments {
+        let name = environment.name.as_str();
+        let status = model.environments.get(name);
+        let targets = status.map(|status| status.targets.as_slice());
+        lines.push(format!(
+            "{name}: {}",
+            whereabouts(targets.unwrap_or_default())
+        ));
+        if let Some(says) = plan.environments.get(name) {
+            lines.extend(remarks(pipeline, environment, says, plan));
+        }
+    }
+    lines.extend(plan.warnings.iter().cloned());
+    lines.join("\n")
+}
+
+/// What the targets of an environment run.
+fn whereabouts(targets: &[TargetStatus]) -> String {
+    if targets.is_empty() {
+        return "no targets".to_owned();
+    }
+    let mut revisions: Vec<_> = targets
+        .iter()
+        .map(|target| target.revision.as_deref().unwrap_or("nothing"))
+        .collect();
+    revisions.sort_by(|one, other| order::total(one, other));
+    revisions.dedup();
+    let unready: Vec<_> = targets.iter().filter(|target| !target.ready).collect();
+    let runs = format!("runs {}", list(&revisions));
+    if unready.is_empty() {
+        return format!("{runs}, ready");
+    }
+    let unready: Vec<_> = unready.into_iter().map(why_unready).collect();
+    format!("{runs}; not ready: {}", unready.join(", "))
+}
+
+fn why_unready(target: &TargetStatus) -> String {
+    let name = target_name(target);
+    match (&target.error, &target.failed) {
+        (Some(error), _) => format!("{name} ({error})"),
+        (None, Some(failed)) => format!("{name} ({failed} failed)"),
+        (None, None) => name,
+    }
+}
+
+fn remarks(
+    pipeline: &Pipeline,
+    environment: &Environment,
+    says: &EnvironmentPlan,
+    plan: &Plan,
+) -> Vec<String> {
+    let name = environment.name.as_str();
+    let mut lines = Vec::new();
+    if environment.suspend {
+        lines.push(format!("  {name} is suspended: nothing starts"));
+    }
+    lines.extend(plan.steps.iter().filter_map(|step| start(step, name)));
+    if let Some(promotion) = &says.promotion
+        && let Some(phase) = promotion.phase
+    {
+        let url = promotion.url.as_deref().map(|url| format!(" {url}"));
+        let url = url.unwrap_or_default();
+        lines.push(format!(
+            "  promotion of {}: {phase:?}{url}",
+            promotion.revision
+        ));
+    }
+    if let Some(hold) = &says.hold {
+        lines.push(format!(
+            "  waits: {} [{}]",
+            hold.message(),
+            hold.reason.word()
+        ));
+    }
+    if pipeline.spec.promotion_into(name).is_none() {
+        lines.push("  nothing is promoted into it".to_owned());
+    }
+    lines
+}
+
+/// What is about to be brought into an environment.
+fn start(step: &Step, environment: &str) -> Option<String> {
+    let Step::StartPromotion(promotion) = step else {
+        return None;
+    };
+    let spec = &promotion.spec;
+    let strategy = validity::strategies(&spec.strategy).join(", ");
+    (spec.environment == environment).then(|| format!("  next: {} by {strategy}", spec.revision))
+}

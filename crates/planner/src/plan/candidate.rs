@@ -1,0 +1,294 @@
+//! Which revision an environment should get next, by what its source environment runs.
+
+use api::pipeline::{
+    Environment, Evidence, PromotionSettings, Reported, SourceKind, TargetStatus, When,
+};
+
+use super::world::World;
+use crate::{
+    hold::{Hold, HoldReason, list},
+    moment::{Timestamp, later},
+    order,
+    place::target_name,
+    validity,
+};
+
+/// A revision that may go on, and where it was verified.
+#[derive(Clone, Debug)]
+pub(super) struct Candidate<'a> {
+    pub(super) revision: String,
+    pub(super) version: String,
+    /// The targets that vouch for it; none when a source proposes it.
+    pub(super) vouched_by: Vec<&'a TargetStatus>,
+    /// A younger revision that is not old enough yet.
+    pub(super) soaking: Option<Hold>,
+}
+
+/// What is to go into the environment next: nothing where others move it.
+pub(super) fn candidate<'a>(
+    world: &World<'a>,
+    index: usize,
+    settings: &PromotionSettings,
+) -> Result<Option<Candidate<'a>>, Hold> {
+    let Some(source) = world.source_of(index) else {
+        return proposed(world);
+    };
+    if let Some(hold) = unknown_source(world, source) {
+        return Err(hold);
+    }
+    let targets = world.targets(&source.name);
+    let reported = world
+        .status(&source.name)
+        .and_then(|status| status.reported.as_ref());
+    let vote = Vote {
+        source,
+        targets,
+        reported,
+        soak: settings
+            .soak
+            .as_ref()
+            .map_or(std::time::Duration::ZERO, |soak| soak.length()),
+        now: world.now,
+    };
+    match settings.when.unwrap_or_else(|| usual_when(targets)) {
+        When::AllTargetsReady => vote.all().map(Some),
+        When::AnyTargetReady => vote.any().map(Some),
+    }
+}
+
+/// Why nothing is known about a source environment.
+fn unknown_source<'a>(world: &World<'a>, source: &'a Environment) -> Option<Hold> {
+    let name = &source.name;
+    if let Some(namespace) = world.unmatched_selector(source) {
+        return Some(Hold::new(
+            HoldReason::SourceNotReady,
+            format!("no cluster matches the selector of {name} for namespace {namespace}"),
+            format!("a cluster that matches and is ready in {name} lifts this"),
+        ));
+    }
+    world.targets(name).is_empty().then(|| {
+        Hold::new(
+            HoldReason::SourceNotDeployed,
+            format!("{name} has not been looked at yet"),
+            "the first look at it lifts this",
+        )
+    })
+}
+
+/// Where reports are all there is, one is enough, as it was for the ancestor.
+fn usual_when(targets: &[TargetStatus]) -> When {
+    let is_told = |target: &TargetStatus| target.source == Some(Evidence::Report);
+    if targets.iter().all(is_told) {
+        When::AnyTargetReady
+    } else {
+        When::AllTargetsReady
+    }
+}
+
+/// What the pipeline's source proposes for the first environment.
+fn proposed<'a>(world: &World<'a>) -> Result<Option<Candidate<'a>>, Hold> {
+    let Some(source) = &world.spec.source else {
+        return Ok(None);
+    };
+    if let Some(text) = validity::invalid_source(world.spec) {
+        let lifted_by = "an edit of the pipeline's source lifts this";
+        return Err(Hold::new(HoldReason::InvalidSource, text, lifted_by));
+    }
+    let Some(proposal) = &world.model.proposal else {
+        return Ok(None);
+    };
+    if let Some(error) = &proposal.error {
+        let name = source.name.as_deref().unwrap_or_default();
+        return Err(Hold::new(
+            HoldReason::SourceUnreadable,
+            format!("the {:?} {name} proposes nothing: {error}", source.kind),
+            match source.kind {
+                SourceKind::Hook => "the next call lifts this",
+                _ => "its next revision lifts this",
+            },
+        ));
+    }
+    Ok(proposal.revision.clone().map(|revision| Candidate {
+        version: proposal.version.clone().unwrap_or_else(|| revision.clone()),
+        revision,
+        vouched_by: Vec::new(),
+        soaking: None,
+    }))
+}
+
+/// The targets of a source environment, asked for the revision they vouch for.
+struct Vote<'a> {
+    source: &'a Environment,
+    targets: &'a [TargetStatus],
+    reported: Option<&'a Reported>,
+    soak: std::time::Duration,
+    now: Timestamp,
+}
+
+/// One target's word for a revision, or a report's that names no target.
+struct Voice<'a> {
+    revision: &'a str,
+    since: Timestamp,
+    target: Option<&'a TargetStatus>,
+}
+
+impl<'a> Vote<'a> {
+    fn all(&self) -> Result<Candidate<'a>, Hold> {
+        let revision = self.shared_revision()?;
+        let is_unready = |target: &&TargetStatus| !target.ready;
+        if let Some(target) = self.targets.iter().find(is_unready) {
+            return Err(self.not_ready(target, revision));
+        }
+        let voices = self.targets.iter().filter_map(|target| self.voice(target));
+        let since = voices.map(|voice| voice.since).max().unwrap_or(self.now);
+        let opens_at = later(since, self.soak);
+        if self.now < opens_at {
+            return Err(self.soaking(revision, opens_at));
+        }
+        Ok(Candidate {
+            revision: revision.to_owned(),
+            version: version_on(self.targets.first(), revision),
+            vouched_by: self.targets.iter().collect(),
+            soaking: None,
+        })
+    }
+
+    fn any(&self) -> Result<Candidate<'a>, Hold> {
+        let mut voices: Vec<_> = self
+            .targets
+            .iter()
+            .filter(|target| target.ready)
+            .filter_map(|target| self.voice(target))
+            .chain(self.reported.map(|reported| self.unattributed(reported)))
+            .collect();
+        // The most recently ready one first.
+        voices.sort_by(|one, other| {
+            let by_age = other.since.cmp(&one.since);
+            by_age.then_with(|| order::total(other.revision, one.revision))
+        });
+        let name = &self.source.name;
+        let Some(youngest) = voices.first() else {
+            return Err(Hold::new(
+                HoldReason::SourceNotReady,
+                format!("no target of {name} is ready"),
+                format!("one ready target of {name} lifts this"),
+            ));
+        };
+        let opens_at = later(youngest.since, self.soak);
+        let soaking = (self.now < opens_at).then(|| self.soaking(youngest.revision, opens_at));
+        let is_old_enough = |voice: &&Voice<'_>| later(voice.since, self.soak) <= self.now;
+        match voices.iter().find(is_old_enough) {
+            Some(voice) => Ok(Candidate {
+                revision: voice.revision.to_owned(),
+                version: version_on(voice.target, voice.revision),
+                vouched_by: voice.target.into_iter().collect(),
+                soaking: soaking.filter(|_| youngest.revision != voice.revision),
+            }),
+            None => Err(self.earliest_soaking(&voices)),
+        }
+    }
+
+    fn earliest_soaking(&self, voices: &[Voice<'_>]) -> Hold {
+        let oldest = voices.iter().min_by_key(|voice| voice.since);
+        let revision = oldest.map_or("", |voice| voice.revision);
+        let since = oldest.map_or(self.now, |voice| voice.since);
+        self.soaking(revision, later(since, self.soak))
+    }
+
+    /// The one revision all targets run.
+    fn shared_revision(&self) -> Result<&'a str, Hold> {
+        let name = &self.source.name;
+        let mut revisions: Vec<_> = self
+            .targets
+            .iter()
+            .filter_map(|target| target.revision.as_deref())
+            .collect();
+        revisions.sort_by(|one, other| order::total(one, other));
+        revisions.dedup();
+        if revisions.len() > 1 {
+            return Err(Hold::new(
+                HoldReason::SourceTargetsDiffer,
+                format!("{name} targets run {}", list(&revisions)),
+                format!("one revision on all targets of {name} lifts this"),
+            ));
+        }
+        let silent = self.targets.iter().find(|target| target.revision.is_none());
+        match (silent, revisions.first()) {
+            (None, Some(revision)) => Ok(revision),
+            (silent, _) => Err(self.not_deployed(silent)),
+        }
+    }
+
+    fn not_deployed(&self, target: Option<&TargetStatus>) -> Hold {
+        let name = &self.source.name;
+        if let Some(reported) = self.reported {
+            let revision = &reported.revision;
+            return Hold::new(
+                HoldReason::TargetsNotDistinguishable,
+                format!("reports say that {name} runs {revision}, but not on which of its targets"),
+                "the metadata field `cluster` on the alerts, or `when: AnyTargetReady`, lifts this",
+            );
+        }
+        let sentence = match target {
+            Some(target) => {
+                let because = target.error.as_deref().unwrap_or("no revision is known");
+                format!("{name} target {}: {because}", target_name(target))
+            }
+            None => format!("no revision of {name} is known"),
+        };
+        let lifted_by = format!("one revision on all targets of {name} lifts this");
+        Hold::new(HoldReason::SourceNotDeployed, sentence, lifted_by)
+    }
+
+    fn not_ready(&self, target: &TargetStatus, revision: &str) -> Hold {
+        let because = match &target.error {
+            Some(error) => format!(": {error}"),
+            None => format!(" is not ready at {revision}"),
+        };
+        let name = &self.source.name;
+        Hold::new(
+            HoldReason::SourceNotReady,
+            format!("{name} target {}{because}", target_name(target)),
+            format!("all targets of {name} being ready lifts this"),
+        )
+    }
+
+    fn soaking(&self, revision: &str, opens_at: Timestamp) -> Hold {
+        let sentence = format!(
+            "{revision} has not been ready in {} for long enough",
+            self.source.name
+        );
+        Hold {
+            opens_at: Some(opens_at),
+            ..Hold::new(
+                HoldReason::Soaking,
+                sentence,
+                format!("lifts at {opens_at:.0}"),
+            )
+        }
+    }
+
+    fn voice(&self, target: &'a TargetStatus) -> Option<Voice<'a>> {
+        Some(Voice {
+            revision: target.revision.as_deref()?,
+            since: target.ready_since.as_ref().map_or(self.now, |time| time.0),
+            target: Some(target),
+        })
+    }
+
+    fn unattributed(&self, reported: &'a Reported) -> Voice<'a> {
+        Voice {
+            revision: &reported.revision,
+            since: reported
+                .ready_since
+                .as_ref()
+                .map_or(self.now, |time| time.0),
+            target: None,
+        }
+    }
+}
+
+fn version_on(target: Option<&TargetStatus>, revision: &str) -> String {
+    let version = target.and_then(|target| target.version.clone());
+    version.unwrap_or_else(|| revision.to_owned())
+}

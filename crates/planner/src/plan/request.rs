@@ -1,0 +1,178 @@
+//! What people asked for: from the server, or with kubectl in an annotation.
+//!
+//! Of both the later one counts, by its own account. A request is taken up once, by its id.
+
+use api::{
+    Revision, Time,
+    app::Kind,
+    names::{REQUEST_ANNOTATION, short_hash},
+    pipeline::{Environment, HandledRequest, PromotionSummary, Request, RequestKind},
+    promotion::Phase,
+    revision::SourceRevision,
+};
+use serde_json::Value;
+
+use super::{
+    EnvironmentPlan,
+    site::{SiteOutcome, Wanted},
+    world::World,
+};
+use crate::{fold::push_front, moment::Timestamp};
+
+/// The request for an environment that has not been taken up yet.
+pub(super) fn pending(world: &World<'_>, environment: &str) -> Option<Request> {
+    let stored = world.model.requests.get(environment).cloned();
+    let written = annotation(world).ok().flatten();
+    let written = written.and_then(|value| for_environment(&value, environment));
+    let request = [written, stored]
+        .into_iter()
+        .flatten()
+        .max_by_key(|request| at(request.at.as_ref()))?;
+    let handled = world.status(environment)?.last_request.as_ref();
+    let is_handled = handled.is_some_and(|handled| handled.id == request.id);
+    (!is_handled).then_some(request)
+}
+
+fn at(time: Option<&Time>) -> Timestamp {
+    time.map_or(Timestamp::MIN, |time| time.0)
+}
+
+/// What is wrong with requests that will never be taken up.
+pub(super) fn warnings(world: &World<'_>) -> Vec<String> {
+    let value = match annotation(world) {
+        Ok(Some(value)) => value,
+        Ok(None) => return Vec::new(),
+        Err(error) => return vec![format!("the annotation {REQUEST_ANNOTATION}: {error}")],
+    };
+    let mut names = world.environment_names();
+    if names.any(|name| for_environment(&value, name).is_some()) {
+        return Vec::new();
+    }
+    vec![format!(
+        "the annotation {REQUEST_ANNOTATION} is no request for an environment of this pipeline"
+    )]
+}
+
+fn annotation(world: &World<'_>) -> Result<Option<Value>, serde_json::Error> {
+    let annotations = world.pipeline.metadata.annotations.as_ref();
+    let text = annotations.and_then(|annotations| annotations.get(REQUEST_ANNOTATION));
+    text.map(|text| serde_json::from_str(text)).transpose()
+}
+
+/// The annotation holds requests by environment, as the status does, or one request that names its
+/// environment.
+fn for_environment(value: &Value, environment: &str) -> Option<Request> {
+    let named = value.get("environment").and_then(Value::as_str) == Some(environment);
+    let value = if named {
+        value
+    } else {
+        value.get(environment)?
+    };
+    if !value.is_object() {
+        return None;
+    }
+    let mut request: Request = serde_json::from_value(value.clone()).ok()?;
+    if request.id.is_empty() {
+        request.id = id_of(environment, &request);
+    }
+    Some(request)
+}
+
+/// An id for a request that brings none: the same for the same request.
+fn id_of(environment: &str, request: &Request) -> String {
+    let at = at(request.at.as_ref()).to_string();
+    let kind = format!("{:?}", request.kind);
+    short_hash(&[
+        environment,
+        &request.revision,
+        &kind,
+        &at,
+        request.by.as_deref().unwrap_or_default(),
+        request.note.as_deref().unwrap_or_default(),
+    ])
+}
+
+/// What the request asks for, or why that is refused.
+pub(super) fn wanted(world: &World<'_>, request: &Request) -> Result<Wanted, HandledRequest> {
+    let Some(revision) = Revision::new(&request.revision) else {
+        return Err(handled(request, None, "refused: it names no revision"));
+    };
+    Ok(Wanted {
+        version: known_version(world, revision.as_str()),
+        revision: revision.into(),
+        request: Some(request.clone()),
+    })
+}
+
+/// What to write to git for a revision: as it was written or seen somewhere, else by its form.
+fn known_version(world: &World<'_>, revision: &str) -> String {
+    let environments = world.model.environments.values();
+    let seen = environments
+        .flat_map(|environment| &environment.targets)
+        .filter(|target| target.revision.as_deref() == Some(revision))
+        .find_map(|target| target.version.clone());
+    let written = || {
+        let promotions = world.promotions.iter().rev();
+        let mut same = promotions.filter(|promotion| promotion.spec.revision == revision);
+        same.next().map(|promotion| promotion.spec.version.clone())
+    };
+    let by_form = || {
+        let app = world.spec.app_ref.clone().unwrap_or_default();
+        let is_git = Kind::of(&app.api_version, &app.kind) == Kind::Kustomization;
+        let source = SourceRevision::parse(revision);
+        let version = source
+            .git_version()
+            .filter(|_| is_git && world.spec.track.is_none());
+        version.unwrap_or(revision).to_owned()
+    };
+    seen.or_else(written).unwrap_or_else(by_form)
+}
+
+/// Refuses a request for an environment that is only shown.
+pub(super) fn refuse_where_nothing_is_promoted(
+    world: &World<'_>,
+    environment: &Environment,
+    says: &mut EnvironmentPlan,
+) {
+    if let Some(request) = pending(world, &environment.name) {
+        let text = "refused: nothing is promoted into this environment";
+        says.last_request = Some(handled(&request, None, text));
+    }
+}
+
+/// Records a request that every place has taken up, and what it rejects. Says whether all have.
+pub(super) fn conclude(wanted: &Wanted, sites: &[SiteOutcome], says: &mut EnvironmentPlan) -> bool {
+    let Some(request) = &wanted.request else {
+        return false;
+    };
+    let is_taken_up = |site: &SiteOutcome| site.hold.is_none() || site.promotion.is_some();
+    if sites.is_empty() || !sites.iter().all(is_taken_up) {
+        return false;
+    }
+    let promotion = sites.iter().find_map(|site| site.promotion.as_ref());
+    let revision = &wanted.revision;
+    let text = match promotion {
+        Some(_) => format!("bringing {revision}"),
+        None => format!("{revision} runs already"),
+    };
+    let name = promotion.map(|promotion| promotion.name.as_str());
+    says.last_request = Some(handled(request, name, &text));
+    let is_abandoned = |promotion: &PromotionSummary| promotion.phase == Some(Phase::Abandoned);
+    if !promotion.is_some_and(is_abandoned) {
+        says.rejected.retain(|rejected| rejected != revision);
+    }
+    if request.kind == RequestKind::Rollback {
+        for left in sites.iter().rev().flat_map(|site| site.leaves.iter().rev()) {
+            push_front(&mut says.rejected, left);
+        }
+    }
+    true
+}
+
+fn handled(request: &Request, promotion: Option<&str>, text: &str) -> HandledRequest {
+    HandledRequest {
+        id: request.id.clone(),
+        promotion: promotion.map(str::to_owned),
+        message: Some(text.to_owned()),
+    }
+}

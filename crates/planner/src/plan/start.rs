@@ -1,0 +1,134 @@
+//! Starting a promotion: the object itself, and what has to make way for it.
+
+use std::collections::BTreeMap;
+
+use api::{
+    Promotion,
+    names::{ENVIRONMENT_LABEL, PIPELINE_LABEL, PLACE_LABEL, label_value, promotion_name},
+    pipeline::Strategy,
+    promotion::{PromotionRequest, PromotionSpec},
+};
+use kube::Resource;
+
+use super::{
+    Step,
+    environment::summary,
+    site::{Judge, SiteOutcome, Wanted},
+    world::{Site, is_deploying, is_unmerged, name_of},
+};
+use crate::order;
+
+impl Judge<'_> {
+    pub(super) fn start(&self, wanted: &Wanted, site: &Site<'_>) -> SiteOutcome {
+        let promotion = self.promotion(wanted, site);
+        let by = name_of(&promotion);
+        let mut steps: Vec<_> = site
+            .promotions
+            .iter()
+            .filter(|old| is_unmerged(old) || is_deploying(old))
+            .map(|old| make_way(old, &promotion, &by))
+            .collect();
+        let needs_approval = promotion.spec.needs_approval;
+        let outcome = SiteOutcome {
+            hold: needs_approval.then(|| self.awaiting_approval(&wanted.revision)),
+            waiting_approval: needs_approval.then(|| wanted.revision.clone()),
+            promotion: Some(summary(&promotion)),
+            ..SiteOutcome::default()
+        };
+        steps.push(Step::StartPromotion(Box::new(promotion)));
+        SiteOutcome { steps, ..outcome }
+    }
+
+    fn promotion(&self, wanted: &Wanted, site: &Site<'_>) -> Promotion {
+        let world = self.world;
+        let ordinal = ordinal(site, &wanted.revision);
+        let name = promotion_name(world.name(), &site.place, &wanted.revision, ordinal);
+        let mut promotion = Promotion::new(
+            &name,
+            PromotionSpec {
+                pipeline: world.name().to_owned(),
+                environment: self.environment.name.clone(),
+                target: site.target.clone(),
+                revision: wanted.revision.clone(),
+                version: wanted.version.clone(),
+                replaces: replaced(site, &wanted.revision),
+                ordinal,
+                strategy: self.settings.strategy.clone(),
+                needs_approval: self.settings.manual,
+                request: wanted.request.as_ref().map(|request| PromotionRequest {
+                    id: request.id.clone(),
+                    kind: request.kind,
+                    by: request.by.clone(),
+                }),
+                withdrawn: None,
+                approval: None,
+            },
+        );
+        promotion
+            .metadata
+            .namespace
+            .clone_from(&world.pipeline.metadata.namespace);
+        promotion.metadata.labels = Some(self.labels(site));
+        let owner = world.pipeline.controller_owner_ref(&());
+        promotion.metadata.owner_references = owner.map(|owner| vec![owner]);
+        promotion
+    }
+
+    fn labels(&self, site: &Site<'_>) -> BTreeMap<String, String> {
+        [
+            (PIPELINE_LABEL, self.world.name()),
+            (ENVIRONMENT_LABEL, &self.environment.name),
+            (PLACE_LABEL, &site.place.key()),
+        ]
+        .map(|(label, text)| (label.to_owned(), label_value(text)))
+        .into()
+    }
+}
+
+/// A number no promotion of that revision into that place has yet.
+fn ordinal(site: &Site<'_>, revision: &str) -> i64 {
+    let same = site
+        .promotions
+        .iter()
+        .filter(|promotion| promotion.spec.revision == revision);
+    same.map(|promotion| promotion.spec.ordinal + 1)
+        .max()
+        .unwrap_or_default()
+}
+
+/// What runs in the place, the newest where its targets differ.
+fn replaced(site: &Site<'_>, revision: &str) -> Option<String> {
+    site.targets
+        .iter()
+        .filter_map(|target| target.revision.as_deref())
+        .filter(|running| *running != revision)
+        .max_by(|one, other| order::total(one, other))
+        .map(str::to_owned)
+}
+
+/// A successor takes the old one's pull request over, unless it would be opened elsewhere.
+fn make_way(old: &Promotion, new: &Promotion, by: &str) -> Step {
+    let name = name_of(old);
+    if is_deploying(old) || channel(&old.spec.strategy) == channel(&new.spec.strategy) {
+        return Step::SupersedePromotion {
+            name,
+            by: by.to_owned(),
+        };
+    }
+    Step::WithdrawPromotion {
+        name,
+        reason: "StrategyChanged".to_owned(),
+    }
+}
+
+/// Where a strategy leads, apart from how it is dressed.
+fn channel(strategy: &Strategy) -> impl PartialEq + '_ {
+    let pull_request = strategy.pull_request.as_ref();
+    let commit = strategy.commit.as_ref();
+    (
+        pull_request.map(|to| (to.forge, to.url.as_str(), to.base_branch.as_str())),
+        commit.map(|to| (to.url.as_str(), to.base_branch.as_str())),
+        strategy.notification.is_some(),
+        strategy.webhook.as_ref().map(|to| to.url.as_str()),
+    )
+}

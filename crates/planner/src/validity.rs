@@ -1,0 +1,110 @@
+//! What can never work, however long one waits.
+//!
+//! The API accepts such pipelines because the ancestor's did; here they get a sentence each.
+
+use std::collections::BTreeSet;
+
+use api::{
+    app::Kind,
+    pipeline::{AppReference, PipelineSpec, PromotionSettings, SourceKind, Strategy},
+};
+
+/// Why no promotion can ever start in a pipeline like this.
+pub(crate) fn invalid_spec(spec: &PipelineSpec) -> Option<String> {
+    if spec.environments.is_empty() {
+        return Some("the pipeline has no environments".to_owned());
+    }
+    let mut names = BTreeSet::new();
+    for environment in &spec.environments {
+        let name = environment.name.as_str();
+        if name.is_empty() {
+            return Some("an environment has no name".to_owned());
+        }
+        if !names.insert(name) {
+            return Some(format!("two environments are called {name}"));
+        }
+        if let Some(settings) = &environment.promotion
+            && let Some(text) = two_strategies(settings)
+        {
+            return Some(format!("the promotion of {name} {text}"));
+        }
+        if environment
+            .targets
+            .iter()
+            .any(|target| target.cluster_ref.is_some() && target.cluster_selector.is_some())
+        {
+            return Some(format!(
+                "a target of {name} has clusterRef and clusterSelector"
+            ));
+        }
+    }
+    if let Some(text) = spec.promotion.as_ref().and_then(two_strategies) {
+        return Some(format!("the promotion of the pipeline {text}"));
+    }
+    spec.app_ref.as_ref().and_then(invalid_app)
+}
+
+fn two_strategies(settings: &PromotionSettings) -> Option<String> {
+    let names = strategies(&settings.strategy);
+    (names.len() > 1).then(|| format!("has several strategies: {}", names.join(", ")))
+}
+
+/// The names of the strategies that are set.
+pub(crate) fn strategies(strategy: &Strategy) -> Vec<&'static str> {
+    let all = [
+        ("pull-request", strategy.pull_request.is_some()),
+        ("commit", strategy.commit.is_some()),
+        ("notification", strategy.notification.is_some()),
+        ("webhook", strategy.webhook.is_some()),
+    ];
+    let set = all.into_iter().filter(|(_, is_set)| *is_set);
+    set.map(|(name, _)| name).collect()
+}
+
+fn invalid_app(app: &AppReference) -> Option<String> {
+    if app.kind.is_empty() || app.name.is_empty() {
+        return Some("appRef needs a kind and a name".to_owned());
+    }
+    let is_core = !app.api_version.is_empty() && !app.api_version.contains('/');
+    is_core.then(|| {
+        format!(
+            "appRef names the core kind {}, which is never an app",
+            app.kind
+        )
+    })
+}
+
+/// Why the source can never propose anything for such an app.
+pub(crate) fn invalid_source(spec: &PipelineSpec) -> Option<String> {
+    let source = spec.source.as_ref()?;
+    let (what, fitting): (String, &[SourceKind]) = match (&spec.track, &spec.app_ref) {
+        (Some(_), _) => (
+            "a tracked image".to_owned(),
+            &[SourceKind::ImagePolicy, SourceKind::Hook],
+        ),
+        (None, Some(app)) => (format!("a {}", app.kind), fitting_kinds(app)),
+        (None, None) => return Some("a source needs appRef".to_owned()),
+    };
+    if !fitting.contains(&source.kind) {
+        return Some(format!(
+            "a {:?} proposes nothing for {what}; one of {fitting:?} does",
+            source.kind
+        ));
+    }
+    let is_nameless = source.name.as_deref().unwrap_or_default().is_empty();
+    (source.kind != SourceKind::Hook && is_nameless)
+        .then(|| format!("the source names no {:?}", source.kind))
+}
+
+fn fitting_kinds(app: &AppReference) -> &'static [SourceKind] {
+    match Kind::of(&app.api_version, &app.kind) {
+        Kind::HelmRelease => &[
+            SourceKind::HelmChart,
+            SourceKind::OCIRepository,
+            SourceKind::Hook,
+        ],
+        Kind::Kustomization => &[SourceKind::GitRepository, SourceKind::OCIRepository],
+        Kind::Workload(_) => &[SourceKind::ImagePolicy, SourceKind::Hook],
+        Kind::Other => &[SourceKind::Hook],
+    }
+}

@@ -1,0 +1,490 @@
+//! The life of one promotion, step by step.
+
+use std::time::Duration;
+
+use api::promotion::PromotionStatus;
+use planner::{
+    Act, Failure, Next, Outcome, PullRequestSeen, Remedy, Surroundings, Timestamp, attempt,
+    conclude,
+};
+
+use crate::drawing::{World, draw, now};
+
+const URL: &str = "https://example.com/1";
+
+fn pull_request(text: &str) -> PullRequestSeen {
+    let open = |is_current, changed_by_others| PullRequestSeen::Open {
+        url: URL.to_owned(),
+        is_current,
+        changed_by_others,
+    };
+    match text {
+        "" => PullRequestSeen::NotLooked,
+        "missing" => PullRequestSeen::Missing,
+        "open" => open(true, false),
+        "open stale" => open(false, false),
+        "open foreign" => open(true, true),
+        "open foreign stale" => open(false, true),
+        "merged" => PullRequestSeen::Merged {
+            url: URL.to_owned(),
+            commit: Some("c0ffee".to_owned()),
+        },
+        "closed" => PullRequestSeen::Closed {
+            url: URL.to_owned(),
+        },
+        _ => panic!("{text:?} is not in the notation"),
+    }
+}
+
+/// What comes next for the last promotion of the drawing.
+fn next_of(world: &World, seen: &str) -> Next {
+    let around = Surroundings {
+        pipeline: Some(&world.pipeline),
+        promotions: &world.promotions,
+        pull_request: pull_request(seen),
+        edited: false,
+    };
+    attempt(world.promotions.last().unwrap(), &around, now())
+}
+
+fn show(act: Act, status: &PromotionStatus, wake: Option<Timestamp>) -> String {
+    let act = match act {
+        Act::Nothing => String::new(),
+        act => format!("{act:?}, "),
+    };
+    let mut text = format!(
+        "{act}{:?}/{}: {}",
+        status.phase.unwrap(),
+        status.reason.as_deref().unwrap_or("-"),
+        status.message.as_deref().unwrap_or("-")
+    );
+    if let Some(wake) = wake {
+        text += &format!(", again in {}s", wake.as_second() - now().as_second());
+    }
+    text
+}
+
+#[track_caller]
+fn check(drawing: &str, seen: &str, expected: &str) {
+    let mut world = draw(&format!("dev[2.0.0 ok] > {drawing}"));
+    let next = next_of(&world, seen);
+    assert_eq!(
+        show(next.act, &next.status, next.wake),
+        expected,
+        "{drawing}"
+    );
+    if next.act == Act::Nothing {
+        world.promotions.last_mut().unwrap().status = Some(next.status.clone());
+        let again = next_of(&world, seen);
+        assert_eq!(again, next, "looking again changes nothing");
+    }
+}
+
+#[test]
+fn waits_for_the_approval_it_needs() {
+    let awaiting = "AwaitingApproval/AwaitingApproval: 2.0.0 waits for approval";
+    check("prod{manual}[1.0.0 ok]\npromotion prod 2.0.0", "", awaiting);
+    check(
+        "prod{manual}[1.0.0 ok]\npromotion prod 2.0.0 AwaitingApproval approved",
+        "",
+        "CarryOut, Running/Running: the strategy is being carried out",
+    );
+    check(
+        "prod[1.0.0 ok]\npromotion prod 2.0.0",
+        "",
+        "CarryOut, Running/Running: the strategy is being carried out",
+    );
+    // One that claims to need none does not get past a pipeline that asks for it.
+    let mut world = draw("dev[2.0.0 ok] > prod{manual}[1.0.0 ok]\npromotion prod 2.0.0 Running");
+    world.promotions[0].spec.needs_approval = false;
+    let next = next_of(&world, "");
+    assert_eq!(show(next.act, &next.status, next.wake), awaiting);
+}
+
+#[test]
+fn a_pull_request_is_followed_to_its_end() {
+    check(
+        "prod[1.0.0 ok]\npromotion prod 2.0.0 WaitingForMerge",
+        "open",
+        "WaitingForMerge/WaitingForMerge: the pull request waits to be merged, again in 60s",
+    );
+    check(
+        "prod[1.0.0 ok]\npromotion prod 2.0.0 WaitingForMerge",
+        "merged",
+        "Deploying/Deploying: prod does not run 2.0.0 yet, again in 3600s",
+    );
+    check(
+        "prod[1.0.0 ok]\npromotion prod 2.0.0 WaitingForMerge",
+        "closed",
+        "Abandoned/Closed: its pull request was closed without being merged",
+    );
+    check(
+        "prod[1.0.0 ok]\npromotion prod 2.0.0 WaitingForMerge because WaitingForMerge",
+        "",
+        "WaitingForMerge/WaitingForMerge: -, again in 60s",
+    );
+    for gone in ["missing", "open stale"] {
+        check(
+            "prod[1.0.0 ok]\npromotion prod 2.0.0 WaitingForMerge",
+            gone,
+            "CarryOut, Running/Running: the strategy is being carried out",
+        );
+    }
+}
+
+#[test]
+fn somebody_elses_push_is_not_overwritten() {
+    for seen in ["open foreign", "open foreign stale"] {
+        check(
+            "prod[1.0.0 ok]\npromotion prod 2.0.0 WaitingForMerge",
+            seen,
+            "WaitingForMerge/BranchChangedByOthers: somebody else pushed to the branch; it is followed and not pushed to any more, again in 60s",
+        );
+    }
+}
+
+#[test]
+fn what_a_crash_left_unwritten_is_found_again() {
+    check(
+        "prod[1.0.0 ok]\npromotion prod 2.0.0 Running",
+        "open",
+        "WaitingForMerge/WaitingForMerge: the pull request waits to be merged, again in 60s",
+    );
+    check(
+        "prod[1.0.0 ok]\npromotion prod 2.0.0 Running",
+        "merged",
+        "Deploying/Deploying: prod does not run 2.0.0 yet, again in 3600s",
+    );
+    check(
+        "prod[1.0.0 ok]\npromotion prod 2.0.0 Running",
+        "closed",
+        "Abandoned/Closed: its pull request was closed without being merged",
+    );
+}
+
+#[test]
+fn deploying_ends_when_the_place_runs_it_fails_or_takes_too_long() {
+    check(
+        "prod[2.0.0 ok]\npromotion prod 2.0.0 Deploying merged 5m",
+        "merged",
+        "Succeeded/Deployed: prod runs 2.0.0",
+    );
+    check(
+        "prod[2.0.0 ok, 2.0.0 broken]\npromotion prod 2.0.0 Deploying merged 5m",
+        "",
+        "Deploying/Deploying: prod does not run 2.0.0 yet, again in 3300s",
+    );
+    check(
+        "prod[1.0.0 broken failed 2.0.0]\npromotion prod 2.0.0 Deploying merged 5m",
+        "",
+        "Failed/DeployFailed: 2.0.0 failed on prod",
+    );
+    check(
+        "prod[1.0.0 broken failed 1.5.0]\npromotion prod 2.0.0 Deploying merged 5m",
+        "",
+        "Deploying/Deploying: prod does not run 2.0.0 yet, again in 3300s",
+    );
+    check(
+        "prod[1.0.0 ok]\npromotion prod 2.0.0 Deploying merged 60m",
+        "",
+        "Failed/DeployFailed: prod did not run 2.0.0 in time",
+    );
+    check(
+        "prod{timeout 10m}[1.0.0 ok]\npromotion prod 2.0.0 Deploying merged 10m",
+        "",
+        "Failed/DeployFailed: prod did not run 2.0.0 in time",
+    );
+}
+
+#[test]
+fn a_late_success_counts() {
+    check(
+        "prod[2.0.0 ok]\npromotion prod 2.0.0 Failed because DeployFailed merged 2h",
+        "",
+        "Succeeded/Deployed: prod runs 2.0.0",
+    );
+    check(
+        "prod[2.0.0 ok]\npromotion prod 2.0.0 Failed because StrategyChanged",
+        "",
+        "Failed/StrategyChanged: -",
+    );
+    check(
+        "prod[2.0.0 ok]\npromotion prod 2.0.0 Abandoned",
+        "",
+        "Abandoned/-: -",
+    );
+}
+
+#[test]
+fn a_place_that_got_there_by_other_means_needs_no_pull_request() {
+    check(
+        "prod[2.0.0 ok]\npromotion prod 2.0.0 WaitingForMerge",
+        "open",
+        "ClosePullRequest, Succeeded/Deployed: prod runs 2.0.0",
+    );
+    check(
+        "prod{manual}[2.0.0 ok]\npromotion prod 2.0.0 AwaitingApproval",
+        "",
+        "Succeeded/Deployed: prod runs 2.0.0",
+    );
+}
+
+#[test]
+fn a_place_that_is_about_to_move_has_not_arrived() {
+    let before = "prod[1.0.0 ok]\npromotion prod 2.0.0 Superseded merged 1m";
+    check(
+        &format!("{before}\npromotion prod 1.0.0 asked r1"),
+        "",
+        "CarryOut, Running/Running: the strategy is being carried out",
+    );
+    check(
+        &format!("{before}\npromotion prod 1.0.0 Deploying merged 10s asked r1"),
+        "",
+        "Succeeded/Deployed: prod runs 1.0.0",
+    );
+}
+
+#[test]
+fn one_target_is_a_place_of_its_own() {
+    check(
+        "prod{per target}[2.0.0 ok on c1, 1.0.0 ok on c2]\npromotion prod 2.0.0 Deploying merged 5m at c1 prod-1",
+        "",
+        "Succeeded/Deployed: prod runs 2.0.0",
+    );
+    check(
+        "prod{per target}[1.0.0 ok on c1, 2.0.0 ok on c2]\npromotion prod 2.0.0 Deploying merged 5m at c1 prod-1",
+        "",
+        "Deploying/Deploying: prod does not run 2.0.0 yet, again in 3300s",
+    );
+}
+
+#[test]
+fn superseded_leaves_the_pull_request_to_its_successor() {
+    check(
+        "prod[1.0.0 ok]\npromotion prod 2.0.0 WaitingForMerge superseded",
+        "open",
+        "Superseded/Superseded: Superseded by x",
+    );
+    check(
+        "prod[1.0.0 ok]\npromotion prod 2.0.0 Deploying merged 5m superseded",
+        "merged",
+        "Superseded/Superseded: Superseded by x",
+    );
+    let world =
+        draw("dev[2.0.0 ok] > prod[1.0.0 ok]\npromotion prod 2.0.0 WaitingForMerge superseded");
+    let merged = next_of(&world, "merged").status;
+    assert!(
+        merged.merged_at.is_some(),
+        "a merge in the meantime is not forgotten"
+    );
+}
+
+#[test]
+fn withdrawn_closes_the_pull_request() {
+    check(
+        "prod[1.0.0 ok]\npromotion prod 2.0.0 WaitingForMerge withdrawn",
+        "open",
+        "ClosePullRequest, Withdrawn/Withdrawn: it was taken back: NoLongerCandidate",
+    );
+    check(
+        "prod{manual}[1.0.0 ok]\npromotion prod 2.0.0 AwaitingApproval withdrawn",
+        "",
+        "Withdrawn/Withdrawn: it was taken back: NoLongerCandidate",
+    );
+    check(
+        "prod[2.0.0 ok]\npromotion prod 2.0.0 Deploying merged 5m withdrawn",
+        "merged",
+        "Succeeded/Deployed: prod runs 2.0.0",
+    );
+}
+
+#[test]
+fn a_successor_waits_for_its_predecessors() {
+    for phase in [
+        "",
+        "Running",
+        "WaitingForMerge",
+        "WaitingForMerge superseded",
+    ] {
+        let world = format!("prod[1.0.0 ok]\npromotion prod 1.5.0 {phase}\npromotion prod 2.0.0");
+        let mut drawn = draw(&format!("dev[2.0.0 ok] > {world}"));
+        drawn.promotions[0].metadata.name = Some("earlier".to_owned());
+        let next = next_of(&drawn, "");
+        assert_eq!(
+            show(next.act, &next.status, next.wake),
+            "Running/WaitingForPredecessor: it goes on when earlier has ended"
+        );
+    }
+    for phase in [
+        "Deploying merged 1m",
+        "Superseded",
+        "Failed",
+        "Succeeded merged 1m",
+    ] {
+        check(
+            &format!("prod[1.0.0 ok]\npromotion prod 1.5.0 {phase}\npromotion prod 2.0.0"),
+            "",
+            "CarryOut, Running/Running: the strategy is being carried out",
+        );
+    }
+    check(
+        "prod{per target}[1.0.0 ok on c1, 1.0.0 ok on c2]
+         promotion prod 1.5.0 WaitingForMerge at c2 prod-2
+         promotion prod 2.0.0 at c1 prod-1",
+        "",
+        "CarryOut, Running/Running: the strategy is being carried out",
+    );
+}
+
+#[test]
+fn suspended_it_is_followed_and_not_carried_out() {
+    let suspended =
+        "Running/Suspended: it goes on when the pipeline and the environment are resumed";
+    check(
+        "prod{suspended}[1.0.0 ok]\npromotion prod 2.0.0 Running",
+        "",
+        suspended,
+    );
+    check(
+        "prod[1.0.0 ok]\nsuspend\npromotion prod 2.0.0 Running",
+        "missing",
+        suspended,
+    );
+    check(
+        "prod[1.0.0 ok]\nsuspend\npromotion prod 2.0.0 WaitingForMerge",
+        "merged",
+        "Deploying/Deploying: prod does not run 2.0.0 yet, again in 3600s",
+    );
+}
+
+#[test]
+fn what_the_pipeline_does_not_ask_for_is_refused() {
+    let mut world = draw("dev[2.0.0 ok] > prod[1.0.0 ok]\npromotion prod 2.0.0 Running");
+    let strategy = &mut world.promotions[0].spec.strategy;
+    strategy.pull_request.as_mut().unwrap().secret_ref.name = "other".to_owned();
+    let next = next_of(&world, "");
+    assert_eq!(
+        show(next.act, &next.status, next.wake),
+        "Failed/StrategyChanged: the pipeline's strategy is another one now"
+    );
+    check(
+        "prod[1.0.0 ok]\npromotion test 2.0.0 Running",
+        "",
+        "Failed/StrategyChanged: the pipeline promotes nothing into test",
+    );
+}
+
+#[test]
+fn without_its_pipeline_nothing_is_done() {
+    let world = draw("dev[2.0.0 ok] > prod[1.0.0 ok]\npromotion prod 2.0.0 Running");
+    let mut leaving = world.pipeline.clone();
+    leaving.metadata.deletion_timestamp = Some(crate::drawing::ago("1m"));
+    for pipeline in [None, Some(&leaving)] {
+        let around = Surroundings {
+            pipeline,
+            promotions: &world.promotions,
+            pull_request: PullRequestSeen::NotLooked,
+            edited: false,
+        };
+        let next = attempt(&world.promotions[0], &around, now());
+        assert_eq!(next.act, Act::Nothing);
+        assert_eq!(next.status, world.promotions[0].status.clone().unwrap());
+    }
+}
+
+fn failure(remedy: Remedy) -> Outcome {
+    Outcome::Failed(Failure {
+        reason: "ForgeDown".to_owned(),
+        message: "the forge answered 503".to_owned(),
+        remedy,
+    })
+}
+
+/// The status after the act that the drawing leads to.
+fn concluded(drawing: &str, seen: &str, outcome: Outcome) -> PromotionStatus {
+    let world = draw(&format!("dev[2.0.0 ok] > {drawing}"));
+    let next = next_of(&world, seen);
+    assert_ne!(next.act, Act::Nothing);
+    conclude(world.promotions.last().unwrap(), next, outcome, now(), 7)
+}
+
+#[test]
+fn what_was_done_is_recorded() {
+    let drawing = "prod[1.0.0 ok]\npromotion prod 2.0.0";
+    let opened = Outcome::Opened {
+        url: URL.to_owned(),
+        branch: "b".to_owned(),
+        commit: None,
+    };
+    let status = concluded(drawing, "", opened);
+    assert_eq!(
+        show(Act::Nothing, &status, None),
+        "WaitingForMerge/WaitingForMerge: the pull request waits to be merged"
+    );
+    assert_eq!((status.attempts, status.url.as_deref()), (1, Some(URL)));
+    assert_eq!(status.conditions[0].status, "Unknown");
+    let pushed = Outcome::Pushed {
+        branch: "main".to_owned(),
+        commit: "c0ffee".to_owned(),
+    };
+    for outcome in [
+        pushed,
+        Outcome::AlreadyThere,
+        Outcome::Delivered { url: None },
+    ] {
+        let status = concluded(drawing, "", outcome);
+        assert_eq!(status.phase, Some(crate::drawing::phase("Deploying")));
+        assert!(status.merged_at.is_some());
+    }
+    let status = concluded(
+        "prod[2.0.0 ok]\npromotion prod 2.0.0 WaitingForMerge",
+        "open",
+        Outcome::Closed,
+    );
+    assert_eq!(
+        show(Act::Nothing, &status, None),
+        "Succeeded/Deployed: prod runs 2.0.0"
+    );
+    assert_eq!(status.conditions[0].status, "True");
+}
+
+#[test]
+fn failures_are_tried_again_visibly() {
+    let drawing = "prod[1.0.0 ok]\npromotion prod 2.0.0 Running tried 3";
+    let wait = |status: &PromotionStatus| {
+        status.next_attempt.as_ref().unwrap().0.as_second() - now().as_second()
+    };
+    let status = concluded(drawing, "", failure(Remedy::Retry));
+    assert_eq!(
+        show(Act::Nothing, &status, None),
+        "Running/ForgeDown: the forge answered 503"
+    );
+    assert_eq!(status.attempts, 4);
+    assert!((31..=48).contains(&wait(&status)), "{}", wait(&status));
+    let asked = Remedy::RetryAfter(Duration::from_secs(3000));
+    assert_eq!(wait(&concluded(drawing, "", failure(asked))), 3000);
+    let slow = wait(&concluded(drawing, "", failure(Remedy::WaitForEdit)));
+    assert!((1440..=2160).contains(&slow), "{slow}");
+    // A pull request that could not be closed keeps the promotion where it was.
+    let drawing = "prod[1.0.0 ok]\npromotion prod 2.0.0 WaitingForMerge withdrawn";
+    let status = concluded(drawing, "open", failure(Remedy::Retry));
+    assert_eq!(status.phase, Some(crate::drawing::phase("WaitingForMerge")));
+    assert_eq!(status.finished_at, None);
+}
+
+#[test]
+fn an_attempt_waits_for_its_time_or_an_edit() {
+    let drawing = "prod[1.0.0 ok]\npromotion prod 2.0.0 Running because ForgeDown until 90s";
+    check(drawing, "", "Running/ForgeDown: -, again in 90s");
+    let world = draw(&format!("dev[2.0.0 ok] > {drawing}"));
+    let around = Surroundings {
+        pipeline: Some(&world.pipeline),
+        promotions: &world.promotions,
+        pull_request: PullRequestSeen::NotLooked,
+        edited: true,
+    };
+    assert_eq!(
+        attempt(&world.promotions[0], &around, now()).act,
+        Act::CarryOut
+    );
+}

@@ -1,0 +1,389 @@
+//! A small notation for pipelines and what is known about them.
+//!
+//! ```text
+//! dev[2.0.0 ok, 1.0.0 broken] > prod{manual, soak 30m}[1.0.0 ok 5m on c1]
+//! promotion prod 2.0.0 WaitingForMerge approved
+//! ```
+//!
+//! Environments from left to right: name, settings in braces, targets in brackets. A target is a
+//! revision and its state, then since when it has been ready (an hour unless it says otherwise),
+//! its cluster, and what its revision follows. Each further line adds one fact; see `fact`.
+
+use api::{
+    Pipeline, Promotion, Time,
+    names::promotion_name,
+    pipeline::{
+        AppReference, ClusterAppReference, ClusterReference, Environment, EnvironmentStatus,
+        Evidence, HandledRequest, PipelineSpec, PipelineStatus, PromotionSettings, Proposal,
+        PullRequest, Reported, Request, RequestKind, Scope, Source, SourceKind, Strategy, Target,
+        TargetProblem, TargetStatus, Track, When,
+    },
+    promotion::{
+        Approval, Phase, PromotionRequest, PromotionSpec, PromotionStatus, PromotionTarget,
+        Withdrawal,
+    },
+};
+use planner::{Timestamp, place_of};
+
+pub(crate) struct World {
+    pub(crate) pipeline: Pipeline,
+    pub(crate) promotions: Vec<Promotion>,
+}
+
+impl World {
+    pub(crate) fn model(&self) -> PipelineStatus {
+        self.pipeline.status.clone().unwrap()
+    }
+
+    pub(crate) fn plan(&self) -> planner::Plan {
+        planner::plan(&self.pipeline, &self.model(), &self.promotions, now())
+    }
+}
+
+pub(crate) fn now() -> Timestamp {
+    Timestamp::from_second(1_800_000_000).unwrap()
+}
+
+pub(crate) fn ago(text: &str) -> Time {
+    let length = text.parse::<api::Duration>().unwrap().length();
+    Time(now() - length)
+}
+
+/// What the strategy of every drawing is unless it says otherwise.
+pub(crate) fn pull_request() -> Strategy {
+    Strategy {
+        pull_request: Some(PullRequest {
+            url: "https://example.com/shop.git".to_owned(),
+            base_branch: "main".to_owned(),
+            ..PullRequest::default()
+        }),
+        ..Strategy::default()
+    }
+}
+
+pub(crate) fn draw(text: &str) -> World {
+    let mut lines = text.trim().lines().map(str::trim);
+    let mut pipeline = Pipeline::new("shop", PipelineSpec::default());
+    pipeline.metadata.namespace = Some("default".to_owned());
+    pipeline.spec.app_ref = Some(AppReference {
+        api_version: "helm.toolkit.fluxcd.io/v2".to_owned(),
+        kind: "HelmRelease".to_owned(),
+        name: "shop".to_owned(),
+    });
+    pipeline.spec.promotion = Some(PromotionSettings {
+        strategy: pull_request(),
+        ..PromotionSettings::default()
+    });
+    pipeline.status = Some(PipelineStatus::default());
+    let mut world = World {
+        pipeline,
+        promotions: Vec::new(),
+    };
+    for text in lines.next().unwrap_or_default().split('>') {
+        environment(&mut world, text.trim());
+    }
+    for line in lines {
+        fact(&mut world, line);
+    }
+    world
+}
+
+fn environment(world: &mut World, text: &str) {
+    if text.is_empty() {
+        return;
+    }
+    let (head, targets) = text.split_once('[').unwrap();
+    let (name, settings) = head.split_once('{').unwrap_or((head, ""));
+    let settings = settings.trim_end_matches('}');
+    let mut environment = Environment {
+        name: name.to_owned(),
+        ..Environment::default()
+    };
+    let mut status = EnvironmentStatus::default();
+    let targets = targets.trim_end_matches(']');
+    let targets: Vec<_> = targets
+        .split(',')
+        .map(str::trim)
+        .filter(|text| !text.is_empty())
+        .collect();
+    for (index, text) in targets.iter().enumerate() {
+        let namespace = match targets.len() {
+            1 => name.to_owned(),
+            _ => format!("{name}-{}", index + 1),
+        };
+        target(text, &namespace, &mut environment, &mut status);
+    }
+    for setting in settings
+        .split(',')
+        .map(str::trim)
+        .filter(|text| !text.is_empty())
+    {
+        configure(&mut environment, setting);
+    }
+    world.pipeline.spec.environments.push(environment);
+    let model = world.pipeline.status.as_mut().unwrap();
+    model.environments.insert(name.to_owned(), status);
+}
+
+fn configure(environment: &mut Environment, setting: &str) {
+    if setting == "suspended" {
+        environment.suspend = true;
+        return;
+    }
+    let settings = environment
+        .promotion
+        .get_or_insert_with(|| PromotionSettings {
+            strategy: pull_request(),
+            ..PromotionSettings::default()
+        });
+    match setting.split_once(' ').unwrap_or((setting, "")) {
+        ("manual", "") => settings.manual = true,
+        ("any", "") => settings.when = Some(When::AnyTargetReady),
+        ("all", "") => settings.when = Some(When::AllTargetsReady),
+        ("per", "target") => settings.scope = Some(Scope::Target),
+        ("soak", length) => settings.soak = Some(length.parse().unwrap()),
+        ("timeout", length) => settings.deploy_timeout = Some(length.parse().unwrap()),
+        ("no", "strategy") => settings.strategy = Strategy::default(),
+        ("labelled", label) => {
+            let labels = vec![label.to_owned()];
+            settings.strategy.pull_request.as_mut().unwrap().labels = labels;
+        }
+        ("url", url) => settings.strategy.pull_request.as_mut().unwrap().url = url.to_owned(),
+        _ => panic!("setting {setting:?} is not in the notation"),
+    }
+}
+
+fn target(
+    text: &str,
+    namespace: &str,
+    environment: &mut Environment,
+    status: &mut EnvironmentStatus,
+) {
+    let mut words = text.split_whitespace().peekable();
+    let mut wanted = Target {
+        namespace: namespace.to_owned(),
+        ..Target::default()
+    };
+    if text == "selector" {
+        wanted.cluster_selector = Some(Default::default());
+        environment.targets.push(wanted);
+        return;
+    }
+    let revision = words.next().filter(|word| *word != "-");
+    let mut target = TargetStatus {
+        revision: revision.map(str::to_owned),
+        version: revision.map(str::to_owned),
+        namespace: Some(namespace.to_owned()),
+        source: Some(Evidence::Watch),
+        cluster_app_ref: Some(ClusterAppReference::default()),
+        ..TargetStatus::default()
+    };
+    while let Some(word) = words.next() {
+        match word {
+            "ok" => {
+                target.ready = true;
+                target.ready_since = Some(ago("1h"));
+            }
+            "broken" => {}
+            "failed" => target.failed = words.next().map(str::to_owned),
+            "missing" => problem(&mut target, TargetProblem::AppMissing, "not found"),
+            "unreachable" => problem(&mut target, TargetProblem::Unreachable, "no answer"),
+            "told" => target.source = Some(Evidence::Report),
+            "on" => wanted.cluster_ref = words.next().map(cluster),
+            "from" => target.follows = words.next().map(str::to_owned),
+            "selected" => wanted.cluster_selector = Some(Default::default()),
+            length => target.ready_since = Some(ago(length)),
+        }
+    }
+    target.cluster_app_ref.as_mut().unwrap().cluster_ref = wanted.cluster_ref.clone();
+    if wanted.cluster_selector.is_some() {
+        wanted.cluster_ref = None;
+    }
+    environment.targets.push(wanted);
+    status.targets.push(target);
+}
+
+fn problem(target: &mut TargetStatus, problem: TargetProblem, error: &str) {
+    target.problem = Some(problem);
+    target.error = Some(error.to_owned());
+}
+
+fn cluster(name: &str) -> ClusterReference {
+    ClusterReference {
+        kind: "GitopsCluster".to_owned(),
+        name: name.to_owned(),
+        ..ClusterReference::default()
+    }
+}
+
+/// One more thing that is so.
+fn fact(world: &mut World, line: &str) {
+    let words: Vec<_> = line.split_whitespace().collect();
+    let spec = &mut world.pipeline.spec;
+    let model = world.pipeline.status.as_mut().unwrap();
+    let owned = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
+    match words.as_slice() {
+        ["suspend"] => spec.suspend = true,
+        ["without", "appRef"] => spec.app_ref = None,
+        ["without", "promotion"] => spec.promotion = None,
+        ["kustomization"] => {
+            let app = spec.app_ref.as_mut().unwrap();
+            app.api_version = "kustomize.toolkit.fluxcd.io/v1".to_owned();
+            app.kind = "Kustomization".to_owned();
+        }
+        ["track", image] => {
+            spec.track = Some(Track {
+                image: (*image).to_owned(),
+            })
+        }
+        ["ran", environment, revisions @ ..] => {
+            model.environments.get_mut(*environment).unwrap().ran = owned(revisions);
+        }
+        ["rejected", environment, revisions @ ..] => {
+            model.environments.get_mut(*environment).unwrap().rejected = owned(revisions);
+        }
+        ["handled", environment, id] => {
+            let environment = model.environments.get_mut(*environment).unwrap();
+            environment.last_request = Some(HandledRequest {
+                id: (*id).to_owned(),
+                ..HandledRequest::default()
+            });
+        }
+        ["reported", environment, revision] => {
+            let environment = model.environments.get_mut(*environment).unwrap();
+            environment.reported = Some(Reported {
+                revision: (*revision).to_owned(),
+                ready_since: Some(ago("1h")),
+            });
+        }
+        ["source", kind, revision @ ..] => source(spec, model, kind, revision),
+        ["request", environment, rest @ ..] => {
+            model
+                .requests
+                .insert((*environment).to_owned(), request(rest));
+        }
+        ["promotion", environment, rest @ ..] => {
+            let promotion = promotion(world, environment, rest);
+            world.promotions.push(promotion);
+        }
+        _ => panic!("fact {line:?} is not in the notation"),
+    }
+}
+
+fn source(spec: &mut PipelineSpec, model: &mut PipelineStatus, kind: &str, revision: &[&str]) {
+    let kind = match kind {
+        "HelmChart" => SourceKind::HelmChart,
+        "GitRepository" => SourceKind::GitRepository,
+        "Hook" => SourceKind::Hook,
+        _ => panic!("source {kind:?} is not in the notation"),
+    };
+    spec.source = Some(Source {
+        kind,
+        name: (kind != SourceKind::Hook).then(|| "shop".to_owned()),
+    });
+    model.proposal = match revision {
+        [] => None,
+        ["unreadable"] => Some(Proposal {
+            error: Some("no answer".to_owned()),
+            ..Proposal::default()
+        }),
+        [revision, ..] => Some(Proposal {
+            revision: Some((*revision).to_owned()),
+            ..Proposal::default()
+        }),
+    };
+}
+
+/// `Promote|Rollback revision id`.
+fn request(words: &[&str]) -> Request {
+    Request {
+        kind: match words[0] {
+            "Rollback" => RequestKind::Rollback,
+            _ => RequestKind::Promote,
+        },
+        revision: words[1].to_owned(),
+        id: words[2].to_owned(),
+        by: Some("ada".to_owned()),
+        at: Some(ago("1m")),
+        ..Request::default()
+    }
+}
+
+/// `revision [phase] [#ordinal] [approved] [withdrawn] [superseded] [asked id] [merged 5m] ...`.
+fn promotion(world: &World, environment: &str, words: &[&str]) -> Promotion {
+    let settings = world.pipeline.spec.promotion_into(environment);
+    let mut spec = PromotionSpec {
+        pipeline: "shop".to_owned(),
+        environment: environment.to_owned(),
+        revision: words[0].to_owned(),
+        version: words[0].to_owned(),
+        strategy: settings
+            .map(|settings| settings.strategy.clone())
+            .unwrap_or_default(),
+        needs_approval: settings.is_some_and(|settings| settings.manual),
+        ..PromotionSpec::default()
+    };
+    let mut status = PromotionStatus::default();
+    let mut words = words[1..].iter();
+    while let Some(&word) = words.next() {
+        let mut next = || words.next().unwrap().to_string();
+        match word {
+            "approved" => {
+                let by = "ada".to_owned();
+                spec.approval = Some(Approval {
+                    by,
+                    ..Approval::default()
+                });
+            }
+            "withdrawn" => {
+                spec.withdrawn = Some(Withdrawal {
+                    reason: "NoLongerCandidate".to_owned(),
+                })
+            }
+            "superseded" => {
+                spec.withdrawn = Some(Withdrawal {
+                    reason: planner::superseded_by("x"),
+                })
+            }
+            "asked" => {
+                let id = next();
+                spec.request = Some(PromotionRequest {
+                    id,
+                    ..PromotionRequest::default()
+                });
+            }
+            "merged" => status.merged_at = Some(ago(&next())),
+            "because" => status.reason = Some(next()),
+            "tried" => status.attempts = next().parse().unwrap(),
+            "until" => {
+                status.next_attempt = Some(Time(
+                    now() + next().parse::<api::Duration>().unwrap().length(),
+                ))
+            }
+            "at" => {
+                let cluster = next();
+                spec.target = Some(PromotionTarget {
+                    cluster: (cluster != "-").then_some(cluster),
+                    cluster_namespace: None,
+                    namespace: next(),
+                });
+            }
+            word => match word.strip_prefix('#') {
+                Some(ordinal) => spec.ordinal = ordinal.parse().unwrap(),
+                None => status.phase = Some(phase(word)),
+            },
+        }
+    }
+    let place = place_of(&spec, "default");
+    let name = promotion_name("shop", &place, &spec.revision, spec.ordinal);
+    let mut promotion = Promotion::new(&name, spec);
+    // Later lines are younger.
+    let age = format!("{}s", 3000 - world.promotions.len());
+    promotion.metadata.creation_timestamp = Some(ago(&age));
+    promotion.status = Some(status);
+    promotion
+}
+
+pub(crate) fn phase(word: &str) -> Phase {
+    serde_json::from_value(word.into()).unwrap()
+}

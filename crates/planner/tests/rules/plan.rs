@@ -1,0 +1,627 @@
+//! When a revision goes on by itself, and why not.
+
+use crate::{
+    drawing::draw,
+    show::{settle, show},
+};
+
+#[track_caller]
+pub(crate) fn check(drawing: &str, expected: &str) {
+    let mut world = draw(drawing);
+    let plan = world.plan();
+    let expected: Vec<_> = expected.trim().lines().map(str::trim).collect();
+    assert_eq!(show(&world, &plan), expected.join("\n"), "{drawing}");
+    settle(&mut world);
+}
+
+#[test]
+fn a_verified_revision_goes_on() {
+    check(
+        "dev[2.0.0 ok] > prod[1.0.0 ok]",
+        "start prod 2.0.0 instead of 1.0.0",
+    );
+    check("dev[2.0.0 ok] > prod[2.0.0 ok]", "nothing");
+    check("dev[2.0.0 ok] > prod[2.0.0 broken]", "nothing");
+    check(
+        "dev[2.0.0 ok] > prod[1.0.0 broken]",
+        "start prod 2.0.0 instead of 1.0.0",
+    );
+    check(
+        "dev[2.0.0 ok] > prod[- broken]",
+        "start prod 2.0.0 instead of nothing",
+    );
+    check(
+        "dev[2.0.0 ok] > prod[2.0.0 ok, 1.0.0 ok]",
+        "start prod 2.0.0 instead of 1.0.0",
+    );
+}
+
+#[test]
+fn pairs_not_races() {
+    check(
+        "dev[3.0.0 ok] > staging[2.0.0 ok] > prod[1.0.0 ok]",
+        "start staging 3.0.0 instead of 2.0.0
+         start prod 2.0.0 instead of 1.0.0",
+    );
+    check(
+        "dev[3.0.0 broken] > staging[2.0.0 ok] > prod[1.0.0 ok]",
+        "start prod 2.0.0 instead of 1.0.0
+         staging: SourceNotReady: dev target dev is not ready at 3.0.0; all targets of dev being ready lifts this",
+    );
+}
+
+#[test]
+fn all_targets_of_the_source_must_agree_and_be_ready() {
+    check(
+        "dev[2.0.0 ok, 1.0.0 ok] > prod[1.0.0 ok]",
+        "prod: SourceTargetsDiffer: dev targets run 1.0.0 and 2.0.0; one revision on all targets of dev lifts this",
+    );
+    check(
+        "dev[2.0.0 ok, 2.0.0 broken] > prod[1.0.0 ok]",
+        "prod: SourceNotReady: dev target dev-2 is not ready at 2.0.0; all targets of dev being ready lifts this",
+    );
+    check(
+        "dev[2.0.0 ok, 2.0.0 unreachable on c1] > prod[1.0.0 ok]",
+        "prod: SourceNotReady: dev target c1/dev-2: no answer; all targets of dev being ready lifts this",
+    );
+    check(
+        "dev[2.0.0 ok, - missing] > prod[1.0.0 ok]",
+        "prod: SourceNotDeployed: dev target dev-2: not found; one revision on all targets of dev lifts this",
+    );
+    check(
+        "dev[2.0.0 ok, 2.0.0 ok] > prod[1.0.0 ok]",
+        "start prod 2.0.0 instead of 1.0.0",
+    );
+}
+
+#[test]
+fn any_target_takes_the_most_recently_ready_one() {
+    check(
+        "dev[2.0.0 ok 10m, 3.0.0 ok 5m, 4.0.0 broken] > prod{any}[1.0.0 ok]",
+        "start prod 3.0.0 instead of 1.0.0",
+    );
+    check(
+        "dev[2.0.0 ok 5m, 3.0.0 ok 5m] > prod{any}[1.0.0 ok]",
+        "start prod 3.0.0 instead of 1.0.0",
+    );
+    check(
+        "dev[2.0.0 broken, - unreachable] > prod{any}[1.0.0 ok]",
+        "prod: SourceNotReady: no target of dev is ready; one ready target of dev lifts this",
+    );
+}
+
+#[test]
+fn soak_is_counted_from_the_last_target_to_get_ready() {
+    check(
+        "dev[2.0.0 ok 40m, 2.0.0 ok 10m] > prod{soak 30m}[1.0.0 ok]",
+        "prod: Soaking: 2.0.0 has not been ready in dev for long enough; lifts at 2027-01-15T08:20:00Z",
+    );
+    check(
+        "dev[2.0.0 ok 40m, 2.0.0 ok 30m] > prod{soak 30m}[1.0.0 ok]",
+        "start prod 2.0.0 instead of 1.0.0",
+    );
+    let plan = draw("dev[2.0.0 ok 10m] > prod{soak 30m}[1.0.0 ok]").plan();
+    assert_eq!(
+        plan.wake,
+        plan.environments["prod"].hold.as_ref().unwrap().opens_at
+    );
+    assert!(plan.wake.is_some());
+}
+
+#[test]
+fn with_any_a_busy_target_does_not_keep_an_old_enough_revision_waiting() {
+    check(
+        "dev[2.0.0 ok 40m, 3.0.0 ok 10m] > prod{any, soak 30m}[1.0.0 ok]",
+        "start prod 2.0.0 instead of 1.0.0
+         prod: Soaking: 3.0.0 has not been ready in dev for long enough; lifts at 2027-01-15T08:20:00Z",
+    );
+    let drawing = "dev[2.0.0 ok 40m, 3.0.0 ok 10m] > prod{any, soak 30m}[2.0.0 ok]";
+    check(
+        drawing,
+        "prod: Soaking: 3.0.0 has not been ready in dev for long enough; lifts at 2027-01-15T08:20:00Z",
+    );
+    assert!(draw(drawing).plan().wake.is_some());
+    check(
+        "dev[2.0.0 ok 20m, 3.0.0 ok 10m] > prod{any, soak 30m}[1.0.0 ok]",
+        "prod: Soaking: 2.0.0 has not been ready in dev for long enough; lifts at 2027-01-15T08:10:00Z",
+    );
+}
+
+#[test]
+fn at_most_one_promotion_per_place_before_merge() {
+    for phase in ["", "AwaitingApproval", "Running", "WaitingForMerge"] {
+        check(
+            &format!("dev[3.0.0 ok] > prod[1.0.0 ok]\npromotion prod 2.0.0 {phase}"),
+            "supersede prod 2.0.0\nstart prod 3.0.0 instead of 1.0.0",
+        );
+        check(
+            &format!("dev[2.0.0 ok] > prod[1.0.0 ok]\npromotion prod 2.0.0 {phase}"),
+            "nothing",
+        );
+    }
+    check(
+        "dev[3.0.0 ok] > prod[1.0.0 ok]\npromotion prod 2.0.0 WaitingForMerge superseded",
+        "start prod 3.0.0 instead of 1.0.0",
+    );
+}
+
+#[test]
+fn after_merge_a_promotion_no_longer_blocks() {
+    check(
+        "dev[3.0.0 ok] > prod[1.0.0 ok]\npromotion prod 2.0.0 Deploying merged 5m",
+        "supersede prod 2.0.0\nstart prod 3.0.0 instead of 1.0.0",
+    );
+    check(
+        "dev[2.0.0 ok] > prod[1.0.0 ok]\npromotion prod 2.0.0 Deploying merged 5m",
+        "nothing",
+    );
+}
+
+#[test]
+fn while_the_source_is_not_verified_what_is_under_way_goes_on() {
+    check(
+        "dev[3.0.0 broken] > prod[1.0.0 ok]\npromotion prod 2.0.0 WaitingForMerge",
+        "prod: SourceNotReady: dev target dev is not ready at 3.0.0; all targets of dev being ready lifts this",
+    );
+}
+
+#[test]
+fn a_pull_request_for_what_the_source_left_is_taken_back() {
+    check(
+        "dev[1.0.0 ok] > prod[1.0.0 ok]\npromotion prod 2.0.0 WaitingForMerge",
+        "withdraw prod 2.0.0: NoLongerCandidate",
+    );
+    check(
+        "dev[0.9.0 ok] > prod[1.0.0 ok]\npromotion prod 2.0.0 WaitingForMerge",
+        "withdraw prod 2.0.0: NoLongerCandidate
+         prod: OlderThanRunning: prod runs 1.0.0, which is newer than 0.9.0; a newer revision, or a request for 0.9.0, lifts this",
+    );
+}
+
+#[test]
+fn never_backwards_by_itself() {
+    check(
+        "dev[1.0.0 ok] > prod[2.0.0 ok]",
+        "prod: OlderThanRunning: prod runs 2.0.0, which is newer than 1.0.0; a newer revision, or a request for 1.0.0, lifts this",
+    );
+    check(
+        "dev[1.5.0 ok] > prod[1.0.0 ok, 2.0.0 ok]",
+        "prod: OlderThanRunning: prod runs 2.0.0, which is newer than 1.5.0; a newer revision, or a request for 1.5.0, lifts this",
+    );
+    check(
+        "dev[2.0.0 ok] > prod[1.0.0 ok]\npromotion prod 3.0.0 Deploying merged 1m",
+        "prod: OlderThanRunning: prod runs 3.0.0, which is newer than 2.0.0; a newer revision, or a request for 2.0.0, lifts this",
+    );
+    check(
+        "dev[abc ok] > prod[def ok]\nran prod def abc",
+        "prod: AlreadyRan: abc was in prod before and was left; a newer revision, or a request for abc, lifts this",
+    );
+    check(
+        "dev[abc ok] > prod[def ok]\nran prod def",
+        "start prod abc instead of def",
+    );
+}
+
+#[test]
+fn what_a_person_reverted_in_git_is_not_brought_back() {
+    check(
+        "dev[2.0.0 ok] > prod[1.0.0 ok]\nran prod 1.0.0 2.0.0\npromotion prod 2.0.0 Succeeded merged 1h",
+        "prod: AlreadyRan: 2.0.0 was in prod before and was left; a newer revision, or a request for 2.0.0, lifts this",
+    );
+    check(
+        "dev[2.0.0 ok] > prod[1.0.0 ok]\npromotion prod 2.0.0 Superseded merged 1h",
+        "prod: AlreadyRan: 2.0.0 was in prod before and was left; a newer revision, or a request for 2.0.0, lifts this",
+    );
+}
+
+#[test]
+fn a_revision_that_reached_only_some_targets_has_not_been_left() {
+    check(
+        "dev[abc ok] > prod[abc ok, def ok]\nran prod abc def",
+        "start prod abc instead of def",
+    );
+    check(
+        "dev[abc ok] > prod[abc ok, def ok]\nran prod def abc",
+        "prod: AlreadyRan: abc was in prod before and was left; a newer revision, or a request for abc, lifts this",
+    );
+}
+
+#[test]
+fn rejected_revisions_wait_for_a_person() {
+    check(
+        "dev[2.0.0 ok] > prod[1.0.0 ok]\npromotion prod 2.0.0 Abandoned",
+        "prod: Rejected: 2.0.0 was rolled back in prod, or its pull request closed; a newer revision, or a request for 2.0.0, lifts this
+         prod rejects 2.0.0",
+    );
+    check(
+        "dev[3.0.0 ok] > prod[1.0.0 ok]\nrejected prod 2.0.0\npromotion prod 2.0.0 Abandoned",
+        "start prod 3.0.0 instead of 1.0.0
+         prod rejects 2.0.0",
+    );
+}
+
+#[test]
+fn a_failed_revision_is_not_tried_again_by_itself() {
+    check(
+        "dev[2.0.0 ok] > prod[1.0.0 broken failed 2.0.0]\npromotion prod 2.0.0 Failed because DeployFailed merged 1h",
+        "prod: PromotionFailed: 2.0.0 failed in prod: it did not get ready; a newer revision, or a request for 2.0.0, lifts this",
+    );
+    check(
+        "dev[3.0.0 ok] > prod[1.0.0 broken]\npromotion prod 2.0.0 Failed because DeployFailed merged 1h",
+        "start prod 3.0.0 instead of 1.0.0",
+    );
+    check(
+        "dev[2.0.0 ok] > prod[1.0.0 ok]\npromotion prod 2.0.0 Failed because StrategyChanged",
+        "start prod 2.0.0 #1 instead of 1.0.0",
+    );
+    for phase in ["Withdrawn", "Superseded"] {
+        check(
+            &format!("dev[2.0.0 ok] > prod[1.0.0 ok]\npromotion prod 2.0.0 {phase}"),
+            "start prod 2.0.0 #1 instead of 1.0.0",
+        );
+    }
+}
+
+#[test]
+fn manual_waits_for_an_approval() {
+    check(
+        "dev[2.0.0 ok] > prod{manual}[1.0.0 ok]",
+        "start prod 2.0.0 instead of 1.0.0, needs approval
+         prod: AwaitingApproval: 2.0.0 waits for approval to enter prod; an approval of 2.0.0 lifts this",
+    );
+    check(
+        "dev[2.0.0 ok] > prod{manual}[1.0.0 ok]\npromotion prod 2.0.0 AwaitingApproval",
+        "prod: AwaitingApproval: 2.0.0 waits for approval to enter prod; an approval of 2.0.0 lifts this",
+    );
+    check(
+        "dev[2.0.0 ok] > prod{manual}[1.0.0 ok]\npromotion prod 2.0.0 Running approved",
+        "nothing",
+    );
+}
+
+#[test]
+fn a_superseded_approval_does_not_carry_over() {
+    check(
+        "dev[3.0.0 ok] > prod{manual}[1.0.0 ok]\npromotion prod 2.0.0 Running approved",
+        "supersede prod 2.0.0
+         start prod 3.0.0 instead of 1.0.0, needs approval
+         prod: AwaitingApproval: 3.0.0 waits for approval to enter prod; an approval of 3.0.0 lifts this",
+    );
+}
+
+#[test]
+fn waiting_approval_names_the_revision() {
+    let plan = draw("dev[2.0.0 ok] > prod{manual}[1.0.0 ok]").plan();
+    assert_eq!(
+        plan.environments["prod"].waiting_approval.as_deref(),
+        Some("2.0.0")
+    );
+    let drawing =
+        "dev[3.0.0 broken] > prod{manual}[1.0.0 ok]\npromotion prod 2.0.0 AwaitingApproval";
+    let plan = draw(drawing).plan();
+    assert_eq!(
+        plan.environments["prod"].waiting_approval.as_deref(),
+        Some("2.0.0")
+    );
+}
+
+#[test]
+fn a_target_that_cannot_be_read_holds_its_own_environment() {
+    check(
+        "dev[2.0.0 ok] > staging[1.0.0 ok, 1.0.0 unreachable on c1] > prod[1.0.0 ok]",
+        "staging: TargetUnreachable: staging target c1/staging-2: no answer; the target being readable again lifts this
+         prod: SourceNotReady: staging target c1/staging-2: no answer; all targets of staging being ready lifts this",
+    );
+    check(
+        "dev[2.0.0 ok] > prod[- missing]",
+        "prod: AppMissing: prod target prod: not found; the app being there lifts this",
+    );
+    check(
+        "dev[2.0.0 ok] > staging[1.0.0 ok] > prod[1.0.0 unreachable]",
+        "start staging 2.0.0 instead of 1.0.0",
+    );
+}
+
+#[test]
+fn environments_without_targets_are_skipped() {
+    check(
+        "dev[2.0.0 ok] > staging[] > prod[1.0.0 ok]",
+        "start prod 2.0.0 instead of 1.0.0",
+    );
+    check(
+        "dev[] > staging[2.0.0 ok] > prod[1.0.0 ok]",
+        "start prod 2.0.0 instead of 1.0.0",
+    );
+    check("dev[]", "nothing");
+}
+
+#[test]
+fn a_selector_that_matches_nothing_holds() {
+    check(
+        "dev[2.0.0 ok] > prod[selector]",
+        "prod: NoTargetsMatch: no cluster matches the selector of prod for namespace prod; a cluster with matching labels lifts this",
+    );
+    check(
+        "dev[selector] > prod[1.0.0 ok]",
+        "dev: NoTargetsMatch: no cluster matches the selector of dev for namespace dev; a cluster with matching labels lifts this
+         prod: SourceNotReady: no cluster matches the selector of dev for namespace dev; a cluster that matches and is ready in dev lifts this",
+    );
+    check(
+        "dev[2.0.0 ok] > prod[1.0.0 ok on c1 selected, selector]",
+        "prod: NoTargetsMatch: no cluster matches the selector of prod for namespace prod-2; a cluster with matching labels lifts this",
+    );
+    check(
+        "dev[2.0.0 ok] > prod[1.0.0 ok on c1 selected]",
+        "start prod 2.0.0 instead of 1.0.0",
+    );
+}
+
+#[test]
+fn an_environment_without_promotion_is_shown_and_feeds_the_next() {
+    check(
+        "dev[3.0.0 ok] > staging[2.0.0 ok] > prod{manual}[1.0.0 ok]\nwithout promotion",
+        "start prod 2.0.0 instead of 1.0.0, needs approval
+         prod: AwaitingApproval: 2.0.0 waits for approval to enter prod; an approval of 2.0.0 lifts this",
+    );
+    check(
+        "dev[3.0.0 ok] > prod{no strategy}[1.0.0 ok]",
+        "prod: NoStrategy: the promotion settings of prod name no strategy; a strategy in the pipeline lifts this",
+    );
+    check(
+        "dev[3.0.0 ok] > prod{manual}[1.0.0 ok]\nwithout appRef",
+        "prod: NoAppRef: without appRef the apps are shown but not promoted; an appRef in the pipeline lifts this",
+    );
+}
+
+#[test]
+fn per_target_each_has_its_own_promotion() {
+    check(
+        "dev[2.0.0 ok] > prod{per target}[1.0.0 ok on c1, 2.0.0 ok on c2, 1.0.0 unreachable on c3, 1.0.0 ok]",
+        "start prod/c1/prod-1 2.0.0 instead of 1.0.0
+         start prod/-/prod-4 2.0.0 instead of 1.0.0
+         prod: TargetUnreachable: prod target c3/prod-3: no answer; the target being readable again lifts this",
+    );
+    check(
+        "dev[3.0.0 ok] > prod{per target}[1.0.0 ok on c1, 1.0.0 ok on c2]
+         promotion prod 2.0.0 WaitingForMerge at c1 prod-1",
+        "supersede prod/c1/prod-1 2.0.0
+         start prod/c1/prod-1 3.0.0 instead of 1.0.0
+         start prod/c2/prod-2 3.0.0 instead of 1.0.0",
+    );
+    check(
+        "dev[abc ok] > prod{per target}[abc ok on c1, def ok on c2]\nran prod abc def",
+        "start prod/c2/prod-2 abc instead of def",
+    );
+}
+
+#[test]
+fn promotions_into_places_that_are_gone_are_taken_back() {
+    check(
+        "dev[2.0.0 ok] > prod[1.0.0 ok]\npromotion test 2.0.0 WaitingForMerge",
+        "withdraw test 2.0.0: PlaceGone\nstart prod 2.0.0 instead of 1.0.0",
+    );
+    check(
+        "dev[2.0.0 ok] > prod{per target}[1.0.0 ok on c1]\npromotion prod 2.0.0 WaitingForMerge",
+        "withdraw prod 2.0.0: PlaceGone\nstart prod/c1/prod 2.0.0 instead of 1.0.0",
+    );
+}
+
+#[test]
+fn a_change_of_strategy_starts_again() {
+    let mut world =
+        draw("dev[2.0.0 ok] > prod{labelled a}[1.0.0 ok]\npromotion prod 2.0.0 WaitingForMerge");
+    let promotion = world.pipeline.spec.environments[1]
+        .promotion
+        .as_mut()
+        .unwrap();
+    let settings = promotion.strategy.pull_request.as_mut().unwrap();
+    settings.labels = vec!["b".to_owned()];
+    let plan = world.plan();
+    assert_eq!(
+        show(&world, &plan),
+        "supersede prod 2.0.0\nstart prod 2.0.0 #1 instead of 1.0.0"
+    );
+    settle(&mut world);
+    let mut world =
+        draw("dev[2.0.0 ok] > prod{url a}[1.0.0 ok]\npromotion prod 2.0.0 WaitingForMerge");
+    let promotion = world.pipeline.spec.environments[1]
+        .promotion
+        .as_mut()
+        .unwrap();
+    promotion.strategy.pull_request.as_mut().unwrap().url = "b".to_owned();
+    let plan = world.plan();
+    assert_eq!(
+        show(&world, &plan),
+        "withdraw prod 2.0.0: StrategyChanged\nstart prod 2.0.0 #1 instead of 1.0.0"
+    );
+}
+
+#[test]
+fn suspended_starts_nothing() {
+    check(
+        "dev[2.0.0 ok] > prod[1.0.0 ok]\nsuspend",
+        "prod: Suspended: the pipeline is suspended, 2.0.0 waits; resuming the pipeline lifts this",
+    );
+    check(
+        "dev[3.0.0 ok] > staging{suspended}[2.0.0 ok] > prod[1.0.0 ok]",
+        "start prod 2.0.0 instead of 1.0.0
+         staging: Suspended: staging is suspended, 3.0.0 waits; resuming staging lifts this",
+    );
+    check(
+        "dev[3.0.0 ok] > prod[1.0.0 ok]\nsuspend\npromotion prod 2.0.0 WaitingForMerge",
+        "prod: Suspended: the pipeline is suspended, 3.0.0 waits; resuming the pipeline lifts this",
+    );
+    check("dev[2.0.0 ok] > prod[2.0.0 ok]\nsuspend", "nothing");
+}
+
+#[test]
+fn a_source_moves_the_first_environment() {
+    check("dev[1.0.0 ok]", "nothing");
+    check(
+        "dev[1.0.0 ok]\nsource HelmChart 2.0.0",
+        "start dev 2.0.0 instead of 1.0.0",
+    );
+    check(
+        "dev[1.0.0 ok]\nsource Hook 2.0.0",
+        "start dev 2.0.0 instead of 1.0.0",
+    );
+    check("dev[1.0.0 ok]\nsource Hook", "nothing");
+    check(
+        "dev[2.0.0 ok]\nsource HelmChart 1.0.0",
+        "dev: OlderThanRunning: dev runs 2.0.0, which is newer than 1.0.0; a newer revision, or a request for 1.0.0, lifts this",
+    );
+    check(
+        "dev[2.0.0 ok]\nsource HelmChart unreadable",
+        "dev: SourceUnreadable: the HelmChart shop proposes nothing: no answer; its next revision lifts this",
+    );
+    check(
+        "dev[1.0.0 ok] > prod[0.9.0 ok]\nsource GitRepository 2.0.0",
+        "start prod 1.0.0 instead of 0.9.0
+         dev: InvalidSource: a GitRepository proposes nothing for a HelmRelease; one of [HelmChart, OCIRepository, Hook] does; an edit of the pipeline's source lifts this",
+    );
+}
+
+#[test]
+fn what_follows_the_same_source_moves_by_itself() {
+    let drawing =
+        "dev[main@sha1:b ok from git/main] > prod[main@sha1:a ok from git/main]\nkustomization";
+    check(
+        drawing,
+        "prod: SharedSource: this environment and the one before it both follow git/main; `track` with the image's name, or a source of its own, lifts this",
+    );
+    check(
+        &format!("{drawing}\ntrack acme/shop"),
+        "start prod main@sha1:b instead of main@sha1:a",
+    );
+    check(
+        "dev[main@sha1:b ok from git/main] > prod[main@sha1:a ok from git/prod]\nkustomization",
+        "start prod main@sha1:b instead of main@sha1:a",
+    );
+}
+
+#[test]
+fn reports_without_a_target_satisfy_any_and_never_all() {
+    check(
+        "dev[- broken told, - broken told] > prod[1.0.0 ok]\nreported dev 2.0.0",
+        "start prod 2.0.0 instead of 1.0.0",
+    );
+    check(
+        "dev[- broken told, - broken told] > prod{all}[1.0.0 ok]\nreported dev 2.0.0",
+        "prod: TargetsNotDistinguishable: reports say that dev runs 2.0.0, but not on which of its targets; the metadata field `cluster` on the alerts, or `when: AnyTargetReady`, lifts this",
+    );
+    check(
+        "dev[2.0.0 ok told, 1.0.0 ok told 2h] > prod[1.0.0 ok]",
+        "start prod 2.0.0 instead of 1.0.0",
+    );
+}
+
+#[track_caller]
+fn check_conditions(drawing: &str, expected: &str) {
+    let mut world = draw(drawing);
+    settle(&mut world);
+    let conditions: Vec<_> = world
+        .model()
+        .conditions
+        .iter()
+        .map(|one| {
+            format!(
+                "{}={} {}: {}",
+                one.type_, one.status, one.reason, one.message
+            )
+        })
+        .collect();
+    let expected: Vec<_> = expected.trim().lines().map(str::trim).collect();
+    assert_eq!(conditions, expected, "{drawing}");
+}
+
+#[test]
+fn conditions_keep_the_ancestors_words() {
+    let ready = "Ready=True ReconciliationSucceeded: All clusters checked";
+    check_conditions("dev[2.0.0 ok] > prod[2.0.0 ok]", ready);
+    check_conditions(
+        "dev[2.0.0 ok, 1.0.0 ok] > prod[1.0.0 ok]",
+        &format!(
+            "{ready}\nPromotionPending=True EnvironmentNotReady: Waiting for all targets to have the same revision"
+        ),
+    );
+    check_conditions(
+        "dev[2.0.0 ok, 2.0.0 broken] > prod[1.0.0 ok]",
+        &format!(
+            "{ready}\nPromotionPending=True EnvironmentNotReady: Waiting for all targets to be ready"
+        ),
+    );
+    check_conditions(
+        "dev[2.0.0 ok] > prod[- missing]",
+        "Ready=False TargetNotReadable: One or more targets was not reachable or not present
+         PromotionPending=True AppMissing: prod target prod: not found; the app being there lifts this",
+    );
+}
+
+#[test]
+fn what_can_never_work_is_said() {
+    let invalid = |text: &str| format!("Ready=False InvalidSpec: {text}");
+    check_conditions("", &invalid("the pipeline has no environments"));
+    check_conditions(
+        "dev[1.0.0 ok] > dev[1.0.0 ok]",
+        &format!(
+            "{}\nPromotionPending=True InvalidSpec: {}",
+            invalid("two environments are called dev"),
+            "two environments are called dev; an edit of the pipeline lifts this"
+        ),
+    );
+    let mut world = draw("dev[2.0.0 ok] > prod[1.0.0 ok]\npromotion prod 1.5.0 WaitingForMerge");
+    let settings = world.pipeline.spec.promotion.as_mut().unwrap();
+    settings.strategy.notification = Some(Default::default());
+    let plan = world.plan();
+    assert_eq!(plan.steps, [], "an edit by mistake closes no pull request");
+    let hold = plan.environments["prod"].hold.as_ref().unwrap();
+    assert_eq!(
+        hold.sentence,
+        "the promotion of the pipeline has several strategies: pull-request, notification"
+    );
+    world.pipeline.spec.promotion = None;
+    world.pipeline.spec.app_ref.as_mut().unwrap().api_version = "v1".to_owned();
+    let status = planner::apply(&world.plan(), &world.model(), crate::drawing::now());
+    assert_eq!(
+        status.conditions[0].message,
+        "appRef names the core kind HelmRelease, which is never an app"
+    );
+}
+
+#[test]
+fn history_is_kept_by_environment() {
+    let lines: Vec<_> = (1..6)
+        .map(|n| format!("promotion prod {n}.0.0 Succeeded"))
+        .collect();
+    let world = draw(&format!(
+        "dev[5.0.0 ok] > prod[5.0.0 ok]\n{}\npromotion prod 0.1.0 Running\npromotion dev 1.0.0 Failed",
+        lines.join("\n")
+    ));
+    let steps = planner::surplus(&world.pipeline, &world.promotions, 3);
+    let mut plan = world.plan();
+    plan.steps = steps;
+    let shown = show(&world, &plan);
+    assert!(
+        shown.starts_with("remove prod 1.0.0\nremove prod 2.0.0"),
+        "{shown}"
+    );
+    assert_eq!(plan.steps.len(), 2);
+}
+
+#[test]
+fn a_pipeline_that_is_being_deleted_starts_nothing() {
+    let mut world = draw("dev[2.0.0 ok] > prod[1.0.0 ok]");
+    world.pipeline.metadata.deletion_timestamp = Some(crate::drawing::ago("1m"));
+    assert_eq!(world.plan().steps, []);
+}
+
+#[test]
+fn a_thousand_places_are_planned_together() {
+    let targets: Vec<_> = (0..1000).map(|n| format!("1.0.0 ok on c{n}")).collect();
+    let mut world = draw(&format!(
+        "dev[2.0.0 ok] > prod{{per target}}[{}]",
+        targets.join(", ")
+    ));
+    settle(&mut world);
+    assert_eq!(world.promotions.len(), 1000);
+}

@@ -1,0 +1,146 @@
+//! What must always hold, tried with random histories.
+
+use std::time::Duration;
+
+use api::pipeline::RequestKind;
+use proptest::prelude::*;
+
+use crate::{drawing::draw, simulation::Simulation};
+
+/// Something that happens to the world between two passes.
+#[derive(Clone, Debug)]
+enum Happening {
+    Deploy {
+        target: usize,
+        revision: usize,
+    },
+    Ready {
+        target: usize,
+        ready: bool,
+    },
+    Reachable {
+        environment: bool,
+        target: usize,
+        reachable: bool,
+    },
+    Merge(usize),
+    Close(usize),
+    Approve(usize),
+    Sync(bool),
+    Revert {
+        target: usize,
+        revision: usize,
+    },
+    Request {
+        kind: bool,
+        revision: usize,
+    },
+    Suspend(bool),
+    Wait(u64),
+}
+
+fn happening() -> impl Strategy<Value = Happening> {
+    let target = 0..2_usize;
+    let revision = 0..6_usize;
+    prop_oneof![
+        6 => (target.clone(), revision.clone())
+            .prop_map(|(target, revision)| Happening::Deploy { target, revision }),
+        2 => (target.clone(), any::<bool>())
+            .prop_map(|(target, ready)| Happening::Ready { target, ready }),
+        2 => (any::<bool>(), target.clone(), any::<bool>()).prop_map(
+            |(environment, target, reachable)| Happening::Reachable { environment, target, reachable }
+        ),
+        4 => (0..4_usize).prop_map(Happening::Merge),
+        1 => (0..4_usize).prop_map(Happening::Close),
+        3 => (0..4_usize).prop_map(Happening::Approve),
+        4 => any::<bool>().prop_map(Happening::Sync),
+        1 => (target, revision.clone())
+            .prop_map(|(target, revision)| Happening::Revert { target, revision }),
+        1 => (any::<bool>(), revision)
+            .prop_map(|(kind, revision)| Happening::Request { kind, revision }),
+        1 => any::<bool>().prop_map(Happening::Suspend),
+        2 => (1..90_u64).prop_map(Happening::Wait),
+    ]
+}
+
+fn happen(simulation: &mut Simulation, happening: &Happening, revisions: &[String]) {
+    let of = |simulation: &Simulation, environment: &str, target: usize| {
+        target % simulation.truth[environment].len()
+    };
+    match happening {
+        Happening::Deploy { target, revision } => {
+            let index = of(simulation, "dev", *target);
+            let target = &mut simulation.truth.get_mut("dev").unwrap()[index];
+            target.revision.clone_from(&revisions[*revision]);
+            target.ready = true;
+        }
+        Happening::Ready { target, ready } => {
+            let index = of(simulation, "dev", *target);
+            simulation.truth.get_mut("dev").unwrap()[index].ready = *ready;
+        }
+        Happening::Reachable {
+            environment,
+            target,
+            reachable,
+        } => {
+            let name = if *environment { "dev" } else { "prod" };
+            let index = of(simulation, name, *target);
+            simulation.truth.get_mut(name).unwrap()[index].reachable = *reachable;
+        }
+        Happening::Merge(nth) => simulation.end_pull_request(*nth, "merged"),
+        Happening::Close(nth) => simulation.end_pull_request(*nth, "closed"),
+        Happening::Approve(nth) => simulation.approve(*nth),
+        Happening::Sync(works) => simulation.sync(*works),
+        Happening::Revert { target, revision } => {
+            let index = of(simulation, "prod", *target);
+            let target = &mut simulation.truth.get_mut("prod").unwrap()[index];
+            target.revision.clone_from(&revisions[*revision]);
+            target.ready = true;
+            target.failed = None;
+        }
+        Happening::Request { kind, revision } => {
+            let kind = if *kind {
+                RequestKind::Promote
+            } else {
+                RequestKind::Rollback
+            };
+            simulation.request(kind, &revisions[*revision]);
+        }
+        Happening::Suspend(suspend) => simulation.world.pipeline.spec.suspend = *suspend,
+        Happening::Wait(minutes) => simulation.now += Duration::from_secs(minutes * 60),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn nothing_that_must_hold_is_ever_broken(
+        happenings in prop::collection::vec((happening(), any::<bool>(), 0..10_u8), 1..60),
+        (manual, any_target, per_target, is_ordered) in any::<(bool, bool, bool, bool)>(),
+        (dev, prod) in (1..3_usize, 1..3_usize),
+    ) {
+        let revisions: Vec<_> = (1..7)
+            .map(|number| if is_ordered { format!("{number}.0.0") } else { format!("r{number}") })
+            .collect();
+        let targets = |count: usize| vec![format!("{} ok", revisions[0]); count].join(", ");
+        let settings = [(manual, "manual"), (any_target, "any"), (per_target, "per target")];
+        let settings: Vec<_> = settings.iter().filter(|(on, _)| *on).map(|(_, name)| *name).collect();
+        let drawing = format!("dev[{}] > prod{{{}}}[{}]", targets(dev), settings.join(", "), targets(prod));
+        let mut simulation = Simulation::new(draw(&drawing));
+        for (happening, attempts_first, crash) in &happenings {
+            happen(&mut simulation, happening, &revisions);
+            simulation.now += Duration::from_secs(1);
+            if *attempts_first {
+                simulation.attempt(*crash == 0);
+            }
+            simulation.plan(*crash == 1);
+            simulation.now += Duration::from_secs(1);
+            simulation.attempt(*crash == 2);
+        }
+        let newest = if is_ordered { "9.0.0" } else { "r9" };
+        simulation.calm_down(newest);
+        let prod = &simulation.truth["prod"];
+        prop_assert!(prod.iter().all(|target| target.revision == newest), "stuck at {:?}", prod);
+    }
+}

@@ -1,0 +1,200 @@
+//! What people ask for.
+
+use crate::{drawing::draw, plan::check, show::show};
+
+#[test]
+fn a_request_overrides_readiness_soak_and_the_way_forwards() {
+    for drawing in [
+        "dev[2.0.0 broken] > prod[1.0.0 ok]",
+        "dev[2.0.0 ok 1m] > prod{soak 30m}[1.0.0 ok]",
+        "dev[3.0.0 ok, 2.0.0 ok] > prod[1.0.0 ok]",
+        "dev[1.0.0 ok] > prod[1.0.0 ok]\nran prod 1.0.0 2.0.0",
+        "dev[1.0.0 ok] > prod[1.0.0 ok]\nrejected prod 2.0.0",
+        "dev[1.0.0 ok] > prod[1.0.0 ok]\npromotion dev 2.0.0 Failed",
+    ] {
+        check(
+            &format!("{drawing}\nrequest prod Promote 2.0.0 r1"),
+            "start prod 2.0.0 instead of 1.0.0\nprod request r1: bringing 2.0.0",
+        );
+    }
+}
+
+#[test]
+fn a_request_is_taken_up_once() {
+    check(
+        "dev[1.0.0 ok] > prod[1.0.0 ok]\nrequest prod Promote 2.0.0 r1\nhandled prod r1",
+        "prod request r1: -",
+    );
+    // The promotion was created and the status was not written.
+    check(
+        "dev[2.0.0 ok] > prod[1.0.0 ok]\nrequest prod Promote 2.0.0 r1\npromotion prod 2.0.0 Running asked r1",
+        "prod request r1: bringing 2.0.0",
+    );
+    check(
+        "dev[1.0.0 ok] > prod[1.0.0 ok]\nrequest prod Promote 2.0.0 r1\npromotion prod 2.0.0 Abandoned asked r1",
+        "prod rejects 2.0.0\nprod request r1: bringing 2.0.0",
+    );
+}
+
+#[test]
+fn a_request_never_overrides_manual_or_suspend() {
+    check(
+        "dev[1.0.0 ok] > prod{manual}[1.0.0 ok]\nrequest prod Promote 2.0.0 r1",
+        "start prod 2.0.0 instead of 1.0.0, needs approval
+         prod: AwaitingApproval: 2.0.0 waits for approval to enter prod; an approval of 2.0.0 lifts this
+         prod request r1: bringing 2.0.0",
+    );
+    check(
+        "dev[1.0.0 ok] > prod[1.0.0 ok]\nsuspend\nrequest prod Promote 2.0.0 r1",
+        "prod: Suspended: the pipeline is suspended, 2.0.0 waits; resuming the pipeline lifts this",
+    );
+}
+
+#[test]
+fn a_rollback_rejects_what_it_leaves() {
+    check(
+        "dev[2.0.0 ok] > prod[2.0.0 ok]\nran prod 2.0.0 1.0.0\nrequest prod Rollback 1.0.0 r1",
+        "start prod 1.0.0 instead of 2.0.0
+         prod rejects 2.0.0
+         prod request r1: bringing 1.0.0",
+    );
+    check(
+        "dev[2.0.0 ok] > prod[1.0.0 ok]\nran prod 1.0.0 2.0.0\nrejected prod 2.0.0\nhandled prod r1\npromotion prod 1.0.0 Succeeded merged 1m asked r1",
+        "prod: Rejected: 2.0.0 was rolled back in prod, or its pull request closed; a newer revision, or a request for 2.0.0, lifts this
+         prod rejects 2.0.0
+         prod request r1: -",
+    );
+    check(
+        "dev[2.0.0 ok] > prod[2.0.0 ok]\nrequest prod Promote 1.0.0 r1",
+        "start prod 1.0.0 instead of 2.0.0\nprod request r1: bringing 1.0.0",
+    );
+}
+
+#[test]
+fn a_rollback_to_what_runs_stops_what_is_on_its_way() {
+    check(
+        "dev[2.0.0 ok] > prod[1.0.0 ok]\npromotion prod 2.0.0 WaitingForMerge\nrequest prod Rollback 1.0.0 r1",
+        "withdraw prod 2.0.0: NoLongerCandidate
+         prod rejects 2.0.0
+         prod request r1: 1.0.0 runs already",
+    );
+    check(
+        "dev[2.0.0 ok] > prod[1.0.0 ok]\npromotion prod 2.0.0 Deploying merged 1m\nrequest prod Rollback 1.0.0 r1",
+        "supersede prod 2.0.0
+         start prod 1.0.0 instead of nothing
+         prod rejects 2.0.0
+         prod request r1: bringing 1.0.0",
+    );
+}
+
+#[test]
+fn what_a_person_asked_for_is_not_overtaken() {
+    for phase in ["WaitingForMerge", "Deploying merged 1m"] {
+        check(
+            &format!("dev[3.0.0 ok] > prod[2.0.0 ok]\nhandled prod r1\npromotion prod 1.0.0 {phase} asked r1"),
+            "prod: RequestUnderWay: 1.0.0, which a person asked for, is under way; the end of promotion shop-prod-abc9d2033870 lifts this
+             prod request r1: -",
+        );
+    }
+    check(
+        "dev[3.0.0 ok] > prod[2.0.0 ok]\nhandled prod r1\npromotion prod 1.0.0 Succeeded merged 1m asked r1",
+        "start prod 3.0.0 instead of 2.0.0\nprod request r1: -",
+    );
+    check(
+        "dev[3.0.0 ok] > prod[2.0.0 ok]\npromotion prod 1.0.0 WaitingForMerge asked r1\nrequest prod Promote 3.0.0 r2",
+        "supersede prod 1.0.0
+         start prod 3.0.0 instead of 2.0.0
+         prod request r2: bringing 3.0.0",
+    );
+}
+
+#[test]
+fn a_request_that_cannot_be_met_is_refused() {
+    check(
+        "dev[1.0.0 ok] > prod{manual}[1.0.0 ok]\nwithout promotion\nrequest dev Promote 2.0.0 r1",
+        "dev request r1: refused: nothing is promoted into this environment",
+    );
+    let mut world = draw("dev[1.0.0 ok] > prod[1.0.0 ok]\nrequest prod Promote x r1");
+    let model = world.pipeline.status.as_mut().unwrap();
+    model.requests.get_mut("prod").unwrap().revision = "\u{7}".to_owned();
+    let plan = world.plan();
+    assert_eq!(
+        show(&world, &plan),
+        "prod request r1: refused: it names no revision"
+    );
+}
+
+#[test]
+fn a_request_for_what_runs_is_done() {
+    check(
+        "dev[1.0.0 ok] > prod[1.0.0 ok]\nrejected prod 1.0.0\nrequest prod Promote 1.0.0 r1",
+        "prod request r1: 1.0.0 runs already",
+    );
+}
+
+#[test]
+fn per_target_a_request_stays_until_every_target_has_taken_it_up() {
+    check(
+        "dev[1.0.0 ok] > prod{per target}[1.0.0 ok on c1, 1.0.0 unreachable on c2]\nrequest prod Promote 2.0.0 r1",
+        "start prod/c1/prod-1 2.0.0 instead of 1.0.0
+         prod: TargetUnreachable: prod target c2/prod-2: no answer; the target being readable again lifts this",
+    );
+    check(
+        "dev[1.0.0 ok] > prod{per target}[1.0.0 ok on c1, 1.0.0 ok on c2]
+         request prod Promote 2.0.0 r1
+         promotion prod 2.0.0 Succeeded merged 1m asked r1 at c1 prod-1",
+        "start prod/c2/prod-2 2.0.0 instead of 1.0.0
+         prod request r1: bringing 2.0.0",
+    );
+}
+
+#[track_caller]
+fn check_annotation(annotation: &str, expected: &str) {
+    let mut world = draw("dev[1.0.0 ok] > prod[1.0.0 ok]");
+    let annotations = [(
+        api::names::REQUEST_ANNOTATION.to_owned(),
+        annotation.to_owned(),
+    )];
+    world.pipeline.metadata.annotations = Some(annotations.into());
+    let plan = world.plan();
+    assert_eq!(show(&world, &plan), expected);
+}
+
+#[test]
+fn a_request_can_be_written_with_kubectl() {
+    let expected = "start prod 2.0.0 instead of 1.0.0\nprod request r1: bringing 2.0.0";
+    check_annotation(
+        r#"{"prod": {"id": "r1", "revision": "2.0.0", "kind": "Promote"}}"#,
+        expected,
+    );
+    check_annotation(
+        r#"{"environment": "prod", "id": "r1", "revision": "2.0.0"}"#,
+        expected,
+    );
+    check_annotation(
+        r#"{"environment": "prod", "revision": "2.0.0"}"#,
+        "start prod 2.0.0 instead of 1.0.0\nprod request 6d14f0d73151: bringing 2.0.0",
+    );
+    check_annotation(
+        "soon",
+        "warning: the annotation pipelines.weave.works/request: expected value at line 1 column 1",
+    );
+    check_annotation(
+        r#"{"test": {"revision": "2.0.0"}}"#,
+        "warning: the annotation pipelines.weave.works/request is no request for an environment of this pipeline",
+    );
+}
+
+#[test]
+fn the_later_of_two_requests_counts() {
+    let mut world = draw("dev[1.0.0 ok] > prod[1.0.0 ok]\nrequest prod Promote 2.0.0 r1");
+    let mut annotate = |at: &str| {
+        let text =
+            format!(r#"{{"environment": "prod", "id": "r2", "revision": "3.0.0", "at": "{at}"}}"#);
+        let annotations = [(api::names::REQUEST_ANNOTATION.to_owned(), text)];
+        world.pipeline.metadata.annotations = Some(annotations.into());
+        show(&world, &world.plan())
+    };
+    assert!(annotate("2020-01-01T00:00:00Z").starts_with("start prod 2.0.0"));
+    assert!(annotate("2050-01-01T00:00:00Z").starts_with("start prod 3.0.0"));
+}

@@ -1,0 +1,452 @@
+//! Both loops, a forge and two clusters in miniature, for trying to break what must always hold.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use api::{
+    Promotion, Revision, Time,
+    app::Reading,
+    pipeline::{PipelineStatus, Request, RequestKind},
+    promotion::{Approval, Phase},
+};
+use planner::{
+    Act, Outcome, PullRequestSeen, Seen, SeenApp, SeenEnvironment, SeenTarget, Step, Surroundings,
+    TargetState, Timestamp, attempt, conclude, fold, place_of,
+};
+
+use crate::{drawing::World, show};
+
+/// One target as it really is.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Truth {
+    pub(crate) revision: String,
+    pub(crate) ready: bool,
+    pub(crate) failed: Option<String>,
+    pub(crate) reachable: bool,
+}
+
+/// One pull request.
+#[derive(Clone, Debug)]
+struct PullRequest {
+    place: String,
+    owner: String,
+    revision: String,
+    state: &'static str,
+}
+
+pub(crate) struct Simulation {
+    pub(crate) world: World,
+    pub(crate) now: Timestamp,
+    pub(crate) truth: BTreeMap<String, Vec<Truth>>,
+    pull_requests: Vec<PullRequest>,
+    /// What git asks for, by place.
+    git: BTreeMap<String, String>,
+    requests: usize,
+    /// What the only target of prod was seen to run.
+    history: Vec<String>,
+}
+
+impl Simulation {
+    pub(crate) fn new(world: World) -> Self {
+        let model = world.model();
+        let truth = model.environments.iter().map(|(name, environment)| {
+            let targets = environment.targets.iter().map(|target| Truth {
+                revision: target.revision.clone().unwrap(),
+                ready: target.ready,
+                failed: None,
+                reachable: true,
+            });
+            (name.clone(), targets.collect())
+        });
+        Self {
+            truth: truth.collect(),
+            now: crate::drawing::now(),
+            pull_requests: Vec::new(),
+            git: BTreeMap::new(),
+            requests: 0,
+            history: Vec::new(),
+            world,
+        }
+    }
+
+    fn seen(&self) -> Seen {
+        let model = self.world.model();
+        let environments = self
+            .world
+            .pipeline
+            .spec
+            .environments
+            .iter()
+            .map(|environment| {
+                let known = &model.environments[&environment.name].targets;
+                let truth = &self.truth[&environment.name];
+                let targets = known.iter().zip(truth).map(|(known, truth)| SeenTarget {
+                    cluster: known.cluster_app_ref.clone().unwrap().cluster_ref,
+                    namespace: known.namespace.clone().unwrap(),
+                    relies_on_reports: false,
+                    state: state(truth),
+                });
+                SeenEnvironment {
+                    name: environment.name.clone(),
+                    targets: targets.collect(),
+                }
+            });
+        Seen {
+            environments: environments.collect(),
+            ..Seen::default()
+        }
+    }
+
+    /// One pass of the pipeline loop. With a crash its status is not written.
+    pub(crate) fn plan(&mut self, crashes: bool) {
+        let model = fold(&self.world.pipeline, &self.seen(), self.now);
+        self.world.pipeline.status = Some(model.clone());
+        if let [only] = model.environments["prod"].targets.as_slice() {
+            self.history.extend(only.revision.clone());
+        }
+        self.carry_out();
+        if crashes {
+            self.world.pipeline.status = Some(model);
+            return;
+        }
+        // A pass that takes up a request looks at what comes by itself in the next one.
+        let handled = |model: &PipelineStatus| model.environments["prod"].last_request.clone();
+        if handled(&self.world.model()) != handled(&model) {
+            self.carry_out();
+        }
+        assert_eq!(self.carry_out(), [], "a plan that was carried out is empty");
+    }
+
+    fn carry_out(&mut self) -> Vec<Step> {
+        let World {
+            pipeline,
+            promotions,
+        } = &self.world;
+        let plan = planner::plan(pipeline, &self.world.model(), promotions, self.now);
+        for step in &plan.steps {
+            if let Step::StartPromotion(promotion) = step {
+                self.check_start(promotion);
+            }
+        }
+        let known = self.world.promotions.len();
+        show::carry_out(&mut self.world, &plan);
+        for promotion in &mut self.world.promotions[known..] {
+            promotion.metadata.creation_timestamp = Some(Time(self.now));
+        }
+        self.check_places();
+        plan.steps
+    }
+
+    /// What must hold for every promotion that starts.
+    fn check_start(&self, promotion: &Promotion) {
+        let spec = &promotion.spec;
+        let suspended = self.world.pipeline.spec.suspend;
+        assert!(!suspended, "suspended, {} starts", spec.revision);
+        if spec.request.is_some() {
+            return;
+        }
+        let vouches =
+            |truth: &&Truth| truth.reachable && truth.ready && truth.revision == spec.revision;
+        let source = &self.truth["dev"];
+        let settings = self.world.pipeline.spec.promotion_into("prod").unwrap();
+        let is_verified = match settings.when {
+            Some(api::pipeline::When::AnyTargetReady) => source.iter().any(|truth| vouches(&truth)),
+            _ => source.iter().all(|truth| vouches(&truth)),
+        };
+        assert!(
+            is_verified,
+            "{} is not verified in {source:?}",
+            spec.revision
+        );
+        let model = self.world.model();
+        let rejected = &model.environments["prod"].rejected;
+        assert!(
+            !rejected.contains(&spec.revision),
+            "{} is rejected",
+            spec.revision
+        );
+        let has_left = self.history.contains(&spec.revision);
+        assert!(!has_left, "{} was left before", spec.revision);
+        let place = place_of(spec, "default");
+        let tries = self.world.promotions.iter().filter(|other| {
+            place_of(&other.spec, "default") == place && other.spec.revision == spec.revision
+        });
+        let last = tries
+            .max_by_key(|other| other.spec.ordinal)
+            .and_then(|last| last.status.as_ref()?.phase);
+        assert_ne!(
+            last,
+            Some(Phase::Abandoned),
+            "{} was abandoned",
+            spec.revision
+        );
+        let here = self.world.pipeline.status.as_ref().unwrap().environments["prod"]
+            .targets
+            .iter();
+        for target in here.filter(|target| {
+            place.target.is_none()
+                || place.target.as_ref().unwrap().1 == *target.namespace.as_ref().unwrap()
+        }) {
+            let running = target.revision.as_deref().unwrap();
+            assert!(
+                !is_older(&spec.revision, running),
+                "{} over {running}",
+                spec.revision
+            );
+        }
+    }
+
+    /// At most one promotion per place that could still merge and was not taken back.
+    fn check_places(&self) {
+        let mut unmerged: BTreeMap<String, usize> = BTreeMap::new();
+        let mut answers: BTreeMap<String, usize> = BTreeMap::new();
+        for promotion in &self.world.promotions {
+            let key = place_of(&promotion.spec, "default").key();
+            if may_merge(promotion) && promotion.spec.withdrawn.is_none() {
+                *unmerged.entry(key.clone()).or_default() += 1;
+            }
+            if let Some(request) = &promotion.spec.request {
+                *answers.entry(format!("{key} {}", request.id)).or_default() += 1;
+            }
+        }
+        assert!(unmerged.values().all(|&count| count <= 1), "{unmerged:?}");
+        assert!(answers.values().all(|&count| count <= 1), "{answers:?}");
+    }
+
+    /// One pass of the promotion loop over all promotions. With a crash no status is written.
+    pub(crate) fn attempt(&mut self, crashes: bool) {
+        for index in 0..self.world.promotions.len() {
+            let promotion = self.world.promotions[index].clone();
+            let around = Surroundings {
+                pipeline: Some(&self.world.pipeline),
+                promotions: &self.world.promotions,
+                pull_request: self.pull_request_of(&promotion),
+                edited: false,
+            };
+            let next = attempt(&promotion, &around, self.now);
+            let status = match next.act {
+                Act::Nothing => next.status,
+                Act::CarryOut => {
+                    self.check_act(&promotion);
+                    let outcome = self.open(&promotion);
+                    conclude(&promotion, next, outcome, self.now, 1)
+                }
+                Act::ClosePullRequest => {
+                    self.set_state(promotion.metadata.name.as_deref().unwrap(), "closed by us");
+                    conclude(&promotion, next, Outcome::Closed, self.now, 1)
+                }
+            };
+            if !crashes {
+                self.world.promotions[index].status = Some(status);
+            }
+        }
+        let mut open: BTreeMap<&str, usize> = BTreeMap::new();
+        for pull_request in self.pull_requests.iter().filter(|one| one.state == "open") {
+            *open.entry(&pull_request.place).or_default() += 1;
+        }
+        assert!(
+            open.values().all(|&count| count <= 1),
+            "{:?}",
+            self.pull_requests
+        );
+    }
+
+    /// What must hold whenever something is pushed.
+    fn check_act(&self, promotion: &Promotion) {
+        let spec = &self.world.pipeline.spec;
+        assert!(!spec.suspend, "suspended, something is pushed");
+        let settings = spec.promotion_into("prod").unwrap();
+        let is_approved = promotion.spec.approval.is_some();
+        assert!(
+            !settings.manual || is_approved,
+            "{} is not approved",
+            promotion.spec.revision
+        );
+        let place = place_of(&promotion.spec, "default");
+        let others = self.world.promotions.iter().filter(|other| {
+            place_of(&other.spec, "default") == place
+                && other.metadata.name != promotion.metadata.name
+        });
+        for other in others.filter(|other| may_merge(other)) {
+            let is_later =
+                other.metadata.creation_timestamp >= promotion.metadata.creation_timestamp;
+            assert!(
+                is_later && other.spec.withdrawn.is_none(),
+                "{other:?} may still merge"
+            );
+        }
+    }
+
+    fn open(&mut self, promotion: &Promotion) -> Outcome {
+        let place = place_of(&promotion.spec, "default").key();
+        let owner = promotion.metadata.name.clone().unwrap();
+        let revision = promotion.spec.revision.clone();
+        let mut open = self
+            .pull_requests
+            .iter_mut()
+            .filter(|one| one.state == "open");
+        match open.find(|one| one.place == place) {
+            Some(taken_over) => {
+                taken_over.owner = owner;
+                taken_over.revision = revision;
+            }
+            None => self.pull_requests.push(PullRequest {
+                place,
+                owner,
+                revision,
+                state: "open",
+            }),
+        }
+        Outcome::Opened {
+            url: "https://example.com/1".to_owned(),
+            branch: "b".to_owned(),
+            commit: None,
+        }
+    }
+
+    fn pull_request_of(&self, promotion: &Promotion) -> PullRequestSeen {
+        let name = promotion.metadata.name.as_deref().unwrap();
+        let own = self
+            .pull_requests
+            .iter()
+            .rev()
+            .find(|one| one.owner == name);
+        let url = "https://example.com/1".to_owned();
+        match own.map(|own| own.state) {
+            None => PullRequestSeen::Missing,
+            Some("open") => PullRequestSeen::Open {
+                url,
+                is_current: own.unwrap().revision == promotion.spec.revision,
+                changed_by_others: false,
+            },
+            Some("merged") => PullRequestSeen::Merged { url, commit: None },
+            Some(_) => PullRequestSeen::Closed { url },
+        }
+    }
+
+    fn set_state(&mut self, owner: &str, state: &'static str) {
+        for pull_request in &mut self.pull_requests {
+            if pull_request.owner == owner && pull_request.state == "open" {
+                pull_request.state = state;
+            }
+        }
+    }
+
+    /// Somebody merges or closes an open pull request.
+    pub(crate) fn end_pull_request(&mut self, nth: usize, state: &'static str) {
+        let mut open: Vec<_> = self
+            .pull_requests
+            .iter_mut()
+            .filter(|one| one.state == "open")
+            .collect();
+        if open.is_empty() {
+            return;
+        }
+        let index = nth % open.len();
+        open[index].state = state;
+        if state == "merged" {
+            self.git
+                .insert(open[index].place.clone(), open[index].revision.clone());
+        }
+    }
+
+    /// Flux brings what git asks for into prod, or fails to.
+    pub(crate) fn sync(&mut self, works: bool) {
+        let model = self.world.model();
+        let known = &model.environments["prod"].targets;
+        let targets = self.truth.get_mut("prod").unwrap();
+        for (known, truth) in known.iter().zip(targets) {
+            let namespace = known.namespace.as_deref().unwrap();
+            let of_target = self.git.get(&format!("prod/-/{namespace}"));
+            let Some(wanted) = of_target.or(self.git.get("prod")) else {
+                continue;
+            };
+            if works {
+                truth.revision.clone_from(wanted);
+            }
+            truth.ready = works;
+            truth.failed = (!works).then(|| wanted.clone());
+        }
+    }
+
+    /// Everybody does their part for a while.
+    pub(crate) fn calm_down(&mut self, revision: &str) {
+        self.world.pipeline.spec.suspend = false;
+        for truth in self.truth.values_mut().flatten() {
+            truth.reachable = true;
+        }
+        for truth in self.truth.get_mut("dev").unwrap() {
+            truth.revision = revision.to_owned();
+            truth.ready = true;
+        }
+        for _ in 0..8 {
+            self.now += Duration::from_secs(7200);
+            self.plan(false);
+            (0..4).for_each(|_| self.approve(0));
+            (0..2).for_each(|_| self.attempt(false));
+            (0..4).for_each(|_| self.end_pull_request(0, "merged"));
+            self.sync(true);
+            self.attempt(false);
+        }
+    }
+
+    pub(crate) fn approve(&mut self, nth: usize) {
+        let mut waiting: Vec<_> = self
+            .world
+            .promotions
+            .iter_mut()
+            .filter(|promotion| promotion.spec.needs_approval && promotion.spec.approval.is_none())
+            .collect();
+        if waiting.is_empty() {
+            return;
+        }
+        let index = nth % waiting.len();
+        let by = "ada".to_owned();
+        waiting[index].spec.approval = Some(Approval {
+            by,
+            ..Approval::default()
+        });
+    }
+
+    pub(crate) fn request(&mut self, kind: RequestKind, revision: &str) {
+        self.requests += 1;
+        let request = Request {
+            id: format!("r{}", self.requests),
+            revision: revision.to_owned(),
+            kind,
+            at: Some(Time(self.now)),
+            ..Request::default()
+        };
+        let status = self.world.pipeline.status.as_mut().unwrap();
+        status.requests.insert("prod".to_owned(), request);
+    }
+}
+
+fn may_merge(promotion: &Promotion) -> bool {
+    let phase: Option<Phase> = promotion.status.as_ref().and_then(|status| status.phase);
+    phase.is_none_or(|phase| !phase.lets_successor_act())
+}
+
+/// The revisions of a simulation are single numbers as versions, or words without an order.
+fn is_older(one: &str, other: &str) -> bool {
+    let number = |text: &str| text.split_once('.')?.0.parse::<u32>().ok();
+    matches!((number(one), number(other)), (Some(one), Some(other)) if one < other)
+}
+
+fn state(truth: &Truth) -> TargetState {
+    if !truth.reachable {
+        return TargetState::Unreachable {
+            because: "no answer".to_owned(),
+        };
+    }
+    TargetState::Observed(vec![SeenApp {
+        reading: Reading {
+            revision: Revision::new(&truth.revision),
+            version: Some(truth.revision.clone()),
+            ready: truth.ready,
+            failed: truth.failed.is_some(),
+            attempted: truth.failed.as_deref().and_then(Revision::new),
+            ..Reading::default()
+        },
+        ..SeenApp::default()
+    }])
+}

@@ -9,8 +9,8 @@ use crate::lease::Election;
 
 /// How many pipelines are worked on at the same time unless told otherwise.
 pub const CONCURRENT: usize = 10;
-/// How many revisions a target remembers unless told otherwise.
-pub const HISTORY_LIMIT: usize = 10;
+/// How many finished promotions an environment keeps unless told otherwise.
+pub const HISTORY_LIMIT: usize = 20;
 /// How long a loop may make no progress while work waits, unless told otherwise.
 pub const STALL_AFTER: Duration = Duration::from_secs(5 * 60);
 /// How long a loop may take to end once it is told to stop.
@@ -33,7 +33,7 @@ pub struct Settings {
     pub no_cross_namespace_refs: bool,
     /// Whether reports without a signature count as evidence.
     pub allow_unsigned_reports: bool,
-    /// How many revisions each target remembers.
+    /// How many finished promotions each environment keeps.
     pub history_limit: usize,
     /// Where Flux's notification-controller takes events.
     pub events_address: Option<String>,

@@ -48,7 +48,7 @@ pub(crate) struct Arguments {
     #[arg(long, env = "SLUICE_CONCURRENT", value_name = "NUMBER", default_value_t = controller::settings::CONCURRENT, help_heading = HOW)]
     pub(crate) concurrent: usize,
 
-    /// How many revisions each target remembers
+    /// How many finished promotions each environment keeps; nothing is promoted yet
     #[arg(long, env = "SLUICE_HISTORY_LIMIT", value_name = "NUMBER", default_value_t = controller::settings::HISTORY_LIMIT, help_heading = HOW)]
     pub(crate) history_limit: usize,
 

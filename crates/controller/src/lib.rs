@@ -18,6 +18,7 @@ pub mod lease;
 pub mod loops;
 pub mod metrics;
 pub mod pipeline;
+mod pipelines;
 pub mod queue;
 pub mod run;
 pub mod settings;

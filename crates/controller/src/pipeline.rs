@@ -79,7 +79,7 @@ enum Next {
 
 /// Brings one pipeline up to date.
 async fn reconcile(shared: &Arc<Shared>, key: &ObjectKey) -> Next {
-    let Some(pipeline) = shared.pipelines.read().get(key).cloned() else {
+    let Some(pipeline) = shared.pipelines.get(key) else {
         return Next::Change;
     };
     if pipeline.metadata.deletion_timestamp.is_some() {
@@ -127,7 +127,7 @@ async fn follow_pipelines(shared: Arc<Shared>) {
                 seen.insert(take(&shared, pipeline));
             }
             Event::InitDone => {
-                let known: Vec<_> = shared.pipelines.read().keys().cloned().collect();
+                let known = shared.pipelines.keys();
                 for gone in known.iter().filter(|key| !seen.contains(*key)) {
                     shared.forget_pipeline(gone);
                 }
@@ -140,33 +140,14 @@ async fn follow_pipelines(shared: Arc<Shared>) {
 fn take(shared: &Arc<Shared>, pipeline: DeserializeGuard<Pipeline>) -> ObjectKey {
     let key = ObjectKey::of(pipeline.meta());
     match pipeline.0 {
-        Ok(mut pipeline) => {
-            pipeline.metadata.managed_fields = None;
-            if keep_newer(shared, &key, Arc::new(pipeline)) {
+        Ok(pipeline) => {
+            if shared.pipelines.keep(pipeline) {
                 shared.wake(key.clone());
             }
         }
         Err(error) => tracing::warn!(pipeline = %key, %error, "cannot be read"),
     }
     key
-}
-
-/// Keeps the newer of two states; answers whether it was news.
-pub(crate) fn keep_newer(shared: &Shared, key: &ObjectKey, pipeline: Arc<Pipeline>) -> bool {
-    let version = |pipeline: &Pipeline| -> u64 {
-        let version = pipeline.metadata.resource_version.as_deref();
-        version
-            .and_then(|version| version.parse().ok())
-            .unwrap_or_default()
-    };
-    let mut pipelines = shared.pipelines.write();
-    let is_old = pipelines.get(key).is_some_and(|known| {
-        known.metadata.uid == pipeline.metadata.uid && version(known) >= version(&pipeline)
-    });
-    if !is_old {
-        pipelines.insert(key.clone(), pipeline);
-    }
-    !is_old
 }
 
 async fn follow_clusters(shared: Arc<Shared>) {

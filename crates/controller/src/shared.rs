@@ -7,7 +7,6 @@ use std::{
     time::Duration,
 };
 
-use api::Pipeline;
 use kube::Client;
 use parking_lot::{Mutex, RwLock};
 
@@ -18,6 +17,7 @@ use crate::{
     clusters::{Clusters, Connector, kubeconfig::network_connector, supervisor::Handle},
     index::{Index, Want},
     keys::{AppKind, ClusterKey, ObjectKey},
+    pipelines::Pipelines,
     queue::Queue,
     settings::Settings,
     telemetry::Telemetry,
@@ -29,7 +29,7 @@ pub struct Shared {
     pub(crate) connector: Connector,
     pub(crate) settings: Arc<Settings>,
     pub(crate) clock: Clock,
-    pub(crate) pipelines: RwLock<HashMap<ObjectKey, Arc<Pipeline>>>,
+    pub(crate) pipelines: Pipelines,
     pub(crate) clusters: Clusters,
     pub(crate) apps: Apps,
     /// A client for single requests to each cluster that is connected.
@@ -71,7 +71,7 @@ impl Shared {
             settings,
             telemetry,
             clock: Clock::start(),
-            pipelines: RwLock::default(),
+            pipelines: Pipelines::default(),
             clusters: Clusters::default(),
             apps: Apps::default(),
             clients: RwLock::default(),
@@ -108,7 +108,7 @@ impl Shared {
 
     /// Forgets a pipeline.
     pub(crate) fn forget_pipeline(self: &Arc<Self>, pipeline: &ObjectKey) {
-        self.pipelines.write().remove(pipeline);
+        self.pipelines.remove(pipeline);
         self.queue.forget(pipeline);
         let changed = self.index.lock().forget(pipeline);
         self.match_demand(&changed);
@@ -176,8 +176,8 @@ impl Shared {
 
     /// Wakes every pipeline.
     pub(crate) fn wake_all(&self) {
-        for pipeline in self.pipelines.read().keys() {
-            self.wake(pipeline.clone());
+        for pipeline in self.pipelines.keys() {
+            self.wake(pipeline);
         }
     }
 

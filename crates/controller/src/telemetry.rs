@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use api::{Pipeline, pipeline::TargetStatus};
+use api::Pipeline;
 use kube::Resource;
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -14,14 +14,13 @@ use crate::{
     keys::{ClusterKey, ObjectKey},
     lease::Leadership,
     metrics::work::LoopMetrics,
+    pipelines::STATES,
 };
 
 /// How long a write on the hub may take.
 const WRITE_TIME: Duration = Duration::from_secs(2);
 /// How often what is counted over everything is counted.
 const COUNT_EVERY: Duration = Duration::from_secs(15);
-/// The states targets are counted by.
-const STATES: [&str; 3] = ["ready", "not_ready", "unreadable"];
 
 /// Where the loop tells what it does.
 pub(crate) struct Telemetry {
@@ -148,31 +147,11 @@ pub(crate) async fn count(shared: Arc<Shared>) {
     let mut clock = tokio::time::interval(COUNT_EVERY);
     loop {
         clock.tick().await;
-        let mut counts = HashMap::new();
-        for pipeline in shared.pipelines.read().values() {
-            let environments = pipeline
-                .status
-                .iter()
-                .flat_map(|it| it.environments.values());
-            for target in environments.flat_map(|environment| &environment.targets) {
-                *counts.entry(state(target)).or_insert(0) += 1;
-            }
-        }
         let telemetry = &shared.telemetry;
-        for state in STATES {
-            telemetry
-                .metrics
-                .set_targets(state, counts.get(state).copied().unwrap_or_default());
+        for (state, count) in STATES.into_iter().zip(shared.pipelines.targets()) {
+            telemetry.metrics.set_targets(state, count);
         }
         let oldest = telemetry.answered.lock().values().min().copied();
         telemetry.metrics.set_oldest_observation(oldest);
-    }
-}
-
-fn state(target: &TargetStatus) -> &'static str {
-    match (&target.problem, target.ready) {
-        (Some(_), _) => "unreadable",
-        (None, true) => "ready",
-        (None, false) => "not_ready",
     }
 }

@@ -9,7 +9,6 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use super::keep_newer;
 use crate::{FIELD_MANAGER, Shared, difference, keys::ObjectKey};
 
 /// Why a status was not written.
@@ -48,20 +47,18 @@ pub(super) async fn write(
         .patch_status(&key.name, &parameters, &Patch::Merge(&body))
         .await
     {
-        Ok(mut written) => {
-            written.metadata.managed_fields = None;
+        Ok(written) => {
             shared.telemetry.shown(&key);
             let news = planner::news(pipeline.status.as_ref(), &status);
             shared.telemetry.tell(pipeline, news);
-            keep_newer(shared, &key, Arc::new(written));
+            shared.pipelines.keep(written);
             Ok(())
         }
         Err(kube::Error::Api(refusal)) if refusal.code == 404 => Ok(()),
         Err(kube::Error::Api(refusal)) if refusal.code == 409 => {
             // Somebody else wrote: look at the newest state and decide again.
-            if let Some(mut newest) = api.get_opt(&key.name).await? {
-                newest.metadata.managed_fields = None;
-                keep_newer(shared, &key, Arc::new(newest));
+            if let Some(newest) = api.get_opt(&key.name).await? {
+                shared.pipelines.keep(newest);
                 shared.wake(key);
             }
             Ok(())

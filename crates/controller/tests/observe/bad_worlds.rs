@@ -109,16 +109,12 @@ async fn thirty_bad_clusters_do_not_disturb_twenty_good_ones() {
         world.register(&name, json!({})).await;
         bad.push(name);
     }
-    for index in 0..20 {
+    for (index, bad) in bad.iter().take(20).enumerate() {
         let leaf = world.leaf(&format!("good-{index}")).await.client();
         namespace(&leaf, "x").await;
         deploy(&leaf, &release("x", "app", "1.0.0")).await;
-        world
-            .pipeline(
-                &format!("p-{index}"),
-                spec(&format!("dev=good-{index}/x > prod={}/x", bad[index])),
-            )
-            .await;
+        let drawing = format!("dev=good-{index}/x > prod={bad}/x");
+        world.pipeline(&format!("p-{index}"), spec(&drawing)).await;
     }
     for (index, name) in bad.iter().enumerate() {
         world

@@ -180,19 +180,20 @@ async fn nothing_is_written_when_nothing_changes() {
     world.pipeline("p", spec("dev=dev/x")).await;
     world.expect("p", "dev[1.0.0 ok]").await;
     tokio::time::sleep(Duration::from_secs(60)).await;
-    let version = || async {
-        world
-            .pipelines()
-            .get("p")
-            .await
-            .unwrap()
-            .metadata
-            .resource_version
-    };
+    let pipelines = world.pipelines();
+    let version = || async { pipelines.get("p").await.unwrap().metadata.resource_version };
     let before = version().await;
     tokio::time::sleep(Duration::from_secs(3600)).await;
     assert_eq!(version().await, before);
     let clusters: kube::Api<api::GitopsCluster> =
         kube::Api::namespaced(world.hub.client(), "default");
     assert!(clusters.get("dev").await.unwrap().is_ready());
+    let changes = clusters.get("dev").await.unwrap().metadata.resource_version;
+    world.restart(controller::Settings::default()).await;
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert_eq!(version().await, before, "a restart is no news");
+    assert_eq!(
+        clusters.get("dev").await.unwrap().metadata.resource_version,
+        changes
+    );
 }

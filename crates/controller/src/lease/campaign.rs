@@ -87,7 +87,7 @@ impl Campaign {
     /// long to rest.
     async fn attempt_in_time(&mut self) -> Duration {
         let terms = self.election.terms;
-        let mut limit = terms.renew_deadline / 3;
+        let mut limit = terms.renew_deadline / 2;
         if let Some(stops) = self.stops {
             limit = limit.min(stops.saturating_duration_since(Instant::now()));
         }

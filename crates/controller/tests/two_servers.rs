@@ -168,6 +168,33 @@ async fn a_release_is_followed_from_leaf_to_hub() {
     );
     assert!(clusters.get("leaf").await.unwrap().is_ready());
 
+    // A kubeconfig that trusts somebody else is of no use, and says so.
+    let authority = |kubeconfig: &str| -> String {
+        let mut lines = kubeconfig.lines().map(str::trim);
+        let line = lines.find_map(|line| line.split_once("certificate-authority-data:"));
+        line.unwrap().1.trim().to_owned()
+    };
+    let (right, wrong) = (
+        authority(leaf_plane.kubeconfig()),
+        authority(hub_plane.kubeconfig()),
+    );
+    let forged = leaf_plane.kubeconfig().replace(&right, &wrong);
+    let patch = Patch::Merge(json!({"stringData": {"value": forged}}));
+    secrets
+        .patch("leaf", &PatchParams::default(), &patch)
+        .await
+        .unwrap();
+    expect(&hub, |pipeline| {
+        draw(pipeline).to_lowercase().contains("certificate")
+    })
+    .await;
+    let patch = Patch::Merge(json!({"stringData": {"value": leaf_plane.kubeconfig()}}));
+    secrets
+        .patch("leaf", &PatchParams::default(), &patch)
+        .await
+        .unwrap();
+    expect(&hub, |pipeline| runs(pipeline, "1.1.0")).await;
+
     leaf_plane.stop();
     expect(&hub, |pipeline| draw(pipeline).contains("not reachable")).await;
     running.abort();

@@ -62,7 +62,7 @@ impl Mortal {
 }
 
 /// A client whose every request is answered by a function.
-fn client<F, A>(respond: F) -> Client
+pub(crate) fn client<F, A>(respond: F) -> Client
 where
     F: Fn(Request<Body>) -> A + Clone + Send + 'static,
     A: Future<Output = Response<Body>> + Send + 'static,

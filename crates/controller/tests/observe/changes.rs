@@ -197,3 +197,46 @@ async fn nothing_is_written_when_nothing_changes() {
         changes
     );
 }
+
+/// The whole process, on a hub alone: what happened is told once, in words.
+#[tokio::test(start_paused = true)]
+async fn events_tell_what_happened() {
+    use k8s_openapi::api::events::v1::Event;
+    let mut world = World::new().await;
+    world.stop();
+    let hub = world.hub.client();
+    namespace(&hub, "x").await;
+    deploy(&hub, &release("x", "app", "1.0.0")).await;
+    world.pipeline("p", spec("dev=x")).await;
+    let shutdown = tokio_util::sync::CancellationToken::new();
+    let settings = controller::Settings::default();
+    let process = controller::run(
+        hub.clone(),
+        settings,
+        controller::Metrics::new(),
+        shutdown.clone(),
+    );
+    let process = tokio::spawn(process);
+    world.expect("p", "dev[1.0.0 ok]").await;
+    let app = release("x", "app", "");
+    crate::world::set_status(&hub, &app, &crate::world::released("1.1.0", true)).await;
+    world.expect("p", "dev[1.1.0 ok]").await;
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    shutdown.cancel();
+    process.await.unwrap().unwrap();
+    let events: kube::Api<Event> = kube::Api::namespaced(hub, "default");
+    let events = events.list(&Default::default()).await.unwrap().items;
+    let mut notes: Vec<_> = events
+        .into_iter()
+        .map(|event| event.note.unwrap_or_default())
+        .collect();
+    notes.sort();
+    assert_eq!(
+        notes,
+        [
+            "All clusters checked",
+            "dev: x runs 1.0.0",
+            "dev: x runs 1.1.0"
+        ]
+    );
+}

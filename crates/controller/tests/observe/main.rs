@@ -7,5 +7,6 @@
 
 mod bad_worlds;
 mod changes;
+mod rights;
 mod stories;
 mod world;

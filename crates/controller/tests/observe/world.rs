@@ -105,6 +105,11 @@ impl World {
         }
     }
 
+    /// Ends the loop.
+    pub(crate) fn stop(&mut self) {
+        self.task.abort();
+    }
+
     /// The same hub and leaves with a fresh loop, as after a restart.
     pub(crate) async fn restart(&mut self, settings: Settings) {
         self.task.abort();

@@ -1,0 +1,225 @@
+//! From a wanted change to a branch on the remote that holds it.
+//!
+//! The branch is always made anew on the current base: one commit, never a stack. Doing it twice
+//! ends in the same place. A branch whose tip is not ours is left alone.
+
+mod alter;
+
+pub use crate::commit::Message;
+pub use crate::mirror::Skipped;
+
+use jiff::Timestamp;
+
+use crate::commit::{self, Maker};
+use crate::mirror::{self, Mirror, short_hash};
+use crate::names::{BranchName, ObjectId};
+use crate::paths::{self, PathLimits};
+use crate::{Remedy, edit, push};
+
+/// What should be different.
+#[derive(Clone, Debug)]
+pub enum Alteration {
+    /// Every scalar with this marker gets this value.
+    Marked {
+        /// As it stands in the files.
+        marker: String,
+        /// The new value.
+        value: String,
+    },
+    /// A file exists with this content.
+    File {
+        /// Where.
+        path: String,
+        /// All of it.
+        content: Vec<u8>,
+    },
+}
+
+/// A change and where it should go.
+#[derive(Clone, Debug)]
+pub struct Proposal {
+    /// What the change is made on.
+    pub base: BranchName,
+    /// What is pushed. The same as the base: straight onto it.
+    pub branch: BranchName,
+    /// What the commit says.
+    pub message: Message,
+    /// When the commit is from. The same proposal must always say the same.
+    pub at: Timestamp,
+    /// What should be different.
+    pub alteration: Alteration,
+    /// Which files may change.
+    pub paths: PathLimits,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The branch on the remote holds the change.
+    Proposed(Proposed),
+    /// The base holds it already. The branch was not touched.
+    NothingToChange {
+        /// The tip of the base.
+        base: ObjectId,
+    },
+}
+
+/// A branch that holds a change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proposed {
+    /// The branch. Not always the one asked for: that may belong to another owner.
+    pub branch: BranchName,
+    /// Its tip.
+    pub commit: ObjectId,
+    /// What it is based on.
+    pub base: ObjectId,
+    /// The files that differ.
+    pub files: Vec<String>,
+    /// Files with markers that could not be read.
+    pub skipped: Vec<Skipped>,
+    /// Whether it had to be pushed, or was there already.
+    pub pushed: bool,
+}
+
+/// Why there is no branch with the change.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Nothing to base it on.
+    #[error("the repository has no branch {branch}")]
+    NoBase {
+        /// The branch.
+        branch: BranchName,
+    },
+    /// No file asks for it.
+    #[error("no file has the marker {marker:?}{}", alter::remark(skipped, outside))]
+    NoMarker {
+        /// The marker.
+        marker: String,
+        /// Files that could not be read.
+        skipped: Vec<Skipped>,
+        /// Files that have it but may not change.
+        outside: Vec<String>,
+    },
+    /// A file asks for it in a way we cannot follow.
+    #[error("cannot edit {path}")]
+    Edit {
+        /// The file.
+        path: String,
+        /// Why.
+        source: edit::Error,
+    },
+    /// A file where none may be.
+    #[error("cannot write {path}: {because}")]
+    Path {
+        /// The file.
+        path: String,
+        /// A sentence.
+        because: &'static str,
+    },
+    /// More files than anybody would review.
+    #[error("the change touches more than {limit} files")]
+    TooManyFiles {
+        /// How many it may be.
+        limit: usize,
+    },
+    /// A path that leaves the repository.
+    #[error(transparent)]
+    InvalidPath(#[from] paths::Error),
+    /// Somebody else works on the branch.
+    #[error("{branch} was changed by others; its tip is {tip}")]
+    BranchChangedByOthers {
+        /// The branch.
+        branch: BranchName,
+        /// What is on it.
+        tip: ObjectId,
+    },
+    /// The remote could not be read.
+    #[error(transparent)]
+    Remote(#[from] mirror::Error),
+    /// The remote could not be written.
+    #[error(transparent)]
+    Push(#[from] push::Error),
+}
+
+impl Error {
+    /// A fixed word.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::NoBase { .. } => "NoBaseBranch",
+            Self::NoMarker { .. } => "NoMarker",
+            Self::Edit { source, .. } => source.reason(),
+            Self::Path { .. } => "InvalidPath",
+            Self::TooManyFiles { .. } => "TooManyFiles",
+            Self::InvalidPath(error) => error.reason(),
+            Self::BranchChangedByOthers { .. } => "BranchChangedByOthers",
+            Self::Remote(error) => error.reason(),
+            Self::Push(error) => error.reason(),
+        }
+    }
+
+    /// What would help.
+    pub fn remedy(&self) -> Remedy {
+        match self {
+            Self::Remote(error) => error.remedy(),
+            Self::Push(error) => error.remedy(),
+            _ => Remedy::Edit,
+        }
+    }
+}
+
+impl Mirror {
+    /// Brings a change to a branch of the remote.
+    pub async fn propose(&self, proposal: &Proposal) -> Result<Outcome, Error> {
+        self.clean_sometimes().await;
+        let _in_use = self.hold().await;
+        let access = self.access().await?;
+        let own = &proposal.branch;
+        let other = own.with_suffix(&short_hash(&[proposal.message.owner.as_bytes()])[..8]);
+        let tips = self.refresh(&access, &[&proposal.base, own, &other]).await?;
+        let Some(base) = tips.get(&proposal.base).cloned() else {
+            return Err(Error::NoBase { branch: proposal.base.clone() });
+        };
+        let altered = alter::alter(self, &base, proposal).await?;
+        if altered.files.is_empty() {
+            return Ok(Outcome::NothingToChange { base });
+        }
+        let branch = match tips.get(own) {
+            Some(tip) if *own != proposal.base => self.choose(proposal, tip, other).await?,
+            _ => own.clone(),
+        };
+        let seen = tips.get(&branch);
+        let made = commit::make(self, &base, &altered.files, &proposal.message, proposal.at).await?;
+        let pushed = seen != Some(&made);
+        if pushed {
+            // A tip that is the base itself is nobody's work; straight onto the base it always is.
+            if let Some(tip) = seen.filter(|tip| **tip != base) {
+                self.must_be_ours(&branch, tip).await?;
+            }
+            push::push(self, &access, &branch, seen, &made).await?;
+        }
+        let files = altered.files.into_iter().map(|file| file.path).collect();
+        Ok(Outcome::Proposed(Proposed { branch, commit: made, base, files, skipped: altered.skipped, pushed }))
+    }
+
+    /// The branch asked for, or the one beside it if that belongs to another owner.
+    async fn choose(
+        &self,
+        proposal: &Proposal,
+        tip: &ObjectId,
+        other: BranchName,
+    ) -> Result<BranchName, Error> {
+        match commit::maker(self, tip).await? {
+            Maker::Us { owner, .. } if owner != proposal.message.owner.trim() => Ok(other),
+            _ => Ok(proposal.branch.clone()),
+        }
+    }
+
+    async fn must_be_ours(&self, branch: &BranchName, tip: &ObjectId) -> Result<(), Error> {
+        match commit::maker(self, tip).await? {
+            Maker::Others => {
+                Err(Error::BranchChangedByOthers { branch: branch.clone(), tip: tip.clone() })
+            }
+            Maker::Us { .. } | Maker::Predecessor => Ok(()),
+        }
+    }
+}

@@ -93,7 +93,11 @@ impl RepositoryUrl {
         if text.len() > 2048 || text.chars().any(|c| c.is_control() || c.is_whitespace()) {
             return Err(invalid("it is too long or holds white space"));
         }
-        let parsed = if text.contains("://") { parse_url(text)? } else { parse_short(text)? };
+        let parsed = if text.contains("://") {
+            parse_url(text)?
+        } else {
+            parse_short(text)?
+        };
         let is_insecure = matches!(parsed.scheme, Scheme::Http | Scheme::File);
         if is_insecure && !reach.allow_insecure {
             return Err(invalid("only https and ssh are supported"));
@@ -148,7 +152,10 @@ impl RepositoryUrl {
         let host = self.host.trim_matches(['[', ']']).to_owned();
         let found = tokio::net::lookup_host((host.as_str(), self.port_or_default()))
             .await
-            .map_err(|source| Error::Unresolvable { host: host.clone(), source })?;
+            .map_err(|source| Error::Unresolvable {
+                host: host.clone(),
+                source,
+            })?;
         let addresses: Vec<SocketAddr> = found.collect();
         for address in &addresses {
             check_address(&host, address.ip(), reach)?;
@@ -195,18 +202,28 @@ fn parse_url(text: &str) -> Result<RepositoryUrl, Error> {
         return Err(invalid("it has no host"));
     }
     let path = url.path().to_owned();
-    Ok(RepositoryUrl { text: text.to_owned(), scheme, host, port: url.port(), path })
+    Ok(RepositoryUrl {
+        text: text.to_owned(),
+        scheme,
+        host,
+        port: url.port(),
+        path,
+    })
 }
 
 /// `user@host:path`, as ssh users write it.
 fn parse_short(text: &str) -> Result<RepositoryUrl, Error> {
-    let invalid = || Error::Invalid { because: "it is neither a URL nor user@host:path" };
+    let invalid = || Error::Invalid {
+        because: "it is neither a URL nor user@host:path",
+    };
     let (login, path) = text.split_once(':').ok_or_else(invalid)?;
     let (user, host) = login.split_once('@').ok_or_else(invalid)?;
     let is_plain = |part: &str| {
         !part.is_empty()
             && !part.starts_with('-')
-            && part.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
+            && part
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
     };
     if !is_plain(user) || !is_plain(host) {
         return Err(invalid());
@@ -224,7 +241,10 @@ pub(crate) fn check_address(host: &str, address: IpAddr, reach: Reach) -> Result
     if reach.allow_internal || !is_internal(address) {
         return Ok(());
     }
-    Err(Error::Internal { host: host.to_owned(), address })
+    Err(Error::Internal {
+        host: host.to_owned(),
+        address,
+    })
 }
 
 fn is_internal(address: IpAddr) -> bool {
@@ -239,7 +259,10 @@ fn is_internal(address: IpAddr) -> bool {
 
 fn is_internal_v4(address: Ipv4Addr) -> bool {
     // Where the larger clouds answer questions about the machine outside the link-local range.
-    let metadata = [Ipv4Addr::new(100, 100, 100, 200), Ipv4Addr::new(192, 0, 0, 192)];
+    let metadata = [
+        Ipv4Addr::new(100, 100, 100, 200),
+        Ipv4Addr::new(192, 0, 0, 192),
+    ];
     address.is_loopback()
         || address.is_link_local()
         || address.is_unspecified()
@@ -262,34 +285,89 @@ fn is_internal_v6(address: Ipv6Addr) -> bool {
 mod tests {
     use super::*;
 
-    const OPEN: Reach = Reach { allow_internal: true, allow_insecure: true };
+    const OPEN: Reach = Reach {
+        allow_internal: true,
+        allow_insecure: true,
+    };
 
     #[test]
     fn usable_addresses_are_taken_apart() {
         for (text, scheme, authority, project) in [
-            ("https://example.com/team/app.git", Scheme::Https, "example.com", "team/app"),
-            ("https://example.com/a/b/c/", Scheme::Https, "example.com", "a/b/c"),
-            ("https://example.com:8443/team/app", Scheme::Https, "example.com:8443", "team/app"),
-            ("ssh://git@example.com:22/team/app.git", Scheme::Ssh, "example.com:22", "team/app"),
-            ("git@example.com:team/app.git", Scheme::Ssh, "example.com", "team/app"),
+            (
+                "https://example.com/team/app.git",
+                Scheme::Https,
+                "example.com",
+                "team/app",
+            ),
+            (
+                "https://example.com/a/b/c/",
+                Scheme::Https,
+                "example.com",
+                "a/b/c",
+            ),
+            (
+                "https://example.com:8443/team/app",
+                Scheme::Https,
+                "example.com:8443",
+                "team/app",
+            ),
+            (
+                "ssh://git@example.com:22/team/app.git",
+                Scheme::Ssh,
+                "example.com:22",
+                "team/app",
+            ),
+            (
+                "git@example.com:team/app.git",
+                Scheme::Ssh,
+                "example.com",
+                "team/app",
+            ),
         ] {
             let url = RepositoryUrl::parse(text, Reach::default()).expect(text);
-            assert_eq!((url.scheme(), url.authority().as_str(), url.project()), (scheme, authority, project));
+            assert_eq!(
+                (url.scheme(), url.authority().as_str(), url.project()),
+                (scheme, authority, project)
+            );
         }
     }
 
     #[test]
     fn dangerous_addresses_are_refused() {
         for text in [
-            "", "nonsense", "ext::sh -c touch% /tmp/x", "https://", "https://example.com", "https://example.com/",
-            "http://example.com/a/b", "file:///etc", "git://example.com/a/b", "https://user:pw@example.com/a/b",
-            "https://token@example.com/a/b", "https://example.com/a/b?x=1", "https://example.com/a/b#x",
-            "-oProxyCommand=x@example.com:a/b", "git@-oProxyCommand=x:a/b", "ssh://-oProxyCommand=x/a/b",
-            "ssh://-x@example.com/a/b", "git@example.com:-a/b", "https://example.com/-a/b", "https://example.com/a /b",
-            "https://127.0.0.1/a/b", "https://[::1]/a/b", "https://169.254.169.254/latest", "https://0.0.0.0/a/b",
-            "https://[::ffff:127.0.0.1]/a/b", "https://[fd00:ec2::254]/a/b", "https://[fe80::1]/a/b", "https://2130706433/a/b",
+            "",
+            "nonsense",
+            "ext::sh -c touch% /tmp/x",
+            "https://",
+            "https://example.com",
+            "https://example.com/",
+            "http://example.com/a/b",
+            "file:///etc",
+            "git://example.com/a/b",
+            "https://user:pw@example.com/a/b",
+            "https://token@example.com/a/b",
+            "https://example.com/a/b?x=1",
+            "https://example.com/a/b#x",
+            "-oProxyCommand=x@example.com:a/b",
+            "git@-oProxyCommand=x:a/b",
+            "ssh://-oProxyCommand=x/a/b",
+            "ssh://-x@example.com/a/b",
+            "git@example.com:-a/b",
+            "https://example.com/-a/b",
+            "https://example.com/a /b",
+            "https://127.0.0.1/a/b",
+            "https://[::1]/a/b",
+            "https://169.254.169.254/latest",
+            "https://0.0.0.0/a/b",
+            "https://[::ffff:127.0.0.1]/a/b",
+            "https://[fd00:ec2::254]/a/b",
+            "https://[fe80::1]/a/b",
+            "https://2130706433/a/b",
         ] {
-            assert!(RepositoryUrl::parse(text, Reach::default()).is_err(), "{text}");
+            assert!(
+                RepositoryUrl::parse(text, Reach::default()).is_err(),
+                "{text}"
+            );
         }
     }
 
@@ -300,13 +378,15 @@ mod tests {
 
     #[test]
     fn an_error_never_repeats_the_url() {
-        let error = RepositoryUrl::parse("https://user:hunter22@example.com/a/b", OPEN).unwrap_err();
+        let error =
+            RepositoryUrl::parse("https://user:hunter22@example.com/a/b", OPEN).unwrap_err();
         assert!(!format!("{error} {error:?}").contains("hunter22"));
     }
 
     #[tokio::test]
     async fn names_of_this_machine_are_refused() {
-        let url = RepositoryUrl::parse("https://localhost/a/b", Reach::default()).expect("it parses");
+        let url =
+            RepositoryUrl::parse("https://localhost/a/b", Reach::default()).expect("it parses");
         let error = url.resolve(Reach::default()).await.unwrap_err();
         assert_eq!(error.reason(), "InternalUrl");
         assert!(url.resolve(OPEN).await.is_ok());

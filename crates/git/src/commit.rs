@@ -60,7 +60,11 @@ impl Message {
 }
 
 fn one_line(text: &str) -> String {
-    text.split(char::is_control).collect::<Vec<_>>().join(" ").trim().to_owned()
+    text.split(char::is_control)
+        .collect::<Vec<_>>()
+        .join(" ")
+        .trim()
+        .to_owned()
 }
 
 /// Whose work a commit is.
@@ -87,22 +91,41 @@ pub(crate) async fn make(
     message: &Message,
     at: Timestamp,
 ) -> Result<ObjectId, mirror::Error> {
-    let work = tempfile::Builder::new().prefix("commit-").tempdir_in(&mirror.folder);
+    let work = tempfile::Builder::new()
+        .prefix("commit-")
+        .tempdir_in(&mirror.folder);
     let work = work.map_err(|source| start("make a folder for a commit", source))?;
     let blobs = store_blobs(mirror, work.path(), files).await?;
     let index = work.path().join("index");
     let step = |attempted: &str, arguments: &[&str]| {
         Run::new(attempted, &mirror.folder, arguments).variable("GIT_INDEX_FILE", &index)
     };
-    mirror.runner.run(step("read the base commit", &["read-tree", base.as_str()])).await?;
+    mirror
+        .runner
+        .run(step("read the base commit", &["read-tree", base.as_str()]))
+        .await?;
     let mut listing = Vec::new();
     for (file, blob) in files.iter().zip(&blobs) {
         listing.extend(format!("{} {blob}\t{}\0", file.mode, file.path).into_bytes());
     }
-    let update = step("put files into a commit", &["update-index", "-z", "--index-info"]);
+    let update = step(
+        "put files into a commit",
+        &["update-index", "-z", "--index-info"],
+    );
     mirror.runner.run(update.input(listing)).await?;
-    let tree = mirror.runner.line(step("write the files of a commit", &["write-tree"])).await?;
-    let arguments = ["commit-tree", "--no-gpg-sign", "-p", base.as_str(), "-F", "-", &tree];
+    let tree = mirror
+        .runner
+        .line(step("write the files of a commit", &["write-tree"]))
+        .await?;
+    let arguments = [
+        "commit-tree",
+        "--no-gpg-sign",
+        "-p",
+        base.as_str(),
+        "-F",
+        "-",
+        &tree,
+    ];
     let date = format!("@{} +0000", at.as_second());
     let mut commit = step("write a commit", &arguments).input(message.text());
     for role in ["AUTHOR", "COMMITTER"] {
@@ -132,25 +155,37 @@ async fn store_blobs(
     let arguments = ["hash-object", "-w", "--no-filters", "--stdin-paths"];
     let run = Run::new(attempted, &mirror.folder, &arguments).input(paths);
     let ids = mirror.runner.line(run).await?;
-    ids.lines().map(|id| read_id(attempted, id.to_owned())).collect()
+    ids.lines()
+        .map(|id| read_id(attempted, id.to_owned()))
+        .collect()
 }
 
 /// Whose work a commit is, by its committer and its trailers.
 pub(crate) async fn maker(mirror: &Mirror, commit: &ObjectId) -> Result<Maker, mirror::Error> {
     let arguments = ["cat-file", "commit", commit.as_str()];
-    let output = mirror.runner.run(Run::new("read a commit", &mirror.folder, &arguments)).await?;
+    let output = mirror
+        .runner
+        .run(Run::new("read a commit", &mirror.folder, &arguments))
+        .await?;
     Ok(read_maker(&String::from_utf8_lossy(&output)))
 }
 
 fn read_maker(commit: &str) -> Maker {
     let (header, message) = commit.split_once("\n\n").unwrap_or((commit, ""));
-    let committer = header.lines().find_map(|line| line.strip_prefix("committer ")).unwrap_or_default();
+    let committer = header
+        .lines()
+        .find_map(|line| line.strip_prefix("committer "))
+        .unwrap_or_default();
     if committer.starts_with(PREDECESSOR) && message.trim() == "promoting version" {
         return Maker::Predecessor;
     }
     let trailer = |name: &str| {
         let prefix = format!("{name}: ");
-        message.lines().rev().find_map(|line| line.strip_prefix(&prefix)).map(str::to_owned)
+        message
+            .lines()
+            .rev()
+            .find_map(|line| line.strip_prefix(&prefix))
+            .map(str::to_owned)
     };
     let is_by_us = committer.starts_with(&format!("{NAME} <{ADDRESS}> "));
     match (trailer(PROMOTION_TRAILER), trailer(OWNER_TRAILER)) {
@@ -160,12 +195,20 @@ fn read_maker(commit: &str) -> Maker {
 }
 
 fn read_id(attempted: &str, id: String) -> Result<ObjectId, mirror::Error> {
-    ObjectId::new(id)
-        .map_err(|_| runner::Error::Unreadable { attempted: attempted.to_owned() }.into())
+    ObjectId::new(id).map_err(|_| {
+        runner::Error::Unreadable {
+            attempted: attempted.to_owned(),
+        }
+        .into()
+    })
 }
 
 fn start(attempted: &str, source: std::io::Error) -> mirror::Error {
-    runner::Error::Start { attempted: attempted.to_owned(), source }.into()
+    runner::Error::Start {
+        attempted: attempted.to_owned(),
+        source,
+    }
+    .into()
 }
 
 #[cfg(test)]
@@ -173,18 +216,30 @@ mod tests {
     use super::*;
 
     fn check(committer: &str, message: &str, expected: Maker) {
-        let commit = format!("tree x\nauthor A <a@b> 1 +0000\ncommitter {committer} 1 +0000\n\n{message}");
+        let commit =
+            format!("tree x\nauthor A <a@b> 1 +0000\ncommitter {committer} 1 +0000\n\n{message}");
         assert_eq!(read_maker(&commit), expected);
     }
 
     #[test]
     fn commits_are_told_apart() {
         let ours = "Promote\n\nSluice-Promotion: 1\nSluice-Owner: a/b/c\n";
-        let us = Maker::Us { promotion: "1".into(), owner: "a/b/c".into() };
+        let us = Maker::Us {
+            promotion: "1".into(),
+            owner: "a/b/c".into(),
+        };
         check("Sluice <sluice@noreply.invalid>", ours, us);
         check("Ann <ann@example.com>", ours, Maker::Others);
-        check("Sluice <sluice@noreply.invalid>", "Promote\n", Maker::Others);
-        check("Promotion Server <>", "promoting version", Maker::Predecessor);
+        check(
+            "Sluice <sluice@noreply.invalid>",
+            "Promote\n",
+            Maker::Others,
+        );
+        check(
+            "Promotion Server <>",
+            "promoting version",
+            Maker::Predecessor,
+        );
         check("Promotion Server <>", "something else", Maker::Others);
     }
 
@@ -197,7 +252,12 @@ mod tests {
             owner: "a/b/c".into(),
         };
         let text = message.text();
-        assert_eq!(text.lines().filter(|line| line.starts_with("Sluice-Owner:")).count(), 1);
+        assert_eq!(
+            text.lines()
+                .filter(|line| line.starts_with("Sluice-Owner:"))
+                .count(),
+            1
+        );
         assert!(text.ends_with("Sluice-Owner: a/b/c\n"));
     }
 }

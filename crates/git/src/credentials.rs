@@ -109,20 +109,13 @@ impl Credentials {
     pub(crate) fn fingerprint(&self) -> &[u8; 32] {
         &self.fingerprint
     }
-
-    /// What must never appear in a text.
-    pub(crate) fn secrets(&self) -> Vec<Secret> {
-        let mut secrets = Vec::new();
-        secrets.extend(self.password.as_ref().map(|(_, password)| password.clone()));
-        secrets.extend(self.token.clone());
-        secrets.extend(self.ssh.as_ref().map(|key| key.identity.clone()));
-        secrets.extend(self.app.as_ref().map(|app| app.private_key.clone()));
-        secrets
-    }
 }
 
 fn read_secret(entries: &BTreeMap<String, Vec<u8>>, name: &str) -> Option<Secret> {
-    entries.get(name).map(|value| Secret::new(value.clone())).filter(|secret| !secret.is_empty())
+    entries
+        .get(name)
+        .map(|value| Secret::new(value.clone()))
+        .filter(|secret| !secret.is_empty())
 }
 
 fn read_text(
@@ -134,21 +127,26 @@ fn read_text(
     };
     match secret.expose_text() {
         Some(text) if !text.contains(char::is_control) => Ok(Some(text.to_owned())),
-        _ => Err(Error::Unreadable { entry: name, expected: "one line of text" }),
+        _ => Err(Error::Unreadable {
+            entry: name,
+            expected: "one line of text",
+        }),
     }
 }
 
-fn read_password(
-    entries: &BTreeMap<String, Vec<u8>>,
-) -> Result<Option<(String, Secret)>, Error> {
+fn read_password(entries: &BTreeMap<String, Vec<u8>>) -> Result<Option<(String, Secret)>, Error> {
     let username = read_text(entries, entry::USERNAME)?;
     // A password must be one line too: it becomes a header.
     let is_password = read_text(entries, entry::PASSWORD)?.is_some();
-    match (username, read_secret(entries, entry::PASSWORD).filter(|_| is_password)) {
+    match (
+        username,
+        read_secret(entries, entry::PASSWORD).filter(|_| is_password),
+    ) {
         (Some(username), Some(password)) => Ok(Some((username, password))),
-        (None, Some(_)) => {
-            Err(Error::Incomplete { present: entry::PASSWORD, missing: entry::USERNAME })
-        }
+        (None, Some(_)) => Err(Error::Incomplete {
+            present: entry::PASSWORD,
+            missing: entry::USERNAME,
+        }),
         // A lone user name comes with keys and tokens, and means nothing by itself.
         (_, None) => Ok(None),
     }
@@ -159,10 +157,19 @@ fn read_ssh(entries: &BTreeMap<String, Vec<u8>>) -> Result<Option<SshKey>, Error
         return Ok(None);
     };
     // Without known hosts we would have to trust whoever answers.
-    let Some(known_hosts) = entries.get(entry::KNOWN_HOSTS).filter(|value| !value.is_empty()) else {
-        return Err(Error::Incomplete { present: entry::IDENTITY, missing: entry::KNOWN_HOSTS });
+    let Some(known_hosts) = entries
+        .get(entry::KNOWN_HOSTS)
+        .filter(|value| !value.is_empty())
+    else {
+        return Err(Error::Incomplete {
+            present: entry::IDENTITY,
+            missing: entry::KNOWN_HOSTS,
+        });
     };
-    Ok(Some(SshKey { identity, known_hosts: known_hosts.clone() }))
+    Ok(Some(SshKey {
+        identity,
+        known_hosts: known_hosts.clone(),
+    }))
 }
 
 fn read_app(entries: &BTreeMap<String, Vec<u8>>) -> Result<Option<GitHubApp>, Error> {
@@ -171,8 +178,14 @@ fn read_app(entries: &BTreeMap<String, Vec<u8>>) -> Result<Option<GitHubApp>, Er
     };
     let needed = |name: &'static str| {
         read_text(entries, name)?
-            .filter(|text| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte)))
-            .ok_or(Error::Incomplete { present: entry::APP_KEY, missing: name })
+            .filter(|text| {
+                text.bytes()
+                    .all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte))
+            })
+            .ok_or(Error::Incomplete {
+                present: entry::APP_KEY,
+                missing: name,
+            })
     };
     Ok(Some(GitHubApp {
         id: needed(entry::APP_ID)?,
@@ -198,7 +211,9 @@ mod tests {
     use super::*;
 
     fn read(entries: &[(&str, &str)]) -> Result<Credentials, Error> {
-        let entries = entries.iter().map(|(name, value)| (name.to_string(), value.as_bytes().to_vec()));
+        let entries = entries
+            .iter()
+            .map(|(name, value)| (name.to_string(), value.as_bytes().to_vec()));
         Credentials::from_entries(&entries.collect())
     }
 
@@ -225,7 +240,10 @@ mod tests {
         let error = read(&[("username", "a"), ("password", "a\r\nX-Header: b")]).err();
         assert_eq!(
             error,
-            Some(Error::Unreadable { entry: "password", expected: "one line of text" })
+            Some(Error::Unreadable {
+                entry: "password",
+                expected: "one line of text"
+            })
         );
     }
 

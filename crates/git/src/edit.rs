@@ -86,7 +86,10 @@ pub fn markers(content: &[u8]) -> Result<BTreeSet<String>, Error> {
     }
     let (_, text) = split_mark(content)?;
     let document = document::read(text)?;
-    Ok(marker::marked(text, &document).into_iter().map(|(_, marker)| marker).collect())
+    Ok(marker::marked(text, &document)
+        .into_iter()
+        .map(|(_, marker)| marker)
+        .collect())
 }
 
 /// Sets every scalar that carries the marker.
@@ -95,7 +98,11 @@ pub fn set_marked(content: &[u8], marker: &str, value: &str) -> Result<Edited, E
     if !is_printable {
         return Err(Error::UnusableValue);
     }
-    let unchanged = Edited { content: content.to_vec(), marked: 0, changed: 0 };
+    let unchanged = Edited {
+        content: content.to_vec(),
+        marked: 0,
+        changed: 0,
+    };
     if !may_hold_markers(content) {
         return Ok(unchanged);
     }
@@ -114,7 +121,11 @@ pub fn set_marked(content: &[u8], marker: &str, value: &str) -> Result<Edited, E
     }
     let edited = splice(text, &targets, value);
     verify::only_these_changed(text, &edited, &targets, value)?;
-    Ok(Edited { content: [mark, edited.as_bytes()].concat(), marked, changed: targets.len() })
+    Ok(Edited {
+        content: [mark, edited.as_bytes()].concat(),
+        marked,
+        changed: targets.len(),
+    })
 }
 
 fn may_hold_markers(content: &[u8]) -> bool {

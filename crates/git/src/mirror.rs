@@ -11,8 +11,8 @@ mod store;
 
 pub use error::Error;
 pub(crate) use error::sort;
-pub(crate) use index::{list, read};
 pub use index::Skipped;
+pub(crate) use index::{list, read};
 pub use store::{Keep, Mirrors};
 
 use std::collections::BTreeMap;
@@ -120,10 +120,18 @@ impl Mirror {
     /// Who we are to the remote, right now.
     pub(crate) async fn access(&self) -> Result<Access, Error> {
         let addresses = self.url.resolve(self.runner.reach()).await?;
-        let login = match (&self.credentials.password, &self.credentials.app, &self.credentials.token) {
+        let login = match (
+            &self.credentials.password,
+            &self.credentials.app,
+            &self.credentials.token,
+        ) {
             (Some((username, password)), ..) => Some((username.clone(), password.clone())),
             (None, Some(app), _) => {
-                let token = self.tokens.token(app).await.map_err(|source| Error::Token { source })?;
+                let token = self
+                    .tokens
+                    .token(app)
+                    .await
+                    .map_err(|source| Error::Token { source })?;
                 Some(("x-access-token".to_owned(), token))
             }
             (None, None, Some(token)) => Some(("x-access-token".to_owned(), token.clone())),
@@ -147,8 +155,13 @@ impl Mirror {
         let _ = tokio::fs::write(self.folder.join(USED), b"").await;
         self.counters.looks.fetch_add(1, Ordering::Relaxed);
         let remote = remote::look(self, access, wanted).await?;
-        let is_new = |(branch, id): &(&BranchName, &ObjectId)| state.branches.get(branch) != Some(id);
-        let missing: Vec<&BranchName> = remote.iter().filter(is_new).map(|(branch, _)| branch).collect();
+        let is_new =
+            |(branch, id): &(&BranchName, &ObjectId)| state.branches.get(branch) != Some(id);
+        let missing: Vec<&BranchName> = remote
+            .iter()
+            .filter(is_new)
+            .map(|(branch, _)| branch)
+            .collect();
         if !missing.is_empty() {
             self.counters.fetches.fetch_add(1, Ordering::Relaxed);
             remote::fetch(self, access, &missing).await?;
@@ -156,7 +169,8 @@ impl Mirror {
             state.fetches_since_cleaning += 1;
         }
         let tips = wanted.iter().filter(|branch| remote.contains_key(**branch));
-        let tips = tips.filter_map(|branch| Some(((*branch).clone(), state.branches.get(*branch)?.clone())));
+        let tips = tips
+            .filter_map(|branch| Some(((*branch).clone(), state.branches.get(*branch)?.clone())));
         Ok(tips.collect())
     }
 
@@ -165,7 +179,9 @@ impl Mirror {
         let mut state = self.state.lock().await;
         let reference = local_reference(branch);
         let arguments = ["update-ref", "--", &reference, commit.as_str()];
-        self.runner.run(Run::new("note what was pushed", &self.folder, &arguments)).await?;
+        self.runner
+            .run(Run::new("note what was pushed", &self.folder, &arguments))
+            .await?;
         state.branches.insert(branch.clone(), commit.clone());
         Ok(())
     }
@@ -181,15 +197,25 @@ impl Mirror {
     }
 
     async fn prepare(&self, state: &mut State) -> Result<(), Error> {
-        let is_there = tokio::fs::try_exists(self.folder.join("HEAD")).await.unwrap_or(false);
+        let is_there = tokio::fs::try_exists(self.folder.join("HEAD"))
+            .await
+            .unwrap_or(false);
         if state.is_ready && is_there {
             return Ok(());
         }
         if !is_there {
             // Left half made by a crash, or evicted.
             remove(&self.folder).await;
-            let arguments = ["init", "--quiet", "--bare", "--template=", "--initial-branch=none"];
-            self.runner.run(Run::new("create a mirror", &self.folder, &arguments)).await?;
+            let arguments = [
+                "init",
+                "--quiet",
+                "--bare",
+                "--template=",
+                "--initial-branch=none",
+            ];
+            self.runner
+                .run(Run::new("create a mirror", &self.folder, &arguments))
+                .await?;
         }
         remove_stale_locks(&self.folder).await;
         state.branches = self.local_branches().await?;
@@ -198,8 +224,20 @@ impl Mirror {
     }
 
     async fn local_branches(&self) -> Result<BTreeMap<BranchName, ObjectId>, Error> {
-        let arguments = ["for-each-ref", "--format=%(objectname) %(refname)", "--", "refs/mirror/"];
-        let listed = self.runner.line(Run::new("list a mirror's branches", &self.folder, &arguments)).await?;
+        let arguments = [
+            "for-each-ref",
+            "--format=%(objectname) %(refname)",
+            "--",
+            "refs/mirror/",
+        ];
+        let listed = self
+            .runner
+            .line(Run::new(
+                "list a mirror's branches",
+                &self.folder,
+                &arguments,
+            ))
+            .await?;
         let parse = |line: &str| {
             let (id, name) = line.split_once(' ')?;
             let name = name.strip_prefix("refs/mirror/")?;
@@ -217,7 +255,11 @@ impl Mirror {
             return;
         }
         state.fetches_since_cleaning = 0;
-        let run = Run::new("clean a mirror", &self.folder, &["gc", "--quiet", "--prune=now"]);
+        let run = Run::new(
+            "clean a mirror",
+            &self.folder,
+            &["gc", "--quiet", "--prune=now"],
+        );
         if let Err(error) = self.runner.run(run).await {
             tracing::warn!(url = %self.url, %error, "mirror not cleaned");
         }
@@ -249,7 +291,12 @@ async fn remove(folder: &Path) {
 
 /// A git that was killed leaves its locks behind; nobody else works in this folder.
 async fn remove_stale_locks(folder: &Path) {
-    for name in ["shallow.lock", "packed-refs.lock", "config.lock", "HEAD.lock"] {
+    for name in [
+        "shallow.lock",
+        "packed-refs.lock",
+        "config.lock",
+        "HEAD.lock",
+    ] {
         let _ = tokio::fs::remove_file(folder.join(name)).await;
     }
 }
@@ -261,5 +308,9 @@ pub(crate) fn short_hash(parts: &[&[u8]]) -> String {
         hash.update(part.len().to_le_bytes());
         hash.update(part);
     }
-    hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+    hash.finalize()
+        .iter()
+        .take(16)
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }

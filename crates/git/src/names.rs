@@ -21,7 +21,11 @@ impl BranchName {
     /// Checks a branch name by git's rules, and a little more: it never looks like an option.
     pub fn new(name: impl Into<String>) -> Result<Self, Error> {
         let name = name.into();
-        if is_branch_name(&name) { Ok(Self(name)) } else { Err(Error::Branch(name)) }
+        if is_branch_name(&name) {
+            Ok(Self(name))
+        } else {
+            Err(Error::Branch(name))
+        }
     }
 
     /// The short name.
@@ -72,8 +76,14 @@ impl ObjectId {
     /// Checks that it is 40 or 64 hexadecimal digits.
     pub fn new(id: impl Into<String>) -> Result<Self, Error> {
         let id = id.into();
-        let is_hexadecimal = id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-        if is_hexadecimal && matches!(id.len(), 40 | 64) { Ok(Self(id)) } else { Err(Error::Object(id)) }
+        let is_hexadecimal = id
+            .bytes()
+            .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        if is_hexadecimal && matches!(id.len(), 40 | 64) {
+            Ok(Self(id))
+        } else {
+            Err(Error::Object(id))
+        }
     }
 
     /// The digits.
@@ -98,8 +108,30 @@ mod tests {
             assert!(BranchName::new(good).is_ok(), "{good}");
         }
         for bad in [
-            "", "-x", "--upload-pack=x", "a..b", "a b", "a~1", "a^", "a:b", "a?", "a*", "a[", "a\\b",
-            "/a", "a/", "a//b", ".a", "a/.b", "a.lock", "a.lock/b", "a.", "@", "a@{1}", "a\nb", "a\u{7f}",
+            "",
+            "-x",
+            "--upload-pack=x",
+            "a..b",
+            "a b",
+            "a~1",
+            "a^",
+            "a:b",
+            "a?",
+            "a*",
+            "a[",
+            "a\\b",
+            "/a",
+            "a/",
+            "a//b",
+            ".a",
+            "a/.b",
+            "a.lock",
+            "a.lock/b",
+            "a.",
+            "@",
+            "a@{1}",
+            "a\nb",
+            "a\u{7f}",
         ] {
             assert!(BranchName::new(bad).is_err(), "{bad:?}");
         }

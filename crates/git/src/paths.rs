@@ -34,8 +34,13 @@ impl PathLimits {
     pub fn new<'a>(patterns: impl IntoIterator<Item = &'a str>) -> Result<Self, Error> {
         let mut limits = Vec::new();
         for pattern in patterns {
-            let trimmed = pattern.strip_prefix("./").unwrap_or(pattern).trim_end_matches('/');
-            if trimmed == "." || trimmed.is_empty() && !pattern.is_empty() && !pattern.starts_with('/') {
+            let trimmed = pattern
+                .strip_prefix("./")
+                .unwrap_or(pattern)
+                .trim_end_matches('/');
+            if trimmed == "."
+                || trimmed.is_empty() && !pattern.is_empty() && !pattern.starts_with('/')
+            {
                 limits.push(Vec::new());
                 continue;
             }
@@ -55,13 +60,18 @@ impl PathLimits {
 /// Refuses paths that leave the repository, reach into git's own folder or are not plain.
 pub(crate) fn check(path: &str) -> Result<(), Error> {
     let is_name = |name: &str| {
-        !matches!(name, "" | "." | "..") && !name.trim_end_matches([' ', '.']).eq_ignore_ascii_case(".git")
+        !matches!(name, "" | "." | "..")
+            && !name
+                .trim_end_matches([' ', '.'])
+                .eq_ignore_ascii_case(".git")
     };
     let is_plain = !path.contains(|c: char| c.is_control() || c == '\\') && path.len() <= 1024;
     if is_plain && path.split('/').all(is_name) {
         return Ok(());
     }
-    Err(Error { path: path.to_owned() })
+    Err(Error {
+        path: path.to_owned(),
+    })
 }
 
 /// Whether the pattern matches the path or a folder above it.
@@ -92,7 +102,8 @@ fn matches_name(pattern: &[char], name: &[char]) -> bool {
             continue;
         }
         for index in (1..=name.len()).rev() {
-            reachable[index] = reachable[index - 1] && (*wanted == '?' || *wanted == name[index - 1]);
+            reachable[index] =
+                reachable[index - 1] && (*wanted == '?' || *wanted == name[index - 1]);
         }
         reachable[0] = false;
     }
@@ -116,17 +127,41 @@ mod tests {
     #[test]
     fn patterns_name_files_and_folders() {
         check_allows(&[], &["a.yaml", "x/y.yaml"], &[]);
-        check_allows(&["apps/prod"], &["apps/prod/a.yaml", "apps/prod/x/b.yaml", "apps/prod"], &["apps/prod2/a.yaml", "apps"]);
+        check_allows(
+            &["apps/prod"],
+            &["apps/prod/a.yaml", "apps/prod/x/b.yaml", "apps/prod"],
+            &["apps/prod2/a.yaml", "apps"],
+        );
         check_allows(&["./apps/prod/"], &["apps/prod/a.yaml"], &["b.yaml"]);
         check_allows(&["./"], &["a.yaml", "b/c.yaml"], &[]);
-        check_allows(&["clusters/*/app.yaml"], &["clusters/a/app.yaml"], &["clusters/a/b/app.yaml", "clusters/app.yaml"]);
-        check_allows(&["**/prod/*.yaml"], &["prod/a.yaml", "x/y/prod/a.yaml"], &["prod/a.yml", "x/prod"]);
+        check_allows(
+            &["clusters/*/app.yaml"],
+            &["clusters/a/app.yaml"],
+            &["clusters/a/b/app.yaml", "clusters/app.yaml"],
+        );
+        check_allows(
+            &["**/prod/*.yaml"],
+            &["prod/a.yaml", "x/y/prod/a.yaml"],
+            &["prod/a.yml", "x/prod"],
+        );
         check_allows(&["a?c"], &["abc"], &["ac", "abbc"]);
     }
 
     #[test]
     fn paths_that_leave_are_refused() {
-        for path in ["../x", "/etc/passwd", "a/../../b", "a//b", "a/./b", ".git/config", "a/.GIT/x", "a\\b", "a\nb", "", ".git./x"] {
+        for path in [
+            "../x",
+            "/etc/passwd",
+            "a/../../b",
+            "a//b",
+            "a/./b",
+            ".git/config",
+            "a/.GIT/x",
+            "a\\b",
+            "a\nb",
+            "",
+            ".git./x",
+        ] {
             assert!(check(path).is_err(), "{path}");
         }
         assert!(check("a/.github/b.yaml").is_ok());

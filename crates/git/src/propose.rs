@@ -175,9 +175,13 @@ impl Mirror {
         let access = self.access().await?;
         let own = &proposal.branch;
         let other = own.with_suffix(&short_hash(&[proposal.message.owner.as_bytes()])[..8]);
-        let tips = self.refresh(&access, &[&proposal.base, own, &other]).await?;
+        let tips = self
+            .refresh(&access, &[&proposal.base, own, &other])
+            .await?;
         let Some(base) = tips.get(&proposal.base).cloned() else {
-            return Err(Error::NoBase { branch: proposal.base.clone() });
+            return Err(Error::NoBase {
+                branch: proposal.base.clone(),
+            });
         };
         let altered = alter::alter(self, &base, proposal).await?;
         if altered.files.is_empty() {
@@ -188,7 +192,8 @@ impl Mirror {
             _ => own.clone(),
         };
         let seen = tips.get(&branch);
-        let made = commit::make(self, &base, &altered.files, &proposal.message, proposal.at).await?;
+        let made =
+            commit::make(self, &base, &altered.files, &proposal.message, proposal.at).await?;
         let pushed = seen != Some(&made);
         if pushed {
             // A tip that is the base itself is nobody's work; straight onto the base it always is.
@@ -198,7 +203,14 @@ impl Mirror {
             push::push(self, &access, &branch, seen, &made).await?;
         }
         let files = altered.files.into_iter().map(|file| file.path).collect();
-        Ok(Outcome::Proposed(Proposed { branch, commit: made, base, files, skipped: altered.skipped, pushed }))
+        Ok(Outcome::Proposed(Proposed {
+            branch,
+            commit: made,
+            base,
+            files,
+            skipped: altered.skipped,
+            pushed,
+        }))
     }
 
     /// The branch asked for, or the one beside it if that belongs to another owner.
@@ -216,9 +228,10 @@ impl Mirror {
 
     async fn must_be_ours(&self, branch: &BranchName, tip: &ObjectId) -> Result<(), Error> {
         match commit::maker(self, tip).await? {
-            Maker::Others => {
-                Err(Error::BranchChangedByOthers { branch: branch.clone(), tip: tip.clone() })
-            }
+            Maker::Others => Err(Error::BranchChangedByOthers {
+                branch: branch.clone(),
+                tip: tip.clone(),
+            }),
             Maker::Us { .. } | Maker::Predecessor => Ok(()),
         }
     }

@@ -62,17 +62,32 @@ pub(crate) async fn push(
     let lease = format!("--force-with-lease={reference}:{seen}");
     let what = format!("{commit}:{reference}");
     let arguments = [
-        "push", "--porcelain", "--no-verify", "--no-follow-tags", "--no-signed", &lease, "--",
-        mirror.url.as_str(), &what,
+        "push",
+        "--porcelain",
+        "--no-verify",
+        "--no-follow-tags",
+        "--no-signed",
+        &lease,
+        "--",
+        mirror.url.as_str(),
+        &what,
     ];
     let run = Run::new(format!("push to {branch}"), &mirror.folder, &arguments).access(access);
     mirror.counters.pushes.fetch_add(1, Ordering::Relaxed);
-    let finished = mirror.runner.finish(run).await.map_err(mirror::Error::from)?;
+    let finished = mirror
+        .runner
+        .finish(run)
+        .await
+        .map_err(mirror::Error::from)?;
     if finished.success {
         mirror.pushed(branch, commit).await?;
         return Ok(());
     }
-    Err(sort(branch, &String::from_utf8_lossy(&finished.output), &finished.complaint))
+    Err(sort(
+        branch,
+        &String::from_utf8_lossy(&finished.output),
+        &finished.complaint,
+    ))
 }
 
 /// Porcelain says `!<tab>from:to<tab>[rejected] (why)` for what was not done.
@@ -82,12 +97,30 @@ fn sort(branch: &BranchName, output: &str, complaint: &str) -> Error {
         return mirror::sort(format!("push to {branch}"), complaint).into();
     };
     let why = rejection.rsplit('\t').next().unwrap_or_default();
-    let is_race = ["stale info", "fetch first", "non-fast-forward", "failed to update ref", "cannot lock ref", "reference already exists", "shallow update not allowed", "incorrect old value"];
-    if is_race.iter().any(|word| why.contains(word) || complaint.contains(word)) {
+    let is_race = [
+        "stale info",
+        "fetch first",
+        "non-fast-forward",
+        "failed to update ref",
+        "cannot lock ref",
+        "reference already exists",
+        "shallow update not allowed",
+        "incorrect old value",
+    ];
+    if is_race
+        .iter()
+        .any(|word| why.contains(word) || complaint.contains(word))
+    {
         return Error::Moved { branch };
     }
-    let said: Vec<&str> = complaint.lines().filter(|line| line.starts_with("remote:")).collect();
-    Error::Refused { branch, message: last_lines(&format!("{}\n{why}", said.join("\n"))) }
+    let said: Vec<&str> = complaint
+        .lines()
+        .filter(|line| line.starts_with("remote:"))
+        .collect();
+    Error::Refused {
+        branch,
+        message: last_lines(&format!("{}\n{why}", said.join("\n"))),
+    }
 }
 
 #[cfg(test)]
@@ -101,10 +134,26 @@ mod tests {
 
     #[test]
     fn rejections_are_sorted() {
-        check("To x\n!\ta:refs/heads/x\t[rejected] (stale info)\nDone\n", "error: failed to push", "BranchMoved");
-        check("!\ta:b\t[remote rejected] (protected branch hook declined)\n", "remote: nope", "PushRefused");
-        check("!\ta:b\t[remote rejected] (pre-receive hook declined)\n", "", "PushRefused");
-        check("!\ta:b\t[remote rejected] (failed to update ref)\n", "", "BranchMoved");
+        check(
+            "To x\n!\ta:refs/heads/x\t[rejected] (stale info)\nDone\n",
+            "error: failed to push",
+            "BranchMoved",
+        );
+        check(
+            "!\ta:b\t[remote rejected] (protected branch hook declined)\n",
+            "remote: nope",
+            "PushRefused",
+        );
+        check(
+            "!\ta:b\t[remote rejected] (pre-receive hook declined)\n",
+            "",
+            "PushRefused",
+        );
+        check(
+            "!\ta:b\t[remote rejected] (failed to update ref)\n",
+            "",
+            "BranchMoved",
+        );
         check("", "fatal: Authentication failed for 'x'", "Unauthorized");
         check("", "error: RPC failed; HTTP 502", "Unreachable");
     }

@@ -174,13 +174,27 @@ impl Runner {
         let home = folder.join("home");
         let prepared = match std::fs::remove_dir_all(&home) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
-            _ => std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&home),
+            _ => std::fs::DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(&home),
         };
         prepared.map_err(|source| Error::Start {
             attempted: "prepare a folder for git".to_owned(),
             source,
         })?;
-        Ok(Self { program: PathBuf::from("git"), home, limits, reach })
+        Ok(Self {
+            program: PathBuf::from("git"),
+            home,
+            limits,
+            reach,
+        })
+    }
+
+    /// The same with another program for git than the one on the path.
+    pub fn with_program(mut self, program: impl Into<PathBuf>) -> Self {
+        self.program = program.into();
+        self
     }
 
     /// The limits it runs under.
@@ -196,25 +210,49 @@ impl Runner {
     /// Runs git to its end, well or not.
     pub(crate) async fn finish(&self, run: Run<'_>) -> Result<Finished, Error> {
         let secrets = run.access.map(Access::secrets).unwrap_or_default();
-        let start = |source| Error::Start { attempted: run.attempted.clone(), source };
+        let start = |source| Error::Start {
+            attempted: run.attempted.clone(),
+            source,
+        };
         let key = run.access.and_then(|access| access.key());
         // Removed when this function is left, however it is left.
-        let key = key.map(|key| access::KeyFiles::write(&self.home, key)).transpose().map_err(start)?;
+        let key = key
+            .map(|key| access::KeyFiles::write(&self.home, key))
+            .transpose()
+            .map_err(start)?;
         let mut command = tokio::process::Command::new(&self.program);
-        command.env_clear().envs(self.environment()).arg("--no-pager").args(&run.arguments);
-        command.env("GIT_DIR", run.repository).current_dir(&self.home);
+        command
+            .env_clear()
+            .envs(self.environment())
+            .arg("--no-pager")
+            .args(&run.arguments);
+        command
+            .env("GIT_DIR", run.repository)
+            .current_dir(&self.home);
         command.envs(run.environment.iter().map(|(name, value)| (name, value)));
         if let Some(access) = run.access {
-            command.envs(access.environment(&self.home, key.as_ref()).map_err(start)?);
+            command.envs(
+                access
+                    .environment(&self.home, key.as_ref())
+                    .map_err(start)?,
+            );
         }
-        let limit = if run.access.is_some() { self.limits.remote } else { self.limits.local };
+        let limit = if run.access.is_some() {
+            self.limits.remote
+        } else {
+            self.limits.local
+        };
         let bounds = process::Bounds {
             time: limit,
             output: self.limits.output,
-            folder: run.access.map(|_| (run.repository.to_owned(), self.limits.mirror)),
+            folder: run
+                .access
+                .map(|_| (run.repository.to_owned(), self.limits.mirror)),
         };
         let ended = process::run(command, run.input, bounds).await;
-        ended.map(|ended| finished(ended, &secrets)).map_err(|error| error.of(run.attempted))
+        ended
+            .map(|ended| finished(ended, &secrets))
+            .map_err(|error| error.of(run.attempted))
     }
 
     /// Runs git and wants it to succeed.
@@ -224,7 +262,10 @@ impl Runner {
         if finished.success {
             return Ok(finished.output);
         }
-        Err(Error::Failed { attempted, message: last_lines(&finished.complaint) })
+        Err(Error::Failed {
+            attempted,
+            message: last_lines(&finished.complaint),
+        })
     }
 
     /// The same, for commands that print one short line.
@@ -238,10 +279,17 @@ impl Runner {
     }
 
     fn environment(&self) -> Vec<(String, OsString)> {
-        let protocols = if self.reach.allow_insecure { "https:ssh:http:file" } else { "https:ssh" };
+        let protocols = if self.reach.allow_insecure {
+            "https:ssh:http:file"
+        } else {
+            "https:ssh"
+        };
         let mut environment: Vec<(String, OsString)> = [
             ("HOME", self.home.as_os_str().to_owned()),
-            ("PATH", std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into())),
+            (
+                "PATH",
+                std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into()),
+            ),
             ("LC_ALL", "C".into()),
             ("TZ", "UTC".into()),
             ("GIT_CONFIG_NOSYSTEM", "1".into()),
@@ -255,7 +303,9 @@ impl Runner {
         ]
         .map(|(name, value)| (name.to_owned(), value))
         .into();
-        environment.extend(access::settings(SETTINGS.iter().map(|(k, v)| ((*k).into(), (*v).into()))));
+        environment.extend(access::settings(
+            SETTINGS.iter().map(|(k, v)| ((*k).into(), (*v).into())),
+        ));
         environment
     }
 }
@@ -293,7 +343,11 @@ fn finished(ended: process::Ended, secrets: &[Secret]) -> Finished {
 
 /// Enough of what git printed to understand it, without the noise before it.
 pub(crate) fn last_lines(complaint: &str) -> String {
-    let lines: Vec<&str> = complaint.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let lines: Vec<&str> = complaint
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .collect();
     let kept = lines[lines.len().saturating_sub(4)..].join("; ");
     let mut message: String = kept.chars().filter(|c| !c.is_control()).take(600).collect();
     if message.is_empty() {
@@ -301,6 +355,3 @@ pub(crate) fn last_lines(complaint: &str) -> String {
     }
     message
 }
-
-#[cfg(test)]
-mod tests;

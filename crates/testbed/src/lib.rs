@@ -1,3 +1,4 @@
 //! testbed
 
+pub mod forge;
 pub mod real;

@@ -31,7 +31,11 @@ impl World {
     async fn new() -> Self {
         let is_real = std::env::var("SLUICE_TEST_API").is_ok_and(|api| api == "real");
         let server = match is_real {
-            true => Some(ControlPlane::start(&Assets::from_env().unwrap()).await.unwrap()),
+            true => Some(
+                ControlPlane::start(&Assets::from_env().unwrap())
+                    .await
+                    .unwrap(),
+            ),
             false => None,
         };
         let client = match &server {
@@ -40,10 +44,17 @@ impl World {
         };
         let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
         for definition in api::crds() {
-            let created = definitions.create(&PostParams::default(), &definition).await.unwrap();
-            await_condition(definitions.clone(), &created.name_any(), is_crd_established())
+            let created = definitions
+                .create(&PostParams::default(), &definition)
                 .await
                 .unwrap();
+            await_condition(
+                definitions.clone(),
+                &created.name_any(),
+                is_crd_established(),
+            )
+            .await
+            .unwrap();
         }
         Self {
             client,
@@ -55,13 +66,23 @@ impl World {
         let api_version = object["apiVersion"].as_str().unwrap();
         let (group, version) = api_version.split_once('/').unwrap();
         let kind = GroupVersionKind::gvk(group, version, object["kind"].as_str().unwrap());
-        let namespace = object["metadata"]["namespace"].as_str().unwrap_or("default");
-        Api::namespaced_with(self.client.clone(), namespace, &ApiResource::from_gvk(&kind))
+        let namespace = object["metadata"]["namespace"]
+            .as_str()
+            .unwrap_or("default");
+        Api::namespaced_with(
+            self.client.clone(),
+            namespace,
+            &ApiResource::from_gvk(&kind),
+        )
     }
 
     async fn create(&self, object: &Value) -> Result<Value, String> {
         let parsed: DynamicObject = serde_json::from_value(object.clone()).unwrap();
-        match self.api(object).create(&PostParams::default(), &parsed).await {
+        match self
+            .api(object)
+            .create(&PostParams::default(), &parsed)
+            .await
+        {
             Ok(created) => Ok(serde_json::to_value(created).unwrap()),
             Err(kube::Error::Api(status)) => Err(causes(&status)),
             Err(error) => panic!("{error}"),
@@ -85,8 +106,9 @@ impl World {
 /// `field: reason` of everything an answer complains about.
 fn causes(status: &Status) -> String {
     let causes = status.details.iter().flat_map(|details| &details.causes);
-    let mut causes: Vec<_> =
-        causes.map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
+    let mut causes: Vec<_> = causes
+        .map(|cause| format!("{}: {}", cause.field, cause.message))
+        .collect();
     causes.dedup();
     causes.join("; ")
 }
@@ -98,7 +120,11 @@ fn documents() -> Vec<Value> {
         object["metadata"]["namespace"] = json!("default");
         object
     };
-    MANIFESTS.into_iter().flat_map(|text| text.split("\n---\n")).map(parse).collect()
+    MANIFESTS
+        .into_iter()
+        .flat_map(|text| text.split("\n---\n"))
+        .map(parse)
+        .collect()
 }
 
 async fn everything_people_wrote_is_kept_whole(world: &World) {
@@ -106,7 +132,11 @@ async fn everything_people_wrote_is_kept_whole(world: &World) {
         let created = world.create(&object).await.unwrap_or_else(|why| {
             panic!("{} {}: {why}", object["kind"], object["metadata"]["name"])
         });
-        assert_eq!(created.get("spec"), object.get("spec"), "nothing is pruned or defaulted");
+        assert_eq!(
+            created.get("spec"),
+            object.get("spec"),
+            "nothing is pruned or defaulted"
+        );
         if object["kind"] == "Pipeline" {
             assert_eq!(created["status"], json!({"observedGeneration": -1}));
         }
@@ -114,16 +144,31 @@ async fn everything_people_wrote_is_kept_whole(world: &World) {
 }
 
 async fn a_promotion_is_frozen(world: &World) {
-    let promotion = documents().into_iter().find(|object| object["kind"] == "Promotion").unwrap();
+    let promotion = documents()
+        .into_iter()
+        .find(|object| object["kind"] == "Promotion")
+        .unwrap();
     let name = promotion["metadata"]["name"].as_str().unwrap();
-    for change in [json!({"revision": "other"}), json!({"environment": "other"})] {
-        let refusal = world.patch(&promotion, &json!({"spec": change})).await.unwrap_err();
-        assert!(refusal.contains("Invalid value"), "{name}: {change}: {refusal}");
+    for change in [
+        json!({"revision": "other"}),
+        json!({"environment": "other"}),
+    ] {
+        let refusal = world
+            .patch(&promotion, &json!({"spec": change}))
+            .await
+            .unwrap_err();
+        assert!(
+            refusal.contains("Invalid value"),
+            "{name}: {change}: {refusal}"
+        );
     }
     let approval = json!({"spec": {"approval": {"by": "someone", "at": "2026-01-02T03:04:05Z"}}});
     world.patch(&promotion, &approval).await.unwrap();
     let forged = json!({"spec": {"approval": {"by": "someone else"}}});
-    assert!(world.patch(&promotion, &forged).await.is_err(), "an approval is given once");
+    assert!(
+        world.patch(&promotion, &forged).await.is_err(),
+        "an approval is given once"
+    );
 }
 
 async fn what_cannot_be_right_is_refused(world: &World) {
@@ -146,10 +191,19 @@ async fn what_cannot_be_right_is_refused(world: &World) {
     });
     let source = json!({"kind": "GitRepository", "name": "x"});
     let cases = [
-        (pipeline(json!({"environments": [{"name": "dev"}]})), "spec.environments[0].targets"),
-        (pipeline(json!({"environments": [{"name": "dev", "targets": [both]}]})), "targets[0]"),
+        (
+            pipeline(json!({"environments": [{"name": "dev"}]})),
+            "spec.environments[0].targets",
+        ),
+        (
+            pipeline(json!({"environments": [{"name": "dev", "targets": [both]}]})),
+            "targets[0]",
+        ),
         (trigger(json!({"source": source})), "exactly one"),
-        (trigger(json!({"source": source, "pipelineRun": {}, "pipelineRunSpec": {}})), "exactly one"),
+        (
+            trigger(json!({"source": source, "pipelineRun": {}, "pipelineRunSpec": {}})),
+            "exactly one",
+        ),
         (trigger(json!({"pipelineRun": {}})), "spec.source"),
     ];
     for (object, expected) in cases {

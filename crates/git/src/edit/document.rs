@@ -75,20 +75,37 @@ struct Reader {
 pub(super) fn read(text: &str) -> Result<Document, Error> {
     let mut reader = Reader::default();
     for (index, next) in Parser::new_from_str(text).enumerate() {
-        let (event, span) = next.map_err(|error| Error::NotYaml { line: error.marker().line() })?;
+        let (event, span) = next.map_err(|error| Error::NotYaml {
+            line: error.marker().line(),
+        })?;
         reader.take(index, &event, span, text)?;
     }
-    reader.document.comments.sort_by_key(|comment| comment.range.start);
-    reader.document.scalars.sort_by_key(|scalar| scalar.range.start);
+    reader
+        .document
+        .comments
+        .sort_by_key(|comment| comment.range.start);
+    reader
+        .document
+        .scalars
+        .sort_by_key(|scalar| scalar.range.start);
     Ok(reader.document)
 }
 
 impl Reader {
-    fn take(&mut self, index: usize, event: &Event<'_>, span: Span, text: &str) -> Result<(), Error> {
+    fn take(
+        &mut self,
+        index: usize,
+        event: &Event<'_>,
+        span: Span,
+        text: &str,
+    ) -> Result<(), Error> {
         match event {
             Event::Comment(..) => {
                 let range = byte_range(span)?;
-                self.document.comments.push(Comment { range, line: span.start.line() });
+                self.document.comments.push(Comment {
+                    range,
+                    line: span.start.line(),
+                });
             }
             Event::Scalar(value, style, ..) => self.scalar(index, (value, *style), span, text)?,
             Event::Alias(_) => self.node_passed(),
@@ -113,11 +130,21 @@ impl Reader {
         let end_line = last_line(&text[range.clone()], span.start.line());
         if let Some(level) = self.levels.last_mut().filter(|level| level.expects_key) {
             let (start, end, line) = (range.start, range.end, span.start.line());
-            level.key = Some(Key { start, end, line, end_line, follows_deeper });
+            level.key = Some(Key {
+                start,
+                end,
+                line,
+                end_line,
+                follows_deeper,
+            });
         } else {
             let key = self.levels.last_mut().and_then(|level| level.key.take());
             let is_null = range.is_empty() && style == ScalarStyle::Plain;
-            let range = if is_null { place_for_null(text, key.as_ref(), range) } else { range };
+            let range = if is_null {
+                place_for_null(text, key.as_ref(), range)
+            } else {
+                range
+            };
             self.document.scalars.push(Scalar {
                 event: index,
                 range,
@@ -150,7 +177,12 @@ impl Reader {
             level.key = None;
         }
         let column = (style == StructureStyle::Block).then_some(column);
-        self.levels.push(Level { column, is_mapping, expects_key: is_mapping, key: None });
+        self.levels.push(Level {
+            column,
+            is_mapping,
+            expects_key: is_mapping,
+            key: None,
+        });
     }
 
     fn leave(&mut self) {
@@ -178,11 +210,14 @@ fn dash_column(text: &str, span: Span) -> usize {
         return span.start.col();
     }
     let lead = &text[line_start(text, start)..start];
-    lead.rfind('-').map_or(span.start.col(), |dash| lead[..dash].chars().count())
+    lead.rfind('-')
+        .map_or(span.start.col(), |dash| lead[..dash].chars().count())
 }
 
 fn byte_range(span: Span) -> Result<Range<usize>, Error> {
-    span.byte_range().ok_or(Error::NotYaml { line: span.start.line() })
+    span.byte_range().ok_or(Error::NotYaml {
+        line: span.start.line(),
+    })
 }
 
 fn last_line(source: &str, first: usize) -> usize {
@@ -202,7 +237,9 @@ fn place_for_null(text: &str, key: Option<&Key>, reported: Range<usize>) -> Rang
     let colon = key.and_then(|key| {
         let rest = &text[key.end..];
         let blank = rest.len() - rest.trim_start().len();
-        rest[blank..].starts_with(':').then_some(key.end + blank + 1)
+        rest[blank..]
+            .starts_with(':')
+            .then_some(key.end + blank + 1)
     });
     colon.map_or(reported, |place| place..place)
 }

@@ -29,7 +29,11 @@ pub(super) fn marked<'a>(text: &str, document: &'a Document) -> Vec<(&'a Scalar,
     let page = Page {
         text,
         lines: text.lines().collect(),
-        comments: document.comments.iter().map(|comment| (comment.line, comment)).collect(),
+        comments: document
+            .comments
+            .iter()
+            .map(|comment| (comment.line, comment))
+            .collect(),
     };
     let with_marker = |scalar| page.marker_of(scalar).map(|marker| (scalar, marker));
     document.scalars.iter().filter_map(with_marker).collect()
@@ -50,10 +54,18 @@ impl Page<'_> {
         let key_head = || {
             key.and_then(|key| {
                 let (start, line, follows_deeper) = (key.start, key.line, key.follows_deeper);
-                self.above(&Place { start, line, follows_deeper, may_follow_dash: false })
+                self.above(&Place {
+                    start,
+                    line,
+                    follows_deeper,
+                    may_follow_dash: false,
+                })
             })
         };
-        own_line().or_else(own_head).or_else(key_line).or_else(key_head)
+        own_line()
+            .or_else(own_head)
+            .or_else(key_line)
+            .or_else(key_head)
     }
 
     /// On the line where the scalar ends; behind the `|` of a block.
@@ -62,20 +74,28 @@ impl Page<'_> {
             return None;
         }
         if scalar.is_block {
-            let header = scalar.key.as_ref().map_or(scalar.line - 1, |key| key.end_line);
+            let header = scalar
+                .key
+                .as_ref()
+                .map_or(scalar.line - 1, |key| key.end_line);
             return self.read(self.comments.get(&header)?);
         }
         let comment = self.comments.get(&scalar.end_line)?;
         let between = self.text.get(scalar.range.end..comment.range.start)?.trim();
-        self.read(comment).filter(|_| between.is_empty() || between == ",")
+        self.read(comment)
+            .filter(|_| between.is_empty() || between == ",")
     }
 
     /// Behind a key whose value is empty or on another line.
     fn behind_key(&self, end: usize, line: usize) -> Option<String> {
         let comment = self.comments.get(&line)?;
-        let between = self.text.get(end..comment.range.start)?.trim_start_matches([' ', '\t', ':']);
+        let between = self
+            .text
+            .get(end..comment.range.start)?
+            .trim_start_matches([' ', '\t', ':']);
         let is_property = |word: &str| word.starts_with(['&', '!']);
-        self.read(comment).filter(|_| between.split_whitespace().all(is_property))
+        self.read(comment)
+            .filter(|_| between.split_whitespace().all(is_property))
     }
 
     /// Alone on the line above.
@@ -85,7 +105,9 @@ impl Page<'_> {
         if !may_stand_before(before, place.may_follow_dash) {
             return None;
         }
-        let comment = self.comments.get(&self.line_of_comment_above(place.line)?)?;
+        let comment = self
+            .comments
+            .get(&self.line_of_comment_above(place.line)?)?;
         let comment_line = line_start(self.text, comment.range.start);
         let lead = &self.text[comment_line..comment.range.start];
         let is_alone = lead.chars().all(|c| matches!(c, ' ' | '\t' | '-' | '?'));
@@ -99,7 +121,10 @@ impl Page<'_> {
     }
 
     fn line(&self, number: usize) -> Option<&str> {
-        number.checked_sub(1).and_then(|index| self.lines.get(index)).copied()
+        number
+            .checked_sub(1)
+            .and_then(|index| self.lines.get(index))
+            .copied()
     }
 
     /// The line above, or the one above a `---` that begins the first document.
@@ -130,7 +155,10 @@ impl Page<'_> {
     /// the first one belong to that block, if it stands elsewhere.
     fn has_comment_above(&self, line: usize, own_column: Option<usize>) -> bool {
         let mut above = line.saturating_sub(1);
-        if self.line(above).is_some_and(|line| line.trim_end() == "---") {
+        if self
+            .line(above)
+            .is_some_and(|line| line.trim_end() == "---")
+        {
             above -= 1;
         }
         let Some(text) = self.line(above) else {
@@ -161,5 +189,9 @@ fn may_stand_before(before: &str, may_follow_dash: bool) -> bool {
 fn parse(comment: &str) -> Option<String> {
     let object: BTreeMap<String, Option<String>> =
         serde_json::from_str(comment.trim_start_matches('#')).ok()?;
-    object.get("$promotion").cloned().flatten().filter(|marker| !marker.is_empty())
+    object
+        .get("$promotion")
+        .cloned()
+        .flatten()
+        .filter(|marker| !marker.is_empty())
 }

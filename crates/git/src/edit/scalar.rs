@@ -19,7 +19,10 @@ fn double_quoted(value: &str) -> String {
 
 fn is_plain(value: &str) -> bool {
     let starts_well = value.starts_with(|c: char| c.is_alphanumeric() || "./_+-".contains(c));
-    let is_marker = value == "-" || value.starts_with("- ") || value.starts_with("---") || value.starts_with("...");
+    let is_marker = value == "-"
+        || value.starts_with("- ")
+        || value.starts_with("---")
+        || value.starts_with("...");
     let holds_syntax = value.contains([',', '[', ']', '{', '}', '"', '\'', '\u{feff}'])
         || value.contains(": ")
         || value.contains(" #")
@@ -32,7 +35,8 @@ fn is_plain(value: &str) -> bool {
 fn reads_as_other(value: &str) -> bool {
     let lower = value.to_ascii_lowercase();
     let words = [
-        "~", "null", "true", "false", "yes", "no", "on", "off", "y", "n", ".inf", "+.inf", "-.inf", ".nan", "=", "<<",
+        "~", "null", "true", "false", "yes", "no", "on", "off", "y", "n", ".inf", "+.inf", "-.inf",
+        ".nan", "=", "<<",
     ];
     words.contains(&lower.as_str()) || is_number(&lower) || is_date(&lower)
 }
@@ -42,9 +46,9 @@ fn is_number(lower: &str) -> bool {
     if digits.is_empty() || !digits.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
         return false;
     }
-    let with_base = [("0x", 16), ("0o", 8), ("0b", 2)].into_iter().find_map(|(prefix, base)| {
-        digits.strip_prefix(prefix).map(|rest| (rest, base))
-    });
+    let with_base = [("0x", 16), ("0o", 8), ("0b", 2)]
+        .into_iter()
+        .find_map(|(prefix, base)| digits.strip_prefix(prefix).map(|rest| (rest, base)));
     if let Some((rest, base)) = with_base {
         return !rest.is_empty() && rest.chars().all(|c| c.is_digit(base) || c == '_');
     }
@@ -85,7 +89,16 @@ mod tests {
 
     #[test]
     fn versions_stay_plain() {
-        for value in ["1.2.3", "v1.2.3", "6.5.0-rc.1", "main@sha1:abc", "a/b:1.2", "0.0.1", "1.2.3+build", "2026-11-15-1"] {
+        for value in [
+            "1.2.3",
+            "v1.2.3",
+            "6.5.0-rc.1",
+            "main@sha1:abc",
+            "a/b:1.2",
+            "0.0.1",
+            "1.2.3+build",
+            "2026-11-15-1",
+        ] {
             check(value, value);
         }
     }
@@ -93,8 +106,33 @@ mod tests {
     #[test]
     fn what_is_not_text_to_every_reader_is_quoted() {
         for value in [
-            "1", "1.10", "-1", "+1", ".5", "1e3", "12345e7", "0x1f", "0o17", "0b1", "017", "1_000", "190:20:30", "true",
-            "Yes", "NO", "on", "off", "y", "null", "~", ".inf", ".NaN", "2026-11-15", "2026-11-15T10:00:00Z", "<<", "=",
+            "1",
+            "1.10",
+            "-1",
+            "+1",
+            ".5",
+            "1e3",
+            "12345e7",
+            "0x1f",
+            "0o17",
+            "0b1",
+            "017",
+            "1_000",
+            "190:20:30",
+            "true",
+            "Yes",
+            "NO",
+            "on",
+            "off",
+            "y",
+            "null",
+            "~",
+            ".inf",
+            ".NaN",
+            "2026-11-15",
+            "2026-11-15T10:00:00Z",
+            "<<",
+            "=",
         ] {
             check(value, &format!("\"{value}\""));
         }
@@ -103,8 +141,15 @@ mod tests {
     #[test]
     fn what_would_break_the_file_is_quoted() {
         for (value, quoted) in [
-            ("a: b", "\"a: b\""), ("a #b", "\"a #b\""), ("*a", "\"*a\""), ("&a", "\"&a\""), ("- a", "\"- a\""),
-            ("a,b", "\"a,b\""), ("say \"hi\"", "\"say \\\"hi\\\"\""), ("a\\b: ", "\"a\\\\b: \""), ("---", "\"---\""),
+            ("a: b", "\"a: b\""),
+            ("a #b", "\"a #b\""),
+            ("*a", "\"*a\""),
+            ("&a", "\"&a\""),
+            ("- a", "\"- a\""),
+            ("a,b", "\"a,b\""),
+            ("say \"hi\"", "\"say \\\"hi\\\"\""),
+            ("a\\b: ", "\"a\\\\b: \""),
+            ("---", "\"---\""),
         ] {
             check(value, quoted);
         }

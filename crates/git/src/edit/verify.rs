@@ -21,13 +21,23 @@ pub(super) fn only_these_changed(
         let (old, new) = match (old.next(), new.next()) {
             (None, None) => break,
             (Some(Ok(old)), Some(Ok(new))) => (old, new),
-            (Some(Ok((_, span))), _) => return Err(Error::Ambiguous { line: span.start.line() }),
+            (Some(Ok((_, span))), _) => {
+                return Err(Error::Ambiguous {
+                    line: span.start.line(),
+                });
+            }
             (None | Some(Err(_)), _) => return Err(Error::Ambiguous { line: 0 }),
         };
         let is_target = targets.next_if_eq(&index).is_some();
-        let is_right = if is_target { holds(&old.0, &new.0, value) } else { old.0 == new.0 };
+        let is_right = if is_target {
+            holds(&old.0, &new.0, value)
+        } else {
+            old.0 == new.0
+        };
         if !is_right {
-            return Err(Error::Ambiguous { line: old.1.start.line() });
+            return Err(Error::Ambiguous {
+                line: old.1.start.line(),
+            });
         }
     }
     Ok(())

@@ -133,7 +133,9 @@ impl Error {
     /// What would help.
     pub fn remedy(&self) -> Remedy {
         match self {
-            Self::RateLimited { after, .. } => Remedy::Retry { after: Some(*after) },
+            Self::RateLimited { after, .. } => Remedy::Retry {
+                after: Some(*after),
+            },
             // A pull request becomes mergeable by what others do, without an edit of ours.
             Self::HeadMoved { .. }
             | Self::NotMergeable { .. }

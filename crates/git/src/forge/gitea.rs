@@ -56,7 +56,9 @@ impl Gitea {
         url: &RepositoryUrl,
         credentials: &Credentials,
     ) -> Result<Self, Error> {
-        let unusable = |because: &str| Error::Unusable { because: because.to_owned() };
+        let unusable = |because: &str| Error::Unusable {
+            because: because.to_owned(),
+        };
         let mut parts: Vec<&str> = url.project().split('/').collect();
         let (Some(name), Some(owner)) = (parts.pop(), parts.pop()) else {
             return Err(unusable("a Gitea URL ends in owner/repository"));
@@ -74,7 +76,12 @@ impl Gitea {
             return Err(unusable("the secret has no \"token\""));
         };
         let caller = http.caller(base, credentials)?;
-        Ok(Self { caller, owner: owner.to_owned(), name: name.to_owned(), token })
+        Ok(Self {
+            caller,
+            owner: owner.to_owned(),
+            name: name.to_owned(),
+            token,
+        })
     }
 
     async fn call(&self, call: Call<'_>) -> Result<Reply, Error> {
@@ -121,7 +128,12 @@ impl Gitea {
             let reply = self.call(call).await?.accepted()?;
             let has_next = reply.has_next();
             let pulls = reply.read::<Vec<Pull>>()?;
-            found.extend(pulls.into_iter().filter(|pull| pull.is_from(&project)).map(ours));
+            found.extend(
+                pulls
+                    .into_iter()
+                    .filter(|pull| pull.is_from(&project))
+                    .map(ours),
+            );
             if !has_next {
                 return Ok((found, true));
             }
@@ -132,7 +144,10 @@ impl Gitea {
     async fn all_open(&self, attempted: &'static str) -> Result<Vec<PullRequest>, Error> {
         match self.pages(attempted, "open", PAGES).await? {
             (found, true) => Ok(found),
-            (_, false) => Err(Error::Unreadable { attempted, because: "too many pages" }),
+            (_, false) => Err(Error::Unreadable {
+                attempted,
+                because: "too many pages",
+            }),
         }
     }
 
@@ -142,7 +157,9 @@ impl Gitea {
         let mut known: Vec<Label> = Vec::new();
         for page in 1..=PAGES {
             let call = Call::new(attempted, Method::GET, &self.path(&["labels"]));
-            let reply = self.call(call.query("limit", PAGE).query("page", page.to_string())).await?;
+            let reply = self
+                .call(call.query("limit", PAGE).query("page", page.to_string()))
+                .await?;
             let reply = reply.accepted()?;
             let has_next = reply.has_next();
             known.extend(reply.read::<Vec<Label>>()?);
@@ -227,7 +244,11 @@ impl Forge for Gitea {
         Box::pin(async move {
             let mut body = json!({});
             if let Some(title) = &changes.title {
-                let mark = if self.get(number).await?.draft { DRAFT } else { "" };
+                let mark = if self.get(number).await?.draft {
+                    DRAFT
+                } else {
+                    ""
+                };
                 body["title"] = json!(format!("{mark}{title}"));
             }
             if let Some(text) = &changes.body {
@@ -236,7 +257,8 @@ impl Forge for Gitea {
             if let Some(open) = changes.open {
                 body["state"] = json!(if open { "open" } else { "closed" });
             }
-            self.one("update the pull request", Method::PATCH, number, Some(body)).await
+            self.one("update the pull request", Method::PATCH, number, Some(body))
+                .await
         })
     }
 
@@ -247,13 +269,18 @@ impl Forge for Gitea {
                 let ids = self.label_ids(&dressing.labels).await?;
                 let path = self.path(&["issues", &number, "labels"]);
                 let call = Call::new("label the pull request", Method::POST, &path);
-                self.call(call.body(json!({"labels": ids}))).await?.accepted()?;
+                self.call(call.body(json!({"labels": ids})))
+                    .await?
+                    .accepted()?;
             }
             if !dressing.reviewers.is_empty() {
-                let (teams, people): (Vec<&String>, Vec<&String>) =
-                    dressing.reviewers.iter().partition(|name| name.contains('/'));
+                let (teams, people): (Vec<&String>, Vec<&String>) = dressing
+                    .reviewers
+                    .iter()
+                    .partition(|name| name.contains('/'));
                 let teams = teams.iter().filter_map(|team| team.rsplit('/').next());
-                let body = json!({"reviewers": people, "team_reviewers": teams.collect::<Vec<_>>()});
+                let body =
+                    json!({"reviewers": people, "team_reviewers": teams.collect::<Vec<_>>()});
                 let path = self.path(&["pulls", &number, "requested_reviewers"]);
                 let call = Call::new("ask for reviews", Method::POST, &path);
                 self.call(call.body(body)).await?.accepted()?;
@@ -272,7 +299,9 @@ impl Forge for Gitea {
             });
             let text = number.to_string();
             let path = self.path(&["pulls", &text, "merge"]);
-            let reply = self.call(Call::new(attempted, Method::POST, &path).body(body)).await?;
+            let reply = self
+                .call(Call::new(attempted, Method::POST, &path).body(body))
+                .await?;
             let (status, message) = (reply.status.as_u16(), reply.message());
             if !matches!(status, 405 | 409) {
                 reply.accepted()?;
@@ -281,7 +310,11 @@ impl Forge for Gitea {
             let seen = self.get(number).await?;
             match status {
                 _ if seen.state == State::Merged => Ok(Merged::Now),
-                200..=299 => Ok(if merge.when_ready { Merged::Later } else { Merged::Now }),
+                200..=299 => Ok(if merge.when_ready {
+                    Merged::Later
+                } else {
+                    Merged::Now
+                }),
                 _ if seen.head_commit.as_ref() != Some(&merge.head) => {
                     Err(Error::HeadMoved { attempted })
                 }
@@ -297,7 +330,10 @@ impl Forge for Gitea {
             let number = number.to_string();
             let path = self.path(&["issues", &number, "comments"]);
             let call = Call::new("comment on the pull request", Method::POST, &path);
-            self.call(call.body(json!({"body": text}))).await?.accepted().map(drop)
+            self.call(call.body(json!({"body": text})))
+                .await?
+                .accepted()
+                .map(drop)
         })
     }
 
@@ -305,7 +341,10 @@ impl Forge for Gitea {
         // Gitea has no validators for lists.
         Box::pin(async move {
             let pull_requests = self.all_open("list the open pull requests").await?;
-            Ok(Listing::Now { pull_requests, validator: Validator::default() })
+            Ok(Listing::Now {
+                pull_requests,
+                validator: Validator::default(),
+            })
         })
     }
 }

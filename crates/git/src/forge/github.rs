@@ -48,14 +48,21 @@ impl GitHub {
         credentials: &Credentials,
     ) -> Result<Self, Error> {
         let api = match url.host() {
-            "github.com" | "www.github.com" | "ssh.github.com" => "https://api.github.com".to_owned(),
+            "github.com" | "www.github.com" | "ssh.github.com" => {
+                "https://api.github.com".to_owned()
+            }
             _ if url.scheme() == Scheme::Http => format!("http://{}/api/v3", url.authority()),
             _ if url.scheme() == Scheme::Ssh => format!("https://{}/api/v3", url.host()),
             _ => format!("https://{}/api/v3", url.authority()),
         };
-        let unusable = |because: &str| Error::Unusable { because: because.to_owned() };
+        let unusable = |because: &str| Error::Unusable {
+            because: because.to_owned(),
+        };
         let base = Url::parse(&api).map_err(|_| unusable("the URL has no usable host"))?;
-        let Some((owner, name)) = url.project().split_once('/').filter(|(_, name)| !name.contains('/'))
+        let Some((owner, name)) = url
+            .project()
+            .split_once('/')
+            .filter(|(_, name)| !name.contains('/'))
         else {
             return Err(unusable("a GitHub URL ends in owner/repository"));
         };
@@ -74,7 +81,9 @@ impl GitHub {
     }
 
     async fn call(&self, call: Call<'_>) -> Result<Reply, Error> {
-        self.caller.call(call, &self.authorization().await?, ACCEPT).await
+        self.caller
+            .call(call, &self.authorization().await?, ACCEPT)
+            .await
     }
 
     async fn authorization(&self) -> Result<String, Error> {
@@ -82,7 +91,10 @@ impl GitHub {
             Login::Token(token) => token.clone(),
             Login::App(app, tokens) => tokens.token(app).await?,
         };
-        Ok(format!("Bearer {}", token.expose_text().unwrap_or_default()))
+        Ok(format!(
+            "Bearer {}",
+            token.expose_text().unwrap_or_default()
+        ))
     }
 
     fn project(&self) -> String {
@@ -117,7 +129,9 @@ impl GitHub {
         for page in 1..=PAGES {
             let mut call = Call::new(attempted, Method::GET, &self.path(&["pulls"]));
             call.query = query.to_vec();
-            let call = call.query("per_page", "100").query("page", page.to_string());
+            let call = call
+                .query("per_page", "100")
+                .query("page", page.to_string());
             let reply = self.call(call).await?.accepted()?;
             validator.0.extend(reply.etag());
             let has_next = reply.has_next();
@@ -126,7 +140,10 @@ impl GitHub {
                 return Ok((pulls, validator));
             }
         }
-        Err(Error::Unreadable { attempted, because: "too many pages" })
+        Err(Error::Unreadable {
+            attempted,
+            because: "too many pages",
+        })
     }
 
     /// Whether every page still is what it was. Costs nothing of the rate limit if so.
@@ -134,7 +151,9 @@ impl GitHub {
         for (index, etag) in since.0.iter().enumerate() {
             let call = Call::new(attempted, Method::GET, &self.path(&["pulls"])).since(Some(etag));
             let call = call.query("state", "open").query("per_page", "100");
-            let reply = self.call(call.query("page", (index + 1).to_string())).await?;
+            let reply = self
+                .call(call.query("page", (index + 1).to_string()))
+                .await?;
             if reply.status != StatusCode::NOT_MODIFIED {
                 reply.accepted()?;
                 return Ok(false);
@@ -147,7 +166,11 @@ impl GitHub {
         let attempted = "merge the pull request";
         let body = json!({"sha": merge.head.as_str(), "merge_method": method(merge.method)});
         let text = number.to_string();
-        let call = Call::new(attempted, Method::PUT, &self.path(&["pulls", &text, "merge"]));
+        let call = Call::new(
+            attempted,
+            Method::PUT,
+            &self.path(&["pulls", &text, "merge"]),
+        );
         let reply = self.call(call.body(body)).await?;
         match reply.status.as_u16() {
             405 | 422 => {}
@@ -174,7 +197,11 @@ impl GitHub {
             }},
         });
         let call = Call::new(attempted, Method::POST, &[]).body(body);
-        let reply = self.graph.call(call, &self.authorization().await?, ACCEPT).await?.accepted()?;
+        let reply = self
+            .graph
+            .call(call, &self.authorization().await?, ACCEPT)
+            .await?
+            .accepted()?;
         let message = reply.message();
         let answer: Value = reply.read()?;
         if answer["errors"].as_array().is_none_or(Vec::is_empty) {
@@ -191,7 +218,11 @@ impl GitHub {
 /// `/api/v3` is beside `/api/graphql`; github.com has it below its root.
 fn graph_url(base: &Url) -> Url {
     let mut graph = base.clone();
-    let root = base.path().trim_end_matches('/').trim_end_matches("/v3").to_owned();
+    let root = base
+        .path()
+        .trim_end_matches('/')
+        .trim_end_matches("/v3")
+        .to_owned();
     graph.set_path(&format!("{root}/graphql"));
     graph
 }
@@ -219,7 +250,10 @@ fn sort_refusal(attempted: &'static str, reply: &Reply) -> Error {
 impl Forge for GitHub {
     fn find<'a>(&'a self, head: &'a BranchName) -> Answer<'a, Vec<PullRequest>> {
         Box::pin(async move {
-            let query = [("state", "all".to_owned()), ("head", format!("{}:{head}", self.owner))];
+            let query = [
+                ("state", "all".to_owned()),
+                ("head", format!("{}:{head}", self.owner)),
+            ];
             let (pulls, _) = self.pages("look for pull requests", &query).await?;
             let project = self.project();
             let mut found: Vec<Pull> = pulls
@@ -233,7 +267,9 @@ impl Forge for GitHub {
 
     fn get(&self, number: u64) -> Answer<'_, PullRequest> {
         Box::pin(async move {
-            let pull = self.one("read the pull request", Method::GET, number, None).await?;
+            let pull = self
+                .one("read the pull request", Method::GET, number, None)
+                .await?;
             Ok(pull.into_ours())
         })
     }
@@ -266,7 +302,9 @@ impl Forge for GitHub {
             if let Some(open) = changes.open {
                 body["state"] = json!(if open { "open" } else { "closed" });
             }
-            let pull = self.one("update the pull request", Method::PATCH, number, Some(body)).await?;
+            let pull = self
+                .one("update the pull request", Method::PATCH, number, Some(body))
+                .await?;
             Ok(pull.into_ours())
         })
     }
@@ -277,13 +315,18 @@ impl Forge for GitHub {
             if !dressing.labels.is_empty() {
                 let path = self.path(&["issues", &number, "labels"]);
                 let call = Call::new("label the pull request", Method::POST, &path);
-                self.call(call.body(json!({"labels": dressing.labels}))).await?.accepted()?;
+                self.call(call.body(json!({"labels": dressing.labels})))
+                    .await?
+                    .accepted()?;
             }
             if !dressing.reviewers.is_empty() {
-                let (teams, people): (Vec<&String>, Vec<&String>) =
-                    dressing.reviewers.iter().partition(|name| name.contains('/'));
+                let (teams, people): (Vec<&String>, Vec<&String>) = dressing
+                    .reviewers
+                    .iter()
+                    .partition(|name| name.contains('/'));
                 let teams = teams.iter().filter_map(|team| team.rsplit('/').next());
-                let body = json!({"reviewers": people, "team_reviewers": teams.collect::<Vec<_>>()});
+                let body =
+                    json!({"reviewers": people, "team_reviewers": teams.collect::<Vec<_>>()});
                 let path = self.path(&["pulls", &number, "requested_reviewers"]);
                 let call = Call::new("ask for reviews", Method::POST, &path);
                 self.call(call.body(body)).await?.accepted()?;
@@ -307,7 +350,10 @@ impl Forge for GitHub {
             let number = number.to_string();
             let path = self.path(&["issues", &number, "comments"]);
             let call = Call::new("comment on the pull request", Method::POST, &path);
-            self.call(call.body(json!({"body": text}))).await?.accepted().map(drop)
+            self.call(call.body(json!({"body": text})))
+                .await?
+                .accepted()
+                .map(drop)
         })
     }
 
@@ -319,10 +365,15 @@ impl Forge for GitHub {
             {
                 return Ok(Listing::Same);
             }
-            let (pulls, validator) = self.pages(attempted, &[("state", "open".to_owned())]).await?;
+            let (pulls, validator) = self
+                .pages(attempted, &[("state", "open".to_owned())])
+                .await?;
             let project = self.project();
             let ours = pulls.into_iter().filter(|pull| pull.is_from(&project));
-            Ok(Listing::Now { pull_requests: ours.map(Pull::into_ours).collect(), validator })
+            Ok(Listing::Now {
+                pull_requests: ours.map(Pull::into_ours).collect(),
+                validator,
+            })
         })
     }
 }

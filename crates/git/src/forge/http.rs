@@ -32,7 +32,11 @@ pub struct Http {
 impl Http {
     /// Talks to where it may.
     pub fn new(reach: Reach) -> Self {
-        Self { reach, time: TIME, limiters: Mutex::default() }
+        Self {
+            reach,
+            time: TIME,
+            limiters: Mutex::default(),
+        }
     }
 
     /// The same with another bound on the time of one call.
@@ -49,14 +53,20 @@ impl Http {
     pub(super) fn caller(&self, base: Url, credentials: &Credentials) -> Result<Caller, Error> {
         let host = base.host_str().unwrap_or_default().to_owned();
         if let Ok(address) = host.trim_matches(['[', ']']).parse() {
-            check_address(&host, address, self.reach)
-                .map_err(|error| Error::Unusable { because: error.to_string() })?;
+            check_address(&host, address, self.reach).map_err(|error| Error::Unusable {
+                because: error.to_string(),
+            })?;
         }
         let key = (host, *credentials.fingerprint());
         let limiter = self.limiters.lock().entry(key).or_default().clone();
         let authority = credentials.certificate_authority.as_deref();
         let client = client(self.reach, authority)?;
-        Ok(Caller { client, base, limiter, time: self.time })
+        Ok(Caller {
+            client,
+            base,
+            limiter,
+            time: self.time,
+        })
     }
 }
 
@@ -64,7 +74,9 @@ fn client(reach: Reach, authority: Option<&[u8]>) -> Result<reqwest::Client, Err
     static PROVIDER: Once = Once::new();
     // Another part of the process may have chosen one before us, which is just as good.
     PROVIDER.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));
-    let unusable = |what: &str| Error::Unusable { because: what.to_owned() };
+    let unusable = |what: &str| Error::Unusable {
+        because: what.to_owned(),
+    };
     let mut builder = reqwest::Client::builder()
         .user_agent("sluice")
         .redirect(reqwest::redirect::Policy::none())
@@ -76,7 +88,9 @@ fn client(reach: Reach, authority: Option<&[u8]>) -> Result<reqwest::Client, Err
             .map_err(|_| unusable("the certificate authority is not readable"))?;
         builder = builder.tls_certs_merge(certificates);
     }
-    builder.build().map_err(|_| unusable("TLS is not available"))
+    builder
+        .build()
+        .map_err(|_| unusable("TLS is not available"))
 }
 
 /// Finds addresses, and refuses internal ones.
@@ -110,7 +124,14 @@ pub(super) struct Call<'a> {
 impl<'a> Call<'a> {
     pub(super) fn new(attempted: &'static str, method: Method, path: &[&'a str]) -> Self {
         let path = path.to_vec();
-        Self { attempted, method, path, query: Vec::new(), body: None, since: None }
+        Self {
+            attempted,
+            method,
+            path,
+            query: Vec::new(),
+            body: None,
+            since: None,
+        }
     }
 
     pub(super) fn query(mut self, name: &'static str, value: impl Into<String>) -> Self {
@@ -142,8 +163,10 @@ impl Reply {
     pub(super) fn read<T: DeserializeOwned>(self) -> Result<T, Error> {
         let attempted = self.attempted;
         let body = self.accepted()?.body;
-        serde_json::from_slice(&body)
-            .map_err(|_| Error::Unreadable { attempted, because: "unexpected JSON" })
+        serde_json::from_slice(&body).map_err(|_| Error::Unreadable {
+            attempted,
+            because: "unexpected JSON",
+        })
     }
 
     /// Fails with the error that fits the status, unless it says the call succeeded.
@@ -153,11 +176,20 @@ impl Reply {
         Err(match self.status.as_u16() {
             200..=299 => return Ok(self),
             401 => Error::Unauthorized { attempted },
-            403 => Error::Forbidden { attempted, message: message() },
+            403 => Error::Forbidden {
+                attempted,
+                message: message(),
+            },
             404 | 410 => Error::NotFound { attempted },
             status @ (408 | 425 | 500..=599) => Error::Unavailable { attempted, status },
-            300..=399 => Error::Refused { attempted, message: "the API has moved".to_owned() },
-            _ => Error::Refused { attempted, message: message() },
+            300..=399 => Error::Refused {
+                attempted,
+                message: "the API has moved".to_owned(),
+            },
+            _ => Error::Refused {
+                attempted,
+                message: message(),
+            },
         })
     }
 
@@ -170,13 +202,23 @@ impl Reply {
         }
         let text = parts.join("; ");
         let text: String = text.chars().filter(|c| !c.is_control()).take(300).collect();
-        if text.is_empty() { format!("status {}", self.status.as_u16()) } else { text }
+        if text.is_empty() {
+            format!("status {}", self.status.as_u16())
+        } else {
+            text
+        }
     }
 
     /// Whether the forge has another page.
     pub(super) fn has_next(&self) -> bool {
-        let links = self.headers.get_all("link").iter().filter_map(|link| link.to_str().ok());
-        links.flat_map(|link| link.split(',')).any(|link| link.contains("rel=\"next\""))
+        let links = self
+            .headers
+            .get_all("link")
+            .iter()
+            .filter_map(|link| link.to_str().ok());
+        links
+            .flat_map(|link| link.split(','))
+            .any(|link| link.contains("rel=\"next\""))
     }
 
     pub(super) fn etag(&self) -> Option<String> {
@@ -206,8 +248,14 @@ impl Caller {
         }
         let request = self.request(call, authorization, accept)?;
         let answer = tokio::time::timeout(self.time, receive(request, attempted)).await;
-        let reply = answer.map_err(|_| Error::TimedOut { attempted, limit: self.time })??;
-        match self.limiter.learn(reply.status, &reply.headers, &reply.message()) {
+        let reply = answer.map_err(|_| Error::TimedOut {
+            attempted,
+            limit: self.time,
+        })??;
+        match self
+            .limiter
+            .learn(reply.status, &reply.headers, &reply.message())
+        {
             Some(after) => Err(Error::RateLimited { attempted, after }),
             None => Ok(reply),
         }
@@ -223,12 +271,15 @@ impl Caller {
         if let Ok(mut segments) = url.path_segments_mut() {
             segments.pop_if_empty().extend(&call.path);
         }
-        let mut authorization = HeaderValue::from_str(authorization).map_err(|_| {
-            Error::Unusable { because: "the token is not one line of plain text".to_owned() }
-        })?;
+        let mut authorization =
+            HeaderValue::from_str(authorization).map_err(|_| Error::Unusable {
+                because: "the token is not one line of plain text".to_owned(),
+            })?;
         authorization.set_sensitive(true);
         let mut request = self.client.request(call.method, url).query(&call.query);
-        request = request.header("authorization", authorization).header("accept", accept);
+        request = request
+            .header("authorization", authorization)
+            .header("accept", accept);
         if let Some(since) = call.since {
             request = request.header("if-none-match", since);
         }
@@ -243,16 +294,26 @@ async fn receive(
     request: reqwest::RequestBuilder,
     attempted: &'static str,
 ) -> Result<Reply, Error> {
-    let unreachable =
-        |error: reqwest::Error| Error::Unreachable { attempted, source: error.without_url().into() };
+    let unreachable = |error: reqwest::Error| Error::Unreachable {
+        attempted,
+        source: error.without_url().into(),
+    };
     let mut response = request.send().await.map_err(unreachable)?;
     let (status, headers) = (response.status(), response.headers().clone());
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(unreachable)? {
         if body.len() + chunk.len() > BODY {
-            return Err(Error::Unreadable { attempted, because: "too long" });
+            return Err(Error::Unreadable {
+                attempted,
+                because: "too long",
+            });
         }
         body.extend_from_slice(&chunk);
     }
-    Ok(Reply { attempted, status, headers, body })
+    Ok(Reply {
+        attempted,
+        status,
+        headers,
+        body,
+    })
 }

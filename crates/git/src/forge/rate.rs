@@ -104,13 +104,17 @@ fn exhausted_for(headers: &HeaderMap) -> Option<Duration> {
 
 /// By the forge's own clock where it shows one; ours may be wrong.
 fn until(headers: &HeaderMap, then: Timestamp) -> Duration {
-    let now = text(headers, "date").and_then(date).unwrap_or_else(Timestamp::now);
+    let now = text(headers, "date")
+        .and_then(date)
+        .unwrap_or_else(Timestamp::now);
     let seconds = then.as_second() - now.as_second();
     Duration::from_secs(u64::try_from(seconds).unwrap_or(0).max(1))
 }
 
 fn date(value: &str) -> Option<Timestamp> {
-    jiff::fmt::rfc2822::parse(value).ok().map(|date| date.timestamp())
+    jiff::fmt::rfc2822::parse(value)
+        .ok()
+        .map(|date| date.timestamp())
 }
 
 #[cfg(test)]
@@ -124,7 +128,11 @@ mod tests {
         }
         let status = StatusCode::from_u16(status).expect("a status");
         let delay = Limiter::default().learn(status, &map, message);
-        assert_eq!(delay.map(|delay| delay.as_secs()), expected, "{status} {headers:?} {message}");
+        assert_eq!(
+            delay.map(|delay| delay.as_secs()),
+            expected,
+            "{status} {headers:?} {message}"
+        );
     }
 
     const DATE: (&str, &str) = ("date", "Sun, 15 Nov 2026 10:00:00 GMT");
@@ -132,13 +140,37 @@ mod tests {
     #[tokio::test]
     async fn every_way_to_say_slow_down_is_understood() {
         check(429, &[("retry-after", "7")], "", Some(7));
-        check(429, &[DATE, ("retry-after", "Sun, 15 Nov 2026 10:00:30 GMT")], "", Some(30));
+        check(
+            429,
+            &[DATE, ("retry-after", "Sun, 15 Nov 2026 10:00:30 GMT")],
+            "",
+            Some(30),
+        );
         check(403, &[("retry-after", "9")], "", Some(9));
-        check(403, &[DATE, ("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "1794736830")], "", Some(30));
-        check(403, &[], "You have exceeded a secondary rate limit", Some(60));
+        check(
+            403,
+            &[
+                DATE,
+                ("x-ratelimit-remaining", "0"),
+                ("x-ratelimit-reset", "1794736830"),
+            ],
+            "",
+            Some(30),
+        );
+        check(
+            403,
+            &[],
+            "You have exceeded a secondary rate limit",
+            Some(60),
+        );
         check(429, &[], "", Some(60));
         check(429, &[("retry-after", "999999")], "", Some(3900));
-        check(403, &[("x-ratelimit-remaining", "10")], "Resource not accessible", None);
+        check(
+            403,
+            &[("x-ratelimit-remaining", "10")],
+            "Resource not accessible",
+            None,
+        );
         check(200, &[], "", None);
     }
 
@@ -159,7 +191,10 @@ mod tests {
     async fn unexplained_refusals_wait_longer_each_time() {
         let limiter = Limiter::default();
         let refuse = || limiter.learn(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::new(), "");
-        let delays: Vec<u64> = (0..3).filter_map(|_| refuse()).map(|delay| delay.as_secs()).collect();
+        let delays: Vec<u64> = (0..3)
+            .filter_map(|_| refuse())
+            .map(|delay| delay.as_secs())
+            .collect();
         assert_eq!(delays, [60, 120, 240]);
     }
 }

@@ -65,7 +65,10 @@ impl Pull {
             head_commit: self.head.sha.and_then(|id| ObjectId::new(id).ok()),
             base: self.base.branch,
             // Before the merge it is a trial merge.
-            merge_commit: self.merge_commit_sha.filter(|_| is_merged).and_then(|id| ObjectId::new(id).ok()),
+            merge_commit: self
+                .merge_commit_sha
+                .filter(|_| is_merged)
+                .and_then(|id| ObjectId::new(id).ok()),
         }
     }
 }

@@ -97,19 +97,49 @@ impl Error {
 pub(crate) fn sort(attempted: String, complaint: &str) -> Error {
     let says = |words: &[&str]| words.iter().any(|word| complaint.contains(word));
     let message = runner::last_lines(complaint);
-    if says(&["Authentication failed", "could not read Username", "could not read Password", "error: 401", "Permission denied (publickey"]) {
+    if says(&[
+        "Authentication failed",
+        "could not read Username",
+        "could not read Password",
+        "error: 401",
+        "Permission denied (publickey",
+    ]) {
         return Error::Unauthorized { attempted };
     }
-    if says(&["Host key verification failed", "SSL certificate problem", "certificate verification failed", "server certificate", "SSL: "]) {
+    if says(&[
+        "Host key verification failed",
+        "SSL certificate problem",
+        "certificate verification failed",
+        "server certificate",
+        "SSL: ",
+    ]) {
         return Error::UnknownHost { attempted, message };
     }
-    if says(&["error: 301", "error: 302", "error: 303", "error: 307", "error: 308", "from redirection"]) {
+    if says(&[
+        "error: 301",
+        "error: 302",
+        "error: 303",
+        "error: 307",
+        "error: 308",
+        "from redirection",
+    ]) {
         return Error::Moved { attempted };
     }
-    if says(&["error: 403", "denied to", "Write access to repository not granted", "access denied", "not allowed to push"]) {
+    if says(&[
+        "error: 403",
+        "denied to",
+        "Write access to repository not granted",
+        "access denied",
+        "not allowed to push",
+    ]) {
         return Error::Forbidden { attempted, message };
     }
-    if says(&["epository not found", "error: 404", "' not found", "does not appear to be a git repository"]) {
+    if says(&[
+        "epository not found",
+        "error: 404",
+        "' not found",
+        "does not appear to be a git repository",
+    ]) {
         return Error::NotFound { attempted };
     }
     Error::Unreachable { attempted, message }
@@ -122,19 +152,50 @@ mod tests {
     #[test]
     fn complaints_are_sorted() {
         for (complaint, reason) in [
-            ("fatal: Authentication failed for 'https://example.com/a/b/'", "Unauthorized"),
-            ("fatal: could not read Username for 'https://example.com': terminal prompts disabled", "Unauthorized"),
-            ("git@example.com: Permission denied (publickey).\r\nfatal: Could not read from remote repository.", "Unauthorized"),
-            ("Host key verification failed.\nfatal: Could not read from remote repository.", "UnknownHost"),
-            ("fatal: unable to access 'https://x/': server certificate verification failed. CAfile: none", "UnknownHost"),
-            ("fatal: unable to access 'https://x/': The requested URL returned error: 301", "RepositoryMoved"),
-            ("remote: Permission to a/b.git denied to c.\nfatal: unable to access 'x': The requested URL returned error: 403", "Forbidden"),
-            ("remote: Repository not found.\nfatal: repository 'https://x/' not found", "RepositoryNotFound"),
-            ("fatal: unable to access 'https://x/': Could not resolve host: x", "Unreachable"),
+            (
+                "fatal: Authentication failed for 'https://example.com/a/b/'",
+                "Unauthorized",
+            ),
+            (
+                "fatal: could not read Username for 'https://example.com': terminal prompts disabled",
+                "Unauthorized",
+            ),
+            (
+                "git@example.com: Permission denied (publickey).\r\nfatal: Could not read from remote repository.",
+                "Unauthorized",
+            ),
+            (
+                "Host key verification failed.\nfatal: Could not read from remote repository.",
+                "UnknownHost",
+            ),
+            (
+                "fatal: unable to access 'https://x/': server certificate verification failed. CAfile: none",
+                "UnknownHost",
+            ),
+            (
+                "fatal: unable to access 'https://x/': The requested URL returned error: 301",
+                "RepositoryMoved",
+            ),
+            (
+                "remote: Permission to a/b.git denied to c.\nfatal: unable to access 'x': The requested URL returned error: 403",
+                "Forbidden",
+            ),
+            (
+                "remote: Repository not found.\nfatal: repository 'https://x/' not found",
+                "RepositoryNotFound",
+            ),
+            (
+                "fatal: unable to access 'https://x/': Could not resolve host: x",
+                "Unreachable",
+            ),
             ("fatal: the remote end hung up unexpectedly", "Unreachable"),
             ("", "Unreachable"),
         ] {
-            assert_eq!(sort("look".to_owned(), complaint).reason(), reason, "{complaint}");
+            assert_eq!(
+                sort("look".to_owned(), complaint).reason(),
+                reason,
+                "{complaint}"
+            );
         }
     }
 }

@@ -68,7 +68,10 @@ pub(super) async fn marked(
             Ok(markers) if markers.contains(marker) => entries.push(entry.clone()),
             Ok(_) => {}
             Err(because) => {
-                skipped.push(Skipped { path: entry.path.clone(), because: because.clone() });
+                skipped.push(Skipped {
+                    path: entry.path.clone(),
+                    because: because.clone(),
+                });
             }
         }
     }
@@ -78,21 +81,35 @@ pub(super) async fn marked(
 async fn renew(mirror: &Mirror, index: &mut MarkerIndex, commit: &ObjectId) -> Result<(), Error> {
     let mut entries = list(mirror, commit).await?;
     entries.retain(Entry::is_manifest);
-    let unknown = entries.iter().filter(|entry| !index.blobs.contains_key(&entry.id));
+    let unknown = entries
+        .iter()
+        .filter(|entry| !index.blobs.contains_key(&entry.id));
     let unknown: BTreeMap<&ObjectId, u64> = unknown.map(|entry| (&entry.id, entry.size)).collect();
     let mut found = read_markers(mirror, unknown).await?;
     let mut blobs = HashMap::with_capacity(entries.len());
     let mut files = Vec::new();
     for entry in entries {
-        let known = index.blobs.get(&entry.id).or_else(|| found.get(&entry.id)).cloned();
+        let known = index
+            .blobs
+            .get(&entry.id)
+            .or_else(|| found.get(&entry.id))
+            .cloned();
         let known = known.unwrap_or_else(|| Arc::new(Ok(BTreeSet::new())));
         blobs.insert(entry.id.clone(), known.clone());
-        if known.as_ref().as_ref().map_or(true, |markers| !markers.is_empty()) {
+        if known
+            .as_ref()
+            .as_ref()
+            .map_or(true, |markers| !markers.is_empty())
+        {
             files.push((entry, known));
         }
     }
     found.clear();
-    *index = MarkerIndex { commit: Some(commit.clone()), files, blobs };
+    *index = MarkerIndex {
+        commit: Some(commit.clone()),
+        files,
+        blobs,
+    };
     Ok(())
 }
 
@@ -100,10 +117,17 @@ async fn renew(mirror: &Mirror, index: &mut MarkerIndex, commit: &ObjectId) -> R
 pub(crate) async fn list(mirror: &Mirror, commit: &ObjectId) -> Result<Vec<Entry>, Error> {
     let attempted = "list the files of a commit";
     let arguments = ["ls-tree", "-r", "-l", "-z", "--full-tree", commit.as_str()];
-    let output = mirror.runner.run(Run::new(attempted, &mirror.folder, &arguments)).await?;
-    let lines = output.split(|byte| *byte == 0).filter(|line| !line.is_empty());
+    let output = mirror
+        .runner
+        .run(Run::new(attempted, &mirror.folder, &arguments))
+        .await?;
+    let lines = output
+        .split(|byte| *byte == 0)
+        .filter(|line| !line.is_empty());
     // A path that is not text cannot be named in a limit or an error; it is nobody's manifest.
-    Ok(lines.filter_map(|line| parse_entry(std::str::from_utf8(line).ok()?)).collect())
+    Ok(lines
+        .filter_map(|line| parse_entry(std::str::from_utf8(line).ok()?))
+        .collect())
 }
 
 /// `<mode> <type> <id> <size>\t<path>`
@@ -113,7 +137,12 @@ fn parse_entry(line: &str) -> Option<Entry> {
     let mode = words.next()?.to_owned();
     let id = ObjectId::new(words.nth(1)?).ok()?;
     let size = words.next()?.parse().unwrap_or(0);
-    Some(Entry { mode, id, size, path: path.to_owned() })
+    Some(Entry {
+        mode,
+        id,
+        size,
+        path: path.to_owned(),
+    })
 }
 
 async fn read_markers(
@@ -148,7 +177,10 @@ async fn read_batch(
     // Thousands of files are read at the first fetch; that must not hold up other work.
     let parsed = tokio::task::spawn_blocking(move || {
         let parse = |content: &Vec<u8>| edit::markers(content).map_err(|error| error.to_string());
-        contents.iter().map(|content| Arc::new(parse(content))).collect::<Vec<Found>>()
+        contents
+            .iter()
+            .map(|content| Arc::new(parse(content)))
+            .collect::<Vec<Found>>()
     });
     let parsed = parsed.await.unwrap_or_default();
     found.extend(ids.into_iter().zip(parsed));
@@ -165,7 +197,12 @@ pub(crate) async fn read(mirror: &Mirror, ids: &[ObjectId]) -> Result<Vec<Vec<u8
     let run = Run::new(attempted, &mirror.folder, &["cat-file", "--batch"]).input(input);
     let output = mirror.runner.run(run).await?;
     let contents = split_batch(&output).filter(|contents| contents.len() == ids.len());
-    contents.ok_or_else(|| runner::Error::Unreadable { attempted: attempted.to_owned() }.into())
+    contents.ok_or_else(|| {
+        runner::Error::Unreadable {
+            attempted: attempted.to_owned(),
+        }
+        .into()
+    })
 }
 
 /// `<id> <type> <size>\n<content>\n`, again and again.

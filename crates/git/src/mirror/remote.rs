@@ -42,8 +42,15 @@ pub(super) async fn fetch(
         .map(|branch| format!("+{}:{}", branch.reference(), local_reference(branch)));
     let references: Vec<String> = references.collect();
     let mut arguments = vec![
-        "fetch", "--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head",
-        "--no-auto-maintenance", "--", mirror.url.as_str(),
+        "fetch",
+        "--quiet",
+        "--depth=1",
+        "--no-tags",
+        "--no-recurse-submodules",
+        "--no-write-fetch-head",
+        "--no-auto-maintenance",
+        "--",
+        mirror.url.as_str(),
     ];
     arguments.extend(references.iter().map(String::as_str));
     let attempted = "fetch from the repository";

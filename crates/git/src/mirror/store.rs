@@ -26,7 +26,10 @@ pub struct Keep {
 
 impl Default for Keep {
     fn default() -> Self {
-        Self { bytes: 8 << 30, age: Duration::from_secs(24 * 3600) }
+        Self {
+            bytes: 8 << 30,
+            age: Duration::from_secs(24 * 3600),
+        }
     }
 }
 
@@ -50,25 +53,45 @@ impl Mirrors {
     ) -> Result<Self, runner::Error> {
         let folder = folder.join("mirrors");
         let prepare = || {
-            std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+            std::fs::DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(&folder)?;
             salt(&folder.join("salt"))
         };
         let salt = prepare().map_err(|source| runner::Error::Start {
             attempted: "prepare a folder for mirrors".to_owned(),
             source,
         })?;
-        Ok(Self { runner, folder, salt, keep, tokens, open: Mutex::default() })
+        Ok(Self {
+            runner,
+            folder,
+            salt,
+            keep,
+            tokens,
+            open: Mutex::default(),
+        })
     }
 
     /// The mirror of a repository for a credential. Touches neither disk nor network.
     pub fn open(&self, url: &RepositoryUrl, credentials: &Credentials) -> Arc<Mirror> {
         // Salted, so that the name of a folder gives nothing away about a password.
-        let name = short_hash(&[&self.salt, url.as_str().as_bytes(), credentials.fingerprint()]);
+        let name = short_hash(&[
+            &self.salt,
+            url.as_str().as_bytes(),
+            credentials.fingerprint(),
+        ]);
         let mut open = self.open.lock();
         let mirror = open.entry(name).or_insert_with_key(|name| {
             let folder = self.folder.join(name);
             let (runner, tokens) = (self.runner.clone(), self.tokens.clone());
-            Arc::new(Mirror::new(runner, folder, url.clone(), credentials.clone(), tokens))
+            Arc::new(Mirror::new(
+                runner,
+                folder,
+                url.clone(),
+                credentials.clone(),
+                tokens,
+            ))
         });
         mirror.clone()
     }
@@ -79,7 +102,9 @@ impl Mirrors {
         let now = SystemTime::now();
         let mut kept = Vec::new();
         for (name, used) in self.list().await {
-            let is_old = now.duration_since(used).is_ok_and(|age| age > self.keep.age);
+            let is_old = now
+                .duration_since(used)
+                .is_ok_and(|age| age > self.keep.age);
             if !(is_old && self.evict(&name).await) {
                 kept.push((used, size_of(&self.folder.join(&name)).await, name));
             }
@@ -102,11 +127,15 @@ impl Mirrors {
             return mirrors;
         };
         while let Ok(Some(entry)) = entries.next_entry().await {
-            let Ok(name) = entry.file_name().into_string() else { continue };
+            let Ok(name) = entry.file_name().into_string() else {
+                continue;
+            };
             let is_folder = entry.file_type().await.is_ok_and(|kind| kind.is_dir());
             let used = tokio::fs::metadata(entry.path().join(super::USED)).await;
             if is_folder {
-                let used = used.and_then(|used| used.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
+                let used = used
+                    .and_then(|used| used.modified())
+                    .unwrap_or(SystemTime::UNIX_EPOCH);
                 mirrors.push((name, used));
             }
         }
@@ -142,6 +171,12 @@ fn salt(path: &Path) -> std::io::Result<Vec<u8>> {
     ring::rand::SecureRandom::fill(&random, &mut salt)
         .map_err(|_| std::io::Error::other("no randomness"))?;
     let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true).mode(0o600).open(path)?.write_all(&salt)?;
+    options
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path)?
+        .write_all(&salt)?;
     Ok(salt)
 }

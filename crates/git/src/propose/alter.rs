@@ -32,11 +32,16 @@ async fn set(
     (marker, value): (&str, &str),
 ) -> Result<Altered, Error> {
     let (entries, skipped) = mirror.marked(base, marker).await?;
-    let (inside, outside): (Vec<Entry>, Vec<Entry>) =
-        entries.into_iter().partition(|entry| proposal.paths.allow(&entry.path));
+    let (inside, outside): (Vec<Entry>, Vec<Entry>) = entries
+        .into_iter()
+        .partition(|entry| proposal.paths.allow(&entry.path));
     if inside.is_empty() {
         let outside = outside.into_iter().map(|entry| entry.path).collect();
-        return Err(Error::NoMarker { marker: marker.to_owned(), skipped, outside });
+        return Err(Error::NoMarker {
+            marker: marker.to_owned(),
+            skipped,
+            outside,
+        });
     }
     if inside.len() > FILES {
         return Err(Error::TooManyFiles { limit: FILES });
@@ -45,10 +50,16 @@ async fn set(
     let contents = mirror::read(mirror, &ids).await?;
     let mut files = Vec::new();
     for (entry, content) in inside.into_iter().zip(contents) {
-        let edited = edit::set_marked(&content, marker, value)
-            .map_err(|source| Error::Edit { path: entry.path.clone(), source })?;
+        let edited = edit::set_marked(&content, marker, value).map_err(|source| Error::Edit {
+            path: entry.path.clone(),
+            source,
+        })?;
         if edited.changed > 0 {
-            files.push(FileChange { path: entry.path, mode: entry.mode, content: edited.content });
+            files.push(FileChange {
+                path: entry.path,
+                mode: entry.mode,
+                content: edited.content,
+            });
         }
     }
     Ok(Altered { files, skipped })
@@ -60,7 +71,12 @@ async fn write(
     proposal: &Proposal,
     (path, content): (&str, &[u8]),
 ) -> Result<Altered, Error> {
-    let refuse = |because| Err(Error::Path { path: path.to_owned(), because });
+    let refuse = |because| {
+        Err(Error::Path {
+            path: path.to_owned(),
+            because,
+        })
+    };
     paths::check(path)?;
     if !proposal.paths.allow(path) {
         return refuse("it is outside the paths that may change");
@@ -69,8 +85,16 @@ async fn write(
         return refuse("it is too large");
     }
     let entries = mirror::list(mirror, base).await?;
-    let is_above = |entry: &&Entry| path.strip_prefix(&entry.path).is_some_and(|rest| rest.starts_with('/'));
-    let is_below = |entry: &&Entry| entry.path.strip_prefix(path).is_some_and(|rest| rest.starts_with('/'));
+    let is_above = |entry: &&Entry| {
+        path.strip_prefix(&entry.path)
+            .is_some_and(|rest| rest.starts_with('/'))
+    };
+    let is_below = |entry: &&Entry| {
+        entry
+            .path
+            .strip_prefix(path)
+            .is_some_and(|rest| rest.starts_with('/'))
+    };
     if entries.iter().any(|entry| is_above(&entry)) {
         return refuse("a folder on the way is a file, a link or another repository");
     }
@@ -82,24 +106,50 @@ async fn write(
         if !entry.is_file() {
             return refuse("there is a link or another repository of that name");
         }
-        if mirror::read(mirror, &[entry.id]).await?.first().is_some_and(|old| old == content) {
-            return Ok(Altered { files: Vec::new(), skipped: Vec::new() });
+        if mirror::read(mirror, &[entry.id])
+            .await?
+            .first()
+            .is_some_and(|old| old == content)
+        {
+            return Ok(Altered {
+                files: Vec::new(),
+                skipped: Vec::new(),
+            });
         }
         mode = entry.mode;
     }
-    let file = FileChange { path: path.to_owned(), mode, content: content.to_vec() };
-    Ok(Altered { files: vec![file], skipped: Vec::new() })
+    let file = FileChange {
+        path: path.to_owned(),
+        mode,
+        content: content.to_vec(),
+    };
+    Ok(Altered {
+        files: vec![file],
+        skipped: Vec::new(),
+    })
 }
 
 /// What else a person should know when a marker was not found.
 pub(super) fn remark(skipped: &[Skipped], outside: &[String]) -> String {
     let mut remark = String::new();
     if !outside.is_empty() {
-        let shown = outside.iter().take(5).cloned().collect::<Vec<_>>().join(", ");
-        remark.push_str(&format!(" within the allowed paths (outside of them: {shown})"));
+        let shown = outside
+            .iter()
+            .take(5)
+            .cloned()
+            .collect::<Vec<_>>()
+            .join(", ");
+        remark.push_str(&format!(
+            " within the allowed paths (outside of them: {shown})"
+        ));
     }
     if !skipped.is_empty() {
-        let shown = skipped.iter().take(5).map(|file| file.path.as_str()).collect::<Vec<_>>().join(", ");
+        let shown = skipped
+            .iter()
+            .take(5)
+            .map(|file| file.path.as_str())
+            .collect::<Vec<_>>()
+            .join(", ");
         remark.push_str(&format!("; not readable: {shown}"));
     }
     remark

@@ -14,8 +14,7 @@ use crate::address::{RepositoryUrl, Scheme};
 use crate::credentials::SshKey;
 
 /// What ssh gets where there is no key: it then refuses every host.
-pub(super) const SSH_WITHOUT_KEY: &str =
-    "ssh -F /dev/null -o BatchMode=yes -o StrictHostKeyChecking=yes -o UserKnownHostsFile=/dev/null";
+pub(super) const SSH_WITHOUT_KEY: &str = "ssh -F /dev/null -o BatchMode=yes -o StrictHostKeyChecking=yes -o UserKnownHostsFile=/dev/null";
 
 /// Who we are to one remote, for one run.
 #[derive(Clone, Default)]
@@ -36,7 +35,11 @@ impl Access {
         certificate_authority: Option<Vec<u8>>,
     ) -> Self {
         let is_http = matches!(url.scheme(), Scheme::Https | Scheme::Http);
-        let scheme = if url.scheme() == Scheme::Http { "http" } else { "https" };
+        let scheme = if url.scheme() == Scheme::Http {
+            "http"
+        } else {
+            "https"
+        };
         Self {
             origin: format!("{scheme}://{}/", url.authority()),
             login: login.filter(|_| is_http),
@@ -49,9 +52,14 @@ impl Access {
     /// Ties the host to the addresses that were checked, so that it cannot move between the check
     /// and the connection.
     pub(crate) fn tied_to(mut self, url: &RepositoryUrl, addresses: &[SocketAddr]) -> Self {
-        let is_name = url.host().parse::<std::net::IpAddr>().is_err() && !url.host().starts_with('[');
-        if matches!(url.scheme(), Scheme::Https | Scheme::Http) && is_name && !addresses.is_empty() {
-            let list: Vec<String> = addresses.iter().map(|address| bracketed(*address)).collect();
+        let is_name =
+            url.host().parse::<std::net::IpAddr>().is_err() && !url.host().starts_with('[');
+        if matches!(url.scheme(), Scheme::Https | Scheme::Http) && is_name && !addresses.is_empty()
+        {
+            let list: Vec<String> = addresses
+                .iter()
+                .map(|address| bracketed(*address))
+                .collect();
             let list = list.join(",");
             self.resolved = Some(format!("{}:{}:{list}", url.host(), url.port_or_default()));
         }
@@ -76,8 +84,10 @@ impl Access {
         home: &Path,
         key: Option<&KeyFiles>,
     ) -> std::io::Result<Vec<(String, OsString)>> {
-        let mut extra: Vec<(String, OsString)> =
-            super::SETTINGS.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
+        let mut extra: Vec<(String, OsString)> = super::SETTINGS
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).into()))
+            .collect();
         if let Some((username, password)) = &self.login {
             let header = format!("Authorization: Basic {}", basic(username, password));
             extra.push((format!("http.{}.extraHeader", self.origin), header.into()));
@@ -86,7 +96,10 @@ impl Access {
             extra.push(("http.curloptResolve".to_owned(), resolved.into()));
         }
         if let Some(authority) = &self.certificate_authority {
-            extra.push(("http.sslCAInfo".to_owned(), authority_file(home, authority)?.into()));
+            extra.push((
+                "http.sslCAInfo".to_owned(),
+                authority_file(home, authority)?.into(),
+            ));
         }
         let mut environment = settings(extra.into_iter());
         if let Some(key) = key {
@@ -109,9 +122,7 @@ fn bracketed(address: SocketAddr) -> String {
 }
 
 /// Git settings as environment variables.
-pub(super) fn settings(
-    pairs: impl Iterator<Item = (String, OsString)>,
-) -> Vec<(String, OsString)> {
+pub(super) fn settings(pairs: impl Iterator<Item = (String, OsString)>) -> Vec<(String, OsString)> {
     let mut environment = Vec::new();
     let mut count = 0;
     for (index, (name, value)) in pairs.enumerate() {
@@ -151,7 +162,12 @@ impl KeyFiles {
         for (name, content) in [("identity", &identity), ("known_hosts", &key.known_hosts)] {
             let path = folder.path().join(name);
             let mut options = std::fs::OpenOptions::new();
-            options.write(true).create_new(true).mode(0o600).open(path)?.write_all(content)?;
+            options
+                .write(true)
+                .create_new(true)
+                .mode(0o600)
+                .open(path)?
+                .write_all(content)?;
         }
         Ok(Self { folder })
     }
@@ -159,11 +175,15 @@ impl KeyFiles {
     /// Git hands this to a shell, so nothing in it may mean anything to one.
     fn command(&self) -> std::io::Result<String> {
         let folder = self.folder.path().to_str().filter(|path| {
-            path.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte))
+            path.bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte))
         });
         let Some(folder) = folder else {
             let problem = "the folder for keys has an unusual name";
-            return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, problem));
+            return Err(std::io::Error::new(
+                std::io::ErrorKind::InvalidInput,
+                problem,
+            ));
         };
         Ok(format!(
             "ssh -F /dev/null -o BatchMode=yes -o StrictHostKeyChecking=yes -o IdentitiesOnly=yes \

@@ -72,9 +72,15 @@ pub(super) async fn run(
     input: Vec<u8>,
     bounds: Bounds,
 ) -> Result<Ended, Stopped> {
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     let mut child = command.process_group(0).kill_on_drop(true).spawn()?;
-    let leader = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+    let leader = child
+        .id()
+        .and_then(|id| i32::try_from(id).ok())
+        .and_then(Pid::from_raw);
     let mut group = Group(leader);
     let ended = tokio::select! {
         ended = attend(&mut child, input, bounds.output) => ended?,
@@ -94,12 +100,17 @@ async fn attend(child: &mut Child, input: Vec<u8>, limit: u64) -> Result<Ended, 
             // A process that does not want its input says so by its exit code.
             let _ = stdin.write_all(&input).await;
         }
+        Ok(())
     };
+    // Whoever fails first ends the wait: the others may never end by themselves.
     let (output, complaint, ()) =
-        tokio::join!(read_within(stdout, limit), read_start(stderr), feed);
-    let (output, complaint) = (output?, complaint?);
+        tokio::try_join!(read_within(stdout, limit), read_start(stderr), feed)?;
     let status = child.wait().await?;
-    Ok(Ended { success: status.success(), output, complaint })
+    Ok(Ended {
+        success: status.success(),
+        output,
+        complaint,
+    })
 }
 
 async fn read_within(from: impl AsyncRead + Unpin, limit: u64) -> Result<Vec<u8>, Stopped> {
@@ -134,7 +145,9 @@ async fn outgrown(folder: Option<&(PathBuf, u64)>) -> u64 {
 /// Bytes below a folder. What vanishes meanwhile does not count.
 pub(crate) async fn size_of(folder: &Path) -> u64 {
     let folder = folder.to_owned();
-    tokio::task::spawn_blocking(move || measure(&folder)).await.unwrap_or_default()
+    tokio::task::spawn_blocking(move || measure(&folder))
+        .await
+        .unwrap_or_default()
 }
 
 fn measure(folder: &Path) -> u64 {

@@ -13,8 +13,8 @@ use serde_json::json;
 use tokio::sync::Mutex;
 use url::Url;
 
-use super::super::http::{Call, Http};
 use super::super::Error;
+use super::super::http::{Call, Http};
 use crate::Secret;
 use crate::credentials::{Credentials, GitHubApp};
 
@@ -38,7 +38,10 @@ struct Granted {
 impl AppTokens {
     /// An empty store.
     pub fn new(http: Arc<Http>) -> Self {
-        Self { http, kept: Mutex::default() }
+        Self {
+            http,
+            kept: Mutex::default(),
+        }
     }
 
     /// A token that is good for some minutes at least.
@@ -59,7 +62,9 @@ impl AppTokens {
     }
 
     async fn ask(&self, app: &GitHubApp, now: Timestamp) -> Result<Granted, Error> {
-        let unusable = |because: &str| Error::Unusable { because: because.to_owned() };
+        let unusable = |because: &str| Error::Unusable {
+            because: because.to_owned(),
+        };
         let base = app.base_url.as_deref().unwrap_or("https://api.github.com");
         let base = Url::parse(base).map_err(|_| unusable("the app's base URL is not a URL"))?;
         if base.scheme() != "https" && !self.http.reach().allow_insecure {
@@ -69,13 +74,18 @@ impl AppTokens {
         let caller = self.http.caller(base, &Credentials::default())?;
         let path = ["app", "installations", &app.installation, "access_tokens"];
         let call = Call::new(ATTEMPTED, Method::POST, &path);
-        caller.call(call, &format!("Bearer {statement}"), super::ACCEPT).await?.read()
+        caller
+            .call(call, &format!("Bearer {statement}"), super::ACCEPT)
+            .await?
+            .read()
     }
 }
 
 /// A JSON web token, signed with the app's key.
 fn statement(app: &GitHubApp, now: Timestamp) -> Result<String, Error> {
-    let unusable = || Error::Unusable { because: "the app's private key is not readable".to_owned() };
+    let unusable = || Error::Unusable {
+        because: "the app's private key is not readable".to_owned(),
+    };
     let key = read_key(&app.private_key).ok_or_else(unusable)?;
     let now = now.as_second();
     // A minute back, for clocks that differ; GitHub takes ten minutes at most.
@@ -84,7 +94,13 @@ fn statement(app: &GitHubApp, now: Timestamp) -> Result<String, Error> {
     let signed = format!("{header}.{}", URL_SAFE_NO_PAD.encode(claims.to_string()));
     let mut signature = vec![0; key.public().modulus_len()];
     let random = ring::rand::SystemRandom::new();
-    key.sign(&RSA_PKCS1_SHA256, &random, signed.as_bytes(), &mut signature).map_err(|_| unusable())?;
+    key.sign(
+        &RSA_PKCS1_SHA256,
+        &random,
+        signed.as_bytes(),
+        &mut signature,
+    )
+    .map_err(|_| unusable())?;
     Ok(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)))
 }
 
@@ -94,7 +110,9 @@ fn read_key(key: &Secret) -> Option<RsaKeyPair> {
     let body = |label: &str| {
         let (_, rest) = text.split_once(&format!("-----BEGIN {label}-----"))?;
         let (body, _) = rest.split_once(&format!("-----END {label}-----"))?;
-        STANDARD.decode(body.split_whitespace().collect::<String>()).ok()
+        STANDARD
+            .decode(body.split_whitespace().collect::<String>())
+            .ok()
     };
     if let Some(der) = body("RSA PRIVATE KEY") {
         return RsaKeyPair::from_der(&der).ok();

@@ -91,50 +91,46 @@ pub(crate) async fn make(
     message: &Message,
     at: Timestamp,
 ) -> Result<ObjectId, mirror::Error> {
-    let work = tempfile::Builder::new()
-        .prefix("commit-")
-        .tempdir_in(&mirror.folder);
-    let work = work.map_err(|source| start("make a folder for a commit", source))?;
-    let blobs = store_blobs(mirror, work.path(), files).await?;
-    let index = work.path().join("index");
-    let step = |attempted: &str, arguments: &[&str]| {
-        Run::new(attempted, &mirror.folder, arguments).variable("GIT_INDEX_FILE", &index)
-    };
-    mirror
-        .runner
-        .run(step("read the base commit", &["read-tree", base.as_str()]))
-        .await?;
-    let mut listing = Vec::new();
-    for (file, blob) in files.iter().zip(&blobs) {
-        listing.extend(format!("{} {blob}\t{}\0", file.mode, file.path).into_bytes());
-    }
-    let update = step(
-        "put files into a commit",
-        &["update-index", "-z", "--index-info"],
-    );
-    mirror.runner.run(update.input(listing)).await?;
-    let tree = mirror
-        .runner
-        .line(step("write the files of a commit", &["write-tree"]))
-        .await?;
-    let arguments = [
-        "commit-tree",
-        "--no-gpg-sign",
-        "-p",
-        base.as_str(),
-        "-F",
-        "-",
-        &tree,
-    ];
+    let tree = write_tree(mirror, base, files).await?;
+    let attempted = "write a commit";
+    let mut arguments = vec!["commit-tree", "--no-gpg-sign", "-F", "-"];
+    arguments.extend(["-p", base.as_str(), &tree]);
+    let mut commit = Run::new(attempted, &mirror.folder, &arguments).input(message.text());
     let date = format!("@{} +0000", at.as_second());
-    let mut commit = step("write a commit", &arguments).input(message.text());
     for role in ["AUTHOR", "COMMITTER"] {
         commit = commit
             .variable(&format!("GIT_{role}_NAME"), NAME)
             .variable(&format!("GIT_{role}_EMAIL"), ADDRESS)
             .variable(&format!("GIT_{role}_DATE"), &date);
     }
-    read_id("write a commit", mirror.runner.line(commit).await?)
+    read_id(attempted, mirror.runner.line(commit).await?)
+}
+
+/// The base's files with ours in their place, by way of an index of their own.
+async fn write_tree(
+    mirror: &Mirror,
+    base: &ObjectId,
+    files: &[FileChange],
+) -> Result<String, mirror::Error> {
+    let mut work = tempfile::Builder::new();
+    let work = work.prefix("commit-").tempdir_in(&mirror.folder);
+    let work = work.map_err(|source| start("make a folder for a commit", source))?;
+    let blobs = store_blobs(mirror, work.path(), files).await?;
+    let index = work.path().join("index");
+    let step = |attempted: &str, arguments: &[&str]| {
+        Run::new(attempted, &mirror.folder, arguments).variable("GIT_INDEX_FILE", &index)
+    };
+    let read = step("read the base commit", &["read-tree", base.as_str()]);
+    mirror.runner.run(read).await?;
+    let mut listing = Vec::new();
+    for (file, blob) in files.iter().zip(&blobs) {
+        listing.extend(format!("{} {blob}\t{}\0", file.mode, file.path).into_bytes());
+    }
+    let arguments = ["update-index", "-z", "--index-info"];
+    let update = step("put files into a commit", &arguments).input(listing);
+    mirror.runner.run(update).await?;
+    let write = step("write the files of a commit", &["write-tree"]);
+    Ok(mirror.runner.line(write).await?)
 }
 
 /// Writes contents as blobs, all in one go.

@@ -8,6 +8,8 @@ mod alter;
 pub use crate::commit::Message;
 pub use crate::mirror::Skipped;
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 
 use crate::commit::{self, Maker};
@@ -81,6 +83,9 @@ pub struct Proposed {
     pub pushed: bool,
 }
 
+/// Asked right before something is changed elsewhere: may an act begin that takes up to so long?
+pub type Permission<'a> = &'a (dyn Fn(Duration) -> bool + Send + Sync);
+
 /// Why there is no branch with the change.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -133,6 +138,9 @@ pub enum Error {
         /// What is on it.
         tip: ObjectId,
     },
+    /// The permission to change anything elsewhere was gone when it was needed.
+    #[error("not permitted to push any more")]
+    NotPermitted,
     /// The remote could not be read.
     #[error(transparent)]
     Remote(#[from] mirror::Error),
@@ -152,6 +160,7 @@ impl Error {
             Self::TooManyFiles { .. } => "TooManyFiles",
             Self::InvalidPath(error) => error.reason(),
             Self::BranchChangedByOthers { .. } => "BranchChangedByOthers",
+            Self::NotPermitted => "NotPermitted",
             Self::Remote(error) => error.reason(),
             Self::Push(error) => error.reason(),
         }
@@ -160,6 +169,7 @@ impl Error {
     /// What would help.
     pub fn remedy(&self) -> Remedy {
         match self {
+            Self::NotPermitted => Remedy::RETRY,
             Self::Remote(error) => error.remedy(),
             Self::Push(error) => error.remedy(),
             _ => Remedy::Edit,
@@ -168,20 +178,22 @@ impl Error {
 }
 
 impl Mirror {
-    /// Brings a change to a branch of the remote.
-    pub async fn propose(&self, proposal: &Proposal) -> Result<Outcome, Error> {
+    /// Brings a change to a branch of the remote. The permission is asked for right before the
+    /// push; nothing before it changes anything elsewhere.
+    pub async fn propose(
+        &self,
+        proposal: &Proposal,
+        permission: Permission<'_>,
+    ) -> Result<Outcome, Error> {
         self.clean_sometimes().await;
         let _in_use = self.hold().await;
         let access = self.access().await?;
-        let own = &proposal.branch;
-        let other = own.with_suffix(&short_hash(&[proposal.message.owner.as_bytes()])[..8]);
-        let tips = self
-            .refresh(&access, &[&proposal.base, own, &other])
-            .await?;
+        let (own, other) = (&proposal.branch, branch_beside(proposal));
+        let wanted = [&proposal.base, own, &other];
+        let tips = self.refresh(&access, &wanted).await?;
         let Some(base) = tips.get(&proposal.base).cloned() else {
-            return Err(Error::NoBase {
-                branch: proposal.base.clone(),
-            });
+            let branch = proposal.base.clone();
+            return Err(Error::NoBase { branch });
         };
         let altered = alter::alter(self, &base, proposal).await?;
         if altered.files.is_empty() {
@@ -191,26 +203,21 @@ impl Mirror {
             Some(tip) if *own != proposal.base => self.choose(proposal, tip, other).await?,
             _ => own.clone(),
         };
+        let (message, at) = (&proposal.message, proposal.at);
+        let commit = commit::make(self, &base, &altered.files, message, at).await?;
         let seen = tips.get(&branch);
-        let made =
-            commit::make(self, &base, &altered.files, &proposal.message, proposal.at).await?;
-        let pushed = seen != Some(&made);
+        let pushed = seen != Some(&commit);
         if pushed {
             // A tip that is the base itself is nobody's work; straight onto the base it always is.
             if let Some(tip) = seen.filter(|tip| **tip != base) {
                 self.must_be_ours(&branch, tip).await?;
             }
-            push::push(self, &access, &branch, seen, &made).await?;
+            if !permission(self.runner.limits().remote) {
+                return Err(Error::NotPermitted);
+            }
+            push::push(self, &access, &branch, seen, &commit).await?;
         }
-        let files = altered.files.into_iter().map(|file| file.path).collect();
-        Ok(Outcome::Proposed(Proposed {
-            branch,
-            commit: made,
-            base,
-            files,
-            skipped: altered.skipped,
-            pushed,
-        }))
+        Ok(altered.proposed(branch, commit, base, pushed))
     }
 
     /// The branch asked for, or the one beside it if that belongs to another owner.
@@ -235,4 +242,10 @@ impl Mirror {
             Maker::Us { .. } | Maker::Predecessor => Ok(()),
         }
     }
+}
+
+/// Where the change goes if its branch belongs to another owner.
+fn branch_beside(proposal: &Proposal) -> BranchName {
+    let owner = short_hash(&[proposal.message.owner.as_bytes()]);
+    proposal.branch.with_suffix(&owner[..8])
 }

@@ -210,49 +210,51 @@ impl Runner {
     /// Runs git to its end, well or not.
     pub(crate) async fn finish(&self, run: Run<'_>) -> Result<Finished, Error> {
         let secrets = run.access.map(Access::secrets).unwrap_or_default();
-        let start = |source| Error::Start {
+        // Removed when this function is left, however it is left.
+        let mut key_files = None;
+        let command = self.command(&run, &mut key_files);
+        let command = command.map_err(|source| Error::Start {
             attempted: run.attempted.clone(),
             source,
-        };
-        let key = run.access.and_then(|access| access.key());
-        // Removed when this function is left, however it is left.
-        let key = key
-            .map(|key| access::KeyFiles::write(&self.home, key))
-            .transpose()
-            .map_err(start)?;
-        let mut command = tokio::process::Command::new(&self.program);
-        command
-            .env_clear()
-            .envs(self.environment())
-            .arg("--no-pager")
-            .args(&run.arguments);
-        command
-            .env("GIT_DIR", run.repository)
-            .current_dir(&self.home);
-        command.envs(run.environment.iter().map(|(name, value)| (name, value)));
-        if let Some(access) = run.access {
-            command.envs(
-                access
-                    .environment(&self.home, key.as_ref())
-                    .map_err(start)?,
-            );
-        }
-        let limit = if run.access.is_some() {
-            self.limits.remote
-        } else {
-            self.limits.local
-        };
-        let bounds = process::Bounds {
-            time: limit,
-            output: self.limits.output,
-            folder: run
-                .access
-                .map(|_| (run.repository.to_owned(), self.limits.mirror)),
-        };
-        let ended = process::run(command, run.input, bounds).await;
+        })?;
+        let ended = process::run(command, run.input, self.bounds(run.repository, run.access)).await;
         ended
             .map(|ended| finished(ended, &secrets))
             .map_err(|error| error.of(run.attempted))
+    }
+
+    fn command(
+        &self,
+        run: &Run<'_>,
+        key_files: &mut Option<access::KeyFiles>,
+    ) -> std::io::Result<tokio::process::Command> {
+        let mut command = tokio::process::Command::new(&self.program);
+        command.env_clear().envs(self.environment());
+        command.arg("--no-pager").args(&run.arguments);
+        command.env("GIT_DIR", run.repository);
+        command.current_dir(&self.home);
+        command.envs(run.environment.iter().map(|(name, value)| (name, value)));
+        if let Some(access) = run.access {
+            if let Some(key) = access.key() {
+                *key_files = Some(access::KeyFiles::write(&self.home, key)?);
+            }
+            command.envs(access.environment(&self.home, key_files.as_ref())?);
+        }
+        Ok(command)
+    }
+
+    fn bounds(&self, repository: &Path, access: Option<&Access>) -> process::Bounds {
+        let Limits {
+            local,
+            remote,
+            output,
+            mirror,
+        } = self.limits;
+        process::Bounds {
+            time: if access.is_some() { remote } else { local },
+            output,
+            folder: access.map(|_| (repository.to_owned(), mirror)),
+        }
     }
 
     /// Runs git and wants it to succeed.

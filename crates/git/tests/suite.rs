@@ -1,4 +1,5 @@
 //! The crate against real git: edits, runs, mirrors, proposals.
+#![expect(clippy::panic, reason = "a check that cannot go on ends the test")]
 
 #[path = "suite/edits.rs"]
 mod edits;

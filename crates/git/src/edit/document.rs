@@ -129,22 +129,19 @@ impl Reader {
         let follows_deeper = self.follows_deeper(text, range.start);
         let end_line = last_line(&text[range.clone()], span.start.line());
         if let Some(level) = self.levels.last_mut().filter(|level| level.expects_key) {
-            let (start, end, line) = (range.start, range.end, span.start.line());
             level.key = Some(Key {
-                start,
-                end,
-                line,
+                start: range.start,
+                end: range.end,
+                line: span.start.line(),
                 end_line,
                 follows_deeper,
             });
         } else {
             let key = self.levels.last_mut().and_then(|level| level.key.take());
             let is_null = range.is_empty() && style == ScalarStyle::Plain;
-            let range = if is_null {
-                place_for_null(text, key.as_ref(), range)
-            } else {
-                range
-            };
+            let colon = key.as_ref().filter(|_| is_null);
+            let colon = colon.and_then(|key| behind_colon(text, key));
+            let range = colon.map_or(range, |place| place..place);
             self.document.scalars.push(Scalar {
                 event: index,
                 range,
@@ -232,14 +229,10 @@ fn quotes(style: ScalarStyle) -> Quotes {
     }
 }
 
-/// Right behind the colon of its key.
-fn place_for_null(text: &str, key: Option<&Key>, reported: Range<usize>) -> Range<usize> {
-    let colon = key.and_then(|key| {
-        let rest = &text[key.end..];
-        let blank = rest.len() - rest.trim_start().len();
-        rest[blank..]
-            .starts_with(':')
-            .then_some(key.end + blank + 1)
-    });
-    colon.map_or(reported, |place| place..place)
+/// Where the value of a key goes that has none.
+fn behind_colon(text: &str, key: &Key) -> Option<usize> {
+    let rest = &text[key.end..];
+    let blank = rest.len() - rest.trim_start().len();
+    let has_colon = rest[blank..].starts_with(':');
+    has_colon.then_some(key.end + blank + 1)
 }

@@ -22,11 +22,14 @@ const TIME: Duration = Duration::from_secs(30);
 /// How much one answer may hold.
 const BODY: usize = 8 << 20;
 
+/// A host, and the fingerprint of who asks it.
+type Who = (String, [u8; 32]);
+
 /// What all forges of a process share: where they may go, and what they were told to wait for.
 pub struct Http {
     reach: Reach,
     time: Duration,
-    limiters: Mutex<HashMap<(String, [u8; 32]), Arc<Limiter>>>,
+    limiters: Mutex<HashMap<Who, Arc<Limiter>>>,
 }
 
 impl Http {

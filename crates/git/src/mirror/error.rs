@@ -93,53 +93,62 @@ impl Error {
     }
 }
 
-/// Sorts what git complained about. The words are git's and curl's, in the C locale.
-pub(crate) fn sort(attempted: String, complaint: &str) -> Error {
-    let says = |words: &[&str]| words.iter().any(|word| complaint.contains(word));
-    let message = runner::last_lines(complaint);
-    if says(&[
+/// The words are git's, ssh's and curl's, in the C locale.
+mod words {
+    pub(super) const UNAUTHORIZED: &[&str] = &[
         "Authentication failed",
         "could not read Username",
         "could not read Password",
         "error: 401",
         "Permission denied (publickey",
-    ]) {
-        return Error::Unauthorized { attempted };
-    }
-    if says(&[
+    ];
+    pub(super) const UNKNOWN_HOST: &[&str] = &[
         "Host key verification failed",
         "SSL certificate problem",
         "certificate verification failed",
         "server certificate",
         "SSL: ",
-    ]) {
-        return Error::UnknownHost { attempted, message };
-    }
-    if says(&[
+    ];
+    pub(super) const MOVED: &[&str] = &[
         "error: 301",
         "error: 302",
         "error: 303",
         "error: 307",
         "error: 308",
         "from redirection",
-    ]) {
-        return Error::Moved { attempted };
-    }
-    if says(&[
+    ];
+    pub(super) const FORBIDDEN: &[&str] = &[
         "error: 403",
         "denied to",
         "Write access to repository not granted",
         "access denied",
         "not allowed to push",
-    ]) {
-        return Error::Forbidden { attempted, message };
-    }
-    if says(&[
+    ];
+    pub(super) const NOT_FOUND: &[&str] = &[
         "epository not found",
         "error: 404",
         "' not found",
         "does not appear to be a git repository",
-    ]) {
+    ];
+}
+
+/// Sorts what git complained about.
+pub(crate) fn sort(attempted: String, complaint: &str) -> Error {
+    let says = |words: &[&str]| words.iter().any(|word| complaint.contains(word));
+    let message = runner::last_lines(complaint);
+    if says(words::UNAUTHORIZED) {
+        return Error::Unauthorized { attempted };
+    }
+    if says(words::UNKNOWN_HOST) {
+        return Error::UnknownHost { attempted, message };
+    }
+    if says(words::MOVED) {
+        return Error::Moved { attempted };
+    }
+    if says(words::FORBIDDEN) {
+        return Error::Forbidden { attempted, message };
+    }
+    if says(words::NOT_FOUND) {
         return Error::NotFound { attempted };
     }
     Error::Unreachable { attempted, message }

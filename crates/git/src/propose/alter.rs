@@ -1,17 +1,39 @@
 //! The files a change consists of.
 
-use super::{Alteration, Error, Proposal};
+use super::{Alteration, Error, Outcome, Proposal, Proposed};
 use crate::commit::FileChange;
 use crate::mirror::{self, Entry, FILE_LIMIT, Mirror, Skipped};
-use crate::names::ObjectId;
+use crate::names::{BranchName, ObjectId};
 use crate::{edit, paths};
 
 /// More files than this in one change are a mistake.
 const FILES: usize = 500;
 
+#[derive(Default)]
 pub(super) struct Altered {
     pub(super) files: Vec<FileChange>,
     pub(super) skipped: Vec<Skipped>,
+}
+
+impl Altered {
+    pub(super) fn proposed(
+        self,
+        branch: BranchName,
+        commit: ObjectId,
+        base: ObjectId,
+        pushed: bool,
+    ) -> Outcome {
+        let files = self.files.into_iter().map(|file| file.path).collect();
+        let skipped = self.skipped;
+        Outcome::Proposed(Proposed {
+            branch,
+            commit,
+            base,
+            files,
+            skipped,
+            pushed,
+        })
+    }
 }
 
 pub(super) async fn alter(
@@ -71,62 +93,57 @@ async fn write(
     proposal: &Proposal,
     (path, content): (&str, &[u8]),
 ) -> Result<Altered, Error> {
-    let refuse = |because| {
-        Err(Error::Path {
-            path: path.to_owned(),
-            because,
-        })
-    };
     paths::check(path)?;
-    if !proposal.paths.allow(path) {
-        return refuse("it is outside the paths that may change");
-    }
-    if content.len() as u64 > FILE_LIMIT {
-        return refuse("it is too large");
-    }
     let entries = mirror::list(mirror, base).await?;
-    let is_above = |entry: &&Entry| {
-        path.strip_prefix(&entry.path)
-            .is_some_and(|rest| rest.starts_with('/'))
-    };
-    let is_below = |entry: &&Entry| {
-        entry
-            .path
-            .strip_prefix(path)
-            .is_some_and(|rest| rest.starts_with('/'))
-    };
-    if entries.iter().any(|entry| is_above(&entry)) {
-        return refuse("a folder on the way is a file, a link or another repository");
+    if let Some(because) = objection(path, content, proposal, &entries) {
+        let path = path.to_owned();
+        return Err(Error::Path { path, because });
     }
-    if entries.iter().any(|entry| is_below(&entry)) {
-        return refuse("there is a folder of that name");
-    }
+    let mut altered = Altered::default();
     let mut mode = "100644".to_owned();
     if let Some(entry) = entries.into_iter().find(|entry| entry.path == path) {
-        if !entry.is_file() {
-            return refuse("there is a link or another repository of that name");
-        }
-        if mirror::read(mirror, &[entry.id])
-            .await?
-            .first()
-            .is_some_and(|old| old == content)
-        {
-            return Ok(Altered {
-                files: Vec::new(),
-                skipped: Vec::new(),
-            });
+        let old = mirror::read(mirror, &[entry.id]).await?;
+        if old.first().is_some_and(|old| old == content) {
+            return Ok(altered);
         }
         mode = entry.mode;
     }
-    let file = FileChange {
-        path: path.to_owned(),
+    let (path, content) = (path.to_owned(), content.to_vec());
+    altered.files.push(FileChange {
+        path,
         mode,
-        content: content.to_vec(),
+        content,
+    });
+    Ok(altered)
+}
+
+/// Why a file may not be written, as the end of a sentence.
+fn objection(
+    path: &str,
+    content: &[u8],
+    proposal: &Proposal,
+    entries: &[Entry],
+) -> Option<&'static str> {
+    let is_below = |path: &str, folder: &str| {
+        let rest = path.strip_prefix(folder);
+        rest.is_some_and(|rest| rest.starts_with('/'))
     };
-    Ok(Altered {
-        files: vec![file],
-        skipped: Vec::new(),
-    })
+    if !proposal.paths.allow(path) {
+        return Some("it is outside the paths that may change");
+    }
+    if content.len() as u64 > FILE_LIMIT {
+        return Some("it is too large");
+    }
+    if entries.iter().any(|entry| is_below(path, &entry.path)) {
+        return Some("a folder on the way is a file, a link or another repository");
+    }
+    if entries.iter().any(|entry| is_below(&entry.path, path)) {
+        return Some("there is a folder of that name");
+    }
+    let present = entries.iter().find(|entry| entry.path == path);
+    present
+        .filter(|entry| !entry.is_file())
+        .map(|_| "there is a link or another repository of that name")
 }
 
 /// What else a person should know when a marker was not found.

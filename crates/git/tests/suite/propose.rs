@@ -271,7 +271,7 @@ async fn what_the_base_holds_already_is_not_proposed() {
     let world = World::with_manifest().await;
     let outcome = world
         .mirror
-        .propose(&proposal("1.0.0"))
+        .propose(&proposal("1.0.0"), &|_| true)
         .await
         .expect("it is looked at");
     assert!(matches!(outcome, Outcome::NothingToChange { .. }));
@@ -389,7 +389,7 @@ async fn straight_commits_race_and_none_is_lost() {
         let mirror = world.mirror.clone();
         async move {
             loop {
-                match mirror.propose(&wanted).await {
+                match mirror.propose(&wanted, &|_| true).await {
                     Ok(outcome) => return outcome,
                     Err(error) => assert_eq!(error.reason(), "BranchMoved", "{error}"),
                 }
@@ -462,8 +462,20 @@ async fn a_person_merging_meanwhile_leaves_nothing_to_do() {
     );
     let outcome = world
         .mirror
-        .propose(&proposal("2.0.0"))
+        .propose(&proposal("2.0.0"), &|_| true)
         .await
         .expect("it is looked at");
     assert!(matches!(outcome, Outcome::NothingToChange { .. }));
+}
+
+#[tokio::test]
+async fn nothing_is_pushed_without_permission() {
+    let world = World::with_manifest().await;
+    let error = world.mirror.propose(&proposal("2.0.0"), &|_| false).await;
+    let error = error.expect_err("the permission is gone");
+    assert_eq!(
+        (error.reason(), error.remedy()),
+        ("NotPermitted", Remedy::RETRY)
+    );
+    assert_eq!(world.repository.tip(BRANCH).await, None);
 }

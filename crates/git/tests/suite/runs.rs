@@ -169,7 +169,7 @@ async fn redirects_are_not_followed() {
 
 #[tokio::test]
 async fn a_remote_that_never_answers_is_given_up() {
-    let silent = Router::new().fallback(|| std::future::pending::<&'static str>());
+    let silent = Router::new().fallback(std::future::pending::<&'static str>);
     let address = format!("{}/a/b.git", serve(silent).await);
     let folder = TempDir::new().expect("a folder");
     let limits = Limits {

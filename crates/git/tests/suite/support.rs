@@ -77,7 +77,11 @@ pub(crate) fn proposal(version: &str) -> Proposal {
 
 /// Proposes and wants a branch to come of it.
 pub(crate) async fn propose(mirror: &Mirror, proposal: &Proposal) -> Proposed {
-    match mirror.propose(proposal).await.expect("it can be proposed") {
+    match mirror
+        .propose(proposal, &|_| true)
+        .await
+        .expect("it can be proposed")
+    {
         Outcome::Proposed(proposed) => proposed,
         Outcome::NothingToChange { .. } => panic!("there should be something to change"),
     }
@@ -85,7 +89,10 @@ pub(crate) async fn propose(mirror: &Mirror, proposal: &Proposal) -> Proposed {
 
 /// The reason of the error that a proposal must end in.
 pub(crate) async fn refusal(mirror: &Mirror, proposal: &Proposal) -> git::propose::Error {
-    mirror.propose(proposal).await.expect_err("it must fail")
+    mirror
+        .propose(proposal, &|_| true)
+        .await
+        .expect_err("it must fail")
 }
 
 /// An error and all its causes.

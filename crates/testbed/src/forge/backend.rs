@@ -12,6 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use http::request::Parts;
 use http::{HeaderMap, StatusCode};
 use tokio::io::AsyncWriteExt;
+use tokio::process::ChildStdin;
 
 use super::Shared;
 
@@ -80,16 +81,16 @@ async fn run(folder: &Path, parts: &Parts, body: Bytes) -> std::io::Result<Vec<u
         .stderr(Stdio::null())
         .kill_on_drop(true)
         .spawn()?;
-    let mut stdin = child.stdin.take();
-    let feed = async {
-        if let Some(stdin) = &mut stdin {
-            // A program that wants no more input says so by its answer.
-            let _ = stdin.write_all(&body).await;
-        }
-        drop(stdin.take());
-    };
-    let (output, ()) = tokio::join!(child.wait_with_output(), feed);
+    let stdin = child.stdin.take();
+    let (output, ()) = tokio::join!(child.wait_with_output(), feed(stdin, &body));
     Ok(output?.stdout)
+}
+
+async fn feed(stdin: Option<ChildStdin>, body: &[u8]) {
+    if let Some(mut stdin) = stdin {
+        // A program that wants no more input says so by its answer.
+        let _ = stdin.write_all(body).await;
+    }
 }
 
 /// CGI: headers, an empty line, the body; the status is a header.

@@ -1,5 +1,6 @@
 //! Pull requests, by the words and codes of Gitea's API.
 
+mod dressing;
 mod merging;
 mod show;
 
@@ -67,6 +68,17 @@ pub(super) struct Store {
 }
 
 impl Store {
+    /// Number and time of the next pull request, unless there is an open one like it.
+    fn next(&mut self, project: &str, head: &str, base: &str) -> Result<(u64, u64), Refusal> {
+        self.clock += 1;
+        let pulls = self.pulls.entry(project.to_owned()).or_default();
+        let mut open = pulls.iter().filter(|pull| pull.state == PullState::Open);
+        if open.any(|pull| pull.head == head && pull.base == base) {
+            return Err(refuse(409, "pull request already exists for these targets"));
+        }
+        Ok((pulls.len() as u64 + 1, self.clock))
+    }
+
     fn find(&mut self, project: &str, number: u64) -> Option<&mut PullRequest> {
         self.clock += 1;
         let clock = self.clock;
@@ -98,10 +110,16 @@ pub(super) fn routes() -> Router<Arc<Shared>> {
         .route("/pulls", get(list).post(create))
         .route("/pulls/{number}", get(show_one).patch(edit))
         .route("/pulls/{number}/merge", post(merge_one))
-        .route("/pulls/{number}/requested_reviewers", post(ask_reviewers))
-        .route("/issues/{number}/comments", post(comment))
-        .route("/issues/{number}/labels", post(label))
-        .route("/labels", get(list_labels).post(make_label))
+        .route(
+            "/pulls/{number}/requested_reviewers",
+            post(dressing::ask_reviewers),
+        )
+        .route("/issues/{number}/comments", post(dressing::comment))
+        .route("/issues/{number}/labels", post(dressing::label))
+        .route(
+            "/labels",
+            get(dressing::list_labels).post(dressing::make_label),
+        )
 }
 
 /// Who may ask, and about which repository.
@@ -169,45 +187,19 @@ async fn new_pull(shared: &Shared, project: &str, body: &Value) -> Result<PullRe
     if title.is_empty() {
         return Err(refuse(422, "[Title]: Required"));
     }
-    if head == base {
-        return Err(refuse(
-            422,
-            "Invalid PullRequest: There are no changes between the head and the base",
-        ));
-    }
-    let (Some(head_commit), Some(base_commit)) =
-        (tip(&folder, &head).await, tip(&folder, &base).await)
-    else {
+    let tips = (tip(&folder, &head).await, tip(&folder, &base).await);
+    let (Some(head_commit), Some(base_commit)) = tips else {
         return Err(refuse(404, "The target couldn't be found."));
     };
     if head_commit == base_commit {
-        return Err(refuse(
-            422,
-            "Invalid PullRequest: There are no changes between the head and the base",
-        ));
+        let message = "Invalid PullRequest: There are no changes between the head and the base";
+        return Err(refuse(422, message));
     }
-    let mut store = shared.pulls.lock();
-    store.clock += 1;
-    let updated = store.clock;
-    let pulls = store.pulls.entry(project.to_owned()).or_default();
-    let is_same = |pull: &&PullRequest| {
-        pull.state == PullState::Open && pull.head == head && pull.base == base
-    };
-    if let Some(existing) = pulls.iter().find(is_same) {
-        return Err(refuse(
-            409,
-            format!(
-                "pull request already exists for these targets [issue_id: {}]",
-                existing.number
-            ),
-        ));
-    }
-    let number = pulls.len() as u64 + 1;
-    let body = text(body, "body").unwrap_or_default();
+    let (number, updated) = shared.pulls.lock().next(project, &head, &base)?;
     Ok(PullRequest {
         number,
         title,
-        body,
+        body: text(body, "body").unwrap_or_default(),
         head,
         head_commit,
         base,
@@ -362,126 +354,4 @@ async fn merge_one(
         Ok(StatusCode::OK.into_response())
     };
     answered(merge_one.await)
-}
-
-async fn ask_reviewers(
-    State(shared): State<Arc<Shared>>,
-    Path((owner, name, number)): Path<Numbered>,
-    headers: HeaderMap,
-    Json(body): Json<Value>,
-) -> Response {
-    let ask = || {
-        let project = enter(&shared, &headers, &owner, &name)?;
-        let named = ["reviewers", "team_reviewers"].map(|field| body[field].as_array().cloned());
-        let named: Vec<Value> = named.into_iter().flatten().flatten().collect();
-        change(&shared, &project, number, |pull| {
-            pull.reviewers.extend(
-                named
-                    .iter()
-                    .filter_map(|name| name.as_str().map(str::to_owned)),
-            );
-            Ok(())
-        })?;
-        Ok((StatusCode::CREATED, Json(json!([]))).into_response())
-    };
-    answered(ask())
-}
-
-async fn comment(
-    State(shared): State<Arc<Shared>>,
-    Path((owner, name, number)): Path<Numbered>,
-    headers: HeaderMap,
-    Json(body): Json<Value>,
-) -> Response {
-    let comment = || {
-        let project = enter(&shared, &headers, &owner, &name)?;
-        let said = text(&body, "body").filter(|said| !said.is_empty());
-        let said = said.ok_or_else(|| refuse(422, "[Body]: Required"))?;
-        change(&shared, &project, number, |pull| {
-            pull.comments.push(said.clone());
-            Ok(())
-        })?;
-        Ok((StatusCode::CREATED, Json(json!({"id": 1, "body": said}))).into_response())
-    };
-    answered(comment())
-}
-
-async fn label(
-    State(shared): State<Arc<Shared>>,
-    Path((owner, name, number)): Path<Numbered>,
-    headers: HeaderMap,
-    Json(body): Json<Value>,
-) -> Response {
-    let label = || {
-        let project = enter(&shared, &headers, &owner, &name)?;
-        let known = shared
-            .pulls
-            .lock()
-            .labels
-            .get(&project)
-            .cloned()
-            .unwrap_or_default();
-        let ids = body["labels"].as_array().cloned().unwrap_or_default();
-        let place = |id: &Value| {
-            id.as_u64()
-                .and_then(|id| usize::try_from(id).ok()?.checked_sub(1))
-        };
-        let names: Vec<String> = ids
-            .iter()
-            .filter_map(|id| known.get(place(id)?).cloned())
-            .collect();
-        change(&shared, &project, number, |pull| {
-            pull.labels.extend(names);
-            pull.labels.sort();
-            pull.labels.dedup();
-            Ok(())
-        })?;
-        Ok(Json(json!([])).into_response())
-    };
-    answered(label())
-}
-
-async fn list_labels(
-    State(shared): State<Arc<Shared>>,
-    Path((owner, name)): Path<Place>,
-    Query(query): Query<BTreeMap<String, String>>,
-    headers: HeaderMap,
-) -> Response {
-    answered(enter(&shared, &headers, &owner, &name).map(|project| {
-        let known = shared
-            .pulls
-            .lock()
-            .labels
-            .get(&project)
-            .cloned()
-            .unwrap_or_default();
-        let shown = known
-            .iter()
-            .enumerate()
-            .map(|(index, name)| json!({"id": index + 1, "name": name}));
-        show::page(shown.collect(), &query)
-    }))
-}
-
-async fn make_label(
-    State(shared): State<Arc<Shared>>,
-    Path((owner, name)): Path<Place>,
-    headers: HeaderMap,
-    Json(body): Json<Value>,
-) -> Response {
-    let make = || {
-        let project = enter(&shared, &headers, &owner, &name)?;
-        let (Some(label), Some(_)) = (text(&body, "name"), text(&body, "color")) else {
-            return Err(refuse(422, "[Name]: Required"));
-        };
-        let mut store = shared.pulls.lock();
-        let labels = store.labels.entry(project).or_default();
-        labels.push(label.clone());
-        Ok((
-            StatusCode::CREATED,
-            Json(json!({"id": labels.len(), "name": label})),
-        )
-            .into_response())
-    };
-    answered(make())
 }

@@ -41,36 +41,22 @@ async fn merge_commit(
     is_squash: bool,
 ) -> Result<String, Refusal> {
     let failed = |error: super::super::Error| refuse(500, error.to_string());
-    let base = tip(folder, &pull.base)
-        .await
-        .ok_or_else(|| refuse(404, "no base"))?;
+    let base = tip(folder, &pull.base).await;
+    let base = base.ok_or_else(|| refuse(404, "no base"))?;
     let head = &pull.head_commit;
     let tree = git(folder, &["merge-tree", "--write-tree", &base, head], b"").await;
-    let tree = tree.map_err(|_| {
-        refuse(
-            405,
-            "Please try again later: the pull request has conflicts",
-        )
-    })?;
-    let tree = String::from_utf8_lossy(&tree)
-        .lines()
-        .next()
-        .unwrap_or_default()
-        .to_owned();
-    let message = format!(
-        "Merge pull request '{}' (#{}) from {}",
-        pull.title, pull.number, pull.head
-    );
+    let tree = tree.map_err(|_| refuse(405, "Please try again later: there are conflicts"))?;
+    let tree = String::from_utf8_lossy(&tree);
+    let tree = tree.lines().next().unwrap_or_default();
+    let (title, number, from) = (&pull.title, pull.number, &pull.head);
+    let message = format!("Merge pull request '{title}' (#{number}) from {from}");
     let mut arguments = vec![
         "-c",
         "user.name=Forge",
         "-c",
         "user.email=forge@example.com",
-        "commit-tree",
-        &tree,
-        "-p",
-        &base,
     ];
+    arguments.extend(["commit-tree", tree, "-p", &base]);
     if !is_squash {
         arguments.extend(["-p", head]);
     }
@@ -78,8 +64,7 @@ async fn merge_commit(
     let commit = git(folder, &arguments, b"").await.map_err(failed)?;
     let commit = String::from_utf8_lossy(&commit).trim().to_owned();
     let reference = format!("refs/heads/{}", pull.base);
-    git(folder, &["update-ref", &reference, &commit, &base], b"")
-        .await
-        .map_err(failed)?;
+    let update = ["update-ref", &reference, &commit, &base];
+    git(folder, &update, b"").await.map_err(failed)?;
     Ok(commit)
 }

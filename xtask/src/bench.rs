@@ -21,7 +21,17 @@ pub(crate) fn bench(name: Option<&str>) -> anyhow::Result<()> {
     };
     let Some((name, package, _)) = BENCHES.iter().find(|(known, ..)| *known == name) else {
         let known: Vec<&str> = BENCHES.iter().map(|(name, ..)| *name).collect();
-        bail!("no benchmark called {name:?}; there are: {}", known.join(", "));
+        bail!(
+            "no benchmark called {name:?}; there are: {}",
+            known.join(", ")
+        );
     };
-    run(&mut cargo(&["bench", "--locked", "--package", package, "--bench", name]))
+    run(&mut cargo(&[
+        "bench",
+        "--locked",
+        "--package",
+        package,
+        "--bench",
+        name,
+    ]))
 }

@@ -53,7 +53,11 @@ pub(crate) fn is_installed(program: &str) -> bool {
 }
 
 fn shown(command: &Command) -> String {
-    let mut words = vec![Path::new(command.get_program()).file_name().unwrap_or_default()];
+    let mut words = vec![
+        Path::new(command.get_program())
+            .file_name()
+            .unwrap_or_default(),
+    ];
     words.extend(command.get_args());
     let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
     words.join(" ")

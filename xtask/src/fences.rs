@@ -12,7 +12,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("sluice-api", &[]),
     ("sluice-planner", &["sluice-api"]),
     ("sluice-git", &[]),
-    ("sluice-controller", &["sluice-api", "sluice-planner", "sluice-git"]),
+    (
+        "sluice-controller",
+        &["sluice-api", "sluice-planner", "sluice-git"],
+    ),
     ("sluice-server", &["sluice-api", "sluice-planner"]),
     ("sluice-apiserver", &[]),
     ("sluice-testbed", &["sluice-api", "sluice-apiserver"]),
@@ -60,10 +63,18 @@ pub(crate) fn check() -> anyhow::Result<()> {
 }
 
 fn check_arrows() -> anyhow::Result<()> {
-    let metadata = output(&mut cargo(&["metadata", "--no-deps", "--format-version", "1"]))?;
+    let metadata = output(&mut cargo(&[
+        "metadata",
+        "--no-deps",
+        "--format-version",
+        "1",
+    ]))?;
     let metadata: Value = serde_json::from_str(&metadata)?;
     let arrows: BTreeMap<_, _> = ARROWS.iter().copied().collect();
-    for package in metadata["packages"].as_array().context("cargo metadata has packages")? {
+    for package in metadata["packages"]
+        .as_array()
+        .context("cargo metadata has packages")?
+    {
         let name = package["name"].as_str().unwrap_or_default();
         let allowed = arrows.get(name).with_context(|| {
             format!("crate {name} has no entry in xtask/src/fences.rs: say whom it may use")
@@ -82,12 +93,21 @@ fn check_arrows() -> anyhow::Result<()> {
 
 fn check_kept_out(package: &str, forbidden: &[&str]) -> anyhow::Result<()> {
     let tree = output(&mut cargo(&[
-        "tree", "--package", package, "--edges", "normal", "--prefix", "none", "--locked",
+        "tree",
+        "--package",
+        package,
+        "--edges",
+        "normal",
+        "--prefix",
+        "none",
+        "--locked",
     ]))?;
     for line in tree.lines() {
         let name = line.split_whitespace().next().unwrap_or_default();
         if forbidden.contains(&name) {
-            bail!("{package} must not pull in {name}; `cargo tree -p {package} -i {name}` shows how it came");
+            bail!(
+                "{package} must not pull in {name}; `cargo tree -p {package} -i {name}` shows how it came"
+            );
         }
     }
     Ok(())

@@ -9,14 +9,23 @@ use crate::command::{cargo, output, root};
 /// Rewrites deploy/crds from what `sluice crds` prints.
 pub(crate) fn generate() -> anyhow::Result<()> {
     let printed = output(&mut cargo(&[
-        "run", "--quiet", "--locked", "--package", "sluice", "--", "crds",
+        "run",
+        "--quiet",
+        "--locked",
+        "--package",
+        "sluice",
+        "--",
+        "crds",
     ]))?;
     let folder = root().join("deploy/crds");
     if folder.exists() {
         fs::remove_dir_all(&folder).context("cannot clear deploy/crds")?;
     }
     fs::create_dir_all(&folder).context("cannot create deploy/crds")?;
-    for document in printed.split("---\n").filter(|document| !document.trim().is_empty()) {
+    for document in printed
+        .split("---\n")
+        .filter(|document| !document.trim().is_empty())
+    {
         write_crd(&folder, document)?;
     }
     Ok(())

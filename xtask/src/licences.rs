@@ -13,18 +13,31 @@ use crate::command::{cargo, output, root};
 /// Fails if a dependency's licence is not allowed.
 pub(crate) fn check() -> anyhow::Result<()> {
     let allowed = allowed()?;
-    let metadata = output(&mut cargo(&["metadata", "--format-version", "1", "--locked"]))?;
+    let metadata = output(&mut cargo(&[
+        "metadata",
+        "--format-version",
+        "1",
+        "--locked",
+    ]))?;
     let metadata: Value = serde_json::from_str(&metadata)?;
-    let packages = metadata["packages"].as_array().context("cargo metadata has packages")?;
+    let packages = metadata["packages"]
+        .as_array()
+        .context("cargo metadata has packages")?;
     let mut refused = Vec::new();
     for package in packages {
         let licence = package["license"].as_str().unwrap_or("(none stated)");
         if !is_satisfied(licence, &allowed) {
-            refused.push(format!("{} {}: {licence}", package["name"], package["version"]));
+            refused.push(format!(
+                "{} {}: {licence}",
+                package["name"], package["version"]
+            ));
         }
     }
     if !refused.is_empty() {
-        bail!("licences that deny.toml does not allow:\n  {}", refused.join("\n  "));
+        bail!(
+            "licences that deny.toml does not allow:\n  {}",
+            refused.join("\n  ")
+        );
     }
     eprintln!("licences: {} packages ok", packages.len());
     Ok(())
@@ -34,13 +47,21 @@ fn allowed() -> anyhow::Result<BTreeSet<String>> {
     let path = root().join("deny.toml");
     let text = std::fs::read_to_string(&path).context("cannot read deny.toml")?;
     let deny: toml::Table = text.parse().context("cannot parse deny.toml")?;
-    let list = deny["licenses"]["allow"].as_array().context("deny.toml has licenses.allow")?;
-    Ok(list.iter().filter_map(|one| one.as_str().map(str::to_owned)).collect())
+    let list = deny["licenses"]["allow"]
+        .as_array()
+        .context("deny.toml has licenses.allow")?;
+    Ok(list
+        .iter()
+        .filter_map(|one| one.as_str().map(str::to_owned))
+        .collect())
 }
 
 /// Evaluates an SPDX expression: `OR` binds weaker than `AND`, `/` is an old `OR`.
 fn is_satisfied(expression: &str, allowed: &BTreeSet<String>) -> bool {
-    let spaced = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
+    let spaced = expression
+        .replace('(', " ( ")
+        .replace(')', " ) ")
+        .replace('/', " OR ");
     let words: Vec<&str> = spaced.split_whitespace().collect();
     let mut rest = words.as_slice();
     let satisfied = any_of(&mut rest, allowed);

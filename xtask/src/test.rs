@@ -12,6 +12,13 @@ use crate::{
 /// Programs that tests run, and the Debian package of each.
 const NEEDED: &[(&str, &str)] = &[("git", "git")];
 
+/// Package and suite of what runs on a real server too.
+const REAL_SUITES: &[(&str, &str)] = &[
+    ("sluice-apiserver", "conformance"),
+    ("sluice-testbed", "kinds"),
+    ("sluice-testbed", "real"),
+];
+
 /// Every test.
 pub(crate) fn test() -> anyhow::Result<()> {
     install_missing()?;
@@ -21,8 +28,9 @@ pub(crate) fn test() -> anyhow::Result<()> {
 /// The suites that judge the embedded API, on a real kube-apiserver.
 pub(crate) fn test_real() -> anyhow::Result<()> {
     let assets = kube::kube()?;
-    for (package, suite) in [("sluice-apiserver", "conformance"), ("sluice-testbed", "kinds")] {
+    for (package, suite) in REAL_SUITES {
         let mut command = cargo(&["test", "--locked", "--package", package, "--test", suite]);
+        command.args(["--", "--include-ignored"]);
         command
             .env("SLUICE_TEST_API", "real")
             .env("KUBEBUILDER_ASSETS", &assets);
@@ -42,7 +50,9 @@ fn install_missing() -> anyhow::Result<()> {
     }
     let packages = missing.join(" ");
     if !is_root() || !is_installed("apt-get") {
-        bail!("the tests need: {packages}. Install them (on Debian: `apt-get install {packages}`) and run this again");
+        bail!(
+            "the tests need: {packages}. Install them (on Debian: `apt-get install {packages}`) and run this again"
+        );
     }
     run(Command::new("apt-get").arg("update"))?;
     run(Command::new("apt-get")

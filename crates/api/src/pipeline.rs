@@ -16,7 +16,8 @@ pub use spec::{
 };
 pub use status::{
     AppStatus, ClusterAppReference, EnvironmentStatus, Evidence, HandledRequest, HoldStatus,
-    PipelineStatus, PromotionSummary, Report, Request, RequestKind, TargetStatus, WaitingApproval,
+    PipelineStatus, PromotionSummary, Proposal, Report, Reported, Request, RequestKind,
+    TargetProblem, TargetStatus, WaitingApproval,
 };
 
 /// Condition type: something keeps the next environment from being promoted.

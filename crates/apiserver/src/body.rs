@@ -7,8 +7,9 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::{Value, json};
 
 use crate::{
-    metadata,
+    builtin, json, metadata,
     resource::Resource,
+    schema::FieldError,
     status::{ApiError, Result},
 };
 
@@ -20,48 +21,90 @@ pub(crate) async fn read(body: Body) -> Result<Bytes> {
     match Limited::new(body, LIMIT).collect().await {
         Ok(collected) => Ok(collected.to_bytes()),
         Err(error) if error.is::<LengthLimitError>() => Err(ApiError::too_large(LIMIT)),
-        Err(error) => Err(ApiError::bad_request(format!("cannot read the body: {error}"))),
+        Err(error) => Err(ApiError::bad_request(format!(
+            "cannot read the body: {error}"
+        ))),
     }
 }
 
 /// The media type of a request, without its parameters.
 pub(crate) fn media_type(headers: &HeaderMap) -> &str {
-    let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    value.unwrap_or_default().split(';').next().unwrap_or_default().trim()
+    let value = headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok());
+    value
+        .unwrap_or_default()
+        .split(';')
+        .next()
+        .unwrap_or_default()
+        .trim()
 }
 
-/// Decodes JSON or YAML, whichever the content type says.
-pub(crate) fn decode(headers: &HeaderMap, bytes: &[u8]) -> Result<Value> {
-    match media_type(headers) {
-        "" | "application/json" | "*/*" => from_json(bytes),
-        "application/yaml" => from_yaml(bytes),
-        _ => Err(ApiError::unsupported_media_type(
-            "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml",
-        )),
-    }
-}
-
-/// Decodes JSON.
-pub(crate) fn from_json(bytes: &[u8]) -> Result<Value> {
-    serde_json::from_slice(bytes).map_err(|error| {
-        ApiError::bad_request(format!("couldn't get version/kind; json parse error: {error}"))
-    })
-}
-
-/// Decodes YAML into the JSON it stands for.
-pub(crate) fn from_yaml(bytes: &[u8]) -> Result<Value> {
-    let refuse = |error: &dyn std::fmt::Display| {
-        ApiError::bad_request(format!("error converting YAML to JSON: {error}"))
+/// Decodes JSON or YAML, whichever the content type says. `kind` is what error texts call it.
+pub(crate) fn decode(headers: &HeaderMap, bytes: &[u8], kind: &str) -> Result<Value> {
+    let decoded = match media_type(headers) {
+        "" | "application/json" => {
+            json::parse(bytes).map_err(|fault| format!("{UNREADABLE}{fault}"))
+        }
+        "application/yaml" => from_yaml(bytes).map_err(|fault| format!("yaml: {fault}")),
+        _ => {
+            return Err(ApiError::unsupported_media_type(
+                "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml",
+            ));
+        }
     };
-    let text = std::str::from_utf8(bytes).map_err(|error| refuse(&error))?;
+    let object = decoded.and_then(|object| check_shape(&object).map(|()| object));
+    object.map_err(|fault| unrecognized(kind, &fault))
+}
+
+const UNREADABLE: &str = "couldn't get version/kind; json parse error: ";
+
+fn unrecognized(kind: &str, fault: &str) -> ApiError {
+    ApiError::bad_request(format!(
+        "the object provided is unrecognized (must be of type {kind}): {fault}"
+    ))
+}
+
+/// A body is an object (or nothing), and what it says about its kind is text.
+fn check_shape(object: &Value) -> Result<(), String> {
+    let misfit = |found: &Value, into: &str| {
+        let found = metadata::type_name(found);
+        Err(format!(
+            "{UNREADABLE}json: cannot unmarshal {found} into {into}"
+        ))
+    };
+    if !object.is_object() && !object.is_null() {
+        return misfit(object, "Go value of type struct");
+    }
+    for field in ["apiVersion", "kind"] {
+        if let Some(value) = object
+            .get(field)
+            .filter(|value| !value.is_string() && !value.is_null())
+        {
+            return misfit(value, &format!("Go struct field .{field} of type string"));
+        }
+    }
+    Ok(())
+}
+
+fn from_yaml(bytes: &[u8]) -> Result<Value, String> {
+    let text = std::str::from_utf8(bytes).map_err(|error| error.to_string())?;
+    // The parser is lenient about tabs where YAML allows only spaces.
+    if text
+        .lines()
+        .find(|line| !line.trim().is_empty())
+        .is_some_and(|line| line.starts_with('\t'))
+    {
+        return Err("found character that cannot start any token".to_owned());
+    }
     let options = serde_saphyr::options! { legacy_octal_numbers: true };
-    serde_saphyr::from_str_with_options(text, options).map_err(|error| refuse(&error))
+    serde_saphyr::from_str_with_options(text, options).map_err(|error| error.to_string())
 }
 
 /// Checks that a decoded body is an object of this kind and version.
 pub(crate) fn check(resource: &Resource, mut object: Value) -> Result<Value> {
-    if !object.is_object() {
-        return Err(metadata::undecodable(resource, &object, "the body", &resource.kind));
+    if object.is_null() {
+        object = json!({});
     }
     if resource.schema.is_none() {
         check_builtin(resource, &mut object)?;
@@ -77,7 +120,7 @@ pub(crate) fn check_patched(resource: &Resource, object: Value) -> Result<Value>
     if kind.is_empty() {
         let text = object.to_string();
         let detail = format!("Object 'Kind' is missing in '{text}'");
-        let fault = metadata::invalid("patch", &Value::String(text), &detail);
+        let fault = FieldError::invalid("patch", &Value::String(text), &detail);
         return Err(ApiError::invalid_thing("", "", "", &[fault]));
     }
     let api_version = metadata::text(&object, "/apiVersion");
@@ -85,7 +128,11 @@ pub(crate) fn check_patched(resource: &Resource, object: Value) -> Result<Value>
     let name = metadata::name_of(&object);
     let group = api_version.rsplit_once('/').map_or("", |(group, _)| group);
     if api_version != expected {
-        let fault = metadata::invalid("apiVersion", &json!(api_version), &format!("must be {expected}"));
+        let fault = FieldError::invalid(
+            "apiVersion",
+            &json!(api_version),
+            &format!("must be {expected}"),
+        );
         return Err(ApiError::invalid_thing(kind, group, name, &[fault]));
     }
     check_kind(resource, &object)?;
@@ -94,9 +141,7 @@ pub(crate) fn check_patched(resource: &Resource, object: Value) -> Result<Value>
 
 fn check_contents(resource: &Resource, object: Value) -> Result<Value> {
     metadata::check_types(resource, &object)?;
-    if resource.kind == "Secret" && resource.group.is_empty() {
-        crate::secret::check(resource, &object)?;
-    }
+    builtin::check_types(resource, &object)?;
     Ok(object)
 }
 
@@ -104,38 +149,34 @@ fn check_contents(resource: &Resource, object: Value) -> Result<Value> {
 fn check_builtin(resource: &Resource, object: &mut Value) -> Result<()> {
     let expected = resource.api_version();
     for (field, default) in [("kind", &resource.kind), ("apiVersion", &expected)] {
-        let given = match &object[field] {
-            Value::Null => "",
-            Value::String(given) => given,
-            other => return Err(metadata::undecodable(resource, other, field, "string")),
-        };
-        if given.is_empty() {
+        if metadata::text(object, &format!("/{field}")).is_empty() {
             object[field] = json!(default);
-        } else if given != default {
-            return Err(ApiError::bad_request(format!(
-                "{} in version {:?} cannot be handled as a {}: the {field} {given:?} does not fit",
-                metadata::text(object, "/kind"),
-                resource.version,
-                resource.kind,
-            )));
         }
+    }
+    let (kind, version) = (
+        metadata::text(object, "/kind"),
+        metadata::text(object, "/apiVersion"),
+    );
+    if kind != resource.kind || version != expected {
+        return Err(ApiError::bad_request(format!(
+            "{kind} in version {:?} cannot be handled as a {}: no kind {kind:?} is registered for version {version:?} here",
+            resource.version, resource.kind,
+        )));
     }
     Ok(())
 }
 
 /// A custom object has to say what it is.
 fn check_custom(resource: &Resource, object: &Value) -> Result<()> {
+    if metadata::text(object, "/kind").is_empty() {
+        let fault = format!("Object 'Kind' is missing in '{object}'");
+        return Err(unrecognized(&resource.kind, &fault));
+    }
     let expected = resource.api_version();
     let given = metadata::text(object, "/apiVersion");
     if given != expected {
         return Err(ApiError::bad_request(format!(
             "the API version in the data ({given}) does not match the expected API version ({expected})"
-        )));
-    }
-    if metadata::text(object, "/kind").is_empty() {
-        return Err(ApiError::bad_request(format!(
-            "the object provided is unrecognized (must be of type {}): Object 'Kind' is missing in '{object}'",
-            resource.kind
         )));
     }
     check_kind(resource, object)
@@ -146,7 +187,12 @@ fn check_kind(resource: &Resource, object: &Value) -> Result<()> {
     if kind == resource.kind {
         return Ok(());
     }
-    let fault = metadata::invalid("kind", &json!(kind), &format!("must be {}", resource.kind));
+    let fault = FieldError::invalid("kind", &json!(kind), &format!("must be {}", resource.kind));
     let name = metadata::name_of(object);
-    Err(ApiError::invalid_thing(kind, &resource.group, name, &[fault]))
+    Err(ApiError::invalid_thing(
+        kind,
+        &resource.group,
+        name,
+        &[fault],
+    ))
 }

@@ -3,8 +3,11 @@
 use serde_json::{Value, json};
 
 use crate::{
+    data, event,
     name::NameRule,
     resource::{Resource, storage_name},
+    schema::FieldError,
+    status::Result,
 };
 
 /// The group and plural of CustomResourceDefinitions in the store.
@@ -205,12 +208,17 @@ fn resource(builtin: &Builtin) -> Resource {
         singular: builtin.kind.to_lowercase(),
         kind: builtin.kind.into(),
         list_kind: format!("{}List", builtin.kind),
-        short_names: builtin.short_names.iter().map(ToString::to_string).collect(),
+        short_names: builtin
+            .short_names
+            .iter()
+            .map(ToString::to_string)
+            .collect(),
         categories: Vec::new(),
         namespaced: builtin.namespaced,
         has_status: builtin.has_status,
         has_generation: builtin.has_generation,
         replaces_unconditionally: !matches!(builtin.kind, "Lease" | "CustomResourceDefinition"),
+        creates_on_replace: matches!(builtin.kind, "Lease" | "Event"),
         names: match builtin.kind {
             "Namespace" => NameRule::Label,
             "Service" => NameRule::Label1035,
@@ -219,6 +227,8 @@ fn resource(builtin: &Builtin) -> Resource {
         schema: None,
         selectable: builtin.selectable.iter().map(ToString::to_string).collect(),
         storage: storage_name(stored_group, builtin.plural),
+        deprecation: None,
+        since: 0,
     }
 }
 
@@ -245,9 +255,32 @@ pub(crate) fn keep(resource: &Resource, new: &mut Value, old: &Value) {
     }
 }
 
+/// Refuses a built-in object whose fields have the wrong types, where that matters here.
+pub(crate) fn check_types(resource: &Resource, object: &Value) -> Result<()> {
+    match holds_data(resource) {
+        true => data::check_types(resource, object),
+        false => Ok(()),
+    }
+}
+
 /// Brings a written built-in object into its stored form.
 pub(crate) fn normalise(resource: &Resource, object: &mut Value) {
-    if (resource.group.as_str(), resource.kind.as_str()) == ("", "Secret") {
-        crate::secret::normalise(object);
+    if holds_data(resource) {
+        data::normalise(resource, object);
     }
+}
+
+/// Everything wrong with a built-in object beyond its metadata, where that is looked at here.
+pub(crate) fn faults(resource: &Resource, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+    if holds_data(resource) {
+        return data::faults(resource, new, old);
+    }
+    if resource.kind == "Event" && resource.schema.is_none() {
+        return event::faults(resource, new);
+    }
+    Vec::new()
+}
+
+fn holds_data(resource: &Resource) -> bool {
+    resource.group.is_empty() && matches!(resource.kind.as_str(), "ConfigMap" | "Secret")
 }

@@ -22,7 +22,10 @@ impl Clock {
     /// Now, to the second, as RFC 3339.
     pub(crate) fn now(&self) -> String {
         let passed = SignedDuration::try_from(self.since.elapsed()).unwrap_or(SignedDuration::MAX);
-        let now = self.started.saturating_add(passed).unwrap_or(Timestamp::MAX);
+        let now = self
+            .started
+            .saturating_add(passed)
+            .unwrap_or(Timestamp::MAX);
         now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
     }
 }

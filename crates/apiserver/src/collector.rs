@@ -88,7 +88,8 @@ impl Collector {
         match (&change.object, &change.tombstone) {
             (Some(object), _) => self.judge(server, key, object).await,
             (None, Some(last)) => {
-                self.release_owned(server, metadata::text(last, "/metadata/uid")).await;
+                self.release_owned(server, metadata::text(last, "/metadata/uid"))
+                    .await;
                 self.finish_container(server, key, last).await;
             }
             (None, None) => {}
@@ -105,7 +106,10 @@ impl Collector {
             }
         }
         for uid in now.into_iter().flat_map(owner_uids) {
-            self.owned.entry(uid.to_owned()).or_default().insert(key.clone());
+            self.owned
+                .entry(uid.to_owned())
+                .or_default()
+                .insert(key.clone());
         }
     }
 
@@ -136,7 +140,10 @@ impl Collector {
         {
             empty_namespace(server, namespace).await;
         }
-        let definition = key.resource.split_once('/').map(|(group, plural)| format!("{plural}.{group}"));
+        let definition = key
+            .resource
+            .split_once('/')
+            .map(|(group, plural)| format!("{plural}.{group}"));
         if let Some(crd) = definition.and_then(|name| stored(server, DEFINITIONS, &name))
             && metadata::is_deleting(&crd)
         {
@@ -146,8 +153,13 @@ impl Collector {
 }
 
 fn owner_uids(object: &Value) -> impl Iterator<Item = &str> {
-    let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
-    owners.into_iter().flatten().filter_map(|owner| owner["uid"].as_str())
+    let owners = object
+        .pointer("/metadata/ownerReferences")
+        .and_then(Value::as_array);
+    owners
+        .into_iter()
+        .flatten()
+        .filter_map(|owner| owner["uid"].as_str())
 }
 
 fn stored(server: &Server, storage: &str, name: &str) -> Option<Arc<Value>> {
@@ -163,9 +175,13 @@ async fn check_owners(server: &Server, key: &Key) {
     let Some(object) = server.store().get(key) else {
         return;
     };
-    let owners = object["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
-    let (present, absent): (Vec<Value>, Vec<Value>) =
-        owners.into_iter().partition(|owner| !is_absent(server, &object, owner));
+    let owners = object["metadata"]["ownerReferences"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    let (present, absent): (Vec<Value>, Vec<Value>) = owners
+        .into_iter()
+        .partition(|owner| !is_absent(server, &object, owner));
     if absent.is_empty() || metadata::is_deleting(&object) {
         return;
     }
@@ -189,14 +205,19 @@ async fn check_owners(server: &Server, key: &Key) {
 fn is_absent(server: &Server, dependent: &Value, owner: &Value) -> bool {
     let api_version = metadata::text(owner, "/apiVersion");
     let group = api_version.rsplit_once('/').map_or("", |(group, _)| group);
-    let Some(resource) = server.registry().of_kind(group, metadata::text(owner, "/kind")) else {
+    let Some(resource) = server
+        .registry()
+        .of_kind(group, metadata::text(owner, "/kind"))
+    else {
         return false;
     };
     let namespace = metadata::namespace_of(dependent);
     if resource.namespaced && namespace.is_none() {
         return false;
     }
-    let found = server.store().get(&resource.key(namespace, metadata::text(owner, "/name")));
+    let found = server
+        .store()
+        .get(&resource.key(namespace, metadata::text(owner, "/name")));
     found.is_none_or(|found| found["metadata"]["uid"] != owner["uid"])
 }
 

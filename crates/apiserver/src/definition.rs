@@ -36,15 +36,12 @@ pub(crate) struct Definition {
 pub(crate) struct Version {
     pub(crate) name: String,
     pub(crate) served: bool,
-    pub(crate) storage: bool,
     /// The warning that goes with every answer of a deprecated version.
     pub(crate) deprecation_warning: Option<String>,
     pub(crate) status_subresource: bool,
     pub(crate) schema: Arc<Schema>,
     /// Paths such as `.spec.color`.
     pub(crate) selectable_fields: Vec<String>,
-    /// `additionalPrinterColumns` as given; null when there are none.
-    pub(crate) columns: Value,
 }
 
 /// Fills in what the real server fills in when a definition is written.
@@ -123,7 +120,6 @@ fn read_version(version: &Value, schema: Arc<Schema>, group: &str, kind: &str) -
     Version {
         name: name.to_owned(),
         served: flag("served"),
-        storage: flag("storage"),
         deprecation_warning: flag("deprecated").then(warning),
         status_subresource: version["subresources"]["status"].is_object(),
         schema,
@@ -131,7 +127,6 @@ fn read_version(version: &Value, schema: Arc<Schema>, group: &str, kind: &str) -
             .iter()
             .filter_map(|field| field["jsonPath"].as_str().map(str::to_owned))
             .collect(),
-        columns: version["additionalPrinterColumns"].clone(),
     }
 }
 
@@ -143,3 +138,6 @@ fn texts(value: &Value) -> Vec<String> {
         .filter_map(|item| item.as_str().map(str::to_owned))
         .collect()
 }
+
+#[cfg(test)]
+mod tests;

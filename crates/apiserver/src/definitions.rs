@@ -17,7 +17,55 @@ pub(crate) fn prepare_new(server: &Server, crd: &mut Value) -> Result<()> {
     definition::default(crd);
     check(server, crd, Vec::new())?;
     crd["status"] = definition::established_status(crd, &server.now());
+    if let Some((reason, name)) = conflict(server, crd) {
+        refuse_names(crd, reason, &name);
+    }
     Ok(())
+}
+
+/// A name of this definition that another one of its group has, and the reason word for it.
+fn conflict(server: &Server, crd: &Value) -> Option<(&'static str, String)> {
+    const NAMES: [(&str, &str); 4] = [
+        ("plural", "PluralConflict"),
+        ("singular", "SingularConflict"),
+        ("kind", "KindConflict"),
+        ("listKind", "ListKindConflict"),
+    ];
+    let snapshot = server.store().list(DEFINITIONS, "", None).ok()?;
+    let others = snapshot
+        .objects
+        .into_iter()
+        .map(|(_, other)| other)
+        .filter(|other| {
+            other["spec"]["group"] == crd["spec"]["group"]
+                && metadata::name_of(other) != metadata::name_of(crd)
+        });
+    let taken: Vec<Value> = others
+        .map(|other| other["status"]["acceptedNames"].clone())
+        .collect();
+    NAMES.into_iter().find_map(|(field, reason)| {
+        let name = crd["spec"]["names"][field].as_str()?;
+        let is_taken = taken.iter().any(|names| names[field] == name);
+        is_taken.then(|| (reason, name.to_owned()))
+    })
+}
+
+/// The definition stays, but nothing is served under its names.
+fn refuse_names(crd: &mut Value, reason: &str, name: &str) {
+    for condition in crd["status"]["conditions"]
+        .as_array_mut()
+        .into_iter()
+        .flatten()
+    {
+        condition["status"] = json!("False");
+        let (reason, message) = match condition["type"].as_str() {
+            Some("NamesAccepted") => (reason, format!("{name:?} is already in use")),
+            _ => ("NotAccepted", "not all names are accepted".to_owned()),
+        };
+        condition["reason"] = json!(reason);
+        condition["message"] = json!(message);
+    }
+    crd["status"]["acceptedNames"] = json!({"kind": "", "plural": ""});
 }
 
 /// Completes and checks a changed definition.
@@ -36,7 +84,10 @@ fn merged_status(mut fresh: Value, old: &Value) -> Value {
     if old["conditions"].is_array() {
         fresh["conditions"] = old["conditions"].clone();
     }
-    let mut stored = old["storedVersions"].as_array().cloned().unwrap_or_default();
+    let mut stored = old["storedVersions"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
     for version in fresh["storedVersions"].as_array().into_iter().flatten() {
         if !stored.contains(version) {
             stored.push(version.clone());
@@ -46,15 +97,21 @@ fn merged_status(mut fresh: Value, old: &Value) -> Value {
     fresh
 }
 
-fn check(server: &Server, crd: &Value, mut faults: Vec<FieldError>) -> Result<()> {
-    if let Err(found) = definition::parse(crd) {
-        faults.extend(found);
-    }
-    if faults.is_empty() {
-        return Ok(());
-    }
-    let resource = server.registry().stored_as(DEFINITIONS).expect("definitions are built in");
-    Err(ApiError::invalid(&resource, metadata::name_of(crd), &faults))
+fn check(server: &Server, crd: &Value, change_faults: Vec<FieldError>) -> Result<()> {
+    let faults = match definition::parse(crd) {
+        _ if !change_faults.is_empty() => change_faults,
+        Err(faults) => faults,
+        Ok(_) => return Ok(()),
+    };
+    let resource = server
+        .registry()
+        .stored_as(DEFINITIONS)
+        .expect("definitions are built in");
+    Err(ApiError::invalid(
+        &resource,
+        metadata::name_of(crd),
+        &faults,
+    ))
 }
 
 /// Refuses new objects of a kind whose definition is being deleted.
@@ -62,8 +119,13 @@ pub(crate) fn check_accepts_objects(server: &Server, resource: &Resource) -> Res
     if resource.schema.is_none() {
         return Ok(());
     }
-    let definitions = server.registry().stored_as(DEFINITIONS).expect("definitions are built in");
-    let crd = server.store().get(&definitions.key(None, &resource.qualified()));
+    let definitions = server
+        .registry()
+        .stored_as(DEFINITIONS)
+        .expect("definitions are built in");
+    let crd = server
+        .store()
+        .get(&definitions.key(None, &resource.qualified()));
     if crd.is_some_and(|crd| metadata::is_deleting(&crd)) {
         return Err(ApiError::terminating_definition());
     }

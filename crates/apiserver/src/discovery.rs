@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::{
     Server,
     resource::Resource,
+    reviews, route,
     status::{ApiError, Result},
 };
 
@@ -62,8 +63,19 @@ pub(crate) fn resources(server: &Server, group: &str, version: &str) -> Result<V
             entries.extend(resource.has_status.then(|| status_entry(&resource)));
         }
     }
+    for (review_group, plural, kind) in reviews::KINDS {
+        if *review_group == group && version == "v1" {
+            entries.push(json!({
+                "name": plural,
+                "singularName": kind.to_lowercase(),
+                "namespaced": false,
+                "kind": kind,
+                "verbs": ["create"],
+            }));
+        }
+    }
     if entries.is_empty() {
-        return Err(ApiError::page_not_found());
+        return Err(route::unknown(server, group));
     }
     let group_version = match group {
         "" => version.to_owned(),
@@ -78,7 +90,10 @@ pub(crate) fn resources(server: &Server, group: &str, version: &str) -> Result<V
 }
 
 fn versions_by_group(server: &Server) -> BTreeMap<String, Vec<String>> {
-    let mut groups: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let reviews = reviews::KINDS
+        .iter()
+        .map(|(group, ..)| ((*group).to_owned(), vec!["v1".to_owned()]));
+    let mut groups: BTreeMap<String, Vec<String>> = reviews.collect();
     for resource in server.registry().all() {
         if resource.group.is_empty() {
             continue;
@@ -99,7 +114,9 @@ fn priority(version: &str) -> (u8, u64, u64) {
     let Some(rest) = version.strip_prefix('v') else {
         return (0, 0, 0);
     };
-    let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    let digits = rest
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(rest.len());
     let major = rest[..digits].parse().unwrap_or(0);
     let minor = |level: &str| rest[digits + level.len()..].parse().unwrap_or(0);
     match &rest[digits..] {
@@ -126,7 +143,10 @@ fn entry(resource: &Resource) -> Value {
         "kind": resource.kind,
         "verbs": ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
     });
-    for (field, names) in [("shortNames", &resource.short_names), ("categories", &resource.categories)] {
+    for (field, names) in [
+        ("shortNames", &resource.short_names),
+        ("categories", &resource.categories),
+    ] {
         if !names.is_empty() {
             entry[field] = json!(names);
         }

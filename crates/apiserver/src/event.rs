@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::{metadata, resource::Resource, schema::FieldError};
+
 /// (core field, events.k8s.io field)
 const FIELDS: &[(&str, &str)] = &[
     ("involvedObject", "regarding"),
@@ -27,6 +29,37 @@ pub(crate) fn to_core(event: &mut Value) {
         rename(event, other, core);
     }
     event["apiVersion"] = json!("v1");
+}
+
+/// Everything wrong with an event.
+pub(crate) fn faults(resource: &Resource, event: &Value) -> Vec<FieldError> {
+    let is_new_form = resource.group == "events.k8s.io";
+    let mut faults = Vec::new();
+    if is_new_form && metadata::text(event, "/eventTime").is_empty() {
+        faults.push(FieldError {
+            reason: "FieldValueRequired",
+            field: "eventTime".to_owned(),
+            message: "Required value".to_owned(),
+        });
+    }
+    let about = if is_new_form {
+        "regarding"
+    } else {
+        "involvedObject"
+    };
+    let namespace = metadata::text(&event[about], "/namespace");
+    let expected = metadata::namespace_of(event).unwrap_or_default();
+    // Events about cluster-scoped objects live in the default namespace.
+    let fits = namespace == expected || (namespace.is_empty() && expected == "default");
+    if !fits {
+        let field = "involvedObject.namespace";
+        faults.push(FieldError::invalid(
+            field,
+            &json!(namespace),
+            "does not match event.namespace",
+        ));
+    }
+    faults
 }
 
 fn rename(object: &mut Value, from: &str, to: &str) {

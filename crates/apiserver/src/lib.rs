@@ -13,20 +13,22 @@ mod body;
 mod builtin;
 mod clock;
 mod collector;
+mod data;
 mod definition;
 mod definitions;
 mod discovery;
 mod event;
 mod faults;
+mod json;
 mod metadata;
 mod name;
+mod percent;
 mod query;
 mod registry;
 mod resource;
 mod reviews;
 mod route;
 mod schema;
-mod secret;
 mod selector;
 mod status;
 mod store;
@@ -57,7 +59,7 @@ pub struct Options {
     pub history: usize,
     /// Makes uids and generated names the same in every run; random without it.
     pub seed: Option<u64>,
-    /// Who answers TokenReview and SubjectAccessReview; without one they are refused.
+    /// Who answers TokenReview and SubjectAccessReview; without one nobody is known and nothing allowed.
     pub reviewer: Option<Arc<dyn Reviewer>>,
 }
 
@@ -110,9 +112,11 @@ impl Server {
     /// A client whose transport is [`Server::router`]: no socket, also under a paused clock.
     pub fn client(&self) -> kube::Client {
         use tower::ServiceExt;
-        let service = self.router().map_request(|request: http::Request<kube::client::Body>| {
-            request.map(axum::body::Body::new)
-        });
+        let service = self
+            .router()
+            .map_request(|request: http::Request<kube::client::Body>| {
+                request.map(axum::body::Body::new)
+            });
         kube::Client::new(service, "default")
     }
 

@@ -26,7 +26,10 @@ const KEPT_ON_UPDATE: &[&str] = &[
 
 /// A text at a path such as `/metadata/name`, empty if there is none.
 pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+    object
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }
 
 /// The object's name.
@@ -41,7 +44,9 @@ pub(crate) fn namespace_of(object: &Value) -> Option<&str> {
 
 /// The object's revision; 0 for one that was never stored.
 pub(crate) fn revision_of(object: &Value) -> u64 {
-    text(object, "/metadata/resourceVersion").parse().unwrap_or_default()
+    text(object, "/metadata/resourceVersion")
+        .parse()
+        .unwrap_or_default()
 }
 
 /// Whether deletion was asked for.
@@ -51,8 +56,13 @@ pub(crate) fn is_deleting(object: &Value) -> bool {
 
 /// The finalizers that keep an object from going away.
 pub(crate) fn finalizers(object: &Value) -> Vec<&str> {
-    let list = object.pointer("/metadata/finalizers").and_then(Value::as_array);
-    list.into_iter().flatten().filter_map(Value::as_str).collect()
+    let list = object
+        .pointer("/metadata/finalizers")
+        .and_then(Value::as_array);
+    list.into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect()
 }
 
 /// The known fields of metadata and the Go types a real server names when they do not fit.
@@ -81,11 +91,26 @@ pub(crate) fn check_types(resource: &Resource, object: &Value) -> Result<()> {
         Some(Value::Object(metadata)) => metadata,
         Some(other) => return Err(undecodable(resource, other, "metadata", "ObjectMeta")),
     };
+    for field in ["creationTimestamp", "deletionTimestamp"] {
+        let time = text(object, &format!("/metadata/{field}"));
+        if !time.is_empty() && time.parse::<jiff::Timestamp>().is_err() {
+            return Err(ApiError::bad_request(format!(
+                "{kind} in version {version:?} cannot be handled as a {kind}: parsing time {time:?}",
+                kind = resource.kind,
+                version = resource.version,
+            )));
+        }
+    }
     for (field, kind) in FIELDS {
         if let Some(value) = metadata.get(*field)
             && let Some((found, expected)) = misfit(value, kind)
         {
-            return Err(undecodable(resource, found, &format!("ObjectMeta.{field}"), expected));
+            return Err(undecodable(
+                resource,
+                found,
+                &format!("ObjectMeta.{field}"),
+                expected,
+            ));
         }
     }
     Ok(())
@@ -99,17 +124,29 @@ fn misfit<'a>(value: &'a Value, kind: &str) -> Option<(&'a Value, &'static str)>
     match (kind, value) {
         ("string", _) => not(value, value.is_string(), "string"),
         ("int64", _) => not(value, value.is_i64(), "int64"),
-        ("map", Value::Object(map)) => {
-            map.values().find_map(|value| not(value, value.is_string(), "string"))
-        }
-        ("list", Value::Array(list)) => {
-            list.iter().find_map(|value| not(value, value.is_string(), "string"))
-        }
-        ("objects", Value::Array(list)) => {
-            list.iter().find_map(|value| not(value, value.is_object(), "v1.OwnerReference"))
-        }
+        ("map", Value::Object(map)) => map
+            .values()
+            .find_map(|value| not(value, value.is_string(), "string")),
+        ("list", Value::Array(list)) => list
+            .iter()
+            .find_map(|value| not(value, value.is_string(), "string")),
+        ("objects", Value::Array(list)) => list
+            .iter()
+            .find_map(|value| not(value, value.is_object(), "v1.OwnerReference")),
         ("map", _) => not(value, false, "map[string]string"),
         _ => not(value, false, "[]string"),
+    }
+}
+
+/// What JSON calls a value's type.
+pub(crate) fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
     }
 }
 
@@ -120,14 +157,7 @@ pub(crate) fn undecodable(
     field: &str,
     expected: &str,
 ) -> ApiError {
-    let found = match found {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    };
+    let found = type_name(found);
     ApiError::bad_request(format!(
         "{kind} in version {version:?} cannot be handled as a {kind}: json: cannot unmarshal {found} into Go struct field {field} of type {expected}",
         kind = resource.kind,
@@ -135,16 +165,29 @@ pub(crate) fn undecodable(
     ))
 }
 
-/// The metadata of a checked object, made if missing; unknown fields and nulls are dropped.
+/// The metadata of a checked object, made if missing; nulls are dropped.
 pub(crate) fn fields(object: &mut Value) -> &mut Map<String, Value> {
     if !object["metadata"].is_object() {
         object["metadata"] = json!({});
     }
-    let metadata = object["metadata"].as_object_mut().expect("made an object above");
-    metadata.retain(|field, value| {
-        !value.is_null() && FIELDS.iter().any(|(known, _)| known == field)
-    });
+    let metadata = object["metadata"]
+        .as_object_mut()
+        .expect("made an object above");
+    metadata.retain(|_, value| !value.is_null());
     metadata
+}
+
+/// Drops fields that metadata does not have, and gives their paths.
+pub(crate) fn prune(object: &mut Value) -> Vec<String> {
+    let mut dropped = Vec::new();
+    fields(object).retain(|field, _| {
+        let is_known = FIELDS.iter().any(|(known, _)| known == field);
+        if !is_known {
+            dropped.push(format!("metadata.{field}"));
+        }
+        is_known
+    });
+    dropped
 }
 
 /// What the server decides about a new object.
@@ -158,7 +201,10 @@ pub(crate) struct Birth {
 /// Fills in the metadata of a new object.
 pub(crate) fn prepare_new(resource: &Resource, object: &mut Value, birth: &Birth) {
     let metadata = fields(object);
-    for field in KEPT_ON_UPDATE.iter().chain(&["resourceVersion", "selfLink", "managedFields"]) {
+    for field in KEPT_ON_UPDATE
+        .iter()
+        .chain(&["resourceVersion", "selfLink", "managedFields"])
+    {
         metadata.remove(*field);
     }
     for empty in ["name", "generateName"] {
@@ -166,8 +212,7 @@ pub(crate) fn prepare_new(resource: &Resource, object: &mut Value, birth: &Birth
             metadata.remove(empty);
         }
     }
-    if let (None, Some(Value::String(base))) =
-        (metadata.get("name"), metadata.get("generateName"))
+    if let (None, Some(Value::String(base))) = (metadata.get("name"), metadata.get("generateName"))
     {
         metadata.insert("name".into(), json!(generated_name(base, birth.random)));
     }
@@ -201,7 +246,11 @@ pub(crate) fn immutable_faults(new: &Value, old: &Value) -> Vec<FieldError> {
         let (wanted, kept) = (text(new, &pointer), text(old, &pointer));
         if !wanted.is_empty() && wanted != kept {
             let field = format!("metadata.{field}");
-            faults.push(invalid(&field, &json!(wanted), "field is immutable"));
+            faults.push(FieldError::invalid(
+                &field,
+                &json!(wanted),
+                "field is immutable",
+            ));
         }
     }
     faults
@@ -226,30 +275,50 @@ pub(crate) fn faults(resource: &Resource, object: &Value) -> Vec<FieldError> {
     let mut faults = Vec::new();
     let base = text(object, "/metadata/generateName");
     // The suffix comes after the base, so a base may end in a dash.
-    for fault in resource.names.faults(&base.replace('-', "a")).iter().filter(|_| !base.is_empty()) {
-        faults.push(invalid("metadata.generateName", &json!(base), fault));
+    for fault in resource
+        .names
+        .faults(&base.replace('-', "a"))
+        .iter()
+        .filter(|_| !base.is_empty())
+    {
+        faults.push(FieldError::invalid(
+            "metadata.generateName",
+            &json!(base),
+            fault,
+        ));
     }
     match name_of(object) {
-        "" => faults.push(required("metadata.name", "name or generateName is required")),
+        "" => faults.push(FieldError::required(
+            "metadata.name",
+            "name or generateName is required",
+        )),
         name => {
             for fault in resource.names.faults(name) {
-                faults.push(invalid("metadata.name", &json!(name), &fault));
+                faults.push(FieldError::invalid("metadata.name", &json!(name), &fault));
             }
         }
     }
     for (key, value) in entries(&metadata["labels"]) {
         for fault in name::qualified(key) {
-            faults.push(invalid("metadata.labels", &json!(key), &fault));
+            faults.push(FieldError::invalid("metadata.labels", &json!(key), &fault));
         }
         for fault in name::label_value(value) {
-            faults.push(invalid("metadata.labels", &json!(value), &fault));
+            faults.push(FieldError::invalid(
+                "metadata.labels",
+                &json!(value),
+                &fault,
+            ));
         }
     }
     let mut size = 0;
     for (key, value) in entries(&metadata["annotations"]) {
         size += key.len() + value.len();
         for fault in name::qualified(&key.to_lowercase()) {
-            faults.push(invalid("metadata.annotations", &json!(key), &fault));
+            faults.push(FieldError::invalid(
+                "metadata.annotations",
+                &json!(key),
+                &fault,
+            ));
         }
     }
     if size > ANNOTATIONS_LIMIT {
@@ -261,12 +330,16 @@ pub(crate) fn faults(resource: &Resource, object: &Value) -> Vec<FieldError> {
     }
     for (index, finalizer) in finalizers(object).into_iter().enumerate() {
         for fault in name::qualified(finalizer) {
-            faults.push(invalid("metadata.finalizers", &json!(finalizer), &fault));
+            faults.push(FieldError::invalid(
+                "metadata.finalizers",
+                &json!(finalizer),
+                &fault,
+            ));
         }
         if resource.schema.is_none() && !finalizer.contains('/') && !is_standard(finalizer) {
             let field = format!("metadata.finalizers[{index}]");
             let why = "name is neither a standard finalizer name nor is it fully qualified";
-            faults.push(invalid(&field, &json!(finalizer), why));
+            faults.push(FieldError::invalid(&field, &json!(finalizer), why));
         }
     }
     faults.extend(owner_faults(&metadata["ownerReferences"]));
@@ -290,9 +363,17 @@ fn owner_faults(owners: &Value) -> Vec<FieldError> {
     for owner in owners.as_array().into_iter().flatten() {
         for field in ["apiVersion", "kind", "name", "uid"] {
             if text(owner, &format!("/{field}")).is_empty() {
-                let what = if field == "apiVersion" { "version must" } else { "must" };
+                let what = if field == "apiVersion" {
+                    "version must"
+                } else {
+                    "must"
+                };
                 let field = format!("{FIELD}.{field}");
-                faults.push(invalid(&field, &json!(""), &format!("{what} not be empty")));
+                faults.push(FieldError::invalid(
+                    &field,
+                    &json!(""),
+                    &format!("{what} not be empty"),
+                ));
             }
         }
         if owner["controller"] != json!(true) {
@@ -300,7 +381,7 @@ fn owner_faults(owners: &Value) -> Vec<FieldError> {
         }
         let this = format!("{}/{}", text(owner, "/kind"), text(owner, "/name"));
         match &controller {
-            Some(first) => faults.push(invalid(FIELD, owners, &format!(
+            Some(first) => faults.push(FieldError::invalid(FIELD, owners, &format!(
                 "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {this}"
             ))),
             None => controller = Some(this),
@@ -328,22 +409,4 @@ pub(crate) fn update_faults(new: &Value, old: &Value) -> Vec<FieldError> {
         });
     }
     faults
-}
-
-/// A field with a bad value.
-pub(crate) fn invalid(field: &str, value: &Value, detail: &str) -> FieldError {
-    FieldError {
-        reason: "FieldValueInvalid",
-        field: field.to_owned(),
-        message: format!("Invalid value: {value}: {detail}"),
-    }
-}
-
-/// A field that is missing.
-pub(crate) fn required(field: &str, detail: &str) -> FieldError {
-    FieldError {
-        reason: "FieldValueRequired",
-        field: field.to_owned(),
-        message: format!("Required value: {detail}"),
-    }
 }

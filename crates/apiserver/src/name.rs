@@ -39,17 +39,13 @@ impl NameRule {
     }
 }
 
-/// What is wrong with a DNS label.
-pub(crate) fn label(name: &str) -> Vec<String> {
+fn label(name: &str) -> Vec<String> {
     let mut faults = too_long(name, 63, "characters");
     if !LABEL_PATTERN.is_match(name) {
-        faults.push(if SUBDOMAIN_PATTERN.is_match(name) {
-            "must not contain dots".to_owned()
-        } else {
-            format!(
-                "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '{LABEL}')"
-            )
-        });
+        let is_dotted = SUBDOMAIN_PATTERN.is_match(name);
+        faults.push(if is_dotted { "must not contain dots".to_owned() } else { format!(
+            "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '{LABEL}')"
+        ) });
     }
     faults
 }
@@ -114,11 +110,30 @@ pub(crate) fn label_value(value: &str) -> Vec<String> {
     faults
 }
 
+/// What is wrong with the key of a ConfigMap or Secret.
+pub(crate) fn config_key(key: &str) -> Vec<String> {
+    let mut faults = too_long(key, 253, "characters");
+    if key.is_empty()
+        || !key
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+    {
+        faults.push(
+            "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
+                .to_owned(),
+        );
+    }
+    faults
+}
+
 fn too_long(text: &str, limit: usize, unit: &str) -> Vec<String> {
     let fault = || format!("must be no more than {limit} {unit}");
     (text.len() > limit).then(fault).into_iter().collect()
 }
 
 fn prefixed(prefix: &str, faults: Vec<String>) -> Vec<String> {
-    faults.into_iter().map(|fault| format!("{prefix} {fault}")).collect()
+    faults
+        .into_iter()
+        .map(|fault| format!("{prefix} {fault}"))
+        .collect()
 }

@@ -1,13 +1,15 @@
 //! The query parameters of a request, read once.
 
-use axum::extract::Query as Pairs;
 use http::Uri;
 use serde_json::{Value, json};
 
 use crate::{
+    percent,
     schema::FieldError,
     status::{ApiError, Result},
 };
+
+const FIELD_MANAGER_LIMIT: usize = 128;
 
 /// What the client asked for besides path and body.
 #[derive(Debug, Default, Clone)]
@@ -23,6 +25,7 @@ pub(crate) struct Query {
     pub(crate) allow_bookmarks: bool,
     pub(crate) send_initial_events: Option<bool>,
     pub(crate) dry_run: Vec<String>,
+    pub(crate) field_manager: String,
     pub(crate) field_validation: String,
     pub(crate) propagation_policy: String,
 }
@@ -30,9 +33,8 @@ pub(crate) struct Query {
 impl Query {
     /// Reads the parameters; unknown ones are ignored, as on a real server.
     pub(crate) fn parse(uri: &Uri) -> Result<Self> {
-        let Pairs(pairs) = Pairs::<Vec<(String, String)>>::try_from_uri(uri)
-            .map_err(|error| ApiError::bad_request(format!("cannot read the query: {error}")))?;
         let mut query = Self::default();
+        let pairs = percent::pairs(uri.query().unwrap_or_default());
         // The first value of a repeated parameter counts.
         for (name, value) in pairs.into_iter().rev() {
             query.set(&name, value)?;
@@ -53,6 +55,7 @@ impl Query {
             "allowWatchBookmarks" => self.allow_bookmarks = truth(&value),
             "sendInitialEvents" => self.send_initial_events = Some(truth(&value)),
             "dryRun" => self.dry_run.insert(0, value),
+            "fieldManager" => self.field_manager = value,
             "fieldValidation" => self.field_validation = value,
             "propagationPolicy" => self.propagation_policy = value,
             _ => {}
@@ -74,6 +77,14 @@ impl Query {
             let given = json!(self.dry_run);
             return Err(unsupported(kind, "dryRun", &given, &["All"]));
         }
+        if self.field_manager.len() > FIELD_MANAGER_LIMIT {
+            let error = FieldError {
+                reason: "FieldValueTooLong",
+                field: "fieldManager".to_owned(),
+                message: format!("Too long: may not be more than {FIELD_MANAGER_LIMIT} bytes"),
+            };
+            return Err(ApiError::invalid_options(kind, error));
+        }
         let known = ["", "Ignore", "Strict", "Warn"];
         if !known.contains(&self.field_validation.as_str()) {
             let given = json!(self.field_validation);
@@ -92,7 +103,10 @@ pub(crate) fn unsupported(kind: &str, field: &str, given: &Value, known: &[&str]
     let error = FieldError {
         reason: "FieldValueNotSupported",
         field: field.to_owned(),
-        message: format!("Unsupported value: {given}: supported values: {}", known.join(", ")),
+        message: format!(
+            "Unsupported value: {given}: supported values: {}",
+            known.join(", ")
+        ),
     };
     ApiError::invalid_options(kind, error)
 }
@@ -103,7 +117,9 @@ fn truth(value: &str) -> bool {
 
 fn number(value: &str) -> Result<u64> {
     let number: i64 = value.parse().map_err(|_| {
-        ApiError::bad_request(format!("strconv.ParseInt: parsing {value:?}: invalid syntax"))
+        ApiError::bad_request(format!(
+            "strconv.ParseInt: parsing {value:?}: invalid syntax"
+        ))
     })?;
     Ok(u64::try_from(number).unwrap_or_default())
 }

@@ -25,7 +25,11 @@ impl Registry {
     /// Every served kind, the built-in ones first.
     pub(crate) fn all(&self) -> Vec<Arc<Resource>> {
         let custom = self.custom.read();
-        self.builtin.iter().chain(custom.values().flatten()).cloned().collect()
+        self.builtin
+            .iter()
+            .chain(custom.values().flatten())
+            .cloned()
+            .collect()
     }
 
     /// The kind served at a path.
@@ -50,25 +54,34 @@ impl Registry {
             return Some(found.clone());
         }
         let custom = self.custom.read();
-        custom.values().flatten().find(|resource| is_it(resource)).cloned()
+        custom
+            .values()
+            .flatten()
+            .find(|resource| is_it(resource))
+            .cloned()
     }
 
     /// Serves what a stored CRD defines, and no longer what it defined before.
     pub(crate) fn define(&self, crd: &Value) {
         let name = metadata::name_of(crd).to_owned();
-        let is_established = conditions(crd).any(|condition| {
-            condition["type"] == "Established" && condition["status"] == "True"
-        });
+        let is_established = conditions(crd)
+            .any(|condition| condition["type"] == "Established" && condition["status"] == "True");
+        let mut custom = self.custom.write();
+        let first_served = custom
+            .get(&name)
+            .and_then(|served| served.first())
+            .map(|it| it.since);
+        let since = first_served.unwrap_or_else(|| metadata::revision_of(crd));
         let served = match definition::parse(crd) {
             Ok(definition) if is_established => definition
                 .versions
                 .iter()
                 .filter(|version| version.served)
-                .map(|version| Arc::new(Resource::custom(&definition, version)))
+                .map(|version| Arc::new(Resource::custom(&definition, version, since)))
                 .collect(),
             _ => Vec::new(),
         };
-        self.custom.write().insert(name, served);
+        custom.insert(name, served);
     }
 
     /// Stops serving what a removed CRD defined.

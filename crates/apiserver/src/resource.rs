@@ -8,7 +8,7 @@ use crate::{
     definition::{Definition, Version},
     name::NameRule,
     schema::Schema,
-    store::Key,
+    store::{Key, Revision},
 };
 
 /// One kind in one served version.
@@ -29,6 +29,8 @@ pub(crate) struct Resource {
     pub(crate) has_generation: bool,
     /// Whether a replace may leave out `resourceVersion`.
     pub(crate) replaces_unconditionally: bool,
+    /// Whether a replace of what is not there creates it.
+    pub(crate) creates_on_replace: bool,
     pub(crate) names: NameRule,
     /// The schema of a custom kind; built-in kinds are kept as they come.
     pub(crate) schema: Option<Arc<Schema>>,
@@ -36,11 +38,15 @@ pub(crate) struct Resource {
     pub(crate) selectable: Vec<String>,
     /// `group/plural` under which all versions are kept.
     pub(crate) storage: Arc<str>,
+    /// The warning that goes with every answer of a deprecated version.
+    pub(crate) deprecation: Option<String>,
+    /// There is no history of this kind before this revision.
+    pub(crate) since: Revision,
 }
 
 impl Resource {
     /// A kind that some CustomResourceDefinition brought.
-    pub(crate) fn custom(definition: &Definition, version: &Version) -> Self {
+    pub(crate) fn custom(definition: &Definition, version: &Version, since: Revision) -> Self {
         Self {
             group: definition.group.clone(),
             version: version.name.clone(),
@@ -54,10 +60,17 @@ impl Resource {
             has_status: version.status_subresource,
             has_generation: true,
             replaces_unconditionally: false,
+            creates_on_replace: false,
             names: NameRule::Subdomain,
             schema: Some(version.schema.clone()),
-            selectable: version.selectable_fields.clone(),
+            selectable: version
+                .selectable_fields
+                .iter()
+                .map(|path| path.trim_start_matches('.').to_owned())
+                .collect(),
+            deprecation: version.deprecation_warning.clone(),
             storage: storage_name(&definition.group, &definition.plural),
+            since,
         }
     }
 

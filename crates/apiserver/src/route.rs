@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
-    Server,
+    Server, percent,
     resource::Resource,
     status::{ApiError, Result},
 };
@@ -38,8 +38,9 @@ pub(crate) enum Route {
 
 /// Finds out what a path is about.
 pub(crate) fn parse(server: &Server, path: &str) -> Result<Route> {
-    let segments: Vec<String> = path.split('/').skip(1).map(decode).collect::<Result<_>>()?;
-    let mut segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+    let path = percent::decode(path)
+        .ok_or_else(|| ApiError::bad_request(format!("invalid URL escape in {path:?}")))?;
+    let mut segments: Vec<&str> = path.split('/').skip(1).collect();
     if segments.last() == Some(&"") {
         segments.pop();
     }
@@ -74,15 +75,20 @@ fn below(server: &Server, group: &str, version: &str, rest: &[&str]) -> Result<R
             (Some(namespace), plural, Some(name), Some(subresource))
         }
         [plural, name, subresource] => (None, plural, Some(name), Some(subresource)),
-        _ => return Err(unknown(server, group, version)),
+        _ => return Err(unknown(server, group)),
     };
     let Some(resource) = server.registry().find(group, version, plural) else {
-        return Err(unknown(server, group, version));
+        return Err(unknown(server, group));
     };
     // An object of a namespaced kind is only below its namespace, and the other way round.
     let is_everywhere = name.is_none() && namespace.is_none();
     if resource.namespaced != namespace.is_some() && !is_everywhere {
-        return Err(unknown(server, group, version));
+        return Err(unknown(server, group));
+    }
+    if let Some(name @ ("." | "..")) = name {
+        return Err(ApiError::bad_request(format!(
+            "Name parameter invalid: {name:?}: may not be '{name}'"
+        )));
     }
     let is_status = subresource == Some("status");
     if subresource.is_some() && !(is_status && resource.has_status) {
@@ -100,37 +106,12 @@ fn below(server: &Server, group: &str, version: &str, rest: &[&str]) -> Result<R
 }
 
 /// Groups of built-in kinds answer with a `Status`; where nothing is served there is only a page.
-fn unknown(server: &Server, group: &str, version: &str) -> ApiError {
-    let is_known = server.registry().all().iter().any(|resource| {
-        resource.schema.is_none() && resource.group == group && resource.version == version
-    });
-    match is_known {
+pub(crate) fn unknown(server: &Server, group: &str) -> ApiError {
+    let resources = server.registry().all();
+    let is_builtin =
+        |resource: &Arc<Resource>| resource.schema.is_none() && resource.group == group;
+    match resources.iter().any(is_builtin) {
         true => ApiError::no_such_path(),
         false => ApiError::page_not_found(),
     }
-}
-
-fn decode(segment: &str) -> Result<String> {
-    let mut bytes = Vec::with_capacity(segment.len());
-    let mut rest = segment.as_bytes();
-    while let [byte, after @ ..] = rest {
-        let hex = |range| std::str::from_utf8(after.get(range)?).ok();
-        match (byte, hex(0..2)) {
-            (b'%', Some(digits)) => {
-                let value = u8::from_str_radix(digits, 16).map_err(|_| bad_escape(segment))?;
-                bytes.push(value);
-                rest = &after[2..];
-            }
-            (b'%', None) => return Err(bad_escape(segment)),
-            (byte, _) => {
-                bytes.push(*byte);
-                rest = after;
-            }
-        }
-    }
-    String::from_utf8(bytes).map_err(|_| bad_escape(segment))
-}
-
-fn bad_escape(segment: &str) -> ApiError {
-    ApiError::bad_request(format!("invalid URL escape in {segment:?}"))
 }

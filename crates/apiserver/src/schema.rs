@@ -22,7 +22,7 @@ mod value;
 use serde_json::Value;
 
 use error::NO_FIELD;
-pub(crate) use error::{FieldError, MALFORMED};
+pub(crate) use error::{FieldError, MALFORMED, ordered};
 use node::Node;
 
 /// A compiled schema.
@@ -49,7 +49,7 @@ impl Schema {
             cel::compile(&mut root, &mut errors);
         }
         if is_structural && errors.is_empty() {
-            structural::check_defaults(&root, &mut errors);
+            defaults::check(&root, &mut errors);
         }
         match errors.is_empty() {
             true => Ok(Self { root }),
@@ -69,13 +69,17 @@ impl Schema {
 
     /// Everything wrong with `new`, which replaces `old` in an update.
     ///
-    /// What an update does not change is not told as wrong.
+    /// What an update does not change is not told as wrong. A single error with the
+    /// reason [`MALFORMED`] means that the object cannot be decoded at all.
     pub(crate) fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
         let place = value::Place {
             value: new,
             path: "",
             old,
         };
+        if let Some(problem) = embedded::undecodable(&self.root, new, "") {
+            return vec![problem];
+        }
         let mut errors = value::check(&self.root, place).into_errors();
         embedded::check(&self.root, new, "", &mut errors);
         self.check_lists_and_rules(new, old, &mut errors);

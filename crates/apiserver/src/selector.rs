@@ -55,8 +55,13 @@ impl Selector {
     /// Whether this object is meant.
     pub(crate) fn matches(&self, object: &Value) -> bool {
         let labels = &object["metadata"]["labels"];
-        self.labels.iter().all(|requirement| requirement.holds(labels))
-            && self.fields.iter().all(|requirement| requirement.holds(object))
+        self.labels
+            .iter()
+            .all(|requirement| requirement.holds(labels))
+            && self
+                .fields
+                .iter()
+                .all(|requirement| requirement.holds(object))
     }
 }
 
@@ -68,9 +73,7 @@ impl Requirement {
             Test::Exists => value.is_some(),
             Test::Absent => value.is_none(),
             Test::In(values) => value.is_some_and(|value| values.iter().any(|one| one == value)),
-            Test::NotIn(values) => {
-                value.is_none_or(|value| values.iter().all(|one| one != value))
-            }
+            Test::NotIn(values) => value.is_none_or(|value| values.iter().all(|one| one != value)),
             Test::Above(bound) => number().is_some_and(|number| number > *bound),
             Test::Below(bound) => number().is_some_and(|number| number < *bound),
         }
@@ -79,7 +82,10 @@ impl Requirement {
 
 impl FieldRequirement {
     fn holds(&self, object: &Value) -> bool {
-        let found = self.path.iter().try_fold(object, |value, step| value.get(step));
+        let found = self
+            .path
+            .iter()
+            .try_fold(object, |value, step| value.get(step));
         let text = match found {
             None | Some(Value::Null) => String::new(),
             Some(Value::String(text)) => text.clone(),
@@ -126,7 +132,9 @@ fn parse_labels(text: &str) -> Result<Vec<Requirement>, String> {
     while !rest.is_empty() {
         if !matches!(rest[0], Token::Word(_) | Token::Sign("!")) {
             let found = show(&rest[0]);
-            return Err(format!("found {found}, expected: !, identifier, or 'end of string'"));
+            return Err(format!(
+                "found {found}, expected: !, identifier, or 'end of string'"
+            ));
         }
         let (requirement, after) = parse_requirement(rest)
             .map_err(|fault| format!("unable to parse requirement: {fault}"))?;
@@ -135,7 +143,12 @@ fn parse_labels(text: &str) -> Result<Vec<Requirement>, String> {
             [] => after,
             [Token::Sign(","), after @ ..] if !after.is_empty() => after,
             [Token::Sign(","), ..] => return Err("found '', expected: identifier after ','".into()),
-            [other, ..] => return Err(format!("found {}, expected: ',' or 'end of string'", show(other))),
+            [other, ..] => {
+                return Err(format!(
+                    "found {}, expected: ',' or 'end of string'",
+                    show(other)
+                ));
+            }
         };
     }
     Ok(requirements)
@@ -156,7 +169,9 @@ fn parse_requirement(tokens: &[Token]) -> Result<(Requirement, &[Token]), String
     if let Test::In(values) | Test::NotIn(values) = &test {
         for value in values {
             if let Some(fault) = name::label_value(value).first() {
-                return Err(format!("values[0][{key}]: Invalid value: {value:?}: {fault}"));
+                return Err(format!(
+                    "values[0][{key}]: Invalid value: {value:?}: {fault}"
+                ));
             }
         }
     }
@@ -175,16 +190,28 @@ fn parse_test(tokens: &[Token]) -> Result<(Test, &[Token]), String> {
             let (value, rest) = parse_value(rest)?;
             Ok((Test::NotIn(vec![value]), rest))
         }
-        [Token::Sign(sign @ (">" | "<")), Token::Word(bound), rest @ ..] => {
+        [
+            Token::Sign(sign @ (">" | "<")),
+            Token::Word(bound),
+            rest @ ..,
+        ] => {
             let bound = bound.parse().map_err(|_| {
                 format!("values[0]: Invalid value: {bound:?}: for 'Gt', 'Lt' operators, the value must be an integer")
             })?;
-            let test = if *sign == ">" { Test::Above(bound) } else { Test::Below(bound) };
+            let test = if *sign == ">" {
+                Test::Above(bound)
+            } else {
+                Test::Below(bound)
+            };
             Ok((test, rest))
         }
         [Token::Word(word), rest @ ..] if word == "in" || word == "notin" => {
             let (values, rest) = parse_set(rest)?;
-            let test = if word == "in" { Test::In(values) } else { Test::NotIn(values) };
+            let test = if word == "in" {
+                Test::In(values)
+            } else {
+                Test::NotIn(values)
+            };
             Ok((test, rest))
         }
         [other, ..] => Err(format!(
@@ -234,7 +261,9 @@ fn parse_fields(resource: &Resource, text: &str) -> Result<Vec<FieldRequirement>
     let mut requirements = Vec::new();
     for term in split_terms(text) {
         let (field, value, equal) = split_term(&term).ok_or_else(|| {
-            ApiError::bad_request(format!("invalid selector: '{text}'; can't understand '{term}'"))
+            ApiError::bad_request(format!(
+                "invalid selector: '{text}'; can't understand '{term}'"
+            ))
         })?;
         if field.is_empty() && value.is_empty() {
             continue;
@@ -243,12 +272,20 @@ fn parse_fields(resource: &Resource, text: &str) -> Result<Vec<FieldRequirement>
             return Err(ApiError::bad_request(unknown_field(resource, field)));
         }
         requirements.push(FieldRequirement {
-            path: field.split('.').map(str::to_owned).collect(),
+            path: path_of(resource, field),
             value: unescape(value)?,
             equal,
         });
     }
     Ok(requirements)
+}
+
+fn path_of(resource: &Resource, field: &str) -> Vec<String> {
+    let path = match field {
+        "source" if resource.kind == "Event" => "source.component",
+        path => path,
+    };
+    path.split('.').map(str::to_owned).collect()
 }
 
 fn unknown_field(resource: &Resource, field: &str) -> String {
@@ -293,9 +330,12 @@ fn unescape(value: &str) -> Result<String> {
     let mut letters = value.chars();
     while let Some(letter) = letters.next() {
         let kept = match letter {
-            '\\' => letters.next().filter(|next| ",=\\".contains(*next)).ok_or_else(|| {
-                ApiError::bad_request("invalid field selector: invalid escape sequence: \\")
-            })?,
+            '\\' => letters
+                .next()
+                .filter(|next| ",=\\".contains(*next))
+                .ok_or_else(|| {
+                    ApiError::bad_request("invalid field selector: invalid escape sequence: \\")
+                })?,
             plain => plain,
         };
         text.push(kept);
@@ -337,7 +377,9 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused() {
-        for selector in ["a=b=c", "a in b", "a in (b", ",", "a,", "=b", "!", "a b", "a=-", "n>x", "!a=b"] {
+        for selector in [
+            "a=b=c", "a in b", "a in (b", ",", "a,", "=b", "!", "a b", "a=-", "n>x", "!a=b",
+        ] {
             assert!(parse_labels(selector).is_err(), "{selector}");
         }
     }

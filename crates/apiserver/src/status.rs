@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     resource::{Resource, qualify},
-    schema::FieldError,
+    schema::{FieldError, MALFORMED},
 };
 
 /// Stands for an answer that is no `Status` at all.
@@ -26,11 +26,7 @@ pub(crate) struct ApiError {
 pub(crate) type Result<T, E = ApiError> = std::result::Result<T, E>;
 
 impl ApiError {
-    pub(crate) fn new(
-        code: StatusCode,
-        reason: &'static str,
-        message: impl Into<String>,
-    ) -> Self {
+    pub(crate) fn new(code: StatusCode, reason: &'static str, message: impl Into<String>) -> Self {
         Self {
             code,
             reason,
@@ -115,13 +111,27 @@ impl ApiError {
     pub(crate) fn forbidden(resource: &Resource, name: &str, why: &str, causes: Value) -> Self {
         let message = format!("{} {name:?} is forbidden: {why}", resource.qualified());
         let mut details = named(resource, name);
-        details["causes"] = causes;
+        if !causes.is_null() {
+            details["causes"] = causes;
+        }
         Self::new(StatusCode::FORBIDDEN, "Forbidden", message).with_details(details)
     }
 
     /// The object breaks a rule; `errors` must not be empty.
     pub(crate) fn invalid(resource: &Resource, name: &str, errors: &[FieldError]) -> Self {
-        Self::invalid_thing(&resource.kind, &resource.group, name, errors)
+        if let Some(error) = errors.iter().find(|error| error.reason == MALFORMED) {
+            return Self::bad_request(format!(
+                "{kind} in version {version:?} cannot be handled as a {kind}: {fault}",
+                kind = resource.kind,
+                version = resource.version,
+                fault = error.sentence(),
+            ));
+        }
+        let group = match resource.group.as_str() {
+            "events.k8s.io" => "", // both groups show the same objects
+            group => group,
+        };
+        Self::invalid_thing(&resource.kind, group, name, errors)
     }
 
     /// Something of any kind breaks a rule; `errors` must not be empty.
@@ -131,10 +141,7 @@ impl ApiError {
         name: &str,
         errors: &[FieldError],
     ) -> Self {
-        let told: Vec<String> = errors
-            .iter()
-            .map(|error| format!("{}: {}", error.field, error.message))
-            .collect();
+        let told: Vec<String> = errors.iter().map(FieldError::sentence).collect();
         let told = match told.as_slice() {
             [one] => one.clone(),
             many => format!("[{}]", many.join(", ")),
@@ -228,13 +235,23 @@ impl ApiError {
     /// A revision that has not been reached yet.
     pub(crate) fn revision_too_large(asked: u64, current: u64) -> Self {
         let message = format!("Too large resource version: {asked}, current: {current}");
-        let cause = json!({"reason": "ResourceVersionTooLarge", "message": "Too large resource version"});
+        let cause =
+            json!({"reason": "ResourceVersionTooLarge", "message": "Too large resource version"});
         Self::new(
             StatusCode::GATEWAY_TIMEOUT,
             "Timeout",
             format!("Timeout: {message}"),
         )
         .with_details(json!({"causes": [cause], "retryAfterSeconds": 1}))
+    }
+
+    /// No media type that the client accepts is spoken here.
+    pub(crate) fn not_acceptable() -> Self {
+        Self::new(
+            StatusCode::NOT_ACCEPTABLE,
+            "NotAcceptable",
+            "only the following media types are accepted: application/json",
+        )
     }
 
     /// Something this server deliberately does not do.

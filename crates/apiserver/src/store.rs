@@ -85,12 +85,8 @@ pub(crate) trait Store: Send + Sync + 'static {
     fn get(&self, key: &Key) -> Option<Arc<Value>>;
 
     /// The objects of `resource` whose path starts with `prefix`, now or at an earlier revision.
-    fn list(
-        &self,
-        resource: &str,
-        prefix: &str,
-        at: Option<Revision>,
-    ) -> Result<Snapshot, Expired>;
+    fn list(&self, resource: &str, prefix: &str, at: Option<Revision>)
+    -> Result<Snapshot, Expired>;
 
     /// Makes one change, and answers with the object as it is then (its last state, if removed).
     fn commit(&self, write: Write) -> BoxFuture<'_, Result<Arc<Value>, Stale>>;

@@ -20,7 +20,7 @@ pub(crate) use update::{Manner, change_object, target_of};
 
 use crate::{
     Server, body,
-    builtin::NAMESPACES,
+    builtin::{self, NAMESPACES},
     discovery,
     faults::Verdict,
     metadata,
@@ -59,12 +59,13 @@ pub(crate) async fn answer(server: Server, request: Request<Body>) -> Response {
 
 async fn dispatch(server: &Server, request: Request<Body>, verdict: Verdict) -> Result<Response> {
     let (parts, body) = request.into_parts();
+    check_accept(&parts.headers)?;
     let path = parts.uri.path();
     if let Some(kind) = reviews::kind_at(path) {
         if parts.method != Method::POST {
             return Err(ApiError::method_not_allowed());
         }
-        let review = body::decode(&parts.headers, &body::read(body).await?)?;
+        let review = body::decode(&parts.headers, &body::read(body).await?, kind)?;
         return Ok(created(&reviews::answer(server, kind, review)?));
     }
     let route = route::parse(server, path)?;
@@ -89,9 +90,30 @@ async fn dispatch(server: &Server, request: Request<Body>, verdict: Verdict) -> 
                 parts,
                 verdict,
             };
-            call.carry_out(body).await?
+            let deprecation = call.target.resource.deprecation.clone();
+            let response = call.carry_out(body).await?;
+            with_warnings(response, deprecation.as_slice())
         }
     })
+}
+
+/// Only JSON is spoken here.
+fn check_accept(headers: &HeaderMap) -> Result<()> {
+    let accept = headers
+        .get(header::ACCEPT)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or("*/*");
+    let is_known = |range: &str| {
+        let media_type = range.split(';').next().unwrap_or_default().trim();
+        matches!(
+            media_type,
+            "*/*" | "application/*" | "application/json" | ""
+        )
+    };
+    match accept.split(',').any(is_known) {
+        true => Ok(()),
+        false => Err(ApiError::not_acceptable()),
+    }
 }
 
 impl Call<'_> {
@@ -154,8 +176,15 @@ impl Call<'_> {
 
     /// Whether the client wants no more of each object than its metadata.
     fn wants_metadata(&self) -> bool {
-        let accept = self.headers().get(header::ACCEPT).and_then(|value| value.to_str().ok());
-        let first = accept.unwrap_or_default().split(',').next().unwrap_or_default();
+        let accept = self
+            .headers()
+            .get(header::ACCEPT)
+            .and_then(|value| value.to_str().ok());
+        let first = accept
+            .unwrap_or_default()
+            .split(',')
+            .next()
+            .unwrap_or_default();
         first.contains("as=PartialObjectMetadata")
     }
 }
@@ -175,12 +204,13 @@ fn created(object: &Value) -> Response {
 
 /// Drops unknown fields; says so, or refuses, as the client asked.
 fn clean(resource: &Resource, object: &mut Value, field_validation: &str) -> Result<Vec<String>> {
-    let Some(schema) = &resource.schema else {
-        return Ok(Vec::new());
-    };
-    let unknown: Vec<String> = schema
-        .prune(object)
-        .into_iter()
+    let mut unknown = metadata::prune(object);
+    if let Some(schema) = &resource.schema {
+        unknown.extend(schema.prune(object));
+    }
+    unknown.sort_unstable();
+    let unknown: Vec<String> = unknown
+        .iter()
         .map(|path| format!("unknown field {path:?}"))
         .collect();
     match field_validation {
@@ -201,19 +231,22 @@ fn check(
     resource: &Resource,
     new: &Value,
     old: Option<&Value>,
+    is_status: bool,
     mut faults: Vec<FieldError>,
 ) -> Result<()> {
     faults.extend(metadata::faults(resource, new));
     if let Some(old) = old {
         faults.extend(metadata::update_faults(new, old));
     }
-    if let Some(schema) = &resource.schema {
-        faults.extend(schema.validate(new, old));
+    faults.extend(match (&resource.schema, old) {
+        (Some(schema), Some(old)) if is_status => schema.validate_status(new, old),
+        (Some(schema), _) => schema.validate(new, old),
+        (None, _) => builtin::faults(resource, new, old),
+    });
+    match faults.is_empty() {
+        true => Ok(()),
+        false => Err(ApiError::invalid(resource, metadata::name_of(new), &faults)),
     }
-    if faults.is_empty() {
-        return Ok(());
-    }
-    Err(ApiError::invalid(resource, metadata::name_of(new), &faults))
 }
 
 fn remove(object: &mut Value, field: &str) {
@@ -224,7 +257,10 @@ fn remove(object: &mut Value, field: &str) {
 
 fn with_warnings(mut response: Response, warnings: &[String]) -> Response {
     for warning in warnings {
-        let text = format!("299 - \"{}\"", warning.replace('\\', "\\\\").replace('"', "\\\""));
+        let text = format!(
+            "299 - \"{}\"",
+            warning.replace('\\', "\\\\").replace('"', "\\\"")
+        );
         if let Ok(value) = http::HeaderValue::from_str(&text) {
             response.headers_mut().append(header::WARNING, value);
         }

@@ -95,13 +95,19 @@ async fn build(workshop: &Workshop, widget: &Widget) -> Result<Action, kube::Err
             owner_references: Some(vec![widget.controller_owner_ref(&()).expect("stored")]),
             ..ObjectMeta::default()
         },
-        data: Some(BTreeMap::from([("size".to_owned(), widget.spec.size.to_string())])),
+        data: Some(BTreeMap::from([(
+            "size".to_owned(),
+            widget.spec.size.to_string(),
+        )])),
         ..ConfigMap::default()
     };
     match workshop.parts().create(&PostParams::default(), &part).await {
         Err(kube::Error::Api(status)) if status.is_already_exists() => {
             let patch = Patch::Merge(json!({"data": part.data}));
-            workshop.parts().patch(&widget.name_any(), &PatchParams::default(), &patch).await?;
+            workshop
+                .parts()
+                .patch(&widget.name_any(), &PatchParams::default(), &patch)
+                .await?;
         }
         outcome => drop(outcome?),
     }
@@ -111,7 +117,10 @@ async fn build(workshop: &Workshop, widget: &Widget) -> Result<Action, kube::Err
     };
     if widget.status.as_ref() != Some(&status) {
         let patch = Patch::Merge(json!({"status": status}));
-        workshop.widgets().patch_status(&widget.name_any(), &PatchParams::default(), &patch).await?;
+        workshop
+            .widgets()
+            .patch_status(&widget.name_any(), &PatchParams::default(), &patch)
+            .await?;
     }
     Ok(Action::requeue(Duration::from_secs(60)))
 }
@@ -133,9 +142,15 @@ async fn open_workshop(server: &Server) -> Arc<Workshop> {
     let namespace: Namespace =
         serde_json::from_value(json!({"metadata": {"name": NAMESPACE}})).expect("a namespace");
     let namespaces: Api<Namespace> = Api::all(client.clone());
-    namespaces.create(&PostParams::default(), &namespace).await.expect("a new namespace");
+    namespaces
+        .create(&PostParams::default(), &namespace)
+        .await
+        .expect("a new namespace");
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
-    definitions.create(&PostParams::default(), &Widget::crd()).await.expect("a valid definition");
+    definitions
+        .create(&PostParams::default(), &Widget::crd())
+        .await
+        .expect("a valid definition");
 
     let workshop = Arc::new(Workshop {
         client,
@@ -144,11 +159,19 @@ async fn open_workshop(server: &Server) -> Arc<Workshop> {
     });
     for number in 0..WIDGETS {
         let widget = Widget::new(&format!("w{number}"), WidgetSpec { size: 1 });
-        workshop.widgets().create(&PostParams::default(), &widget).await.expect("a valid widget");
+        workshop
+            .widgets()
+            .create(&PostParams::default(), &widget)
+            .await
+            .expect("a valid widget");
     }
     let controller = Controller::new(workshop.widgets(), watcher::Config::default())
         .owns(workshop.parts(), watcher::Config::default())
-        .run(reconcile, |_, _, _| Action::requeue(Duration::from_secs(5)), workshop.clone());
+        .run(
+            reconcile,
+            |_, _, _| Action::requeue(Duration::from_secs(5)),
+            workshop.clone(),
+        );
     tokio::spawn(controller.for_each(|_| std::future::ready(())));
     workshop
 }
@@ -160,10 +183,22 @@ async fn an_hour_of_work(workshop: &Workshop) {
         tokio::time::sleep(Duration::from_secs(300)).await;
         let name = format!("w{}", round as usize % WIDGETS);
         let patch = Patch::Merge(json!({"spec": {"size": round + 1}}));
-        retry(async || widgets.patch(&name, &PatchParams::default(), &patch).await.map(drop)).await;
+        retry(async || {
+            widgets
+                .patch(&name, &PatchParams::default(), &patch)
+                .await
+                .map(drop)
+        })
+        .await;
         if round == 11 {
             for name in ["w8", "w9"] {
-                retry(async || widgets.delete(name, &DeleteParams::default()).await.map(drop)).await;
+                retry(async || {
+                    widgets
+                        .delete(name, &DeleteParams::default())
+                        .await
+                        .map(drop)
+                })
+                .await;
             }
         }
     }
@@ -182,17 +217,33 @@ async fn retry(attempt: impl AsyncFn() -> Result<(), kube::Error>) {
 
 async fn assert_settled(workshop: &Workshop) {
     let parts = workshop.parts();
-    let present = workshop.widgets().list(&ListParams::default()).await.expect("a list").items;
+    let present = workshop
+        .widgets()
+        .list(&ListParams::default())
+        .await
+        .expect("a list")
+        .items;
     assert_eq!(present.len(), WIDGETS - 2);
     for widget in &present {
         let status = widget.status.clone().expect("built");
         assert_eq!(status.built_size, widget.spec.size, "{}", widget.name_any());
         assert_eq!(Some(status.observed_generation), widget.metadata.generation);
         let part = parts.get(&widget.name_any()).await.expect("an owned part");
-        assert_eq!(part.data.expect("data")["size"], widget.spec.size.to_string());
+        assert_eq!(
+            part.data.expect("data")["size"],
+            widget.spec.size.to_string()
+        );
     }
-    let left = parts.list(&ListParams::default()).await.expect("a list").items;
-    assert_eq!(left.len(), present.len(), "parts of deleted widgets are collected");
+    let left = parts
+        .list(&ListParams::default())
+        .await
+        .expect("a list")
+        .items;
+    assert_eq!(
+        left.len(),
+        present.len(),
+        "parts of deleted widgets are collected"
+    );
     assert!(workshop.cleanups.load(Ordering::Relaxed) >= 2);
 }
 

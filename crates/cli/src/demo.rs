@@ -7,16 +7,16 @@ use std::io::Write;
 use anyhow::Context;
 use api::Pipeline;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::{
-    Api, Client, ResourceExt,
-    api::PostParams,
-};
+use kube::{Api, Client, ResourceExt, api::PostParams};
 use serde_json::json;
 
 /// Applies the kinds to an embedded API, creates a pipeline, and has a wrong one refused.
 pub(crate) async fn run(out: &mut dyn Write) -> anyhow::Result<()> {
     let client = apiserver::Server::in_memory().client();
-    writeln!(out, "An embedded Kubernetes API runs in this process; nothing is left behind.\n")?;
+    writeln!(
+        out,
+        "An embedded Kubernetes API runs in this process; nothing is left behind.\n"
+    )?;
     apply_definitions(&client, out).await?;
     create_pipeline(&client, out).await?;
     refuse_pipeline(&client, out).await?;
@@ -75,22 +75,27 @@ async fn create_pipeline(client: &Client, out: &mut dyn Write) -> anyhow::Result
 }
 
 async fn refuse_pipeline(client: &Client, out: &mut dyn Write) -> anyhow::Result<()> {
-    let request = http::Request::post("/apis/pipelines.weave.works/v1alpha1/namespaces/default/pipelines")
-        .header(http::header::CONTENT_TYPE, "application/json")
-        .body(
-            json!({
-                "apiVersion": "pipelines.weave.works/v1alpha1",
-                "kind": "Pipeline",
-                "metadata": {"name": "typo"},
-                "spec": {"environments": [{"name": "dev"}]},
-            })
-            .to_string()
-            .into_bytes(),
-        )
-        .context("cannot make a request")?;
+    let request =
+        http::Request::post("/apis/pipelines.weave.works/v1alpha1/namespaces/default/pipelines")
+            .header(http::header::CONTENT_TYPE, "application/json")
+            .body(
+                json!({
+                    "apiVersion": "pipelines.weave.works/v1alpha1",
+                    "kind": "Pipeline",
+                    "metadata": {"name": "typo"},
+                    "spec": {"environments": [{"name": "dev"}]},
+                })
+                .to_string()
+                .into_bytes(),
+            )
+            .context("cannot make a request")?;
     match client.request::<serde_json::Value>(request).await {
         Err(kube::Error::Api(status)) => {
-            writeln!(out, "\nA pipeline without targets is refused:\n  {}", status.message)?;
+            writeln!(
+                out,
+                "\nA pipeline without targets is refused:\n  {}",
+                status.message
+            )?;
             Ok(())
         }
         Err(error) => Err(error).context("cannot ask the embedded API"),

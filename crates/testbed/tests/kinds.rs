@@ -2,7 +2,11 @@
 //! kept whole, and what cannot be right is refused.
 //!
 //! Runs on the embedded API, or with `SLUICE_TEST_API=real` and `KUBEBUILDER_ASSETS` on a real one.
-#![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a failing test is a panic"
+)]
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{

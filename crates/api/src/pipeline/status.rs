@@ -32,6 +32,9 @@ pub struct PipelineStatus {
     )]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
+    /// What the pipeline's source proposes for the first environment.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub proposal: Option<Proposal>,
     /// State by environment name.
     #[serde(
         default,
@@ -70,6 +73,9 @@ pub struct EnvironmentStatus {
         skip_serializing_if = "is_default"
     )]
     pub targets: Vec<TargetStatus>,
+    /// What a report said that did not tell which target it was about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reported: Option<Reported>,
     /// The promotion into this environment that is under way or came last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub promotion: Option<PromotionSummary>,
@@ -87,6 +93,39 @@ pub struct EnvironmentStatus {
     /// The last request that was taken up, and what came of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_request: Option<HandledRequest>,
+}
+
+/// What the pipeline's source proposes for the first environment.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(!default)]
+pub struct Proposal {
+    /// The newest revision; nothing while the source has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256))]
+    pub revision: Option<String>,
+    /// What would be written to git to get that revision.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256))]
+    pub version: Option<String>,
+    /// Why the source could not be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1024))]
+    pub error: Option<String>,
+}
+
+/// What a report said about an environment without telling which target it was about.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(!default)]
+pub struct Reported {
+    /// The revision that some target runs.
+    #[schemars(length(max = 256))]
+    pub revision: String,
+    /// Since when that is known, by the hub's clock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time", default)]
+    pub ready_since: Option<Time>,
 }
 
 /// The revision that waits for a person.
@@ -127,9 +166,43 @@ pub struct TargetStatus {
     /// Why the target could not be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// The same as one of a few words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<TargetProblem>,
+    /// The revision whose last try failed here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256))]
+    pub failed: Option<String>,
+    /// What the app's own revision follows: the source's URL and reference.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 2304))]
+    pub follows: Option<String>,
     /// The apps found in the target.
     #[serde(default, skip_serializing_if = "is_default")]
     pub apps: Vec<AppStatus>,
+}
+
+/// Why a target could not be read.
+#[derive(
+    Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord,
+)]
+pub enum TargetProblem {
+    /// The app is not there.
+    AppMissing,
+    /// The namespace is not there.
+    NamespaceMissing,
+    /// The cluster does not know the app's kind.
+    KindMissing,
+    /// There is no such GitopsCluster.
+    ClusterMissing,
+    /// The GitopsCluster is not ready.
+    ClusterNotReady,
+    /// The cluster does not answer.
+    Unreachable,
+    /// The cluster has not been read to the end yet.
+    NotSynced,
+    /// Reading is not allowed.
+    Forbidden,
 }
 
 /// How the state of a target is known.

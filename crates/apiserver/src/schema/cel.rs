@@ -7,13 +7,16 @@
 mod bounds;
 mod check;
 mod convert;
+mod evaluate;
+mod functions;
 mod program;
 
 use serde_json::Value;
 
-use super::error::{FieldError, INSIDE, NO_FIELD, child};
+use super::error::{FieldError, INSIDE, child, ordered};
 use super::node::{Additional, Node};
-use super::{lists, path};
+use super::path;
+pub(super) use evaluate::evaluate;
 use program::Compiled;
 
 /// One rule as written and, later, ready to run.
@@ -159,20 +162,8 @@ fn has_newlines(text: &str) -> bool {
 
 /// Compiles every rule below `root`.
 pub(super) fn compile(root: &mut Node, errors: &mut Vec<FieldError>) {
-    if !root.has_rules {
-        return;
-    }
-    let compiled = program::with_deep_stack(|| {
-        let mut found = Vec::new();
-        compile_node(root, "", None, &mut found);
-        found
-    });
-    match compiled {
-        Some(found) => errors.extend(found),
-        None => {
-            let detail = "rules cannot be compiled: no thread to do it";
-            errors.push(FieldError::forbidden("x-kubernetes-validations", detail));
-        }
+    if root.has_rules {
+        compile_node(root, "", None, errors);
     }
 }
 
@@ -189,34 +180,18 @@ fn compile_node(
         compile_rule(rule, node, &path, uncorrelated, errors);
     }
     node.rules = rules;
-    for (name, property) in node
-        .properties
-        .iter_mut()
-        .filter(|(_, node)| node.has_rules)
-    {
-        compile_node(
-            property,
-            &child(path, &format!("properties[{name}]")),
-            uncorrelated,
-            errors,
-        );
+    for (name, property) in &mut node.properties {
+        let path = child(path, &format!("properties[{name}]"));
+        compile_node(property, &path, uncorrelated, errors);
     }
     if let Additional::Schema(additional) = &mut node.additional {
-        compile_node(
-            additional,
-            &child(path, "additionalProperties"),
-            uncorrelated,
-            errors,
-        );
+        let path = child(path, "additionalProperties");
+        compile_node(additional, &path, uncorrelated, errors);
     }
     let list_path = (!node.is_list_type("map")).then_some(path);
     if let Some(items) = &mut node.items {
-        compile_node(
-            items,
-            &child(path, "items"),
-            uncorrelated.or(list_path),
-            errors,
-        );
+        let uncorrelated = uncorrelated.or(list_path);
+        compile_node(items, &child(path, "items"), uncorrelated, errors);
     }
 }
 
@@ -228,19 +203,19 @@ fn compile_rule(
     errors: &mut Vec<FieldError>,
 ) {
     let field = child(path, "rule");
-    let compiled = match Compiled::new(
-        &rule.rule,
-        &rule.message_expression,
-        rule.is_optional(),
+    let subject = program::Subject {
         node,
-    ) {
+        is_resource: path.starts_with("x-kubernetes-validations") || node.embedded,
+        optional: rule.is_optional(),
+    };
+    let compiled = match Compiled::new(&rule.rule, &rule.message_expression, subject) {
         Ok(compiled) => compiled,
         Err(program::Refused::Rule(detail)) => {
-            return errors.push(FieldError::invalid(field, &printed(rule), &detail));
+            return errors.push(FieldError::invalid_printed(field, &printed(rule), &detail));
         }
         Err(program::Refused::Message(detail)) => {
             let field = child(path, "messageExpression");
-            return errors.push(FieldError::invalid(field, &printed(rule), &detail));
+            return errors.push(FieldError::invalid_printed(field, &printed(rule), &detail));
         }
     };
     if let Some(place) = uncorrelated.filter(|_| compiled.uses_old_self) {
@@ -251,11 +226,8 @@ fn compile_rule(
     }
     if let Some(optional) = rule.optional_old_self.filter(|_| !compiled.uses_old_self) {
         let detail = "may not be set if oldSelf is not used in rule";
-        errors.push(FieldError::invalid(
-            child(path, "optionalOldSelf"),
-            &optional.into(),
-            detail,
-        ));
+        let field = child(path, "optionalOldSelf");
+        errors.push(FieldError::invalid(field, &optional.into(), detail));
     }
     if let Ok((named, _)) = path::follow(node, &rule.field_path, true) {
         rule.named_field = named;
@@ -264,140 +236,13 @@ fn compile_rule(
 }
 
 /// A rule as the real server prints it in messages.
-fn printed(rule: &Rule) -> Value {
-    serde_json::json!({
-        "Rule": rule.rule,
-        "Message": rule.message,
-        "MessageExpression": rule.message_expression,
-        "Reason": rule.reason,
-        "FieldPath": rule.field_path,
-        "OptionalOldSelf": rule.optional_old_self,
-    })
-}
-
-/// Runs the rules of `node` and below against `value`.
-pub(super) fn evaluate(
-    node: &Node,
-    value: &Value,
-    old: Option<&Value>,
-    errors: &mut Vec<FieldError>,
-) {
-    let unchanged = old == Some(value);
-    Evaluation { errors }.node(
-        node,
-        Step {
-            value,
-            old,
-            unchanged,
-        },
-        "",
-    );
-}
-
-/// A value on the way down and the value it replaces.
-#[derive(Clone, Copy)]
-struct Step<'a> {
-    value: &'a Value,
-    old: Option<&'a Value>,
-    /// Whether this, or what contains it where there is no counterpart, is as it was.
-    unchanged: bool,
-}
-
-impl<'a> Step<'a> {
-    fn into(self, value: &'a Value, old: Option<&'a Value>) -> Self {
-        let unchanged = old.map_or(self.unchanged, |old| old == value);
-        Self {
-            value,
-            old,
-            unchanged,
-        }
-    }
-}
-
-struct Evaluation<'e> {
-    errors: &'e mut Vec<FieldError>,
-}
-
-impl Evaluation<'_> {
-    fn node(&mut self, node: &Node, step: Step<'_>, path: &str) {
-        if step.value.is_null() || !node.has_rules {
-            return;
-        }
-        if !node.rules.is_empty() {
-            self.rules(node, step, path);
-        }
-        match step.value {
-            Value::Array(items) => {
-                let Some(item_node) = &node.items else { return };
-                for (index, item) in items.iter().enumerate() {
-                    let old = step.old.and_then(|old| lists::counterpart(node, item, old));
-                    self.node(item_node, step.into(item, old), &format!("{path}[{index}]"));
-                }
-            }
-            Value::Object(fields) => {
-                for (name, value) in fields {
-                    let step = step.into(value, step.old.and_then(|old| old.get(name)));
-                    if let Some(node) = node.additional_schema() {
-                        self.node(node, step, &format!("{path}[{name}]"));
-                    }
-                    if let Some(node) = node.properties.get(name) {
-                        self.node(node, step, &child(path, name));
-                    }
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn rules(&mut self, node: &Node, step: Step<'_>, path: &str) {
-        let current = convert::to_cel(step.value, Some(node));
-        let previous = step
-            .old
-            .filter(|old| !old.is_null())
-            .map(|old| convert::to_cel(old, Some(node)));
-        for rule in &node.rules {
-            let Some(compiled) = &rule.compiled else {
-                continue;
-            };
-            if compiled.uses_old_self && previous.is_none() && !rule.is_optional() {
-                continue;
-            }
-            let scope = program::Scope {
-                current: &current,
-                previous: previous.as_ref(),
-                optional: rule.is_optional(),
-            };
-            match compiled.run(&scope) {
-                Ok(true) => {}
-                Ok(false) if step.unchanged && !compiled.uses_old_self => {}
-                Ok(false) => {
-                    let detail = compiled.message(&scope).unwrap_or_else(|| rule.detail());
-                    self.errors
-                        .push(failure(rule, node, step.value, path, &detail));
-                }
-                Err(problem) => {
-                    let detail = problem.told(rule.called());
-                    let field = if path.is_empty() { NO_FIELD } else { path };
-                    self.errors
-                        .push(FieldError::invalid_text(field, &node.type_name, &detail));
-                }
-            }
-        }
-    }
-}
-
-fn failure(rule: &Rule, node: &Node, value: &Value, path: &str, detail: &str) -> FieldError {
-    let field = match (path.is_empty(), rule.named_field.is_empty()) {
-        (true, true) => NO_FIELD.to_owned(),
-        (_, true) => path.to_owned(),
-        (_, false) => child(path, &rule.named_field),
-    };
-    let is_large = ["object", "array"].contains(&node.type_name.as_str());
-    match rule.reason.as_deref() {
-        Some("FieldValueForbidden") => FieldError::forbidden(field, detail),
-        Some("FieldValueRequired") => FieldError::required(field, detail),
-        Some("FieldValueDuplicate") => FieldError::duplicate(field, (!is_large).then_some(value)),
-        _ if is_large => FieldError::invalid_unprinted(field, detail),
-        _ => FieldError::invalid(field, value, detail),
-    }
+fn printed(rule: &Rule) -> String {
+    ordered(&[
+        ("Rule", rule.rule.as_str().into()),
+        ("Message", rule.message.as_str().into()),
+        ("MessageExpression", rule.message_expression.as_str().into()),
+        ("Reason", rule.reason.clone().into()),
+        ("FieldPath", rule.field_path.as_str().into()),
+        ("OptionalOldSelf", rule.optional_old_self.into()),
+    ])
 }

@@ -5,7 +5,9 @@
 
 use serde_json::Value;
 
+use super::error::{FieldError, child};
 use super::node::Node;
+use super::{cel, prune, value};
 
 pub(super) fn fill(node: &Node, value: &mut Value) {
     match value {
@@ -50,4 +52,47 @@ fn fill_one(node: Option<&Node>, value: &mut Value) {
 
 fn refuses_null(node: &Node, value: &Value) -> bool {
     value.is_null() && !node.nullable
+}
+
+/// Defaults must be valid values without unknown fields.
+pub(super) fn check(root: &Node, errors: &mut Vec<FieldError>) {
+    check_default(root, "", errors);
+}
+
+fn check_default(node: &Node, path: &str, errors: &mut Vec<FieldError>) {
+    if let Some(default) = &node.default {
+        check_one_default(node, default, &child(path, "default"), errors);
+    }
+    if let Some(items) = &node.items {
+        check_default(items, &child(path, "items"), errors);
+    }
+    for (name, property) in &node.properties {
+        check_default(
+            property,
+            &child(path, &format!("properties[{name}]")),
+            errors,
+        );
+    }
+}
+
+fn check_one_default(node: &Node, default: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    let mut pruned = default.clone();
+    prune::prune(node, &mut pruned, node.embedded);
+    if pruned != *default {
+        errors.push(FieldError::invalid(
+            path,
+            default,
+            "must not have unknown fields",
+        ));
+    }
+    let place = value::Place {
+        value: default,
+        path: "",
+        old: None,
+    };
+    let mut found = value::check(node, place).into_errors();
+    if found.is_empty() && node.has_rules {
+        cel::evaluate(node, default, None, &mut found);
+    }
+    errors.extend(found.into_iter().map(|error| error.below(path)));
 }

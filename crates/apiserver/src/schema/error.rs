@@ -50,6 +50,12 @@ impl FieldError {
         Self::worded("FieldValueInvalid", field, &start, detail)
     }
 
+    /// Like [`FieldError::invalid`] for a value that is printed already.
+    pub(crate) fn invalid_printed(field: impl Into<String>, printed: &str, detail: &str) -> Self {
+        let start = format!("Invalid value: {printed}");
+        Self::worded("FieldValueInvalid", field, &start, detail)
+    }
+
     pub(crate) fn type_invalid(field: impl Into<String>, value: &Value, detail: &str) -> Self {
         let start = format!("Invalid value: {}", printed(value));
         Self::worded("FieldValueTypeInvalid", field, &start, detail)
@@ -105,27 +111,64 @@ impl FieldError {
         )
     }
 
-    /// The body cannot be read as what it claims to be.
-    pub(crate) fn malformed(field: impl Into<String>, found: &Value, expected: &str) -> Self {
+    /// A field of the wrong JSON type: the body cannot be read as what it claims to be.
+    ///
+    /// `owner` is the Go type the field belongs to.
+    pub(crate) fn malformed(owner: &str, field: &str, found: &Value, expected: &str) -> Self {
         let found = match found {
-            Value::Null => "null",
-            Value::Bool(_) => "bool",
-            Value::Number(_) => "number",
-            Value::String(_) => "string",
-            Value::Array(_) => "array",
-            Value::Object(_) => "object",
+            Value::Null => "null".to_owned(),
+            Value::Bool(_) => "bool".to_owned(),
+            Value::Number(number) if number.is_f64() => format!("number {number}"),
+            Value::Number(_) => "number".to_owned(),
+            Value::String(_) => "string".to_owned(),
+            Value::Array(_) => "array".to_owned(),
+            Value::Object(_) => "object".to_owned(),
         };
-        let message = format!("json: cannot unmarshal {found} into a field of type {expected}");
+        let path = without_keys(field);
+        let message = format!(
+            "json: cannot unmarshal {found} into Go struct field {owner}.{path} of type {expected}"
+        );
         Self {
             reason: MALFORMED,
-            field: field.into(),
+            field: String::new(),
             message,
+        }
+    }
+
+    /// A body that cannot be decoded, in the decoder's own words.
+    pub(crate) fn undecodable(message: &str) -> Self {
+        Self {
+            reason: MALFORMED,
+            field: String::new(),
+            message: message.to_owned(),
+        }
+    }
+
+    /// The same error when it makes the whole body undecodable.
+    pub(crate) fn into_malformed(self) -> Self {
+        Self {
+            reason: MALFORMED,
+            ..self
+        }
+    }
+
+    /// The error in one sentence, as it stands in the message of a `Status`.
+    pub(crate) fn sentence(&self) -> String {
+        match self.field.is_empty() {
+            true => self.message.clone(),
+            false => format!("{}: {}", self.field, self.message),
         }
     }
 
     /// The same error of a field that lies below `parent`.
     pub(crate) fn below(mut self, parent: &str) -> Self {
-        self.message = self.message.replace(INSIDE, &format!("{parent}."));
+        let message = self
+            .message
+            .replace(&format!("{INSIDE} "), &format!("{parent} "));
+        self.message = message.replace(INSIDE, &format!("{parent}."));
+        if self.reason == MALFORMED {
+            return self;
+        }
         if self.field == NO_FIELD || self.field.is_empty() {
             self.field = parent.to_owned();
         } else if self.field.starts_with('[') {
@@ -155,6 +198,27 @@ pub(crate) fn child(path: &str, name: &str) -> String {
         true => name.to_owned(),
         false => format!("{path}.{name}"),
     }
+}
+
+/// A path without the indices and keys in it.
+fn without_keys(path: &str) -> String {
+    let mut depth = 0_usize;
+    let keep = |character: &char| {
+        match character {
+            '[' => depth += 1,
+            ']' => depth = depth.saturating_sub(1),
+            _ => return depth == 0,
+        }
+        false
+    };
+    path.chars().filter(keep).collect()
+}
+
+/// An object with its fields in the given order, as Go prints structs.
+pub(crate) fn ordered(fields: &[(&str, Value)]) -> String {
+    let field = |(name, value): &(&str, Value)| format!("{}:{}", json_text(name), json(value));
+    let fields: Vec<String> = fields.iter().map(field).collect();
+    format!("{{{}}}", fields.join(","))
 }
 
 /// A value as the real server prints it inside a message.
@@ -199,7 +263,7 @@ pub(crate) fn float(number: f64) -> String {
         return scientific;
     };
     match exponent.parse::<i32>() {
-        Ok(exponent) if exponent < -4 || exponent >= 21 => {
+        Ok(exponent) if !(-4..21).contains(&exponent) => {
             let sign = if exponent < 0 { '-' } else { '+' };
             format!("{mantissa}e{sign}{:02}", exponent.abs())
         }

@@ -15,6 +15,23 @@ struct Scope {
     inside_metadata: bool,
 }
 
+impl Scope {
+    fn of_field(mut self, name: &str, is_root: bool, is_resource: bool) -> Self {
+        if !is_resource || !RESOURCE_FIELDS.contains(&name) {
+            return self;
+        }
+        self.inside_metadata = true;
+        if is_root {
+            self.no_defaults = Some(match name {
+                "metadata" => "in top-level metadata",
+                "kind" => "in top-level kind",
+                _ => "in top-level apiVersion",
+            });
+        }
+        self
+    }
+}
+
 pub(super) fn check(root: &Node, errors: &mut Vec<FieldError>) {
     if root.nullable {
         errors.push(FieldError::forbidden(
@@ -29,24 +46,10 @@ fn check_node(node: &Node, is_root: bool, path: &str, scope: Scope, errors: &mut
     check_refused(node, path, scope, errors);
     check_additional(node, path, scope, errors);
     for (name, property) in &node.properties {
-        let mut scope = scope;
-        if (is_root || node.embedded) && RESOURCE_FIELDS.contains(&name.as_str()) {
-            scope.inside_metadata = true;
-            if is_root {
-                scope.no_defaults = Some(match name.as_str() {
-                    "metadata" => "in top-level metadata",
-                    "kind" => "in top-level kind",
-                    _ => "in top-level apiVersion",
-                });
-            }
-        }
-        check_node(
-            property,
-            false,
-            &child(path, &format!("properties[{name}]")),
-            scope,
-            errors,
-        );
+        let is_resource = is_root || node.embedded;
+        let scope = scope.of_field(name, is_root, is_resource);
+        let path = child(path, &format!("properties[{name}]"));
+        check_node(property, false, &path, scope, errors);
     }
     if let Some(not) = &node.not {
         check_node(not, false, &child(path, "not"), scope, errors);
@@ -83,21 +86,7 @@ fn check_refused(node: &Node, path: &str, scope: Scope, errors: &mut Vec<FieldEr
         let detail = format!("must not be set {reason}");
         errors.push(FieldError::forbidden(child(path, "default"), &detail));
     }
-    for keyword in &node.refused {
-        errors.push(match *keyword {
-            "$schema" => {
-                let detail = "OpenAPIV3Schema 'schema' is not supported";
-                FieldError::invalid_text(path, "", detail)
-            }
-            "items" => {
-                let detail = "items must be a schema object and not an array";
-                FieldError::forbidden(child(path, "items"), detail)
-            }
-            other => {
-                FieldError::forbidden(child(path, other), &format!("{other} is not supported"))
-            }
-        });
-    }
+    errors.extend(node.refused.iter().map(|keyword| refused(keyword, path)));
     if name == "null" {
         let detail = "type cannot be set to null, use nullable as an alternative";
         errors.push(FieldError::forbidden(child(path, "type"), detail));
@@ -114,6 +103,17 @@ fn check_refused(node: &Node, path: &str, scope: Scope, errors: &mut Vec<FieldEr
             "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
         errors.push(FieldError::forbidden(child(path, "uniqueItems"), detail));
     }
+}
+
+fn refused(keyword: &str, path: &str) -> FieldError {
+    let detail = match keyword {
+        "$schema" => {
+            return FieldError::invalid_text("", "", "OpenAPIV3Schema 'schema' is not supported");
+        }
+        "items" => "items must be a schema object and not an array".to_owned(),
+        other => format!("{other} is not supported"),
+    };
+    FieldError::forbidden(child(path, keyword), &detail)
 }
 
 fn check_additional(node: &Node, path: &str, scope: Scope, errors: &mut Vec<FieldError>) {
@@ -181,28 +181,9 @@ fn check_list_type(node: &Node, path: &str, errors: &mut Vec<FieldError>) {
         return;
     };
     check_type_is(node, "array", "x-kubernetes-list-type", path, errors);
-    if let Some(items) = node
-        .items
-        .as_ref()
-        .filter(|_| node.type_name == "array" && list_type == "set")
-    {
-        let detail = "must be atomic as item of a list with x-kubernetes-list-type=set";
-        let item_type = items.list_type.as_deref();
-        let (keyword, wrong) = match items.type_name.as_str() {
-            "array" => (
-                "x-kubernetes-list-type",
-                item_type.is_some_and(|name| name != "atomic"),
-            ),
-            "object" => (
-                "x-kubernetes-map-type",
-                items.map_type.as_deref() != Some("atomic"),
-            ),
-            _ => ("", false),
-        };
-        if wrong {
-            let field = child(path, &format!("items.{keyword}"));
-            errors.push(FieldError::invalid(field, &item_type.into(), detail));
-        }
+    let items = node.items.as_deref();
+    if let Some(items) = items.filter(|_| node.type_name == "array" && list_type == "set") {
+        check_items_of_set(items, path, errors);
     }
     if !["atomic", "set", "map"].contains(&list_type.as_str()) {
         let field = child(path, "x-kubernetes-list-type");
@@ -213,21 +194,29 @@ fn check_list_type(node: &Node, path: &str, errors: &mut Vec<FieldError>) {
             &supported,
         ));
     }
-    let items = node
-        .items
-        .as_ref()
-        .filter(|_| ["set", "map"].contains(&list_type.as_str()));
-    if items.is_some_and(|items| items.nullable) {
+    let is_keyed = ["set", "map"].contains(&list_type.as_str());
+    if is_keyed && items.is_some_and(|items| items.nullable) {
         let detail = format!("cannot be nullable when x-kubernetes-list-type is {list_type}");
-        errors.push(FieldError::forbidden(
-            child(path, "items.nullable"),
-            &detail,
-        ));
+        let field = child(path, "items.nullable");
+        errors.push(FieldError::forbidden(field, &detail));
     }
 }
 
+fn check_items_of_set(items: &Node, path: &str, errors: &mut Vec<FieldError>) {
+    let item_type = items.list_type.as_deref();
+    let list_is_atomic = item_type.is_none_or(|name| name == "atomic");
+    let map_is_atomic = items.map_type.as_deref() == Some("atomic");
+    let keyword = match items.type_name.as_str() {
+        "array" if !list_is_atomic => "x-kubernetes-list-type",
+        "object" if !map_is_atomic => "x-kubernetes-map-type",
+        _ => return,
+    };
+    let detail = "must be atomic as item of a list with x-kubernetes-list-type=set";
+    let field = child(path, &format!("items.{keyword}"));
+    errors.push(FieldError::invalid(field, &item_type.into(), detail));
+}
+
 fn check_list_map(node: &Node, path: &str, errors: &mut Vec<FieldError>) {
-    let keys_field = child(path, "x-kubernetes-list-map-keys");
     let is_map = node.is_list_type("map");
     if !node.list_map_keys.is_empty() && !is_map {
         let field = child(path, "x-kubernetes-list-type");
@@ -242,7 +231,10 @@ fn check_list_map(node: &Node, path: &str, errors: &mut Vec<FieldError>) {
     }
     if node.list_map_keys.is_empty() {
         let detail = "must not be empty if x-kubernetes-list-type is map";
-        errors.push(FieldError::required(keys_field.clone(), detail));
+        errors.push(FieldError::required(
+            child(path, "x-kubernetes-list-map-keys"),
+            detail,
+        ));
     }
     let Some(items) = &node.items else {
         let detail = "must have a schema if x-kubernetes-list-type is map";
@@ -253,24 +245,21 @@ fn check_list_map(node: &Node, path: &str, errors: &mut Vec<FieldError>) {
         let field = child(path, "items.type");
         return errors.push(FieldError::invalid_text(field, &items.type_name, detail));
     }
-    for (index, key) in node.list_map_keys.iter().enumerate() {
+    check_list_map_keys(items, &node.list_map_keys, path, errors);
+}
+
+fn check_list_map_keys(items: &Node, keys: &[String], path: &str, errors: &mut Vec<FieldError>) {
+    for (index, key) in keys.iter().enumerate() {
         check_list_map_key(items, key, path, errors);
-        let keys = node.list_map_keys.as_slice();
+        let mut blame = |detail| {
+            let field = child(path, "x-kubernetes-list-map-keys");
+            errors.push(FieldError::invalid(field, &keys.into(), detail));
+        };
         if !items.properties.contains_key(key) {
-            let detail = "entries must all be names of item properties";
-            errors.push(FieldError::invalid(
-                keys_field.clone(),
-                &keys.into(),
-                detail,
-            ));
+            blame("entries must all be names of item properties");
         }
         if keys[..index].contains(key) {
-            let detail = "must not contain duplicate entries";
-            errors.push(FieldError::invalid(
-                keys_field.clone(),
-                &keys.into(),
-                detail,
-            ));
+            blame("must not contain duplicate entries");
         }
     }
 }

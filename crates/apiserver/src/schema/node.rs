@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::cel::Rule;
-use super::error::{FieldError, child};
+use super::error::{FieldError, INSIDE, child};
 use super::pattern::Pattern;
 
 /// One level of a schema.
@@ -108,7 +108,7 @@ impl Node {
 pub(super) fn read(schema: &Value, path: &str, errors: &mut Vec<FieldError>) -> Box<Node> {
     let mut node = Box::<Node>::default();
     let Some(keywords) = schema.as_object() else {
-        errors.push(FieldError::malformed(path, schema, "JSONSchemaProps"));
+        errors.push(malformed(path, schema, "v1.JSONSchemaProps"));
         return node;
     };
     for (keyword, value) in keywords.iter().filter(|(_, value)| !value.is_null()) {
@@ -124,6 +124,16 @@ pub(super) fn read(schema: &Value, path: &str, errors: &mut Vec<FieldError>) -> 
     }
     node.has_rules = !node.rules.is_empty() || below(&node).any(|node| node.has_rules);
     node
+}
+
+/// A field of a schema has the wrong type.
+fn malformed(path: &str, value: &Value, expected: &str) -> FieldError {
+    let owner = if path.is_empty() {
+        "CustomResourceValidation"
+    } else {
+        "JSONSchemaProps"
+    };
+    FieldError::malformed(owner, &format!("{INSIDE}{path}"), value, expected)
 }
 
 /// The nodes that describe what lies inside a value of this node.
@@ -150,7 +160,7 @@ impl<'a> Reader<'a> {
             "description" if !self.text().is_empty() => node.texts.push("description"),
             "nullable" => node.nullable = self.flag(),
             "default" => node.default = Some(self.value.clone()),
-            "enum" => node.values = self.list().to_vec(),
+            "enum" => node.values = self.list("[]v1.JSON").to_vec(),
             "pattern" => node.pattern = Some(Pattern::new(self.text())),
             "uniqueItems" => node.unique_items = self.flag(),
             "required" => node.required = self.texts(),
@@ -186,12 +196,17 @@ impl<'a> Reader<'a> {
     fn structure(&mut self, node: &mut Node, keyword: &str) {
         match keyword {
             "items" if self.value.is_array() => node.refused.push("items"),
-            "items" => node.items = Some(self.node()),
+            "items" if self.value.is_object() => node.items = Some(self.node()),
             "properties" => node.properties = self.nodes_by_name(),
             "additionalProperties" => {
                 node.additional = match self.value {
                     Value::Bool(allowed) => Additional::Allowed(*allowed),
-                    _ => Additional::Schema(self.node()),
+                    Value::Object(_) => Additional::Schema(self.node()),
+                    _ => {
+                        let message = "boolean or JSON schema expected";
+                        self.errors.push(FieldError::undecodable(message));
+                        Additional::Unset
+                    }
                 }
             }
             "allOf" => node.all_of = self.nodes(),
@@ -216,7 +231,7 @@ impl<'a> Reader<'a> {
 
     fn nodes(&mut self) -> Vec<Node> {
         let mut nodes = Vec::new();
-        for (index, value) in self.list().iter().enumerate() {
+        for (index, value) in self.list("[]v1.JSONSchemaProps").iter().enumerate() {
             nodes.push(*read(
                 value,
                 &format!("{}[{index}]", self.path),
@@ -229,7 +244,7 @@ impl<'a> Reader<'a> {
     fn nodes_by_name(&mut self) -> BTreeMap<String, Node> {
         let mut nodes = BTreeMap::new();
         let Some(fields) = self.value.as_object() else {
-            self.complain("map[string]JSONSchemaProps");
+            self.complain("map[string]v1.JSONSchemaProps");
             return nodes;
         };
         for (name, value) in fields {
@@ -241,13 +256,13 @@ impl<'a> Reader<'a> {
 
     fn rules(&mut self) -> Vec<Rule> {
         let mut rules = Vec::new();
-        for (index, value) in self.list().iter().enumerate() {
+        for (index, value) in self.list("v1.ValidationRules").iter().enumerate() {
             let path = format!("{}[{index}]", self.path);
             match Rule::read(value) {
                 Some(rule) => rules.push(rule),
                 None => self
                     .errors
-                    .push(FieldError::malformed(path, value, "ValidationRule")),
+                    .push(malformed(&path, value, "v1.ValidationRule")),
             }
         }
         rules
@@ -265,12 +280,10 @@ impl<'a> Reader<'a> {
 
     fn texts(&mut self) -> Vec<String> {
         let mut texts = Vec::new();
-        for value in self.list() {
+        for value in self.list("[]string") {
             match value {
                 Value::String(text) => texts.push(text.clone()),
-                other => self
-                    .errors
-                    .push(FieldError::malformed(self.path, other, "string")),
+                other => self.errors.push(malformed(self.path, other, "string")),
             }
         }
         texts
@@ -299,18 +312,17 @@ impl<'a> Reader<'a> {
         number
     }
 
-    fn list(&mut self) -> &'a [Value] {
+    fn list(&mut self, expected: &str) -> &'a [Value] {
         match self.value {
             Value::Array(items) => items,
             _ => {
-                self.complain("[]");
+                self.complain(expected);
                 &[]
             }
         }
     }
 
     fn complain(&mut self, expected: &str) {
-        self.errors
-            .push(FieldError::malformed(self.path, self.value, expected));
+        self.errors.push(malformed(self.path, self.value, expected));
     }
 }

@@ -9,6 +9,8 @@ use super::node::Node;
 pub(super) enum Problem {
     Range(String),
     Limit(String),
+    /// What is wrong with the factor of a schema, and that factor.
+    Factor(String, String),
 }
 
 /// Whether a float is a whole number, within the tolerance the real server allows.
@@ -36,36 +38,16 @@ pub(super) fn check(node: &Node, types: &[&str], given: &Number, path: &str) -> 
         check_multiple(value.seen(exact), factor, path, &mut problems);
     }
     if let Some(minimum) = limits.minimum {
-        let exact = range.check(
-            Given::Float(minimum),
-            "Minimum boundary",
-            path,
-            &mut problems,
-        );
+        let limit = Given::Float(minimum);
+        let exact = range.check(limit, "Minimum boundary", path, &mut problems);
         let (value, minimum) = value.seen(exact).beside(minimum);
-        let (fails, words) = match limits.exclusive_minimum {
-            true => (value.at_most(minimum), "should be greater than"),
-            false => (value.below(minimum), "should be greater than or equal to"),
-        };
-        if fails {
-            problems.push(Problem::Limit(format!("{words} {}", minimum.printed())));
-        }
+        problems.extend(minimum.as_minimum(value, limits.exclusive_minimum));
     }
     if let Some(maximum) = limits.maximum {
-        let exact = range.check(
-            Given::Float(maximum),
-            "Maximum boundary",
-            path,
-            &mut problems,
-        );
+        let limit = Given::Float(maximum);
+        let exact = range.check(limit, "Maximum boundary", path, &mut problems);
         let (value, maximum) = value.seen(exact).beside(maximum);
-        let (fails, words) = match limits.exclusive_maximum {
-            true => (maximum.at_most(value), "should be less than"),
-            false => (maximum.below(value), "should be less than or equal to"),
-        };
-        if fails {
-            problems.push(Problem::Limit(format!("{words} {}", maximum.printed())));
-        }
+        problems.extend(maximum.as_maximum(value, limits.exclusive_maximum));
     }
     problems
 }
@@ -94,10 +76,11 @@ fn check_multiple(value: Given, factor: f64, path: &str, problems: &mut Vec<Prob
                 factor.printed()
             )));
         }
-        None => problems.push(Problem::Range(format!(
-            "factor MultipleOf declared for {path} must be positive: {}",
-            factor.printed()
-        ))),
+        None => {
+            let factor = factor.printed();
+            let text = format!("factor MultipleOf declared for {path} must be positive: {factor}");
+            problems.push(Problem::Factor(text, factor));
+        }
     }
 }
 
@@ -131,6 +114,22 @@ impl Given {
             Self::Integer(_) => (self, Self::Integer(limit as i64)),
             Self::Float(_) => (self, Self::Float(limit)),
         }
+    }
+
+    fn as_minimum(self, value: Self, exclusive: bool) -> Option<Problem> {
+        let (fails, words) = match exclusive {
+            true => (value.at_most(self), "should be greater than"),
+            false => (value.below(self), "should be greater than or equal to"),
+        };
+        fails.then(|| Problem::Limit(format!("{words} {}", self.printed())))
+    }
+
+    fn as_maximum(self, value: Self, exclusive: bool) -> Option<Problem> {
+        let (fails, words) = match exclusive {
+            true => (self.at_most(value), "should be less than"),
+            false => (self.below(value), "should be less than or equal to"),
+        };
+        fails.then(|| Problem::Limit(format!("{words} {}", self.printed())))
     }
 
     fn float(self) -> f64 {

@@ -36,7 +36,8 @@ fn next(path: &str, brackets: bool) -> Result<(String, &str), String> {
         };
     }
     let Some(after) = path.strip_prefix('[') else {
-        return Err(format!("expected [ or . but got: {path}"));
+        let word = path.split(['.', '[', ']']).next().unwrap_or_default();
+        return Err(format!("expected [ or . but got: {word}"));
     };
     if !brackets {
         return Err("array notation is not allowed".to_owned());

@@ -15,7 +15,7 @@ pub(super) struct Pattern {
 
 impl Pattern {
     pub(super) fn new(text: String) -> Self {
-        let compiled = Regex::new(&translated(&text)).map_err(|error| error.to_string());
+        let compiled = Regex::new(&translated(&text)).map_err(|error| go_error(&error, &text));
         Self { text, compiled }
     }
 
@@ -28,6 +28,29 @@ impl Pattern {
             .as_ref()
             .is_ok_and(|regex| regex.is_match(text))
     }
+}
+
+/// What Go says about a pattern that cannot be compiled.
+fn go_error(error: &regex::Error, pattern: &str) -> String {
+    let told = error.to_string();
+    let part = |start: char| {
+        pattern
+            .rfind(start)
+            .map_or(pattern, |index| &pattern[index..])
+    };
+    let cause = match told.rsplit("error: ").next().unwrap_or_default() {
+        "unclosed group" => format!("missing closing ): `{pattern}`"),
+        "unopened group" => format!("unexpected ): `{pattern}`"),
+        "unclosed character class" => format!("missing closing ]: `{}`", part('[')),
+        "repetition operator missing expression" => {
+            format!("missing argument to repetition operator: `{}`", part('*'))
+        }
+        cause if cause.starts_with("look-around") => {
+            "invalid or unsupported Perl syntax: `(?`".to_owned()
+        }
+        cause => format!("{cause}: `{pattern}`"),
+    };
+    format!("error parsing regexp: {cause}")
 }
 
 fn translated(pattern: &str) -> String {

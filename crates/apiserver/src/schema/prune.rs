@@ -1,7 +1,7 @@
 //! Dropping what a schema does not declare.
 //!
-//! `apiVersion`, `kind` and `metadata` of the object itself and of embedded
-//! resources are never touched here.
+//! `apiVersion`, `kind` and `metadata` are kept, in the object itself and in
+//! embedded resources. The metadata of the object itself is not looked into.
 
 use serde_json::{Map, Value};
 
@@ -10,6 +10,25 @@ use super::node::Node;
 
 /// The fields every resource has without declaring them.
 pub(super) const RESOURCE_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
+
+/// The fields of `metadata`; an embedded resource keeps no others.
+const METADATA_FIELDS: [&str; 15] = [
+    "annotations",
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "finalizers",
+    "generateName",
+    "generation",
+    "labels",
+    "managedFields",
+    "name",
+    "namespace",
+    "ownerReferences",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+];
 
 /// Removes undeclared fields and returns their paths, sorted.
 pub(super) fn prune(node: &Node, object: &mut Value, is_resource: bool) -> Vec<String> {
@@ -52,6 +71,16 @@ impl Pruner<'_> {
         }
     }
 
+    fn metadata(&mut self, fields: &mut Map<String, Value>, path: &str) {
+        fields.retain(|name, _| {
+            let known = METADATA_FIELDS.contains(&name.as_str());
+            if !known {
+                self.dropped.push(child(path, name));
+            }
+            known
+        });
+    }
+
     fn fields(
         &mut self,
         node: Option<&Node>,
@@ -62,6 +91,11 @@ impl Pruner<'_> {
         let keeps_unknown = node.is_some_and(Node::preserves_unknown);
         fields.retain(|name, value| {
             if is_resource && RESOURCE_FIELDS.contains(&name.as_str()) {
+                if let Value::Object(metadata) = value
+                    && !path.is_empty()
+                {
+                    self.metadata(metadata, &child(path, name));
+                }
                 return true;
             }
             let declared = node.and_then(|node| node.field(name));

@@ -1,11 +1,10 @@
 //! Whether a schema is structural: every field has its type outside of `allOf`,
 //! `anyOf`, `oneOf` and `not`, so that pruning and defaulting know what is what.
 
-use serde_json::Value;
+mod completeness;
 
-use super::error::{FieldError, INSIDE, child};
+use super::error::{FieldError, child};
 use super::node::{Additional, Node};
-use super::{prune, value};
 
 #[derive(Clone, Copy, PartialEq)]
 enum Level {
@@ -21,7 +20,7 @@ pub(super) fn check(root: &Node) -> Vec<FieldError> {
     }
     let mut errors = Vec::new();
     check_node(root, Level::Root, "", &mut errors);
-    check_completeness(root, Some(root), "", "", &mut errors);
+    completeness::check(root, &mut errors);
     errors.sort_by_cached_key(|error| format!("{}: {}", error.field, error.message));
     errors
 }
@@ -47,43 +46,31 @@ fn is_unreadable(node: &Node) -> bool {
 
 fn check_node(node: &Node, level: Level, path: &str, errors: &mut Vec<FieldError>) {
     if node.type_name == "array" && node.items.is_none() {
-        errors.push(FieldError::required(
-            child(path, "items"),
-            "must be specified",
-        ));
+        let field = child(path, "items");
+        errors.push(FieldError::required(field, "must be specified"));
     }
     if let Some(items) = &node.items {
         check_node(items, Level::Item, &child(path, "items"), errors);
     }
     let properties = child(path, "properties");
     for (name, property) in &node.properties {
-        check_node(
-            property,
-            Level::Field,
-            &format!("{properties}[{name}]"),
-            errors,
-        );
+        let path = format!("{properties}[{name}]");
+        check_node(property, Level::Field, &path, errors);
     }
     if level == Level::Root && node.takes_additional() {
         let field = child(path, "additionalProperties");
         errors.push(FieldError::forbidden(field, "must not be used at the root"));
     }
     if let Some(additional) = node.additional_schema() {
-        check_node(
-            additional,
-            Level::Field,
-            &child(path, "additionalProperties"),
-            errors,
-        );
+        let path = child(path, "additionalProperties");
+        check_node(additional, Level::Field, &path, errors);
     }
     check_int_or_string(node, path, errors);
-    check_branches(
-        node,
-        is_int_or_string(&node.any_of),
-        first_is_int_or_string(node),
-        path,
-        errors,
-    );
+    let skipped = Skipped {
+        any_of: is_int_or_string(&node.any_of),
+        first_all_of: first_is_int_or_string(node),
+    };
+    check_branches(node, skipped, path, errors);
     check_type(node, level, path, errors);
     check_resource(node, level, path, errors);
 }
@@ -218,202 +205,98 @@ fn first_is_int_or_string(node: &Node) -> bool {
         .is_some_and(|first| is_int_or_string(&first.any_of))
 }
 
-fn check_branches(
-    node: &Node,
-    skip_any_of: bool,
-    skip_first_all_of: bool,
-    path: &str,
-    errors: &mut Vec<FieldError>,
-) {
-    if !skip_any_of {
-        for (index, branch) in node.any_of.iter().enumerate() {
-            check_branch(
-                branch,
-                false,
-                &child(path, &format!("anyOf[{index}]")),
-                errors,
-            );
+/// Branches that may repeat types because they only say "integer or string".
+#[derive(Clone, Copy, Default)]
+struct Skipped {
+    any_of: bool,
+    first_all_of: bool,
+}
+
+fn check_branches(node: &Node, skipped: Skipped, path: &str, errors: &mut Vec<FieldError>) {
+    let any_of = if skipped.any_of {
+        &[][..]
+    } else {
+        &node.any_of
+    };
+    for (keyword, branches) in [
+        ("anyOf", any_of),
+        ("allOf", &node.all_of),
+        ("oneOf", &node.one_of),
+    ] {
+        for (index, branch) in branches.iter().enumerate() {
+            let skips = keyword == "allOf" && index == 0 && skipped.first_all_of;
+            let path = child(path, &format!("{keyword}[{index}]"));
+            check_branch(branch, skips, &path, errors);
         }
-    }
-    for (index, branch) in node.all_of.iter().enumerate() {
-        let skip = skip_first_all_of && index == 0;
-        check_branch(
-            branch,
-            skip,
-            &child(path, &format!("allOf[{index}]")),
-            errors,
-        );
-    }
-    for (index, branch) in node.one_of.iter().enumerate() {
-        check_branch(
-            branch,
-            false,
-            &child(path, &format!("oneOf[{index}]")),
-            errors,
-        );
     }
     if let Some(branch) = &node.not {
         check_branch(branch, false, &child(path, "not"), errors);
     }
-    if let Some(problem) = node.pattern.as_ref().and_then(|pattern| pattern.problem()) {
-        let text = node
-            .pattern
-            .as_ref()
-            .map_or("", |pattern| pattern.text.as_str());
+    let Some(pattern) = &node.pattern else { return };
+    if let Some(problem) = pattern.problem() {
         let detail = format!("must be a valid regular expression, but isn't: {problem}");
-        errors.push(FieldError::invalid_text(
-            child(path, "pattern"),
-            text,
-            &detail,
-        ));
+        let field = child(path, "pattern");
+        errors.push(FieldError::invalid_text(field, &pattern.text, &detail));
     }
 }
 
 fn check_branch(node: &Node, skip_any_of: bool, path: &str, errors: &mut Vec<FieldError>) {
-    check_branches(node, skip_any_of, false, path, errors);
+    let skipped = Skipped {
+        any_of: skip_any_of,
+        first_all_of: false,
+    };
+    check_branches(node, skipped, path, errors);
     if let Some(items) = &node.items {
         check_branch(items, false, &child(path, "items"), errors);
     }
     for (name, property) in &node.properties {
-        check_branch(
-            property,
-            false,
-            &child(path, &format!("properties[{name}]")),
-            errors,
-        );
+        let path = child(path, &format!("properties[{name}]"));
+        check_branch(property, false, &path, errors);
     }
-    let additional = !matches!(
-        node.additional,
-        Additional::Unset | Additional::Allowed(false)
-    );
-    let empty = "must be empty to be structural";
-    let undefined = "must be undefined to be structural";
-    let unset = "must be false to be structural";
-    for (keyword, set, detail) in [
-        ("type", !node.type_name.is_empty(), empty),
-        ("additionalProperties", additional, undefined),
-        ("default", node.default.is_some(), undefined),
-        ("title", node.texts.contains(&"title"), empty),
-        ("description", node.texts.contains(&"description"), empty),
-        ("nullable", node.nullable, unset),
-        (
-            "x-kubernetes-preserve-unknown-fields",
-            node.preserves_unknown(),
-            unset,
-        ),
-        ("x-kubernetes-embedded-resource", node.embedded, unset),
-        ("x-kubernetes-int-or-string", node.int_or_string, unset),
-        (
-            "x-kubernetes-list-map-keys",
-            !node.list_map_keys.is_empty(),
-            empty,
-        ),
-        (
-            "x-kubernetes-list-type",
-            node.list_type.is_some(),
-            undefined,
-        ),
-        ("x-kubernetes-map-type", node.map_type.is_some(), undefined),
-        ("x-kubernetes-validations", !node.rules.is_empty(), empty),
-    ] {
+    for (keyword, set) in forbidden_in_branches(node) {
+        let detail = match keyword {
+            "nullable"
+            | "x-kubernetes-preserve-unknown-fields"
+            | "x-kubernetes-embedded-resource"
+            | "x-kubernetes-int-or-string" => "must be false to be structural",
+            "additionalProperties"
+            | "default"
+            | "x-kubernetes-list-type"
+            | "x-kubernetes-map-type" => "must be undefined to be structural",
+            _ => "must be empty to be structural",
+        };
         if set {
             errors.push(FieldError::forbidden(child(path, keyword), detail));
         }
     }
     if node.properties.contains_key("metadata") {
         let field = child(path, "properties[metadata]");
-        errors.push(FieldError::forbidden(
-            field,
-            "must not be specified in a nested context",
-        ));
+        let detail = "must not be specified in a nested context";
+        errors.push(FieldError::forbidden(field, detail));
     }
 }
 
-/// Whatever the branches of `node` talk about must exist in `structure`.
-fn check_completeness(
-    node: &Node,
-    structure: Option<&Node>,
-    structure_path: &str,
-    path: &str,
-    errors: &mut Vec<FieldError>,
-) {
-    let Some(structure) = structure else {
-        let detail = format!("because it is defined in {INSIDE}{path}");
-        return errors.push(FieldError::required(structure_path, &detail));
-    };
-    let numbered = |keyword: &'static str, branches: &'_ [Node]| -> Vec<String> {
-        (0..branches.len())
-            .map(|index| child(path, &format!("{keyword}[{index}]")))
-            .collect()
-    };
-    let mut branches: Vec<(&Node, String)> = Vec::new();
-    branches.extend(
-        node.not
-            .as_deref()
-            .map(|branch| (branch, child(path, "not"))),
-    );
-    branches.extend(node.all_of.iter().zip(numbered("allOf", &node.all_of)));
-    branches.extend(node.any_of.iter().zip(numbered("anyOf", &node.any_of)));
-    branches.extend(node.one_of.iter().zip(numbered("oneOf", &node.one_of)));
-    for (branch, path) in branches {
-        check_completeness(branch, Some(structure), structure_path, &path, errors);
-        if let Some(items) = &branch.items {
-            let (here, there) = (child(&path, "items"), child(structure_path, "items"));
-            check_completeness(items, structure.items.as_deref(), &there, &here, errors);
-        }
-        for (name, property) in &branch.properties {
-            let name_part = format!("properties[{name}]");
-            let (here, there) = (child(&path, &name_part), child(structure_path, &name_part));
-            check_completeness(
-                property,
-                structure.properties.get(name),
-                &there,
-                &here,
-                errors,
-            );
-        }
-    }
-}
-
-/// Defaults must be valid values without unknown fields.
-pub(super) fn check_defaults(root: &Node, errors: &mut Vec<FieldError>) {
-    check_default(root, "", errors);
-}
-
-fn check_default(node: &Node, path: &str, errors: &mut Vec<FieldError>) {
-    if let Some(default) = &node.default {
-        check_one_default(node, default, &child(path, "default"), errors);
-    }
-    if let Some(items) = &node.items {
-        check_default(items, &child(path, "items"), errors);
-    }
-    for (name, property) in &node.properties {
-        check_default(
-            property,
-            &child(path, &format!("properties[{name}]")),
-            errors,
-        );
-    }
-}
-
-fn check_one_default(node: &Node, default: &Value, path: &str, errors: &mut Vec<FieldError>) {
-    let mut pruned = default.clone();
-    prune::prune(node, &mut pruned, node.embedded);
-    if pruned != *default {
-        errors.push(FieldError::invalid(
-            path,
-            default,
-            "must not have unknown fields",
-        ));
-    }
-    let place = value::Place {
-        value: default,
-        path: "",
-        old: None,
-    };
-    let mut found = value::check(node, place).into_errors();
-    if found.is_empty() && node.has_rules {
-        super::cel::evaluate(node, default, None, &mut found);
-    }
-    errors.extend(found.into_iter().map(|error| error.below(path)));
+/// The keywords a branch may not use, and whether it does.
+fn forbidden_in_branches(node: &Node) -> [(&'static str, bool); 13] {
+    let additional = &node.additional;
+    let keeps = node.preserves_unknown();
+    let keys = &node.list_map_keys;
+    [
+        ("type", !node.type_name.is_empty()),
+        (
+            "additionalProperties",
+            !matches!(additional, Additional::Unset | Additional::Allowed(false)),
+        ),
+        ("default", node.default.is_some()),
+        ("title", node.texts.contains(&"title")),
+        ("description", node.texts.contains(&"description")),
+        ("nullable", node.nullable),
+        ("x-kubernetes-preserve-unknown-fields", keeps),
+        ("x-kubernetes-embedded-resource", node.embedded),
+        ("x-kubernetes-int-or-string", node.int_or_string),
+        ("x-kubernetes-list-map-keys", !keys.is_empty()),
+        ("x-kubernetes-list-type", node.list_type.is_some()),
+        ("x-kubernetes-map-type", node.map_type.is_some()),
+        ("x-kubernetes-validations", !node.rules.is_empty()),
+    ]
 }

@@ -4,6 +4,8 @@
 //! fields named `<nil>`) is the real server's and compared by clients.
 //! Rules in CEL, list types and embedded resources are checked elsewhere.
 
+mod combinations;
+
 use serde_json::{Map, Value};
 
 use super::error::{FieldError, NO_FIELD};
@@ -75,6 +77,15 @@ impl<'a> Place<'a> {
         }
     }
 
+    /// The place of a field of this object.
+    fn field_named<'b>(&self, name: &str, value: &'b Value, path: &'b str) -> Place<'b>
+    where
+        'a: 'b,
+    {
+        let old = self.old.and_then(|old| old.get(name));
+        Place { value, path, old }
+    }
+
     fn sentence(&self, rest: std::fmt::Arguments<'_>) -> String {
         format!("{} in body {rest}", self.path)
     }
@@ -117,7 +128,7 @@ fn check_present(node: &Node, place: Place<'_>, findings: &mut Findings) {
         findings.merge(check_type(node, place));
         findings.checks += 1;
     }
-    findings.merge(check_combinations(node, place));
+    findings.merge(combinations::check_all(node, place));
     // One for the combinations, one for the enum, one for the value itself.
     findings.checks += 3;
     match place.value {
@@ -132,6 +143,10 @@ fn check_present(node: &Node, place: Place<'_>, findings: &mut Findings) {
                 match problem {
                     number::Problem::Range(text) => findings.add_unplaced(text),
                     number::Problem::Limit(text) => place.invalid(findings, format_args!("{text}")),
+                    number::Problem::Factor(text, factor) => {
+                        let error = FieldError::invalid_printed(place.field(), &factor, &text);
+                        findings.add(text, error);
+                    }
                 }
             }
             findings.checks += 2;
@@ -215,7 +230,11 @@ fn check_enum(node: &Node, place: Place<'_>, findings: &mut Findings) {
 fn same(given: &Value, allowed: &Value) -> bool {
     match (given, allowed) {
         (Value::Null, _) => false,
-        (Value::Number(given), Value::Number(allowed)) => given.as_f64() == allowed.as_f64(),
+        // A float is cut to an integer where integers are listed.
+        (Value::Number(given), Value::Number(allowed)) => match allowed.as_i64() {
+            Some(allowed) => given.as_f64().map(f64::trunc) == Some(allowed as f64),
+            None => given.as_f64() == allowed.as_f64(),
+        },
         _ => given == allowed,
     }
 }
@@ -292,55 +311,45 @@ fn check_fields(
     findings: &mut Findings,
 ) {
     check_field_count(node, fields.len(), place, findings);
-    for (name, value) in fields
-        .iter()
-        .filter(|(name, _)| !node.properties.contains_key(*name))
-    {
-        let path = format!("{}.{name}", place.path);
-        match &node.additional {
-            Additional::Allowed(false) => {
-                let text = format!("{path} in body is a forbidden property");
-                let error = FieldError::invalid_text(place.field(), name, &text);
-                findings.add(text, error);
-            }
-            Additional::Schema(node) => {
-                let old = place.old.and_then(|old| old.get(name));
-                findings.merge(check(
-                    node,
-                    Place {
-                        value,
-                        path: &path,
-                        old,
-                    },
-                ));
-            }
-            _ => {}
+    for (name, value) in fields {
+        if !node.properties.contains_key(name) {
+            check_additional(node, name, value, place, findings);
         }
     }
     for (name, node) in &node.properties {
-        let Some(value) = fields.get(name) else {
-            continue;
-        };
-        let path = super::error::child(place.path, name);
-        let old = place.old.and_then(|old| old.get(name));
-        findings.merge(check(
-            node,
-            Place {
-                value,
-                path: &path,
-                old,
-            },
-        ));
+        if let Some(value) = fields.get(name) {
+            let path = super::error::child(place.path, name);
+            findings.merge(check(node, place.field_named(name, value, &path)));
+        }
     }
-    for name in node
-        .required
-        .iter()
-        .filter(|name| !fields.contains_key(*name))
-    {
-        let path = format!("{}.{name}", place.path);
-        let field = path.strip_prefix('.').unwrap_or(&path);
-        let error = FieldError::required(field, "");
-        findings.add(format!("{path} in body is required"), error);
+    for name in &node.required {
+        if !fields.contains_key(name) {
+            let path = format!("{}.{name}", place.path);
+            let field = path.strip_prefix('.').unwrap_or(&path);
+            let error = FieldError::required(field, "");
+            findings.add(format!("{path} in body is required"), error);
+        }
+    }
+}
+
+fn check_additional(
+    node: &Node,
+    name: &str,
+    value: &Value,
+    place: Place<'_>,
+    findings: &mut Findings,
+) {
+    let path = format!("{}.{name}", place.path);
+    match &node.additional {
+        Additional::Allowed(false) => {
+            let text = format!("{path} in body is a forbidden property");
+            let error = FieldError::invalid_text(place.field(), name, &text);
+            findings.add(text, error);
+        }
+        Additional::Schema(node) => {
+            findings.merge(check(node, place.field_named(name, value, &path)));
+        }
+        _ => {}
     }
 }
 
@@ -364,90 +373,5 @@ fn check_field_count(node: &Node, count: usize, place: Place<'_>, findings: &mut
     {
         let text = place.sentence(format_args!("should have at most {maximum} properties"));
         findings.add(text, FieldError::too_many(place.field(), count, maximum));
-    }
-}
-
-fn check_combinations(node: &Node, place: Place<'_>) -> Findings {
-    let mut findings = Findings::default();
-    let path = super::error::quoted(place.path);
-    if !node.any_of.is_empty() {
-        check_any_of(&node.any_of, place, &path, &mut findings);
-    }
-    if !node.one_of.is_empty() {
-        check_one_of(&node.one_of, place, &path, &mut findings);
-    }
-    if !node.all_of.is_empty() {
-        check_all_of(&node.all_of, place, &path, &mut findings);
-    }
-    if node
-        .not
-        .as_ref()
-        .is_some_and(|node| check(node, place.as_new()).is_valid())
-    {
-        findings.add_unplaced(format!("{path} must not validate the schema (not)"));
-    }
-    findings.checks += 1;
-    findings
-}
-
-impl<'a> Place<'a> {
-    /// A branch is judged by the value alone; its fields may still be unchanged ones.
-    fn as_new(self) -> Place<'a> {
-        Place {
-            old: self.old.filter(|old| *old != self.value),
-            ..self
-        }
-    }
-}
-
-fn check_any_of(branches: &[Node], place: Place<'_>, path: &str, findings: &mut Findings) {
-    let mut best: Option<Findings> = None;
-    for branch in branches {
-        let result = check(branch, place.as_new());
-        if result.is_valid() {
-            return findings.merge(result);
-        }
-        if best.as_ref().is_none_or(|best| result.checks > best.checks) {
-            best = Some(result);
-        }
-    }
-    findings.add_unplaced(format!("{path} must validate at least one schema (anyOf)"));
-    findings.merge(best.unwrap_or_default());
-}
-
-fn check_one_of(branches: &[Node], place: Place<'_>, path: &str, findings: &mut Findings) {
-    let mut best: Option<Findings> = None;
-    let mut valid = Vec::new();
-    for branch in branches {
-        let result = check(branch, place.as_new());
-        if result.is_valid() {
-            valid.push(result);
-        } else if best.as_ref().is_none_or(|best| result.checks > best.checks) {
-            best = Some(result);
-        }
-    }
-    let sentence = format!("{path} must validate one and only one schema (oneOf).");
-    match valid.len() {
-        0 => {
-            findings.add_unplaced(format!("{sentence} Found none valid"));
-            findings.merge(best.unwrap_or_default());
-        }
-        1 => valid.into_iter().for_each(|result| findings.merge(result)),
-        count => findings.add_unplaced(format!("{sentence} Found {count} valid alternatives")),
-    }
-}
-
-fn check_all_of(branches: &[Node], place: Place<'_>, path: &str, findings: &mut Findings) {
-    let mut valid = 0;
-    for branch in branches {
-        let result = check(branch, place.as_new());
-        valid += usize::from(result.is_valid());
-        findings.merge(result);
-    }
-    if valid != branches.len() {
-        let none = if valid == 0 { ". None validated" } else { "" };
-        findings.add_unplaced(format!(
-            "{path} must validate all the schemas (allOf){none}"
-        ));
     }
 }

@@ -106,7 +106,10 @@ impl State {
         &self,
         after: Revision,
     ) -> Result<impl DoubleEndedIterator<Item = &Arc<Event>>, Expired> {
-        let oldest = self.changes.front().map_or(self.revision, |first| first.revision - 1);
+        let oldest = self
+            .changes
+            .front()
+            .map_or(self.revision, |first| first.revision - 1);
         if after < oldest {
             return Err(Expired { oldest });
         }
@@ -121,11 +124,11 @@ impl State {
             return Err(Stale);
         }
         let revision = self.revision + 1;
-        let object = write.object.map(|object| Arc::new(at_revision(object, revision)));
+        let object = write
+            .object
+            .map(|object| Arc::new(at_revision(object, revision)));
         let tombstone = match (&object, &previous) {
-            (None, Some(previous)) => {
-                Some(Arc::new(at_revision(Value::clone(previous), revision)))
-            }
+            (None, Some(previous)) => Some(Arc::new(at_revision(Value::clone(previous), revision))),
             _ => None,
         };
         let Some(answer) = object.clone().or_else(|| tombstone.clone()) else {
@@ -151,7 +154,11 @@ impl State {
 }
 
 fn revision_of(object: &Value) -> Option<Revision> {
-    object.pointer("/metadata/resourceVersion")?.as_str()?.parse().ok()
+    object
+        .pointer("/metadata/resourceVersion")?
+        .as_str()?
+        .parse()
+        .ok()
 }
 
 fn at_revision(mut object: Value, revision: Revision) -> Value {
@@ -172,13 +179,24 @@ mod tests {
 
     fn put(store: &Memory, path: &str, replaces: Option<u64>) -> Result<Arc<Value>, Stale> {
         let object = Some(json!({"metadata": {"name": path}}));
-        let write = Write { key: key(path), replaces, object };
-        store.commit(write).now_or_never().expect("memory commits at once")
+        let write = Write {
+            key: key(path),
+            replaces,
+            object,
+        };
+        store
+            .commit(write)
+            .now_or_never()
+            .expect("memory commits at once")
     }
 
     fn names(store: &Memory, at: Option<u64>) -> Vec<String> {
         let snapshot = store.list("g/things", "", at).expect("in history");
-        snapshot.objects.into_iter().map(|(key, _)| key.path).collect()
+        snapshot
+            .objects
+            .into_iter()
+            .map(|(key, _)| key.path)
+            .collect()
     }
 
     #[test]
@@ -200,7 +218,10 @@ mod tests {
         assert_eq!(names(&store, None), ["a", "b", "c"]);
         assert_eq!(names(&store, Some(2)), ["a", "b"]);
         assert_eq!(names(&store, Some(1)), ["a"]);
-        assert_eq!(store.list("g/things", "", Some(0)).err(), Some(Expired { oldest: 1 }));
+        assert_eq!(
+            store.list("g/things", "", Some(0)).err(),
+            Some(Expired { oldest: 1 })
+        );
         assert_eq!(store.changes(0, 9).err(), Some(Expired { oldest: 1 }));
         assert_eq!(store.changes(1, 9).expect("in history").len(), 2);
         assert_eq!(store.changes(3, 9).expect("in history").len(), 0);

@@ -23,12 +23,25 @@ pub(super) async fn create(call: &Call<'_>, body: Body) -> Result<Response> {
     let resource = call.resource();
     let options = call.query.write_options("CreateOptions")?;
     let bytes = body::read(body).await?;
-    let object = body::check(resource, body::decode(call.headers(), &bytes)?)?;
+    let object = body::check(
+        resource,
+        body::decode(call.headers(), &bytes, &resource.kind)?,
+    )?;
+    insert(call, &options, object).await
+}
+
+/// Creates a decoded object.
+pub(super) async fn insert(
+    call: &Call<'_>,
+    options: &WriteOptions,
+    object: Value,
+) -> Result<Response> {
+    let resource = call.resource();
     let object = placed(call, object)?;
     check_namespace(call.server, resource, &object)?;
     definitions::check_accepts_objects(call.server, resource)?;
     for _ in 1..NAME_ATTEMPTS {
-        match attempt(call, &options, object.clone()).await {
+        match attempt(call, options, object.clone()).await {
             Err(Taken::ByChance) => {}
             Err(Taken::OnPurpose(error)) => return Err(error),
             Ok(response) => return Ok(response),
@@ -77,7 +90,10 @@ async fn attempt(
         object: Some(resource.to_storage(object)),
     };
     match call.server.commit(write).await {
-        Ok(stored) => Ok(super::with_warnings(created(&resource.present(&stored)), &warnings)),
+        Ok(stored) => Ok(super::with_warnings(
+            created(&resource.present(&stored)),
+            &warnings,
+        )),
         Err(Stale) if is_generated => Err(Taken::ByChance),
         Err(Stale) => Err(ApiError::already_exists(resource, &name).into()),
     }
@@ -93,7 +109,10 @@ fn placed(call: &Call<'_>, mut object: Value) -> Result<Value> {
             "resourceVersion should not be set on objects to be created",
         ));
     }
-    let given = metadata.get("namespace").and_then(Value::as_str).unwrap_or_default();
+    let given = metadata
+        .get("namespace")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
     match &call.target.namespace {
         Some(namespace) if given.is_empty() || given == namespace => {
             metadata.insert("namespace".into(), json!(namespace));
@@ -130,7 +149,12 @@ fn check_namespace(server: &Server, resource: &Resource, object: &Value) -> Resu
             "message": format!("namespace {namespace} is being terminated"),
             "field": "metadata.namespace",
         }]);
-        return Err(ApiError::forbidden(resource, metadata::name_of(object), &why, cause));
+        return Err(ApiError::forbidden(
+            resource,
+            metadata::name_of(object),
+            &why,
+            cause,
+        ));
     }
     Ok(())
 }
@@ -161,7 +185,7 @@ fn prepare(
     if &*resource.storage == DEFINITIONS {
         definitions::prepare_new(server, &mut object)?;
     }
-    super::check(resource, &object, None, Vec::new())?;
+    super::check(resource, &object, None, false, Vec::new())?;
     Ok((object, warnings))
 }
 

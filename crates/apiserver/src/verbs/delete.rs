@@ -85,23 +85,40 @@ async fn options(call: &Call<'_>, body: Body) -> Result<Deletion> {
     let options = if bytes.is_empty() {
         json!({})
     } else {
-        body::decode(call.headers(), &bytes)?
+        body::decode(call.headers(), &bytes, "DeleteOptions")?
     };
     match options["kind"].as_str() {
         _ if !options.is_object() => {
             return Err(ApiError::bad_request("expected DeleteOptions"));
         }
         Some(kind) if kind != "DeleteOptions" => {
-            return Err(ApiError::bad_request(format!("no kind {kind:?} is registered: expected DeleteOptions")));
+            return Err(ApiError::bad_request(format!(
+                "no kind {kind:?} is registered: expected DeleteOptions"
+            )));
         }
         _ => {}
+    }
+    let grace = &options["gracePeriodSeconds"];
+    if !grace.is_null() && !grace.is_i64() {
+        let found = metadata::type_name(grace);
+        return Err(ApiError::bad_request(format!(
+            "json: cannot unmarshal {found} into Go struct field DeleteOptions.gracePeriodSeconds of type int64"
+        )));
     }
     check_policy(call, &options)?;
     let mut query = call.query.clone();
     if let Some(values) = options["dryRun"].as_array() {
-        query.dry_run = values.iter().map(|value| value.as_str().unwrap_or_default().to_owned()).collect();
+        query.dry_run = values
+            .iter()
+            .map(|value| value.as_str().unwrap_or_default().to_owned())
+            .collect();
     }
-    let text = |pointer| options.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+    let text = |pointer| {
+        options
+            .pointer(pointer)
+            .and_then(Value::as_str)
+            .map(str::to_owned)
+    };
     Ok(Deletion {
         uid: text("/preconditions/uid"),
         resource_version: text("/preconditions/resourceVersion"),
@@ -121,7 +138,12 @@ fn check_policy(call: &Call<'_>, options: &Value) -> Result<()> {
         ))),
         _ => {
             let known = ["Foreground", "Background", "Orphan", "nil"];
-            Err(unsupported("DeleteOptions", "propagationPolicy", &json!(policy), &known))
+            Err(unsupported(
+                "DeleteOptions",
+                "propagationPolicy",
+                &json!(policy),
+                &known,
+            ))
         }
     }
 }
@@ -180,7 +202,9 @@ async fn remove(
 /// A definition waits for its objects to be gone.
 fn guarded(resource: &Resource, mut object: Value) -> Value {
     if &*resource.storage == DEFINITIONS && !metadata::is_deleting(&object) {
-        let finalizers = metadata::fields(&mut object).entry("finalizers").or_insert(json!([]));
+        let finalizers = metadata::fields(&mut object)
+            .entry("finalizers")
+            .or_insert(json!([]));
         if let Some(finalizers) = finalizers.as_array_mut() {
             finalizers.push(json!(CLEANUP_FINALIZER));
         }
@@ -228,7 +252,11 @@ fn check_preconditions(resource: &Resource, object: &Value, deletion: &Deletion)
             let why = format!(
                 "the {what} in the precondition ({expected}) does not match the {what} in record ({actual}). {hint}"
             );
-            return Err(ApiError::failed_precondition(resource, metadata::name_of(object), &why));
+            return Err(ApiError::failed_precondition(
+                resource,
+                metadata::name_of(object),
+                &why,
+            ));
         }
     }
     Ok(())
@@ -248,7 +276,8 @@ fn check_deletable(resource: &Resource, object: &Value) -> Result<()> {
 
 /// Some kinds answer a deletion with what was deleted.
 fn answers_with_object(resource: &Resource) -> bool {
-    resource.group.is_empty() && matches!(resource.kind.as_str(), "Pod" | "Service" | "ServiceAccount")
+    resource.group.is_empty()
+        && matches!(resource.kind.as_str(), "Pod" | "Service" | "ServiceAccount")
 }
 
 fn success(resource: &Resource, object: &Value) -> Value {

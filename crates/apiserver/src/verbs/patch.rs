@@ -10,7 +10,7 @@ use super::{
     update::{Manner, change_object},
 };
 use crate::{
-    body,
+    body, json, metadata,
     resource::Resource,
     status::{ApiError, Result},
 };
@@ -54,15 +54,23 @@ fn check_media_type(resource: &Resource, media_type: &str) -> Result<()> {
 fn decode(media_type: &str, bytes: &[u8]) -> Result<Change> {
     let refuse =
         |why: &dyn std::fmt::Display| ApiError::bad_request(format!("error decoding patch: {why}"));
-    let value: Value = serde_json::from_slice(bytes).map_err(|error| refuse(&error))?;
+    let value = json::parse(bytes).map_err(|error| refuse(&error))?;
     if media_type == "application/merge-patch+json" {
         return match value {
             Value::Object(_) => Ok(Change::Merge(value)),
-            _ => Err(refuse(&"expected an object")),
+            other => {
+                let found = metadata::type_name(&other);
+                Err(refuse(&format!(
+                    "json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
+                )))
+            }
         };
     }
     let Value::Array(operations) = value else {
-        return Err(refuse(&"expected a list of operations"));
+        let found = metadata::type_name(&value);
+        return Err(refuse(&format!(
+            "json: cannot unmarshal {found} into Go value of type []operation"
+        )));
     };
     if operations.len() > OPERATIONS_LIMIT {
         return Err(ApiError::new(
@@ -75,7 +83,9 @@ fn decode(media_type: &str, bytes: &[u8]) -> Result<Change> {
         ));
     }
     let operations: Result<_, _> = operations.into_iter().map(serde_json::from_value).collect();
-    Ok(Change::Operations(operations.map_err(|_| ApiError::unprocessable())?))
+    Ok(Change::Operations(
+        operations.map_err(|_| ApiError::unprocessable())?,
+    ))
 }
 
 fn apply(change: &Change, old: &Value) -> Result<Value> {

@@ -53,7 +53,10 @@ pub(super) async fn list(call: &Call<'_>) -> Result<Response> {
     }
     let mut metadata = json!({"resourceVersion": revision.to_string()});
     if left > 0 {
-        let last = items.last().map(|(path, _)| path.as_str()).unwrap_or_default();
+        let last = items
+            .last()
+            .map(|(path, _)| path.as_str())
+            .unwrap_or_default();
         metadata["continue"] = json!(Page::token(revision, last));
         if selector.is_empty() {
             metadata["remainingItemCount"] = json!(left);
@@ -65,9 +68,15 @@ pub(super) async fn list(call: &Call<'_>) -> Result<Response> {
 
 fn list_object(call: &Call<'_>, metadata: Value, items: Vec<Value>) -> Value {
     let (kind, api_version) = if call.wants_metadata() {
-        ("PartialObjectMetadataList".to_owned(), "meta.k8s.io/v1".to_owned())
+        (
+            "PartialObjectMetadataList".to_owned(),
+            "meta.k8s.io/v1".to_owned(),
+        )
     } else {
-        (call.resource().list_kind.clone(), call.resource().api_version())
+        (
+            call.resource().list_kind.clone(),
+            call.resource().api_version(),
+        )
     };
     let items: Vec<Value> = items.into_iter().map(|item| listed(call, item)).collect();
     json!({"kind": kind, "apiVersion": api_version, "metadata": metadata, "items": items})
@@ -118,7 +127,11 @@ pub(super) fn prefix(call: &Call<'_>) -> String {
 /// The selectors of a list, watch or deletecollection.
 pub(super) fn selector(call: &Call<'_>) -> Result<Selector> {
     let query = &call.query;
-    Selector::parse(call.resource(), &query.label_selector, &query.field_selector)
+    Selector::parse(
+        call.resource(),
+        &query.label_selector,
+        &query.field_selector,
+    )
 }
 
 /// Which part of which state is listed.
@@ -135,9 +148,8 @@ impl Page {
         let query = &call.query;
         let limit = query.limit;
         check_match(query)?;
-        let asked = parse_revision(&query.resource_version).map_err(|fault| {
-            ApiError::bad_request(format!("invalid resource version: {fault}"))
-        })?;
+        let asked = parse_revision(&query.resource_version)
+            .map_err(|fault| ApiError::bad_request(format!("invalid resource version: {fault}")))?;
         if !query.continue_token.is_empty() {
             if asked > 0 {
                 return Err(ApiError::bad_request(
@@ -239,5 +251,8 @@ pub(super) async fn reach(server: &Server, asked: Revision) -> Result<()> {
     if waited.await.is_ok_and(|reached| reached.is_ok()) {
         return Ok(());
     }
-    Err(ApiError::revision_too_large(asked, server.store().revision()))
+    Err(ApiError::revision_too_large(
+        asked,
+        server.store().revision(),
+    ))
 }

@@ -9,11 +9,11 @@ use super::Call;
 use crate::{
     Server, body,
     builtin::{self, DEFINITIONS},
-    definitions,
-    metadata::{self, invalid},
+    definitions, metadata,
     query::WriteOptions,
     resource::Resource,
     route::Target,
+    schema::FieldError,
     status::{ApiError, Result},
     store::{Stale, Write},
 };
@@ -25,7 +25,15 @@ pub(super) async fn replace(call: &Call<'_>, body: Body) -> Result<Response> {
     let resource = call.resource();
     let manner = Manner::of(call, "UpdateOptions")?;
     let bytes = body::read(body).await?;
-    let object = body::check(resource, body::decode(call.headers(), &bytes)?)?;
+    let object = body::check(
+        resource,
+        body::decode(call.headers(), &bytes, &resource.kind)?,
+    )?;
+    let key = resource.key(call.target.namespace.as_deref(), call.target.name());
+    if resource.creates_on_replace && call.server.store().get(&key).is_none() {
+        let object = named(&call.target, object)?;
+        return super::create::insert(call, &manner.options, object).await;
+    }
     let (object, warnings) = change_object(call.server, &call.target, &manner, |old| {
         check_uid(resource, &object, old)?;
         Ok(object.clone())
@@ -36,13 +44,15 @@ pub(super) async fn replace(call: &Call<'_>, body: Body) -> Result<Response> {
 
 /// A replace may insist on the object it was made from.
 fn check_uid(resource: &Resource, new: &Value, old: &Value) -> Result<()> {
-    let (wanted, actual) = (metadata::text(new, "/metadata/uid"), metadata::text(old, "/metadata/uid"));
+    let (wanted, actual) = (
+        metadata::text(new, "/metadata/uid"),
+        metadata::text(old, "/metadata/uid"),
+    );
     if wanted.is_empty() || wanted == actual {
         return Ok(());
     }
-    let why = format!(
-        "Precondition failed: UID in precondition: {wanted}, UID in object meta: {actual}"
-    );
+    let why =
+        format!("Precondition failed: UID in precondition: {wanted}, UID in object meta: {actual}");
     Err(ApiError::conflict(resource, metadata::name_of(old), &why))
 }
 
@@ -50,7 +60,10 @@ fn check_uid(resource: &Resource, new: &Value, old: &Value) -> Result<()> {
 fn named(target: &Target, mut object: Value) -> Result<Value> {
     let metadata = metadata::fields(&mut object);
     let expected = target.name();
-    let name = metadata.get("name").and_then(Value::as_str).unwrap_or_default();
+    let name = metadata
+        .get("name")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
     if name.is_empty() {
         return Err(ApiError::bad_request(format!(
             "the name of the object ({expected} based on URL) was undeterminable: name must be provided"
@@ -61,7 +74,10 @@ fn named(target: &Target, mut object: Value) -> Result<Value> {
             "the name of the object ({name}) does not match the name on the URL ({expected})"
         )));
     }
-    let namespace = metadata.get("namespace").and_then(Value::as_str).unwrap_or_default();
+    let namespace = metadata
+        .get("namespace")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
     match &target.namespace {
         Some(expected) if namespace.is_empty() || namespace == expected => {
             metadata.insert("namespace".into(), json!(expected));
@@ -159,8 +175,13 @@ fn check_revision(resource: &Resource, proposed: &Value, old: &Value) -> Result<
             return Ok(());
         }
         let why = "must be specified for an update";
-        let fault = invalid("metadata.resourceVersion", &json!(0), why);
-        return Err(ApiError::invalid_thing(&resource.plural, &resource.group, name, &[fault]));
+        let fault = FieldError::invalid("metadata.resourceVersion", &json!(0), why);
+        return Err(ApiError::invalid_thing(
+            &resource.plural,
+            &resource.group,
+            name,
+            &[fault],
+        ));
     }
     if seen.parse::<u64>().is_err() {
         return Err(ApiError::internal(format!(
@@ -205,7 +226,7 @@ fn prepare(
     if &*resource.storage == DEFINITIONS && !target.is_status {
         definitions::prepare_update(server, &mut new, old)?;
     }
-    super::check(resource, &new, Some(old), faults)?;
+    super::check(resource, &new, Some(old), target.is_status, faults)?;
     if resource.has_generation && !target.is_status && is_new_generation(resource, &new, old) {
         let generation = old["metadata"]["generation"].as_i64().unwrap_or(0);
         new["metadata"]["generation"] = json!(generation + 1);
@@ -215,7 +236,9 @@ fn prepare(
 
 /// The old object with the new status.
 fn with_status(old: &Value, mut new: Value) -> Value {
-    let status = new.as_object_mut().and_then(|fields| fields.remove("status"));
+    let status = new
+        .as_object_mut()
+        .and_then(|fields| fields.remove("status"));
     let mut object = old.clone();
     set_or_remove(&mut object, "status", status.as_ref());
     object

@@ -18,6 +18,7 @@ use crate::{
     Server,
     query::Query,
     resource::Resource,
+    schema::FieldError,
     selector::Selector,
     status::{ApiError, Result},
     store::{Event, Expired, Revision},
@@ -68,15 +69,11 @@ struct Start {
 
 impl Start {
     fn parse(query: &Query) -> Result<Self> {
-        let revision =
-            read::parse_revision(&query.resource_version).map_err(ApiError::internal)?;
+        let revision = read::parse_revision(&query.resource_version).map_err(ApiError::internal)?;
         let initial = query.send_initial_events;
         let matching = query.resource_version_match.as_str();
         if initial.is_some() && matching != "NotOlderThan" {
-            return Err(read::forbidden_option(
-                "resourceVersionMatch",
-                "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-            ));
+            return Err(needs_not_older_than(matching));
         }
         if initial.is_none() && !matching.is_empty() {
             return Err(read::forbidden_option(
@@ -90,6 +87,25 @@ impl Start {
             revision,
         })
     }
+}
+
+fn needs_not_older_than(matching: &str) -> ApiError {
+    let field = "resourceVersionMatch".to_owned();
+    let mut errors = vec![FieldError {
+        reason: "FieldValueForbidden",
+        field: field.clone(),
+        message:
+            "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+                .to_owned(),
+    }];
+    if !matching.is_empty() {
+        errors.push(FieldError {
+            reason: "FieldValueNotSupported",
+            field,
+            message: format!("Unsupported value: {matching:?}: supported values: \"NotOlderThan\""),
+        });
+    }
+    ApiError::invalid_thing("ListOptions", "meta.k8s.io", "", &errors)
 }
 
 struct Watcher {
@@ -117,6 +133,8 @@ impl Watcher {
         self.revision = start.revision;
         if start.shows_state {
             self.shown_from = Some(start);
+        } else if start.revision > 0 && start.revision < self.resource.since {
+            self.expire(self.resource.since);
         } else if start.revision == 0 {
             self.revision = self.server.store().revision();
         }

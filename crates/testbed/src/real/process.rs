@@ -131,3 +131,123 @@ impl Drop for Process {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::os::unix::fs::PermissionsExt;
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    const HOLDER: &str = "real::process::tests::holds_a_program_until_killed";
+    const FOLDER_VARIABLE: &str = "TESTBED_PROCESS_TEST_FOLDER";
+
+    /// A folder with three programs that do nothing until they are killed.
+    fn idle_programs(folder: &Path, script: &str) -> Assets {
+        for name in ["etcd", "kube-apiserver", "kube-controller-manager"] {
+            let path = folder.join(name);
+            std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        Assets::at(folder).unwrap()
+    }
+
+    /// Starts a program that writes its process id into its log and then waits.
+    fn start_idle(folder: &Path) -> Process {
+        let programs = folder.join("programs");
+        std::fs::create_dir(&programs).unwrap();
+        let assets = idle_programs(&programs, "echo $$; exec sleep 1000");
+        let state = folder.join("state");
+        std::fs::create_dir(&state).unwrap();
+        let mut process = Process::prepare(&assets, "etcd", &state).unwrap();
+        process.start(Vec::new()).unwrap();
+        process
+    }
+
+    fn wait_until(what: &str, condition: impl Fn() -> bool) {
+        let give_up = Instant::now() + Duration::from_secs(60);
+        while !condition() {
+            assert!(Instant::now() < give_up, "never happened: {what}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// The process id that the program wrote into its log.
+    fn program_id(folder: &Path) -> u32 {
+        let log = folder.join("state/etcd/log");
+        let written = || std::fs::read_to_string(&log).ok()?.trim().parse().ok();
+        wait_until("the program wrote its id", || written().is_some());
+        written().unwrap()
+    }
+
+    fn is_running(id: u32) -> bool {
+        // A dead process whose parent has not noticed yet is a zombie, not running.
+        let status = std::fs::read_to_string(format!("/proc/{id}/stat"));
+        status.is_ok_and(|stat| !stat.contains(") Z "))
+    }
+
+    #[test]
+    fn dropping_ends_the_program_and_removes_its_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut process = start_idle(folder.path());
+        let id = program_id(folder.path());
+        process.check_running().unwrap();
+        drop(process);
+        assert!(!is_running(id));
+        assert!(!folder.path().join("state").exists());
+    }
+
+    #[test]
+    fn a_program_that_ends_is_noticed_with_its_log() {
+        let folder = tempfile::tempdir().unwrap();
+        let assets = idle_programs(folder.path(), "echo no such luck; exit 3");
+        let state = folder.path().join("state");
+        std::fs::create_dir(&state).unwrap();
+        let mut process = Process::prepare(&assets, "etcd", &state).unwrap();
+        process.start(Vec::new()).unwrap();
+        let give_up = Instant::now() + Duration::from_secs(60);
+        let error = loop {
+            match process.check_running() {
+                Err(error) => break error.to_string(),
+                Ok(()) => assert!(Instant::now() < give_up, "never ended"),
+            }
+        };
+        assert!(
+            error.contains("starting etcd") && error.contains("no such luck"),
+            "{error}"
+        );
+        assert!(error.contains("exit status: 3"), "{error}");
+    }
+
+    #[test]
+    fn a_program_does_not_outlive_a_killed_test() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut holder = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", HOLDER, "--ignored"])
+            .env(FOLDER_VARIABLE, folder.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let id = program_id(folder.path());
+        assert!(is_running(id));
+        holder.kill().unwrap();
+        holder.wait().unwrap();
+        wait_until("the program is dead", || !is_running(id));
+        wait_until("its folder is gone", || {
+            !folder.path().join("state").exists()
+        });
+    }
+
+    #[test]
+    #[ignore = "only a part of the test above, which runs it in a process of its own"]
+    fn holds_a_program_until_killed() {
+        let Some(folder) = std::env::var_os(FOLDER_VARIABLE) else {
+            return;
+        };
+        let _process = start_idle(Path::new(&folder));
+        // Ends at the latest when the test above is gone.
+        let _ = std::io::stdin().read(&mut [0]);
+    }
+}

@@ -2,18 +2,17 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::definition::names;
-use crate::schema::{FieldError, Schema};
+use crate::schema::{FieldError, MALFORMED, Schema, ordered};
 
 const LARGEST_WARNING: usize = 256;
 const MOST_SELECTABLE_FIELDS: usize = 8;
 
-/// Checks all versions; returns their schemas when those are good.
+/// Checks all versions; returns their schemas when all of those are good.
 pub(super) fn check(spec: &Value, errors: &mut Vec<FieldError>) -> Vec<Arc<Schema>> {
     let versions = spec["versions"].as_array().map_or(&[][..], Vec::as_slice);
-    let mut later = Vec::new();
     for (index, version) in versions.iter().enumerate() {
         if version["schema"]["openAPIV3Schema"].is_null() {
             let field = format!("spec.versions[{index}].schema.openAPIV3Schema");
@@ -25,7 +24,8 @@ pub(super) fn check(spec: &Value, errors: &mut Vec<FieldError>) -> Vec<Arc<Schem
             .iter()
             .all(|version| version[part] == versions[0][part])
     };
-    let mut schemas: Vec<Arc<Schema>> = Vec::new();
+    let mut later = Vec::new();
+    let mut schemas: Vec<Option<Arc<Schema>>> = Vec::new();
     for (index, version) in versions.iter().enumerate() {
         let own = format!("spec.versions[{index}]");
         let checked = VersionCheck {
@@ -35,20 +35,39 @@ pub(super) fn check(spec: &Value, errors: &mut Vec<FieldError>) -> Vec<Arc<Schem
             shared: &shared,
         };
         checked.name_and_warning(errors);
-        let earlier = schemas.first().filter(|_| shared("schema"));
-        match earlier {
-            Some(schema) => schemas.push(schema.clone()),
-            None => schemas.extend(checked.schema(errors, &mut later)),
-        }
+        let schema = match schemas.first().filter(|_| shared("schema")) {
+            Some(first) => first.clone(),
+            None => checked.schema(errors, &mut later),
+        };
         checked.subresources(errors, &mut later);
         checked.columns(errors, &mut later);
-        if let Some(schema) = schemas.get(index) {
+        if let Some(schema) = &schema {
             checked.selectable_fields(schema, errors, &mut later);
         }
+        schemas.push(schema);
     }
     check_set(versions, errors);
+    check_first_name(versions, errors);
     errors.append(&mut later);
-    schemas
+    schemas.into_iter().flatten().collect()
+}
+
+/// The first version is also checked as the one version older definitions have.
+fn check_first_name(versions: &[Value], errors: &mut Vec<FieldError>) {
+    let first = versions
+        .first()
+        .and_then(|version| version["name"].as_str());
+    let Some(first) = first.filter(|first| !first.is_empty()) else {
+        return;
+    };
+    let problems = names::label_problems(first);
+    if !problems.is_empty() {
+        errors.push(FieldError::invalid_text(
+            "spec.version",
+            first,
+            &problems.join(","),
+        ));
+    }
 }
 
 /// Exactly one version stores, and no name is used twice.
@@ -57,7 +76,7 @@ fn check_set(versions: &[Value], errors: &mut Vec<FieldError>) {
     let repeated = (1..names.len()).any(|index| names[..index].contains(&names[index]));
     if repeated {
         let detail = "must contain unique version names";
-        errors.push(FieldError::invalid(
+        errors.push(FieldError::invalid_printed(
             "spec.versions",
             &printed(versions),
             detail,
@@ -70,7 +89,7 @@ fn check_set(versions: &[Value], errors: &mut Vec<FieldError>) {
         != 1
     {
         let detail = "must have exactly one version marked as storage version";
-        errors.push(FieldError::invalid(
+        errors.push(FieldError::invalid_printed(
             "spec.versions",
             &printed(versions),
             detail,
@@ -79,24 +98,22 @@ fn check_set(versions: &[Value], errors: &mut Vec<FieldError>) {
 }
 
 /// Versions as the real server prints them in messages, without what they share.
-fn printed(versions: &[Value]) -> Value {
-    if versions.is_empty() {
-        return json!([]);
-    }
+fn printed(versions: &[Value]) -> String {
     let printed = |version: &Value| {
-        json!({
-            "Name": version["name"],
-            "Served": version["served"] == true,
-            "Storage": version["storage"] == true,
-            "Deprecated": version["deprecated"] == true,
-            "DeprecationWarning": version["deprecationWarning"],
-            "Schema": null,
-            "Subresources": null,
-            "AdditionalPrinterColumns": null,
-            "SelectableFields": null,
-        })
+        ordered(&[
+            ("Name", version["name"].clone()),
+            ("Served", (version["served"] == true).into()),
+            ("Storage", (version["storage"] == true).into()),
+            ("Deprecated", (version["deprecated"] == true).into()),
+            ("DeprecationWarning", version["deprecationWarning"].clone()),
+            ("Schema", Value::Null),
+            ("Subresources", Value::Null),
+            ("AdditionalPrinterColumns", Value::Null),
+            ("SelectableFields", Value::Null),
+        ])
     };
-    versions.iter().map(printed).collect()
+    let versions: Vec<String> = versions.iter().map(printed).collect();
+    format!("[{}]", versions.join(","))
 }
 
 struct VersionCheck<'a> {
@@ -168,7 +185,14 @@ impl VersionCheck<'_> {
         match Schema::compile(schema) {
             Ok(schema) => Some(Arc::new(schema)),
             Err(found) => {
-                errors.extend(found.into_iter().map(|error| error.below(&path)));
+                let place = |error: &FieldError| match error.reason {
+                    MALFORMED => "spec.versions.schema.openAPIV3Schema",
+                    _ => path.as_str(),
+                };
+                errors.extend(found.into_iter().map(|error| {
+                    let place = place(&error);
+                    error.below(place)
+                }));
                 None
             }
         }
@@ -253,51 +277,34 @@ fn check_selectable_field(
     }
 }
 
+const COLUMN_TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
+const COLUMN_FORMATS: &str = "byte,date,date-time,double,float,int32,int64,password";
+
 fn check_column(column: &Value, path: &str, errors: &mut Vec<FieldError>) {
-    const TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
-    const FORMATS: [&str; 8] = [
-        "byte",
-        "date",
-        "date-time",
-        "double",
-        "float",
-        "int32",
-        "int64",
-        "password",
-    ];
     let text = |name: &str| column[name].as_str().unwrap_or_default();
     if text("name").is_empty() {
         errors.push(FieldError::required(format!("{path}.name"), ""));
     }
-    let types = format!("must be one of {}", TYPES.join(","));
+    let field = format!("{path}.type");
+    let detail = format!("must be one of {}", COLUMN_TYPES.join(","));
     match text("type") {
-        "" => errors.push(FieldError::required(format!("{path}.type"), &types)),
-        name if TYPES.contains(&name) => {}
-        name => errors.push(FieldError::invalid_text(
-            format!("{path}.type"),
-            name,
-            &types,
-        )),
+        "" => errors.push(FieldError::required(field, &detail)),
+        name if COLUMN_TYPES.contains(&name) => {}
+        name => errors.push(FieldError::invalid_text(field, name, &detail)),
     }
     let format = text("format");
-    if !format.is_empty() && !FORMATS.contains(&format) {
-        let detail = format!("must be one of {}", FORMATS.join(","));
-        errors.push(FieldError::invalid_text(
-            format!("{path}.format"),
-            format,
-            &detail,
-        ));
+    if !format.is_empty() && !COLUMN_FORMATS.split(',').any(|known| known == format) {
+        let detail = format!("must be one of {COLUMN_FORMATS}");
+        let field = format!("{path}.format");
+        errors.push(FieldError::invalid_text(field, format, &detail));
     }
+    let field = format!("{path}.JSONPath");
     match text("jsonPath") {
-        "" => errors.push(FieldError::required(format!("{path}.JSONPath"), "")),
+        "" => errors.push(FieldError::required(field, "")),
         json_path if json_path.starts_with('.') => {}
         json_path => {
             let detail = "must be a simple json path starting with .";
-            errors.push(FieldError::invalid_text(
-                format!("{path}.JSONPath"),
-                json_path,
-                detail,
-            ));
+            errors.push(FieldError::invalid_text(field, json_path, detail));
         }
     }
 }

@@ -6,39 +6,45 @@
 const LONGEST: usize = 4096;
 const DEEPEST: usize = 32;
 const MOST_IN_A_ROW: usize = 8;
+/// Twice `!` or `-` is what the parser's error recovery takes longest over.
+const MOST_DOUBLED: usize = 3;
+/// A bracket or two left open give the parser's own message.
+const MOST_OPEN: usize = 2;
 
 /// Why a text may not be parsed.
 pub(super) fn problem(text: &str) -> Option<String> {
     if text.len() > LONGEST {
         return Some(format!("expression is longer than {LONGEST} bytes"));
     }
-    let (mut depth, mut in_a_row) = (0_usize, 0_usize);
-    for character in without_strings(text) {
+    let mut open = Vec::new();
+    let (mut in_a_row, mut doubled, mut last) = (0, 0, 'a');
+    let visible = without_strings(text)
+        .into_iter()
+        .filter(|character| !character.is_whitespace());
+    for character in visible {
         match character {
-            '(' | '[' | '{' => {
-                depth += 1;
-                in_a_row += 1;
+            '(' => open.push(')'),
+            '[' => open.push(']'),
+            '{' => open.push('}'),
+            ')' | ']' | '}' if open.pop() != Some(character) => {
+                return Some(format!("Syntax error: '{character}' closes nothing"));
             }
-            '!' | '-' => in_a_row += 1,
-            ')' | ']' | '}' => {
-                depth = depth.saturating_sub(1);
-                in_a_row = 0;
-            }
-            other if other.is_whitespace() => {}
-            _ => in_a_row = 0,
+            _ => {}
         }
-        if depth > DEEPEST {
-            return Some(format!(
-                "expression is nested deeper than {DEEPEST} brackets"
-            ));
-        }
-        if in_a_row > MOST_IN_A_ROW {
-            return Some(format!(
-                "expression has more than {MOST_IN_A_ROW} brackets and unary operators in a row"
-            ));
-        }
+        let is_unary = |character| matches!(character, '!' | '-');
+        doubled += usize::from(is_unary(last) && is_unary(character));
+        let opens = is_unary(character) || matches!(character, '(' | '[' | '{');
+        in_a_row = if opens { in_a_row + 1 } else { 0 };
+        last = character;
+        let what = match () {
+            () if doubled > MOST_DOUBLED => "too many doubled operators",
+            () if open.len() > DEEPEST => "too many brackets inside each other",
+            () if in_a_row > MOST_IN_A_ROW => "too many brackets and unary operators in a row",
+            () => continue,
+        };
+        return Some(format!("expression has {what}"));
     }
-    None
+    (open.len() > MOST_OPEN).then(|| "Syntax error: brackets are left open".to_owned())
 }
 
 /// The characters of an expression, each string literal replaced by one quote.
@@ -101,5 +107,8 @@ mod tests {
         assert!(problem(&"a(".repeat(33)).is_some());
         assert!(problem(&"1+".repeat(2049)).is_some());
         assert!(problem(&"[']',".repeat(33)).is_some());
+        assert!(problem(&"a.b(}!!".repeat(22)).is_some());
+        assert!(problem(&"!(".repeat(3)).is_some());
+        assert!(problem(&"!!()".repeat(26)).is_some());
     }
 }

@@ -10,40 +10,10 @@ use kube_cel::cel::common::ast::{
 
 use super::super::node::Node;
 use super::convert::escaped;
+use super::functions::{FUNCTIONS, TEXTS, UNSUPPORTED, YES_OR_NO, lists};
 
 /// Deeper expressions could exhaust the stack of whoever runs them.
 const DEEPEST: usize = 48;
-
-/// The functions rules may call; everything else is refused with the definition.
-const FUNCTIONS: &str = " contains size max min startsWith endsWith string bytes double int uint \
-    optional.none optional.of optional.ofNonZeroValue value hasValue or orValue matches duration \
-    timestamp getFullYear getMonth getDayOfYear getDayOfMonth getDate getDayOfWeek getHours \
-    getMinutes getSeconds getMilliseconds dyn add asApproximateFloat asInteger base64.decode \
-    base64.encode charAt cidr compareTo containsCIDR containsIP distinct family find findAll first \
-    flatten format format.byte format.date format.datetime format.dns1035Label \
-    format.dns1035LabelPrefix format.dns1123Label format.dns1123LabelPrefix \
-    format.dns1123Subdomain format.dns1123SubdomainPrefix format.labelValue format.named \
-    format.qualifiedName format.uri format.uuid getEscapedPath getHost getHostname getPort getQuery \
-    getScheme indexOf ip ip.isCanonical isCIDR isGlobalUnicast isGreaterThan isIP isInteger \
-    isLessThan isLinkLocalMulticast isLinkLocalUnicast isLoopback isQuantity isSemver isSorted \
-    isURL isUnspecified join jsonpatch.escapeKey last lastIndexOf lists.range lowerAscii major \
-    masked math.abs math.bitAnd math.bitNot math.bitOr math.bitShiftLeft math.bitShiftRight \
-    math.bitXor math.ceil math.floor math.greatest math.isFinite math.isInf math.isNaN math.least \
-    math.round math.sign math.sqrt math.trunc minor patch prefixLength quantity replace reverse \
-    semver sets.contains sets.equivalent sets.intersects sign slice sort split strings.quote sub \
-    substring sum trim upperAscii url validate ";
-
-const YES_OR_NO: &str = " contains startsWith endsWith matches hasValue containsCIDR containsIP \
-    isCIDR isGlobalUnicast isGreaterThan isIP isInteger isLessThan isLinkLocalMulticast \
-    isLinkLocalUnicast isLoopback isQuantity isSemver isSorted isURL isUnspecified \
-    sets.contains sets.equivalent sets.intersects ";
-
-const TEXTS: &str = " string charAt find format join lowerAscii upperAscii trim substring \
-    strings.quote jsonpatch.escapeKey getHost getHostname getScheme getPort getEscapedPath ";
-
-fn lists(names: &str, name: &str) -> bool {
-    names.contains(&format!(" {name} "))
-}
 
 /// What an expression evaluates to, as far as it is known.
 #[derive(Clone, Copy)]
@@ -60,7 +30,7 @@ impl<'a> Kind<'a> {
     fn scalar(self) -> Option<&'static str> {
         match self {
             Self::Plain(name) => Some(name),
-            Self::Described(node) if node.int_or_string || node.nullable => None,
+            Self::Described(node) if node.int_or_string => None,
             Self::Described(node) => match (node.type_name.as_str(), node.format.as_str()) {
                 ("boolean", _) => Some("bool"),
                 ("integer", _) => Some("int"),
@@ -93,11 +63,12 @@ pub(super) struct Fault {
 pub(super) struct Checker<'a> {
     variables: Vec<(String, Kind<'a>)>,
     pub(super) fault: Option<Fault>,
-    root: &'a Node,
+    /// The node of a whole resource, if `self` is one.
+    resource: Option<&'a Node>,
 }
 
 impl<'a> Checker<'a> {
-    pub(super) fn new(node: &'a Node, old_self: Kind<'a>) -> Self {
+    pub(super) fn new(node: &'a Node, is_resource: bool, old_self: Kind<'a>) -> Self {
         let variables = vec![
             ("self".to_owned(), Kind::Described(node)),
             ("oldSelf".to_owned(), old_self),
@@ -105,16 +76,8 @@ impl<'a> Checker<'a> {
         Self {
             variables,
             fault: None,
-            root: node,
+            resource: is_resource.then_some(node),
         }
-    }
-
-    pub(super) fn check(&mut self, expression: &IdedExpr) -> Kind<'a> {
-        if depth_exceeds(expression, DEEPEST) {
-            self.blame(format!("expression is deeper than {DEEPEST} levels"), "");
-            return Kind::Unknown;
-        }
-        self.visit(expression)
     }
 
     fn blame(&mut self, message: String, at: &str) {
@@ -124,7 +87,8 @@ impl<'a> Checker<'a> {
         });
     }
 
-    fn visit(&mut self, expression: &IdedExpr) -> Kind<'a> {
+    /// Finds the first fault and tells what the expression evaluates to.
+    pub(super) fn visit(&mut self, expression: &IdedExpr) -> Kind<'a> {
         match &expression.expr {
             Expr::Unspecified => Kind::Unknown,
             Expr::Literal(literal) => literal_kind(literal),
@@ -195,7 +159,10 @@ impl<'a> Checker<'a> {
             .properties
             .iter()
             .find(|(name, _)| escaped(name) == field);
-        let is_root = std::ptr::eq(node, self.root) || node.embedded;
+        let is_whole = self
+            .resource
+            .is_some_and(|resource| std::ptr::eq(node, resource));
+        let is_root = is_whole || node.embedded;
         match (declared, field) {
             (_, "metadata") if is_root => Kind::Metadata,
             (Some((_, node)), _) => Kind::Described(node),
@@ -225,17 +192,17 @@ impl<'a> Checker<'a> {
             Some(other) => target = Some(self.visit(other)),
             None => {}
         }
+        let is_operator = name.starts_with(['_', '!', '-', '@']);
+        if !is_operator && !self.can_call(&name, call.args.len()) {
+            return Kind::Unknown;
+        }
         let arguments: Vec<Kind<'a>> = call
             .args
             .iter()
             .map(|argument| self.visit(argument))
             .collect();
-        if name.starts_with(['_', '!', '-', '@']) {
+        if is_operator {
             return self.operator(&name, &arguments);
-        }
-        if !lists(FUNCTIONS, &name) {
-            let message = format!("undeclared reference to '{name}' (in container '')");
-            self.blame(message, &format!("{name}("));
         }
         match name.as_str() {
             name if lists(YES_OR_NO, name) => Kind::Plain("bool"),
@@ -246,11 +213,25 @@ impl<'a> Checker<'a> {
         }
     }
 
+    fn can_call(&mut self, name: &str, arguments: usize) -> bool {
+        let in_a_time_zone = name.starts_with("get") && arguments > 0;
+        if lists(FUNCTIONS, name) && !in_a_time_zone {
+            return true;
+        }
+        let message = match in_a_time_zone || lists(UNSUPPORTED, name) {
+            true => format!("'{name}' with these arguments is not supported by this server"),
+            false => format!("undeclared reference to '{name}' (in container '')"),
+        };
+        self.blame(message, &format!("{name}("));
+        false
+    }
+
     fn knows(&self, name: &str) -> bool {
         name.starts_with('@') || self.variables.iter().any(|(known, _)| known == name)
     }
 
     fn operator(&mut self, name: &str, arguments: &[Kind<'a>]) -> Kind<'a> {
+        self.check_operands(name, arguments);
         match (name, arguments) {
             ("_?_:_", [_, yes, _]) => *yes,
             ("_[_]", [Kind::Described(node), _]) => {
@@ -261,8 +242,46 @@ impl<'a> Checker<'a> {
                 Kind::Plain("bool")
             }
             ("_&&_" | "_||_" | "!_" | "@in", _) => Kind::Plain("bool"),
-            ("_+_", [left, _]) if left.scalar() == Some("string") => Kind::Plain("string"),
+            ("_+_" | "_-_" | "_*_" | "_/_" | "_%_", [left, _]) => {
+                let simple = |name: &&str| ["int", "uint", "double", "string"].contains(name);
+                left.scalar()
+                    .filter(simple)
+                    .map_or(Kind::Unknown, Kind::Plain)
+            }
             _ => Kind::Unknown,
+        }
+    }
+
+    /// Logic takes yes and no, arithmetic takes two of a kind.
+    fn check_operands(&mut self, name: &str, arguments: &[Kind<'a>]) {
+        let known: Option<Vec<&str>> = arguments.iter().map(|kind| kind.scalar()).collect();
+        let first = arguments.first().and_then(|kind| kind.scalar());
+        let refuse = |kinds: &[&str]| {
+            let kinds = kinds.join(", ");
+            format!("found no matching overload for '{name}' applied to '({kinds})'")
+        };
+        let arithmetic = ["_+_", "_-_", "_*_", "_/_", "_%_"].contains(&name);
+        match (name, known.as_deref()) {
+            ("_&&_" | "_||_", _) => {
+                let wrong = arguments
+                    .iter()
+                    .filter_map(|kind| kind.scalar())
+                    .find(|kind| *kind != "bool");
+                if let Some(kind) = wrong {
+                    self.blame(format!("expected type 'bool' but found '{kind}'"), "");
+                }
+            }
+            ("!_", Some([kind])) if *kind != "bool" => self.blame(refuse(&[kind]), "!"),
+            ("_?_:_", Some(kinds)) if first != Some("bool") || kinds[1] != kinds[2] => {
+                self.blame(refuse(kinds), "?");
+            }
+            (_, Some([left, right])) if arithmetic && left != right => {
+                let simple = ["bool", "int", "uint", "double", "string", "null"];
+                if simple.contains(left) && simple.contains(right) {
+                    self.blame(refuse(&[left, right]), name.trim_matches('_'));
+                }
+            }
+            _ => {}
         }
     }
 
@@ -271,7 +290,7 @@ impl<'a> Checker<'a> {
         let (Some(left), Some(right)) = (left.scalar(), right.scalar()) else {
             return;
         };
-        let simple = ["bool", "int", "uint", "double", "string"];
+        let simple = ["bool", "int", "uint", "double", "string", "null"];
         let numbers = ["int", "uint", "double"];
         if left == right || !simple.contains(&left) || !simple.contains(&right) {
             return;
@@ -293,6 +312,21 @@ impl<'a> Checker<'a> {
             Kind::Described(node) if node.takes_additional() => Kind::Plain("string"),
             _ => Kind::Unknown,
         };
+        if let Some(name) = range
+            .scalar()
+            .filter(|name| !["list", "map"].contains(name))
+        {
+            let message = format!(
+                "expression of type '{name}' cannot be range of a comprehension \
+                 (must be list, map, or dynamic)"
+            );
+            let at = match &comprehension.iter_range.expr {
+                Expr::Select(select) => format!(".{}", select.field),
+                Expr::Ident(name) => name.clone(),
+                _ => String::new(),
+            };
+            self.blame(message, &at);
+        }
         let start = self.visit(&comprehension.accu_init);
         let known = self.variables.len();
         self.variables.push((comprehension.iter_var.clone(), item));
@@ -318,8 +352,13 @@ fn literal_kind<'a>(literal: &LiteralValue) -> Kind<'a> {
         LiteralValue::Int(_) => "int",
         LiteralValue::String(_) => "string",
         LiteralValue::UInt(_) => "uint",
-        LiteralValue::Null => return Kind::Unknown,
+        LiteralValue::Null => "null",
     })
+}
+
+/// Whether an expression is too deep to be run.
+pub(super) fn is_too_deep(expression: &IdedExpr) -> bool {
+    depth_exceeds(expression, DEEPEST)
 }
 
 /// Whether an expression has more than `limit` levels; goes no deeper than that itself.

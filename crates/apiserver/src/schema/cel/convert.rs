@@ -28,7 +28,11 @@ pub(super) fn to_cel(value: &Value, node: Option<&Node>) -> Cel {
         Value::Object(fields) => {
             let is_map = node.is_some_and(Node::takes_additional);
             let mut map = HashMap::with_capacity(fields.len());
-            for (name, value) in fields {
+            // A null field of an object counts as absent; a null in a map is there.
+            for (name, value) in fields
+                .iter()
+                .filter(|(_, value)| is_map || !value.is_null())
+            {
                 let key = if is_map { name.clone() } else { escaped(name) };
                 let node = node.and_then(|node| node.field(name));
                 map.insert(Key::String(Arc::new(key)), to_cel(value, node));

@@ -1,14 +1,16 @@
 //! Compiling and running single rules.
 
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use kube_cel::KubeCelExt;
+use kube_cel::cel::extractors::This;
 use kube_cel::cel::objects::OptionalValue;
 use kube_cel::cel::{Context, ExecutionError, Program, Value as Cel};
 
 use super::super::node::Node;
 use super::bounds;
-use super::check::{Checker, Fault, Kind};
+use super::check::{self, Checker, Fault, Kind};
 
 /// A rule ready to run.
 #[derive(Debug)]
@@ -24,6 +26,16 @@ pub(super) enum Refused {
     Message(String),
 }
 
+/// What a rule is about.
+#[derive(Clone, Copy)]
+pub(super) struct Subject<'a> {
+    pub(super) node: &'a Node,
+    /// Whether that is a whole resource, with kind and metadata.
+    pub(super) is_resource: bool,
+    /// Whether `oldSelf` is an optional value.
+    pub(super) optional: bool,
+}
+
 /// What a rule can see.
 pub(super) struct Scope<'a> {
     pub(super) current: &'a Cel,
@@ -33,13 +45,8 @@ pub(super) struct Scope<'a> {
 }
 
 impl Compiled {
-    pub(super) fn new(
-        rule: &str,
-        message: &str,
-        optional: bool,
-        node: &Node,
-    ) -> Result<Self, Refused> {
-        let (rule, kind) = parse(rule, optional, node)
+    pub(super) fn new(rule: &str, message: &str, subject: Subject<'_>) -> Result<Self, Refused> {
+        let (rule, kind) = parse(rule, subject)
             .map_err(|detail| Refused::Rule(format!("compilation failed: {detail}")))?;
         if !kind.may_be("bool") {
             return Err(Refused::Rule(
@@ -48,7 +55,7 @@ impl Compiled {
         }
         let message = match message.trim() {
             "" => None,
-            text => Some(parse_message(text, optional, node).map_err(Refused::Message)?),
+            text => Some(parse_message(text, subject).map_err(Refused::Message)?),
         };
         let uses_old_self = rule.references().has_variable("oldSelf");
         Ok(Self {
@@ -103,9 +110,23 @@ thread_local! {
     static CONTEXT: Context<'static> = {
         let mut context = Context::default();
         context.register_all();
+        // The library counts bytes.
+        context.add_function("size", size);
         context.add_function("dyn", |value: Cel| -> Result<Cel, ExecutionError> { Ok(value) });
         context
     };
+}
+
+/// How many characters, bytes, items or keys there are; a method and a function.
+fn size(This(value): This<Cel>) -> Result<i64, ExecutionError> {
+    let count = match &value {
+        Cel::String(text) => text.chars().count(),
+        Cel::Bytes(bytes) => bytes.len(),
+        Cel::List(items) => items.len(),
+        Cel::Map(map) => map.map.len(),
+        _ => return Err(ExecutionError::NoSuchOverload),
+    };
+    Ok(i64::try_from(count).unwrap_or(i64::MAX))
 }
 
 /// Why a rule gave no answer.
@@ -145,8 +166,8 @@ impl Problem {
     }
 }
 
-fn parse_message(text: &str, optional: bool, node: &Node) -> Result<Program, String> {
-    let (program, kind) = parse(text, optional, node)
+fn parse_message(text: &str, subject: Subject<'_>) -> Result<Program, String> {
+    let (program, kind) = parse(text, subject)
         .map_err(|detail| format!("messageExpression compilation failed: {detail}"))?;
     match kind.may_be("string") {
         true => Ok(program),
@@ -154,18 +175,17 @@ fn parse_message(text: &str, optional: bool, node: &Node) -> Result<Program, Str
     }
 }
 
-fn parse<'a>(text: &str, optional: bool, node: &'a Node) -> Result<(Program, Kind<'a>), String> {
+fn parse<'a>(text: &str, subject: Subject<'a>) -> Result<(Program, Kind<'a>), String> {
     if let Some(problem) = bounds::problem(text) {
         return Err(problem);
     }
-    let program = Program::compile(text).map_err(|errors| errors.to_string())?;
-    let old_self = if optional {
-        Kind::Unknown
-    } else {
-        Kind::Described(node)
+    let program = compile(text)?;
+    let old_self = match subject.optional {
+        true => Kind::Unknown,
+        false => Kind::Described(subject.node),
     };
-    let mut checker = Checker::new(node, old_self);
-    let kind = checker.check(program.expression());
+    let mut checker = Checker::new(subject.node, subject.is_resource, old_self);
+    let kind = checker.visit(program.expression());
     match checker.fault {
         Some(fault) => Err(located(text, &fault)),
         None => Ok((program, kind)),
@@ -196,13 +216,34 @@ fn located(text: &str, fault: &Fault) -> String {
     )
 }
 
-/// Runs `work` on a thread with room for the parser's recursion.
-pub(super) fn with_deep_stack<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
+/// Parses on a thread of its own: the parser recurses deeply, and on some texts it
+/// would not come back in this life.
+fn compile(text: &str) -> Result<Program, String> {
     const STACK: usize = 128 << 20;
-    std::thread::scope(|scope| {
-        let builder = std::thread::Builder::new()
-            .name("cel-compile".to_owned())
-            .stack_size(STACK);
-        builder.spawn_scoped(scope, work).ok()?.join().ok()
-    })
+    const PATIENCE: Duration = Duration::from_secs(5);
+    let (sender, receiver) = mpsc::channel();
+    let text = text.to_owned();
+    let parse = move || {
+        let parsed =
+            Program::compile(&text).map_err(|errors| errors.to_string().replace("\n|", "\n |"));
+        // Too deep an expression must also be dropped on this stack.
+        let checked = parsed.and_then(|program| match check::is_too_deep(program.expression()) {
+            true => Err("expression has too many levels".to_owned()),
+            false => Ok(program),
+        });
+        // Nobody listens any more when this took too long.
+        let _ = sender.send(checked);
+    };
+    let builder = std::thread::Builder::new()
+        .name("cel-parser".to_owned())
+        .stack_size(STACK);
+    builder
+        .spawn(parse)
+        .map_err(|error| format!("no thread to parse on: {error}"))?;
+    receiver
+        .recv_timeout(PATIENCE)
+        .map_err(|error| match error {
+            mpsc::RecvTimeoutError::Timeout => "expression takes too long to parse".to_owned(),
+            mpsc::RecvTimeoutError::Disconnected => "expression cannot be parsed".to_owned(),
+        })?
 }

@@ -1,0 +1,152 @@
+//! JSON as a real server reads and refuses it.
+
+use serde_json::{Value, error::Category};
+
+/// How deep a body may nest.
+const DEPTH_LIMIT: usize = 127;
+/// Whole numbers up to here are the same as floats.
+const EXACT: f64 = 9_007_199_254_740_992.0;
+
+/// Reads JSON. Bytes and escapes that are no text become replacement characters; the last of
+/// several equal keys counts.
+pub(crate) fn parse(bytes: &[u8]) -> Result<Value, String> {
+    let text = String::from_utf8_lossy(bytes);
+    if let Some(bracket) = too_deep(&text) {
+        return Err(format!("invalid character '{bracket}' exceeded max depth"));
+    }
+    let text = without_lone_surrogates(&text);
+    let mut value = serde_json::from_str(&text).map_err(|error| reworded(&text, &error))?;
+    shorten_numbers(&mut value);
+    Ok(value)
+}
+
+/// The bracket with which the text nests too deep.
+fn too_deep(text: &str) -> Option<char> {
+    let (mut depth, mut is_string, mut is_escaped) = (0_usize, false, false);
+    for letter in text.chars() {
+        match letter {
+            _ if is_escaped => is_escaped = false,
+            '\\' if is_string => is_escaped = true,
+            '"' => is_string = !is_string,
+            '[' | '{' if !is_string => {
+                depth += 1;
+                if depth > DEPTH_LIMIT {
+                    return Some(letter);
+                }
+            }
+            ']' | '}' if !is_string => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    None
+}
+
+fn reworded(text: &str, error: &serde_json::Error) -> String {
+    let told = error.to_string();
+    if error.classify() == Category::Eof {
+        return "unexpected end of JSON input".to_owned();
+    }
+    let line = text
+        .lines()
+        .nth(error.line().saturating_sub(1))
+        .unwrap_or_default();
+    let letters = || line.bytes().take(error.column());
+    if told.starts_with("trailing characters") {
+        let found = letters().next_back().map_or(' ', char::from);
+        return format!("invalid character '{found}' after top-level value");
+    }
+    if told.starts_with("number out of range") {
+        let is_number = |byte: &u8| byte.is_ascii_digit() || b"+-.eE".contains(byte);
+        let mut number: Vec<u8> = letters()
+            .collect::<Vec<_>>()
+            .into_iter()
+            .rev()
+            .take_while(is_number)
+            .collect();
+        number.reverse();
+        let number = String::from_utf8_lossy(&number).into_owned();
+        return format!("json: cannot unmarshal number {number} into Go value of type float64");
+    }
+    told
+}
+
+/// Replaces `\\ud800`-like escapes that are no half of a pair.
+fn without_lone_surrogates(text: &str) -> String {
+    let mut whole = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('\\') {
+        whole.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let taken = match (unit(rest), rest.get(6..).and_then(unit)) {
+            (Some(0xd800..=0xdbff), Some(0xdc00..=0xdfff)) => 12,
+            (Some(0xd800..=0xdfff), _) => {
+                whole.push('\u{fffd}');
+                rest = &rest[6..];
+                continue;
+            }
+            // An escape is two letters at least, and a backslash may be escaped itself.
+            _ => rest
+                .char_indices()
+                .nth(2)
+                .map_or(rest.len(), |(end, _)| end),
+        };
+        whole.push_str(&rest[..taken]);
+        rest = &rest[taken..];
+    }
+    whole.push_str(rest);
+    whole
+}
+
+/// The UTF-16 unit of a `\\uXXXX` escape at the start of a text.
+fn unit(text: &str) -> Option<u16> {
+    let digits = text.strip_prefix("\\u")?.get(..4)?;
+    u16::from_str_radix(digits, 16).ok()
+}
+
+/// `3.0` is written `3`, as Go does.
+fn shorten_numbers(value: &mut Value) {
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            let float = number.as_f64().unwrap_or_default();
+            if float.fract() == 0.0 && float.abs() < EXACT {
+                #[expect(clippy::cast_possible_truncation, reason = "a whole number in range")]
+                let whole = float as i64;
+                *value = whole.into();
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(shorten_numbers),
+        Value::Object(map) => map.values_mut().for_each(shorten_numbers),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn odd_text_is_mended() {
+        assert_eq!(
+            parse(br#"{"a":"\ud800x","b":"\ud83d\ude00","c":"\\ud800"}"#),
+            Ok(json!({
+                "a": "\u{fffd}x", "b": "\u{1f600}", "c": "\\ud800",
+            }))
+        );
+        assert_eq!(parse(b"\"\xff\""), Ok(json!("\u{fffd}")));
+        assert_eq!(parse(b"[3.0, 2.5, 1e3]"), Ok(json!([3, 2.5, 1000])));
+    }
+
+    #[test]
+    fn faults_are_worded_as_by_a_real_server() {
+        let fault = |text: &str| parse(text.as_bytes()).expect_err("malformed");
+        assert_eq!(fault(""), "unexpected end of JSON input");
+        assert_eq!(fault("{} x"), "invalid character 'x' after top-level value");
+        assert_eq!(
+            fault(&"[".repeat(200)),
+            "invalid character '[' exceeded max depth"
+        );
+        assert!(fault("[1e400]").contains("1e400"));
+    }
+}

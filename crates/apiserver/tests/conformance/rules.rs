@@ -1,0 +1,88 @@
+//! The rules in the schemas of custom resources.
+
+use serde_json::{Value, json};
+
+use crate::support::validation::{causes, create, refused};
+use crate::support::{Context, cases, spec_schema, version};
+
+cases!("rules":
+    rules, rules_with_message_expression, rules_on_transition, rules_wait_for_valid_objects,
+);
+
+async fn define_rules(api: &Context) {
+    let mut schema = spec_schema(json!({
+        "min": {"type": "integer"}, "max": {"type": "integer"},
+        "fixed": {"type": "string", "x-kubernetes-validations": [{"rule": "self == oldSelf", "message": "fixed may not change"}]},
+        "env": {"type": "array", "maxItems": 5, "items": {
+            "type": "object", "properties": {"name": {"type": "string", "maxLength": 10}},
+            "x-kubernetes-validations": [{"rule": "self.name != 'bad'", "reason": "FieldValueForbidden",
+                "messageExpression": "'env ' + self.name + ' is bad'", "fieldPath": ".name"}],
+        }},
+    }));
+    let spec = &mut schema["properties"]["spec"];
+    spec["required"] = json!(["min", "max"]);
+    spec["x-kubernetes-validations"] = json!([
+        {"rule": "self.min <= self.max", "message": "min must not exceed max"},
+        {"rule": "!has(self.fixed) || self.fixed.size() < 20"},
+    ]);
+    let definition = api.things(json!([version("v1", schema)]));
+    api.define(&definition).await;
+}
+
+async fn rules(api: Context) {
+    define_rules(&api).await;
+    refused(
+        &api,
+        json!({"min": 3, "max": 2}),
+        &["spec: Invalid value: min must not exceed max (FieldValueInvalid)"],
+    )
+    .await;
+    refused(&api, json!({"min": 1, "max": 2, "fixed": "a".repeat(20)}),
+        &["spec: Invalid value: failed rule: !has(self.fixed) || self.fixed.size() < 20 (FieldValueInvalid)"]).await;
+    create(&api, json!({"min": 1, "max": 2, "fixed": "a"}))
+        .await
+        .expect_code(201);
+}
+
+async fn rules_with_message_expression(api: Context) {
+    define_rules(&api).await;
+    refused(
+        &api,
+        json!({"min": 3, "max": 2, "env": [{"name": "good"}, {"name": "bad"}]}),
+        &[
+            "spec: Invalid value: min must not exceed max (FieldValueInvalid)",
+            "spec.env[1].name: Forbidden: env bad is bad (FieldValueForbidden)",
+        ],
+    )
+    .await;
+}
+
+async fn rules_on_transition(api: Context) {
+    define_rules(&api).await;
+    create(&api, json!({"min": 1, "max": 2, "fixed": "a"}))
+        .await
+        .expect_code(201);
+    let path = api.custom("things/a");
+    let change = |fixed: Value| {
+        let (api, path) = (api.clone(), path.clone());
+        async move { api.merge(&path, &json!({"spec": {"fixed": fixed}})).await }
+    };
+    assert_eq!(
+        causes(&api, change(json!("b")).await),
+        ["spec.fixed: Invalid value: \"b\": fixed may not change (FieldValueInvalid)"]
+    );
+    change(json!(null)).await.expect_code(200);
+    change(json!("b")).await.expect_code(200);
+}
+
+async fn rules_wait_for_valid_objects(api: Context) {
+    define_rules(&api).await;
+    let skipped = "<nil>: Invalid value: null: some validation rules were not checked because the object was \
+                   invalid; correct the existing errors to complete validation (FieldValueInvalid)";
+    refused(
+        &api,
+        json!({"min": 1}),
+        &["spec.max: Required value (FieldValueRequired)", skipped],
+    )
+    .await;
+}

@@ -1,0 +1,321 @@
+//! Follows one kind of app on one cluster and keeps its records.
+//!
+//! One watch for all namespaces where that is allowed, else one per namespace that is needed. The
+//! served version of the kind is found out here. Nothing is ever written to the cluster.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use futures::{Stream, StreamExt, TryStreamExt};
+use kube::{
+    Api, Client,
+    api::{ApiResource, DynamicObject},
+    core::Status,
+    runtime::{
+        WatchStreamExt,
+        watcher::{self, Event},
+    },
+};
+use tokio::{sync::watch, task::JoinSet};
+
+use super::{FeedState, Record, images};
+use crate::{
+    Shared,
+    keys::{AppKind, ClusterKey},
+};
+
+/// How long until a missing kind or a refused read is looked at again.
+const LOOK_AGAIN: Duration = Duration::from_secs(30);
+/// How long a feed may take until it is complete before it is given up and started anew.
+const SYNC_WITHIN: Duration = Duration::from_secs(60);
+/// How many objects are read at a time where a server cannot stream its lists.
+const PAGE: u32 = 100;
+
+/// One feed.
+pub(crate) struct Feed {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) cluster: ClusterKey,
+    pub(crate) kind: AppKind,
+    /// For watches only: other requests have connections of their own.
+    pub(crate) watching: Client,
+    pub(crate) calling: Client,
+}
+
+/// Why a watch ended.
+enum End {
+    Forbidden(String),
+    /// The kind is not served (any more).
+    KindGone,
+    /// The server cannot stream lists.
+    NoStreaming,
+    Failed(String),
+}
+
+impl Feed {
+    /// Follows until dropped. `namespaces` are those that some pipeline needs.
+    pub(crate) async fn run(self, mut namespaces: watch::Receiver<BTreeSet<String>>) {
+        let mut streams = true;
+        loop {
+            let Some(resource) = self.served().await else {
+                tokio::time::sleep(LOOK_AGAIN).await;
+                continue;
+            };
+            match self.follow(&resource, "", streams).await {
+                End::NoStreaming => streams = false,
+                End::KindGone => tokio::time::sleep(Duration::from_secs(1)).await,
+                End::Failed(because) => self.pause(&because, "").await,
+                End::Forbidden(_) => {
+                    self.follow_each(&resource, &mut namespaces, streams).await;
+                }
+            }
+        }
+    }
+
+    /// How the cluster serves the kind; says so if it does not.
+    async fn served(&self) -> Option<ApiResource> {
+        let found = tokio::time::timeout(crate::clusters::CALL_TIMEOUT, self.discover()).await;
+        let state = match found {
+            Ok(Ok(Some(resource))) => return Some(resource),
+            Ok(Ok(None)) => FeedState::KindMissing,
+            Ok(Err(error)) => FeedState::Failing(crate::clusters::told(&error)),
+            Err(_) => FeedState::Failing("it does not answer".to_owned()),
+        };
+        self.set_state("", state);
+        None
+    }
+
+    async fn discover(&self) -> Result<Option<ApiResource>, kube::Error> {
+        let group = match kube::discovery::group(&self.calling, &self.kind.group).await {
+            Ok(group) => group,
+            Err(kube::Error::Discovery(_)) => return Ok(None),
+            Err(kube::Error::Api(status)) if status.code == 404 => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let found = group.recommended_kind(&self.kind.kind).or_else(|| {
+            group.versions().find_map(|version| {
+                let kinds = group.versioned_resources(version);
+                kinds
+                    .into_iter()
+                    .find(|(resource, _)| resource.kind == self.kind.kind)
+            })
+        });
+        Ok(found.map(|(resource, _)| resource))
+    }
+
+    /// Where not everything may be read: each namespace that is needed, on its own.
+    async fn follow_each(
+        &self,
+        resource: &ApiResource,
+        namespaces: &mut watch::Receiver<BTreeSet<String>>,
+        streams: bool,
+    ) {
+        let needed = namespaces.borrow_and_update().clone();
+        let mut watches = JoinSet::new();
+        for namespace in needed {
+            let (feed, resource) = (self.another(), resource.clone());
+            watches.spawn(async move {
+                loop {
+                    match feed.follow(&resource, &namespace, streams).await {
+                        End::Forbidden(because) => {
+                            feed.set_state(&namespace, FeedState::Forbidden(because));
+                            tokio::time::sleep(LOOK_AGAIN).await;
+                        }
+                        End::Failed(because) => feed.pause(&because, &namespace).await,
+                        End::NoStreaming | End::KindGone => return,
+                    }
+                }
+            });
+        }
+        tokio::select! {
+            _ = namespaces.changed() => {}
+            _ = watches.join_next(), if !watches.is_empty() => {}
+        }
+    }
+
+    fn another(&self) -> Self {
+        Self {
+            shared: self.shared.clone(),
+            cluster: self.cluster.clone(),
+            kind: self.kind.clone(),
+            watching: self.watching.clone(),
+            calling: self.calling.clone(),
+        }
+    }
+
+    async fn pause(&self, because: &str, scope: &str) {
+        self.set_state(scope, FeedState::Failing(because.to_owned()));
+        tokio::time::sleep(self.shared.jittered(Duration::from_secs(5))).await;
+    }
+
+    /// Follows all namespaces (`scope` empty) or one, until it cannot.
+    async fn follow(&self, resource: &ApiResource, scope: &str, streams: bool) -> End {
+        let api: Api<DynamicObject> = match scope {
+            "" => Api::all_with(self.watching.clone(), resource),
+            namespace => Api::namespaced_with(self.watching.clone(), namespace, resource),
+        };
+        let mut config = watcher::Config::default().page_size(PAGE);
+        if streams {
+            config = config.streaming_lists();
+        }
+        let events = watcher::watcher(api, config).default_backoff();
+        let mut events = std::pin::pin!(events);
+        match tokio::time::timeout(SYNC_WITHIN, self.sync(scope, &mut events)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(end)) => return end,
+            Err(_) => return End::Failed("it does not send its apps".to_owned()),
+        }
+        self.follow_changes(scope, &mut events).await
+    }
+
+    /// Reads until the first complete state.
+    async fn sync(
+        &self,
+        scope: &str,
+        events: &mut (impl Stream<Item = watcher::Result<Event<DynamicObject>>> + Unpin),
+    ) -> Result<(), End> {
+        let mut seen = BTreeSet::new();
+        while let Some(event) = events.try_next().await.map_err(|error| end_of(&error))? {
+            match event {
+                Event::Init => seen.clear(),
+                Event::InitApply(app) | Event::Apply(app) => {
+                    seen.insert(self.record(&app).0);
+                }
+                Event::Delete(app) => self.forget(&app),
+                Event::InitDone => {
+                    self.complete(scope, &seen).await;
+                    return Ok(());
+                }
+            }
+        }
+        Err(End::Failed("its watch ended".to_owned()))
+    }
+
+    async fn follow_changes(
+        &self,
+        scope: &str,
+        events: &mut (impl Stream<Item = watcher::Result<Event<DynamicObject>>> + Unpin),
+    ) -> End {
+        let mut seen = BTreeSet::new();
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(Event::Apply(app)) => self.apply(&app),
+                Ok(Event::Delete(app)) => self.forget(&app),
+                Ok(Event::Init) => seen.clear(),
+                Ok(Event::InitApply(app)) => {
+                    self.apply(&app);
+                    seen.insert(place(&app));
+                }
+                Ok(Event::InitDone) => self.complete(scope, &seen).await,
+                Err(error) => match end_of(&error) {
+                    // The watcher starts over by itself; what was seen still holds for now.
+                    End::Failed(because) => {
+                        tracing::debug!(cluster = %self.cluster, kind = %self.kind, because, "watch interrupted");
+                    }
+                    end => return end,
+                },
+            }
+        }
+        End::Failed("its watch ended".to_owned())
+    }
+
+    /// The state is complete: what was not in it is gone.
+    async fn complete(&self, scope: &str, seen: &BTreeSet<(String, String)>) {
+        let apps = &self.shared.apps;
+        apps.retain(&self.cluster, &self.kind, scope, seen);
+        images::fill(self, scope).await;
+        self.set_state(scope, FeedState::Synced);
+        // Everything on this cluster may look different now.
+        self.shared.wake_cluster(&self.cluster);
+    }
+
+    fn apply(&self, app: &DynamicObject) {
+        if let ((namespace, name), true) = self.record(app) {
+            self.shared
+                .wake_app(&self.cluster, &self.kind, &namespace, &name);
+        }
+    }
+
+    fn record(&self, app: &DynamicObject) -> ((String, String), bool) {
+        let (namespace, name) = place(app);
+        let kind = api::app::Kind::of(&format!("{}/", self.kind.group), &self.kind.kind);
+        let images = match kind {
+            api::app::Kind::Workload(_) => Some(images::of_workload(app)),
+            _ => None,
+        };
+        let labels = app.metadata.labels.as_ref();
+        let label = |key| labels.and_then(|labels| labels.get(key)).cloned();
+        let record = Record {
+            api_version: app
+                .types
+                .as_ref()
+                .map(|types| types.api_version.clone())
+                .unwrap_or_default(),
+            reading: api::app::read_as(kind, app, None),
+            pipeline: label(api::names::PIPELINE_LABEL)
+                .or_else(|| label(api::names::PIPELINE_LABEL_EARLY)),
+            images,
+        };
+        let place = (namespace.as_str(), name.as_str());
+        let is_news = self
+            .shared
+            .apps
+            .put(&self.cluster, &self.kind, place, record);
+        ((namespace, name), is_news)
+    }
+
+    fn forget(&self, app: &DynamicObject) {
+        let (namespace, name) = place(app);
+        if self
+            .shared
+            .apps
+            .remove(&self.cluster, &self.kind, &namespace, &name)
+        {
+            self.shared
+                .wake_app(&self.cluster, &self.kind, &namespace, &name);
+        }
+    }
+
+    fn set_state(&self, scope: &str, state: FeedState) {
+        if self
+            .shared
+            .apps
+            .set_state(&self.cluster, &self.kind, scope, state.clone())
+        {
+            tracing::info!(cluster = %self.cluster, kind = %self.kind, namespace = scope, ?state, "feed");
+            self.shared.wake_cluster(&self.cluster);
+        }
+    }
+}
+
+fn place(app: &DynamicObject) -> (String, String) {
+    let metadata = &app.metadata;
+    (
+        metadata.namespace.clone().unwrap_or_default(),
+        metadata.name.clone().unwrap_or_default(),
+    )
+}
+
+fn end_of(error: &watcher::Error) -> End {
+    let status = match error {
+        watcher::Error::WatchError(status) => Some(&**status),
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchFailed(kube::Error::Api(status)) => Some(&**status),
+        _ => None,
+    };
+    match status {
+        Some(Status {
+            code: 403, message, ..
+        }) => End::Forbidden(message.clone()),
+        Some(Status {
+            code: 404 | 405, ..
+        }) => End::KindGone,
+        Some(status) if cannot_stream(status) => End::NoStreaming,
+        _ => End::Failed(error.to_string()),
+    }
+}
+
+/// Servers before streaming lists refuse the option, each in its own words.
+fn cannot_stream(status: &Status) -> bool {
+    matches!(status.code, 400 | 422) && status.message.contains("sendInitialEvents")
+        || status.code == 422 && status.message.contains("resourceVersionMatch")
+}

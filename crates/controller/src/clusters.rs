@@ -1,0 +1,144 @@
+//! The clusters that pipelines refer to: which there are, who may use them, and one supervised
+//! connection to each that somebody needs.
+
+pub(crate) mod conditions;
+pub(crate) mod kubeconfig;
+pub(crate) mod supervisor;
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use api::{GitopsCluster, LabelSelector};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelectorRequirement;
+use kube::{Client, config::Kubeconfig};
+use parking_lot::RwLock;
+
+use crate::keys::ObjectKey;
+
+/// How long any single request to a cluster may take.
+pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Makes a client out of a checked kubeconfig. Tests put their own in place.
+pub type Connector = Arc<
+    dyn Fn(Kubeconfig) -> futures::future::BoxFuture<'static, Result<Client, String>> + Send + Sync,
+>;
+
+/// The GitopsClusters on the hub.
+#[derive(Default)]
+pub(crate) struct Clusters {
+    objects: RwLock<HashMap<ObjectKey, Arc<GitopsCluster>>>,
+    are_known: AtomicBool,
+}
+
+impl Clusters {
+    /// Keeps an object; answers whether anything that matters here changed.
+    pub(crate) fn put(&self, cluster: Arc<GitopsCluster>) -> bool {
+        let key = ObjectKey::of(&cluster.metadata);
+        let before = self.objects.write().insert(key, cluster.clone());
+        before.is_none_or(|before| !is_same(&before, &cluster))
+    }
+
+    /// Forgets an object; answers whether it was there.
+    pub(crate) fn remove(&self, key: &ObjectKey) -> bool {
+        self.objects.write().remove(key).is_some()
+    }
+
+    /// Says that all objects there are have been read once.
+    pub(crate) fn set_known(&self) {
+        self.are_known.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether all objects there are have been read once.
+    pub(crate) fn are_known(&self) -> bool {
+        self.are_known.load(Ordering::Relaxed)
+    }
+
+    /// One object.
+    pub(crate) fn get(&self, key: &ObjectKey) -> Option<Arc<GitopsCluster>> {
+        self.objects.read().get(key).cloned()
+    }
+
+    /// The keys of all objects.
+    pub(crate) fn keys(&self) -> Vec<ObjectKey> {
+        self.objects.read().keys().cloned().collect()
+    }
+
+    /// The objects that a selector chooses, by namespace and name.
+    pub(crate) fn selected(&self, selector: &LabelSelector) -> Vec<Arc<GitopsCluster>> {
+        let objects = self.objects.read();
+        let mut found: Vec<_> = objects
+            .iter()
+            .filter(|(_, cluster)| is_selected(selector, cluster))
+            .collect();
+        found.sort_by(|(left, _), (right, _)| left.cmp(right));
+        found
+            .into_iter()
+            .map(|(_, cluster)| cluster.clone())
+            .collect()
+    }
+}
+
+/// Whether two states of an object lead to the same connection, rights and readiness.
+fn is_same(left: &GitopsCluster, right: &GitopsCluster) -> bool {
+    left.metadata.uid == right.metadata.uid
+        && left.metadata.labels == right.metadata.labels
+        && left.metadata.annotations == right.metadata.annotations
+        && left.spec == right.spec
+        && left.is_ready() == right.is_ready()
+}
+
+fn is_selected(selector: &LabelSelector, cluster: &GitopsCluster) -> bool {
+    let labels = cluster.metadata.labels.as_ref();
+    let label = |key: &str| {
+        labels
+            .and_then(|labels| labels.get(key))
+            .map(String::as_str)
+    };
+    let has_all = selector
+        .match_labels
+        .iter()
+        .flatten()
+        .all(|(key, value)| label(key) == Some(value));
+    let expressions = selector.match_expressions.iter().flatten();
+    has_all
+        && expressions
+            .into_iter()
+            .all(|requirement| is_met(requirement, label(&requirement.key)))
+}
+
+fn is_met(requirement: &LabelSelectorRequirement, label: Option<&str>) -> bool {
+    let values = requirement.values.as_deref().unwrap_or_default();
+    let is_among = label.is_some_and(|label| values.iter().any(|value| value == label));
+    match requirement.operator.as_str() {
+        "In" => is_among,
+        "NotIn" => !is_among,
+        "Exists" => label.is_some(),
+        "DoesNotExist" => label.is_none(),
+        _ => false,
+    }
+}
+
+/// An error of a cluster, short enough for a status and without anything secret.
+pub(crate) fn told(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => format!("{} ({})", status.message, status.code),
+        error => {
+            let mut text = error.to_string();
+            let mut cause = std::error::Error::source(error);
+            while let Some(error) = cause {
+                let more = error.to_string();
+                if !text.contains(&more) {
+                    text = format!("{text}: {more}");
+                }
+                cause = error.source();
+            }
+            text
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! The difference between two values as a JSON merge patch: what changed, and nulls for what went
+//! away.
+
+use serde_json::{Map, Value};
+
+/// The patch that turns `old` into `new`; `None` if they are equal.
+pub fn merge_patch(old: &Value, new: &Value) -> Option<Value> {
+    if old == new {
+        return None;
+    }
+    let (Value::Object(before), Value::Object(after)) = (old, new) else {
+        return Some(new.clone());
+    };
+    let mut patch = Map::new();
+    for (field, value) in after {
+        match before.get(field) {
+            Some(known) => {
+                if let Some(change) = merge_patch(known, value) {
+                    patch.insert(field.clone(), change);
+                }
+            }
+            None => {
+                patch.insert(field.clone(), value.clone());
+            }
+        }
+    }
+    for field in before.keys().filter(|field| !after.contains_key(*field)) {
+        patch.insert(field.clone(), Value::Null);
+    }
+    Some(Value::Object(patch))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_what_changed_is_sent() {
+        let old = json!({"a": 1, "b": {"c": 1, "d": 2}, "list": [1], "same": {"x": 1}});
+        let new = json!({"a": 1, "b": {"c": 3}, "list": [1, 2], "same": {"x": 1}, "new": {}});
+        let patch = merge_patch(&old, &new);
+        let expected = json!({"b": {"c": 3, "d": null}, "list": [1, 2], "new": {}});
+        assert_eq!(patch, Some(expected));
+        assert_eq!(merge_patch(&new, &new), None);
+    }
+}

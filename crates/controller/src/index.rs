@@ -1,0 +1,233 @@
+//! Who needs what: which pipelines an app, a cluster or a selector concerns, and what has to be
+//! watched on each cluster.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use crate::keys::{AppKind, ClusterKey, ObjectKey};
+
+/// One thing a pipeline looks at on a cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Want {
+    /// On which cluster.
+    pub cluster: ClusterKey,
+    /// What kind of app.
+    pub kind: AppKind,
+    /// In which namespace.
+    pub namespace: String,
+    /// Which one; without a name, those that carry the pipeline's label.
+    pub name: Option<String>,
+}
+
+/// The kinds and namespaces that are needed on one cluster.
+pub type Demand = BTreeMap<AppKind, BTreeSet<String>>;
+
+/// Everything that pipelines need, kept up to date one pipeline at a time.
+#[derive(Debug, Default)]
+pub struct Index {
+    wants: HashMap<ObjectKey, BTreeSet<Want>>,
+    watchers: HashMap<Want, HashSet<ObjectKey>>,
+    /// How many wants there are per cluster, kind and namespace.
+    demand: HashMap<ClusterKey, BTreeMap<AppKind, BTreeMap<String, usize>>>,
+    /// The pipelines that name a cluster, even one that does not exist.
+    clusters: HashMap<ClusterKey, HashSet<ObjectKey>>,
+    /// The pipelines that select clusters by label.
+    selecting: HashSet<ObjectKey>,
+}
+
+impl Index {
+    /// Sets what a pipeline needs; answers with the clusters whose demand changed.
+    pub fn set(
+        &mut self,
+        pipeline: &ObjectKey,
+        wants: BTreeSet<Want>,
+        selects: bool,
+    ) -> BTreeSet<ClusterKey> {
+        let before = self.wants.remove(pipeline).unwrap_or_default();
+        let mut changed = BTreeSet::new();
+        for gone in before.difference(&wants) {
+            self.remove(pipeline, gone, &mut changed);
+        }
+        for new in wants.difference(&before) {
+            self.insert(pipeline, new, &mut changed);
+        }
+        self.name_clusters(pipeline, &clusters_of(&before), &clusters_of(&wants));
+        match selects {
+            true => self.selecting.insert(pipeline.clone()),
+            false => self.selecting.remove(pipeline),
+        };
+        if !wants.is_empty() {
+            self.wants.insert(pipeline.clone(), wants);
+        }
+        changed
+    }
+
+    fn name_clusters(
+        &mut self,
+        pipeline: &ObjectKey,
+        before: &BTreeSet<ClusterKey>,
+        now: &BTreeSet<ClusterKey>,
+    ) {
+        for cluster in before.difference(now) {
+            if let Some(pipelines) = self.clusters.get_mut(cluster) {
+                pipelines.remove(pipeline);
+                if pipelines.is_empty() {
+                    self.clusters.remove(cluster);
+                }
+            }
+        }
+        for cluster in now.difference(before) {
+            let pipelines = self.clusters.entry(cluster.clone()).or_default();
+            pipelines.insert(pipeline.clone());
+        }
+    }
+
+    /// Forgets a pipeline; answers with the clusters whose demand changed.
+    pub fn forget(&mut self, pipeline: &ObjectKey) -> BTreeSet<ClusterKey> {
+        self.set(pipeline, BTreeSet::new(), false)
+    }
+
+    /// The pipelines that look at an app, by its name or by its labels.
+    pub fn concerned(
+        &self,
+        cluster: &ClusterKey,
+        kind: &AppKind,
+        namespace: &str,
+        name: &str,
+    ) -> Vec<ObjectKey> {
+        let want = |name: Option<&str>| Want {
+            cluster: cluster.clone(),
+            kind: kind.clone(),
+            namespace: namespace.to_owned(),
+            name: name.map(str::to_owned),
+        };
+        let by_name = self.watchers.get(&want(Some(name)));
+        let by_label = self.watchers.get(&want(None));
+        by_name
+            .into_iter()
+            .chain(by_label)
+            .flatten()
+            .cloned()
+            .collect()
+    }
+
+    /// The pipelines that have a target on a cluster, or might get one.
+    pub fn on_cluster(&self, cluster: &ClusterKey) -> HashSet<ObjectKey> {
+        let named = self.clusters.get(cluster).into_iter().flatten();
+        let selecting = self
+            .selecting
+            .iter()
+            .filter(|_| *cluster != ClusterKey::Hub);
+        named.chain(selecting).cloned().collect()
+    }
+
+    /// What is needed on a cluster; empty if nothing is.
+    pub fn demand(&self, cluster: &ClusterKey) -> Demand {
+        let kinds = self.demand.get(cluster).into_iter().flatten();
+        kinds
+            .map(|(kind, namespaces)| (kind.clone(), namespaces.keys().cloned().collect()))
+            .collect()
+    }
+
+    fn insert(&mut self, pipeline: &ObjectKey, want: &Want, changed: &mut BTreeSet<ClusterKey>) {
+        self.watchers
+            .entry(want.clone())
+            .or_default()
+            .insert(pipeline.clone());
+        let kinds = self.demand.entry(want.cluster.clone()).or_default();
+        let count = kinds
+            .entry(want.kind.clone())
+            .or_default()
+            .entry(want.namespace.clone())
+            .or_default();
+        *count += 1;
+        if *count == 1 {
+            changed.insert(want.cluster.clone());
+        }
+    }
+
+    fn remove(&mut self, pipeline: &ObjectKey, want: &Want, changed: &mut BTreeSet<ClusterKey>) {
+        if let Some(watchers) = self.watchers.get_mut(want) {
+            watchers.remove(pipeline);
+            if watchers.is_empty() {
+                self.watchers.remove(want);
+            }
+        }
+        self.remove_from_demand(want, changed);
+    }
+
+    fn remove_from_demand(&mut self, want: &Want, changed: &mut BTreeSet<ClusterKey>) {
+        let Some(kinds) = self.demand.get_mut(&want.cluster) else {
+            return;
+        };
+        let Some(namespaces) = kinds.get_mut(&want.kind) else {
+            return;
+        };
+        let Some(count) = namespaces.get_mut(&want.namespace) else {
+            return;
+        };
+        *count -= 1;
+        if *count > 0 {
+            return;
+        }
+        namespaces.remove(&want.namespace);
+        if namespaces.is_empty() {
+            kinds.remove(&want.kind);
+        }
+        if kinds.is_empty() {
+            self.demand.remove(&want.cluster);
+        }
+        changed.insert(want.cluster.clone());
+    }
+}
+
+fn clusters_of(wants: &BTreeSet<Want>) -> BTreeSet<ClusterKey> {
+    wants.iter().map(|want| want.cluster.clone()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn want(cluster: &str, namespace: &str, name: Option<&str>) -> Want {
+        Want {
+            cluster: ClusterKey::Leaf(ObjectKey::new("flux", cluster)),
+            kind: AppKind::labelled()[0].clone(),
+            namespace: namespace.to_owned(),
+            name: name.map(str::to_owned),
+        }
+    }
+
+    fn key(name: &str) -> ObjectKey {
+        ObjectKey::new("default", name)
+    }
+
+    #[test]
+    fn an_app_concerns_exactly_its_pipelines() {
+        let mut index = Index::default();
+        index.set(&key("p"), [want("dev", "a", Some("app"))].into(), false);
+        index.set(&key("q"), [want("dev", "a", Some("other"))].into(), false);
+        index.set(&key("labelled"), [want("dev", "a", None)].into(), false);
+        let Want { cluster, kind, .. } = want("dev", "a", None);
+        let mut concerned = index.concerned(&cluster, &kind, "a", "app");
+        concerned.sort();
+        assert_eq!(concerned, [key("labelled"), key("p")]);
+        assert!(index.concerned(&cluster, &kind, "b", "app").is_empty());
+    }
+
+    #[test]
+    fn demand_grows_and_shrinks_with_pipelines() {
+        let mut index = Index::default();
+        let cluster = want("dev", "a", None).cluster;
+        let one = BTreeSet::from([want("dev", "a", Some("x"))]);
+        assert_eq!(index.set(&key("p"), one.clone(), false).len(), 1);
+        assert!(
+            index.set(&key("q"), one, false).is_empty(),
+            "nothing new is needed"
+        );
+        assert!(index.forget(&key("p")).is_empty(), "it is still needed");
+        assert_eq!(index.demand(&cluster).len(), 1);
+        assert_eq!(index.forget(&key("q")).len(), 1);
+        assert!(index.demand(&cluster).is_empty());
+        assert!(index.on_cluster(&cluster).is_empty());
+    }
+}

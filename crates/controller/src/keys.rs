@@ -1,0 +1,109 @@
+//! How pipelines, clusters and kinds of app are told apart.
+
+use std::fmt;
+
+use api::pipeline::{AppReference, ClusterReference};
+
+/// A namespaced object on the hub.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ObjectKey {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+impl ObjectKey {
+    /// The object of that namespace and name.
+    pub fn new(namespace: &str, name: &str) -> Self {
+        Self {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        }
+    }
+
+    /// The key of a stored object.
+    pub fn of(metadata: &kube::core::ObjectMeta) -> Self {
+        Self {
+            namespace: metadata.namespace.clone().unwrap_or_default(),
+            name: metadata.name.clone().unwrap_or_default(),
+        }
+    }
+}
+
+impl fmt::Display for ObjectKey {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}/{}", self.namespace, self.name)
+    }
+}
+
+/// A cluster that targets are on.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ClusterKey {
+    /// The cluster that the pipelines are on.
+    Hub,
+    /// The cluster of a GitopsCluster.
+    Leaf(ObjectKey),
+}
+
+impl ClusterKey {
+    /// The cluster a target of a pipeline names.
+    pub fn of(reference: Option<&ClusterReference>, pipeline_namespace: &str) -> Self {
+        let Some(reference) = reference else {
+            return Self::Hub;
+        };
+        let namespace = reference.namespace.as_deref().filter(|it| !it.is_empty());
+        let namespace = namespace.unwrap_or(pipeline_namespace);
+        Self::Leaf(ObjectKey::new(namespace, &reference.name))
+    }
+}
+
+impl fmt::Display for ClusterKey {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Hub => formatter.write_str("hub"),
+            Self::Leaf(key) => key.fmt(formatter),
+        }
+    }
+}
+
+/// A kind of app, whatever its API version: the served one is found out on each cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct AppKind {
+    /// The API group.
+    pub group: String,
+    /// The kind.
+    pub kind: String,
+}
+
+impl AppKind {
+    /// The kind an `appRef` names.
+    pub fn of(reference: &AppReference) -> Self {
+        let group = reference.api_version.split_once('/');
+        Self {
+            group: group.map_or("", |(group, _)| group).to_owned(),
+            kind: reference.kind.clone(),
+        }
+    }
+
+    /// The kinds that are looked for by label where a pipeline has no `appRef`.
+    pub fn labelled() -> [Self; 2] {
+        let flux = |group: &str, kind: &str| Self {
+            group: group.to_owned(),
+            kind: kind.to_owned(),
+        };
+        [
+            flux(api::flux::HELM_GROUP, "HelmRelease"),
+            flux(api::flux::KUSTOMIZE_GROUP, "Kustomization"),
+        ]
+    }
+}
+
+impl fmt::Display for AppKind {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.group.as_str() {
+            "" => formatter.write_str(&self.kind),
+            group => write!(formatter, "{}.{group}", self.kind),
+        }
+    }
+}

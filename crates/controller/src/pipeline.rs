@@ -1,0 +1,200 @@
+//! The pipeline loop: follows pipelines and clusters on the hub, and brings the status of each
+//! pipeline up to date with what its targets run.
+
+mod observe;
+mod report;
+
+use std::{collections::HashSet, sync::Arc, time::Duration};
+
+use api::{GitopsCluster, Pipeline};
+use futures::{Stream, StreamExt, stream};
+use kube::{
+    Api, Resource,
+    core::DeserializeGuard,
+    runtime::{
+        WatchStreamExt,
+        watcher::{self, Event},
+    },
+};
+use tokio::task::JoinSet;
+
+use crate::{Shared, keys::ObjectKey};
+
+/// How long a pipeline whose status could not be written waits.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// Runs the loop until dropped.
+pub async fn run(shared: Arc<Shared>) {
+    let mut tasks = JoinSet::new();
+    tasks.spawn(follow_pipelines(shared.clone()));
+    tasks.spawn(follow_clusters(shared.clone()));
+    for _ in 0..shared.settings.concurrent.max(1) {
+        tasks.spawn(work(shared.clone()));
+    }
+    tasks.join_all().await;
+}
+
+async fn work(shared: Arc<Shared>) {
+    loop {
+        let key = shared.queue.next().await;
+        if let Some(delay) = reconcile(&shared, &key).await {
+            shared.queue.add_after(key.clone(), delay);
+        }
+        shared.queue.done(&key);
+    }
+}
+
+/// Brings one pipeline up to date; says when to look again without being woken.
+async fn reconcile(shared: &Arc<Shared>, key: &ObjectKey) -> Option<Duration> {
+    let pipeline = shared.pipelines.read().get(key).cloned()?;
+    if pipeline.metadata.deletion_timestamp.is_some() {
+        return None;
+    }
+    shared.need(
+        key,
+        observe::wants(shared, &pipeline),
+        observe::selects(&pipeline),
+    );
+    let seen = match observe::everything(shared, &pipeline).await {
+        observe::Sight::Complete(seen) => seen,
+        observe::Sight::TooEarly(wait) => return Some(wait),
+    };
+    let status = planner::fold(&pipeline, &seen, shared.clock.now());
+    match report::write(shared, &pipeline, status).await {
+        Ok(()) => None,
+        Err(error) => {
+            tracing::warn!(pipeline = %key, %error, "status not written");
+            Some(shared.jittered(RETRY))
+        }
+    }
+}
+
+async fn follow_pipelines(shared: Arc<Shared>) {
+    let api: Api<DeserializeGuard<Pipeline>> = match &shared.settings.namespace {
+        Some(namespace) => Api::namespaced(shared.hub.clone(), namespace),
+        None => Api::all(shared.hub.clone()),
+    };
+    let mut config = watcher::Config::default();
+    if let Some(labels) = &shared.settings.label_selector {
+        config = config.labels(labels);
+    }
+    let events = follow(api, config);
+    let mut events = std::pin::pin!(events);
+    let mut seen = HashSet::new();
+    while let Some(event) = events.next().await {
+        match event {
+            Event::Apply(pipeline) => {
+                take(&shared, pipeline);
+            }
+            Event::Delete(pipeline) => shared.forget_pipeline(&ObjectKey::of(pipeline.meta())),
+            Event::Init => seen.clear(),
+            Event::InitApply(pipeline) => {
+                seen.insert(take(&shared, pipeline));
+            }
+            Event::InitDone => {
+                let known: Vec<_> = shared.pipelines.read().keys().cloned().collect();
+                for gone in known.iter().filter(|key| !seen.contains(*key)) {
+                    shared.forget_pipeline(gone);
+                }
+            }
+        }
+    }
+}
+
+/// Takes up a pipeline that came or changed.
+fn take(shared: &Arc<Shared>, pipeline: DeserializeGuard<Pipeline>) -> ObjectKey {
+    let key = ObjectKey::of(pipeline.meta());
+    match pipeline.0 {
+        Ok(mut pipeline) => {
+            pipeline.metadata.managed_fields = None;
+            if keep_newer(shared, &key, Arc::new(pipeline)) {
+                shared.queue.add(key.clone());
+            }
+        }
+        Err(error) => tracing::warn!(pipeline = %key, %error, "cannot be read"),
+    }
+    key
+}
+
+/// Keeps the newer of two states; answers whether it was news.
+pub(crate) fn keep_newer(shared: &Shared, key: &ObjectKey, pipeline: Arc<Pipeline>) -> bool {
+    let version = |pipeline: &Pipeline| -> u64 {
+        let version = pipeline.metadata.resource_version.as_deref();
+        version
+            .and_then(|version| version.parse().ok())
+            .unwrap_or_default()
+    };
+    let mut pipelines = shared.pipelines.write();
+    let is_old = pipelines.get(key).is_some_and(|known| {
+        known.metadata.uid == pipeline.metadata.uid && version(known) >= version(&pipeline)
+    });
+    if !is_old {
+        pipelines.insert(key.clone(), pipeline);
+    }
+    !is_old
+}
+
+async fn follow_clusters(shared: Arc<Shared>) {
+    let api: Api<DeserializeGuard<GitopsCluster>> = Api::all(shared.hub.clone());
+    let events = follow(api, watcher::Config::default());
+    let mut events = std::pin::pin!(events);
+    let mut seen = HashSet::new();
+    while let Some(event) = events.next().await {
+        match event {
+            Event::Apply(cluster) => take_cluster(&shared, cluster),
+            Event::Delete(cluster) => forget_cluster(&shared, &ObjectKey::of(cluster.meta())),
+            Event::Init => seen.clear(),
+            Event::InitApply(cluster) => {
+                seen.insert(ObjectKey::of(cluster.meta()));
+                take_cluster(&shared, cluster);
+            }
+            Event::InitDone => {
+                for gone in shared
+                    .clusters
+                    .keys()
+                    .iter()
+                    .filter(|key| !seen.contains(*key))
+                {
+                    forget_cluster(&shared, gone);
+                }
+                shared.clusters.set_known();
+                shared.wake_all();
+            }
+        }
+    }
+}
+
+fn take_cluster(shared: &Arc<Shared>, cluster: DeserializeGuard<GitopsCluster>) {
+    let key = ObjectKey::of(cluster.meta());
+    match cluster.0 {
+        Ok(cluster) => {
+            if shared.clusters.put(Arc::new(cluster)) {
+                shared.cluster_changed(&key);
+            }
+        }
+        Err(error) => tracing::warn!(cluster = %key, %error, "cannot be read"),
+    }
+}
+
+fn forget_cluster(shared: &Arc<Shared>, key: &ObjectKey) {
+    if shared.clusters.remove(key) {
+        shared.cluster_changed(key);
+    }
+}
+
+/// The events of a kind on the hub; interruptions are logged and got over.
+fn follow<K>(api: Api<K>, config: watcher::Config) -> impl Stream<Item = Event<K>>
+where
+    K: Resource + Clone + serde::de::DeserializeOwned + std::fmt::Debug + Send + 'static,
+    K::DynamicType: Default,
+{
+    watcher::watcher(api, config)
+        .default_backoff()
+        .flat_map(|event| match event {
+            Ok(event) => stream::iter(Some(event)),
+            Err(error) => {
+                tracing::warn!(%error, "watch on the hub interrupted");
+                stream::iter(None)
+            }
+        })
+}

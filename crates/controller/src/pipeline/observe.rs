@@ -1,0 +1,405 @@
+//! Looks at everything a pipeline has: gathers what the feeds know about its targets.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use api::{
+    GitopsCluster, Pipeline, Revision,
+    pipeline::{AppStatus, ClusterReference, Environment, Target},
+};
+use futures::{StreamExt, stream};
+use planner::{Seen, SeenApp, SeenEnvironment, SeenTarget, TargetState};
+
+use crate::{
+    Detect, Shared,
+    apps::{FeedState, Look, Record, images},
+    clusters::supervisor,
+    index::Want,
+    keys::{AppKind, ClusterKey, ObjectKey},
+};
+
+/// For so long a cluster that was not read to the end yet is no news.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How many images or namespaces are asked for at once.
+const AT_ONCE: usize = 16;
+
+/// What a look gave.
+pub(super) enum Sight {
+    Complete(Seen),
+    /// Some cluster has only just been connected: better wait than write twice.
+    TooEarly(Duration),
+}
+
+/// One place a target of the spec stands for.
+struct Place {
+    reference: Option<ClusterReference>,
+    cluster: ClusterKey,
+    namespace: String,
+    /// Why the pipeline may not look there.
+    refused: Option<TargetState>,
+}
+
+/// What a pipeline needs to see.
+pub(super) fn wants(shared: &Shared, pipeline: &Pipeline) -> BTreeSet<Want> {
+    let mut wants = BTreeSet::new();
+    if shared.settings.detect == Detect::Webhook {
+        return wants;
+    }
+    let (kinds, name) = apps_of(pipeline);
+    for place in pipeline
+        .spec
+        .environments
+        .iter()
+        .flat_map(|it| places(shared, pipeline, it))
+    {
+        for kind in kinds.iter().filter(|_| place.refused.is_none()) {
+            wants.insert(Want {
+                cluster: place.cluster.clone(),
+                kind: kind.clone(),
+                namespace: place.namespace.clone(),
+                name: name.clone(),
+            });
+        }
+    }
+    wants
+}
+
+/// Whether a pipeline chooses clusters by their labels, or names some that may come and go.
+pub(super) fn selects(pipeline: &Pipeline) -> bool {
+    let targets = pipeline.spec.environments.iter().flat_map(|it| &it.targets);
+    targets
+        .into_iter()
+        .any(|target| target.cluster_selector.is_some() || target.cluster_ref.is_some())
+}
+
+/// The kinds to look for, and the name where there is an `appRef`.
+fn apps_of(pipeline: &Pipeline) -> (Vec<AppKind>, Option<String>) {
+    match &pipeline.spec.app_ref {
+        Some(reference) => (vec![AppKind::of(reference)], Some(reference.name.clone())),
+        None => (AppKind::labelled().into(), None),
+    }
+}
+
+/// Looks at every target.
+pub(super) async fn everything(shared: &Arc<Shared>, pipeline: &Pipeline) -> Sight {
+    if !shared.clusters.are_known() && selects(pipeline) {
+        return Sight::TooEarly(PATIENCE);
+    }
+    let mut environments = Vec::new();
+    for environment in &pipeline.spec.environments {
+        let mut targets = Vec::new();
+        for place in places(shared, pipeline, environment) {
+            let state = state(shared, pipeline, &place);
+            if state == TargetState::NotSynced && shared.is_young(&place.cluster, PATIENCE) {
+                return Sight::TooEarly(PATIENCE);
+            }
+            targets.push((place, state));
+        }
+        environments.push((environment.name.clone(), targets));
+    }
+    let known = known_apps(pipeline);
+    let mut seen = Seen {
+        trusts_unsigned_reports: shared.settings.allow_unsigned_reports,
+        ..Seen::default()
+    };
+    for (name, targets) in environments {
+        let targets = stream::iter(targets)
+            .map(|(place, state)| complete(shared, pipeline, &known, place, state))
+            .buffered(AT_ONCE)
+            .collect()
+            .await;
+        seen.environments.push(SeenEnvironment { name, targets });
+    }
+    Sight::Complete(seen)
+}
+
+/// The places of an environment's targets, those of a selector by name.
+fn places(shared: &Shared, pipeline: &Pipeline, environment: &Environment) -> Vec<Place> {
+    let namespace = pipeline.metadata.namespace.as_deref().unwrap_or_default();
+    let mut places = Vec::new();
+    for target in &environment.targets {
+        match &target.cluster_selector {
+            Some(selector) => {
+                for cluster in shared.clusters.selected(selector) {
+                    places.extend(selected_place(shared, namespace, target, &cluster));
+                }
+            }
+            None => places.push(named_place(shared, namespace, target)),
+        }
+    }
+    places
+}
+
+fn selected_place(
+    shared: &Shared,
+    namespace: &str,
+    target: &Target,
+    cluster: &GitopsCluster,
+) -> Option<Place> {
+    if refusal(shared, namespace, cluster).is_some() {
+        return None; // a selector chooses among the clusters that may be used
+    }
+    let key = ObjectKey::of(&cluster.metadata);
+    let reference = ClusterReference {
+        api_version: None,
+        kind: "GitopsCluster".to_owned(),
+        name: key.name.clone(),
+        namespace: Some(key.namespace.clone()).filter(|it| it != namespace),
+    };
+    Some(Place {
+        reference: Some(reference),
+        cluster: ClusterKey::Leaf(key),
+        namespace: target.namespace.clone(),
+        refused: None,
+    })
+}
+
+fn named_place(shared: &Shared, namespace: &str, target: &Target) -> Place {
+    let cluster = ClusterKey::of(target.cluster_ref.as_ref(), namespace);
+    let refused = match &cluster {
+        ClusterKey::Hub => None,
+        ClusterKey::Leaf(key) => match shared.clusters.get(key) {
+            None => Some(TargetState::ClusterMissing),
+            Some(object) => refusal(shared, namespace, &object)
+                .map(|because| TargetState::Forbidden { because }),
+        },
+    };
+    Place {
+        reference: target.cluster_ref.clone(),
+        cluster,
+        namespace: target.namespace.clone(),
+        refused,
+    }
+}
+
+fn refusal(shared: &Shared, namespace: &str, cluster: &GitopsCluster) -> Option<String> {
+    let annotations = cluster.metadata.annotations.as_ref();
+    let allowed = annotations.and_then(|it| it.get(api::names::ALLOWED_NAMESPACES_ANNOTATION));
+    planner::refuse_cluster(
+        cluster.metadata.namespace.as_deref().unwrap_or_default(),
+        allowed.map(String::as_str),
+        namespace,
+        shared.settings.no_cross_namespace_refs,
+    )
+}
+
+/// What the feeds say about a place.
+fn state(shared: &Shared, pipeline: &Pipeline, place: &Place) -> TargetState {
+    if let Some(refused) = &place.refused {
+        return refused.clone();
+    }
+    if shared.settings.detect == Detect::Webhook {
+        return reported_state(shared, &place.cluster);
+    }
+    let (kinds, name) = apps_of(pipeline);
+    if let Some(because) = kinds
+        .iter()
+        .find_map(|kind| planner::refuse_group(&kind.group))
+    {
+        return TargetState::Forbidden { because };
+    }
+    let mut apps = Vec::new();
+    let mut unknown = Vec::new();
+    for kind in &kinds {
+        let look = match &name {
+            Some(name) => shared
+                .apps
+                .look_for(&place.cluster, kind, &place.namespace, name),
+            None => {
+                let pipeline = pipeline.metadata.name.as_deref().unwrap_or_default();
+                shared
+                    .apps
+                    .look_for_labelled(&place.cluster, kind, &place.namespace, pipeline)
+            }
+        };
+        match look {
+            Look::Found(found) => apps.extend(
+                found
+                    .iter()
+                    .map(|(name, record)| seen_app(kind, name, record)),
+            ),
+            Look::Unknown(state) => unknown.push(state),
+        }
+    }
+    // With labels, a kind that the cluster does not have is no obstacle to the other.
+    let obstacle = unknown
+        .iter()
+        .find(|state| **state != FeedState::KindMissing);
+    match (obstacle, unknown.len() == kinds.len()) {
+        (Some(state), _) => target_state(state),
+        (None, true) => TargetState::KindMissing,
+        (None, false) => TargetState::Observed(apps),
+    }
+}
+
+fn reported_state(shared: &Shared, cluster: &ClusterKey) -> TargetState {
+    let is_ready = match cluster {
+        ClusterKey::Hub => true,
+        ClusterKey::Leaf(key) => shared
+            .clusters
+            .get(key)
+            .is_some_and(|cluster| cluster.is_ready()),
+    };
+    match is_ready {
+        true => TargetState::NotWatched,
+        false => TargetState::ClusterNotReady,
+    }
+}
+
+fn target_state(state: &FeedState) -> TargetState {
+    match state {
+        FeedState::Starting | FeedState::Synced => TargetState::NotSynced,
+        FeedState::KindMissing => TargetState::KindMissing,
+        FeedState::Forbidden(because) => TargetState::Forbidden {
+            because: because.clone(),
+        },
+        FeedState::Failing(because) => TargetState::Unreachable {
+            because: because.clone(),
+        },
+    }
+}
+
+fn seen_app(kind: &AppKind, name: &str, record: &Record) -> SeenApp {
+    SeenApp {
+        api_version: record.api_version.clone(),
+        kind: kind.kind.clone(),
+        name: name.to_owned(),
+        reading: record.reading.clone(),
+        images: record.images.clone(),
+        ..SeenApp::default()
+    }
+}
+
+/// The stored state of each app, by environment-independent place.
+type Known = BTreeMap<(String, String, String), AppStatus>;
+
+fn known_apps(pipeline: &Pipeline) -> Known {
+    let mut known = Known::new();
+    let environments = pipeline
+        .status
+        .iter()
+        .flat_map(|status| status.environments.values());
+    for target in environments.flat_map(|environment| &environment.targets) {
+        let cluster = target
+            .cluster_app_ref
+            .as_ref()
+            .and_then(|it| it.cluster_ref.as_ref());
+        let cluster = cluster.map(|it| format!("{:?}/{}", it.namespace, it.name));
+        let namespace = target.namespace.clone().unwrap_or_default();
+        for app in &target.apps {
+            let place = (
+                cluster.clone().unwrap_or_default(),
+                namespace.clone(),
+                app.name.clone(),
+            );
+            known.insert(place, app.clone());
+        }
+    }
+    known
+}
+
+/// Adds what has to be asked for: images, and whether a namespace exists.
+async fn complete(
+    shared: &Arc<Shared>,
+    pipeline: &Pipeline,
+    known: &Known,
+    place: Place,
+    state: TargetState,
+) -> SeenTarget {
+    let state = match state {
+        TargetState::Observed(apps) if apps.is_empty() => {
+            match shared.has_namespace(&place.cluster, &place.namespace).await {
+                Some(false) => TargetState::NamespaceMissing,
+                _ => TargetState::Missing,
+            }
+        }
+        TargetState::Observed(mut apps) => {
+            for app in &mut apps {
+                with_images(shared, known, &place, app).await;
+                if let Some(track) = &pipeline.spec.track {
+                    follow_image(app, &track.image);
+                }
+            }
+            TargetState::Observed(apps)
+        }
+        other => other,
+    };
+    SeenTarget {
+        cluster: place.reference,
+        namespace: place.namespace,
+        relies_on_reports: shared.settings.detect == Detect::Webhook,
+        state,
+    }
+}
+
+async fn with_images(shared: &Arc<Shared>, known: &Known, place: &Place, app: &mut SeenApp) {
+    let kind = AppKind {
+        group: app
+            .api_version
+            .split_once('/')
+            .map_or("", |(group, _)| group)
+            .to_owned(),
+        kind: app.kind.clone(),
+    };
+    if app.images.is_none() {
+        app.note = shared.apps.images_note(&place.cluster, &kind);
+    }
+    let cluster = place
+        .reference
+        .as_ref()
+        .map(|it| format!("{:?}/{}", it.namespace, it.name));
+    let known = known.get(&(
+        cluster.unwrap_or_default(),
+        place.namespace.clone(),
+        app.name.clone(),
+    ));
+    if app.images.is_some() || app.note.is_some() || !planner::needs_images(known, app) {
+        return;
+    }
+    let Some(client) = shared.clients.read().get(&place.cluster).cloned() else {
+        return;
+    };
+    let here = (place.namespace.as_str(), app.name.as_str());
+    match images::of_app(&client, &kind, here).await {
+        Ok(images) => {
+            shared
+                .apps
+                .put_images(&place.cluster, &kind, here, &app.reading, images.clone());
+            app.images = Some(images);
+        }
+        Err(note) => app.note = Some(note),
+    }
+}
+
+/// The revision is the tag of one image, as `track` asks.
+fn follow_image(app: &mut SeenApp, image: &str) {
+    let found = app
+        .images
+        .as_deref()
+        .and_then(|all| images::tracked(all, image));
+    let reading = &mut app.reading;
+    let revision = found
+        .as_ref()
+        .and_then(|image| Revision::new(image.version()));
+    reading.digest = found
+        .as_ref()
+        .and_then(|image| image.digest().map(str::to_owned));
+    reading.version = revision.as_ref().map(ToString::to_string);
+    if revision.is_none() {
+        reading.ready = false;
+        reading.error = Some(format!("no workload of the app runs the image {image}"));
+    }
+    reading.attempted.clone_from(&revision);
+    reading.revision = revision;
+}
+
+impl Shared {
+    /// Whether a namespace exists on a cluster; `None` if that cannot be told.
+    async fn has_namespace(&self, cluster: &ClusterKey, namespace: &str) -> Option<bool> {
+        let client = self.clients.read().get(cluster).cloned()?;
+        supervisor::has_namespace(&client, namespace).await
+    }
+}

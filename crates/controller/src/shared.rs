@@ -1,0 +1,161 @@
+//! What the parts of the pipeline loop share: caches, the index, and the queue they feed.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    hash::{BuildHasher, Hasher, RandomState},
+    sync::Arc,
+    time::Duration,
+};
+
+use api::Pipeline;
+use kube::Client;
+use parking_lot::{Mutex, RwLock};
+
+use crate::{
+    apps::Apps,
+    clock::Clock,
+    clusters::{Clusters, Connector, supervisor::Handle},
+    index::{Index, Want},
+    keys::{AppKind, ClusterKey, ObjectKey},
+    queue::Queue,
+    settings::Settings,
+};
+
+/// Everything the pipeline loop knows.
+pub struct Shared {
+    pub(crate) hub: Client,
+    pub(crate) connector: Connector,
+    pub(crate) settings: Settings,
+    pub(crate) clock: Clock,
+    pub(crate) pipelines: RwLock<HashMap<ObjectKey, Arc<Pipeline>>>,
+    pub(crate) clusters: Clusters,
+    pub(crate) apps: Apps,
+    /// A client for single requests to each cluster that is connected.
+    pub(crate) clients: RwLock<HashMap<ClusterKey, Client>>,
+    pub(crate) queue: Queue<ObjectKey>,
+    index: Mutex<Index>,
+    supervisors: Mutex<HashMap<ClusterKey, Handle>>,
+}
+
+impl Shared {
+    /// A loop that knows nothing yet.
+    pub fn new(hub: Client, connector: Connector, settings: Settings) -> Arc<Self> {
+        Arc::new(Self {
+            hub,
+            connector,
+            settings,
+            clock: Clock::start(),
+            pipelines: RwLock::default(),
+            clusters: Clusters::default(),
+            apps: Apps::default(),
+            clients: RwLock::default(),
+            queue: Queue::new(),
+            index: Mutex::default(),
+            supervisors: Mutex::default(),
+        })
+    }
+
+    /// How many clusters are supervised.
+    pub fn supervised(&self) -> usize {
+        let supervisors = self.supervisors.lock();
+        supervisors
+            .values()
+            .filter(|handle| handle.is_running())
+            .count()
+    }
+
+    /// How many pipelines wait.
+    pub fn waiting(&self) -> usize {
+        self.queue.depth()
+    }
+
+    /// Sets what a pipeline looks at, and sees to it that it is watched.
+    pub(crate) fn need(
+        self: &Arc<Self>,
+        pipeline: &ObjectKey,
+        wants: BTreeSet<Want>,
+        selects: bool,
+    ) {
+        let changed = self.index.lock().set(pipeline, wants, selects);
+        self.match_demand(&changed);
+    }
+
+    /// Forgets a pipeline.
+    pub(crate) fn forget_pipeline(self: &Arc<Self>, pipeline: &ObjectKey) {
+        self.pipelines.write().remove(pipeline);
+        self.queue.forget(pipeline);
+        let changed = self.index.lock().forget(pipeline);
+        self.match_demand(&changed);
+    }
+
+    fn match_demand(self: &Arc<Self>, clusters: &BTreeSet<ClusterKey>) {
+        for cluster in clusters {
+            let demand = self.index.lock().demand(cluster);
+            let mut supervisors = self.supervisors.lock();
+            let is_told = supervisors
+                .get(cluster)
+                .is_some_and(|handle| handle.set_demand(demand.clone()));
+            if !is_told && !demand.is_empty() {
+                let handle = Handle::spawn(self, cluster.clone(), demand);
+                supervisors.insert(cluster.clone(), handle);
+            }
+        }
+    }
+
+    /// Called by a supervisor that nobody needs any more.
+    pub(crate) fn forget_cluster(&self, cluster: &ClusterKey) {
+        self.apps.forget_cluster(cluster);
+        self.clients.write().remove(cluster);
+        tracing::info!(%cluster, "no longer needed");
+    }
+
+    /// Wakes the pipelines that look at an app.
+    pub(crate) fn wake_app(
+        &self,
+        cluster: &ClusterKey,
+        kind: &AppKind,
+        namespace: &str,
+        name: &str,
+    ) {
+        for pipeline in self.index.lock().concerned(cluster, kind, namespace, name) {
+            self.queue.add(pipeline);
+        }
+    }
+
+    /// Wakes the pipelines that have, or might get, a target on a cluster.
+    pub(crate) fn wake_cluster(&self, cluster: &ClusterKey) {
+        for pipeline in self.index.lock().on_cluster(cluster) {
+            self.queue.add(pipeline);
+        }
+    }
+
+    /// A GitopsCluster came, changed or went.
+    pub(crate) fn cluster_changed(&self, key: &ObjectKey) {
+        let cluster = ClusterKey::Leaf(key.clone());
+        if let Some(handle) = self.supervisors.lock().get(&cluster) {
+            handle.cluster_changed();
+        }
+        self.wake_cluster(&cluster);
+    }
+
+    /// Wakes every pipeline.
+    pub(crate) fn wake_all(&self) {
+        for pipeline in self.pipelines.read().keys() {
+            self.queue.add(pipeline.clone());
+        }
+    }
+
+    /// Whether a cluster has only just come to be supervised.
+    pub(crate) fn is_young(&self, cluster: &ClusterKey, age: Duration) -> bool {
+        let supervisors = self.supervisors.lock();
+        supervisors
+            .get(cluster)
+            .is_none_or(|handle| handle.since().elapsed() < age)
+    }
+
+    /// A delay, a little different each time, so that many do not come at once.
+    pub(crate) fn jittered(&self, delay: Duration) -> Duration {
+        let random = RandomState::new().build_hasher().finish() % 1000;
+        delay.mul_f64(0.75 + random as f64 / 2000.0)
+    }
+}

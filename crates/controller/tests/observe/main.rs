@@ -1,0 +1,11 @@
+//! The pipeline loop against an in-process hub and leaf clusters, under a paused clock.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a failing test is a panic"
+)]
+
+mod bad_worlds;
+mod changes;
+mod stories;
+mod world;

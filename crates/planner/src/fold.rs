@@ -1,0 +1,142 @@
+//! Folds what was seen into what is known.
+//!
+//! The result holds the last known state of every target, and since when it has been so. Promises
+//! that folding the same sight twice changes nothing, and that what could not be seen is not
+//! forgotten. Never decides about promotions.
+
+mod ran;
+mod report;
+mod target;
+
+use api::{
+    Pipeline,
+    pipeline::{AppStatus, EnvironmentStatus, PipelineSpec, PipelineStatus, Proposal, SourceKind},
+};
+
+use crate::{
+    conditions,
+    moment::Timestamp,
+    place::{RELEASE_REPORT, environment_report_key},
+    seen::{Seen, SeenApp, SeenEnvironment, SeenSource},
+};
+
+/// How much of an error or message is kept. A status with a thousand failing targets must fit
+/// into an object.
+const LONGEST_TEXT: usize = 256;
+
+/// What is known about a pipeline, given its stored status and another look at its targets.
+pub fn fold(pipeline: &Pipeline, seen: &Seen, now: Timestamp) -> PipelineStatus {
+    let before = pipeline.status.clone().unwrap_or_default();
+    let mut after = PipelineStatus {
+        observed_generation: pipeline.metadata.generation,
+        proposal: proposal(&pipeline.spec, &before, seen),
+        environments: Default::default(),
+        ..before.clone()
+    };
+    let context = Context {
+        pipeline,
+        before: &before,
+        trusts_unsigned: seen.trusts_unsigned_reports,
+        now,
+    };
+    for environment in &pipeline.spec.environments {
+        if after.environments.contains_key(&environment.name) {
+            continue;
+        }
+        let sight = seen
+            .environments
+            .iter()
+            .find(|sight| sight.name == environment.name);
+        let folded = context.environment(&environment.name, sight);
+        after.environments.insert(environment.name.clone(), folded);
+    }
+    let order: Vec<_> = names(&pipeline.spec).collect();
+    conditions::set_readable(&mut after, &order, now);
+    after
+}
+
+/// Whether an app's images should be read: they are read once for each change of what runs.
+pub fn needs_images(known: Option<&AppStatus>, app: &SeenApp) -> bool {
+    let Some(known) = known else { return true };
+    let revision = app
+        .reading
+        .revision
+        .as_ref()
+        .map(|revision| revision.as_str());
+    known.ready != app.reading.ready || known.revision.as_deref() != revision
+}
+
+fn names(spec: &PipelineSpec) -> impl Iterator<Item = &str> {
+    spec.environments
+        .iter()
+        .map(|environment| environment.name.as_str())
+}
+
+/// What one call of `fold` works with.
+struct Context<'a> {
+    pipeline: &'a Pipeline,
+    before: &'a PipelineStatus,
+    trusts_unsigned: bool,
+    now: Timestamp,
+}
+
+impl Context<'_> {
+    fn namespace(&self) -> &str {
+        self.pipeline
+            .metadata
+            .namespace
+            .as_deref()
+            .unwrap_or_default()
+    }
+
+    fn environment(&self, name: &str, seen: Option<&SeenEnvironment>) -> EnvironmentStatus {
+        let before = self.before.environments.get(name);
+        let mut after = before.cloned().unwrap_or_default();
+        let Some(seen) = seen else { return after };
+        let known = std::mem::take(&mut after.targets);
+        after.targets = seen
+            .targets
+            .iter()
+            .map(|target| self.target(name, target, &known))
+            .collect();
+        after.reported = self.reported(name, seen, after.reported.as_ref());
+        ran::remember(&mut after.ran, &known, &after.targets);
+        after
+    }
+
+    /// What is known from reports that tell the environment and nothing more.
+    fn reported(
+        &self,
+        name: &str,
+        seen: &SeenEnvironment,
+        known: Option<&api::pipeline::Reported>,
+    ) -> Option<api::pipeline::Reported> {
+        let relies = seen.targets.iter().any(|target| target.relies_on_reports);
+        let key = environment_report_key(name);
+        let report = self.before.reports.get(&key).filter(|_| relies)?;
+        report::environment(report, known, self)
+    }
+}
+
+fn proposal(spec: &PipelineSpec, before: &PipelineStatus, seen: &Seen) -> Option<Proposal> {
+    let source = spec.source.as_ref()?;
+    if source.kind == SourceKind::Hook {
+        let report = before.reports.get(RELEASE_REPORT)?;
+        return report.signed.then(|| Proposal {
+            revision: Some(report.revision.clone()),
+            ..Proposal::default()
+        });
+    }
+    match &seen.source {
+        SeenSource::NotLookedAt => before.proposal.clone(),
+        SeenSource::Proposes { revision, version } => Some(Proposal {
+            revision: Some(revision.as_str().to_owned()),
+            version: Some(version.clone()),
+            error: None,
+        }),
+        SeenSource::Nothing { because } => Some(Proposal {
+            error: Some(conditions::cut(because, LONGEST_TEXT)),
+            ..Proposal::default()
+        }),
+    }
+}

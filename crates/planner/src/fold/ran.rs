@@ -1,0 +1,47 @@
+//! Which revisions ran in an environment, the one that came last first.
+
+use api::pipeline::TargetStatus;
+
+use crate::{order, place};
+
+/// How many revisions are remembered.
+pub(crate) const REMEMBERED: usize = 20;
+
+/// Adds what the targets have come to run. A revision that came back counts as new; one that is
+/// merely seen for the first time on another target does not.
+pub(super) fn remember(ran: &mut Vec<String>, before: &[TargetStatus], after: &[TargetStatus]) {
+    let mut arrivals: Vec<(&str, bool)> = after
+        .iter()
+        .filter_map(|target| arrival(before, target))
+        .collect();
+    // Several may arrive at once when nothing was known: the newest must end up first.
+    arrivals.sort_by(|(one, _), (other, _)| order::total(one, other));
+    for (revision, has_moved) in arrivals {
+        let is_known = ran.iter().any(|known| known == revision);
+        if is_known && !has_moved {
+            continue;
+        }
+        push_front(ran, revision);
+    }
+}
+
+/// Puts a revision first, once.
+pub(crate) fn push_front(revisions: &mut Vec<String>, revision: &str) {
+    revisions.retain(|known| known != revision);
+    revisions.insert(0, revision.to_owned());
+    revisions.truncate(REMEMBERED);
+}
+
+/// The revision a target has come to run, and whether it ran another one before.
+fn arrival<'a>(before: &[TargetStatus], target: &'a TargetStatus) -> Option<(&'a str, bool)> {
+    let revision = target.revision.as_deref()?;
+    let known = before.iter().find(|known| {
+        known.namespace == target.namespace
+            && place::cluster_of_status(known) == place::cluster_of_status(target)
+    });
+    match known.and_then(|known| known.revision.as_deref()) {
+        Some(known) if known == revision => None,
+        Some(_) => Some((revision, true)),
+        None => Some((revision, false)),
+    }
+}

@@ -1,0 +1,128 @@
+//! What webhooks told, where nothing else tells.
+//!
+//! An event counts as a deployment only when it says that one succeeded.
+
+use api::{
+    app::Kind,
+    pipeline::{Report, Reported, TargetStatus},
+    revision::{SourceRevision, without_oci_digest},
+};
+
+use super::Context;
+use crate::{moment::stored, place::target_report_key, seen::SeenTarget};
+
+/// What an event says about the app it is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tidings {
+    /// The revision runs.
+    Deployed,
+    /// The revision did not work, or the app is gone or on its way back.
+    Failed,
+    /// Something is under way; what ran before may still run.
+    UnderWay,
+}
+
+impl Tidings {
+    fn of(report: &Report) -> Self {
+        let reason = report.reason.as_deref().unwrap_or_default();
+        let is_error = report.severity.as_deref() == Some("error");
+        let is_retreat = matches!(reason, "UninstallSucceeded" | "RollbackSucceeded");
+        if is_error || is_retreat || reason.ends_with("Failed") {
+            return Self::Failed;
+        }
+        if matches!(reason, "HelmChartCreated" | "Progressing") {
+            return Self::UnderWay;
+        }
+        Self::Deployed
+    }
+}
+
+impl Context<'_> {
+    /// A target that only reports tell about.
+    pub(super) fn reported_target(
+        &self,
+        environment: &str,
+        seen: &SeenTarget,
+        blank: TargetStatus,
+        known: Option<&TargetStatus>,
+    ) -> TargetStatus {
+        let cluster = seen.cluster.as_ref();
+        let key = target_report_key(environment, cluster, &seen.namespace, self.namespace());
+        let report = self.before.reports.get(&key);
+        let Some(report) = report.filter(|report| self.trusts(report)) else {
+            return blank;
+        };
+        let before = known.cloned().unwrap_or_else(|| blank.clone());
+        let (revision, version) = self.told(report);
+        match Tidings::of(report) {
+            Tidings::Deployed => TargetStatus {
+                ready: true,
+                ready_since: Some(self.ready_since(Some(&revision), known)),
+                revision: Some(revision),
+                version: Some(version),
+                ..blank
+            },
+            Tidings::Failed => TargetStatus {
+                revision: before.revision,
+                version: before.version,
+                failed: Some(revision),
+                ..blank
+            },
+            Tidings::UnderWay => TargetStatus {
+                revision: before.revision,
+                version: before.version,
+                ready_since: before.ready_since.clone(),
+                ready: before.ready_since.is_some(),
+                ..blank
+            },
+        }
+    }
+
+    /// The revision an event names and what to write to git for it, as an app of that kind would
+    /// say it.
+    fn told(&self, report: &Report) -> (String, String) {
+        let app = self.pipeline.spec.app_ref.clone().unwrap_or_default();
+        let text = report.revision.as_str();
+        match Kind::of(&app.api_version, &app.kind) {
+            Kind::HelmRelease => {
+                let version = without_oci_digest(text, None);
+                (version.to_owned(), version.to_owned())
+            }
+            Kind::Kustomization => {
+                let source = SourceRevision::parse(text);
+                let version = source.git_version().unwrap_or(text);
+                (text.to_owned(), version.to_owned())
+            }
+            _ => (text.to_owned(), text.to_owned()),
+        }
+    }
+
+    fn trusts(&self, report: &Report) -> bool {
+        report.signed || self.trusts_unsigned
+    }
+}
+
+/// What is known of an environment from reports that do not tell the target.
+pub(super) fn environment(
+    report: &Report,
+    known: Option<&Reported>,
+    context: &Context<'_>,
+) -> Option<Reported> {
+    if !context.trusts(report) {
+        return None;
+    }
+    match Tidings::of(report) {
+        Tidings::Failed => None,
+        Tidings::UnderWay => known.cloned(),
+        Tidings::Deployed => {
+            let (revision, _) = context.told(report);
+            let since = known
+                .filter(|known| known.revision == revision)
+                .and_then(|known| known.ready_since.clone());
+            Some(Reported {
+                revision,
+                ready_since: since.or_else(|| Some(stored(context.now))),
+            })
+        }
+    }
+}

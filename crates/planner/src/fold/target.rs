@@ -1,0 +1,222 @@
+//! One target: what was found there, against what was known.
+
+use api::{
+    app::Reading,
+    pipeline::{AppStatus, ClusterAppReference, Evidence, TargetProblem, TargetStatus},
+};
+
+use super::{Context, LONGEST_TEXT};
+use crate::{
+    conditions::cut,
+    moment::stored,
+    place::{cluster_of_status, cluster_text},
+    seen::{SeenApp, SeenTarget, TargetState},
+};
+
+impl Context<'_> {
+    pub(super) fn target(
+        &self,
+        environment: &str,
+        seen: &SeenTarget,
+        known: &[TargetStatus],
+    ) -> TargetStatus {
+        let known = known.iter().find(|known| is_same(known, seen));
+        let blank = self.blank(seen);
+        let after = match &seen.state {
+            TargetState::Observed(apps) if !apps.is_empty() => self.observed(apps, blank, known),
+            TargetState::NotWatched => self.reported_target(environment, seen, blank, known),
+            state if is_seen_absence(state) => blank,
+            _ => out_of_sight(blank, known),
+        };
+        let problem = seen.state.problem();
+        TargetStatus {
+            error: problem
+                .map(|problem| self.why(seen, problem))
+                .or(after.error),
+            problem,
+            ..after
+        }
+    }
+
+    /// The target before anything is known about it.
+    fn blank(&self, seen: &SeenTarget) -> TargetStatus {
+        let app = self.pipeline.spec.app_ref.clone().unwrap_or_default();
+        let evidence = if seen.relies_on_reports {
+            Evidence::Report
+        } else {
+            Evidence::Watch
+        };
+        TargetStatus {
+            cluster_app_ref: Some(ClusterAppReference {
+                api_version: app.api_version,
+                kind: app.kind,
+                name: app.name,
+                cluster_ref: seen.cluster.clone(),
+            }),
+            namespace: Some(seen.namespace.clone()),
+            source: Some(evidence),
+            ..TargetStatus::default()
+        }
+    }
+
+    fn observed(
+        &self,
+        apps: &[SeenApp],
+        blank: TargetStatus,
+        known: Option<&TargetStatus>,
+    ) -> TargetStatus {
+        let reading = together(apps);
+        let revision = reading.revision.as_ref().map(ToString::to_string);
+        let failed = reading.attempted.as_ref().filter(|_| reading.failed);
+        let known_apps = known.map(|known| known.apps.as_slice()).unwrap_or_default();
+        TargetStatus {
+            ready: reading.ready,
+            ready_since: reading
+                .ready
+                .then(|| self.ready_since(revision.as_deref(), known)),
+            revision,
+            version: reading.version,
+            failed: failed.map(ToString::to_string),
+            follows: apps.first().and_then(|app| app.follows.clone()),
+            error: reading.error.map(|error| cut(&error, LONGEST_TEXT)),
+            apps: apps.iter().map(|app| app_status(app, known_apps)).collect(),
+            ..blank
+        }
+    }
+
+    /// Since when the target has been ready at that revision. Being out of sight is no break.
+    pub(super) fn ready_since(
+        &self,
+        revision: Option<&str>,
+        known: Option<&TargetStatus>,
+    ) -> api::Time {
+        known
+            .filter(|known| known.revision.as_deref() == revision)
+            .and_then(|known| known.ready_since.clone())
+            .unwrap_or_else(|| stored(self.now))
+    }
+
+    /// Why the target could not be read, in a sentence.
+    fn why(&self, seen: &SeenTarget, problem: TargetProblem) -> String {
+        let app = self.pipeline.spec.app_ref.clone().unwrap_or_default();
+        let cluster = seen.cluster.as_ref().map(cluster_text).unwrap_or_default();
+        let text = match problem {
+            TargetProblem::AppMissing if app.name.is_empty() => {
+                format!(
+                    "no app of this pipeline found in namespace {}",
+                    seen.namespace
+                )
+            }
+            TargetProblem::AppMissing => {
+                format!(
+                    "{} {:?} not found in namespace {}",
+                    app.kind, app.name, seen.namespace
+                )
+            }
+            TargetProblem::NamespaceMissing => format!("namespace {:?} not found", seen.namespace),
+            TargetProblem::KindMissing => {
+                format!(
+                    "the cluster has no kind {} in {}",
+                    app.kind, app.api_version
+                )
+            }
+            TargetProblem::ClusterMissing => format!("Target cluster '{cluster}' not found"),
+            TargetProblem::ClusterNotReady => format!("Target cluster '{cluster}' not ready"),
+            TargetProblem::NotSynced => "Target cluster client is not synced".to_owned(),
+            TargetProblem::Unreachable | TargetProblem::Forbidden => because(&seen.state),
+        };
+        cut(&text, LONGEST_TEXT)
+    }
+}
+
+fn because(state: &TargetState) -> String {
+    match state {
+        TargetState::Unreachable { because } => format!("not reachable: {because}"),
+        TargetState::Forbidden { because } => format!("not allowed: {because}"),
+        _ => String::new(),
+    }
+}
+
+fn is_same(known: &TargetStatus, seen: &SeenTarget) -> bool {
+    let is_same_cluster = match (cluster_of_status(known), &seen.cluster) {
+        (Some(known), Some(seen)) => known.name == seen.name && known.namespace == seen.namespace,
+        (None, None) => true,
+        _ => false,
+    };
+    is_same_cluster && known.namespace.as_deref() == Some(seen.namespace.as_str())
+}
+
+/// Whether somebody looked and the app was surely not there.
+fn is_seen_absence(state: &TargetState) -> bool {
+    let absent = [
+        TargetProblem::AppMissing,
+        TargetProblem::NamespaceMissing,
+        TargetProblem::KindMissing,
+    ];
+    state
+        .problem()
+        .is_some_and(|problem| absent.contains(&problem))
+}
+
+/// What was known stays known; only readiness needs to be seen.
+fn out_of_sight(blank: TargetStatus, known: Option<&TargetStatus>) -> TargetStatus {
+    let Some(known) = known.cloned() else {
+        return blank;
+    };
+    TargetStatus {
+        cluster_app_ref: blank.cluster_app_ref,
+        source: blank.source,
+        ready: false,
+        error: None,
+        ..known
+    }
+}
+
+/// The apps of a target as one: ready when all are, at a revision when they share it.
+fn together(apps: &[SeenApp]) -> Reading {
+    let Some((first, rest)) = apps.split_first() else {
+        return Reading::default();
+    };
+    let mut whole = first.reading.clone();
+    for app in rest {
+        let reading = &app.reading;
+        if reading.revision != whole.revision {
+            whole.revision = None;
+            whole.version = None;
+        }
+        whole.ready &= reading.ready;
+        whole.error = whole.error.or_else(|| reading.error.clone());
+        if reading.failed && !whole.failed {
+            whole.failed = true;
+            whole.attempted.clone_from(&reading.attempted);
+        }
+    }
+    whole
+}
+
+fn app_status(app: &SeenApp, known: &[AppStatus]) -> AppStatus {
+    let known = known.iter().find(|known| {
+        known.kind == app.kind && known.name == app.name && known.api_version == app.api_version
+    });
+    let reading = &app.reading;
+    let images = app.images.clone();
+    AppStatus {
+        api_version: app.api_version.clone(),
+        kind: app.kind.clone(),
+        name: app.name.clone(),
+        ready: reading.ready,
+        revision: reading.revision.as_ref().map(ToString::to_string),
+        message: reading
+            .message
+            .as_deref()
+            .filter(|_| !reading.ready)
+            .map(|message| cut(message, LONGEST_TEXT)),
+        note: match images {
+            Some(_) => app.note.clone(),
+            None => app.note.clone().or_else(|| known?.note.clone()),
+        },
+        images: images
+            .or_else(|| Some(known?.images.clone()))
+            .unwrap_or_default(),
+    }
+}

@@ -1,0 +1,84 @@
+//! Where promotions lead, and how places are spelt in names and keys.
+
+use api::{
+    names::Place,
+    pipeline::{ClusterReference, TargetStatus},
+    promotion::{PromotionSpec, PromotionTarget},
+};
+
+/// The key in `status.reports` of what CI proposes to a pipeline whose source is `Hook`. No
+/// target's key looks like it: those hold two slashes.
+pub const RELEASE_REPORT: &str = "/release";
+
+/// The cluster as one word: its name, after its namespace where that is another than the
+/// pipeline's.
+pub fn cluster_key(cluster: &ClusterReference, pipeline_namespace: &str) -> String {
+    match cluster.namespace.as_deref() {
+        Some(namespace) if !namespace.is_empty() && namespace != pipeline_namespace => {
+            format!("{namespace}.{}", cluster.name)
+        }
+        _ => cluster.name.clone(),
+    }
+}
+
+/// The key in `status.reports` for one target.
+pub fn target_report_key(
+    environment: &str,
+    cluster: Option<&ClusterReference>,
+    namespace: &str,
+    pipeline_namespace: &str,
+) -> String {
+    let cluster = cluster.map(|cluster| cluster_key(cluster, pipeline_namespace));
+    Place::target(environment, cluster.as_deref(), namespace).key()
+}
+
+/// The key in `status.reports` for what cannot be attributed to one target.
+pub fn environment_report_key(environment: &str) -> String {
+    Place::environment(environment).key()
+}
+
+/// The place a promotion leads into.
+pub fn place_of(promotion: &PromotionSpec, pipeline_namespace: &str) -> Place {
+    let Some(target) = &promotion.target else {
+        return Place::environment(&promotion.environment);
+    };
+    let cluster = cluster_of(target).map(|cluster| cluster_key(&cluster, pipeline_namespace));
+    Place::target(
+        &promotion.environment,
+        cluster.as_deref(),
+        &target.namespace,
+    )
+}
+
+fn cluster_of(target: &PromotionTarget) -> Option<ClusterReference> {
+    Some(ClusterReference {
+        name: target.cluster.clone()?,
+        namespace: target.cluster_namespace.clone(),
+        kind: "GitopsCluster".to_owned(),
+        api_version: None,
+    })
+}
+
+/// The cluster a stored target is on.
+pub(crate) fn cluster_of_status(target: &TargetStatus) -> Option<&ClusterReference> {
+    target.cluster_app_ref.as_ref()?.cluster_ref.as_ref()
+}
+
+/// The target as people read it: `cluster/namespace`, or the namespace alone on the hub.
+pub(crate) fn target_name(target: &TargetStatus) -> String {
+    let namespace = target.namespace.as_deref().unwrap_or("-");
+    match cluster_of_status(target) {
+        Some(cluster) => format!("{}/{namespace}", cluster.name),
+        None => namespace.to_owned(),
+    }
+}
+
+/// `GitopsCluster/namespace/name`, the namespace only where the reference has one.
+pub(crate) fn cluster_text(cluster: &ClusterReference) -> String {
+    match cluster.namespace.as_deref() {
+        Some(namespace) if !namespace.is_empty() => {
+            format!("GitopsCluster/{namespace}/{}", cluster.name)
+        }
+        _ => format!("GitopsCluster/{}", cluster.name),
+    }
+}

@@ -1,0 +1,130 @@
+//! What a look at a pipeline's targets gave, before it is made sense of.
+//!
+//! A missing app or a cluster that does not answer is a value here, never an error.
+
+use api::{
+    Revision,
+    app::Reading,
+    pipeline::{ClusterReference, TargetProblem},
+};
+
+/// Everything one look at a pipeline gave.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Seen {
+    /// The environments that were looked at; one of the spec that is left out stays as it was.
+    pub environments: Vec<SeenEnvironment>,
+    /// What the pipeline's source proposes, where the source is an object.
+    pub source: SeenSource,
+    /// Whether reports without a valid signature count as evidence.
+    pub trusts_unsigned_reports: bool,
+}
+
+/// One environment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SeenEnvironment {
+    /// Its name.
+    pub name: String,
+    /// Its targets in the order of the spec; those of a selector follow each other by name.
+    pub targets: Vec<SeenTarget>,
+}
+
+/// One target.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SeenTarget {
+    /// The cluster; without it the one the pipeline lives on.
+    pub cluster: Option<ClusterReference>,
+    /// The namespace on that cluster.
+    pub namespace: String,
+    /// Whether webhooks are what tells about it, because nothing watches it.
+    pub relies_on_reports: bool,
+    /// What was found there.
+    pub state: TargetState,
+}
+
+/// What was found in a target.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TargetState {
+    /// The apps that are there: the one of `appRef`, or all that carry the pipeline's label.
+    Observed(Vec<SeenApp>),
+    /// Nobody looks; what reports say counts.
+    NotWatched,
+    /// The app is not there.
+    Missing,
+    /// The namespace is not there.
+    NamespaceMissing,
+    /// The cluster does not know the app's kind.
+    KindMissing,
+    /// There is no such GitopsCluster.
+    ClusterMissing,
+    /// The GitopsCluster is not ready.
+    ClusterNotReady,
+    /// The cluster has not been read to the end yet.
+    NotSynced,
+    /// The cluster does not answer.
+    Unreachable {
+        /// What went wrong.
+        because: String,
+    },
+    /// Reading is not allowed.
+    Forbidden {
+        /// Who does not allow it.
+        because: String,
+    },
+}
+
+impl TargetState {
+    /// The problem as one word; none where the target could be read or is not looked at.
+    pub fn problem(&self) -> Option<TargetProblem> {
+        match self {
+            Self::Observed(apps) if apps.is_empty() => Some(TargetProblem::AppMissing),
+            Self::Observed(_) | Self::NotWatched => None,
+            Self::Missing => Some(TargetProblem::AppMissing),
+            Self::NamespaceMissing => Some(TargetProblem::NamespaceMissing),
+            Self::KindMissing => Some(TargetProblem::KindMissing),
+            Self::ClusterMissing => Some(TargetProblem::ClusterMissing),
+            Self::ClusterNotReady => Some(TargetProblem::ClusterNotReady),
+            Self::NotSynced => Some(TargetProblem::NotSynced),
+            Self::Unreachable { .. } => Some(TargetProblem::Unreachable),
+            Self::Forbidden { .. } => Some(TargetProblem::Forbidden),
+        }
+    }
+}
+
+/// One app in a target.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SeenApp {
+    /// The app's API group and version.
+    pub api_version: String,
+    /// The app's kind.
+    pub kind: String,
+    /// The app's name.
+    pub name: String,
+    /// What it says about itself.
+    pub reading: Reading,
+    /// The images it runs, if they were read this time; otherwise the known ones stay.
+    pub images: Option<Vec<String>>,
+    /// Why something is left out, such as images that may not be read.
+    pub note: Option<String>,
+    /// What its revision follows: the source's URL and reference, where they are known.
+    pub follows: Option<String>,
+}
+
+/// What the pipeline's source proposes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum SeenSource {
+    /// There is no source object to look at, or nobody looked: what is known stays.
+    #[default]
+    NotLookedAt,
+    /// The newest revision, and what to write to git for it.
+    Proposes {
+        /// The revision.
+        revision: Revision,
+        /// What to write.
+        version: String,
+    },
+    /// It has nothing to propose yet, or cannot be read.
+    Nothing {
+        /// Why.
+        because: String,
+    },
+}

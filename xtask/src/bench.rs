@@ -5,11 +5,18 @@ use anyhow::bail;
 use crate::command::{cargo, run};
 
 /// Name, the package it lives in, what it measures.
-const BENCHES: &[(&str, &str, &str)] = &[(
-    "apiserver",
-    "sluice-apiserver",
-    "requests per second of the embedded API, in process",
-)];
+const BENCHES: &[(&str, &str, &str)] = &[
+    (
+        "apiserver",
+        "sluice-apiserver",
+        "requests per second of the embedded API, in process",
+    ),
+    (
+        "promote",
+        "sluice-git",
+        "promotions in one large repository, against a clone for each",
+    ),
+];
 
 /// Runs one benchmark, or lists them.
 pub(crate) fn bench(name: Option<&str>) -> anyhow::Result<()> {

@@ -18,7 +18,7 @@ pub use store::{Keep, Mirrors};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use sha2::{Digest, Sha256};
 use tokio::sync::{Mutex, RwLock, RwLockReadGuard};
@@ -71,6 +71,7 @@ pub struct Mirror {
     /// Read while objects are in use, written while they are thrown out.
     objects: RwLock<()>,
     pub(crate) counters: Counters,
+    is_distrusted: AtomicBool,
 }
 
 #[derive(Default)]
@@ -101,6 +102,7 @@ impl Mirror {
             state: Mutex::default(),
             objects: RwLock::default(),
             counters: Counters::default(),
+            is_distrusted: AtomicBool::new(false),
         }
     }
 
@@ -172,6 +174,12 @@ impl Mirror {
         let tips = tips
             .filter_map(|branch| Some(((*branch).clone(), state.branches.get(*branch)?.clone())));
         Ok(tips.collect())
+    }
+
+    /// After a failure that is git's own, not the remote's: next time starts with a new mirror. It
+    /// costs one fetch, and no damage can last.
+    pub(crate) fn distrust(&self) {
+        self.is_distrusted.store(true, Ordering::Relaxed);
     }
 
     /// Remembers that the remote now has what we pushed.
@@ -246,8 +254,16 @@ impl Mirror {
         Ok(listed.lines().filter_map(parse).collect())
     }
 
-    /// Throws out objects nobody needs any more, now and then. Failing at it costs only room.
-    pub(crate) async fn clean_sometimes(&self) {
+    /// Makes a distrusted mirror anew as soon as nobody uses it, and throws out what nobody needs
+    /// now and then. Failing at either costs only time and room.
+    pub(crate) async fn tidy(&self) {
+        if self.is_distrusted.load(Ordering::Relaxed) && self.empty().await {
+            self.is_distrusted.store(false, Ordering::Relaxed);
+        }
+        self.clean_sometimes().await;
+    }
+
+    async fn clean_sometimes(&self) {
         let (Ok(mut state), Ok(_alone)) = (self.state.try_lock(), self.objects.try_write()) else {
             return;
         };

@@ -16,7 +16,7 @@ use crate::commit::{self, Maker};
 use crate::mirror::{self, Mirror, short_hash};
 use crate::names::{BranchName, ObjectId};
 use crate::paths::{self, PathLimits};
-use crate::{Remedy, edit, push};
+use crate::{Remedy, edit, push, runner};
 
 /// What should be different.
 #[derive(Clone, Debug)]
@@ -166,6 +166,20 @@ impl Error {
         }
     }
 
+    /// Whether git failed at something that involves nobody else, or the remote's complaint may
+    /// really be about our copy.
+    fn is_gits_own(&self) -> bool {
+        let error = match self {
+            Self::Remote(error) | Self::Push(push::Error::Remote(error)) => error,
+            _ => return false,
+        };
+        matches!(
+            error,
+            mirror::Error::Git(runner::Error::Failed { .. } | runner::Error::Unreadable { .. })
+                | mirror::Error::Damaged { .. }
+        )
+    }
+
     /// What would help.
     pub fn remedy(&self) -> Remedy {
         match self {
@@ -185,7 +199,19 @@ impl Mirror {
         proposal: &Proposal,
         permission: Permission<'_>,
     ) -> Result<Outcome, Error> {
-        self.clean_sometimes().await;
+        self.tidy().await;
+        let outcome = self.attempt(proposal, permission).await;
+        if outcome.as_ref().is_err_and(Error::is_gits_own) {
+            self.distrust();
+        }
+        outcome
+    }
+
+    async fn attempt(
+        &self,
+        proposal: &Proposal,
+        permission: Permission<'_>,
+    ) -> Result<Outcome, Error> {
         let _in_use = self.hold().await;
         let access = self.access().await?;
         let (own, other) = (&proposal.branch, branch_beside(proposal));

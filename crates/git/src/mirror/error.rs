@@ -60,6 +60,14 @@ pub enum Error {
         /// What git said.
         message: String,
     },
+    /// Our copy of the repository is not whole.
+    #[error("cannot {attempted}: the mirror is damaged and will be made anew ({message})")]
+    Damaged {
+        /// What for.
+        attempted: String,
+        /// What git said.
+        message: String,
+    },
     /// Git itself failed.
     #[error(transparent)]
     Git(#[from] runner::Error),
@@ -77,6 +85,7 @@ impl Error {
             Self::UnknownHost { .. } => "UnknownHost",
             Self::Moved { .. } => "RepositoryMoved",
             Self::Unreachable { .. } => "Unreachable",
+            Self::Damaged { .. } => "MirrorDamaged",
             Self::Git(error) => error.reason(),
         }
     }
@@ -86,7 +95,7 @@ impl Error {
         match self {
             Self::Address { source } => source.remedy(),
             Self::Token { source } => source.remedy(),
-            Self::Unreachable { .. } => Remedy::RETRY,
+            Self::Unreachable { .. } | Self::Damaged { .. } => Remedy::RETRY,
             Self::Git(error) => error.remedy(),
             _ => Remedy::Edit,
         }
@@ -124,6 +133,18 @@ mod words {
         "access denied",
         "not allowed to push",
     ];
+    pub(super) const DAMAGED: &[&str] = &[
+        "bad object",
+        "missing blob",
+        "missing tree",
+        "missing commit",
+        "unable to read tree",
+        "is corrupt",
+        "unresolved deltas",
+        "did not send all necessary objects",
+        ".lock': File exists",
+        "not a git repository",
+    ];
     pub(super) const NOT_FOUND: &[&str] = &[
         "epository not found",
         "error: 404",
@@ -136,6 +157,9 @@ mod words {
 pub(crate) fn sort(attempted: String, complaint: &str) -> Error {
     let says = |words: &[&str]| words.iter().any(|word| complaint.contains(word));
     let message = runner::last_lines(complaint);
+    if says(words::DAMAGED) {
+        return Error::Damaged { attempted, message };
+    }
     if says(words::UNAUTHORIZED) {
         return Error::Unauthorized { attempted };
     }
@@ -199,6 +223,7 @@ mod tests {
             ),
             ("fatal: the remote end hung up unexpectedly", "Unreachable"),
             ("", "Unreachable"),
+            ("fatal: bad object refs/mirror/main", "MirrorDamaged"),
         ] {
             assert_eq!(
                 sort("look".to_owned(), complaint).reason(),

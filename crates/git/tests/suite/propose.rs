@@ -16,7 +16,7 @@ struct World {
     forge: Forge,
     repository: Repository,
     mirror: Arc<Mirror>,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 impl World {
@@ -33,7 +33,7 @@ impl World {
             forge,
             repository,
             mirror,
-            _folder: folder,
+            folder,
         }
     }
 
@@ -478,4 +478,29 @@ async fn nothing_is_pushed_without_permission() {
         ("NotPermitted", Remedy::RETRY)
     );
     assert_eq!(world.repository.tip(BRANCH).await, None);
+}
+
+#[tokio::test]
+async fn a_damaged_mirror_is_made_anew() {
+    let world = World::with_manifest().await;
+    propose(&world.mirror, &proposal("2.0.0")).await;
+    let mirrors = std::fs::read_dir(world.folder.path().join("mirrors")).expect("a folder");
+    let mut folders = mirrors.flatten().map(|entry| entry.path());
+    let here = folders.find(|path| path.is_dir()).expect("a mirror");
+    // Every object is gone, but the references still name them.
+    std::fs::remove_dir_all(here.join("objects")).expect("damaged");
+    std::fs::create_dir_all(here.join("objects/pack")).expect("damaged");
+    let tip = world
+        .repository
+        .commit("main", "More", &[("more.txt", "x")])
+        .await;
+    assert!(tip.is_ok());
+    let attempts = [
+        world.mirror.propose(&proposal("3.0.0"), &|_| true).await,
+        world.mirror.propose(&proposal("3.0.0"), &|_| true).await,
+    ];
+    assert!(
+        matches!(attempts[1], Ok(Outcome::Proposed(_))),
+        "the second attempt finds a new mirror: {attempts:?}"
+    );
 }

@@ -263,3 +263,34 @@ async fn the_settings_of_the_machine_do_not_matter() {
         .collect();
     assert_eq!(strange, Vec::<&str>::new());
 }
+
+#[tokio::test]
+async fn an_app_opens_a_repository_with_a_token_it_traded_for() {
+    let forge = Forge::start().await.expect("a forge");
+    let files = [("a.yaml", manifest("1.0.0"))];
+    let files = files.each_ref().map(|(path, text)| (*path, text.as_str()));
+    let repository = forge
+        .create_repository("a/b", &files)
+        .await
+        .expect("a repository");
+    let granted = format!(
+        r#"{{"token": "{}", "expires_at": "2999-01-01T00:00:00Z"}}"#,
+        forge.token()
+    );
+    let grant = axum::routing::post(move || std::future::ready(granted.clone()));
+    let api = Router::new().route("/app/installations/456/access_tokens", grant);
+    let api = serve(api).await;
+    let login = credentials(&[
+        ("githubAppID", "123"),
+        ("githubAppInstallationID", "456"),
+        (
+            "githubAppPrivateKey",
+            include_str!("../contract/app-key.pem"),
+        ),
+        ("githubAppBaseURL", &api),
+    ]);
+    let folder = TempDir::new().expect("a folder");
+    let mirror = mirrors(folder.path()).open(&url(&repository.url()), &login);
+    propose(&mirror, &proposal("2.0.0")).await;
+    assert_eq!(holding(folder.path(), forge.token()), Vec::<PathBuf>::new());
+}

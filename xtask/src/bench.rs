@@ -8,11 +8,18 @@ use crate::{
 };
 
 /// Name, the package it lives in, what it measures.
-const BENCHES: &[(&str, &str, &str)] = &[(
-    "observe",
-    "sluice-controller",
-    "the pipeline loop: sync, memory, leaf change to status (--real: on real kube-apiservers)",
-)];
+const BENCHES: &[(&str, &str, &str)] = &[
+    (
+        "observe",
+        "sluice-controller",
+        "the pipeline loop: sync, memory, leaf change to status (--real: on real kube-apiservers)",
+    ),
+    (
+        "promote",
+        "sluice-git",
+        "promotions in one large repository, against a clone for each",
+    ),
+];
 
 /// Runs one benchmark, or lists them.
 pub(crate) fn bench(name: Option<&str>, is_real: bool) -> anyhow::Result<()> {
@@ -29,12 +36,12 @@ pub(crate) fn bench(name: Option<&str>, is_real: bool) -> anyhow::Result<()> {
             known.join(", ")
         );
     };
-    run(&mut cargo(&[
-        "bench",
-        "--locked",
-        "--package",
-        package,
-        "--bench",
-        name,
-    ]))
+    let mut command = cargo(&["bench", "--locked", "--package", package, "--bench", name]);
+    if is_real {
+        let assets = kube::kube()?;
+        command
+            .args(["--", "--real"])
+            .env("KUBEBUILDER_ASSETS", assets);
+    }
+    run(&mut command)
 }

@@ -1,4 +1,24 @@
 //! Git and forges: mirrors, byte-exact YAML edits, commits, pushes, pull requests; all idempotent.
 //!
-//! Never hears of Kubernetes or pipelines. Empty so far.
+//! Everything here is bounded in time and size, can be done twice, and says in its errors what was
+//! attempted and what would help. Never hears of clusters or pipelines: names of branches, markers
+//! and owners come in as plain text.
 #![warn(missing_docs)]
+
+pub mod address;
+pub mod commit;
+pub mod credentials;
+pub mod edit;
+pub mod forge;
+pub mod mirror;
+pub mod names;
+pub mod paths;
+pub mod propose;
+pub mod push;
+pub mod runner;
+
+mod remedy;
+mod secret;
+
+pub use remedy::Remedy;
+pub use secret::Secret;

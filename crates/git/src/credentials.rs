@@ -1,0 +1,256 @@
+//! What opens a repository and its forge.
+//!
+//! Read once from the entries of a secret, under the names the tools around us use. The values stay
+//! in memory; how they reach git is the business of [`crate::runner`].
+
+use std::collections::BTreeMap;
+
+use sha2::{Digest, Sha256};
+
+use crate::{Remedy, Secret};
+
+/// Why the entries of a secret do not make credentials.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum Error {
+    /// One entry without the other it needs.
+    #[error("the secret has {present:?} but no {missing:?}")]
+    Incomplete {
+        /// The entry that is there.
+        present: &'static str,
+        /// The entry that is not.
+        missing: &'static str,
+    },
+    /// An entry that cannot be what it should be.
+    #[error("the secret's {entry:?} is not readable as {expected}")]
+    Unreadable {
+        /// The entry.
+        entry: &'static str,
+        /// What it should be.
+        expected: &'static str,
+    },
+}
+
+impl Error {
+    /// A fixed word.
+    pub fn reason(&self) -> &'static str {
+        "InvalidCredentials"
+    }
+
+    /// What would help.
+    pub fn remedy(&self) -> Remedy {
+        Remedy::Edit
+    }
+}
+
+/// A key for ssh and the hosts it may be shown to.
+#[derive(Clone)]
+pub struct SshKey {
+    pub(crate) identity: Secret,
+    pub(crate) known_hosts: Vec<u8>,
+}
+
+/// A GitHub App, which trades its key for short-lived tokens.
+#[derive(Clone)]
+pub struct GitHubApp {
+    pub(crate) id: String,
+    pub(crate) installation: String,
+    pub(crate) private_key: Secret,
+    pub(crate) base_url: Option<String>,
+}
+
+/// Everything that was in the secret. Anonymous if it was empty.
+#[derive(Clone, Default)]
+pub struct Credentials {
+    pub(crate) password: Option<(String, Secret)>,
+    pub(crate) token: Option<Secret>,
+    pub(crate) ssh: Option<SshKey>,
+    pub(crate) app: Option<GitHubApp>,
+    pub(crate) certificate_authority: Option<Vec<u8>>,
+    fingerprint: [u8; 32],
+}
+
+/// The names of the entries.
+mod entry {
+    pub(super) const USERNAME: &str = "username";
+    pub(super) const PASSWORD: &str = "password";
+    pub(super) const TOKEN: &str = "token";
+    pub(super) const CERTIFICATE_AUTHORITIES: [&str; 2] = ["caFile", "ca.crt"];
+    pub(super) const IDENTITY: &str = "identity";
+    pub(super) const KNOWN_HOSTS: &str = "known_hosts";
+    pub(super) const APP_ID: &str = "githubAppID";
+    pub(super) const APP_INSTALLATION: &str = "githubAppInstallationID";
+    pub(super) const APP_KEY: &str = "githubAppPrivateKey";
+    pub(super) const APP_BASE_URL: &str = "githubAppBaseURL";
+}
+
+impl Credentials {
+    /// Reads the entries of a secret. Entries with other names are left alone.
+    pub fn from_entries(entries: &BTreeMap<String, Vec<u8>>) -> Result<Self, Error> {
+        Ok(Self {
+            password: read_password(entries)?,
+            token: read_secret(entries, entry::TOKEN),
+            ssh: read_ssh(entries)?,
+            app: read_app(entries)?,
+            certificate_authority: entry::CERTIFICATE_AUTHORITIES
+                .iter()
+                .find_map(|name| entries.get(*name))
+                .filter(|value| !value.is_empty())
+                .cloned(),
+            fingerprint: fingerprint(entries),
+        })
+    }
+
+    /// Whether a forge would know who is asking.
+    pub fn has_forge_token(&self) -> bool {
+        self.token.is_some() || self.app.is_some()
+    }
+
+    /// Tells two credentials apart without giving either away to who cannot read them.
+    pub(crate) fn fingerprint(&self) -> &[u8; 32] {
+        &self.fingerprint
+    }
+}
+
+fn read_secret(entries: &BTreeMap<String, Vec<u8>>, name: &str) -> Option<Secret> {
+    entries
+        .get(name)
+        .map(|value| Secret::new(value.clone()))
+        .filter(|secret| !secret.is_empty())
+}
+
+fn read_text(
+    entries: &BTreeMap<String, Vec<u8>>,
+    name: &'static str,
+) -> Result<Option<String>, Error> {
+    let Some(secret) = read_secret(entries, name) else {
+        return Ok(None);
+    };
+    match secret.expose_text() {
+        Some(text) if !text.contains(char::is_control) => Ok(Some(text.to_owned())),
+        _ => Err(Error::Unreadable {
+            entry: name,
+            expected: "one line of text",
+        }),
+    }
+}
+
+fn read_password(entries: &BTreeMap<String, Vec<u8>>) -> Result<Option<(String, Secret)>, Error> {
+    let username = read_text(entries, entry::USERNAME)?;
+    // A password must be one line too: it becomes a header.
+    let is_password = read_text(entries, entry::PASSWORD)?.is_some();
+    match (
+        username,
+        read_secret(entries, entry::PASSWORD).filter(|_| is_password),
+    ) {
+        (Some(username), Some(password)) => Ok(Some((username, password))),
+        (None, Some(_)) => Err(Error::Incomplete {
+            present: entry::PASSWORD,
+            missing: entry::USERNAME,
+        }),
+        // A lone user name comes with keys and tokens, and means nothing by itself.
+        (_, None) => Ok(None),
+    }
+}
+
+fn read_ssh(entries: &BTreeMap<String, Vec<u8>>) -> Result<Option<SshKey>, Error> {
+    let Some(identity) = read_secret(entries, entry::IDENTITY) else {
+        return Ok(None);
+    };
+    // Without known hosts we would have to trust whoever answers.
+    let Some(known_hosts) = entries
+        .get(entry::KNOWN_HOSTS)
+        .filter(|value| !value.is_empty())
+    else {
+        return Err(Error::Incomplete {
+            present: entry::IDENTITY,
+            missing: entry::KNOWN_HOSTS,
+        });
+    };
+    Ok(Some(SshKey {
+        identity,
+        known_hosts: known_hosts.clone(),
+    }))
+}
+
+fn read_app(entries: &BTreeMap<String, Vec<u8>>) -> Result<Option<GitHubApp>, Error> {
+    let Some(private_key) = read_secret(entries, entry::APP_KEY) else {
+        return Ok(None);
+    };
+    let needed = |name: &'static str| {
+        read_text(entries, name)?
+            .filter(|text| {
+                text.bytes()
+                    .all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte))
+            })
+            .ok_or(Error::Incomplete {
+                present: entry::APP_KEY,
+                missing: name,
+            })
+    };
+    Ok(Some(GitHubApp {
+        id: needed(entry::APP_ID)?,
+        installation: needed(entry::APP_INSTALLATION)?,
+        private_key,
+        base_url: read_text(entries, entry::APP_BASE_URL)?,
+    }))
+}
+
+fn fingerprint(entries: &BTreeMap<String, Vec<u8>>) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    for (name, value) in entries {
+        hash.update(name.len().to_le_bytes());
+        hash.update(name);
+        hash.update(value.len().to_le_bytes());
+        hash.update(value);
+    }
+    hash.finalize().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(entries: &[(&str, &str)]) -> Result<Credentials, Error> {
+        let entries = entries
+            .iter()
+            .map(|(name, value)| (name.to_string(), value.as_bytes().to_vec()));
+        Credentials::from_entries(&entries.collect())
+    }
+
+    #[test]
+    fn nothing_is_anonymous() {
+        let credentials = read(&[("hmac-key", "x")]).expect("other entries are left alone");
+        assert!(credentials.password.is_none() && !credentials.has_forge_token());
+    }
+
+    #[test]
+    fn halves_are_refused() {
+        for (entries, missing) in [
+            (vec![("password", "x")], "username"),
+            (vec![("identity", "x")], "known_hosts"),
+            (vec![("githubAppPrivateKey", "x")], "githubAppID"),
+        ] {
+            let error = read(&entries).err().expect("half a credential");
+            assert!(error.to_string().contains(missing), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_password_of_two_lines_is_refused() {
+        let error = read(&[("username", "a"), ("password", "a\r\nX-Header: b")]).err();
+        assert_eq!(
+            error,
+            Some(Error::Unreadable {
+                entry: "password",
+                expected: "one line of text"
+            })
+        );
+    }
+
+    #[test]
+    fn fingerprints_tell_credentials_apart() {
+        let [one, other] = [[("token", "aaaa")], [("token", "bbbb")]].map(|entries| read(&entries));
+        let (one, other) = (one.expect("a token"), other.expect("a token"));
+        assert_ne!(one.fingerprint(), other.fingerprint());
+    }
+}

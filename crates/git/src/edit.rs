@@ -1,0 +1,158 @@
+//! Puts a value where a marker in a YAML file asks for it, and changes nothing else.
+//!
+//! A marker is a comment that is a JSON object of strings with the key `$promotion`, on the line of
+//! a scalar or alone on the line above it:
+//!
+//! ```yaml
+//! version: 1.2.3 # {"$promotion": "team:app:prod"}
+//! ```
+//!
+//! Only the bytes of marked scalars change: line endings, byte order mark, indentation, comments,
+//! anchors, quotes, other documents stay as they are. Every result is read again and compared
+//! before it is handed out.
+
+mod document;
+mod marker;
+mod scalar;
+mod verify;
+
+use std::collections::BTreeSet;
+
+use crate::Remedy;
+
+/// The bytes a file must hold to be worth reading.
+const TOKEN: &[u8] = b"\"$promotion\"";
+
+/// Why a file was not edited.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum Error {
+    /// Not UTF-8.
+    #[error("the file is not UTF-8 text")]
+    NotText,
+    /// Not YAML.
+    #[error("the file is not valid YAML near line {line}")]
+    NotYaml {
+        /// Where the reader gave up.
+        line: usize,
+    },
+    /// A marker on a text block, which no version can replace.
+    #[error("the marker on line {line} belongs to a block of text, not to a single value")]
+    BlockScalar {
+        /// Where the block begins.
+        line: usize,
+    },
+    /// The value is not one that belongs in a file.
+    #[error("the value holds control characters or is empty or too long")]
+    UnusableValue,
+    /// The result does not say what was meant. The file uses something we do not understand.
+    #[error("changing the value near line {line} would change more than the value")]
+    Ambiguous {
+        /// Where the first unexpected difference is.
+        line: usize,
+    },
+}
+
+impl Error {
+    /// A fixed word.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::NotText | Self::NotYaml { .. } => "UnreadableFile",
+            Self::BlockScalar { .. } | Self::Ambiguous { .. } => "UneditableFile",
+            Self::UnusableValue => "UnusableValue",
+        }
+    }
+
+    /// What would help.
+    pub fn remedy(&self) -> Remedy {
+        Remedy::Edit
+    }
+}
+
+/// What an edit came to.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Edited {
+    /// The file as it should be.
+    pub content: Vec<u8>,
+    /// How many scalars carry the marker.
+    pub marked: usize,
+    /// How many of them had another value.
+    pub changed: usize,
+}
+
+/// Every marker in a file. Nothing for files that cannot hold one.
+pub fn markers(content: &[u8]) -> Result<BTreeSet<String>, Error> {
+    if !may_hold_markers(content) {
+        return Ok(BTreeSet::new());
+    }
+    let (_, text) = split_mark(content)?;
+    let document = document::read(text)?;
+    Ok(marker::marked(text, &document)
+        .into_iter()
+        .map(|(_, marker)| marker)
+        .collect())
+}
+
+/// Sets every scalar that carries the marker.
+pub fn set_marked(content: &[u8], marker: &str, value: &str) -> Result<Edited, Error> {
+    let is_printable = !value.is_empty() && value.len() <= 512 && !value.contains(char::is_control);
+    if !is_printable {
+        return Err(Error::UnusableValue);
+    }
+    let unchanged = Edited {
+        content: content.to_vec(),
+        marked: 0,
+        changed: 0,
+    };
+    if !may_hold_markers(content) {
+        return Ok(unchanged);
+    }
+    let (mark, text) = split_mark(content)?;
+    let document = document::read(text)?;
+    let mut targets = Vec::new();
+    for (scalar, found) in marker::marked(text, &document) {
+        if found == marker {
+            targets.push(scalar);
+        }
+    }
+    let marked = targets.len();
+    targets.retain(|scalar| scalar.value != value || scalar.is_null);
+    if let Some(block) = targets.iter().find(|scalar| scalar.is_block) {
+        return Err(Error::BlockScalar { line: block.line });
+    }
+    let edited = splice(text, &targets, value);
+    verify::only_these_changed(text, &edited, &targets, value)?;
+    Ok(Edited {
+        content: [mark, edited.as_bytes()].concat(),
+        marked,
+        changed: targets.len(),
+    })
+}
+
+fn may_hold_markers(content: &[u8]) -> bool {
+    content.windows(TOKEN.len()).any(|window| window == TOKEN)
+}
+
+/// The byte order mark, if there is one, and the text behind it.
+fn split_mark(content: &[u8]) -> Result<(&[u8], &str), Error> {
+    let text = std::str::from_utf8(content).map_err(|_| Error::NotText)?;
+    let rest = text.strip_prefix('\u{feff}').unwrap_or(text);
+    Ok((&content[..text.len() - rest.len()], rest))
+}
+
+fn splice(text: &str, targets: &[&document::Scalar], value: &str) -> String {
+    let mut edited = String::with_capacity(text.len() + value.len() * targets.len());
+    let mut copied = 0;
+    for target in targets {
+        edited.push_str(&text[copied..target.range.start]);
+        if target.range.is_empty() {
+            edited.push(' ');
+        }
+        edited.push_str(&scalar::render(value, target.quotes));
+        copied = target.range.end;
+    }
+    edited.push_str(&text[copied..]);
+    edited
+}
+
+#[cfg(test)]
+mod tests;

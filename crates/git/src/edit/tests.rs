@@ -1,0 +1,161 @@
+//! Drawings of single edits. `tests/edits.rs` has the generated ones.
+use super::*;
+
+const MARKER: &str = "team:app:prod";
+
+/// `#M` stands for the marker, `<…>` around what must have changed.
+fn check(before: &str, after: &str) {
+    let comment = format!("# {{\"$promotion\": \"{MARKER}\"}}");
+    let before = before.replace("#M", &comment);
+    let expected = after.replace("#M", &comment);
+    let edited = set_marked(before.as_bytes(), MARKER, "2.0.0").expect("it can be edited");
+    assert_eq!(String::from_utf8(edited.content).expect("text"), expected);
+}
+
+fn check_untouched(before: &str) {
+    check(before, before);
+}
+
+#[test]
+fn a_marker_beside_a_scalar_sets_it() {
+    check("version: 1.0.0 #M\n", "version: 2.0.0 #M\n");
+    check("- 1.0.0 #M\n- 1.0.0\n", "- 2.0.0 #M\n- 1.0.0\n");
+    check("a:\n  1.0.0 #M\n", "a:\n  2.0.0 #M\n");
+    check("image: nginx:1.22.0 #M\n", "image: 2.0.0 #M\n");
+}
+
+#[test]
+fn a_marker_above_a_key_sets_it() {
+    check("x: 0\n#M\nversion: 1.0.0\n", "x: 0\n#M\nversion: 2.0.0\n");
+    check(
+        "s:\n  #M\n  version: 1.0.0\n",
+        "s:\n  #M\n  version: 2.0.0\n",
+    );
+    check("- 0\n#M\n- 1\n", "- 0\n#M\n- 2.0.0\n");
+    check("#M\n---\nv: 1\n", "#M\n---\nv: 2.0.0\n");
+}
+
+#[test]
+fn a_marker_that_belongs_to_nothing_sets_nothing() {
+    check_untouched("#M\n\nversion: 1.0.0\n");
+    check_untouched("# more\n#M\nversion: 1.0.0\n");
+    check_untouched("s: {version: 1.0.0} #M\n");
+    check_untouched("s: #M\n  version: 1.0.0\n");
+    check_untouched("#M\n- version: 1.0.0\n");
+    check_untouched("s:\n  x: 0\n  #M\nversion: 1.0.0\n");
+    check_untouched("version: 1.0.0\n#M\n");
+    check_untouched("a: &a 1\nb: *a #M\n");
+    check_untouched("version: 1.0.0 #M and more\n");
+}
+
+#[test]
+fn the_rest_of_the_file_keeps_its_bytes() {
+    check(
+        "\u{feff}a: 'x'\r\nv: 1 #M\r\n",
+        "\u{feff}a: 'x'\r\nv: 2.0.0 #M\r\n",
+    );
+    check("v: '1' #M", "v: '2.0.0' #M");
+    check("v: \"1\"   #M\n", "v: \"2.0.0\"   #M\n");
+    check("v: &x 1 #M\nw: *x\n", "v: &x 2.0.0 #M\nw: *x\n");
+    check("v: !!str 1 #M\n", "v: !!str 2.0.0 #M\n");
+    check(
+        "s: {\n  v: 1, #M\n  w: 2\n}\n",
+        "s: {\n  v: 2.0.0, #M\n  w: 2\n}\n",
+    );
+    check(
+        "a: 1\n---\nv: 1 #M\n...\n---\nv: 3 #M\n",
+        "a: 1\n---\nv: 2.0.0 #M\n...\n---\nv: 2.0.0 #M\n",
+    );
+    check(
+        "t: |\n  v: 1 # no\n\n\nv: 1 #M\n",
+        "t: |\n  v: 1 # no\n\n\nv: 2.0.0 #M\n",
+    );
+    check("ü: \"é\"\nv: 1 #M\n", "ü: \"é\"\nv: 2.0.0 #M\n");
+}
+
+#[test]
+fn an_empty_value_is_filled() {
+    check("v: #M\nw: 1\n", "v: 2.0.0 #M\nw: 1\n");
+}
+
+#[test]
+fn only_the_whole_marker_counts() {
+    for other in [
+        "team:app:pro",
+        "team:app:prod:x",
+        "team:app",
+        "TEAM:app:prod",
+    ] {
+        let text = format!("v: 1 # {{\"$promotion\": \"{other}\"}}\n");
+        let edited = set_marked(text.as_bytes(), MARKER, "2").expect("it can be read");
+        assert_eq!((edited.marked, edited.content), (0, text.into_bytes()));
+    }
+}
+
+#[test]
+fn other_string_keys_may_stand_in_the_marker() {
+    let good = format!("v: 1 #{{\"$promotion\":\"{MARKER}\",\"note\":\"x\"}}\n");
+    assert_eq!(
+        set_marked(good.as_bytes(), MARKER, "2")
+            .expect("readable")
+            .changed,
+        1
+    );
+    let bad = format!("v: 1 #{{\"$promotion\":\"{MARKER}\",\"note\":1}}\n");
+    assert_eq!(
+        set_marked(bad.as_bytes(), MARKER, "2")
+            .expect("readable")
+            .marked,
+        0
+    );
+}
+
+#[test]
+fn a_value_that_is_there_already_is_marked_but_unchanged() {
+    let text = format!("v: 2.0.0 # {{\"$promotion\": \"{MARKER}\"}}\n");
+    let edited = set_marked(text.as_bytes(), MARKER, "2.0.0").expect("readable");
+    assert_eq!(
+        (edited.marked, edited.changed, edited.content),
+        (1, 0, text.into_bytes())
+    );
+}
+
+#[test]
+fn numbers_become_text() {
+    let text = format!("v: 1.9 # {{\"$promotion\": \"{MARKER}\"}}\n");
+    let edited = set_marked(text.as_bytes(), MARKER, "1.10").expect("readable");
+    assert!(edited.content.starts_with(b"v: \"1.10\" #"));
+}
+
+#[test]
+fn blocks_of_text_and_broken_files_are_refused() {
+    let block = format!("v: | # {{\"$promotion\": \"{MARKER}\"}}\n  text\n");
+    assert_eq!(
+        set_marked(block.as_bytes(), MARKER, "2"),
+        Err(Error::BlockScalar { line: 2 })
+    );
+    let broken = format!("v: [1 # {{\"$promotion\": \"{MARKER}\"}}\n");
+    assert!(matches!(
+        set_marked(broken.as_bytes(), MARKER, "2"),
+        Err(Error::NotYaml { .. })
+    ));
+    let binary = [b"\xff\xfe v: # ".as_slice(), TOKEN].concat();
+    assert_eq!(set_marked(&binary, MARKER, "2"), Err(Error::NotText));
+}
+
+#[test]
+fn a_value_with_a_line_break_is_refused() {
+    for value in ["", "1\n2: 3", "a\u{0}b"] {
+        assert_eq!(
+            set_marked(b"v: 1\n", MARKER, value),
+            Err(Error::UnusableValue)
+        );
+    }
+}
+
+#[test]
+fn all_markers_of_a_file_are_listed() {
+    let text = "a: 1 # {\"$promotion\": \"x:y:z\"}\nb: 2 # {\"$promotion\": \"u:v:w\"}\n";
+    let found = markers(text.as_bytes()).expect("readable");
+    assert_eq!(found.into_iter().collect::<Vec<_>>(), ["u:v:w", "x:y:z"]);
+}

@@ -1,0 +1,54 @@
+//! Reads an edited file again and compares it with the original.
+
+use granit_parser::{Event, Parser};
+
+use super::Error;
+use super::document::Scalar;
+
+/// Fails unless exactly the targets differ, and they hold the value.
+pub(super) fn only_these_changed(
+    before: &str,
+    after: &str,
+    targets: &[&Scalar],
+    value: &str,
+) -> Result<(), Error> {
+    let mut old = Parser::new_from_str(before);
+    let mut new = Parser::new_from_str(after);
+    let mut targets: Vec<usize> = targets.iter().map(|scalar| scalar.event).collect();
+    targets.sort_unstable();
+    let mut targets = targets.into_iter().peekable();
+    for index in 0.. {
+        let (old, new) = match (old.next(), new.next()) {
+            (None, None) => break,
+            (Some(Ok(old)), Some(Ok(new))) => (old, new),
+            (Some(Ok((_, span))), _) => {
+                return Err(Error::Ambiguous {
+                    line: span.start.line(),
+                });
+            }
+            (None | Some(Err(_)), _) => return Err(Error::Ambiguous { line: 0 }),
+        };
+        let is_target = targets.next_if_eq(&index).is_some();
+        let is_right = if is_target {
+            holds(&old.0, &new.0, value)
+        } else {
+            old.0 == new.0
+        };
+        if !is_right {
+            return Err(Error::Ambiguous {
+                line: old.1.start.line(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The new value, under the anchor and tag that were there.
+fn holds(old: &Event<'_>, new: &Event<'_>, value: &str) -> bool {
+    match (old, new) {
+        (Event::Scalar(_, _, old_anchor, old_tag), Event::Scalar(text, _, anchor, tag)) => {
+            text == value && old_anchor == anchor && old_tag == tag
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,198 @@
+//! Forges: where pull requests live.
+//!
+//! One small trait in our own words, one file per forge. Every call is bounded in time and size,
+//! goes through one place that honours rate limits, and fails with an error that says whether
+//! trying again may help. Look before you create; "already there" is not an error for whoever
+//! looked.
+
+mod error;
+pub mod gitea;
+pub mod github;
+mod http;
+mod rate;
+mod wire;
+
+pub use error::Error;
+pub use github::AppTokens;
+pub use http::Http;
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+
+use crate::address::RepositoryUrl;
+use crate::credentials::Credentials;
+use crate::names::{BranchName, ObjectId};
+
+/// A forge we can talk to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// github.com and GitHub Enterprise.
+    GitHub,
+    /// Gitea and Forgejo.
+    Gitea,
+}
+
+/// Where a pull request stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Neither merged nor closed.
+    Open,
+    /// Its change is in the base.
+    Merged,
+    /// It was turned down.
+    Closed,
+}
+
+/// A pull request as the forge shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PullRequest {
+    /// What people call it.
+    pub number: u64,
+    /// Where people see it.
+    pub url: String,
+    /// Without the marks that some forges keep drafts by.
+    pub title: String,
+    /// All of it.
+    pub body: String,
+    /// Where it stands.
+    pub state: State,
+    /// Whether it waits to be made ready.
+    pub draft: bool,
+    /// The branch it would merge, in the same repository.
+    pub head: String,
+    /// The tip of that branch, if the forge says.
+    pub head_commit: Option<ObjectId>,
+    /// The branch it would merge into.
+    pub base: String,
+    /// What it became, once merged.
+    pub merge_commit: Option<ObjectId>,
+}
+
+/// A pull request to be opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewPullRequest {
+    /// The branch to merge.
+    pub head: BranchName,
+    /// The branch to merge into.
+    pub base: BranchName,
+    /// One line.
+    pub title: String,
+    /// Any text.
+    pub body: String,
+    /// Whether it waits to be made ready.
+    pub draft: bool,
+}
+
+/// What to change of a pull request. What is `None` stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// One line.
+    pub title: Option<String>,
+    /// Any text.
+    pub body: Option<String>,
+    /// Open or close it.
+    pub open: Option<bool>,
+}
+
+/// What is put on a pull request beside its text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Dressing {
+    /// Names of labels. Those that do not exist are made.
+    pub labels: Vec<String>,
+    /// Who should look at it; `organisation/team` for a team.
+    pub reviewers: Vec<String>,
+}
+
+/// How a pull request becomes part of its base.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MergeMethod {
+    /// With a merge commit.
+    Merge,
+    /// As one commit.
+    Squash,
+    /// As its commits, put on top.
+    Rebase,
+}
+
+/// A merge to be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Merge {
+    /// The tip that was looked at. A pull request with another one is not merged.
+    pub head: ObjectId,
+    /// How.
+    pub method: MergeMethod,
+    /// Not now, but as soon as the forge's own conditions are met.
+    pub when_ready: bool,
+}
+
+/// What came of a merge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Merged {
+    /// It is merged.
+    Now,
+    /// The forge will merge it.
+    Later,
+}
+
+/// Lets a forge answer "nothing new" without listing everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Validator(Vec<String>);
+
+/// The open pull requests, or the word that they are the same as before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Listing {
+    /// Nothing changed since the validator.
+    Same,
+    /// All of them.
+    Now {
+        /// Those with a head in the same repository.
+        pull_requests: Vec<PullRequest>,
+        /// For the next time.
+        validator: Validator,
+    },
+}
+
+/// What a forge answers, some time later.
+pub type Answer<'a, T> = BoxFuture<'a, Result<T, Error>>;
+
+/// The pull requests of one repository, as one credential sees them.
+pub trait Forge: Send + Sync {
+    /// Every pull request from this branch of this repository, newest first. Forges without such a
+    /// question are searched through all open ones and the most recent others.
+    fn find<'a>(&'a self, head: &'a BranchName) -> Answer<'a, Vec<PullRequest>>;
+
+    /// One pull request.
+    fn get(&self, number: u64) -> Answer<'_, PullRequest>;
+
+    /// Opens one. [`Error::AlreadyExists`] if there is an open one for the same branches.
+    fn create<'a>(&'a self, new: &'a NewPullRequest) -> Answer<'a, PullRequest>;
+
+    /// Changes title, body or state.
+    fn update<'a>(&'a self, number: u64, changes: &'a Changes) -> Answer<'a, PullRequest>;
+
+    /// Adds labels and asks reviewers.
+    fn dress<'a>(&'a self, number: u64, dressing: &'a Dressing) -> Answer<'a, ()>;
+
+    /// Merges it, or asks the forge to. Done already is done.
+    fn merge<'a>(&'a self, number: u64, merge: &'a Merge) -> Answer<'a, Merged>;
+
+    /// Says something on it.
+    fn comment<'a>(&'a self, number: u64, text: &'a str) -> Answer<'a, ()>;
+
+    /// All open ones.
+    fn list_open<'a>(&'a self, since: Option<&'a Validator>) -> Answer<'a, Listing>;
+}
+
+/// Opens the forge of a repository. Touches no network.
+pub fn open(
+    kind: Kind,
+    http: &Arc<Http>,
+    url: &RepositoryUrl,
+    credentials: &Credentials,
+) -> Result<Box<dyn Forge>, Error> {
+    Ok(match kind {
+        Kind::GitHub => Box::new(github::GitHub::new(http, url, credentials)?),
+        Kind::Gitea => Box::new(gitea::Gitea::new(http, url, credentials)?),
+    })
+}

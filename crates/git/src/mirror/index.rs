@@ -1,0 +1,220 @@
+//! Which files carry which markers, remembered by blob.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use super::{Error, FILE_LIMIT, Mirror};
+use crate::edit;
+use crate::names::ObjectId;
+use crate::runner::{self, Run};
+
+/// How much is read in one go.
+const BATCH: u64 = 16 << 20;
+
+/// A file of a commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) mode: String,
+    pub(crate) id: ObjectId,
+    pub(crate) size: u64,
+    pub(crate) path: String,
+}
+
+impl Entry {
+    /// Neither a link nor another repository.
+    pub(crate) fn is_file(&self) -> bool {
+        self.mode.starts_with("100")
+    }
+
+    fn is_manifest(&self) -> bool {
+        self.is_file() && (self.path.ends_with(".yaml") || self.path.ends_with(".yml"))
+    }
+}
+
+/// A file with markers that could not be read, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Skipped {
+    /// The file.
+    pub path: String,
+    /// A sentence.
+    pub because: String,
+}
+
+/// What was found in a blob.
+type Found = Arc<Result<BTreeSet<String>, String>>;
+
+#[derive(Default)]
+pub(super) struct MarkerIndex {
+    /// The commit that `files` are of.
+    commit: Option<ObjectId>,
+    /// Only files with markers, and those that could not be read.
+    files: Vec<(Entry, Found)>,
+    blobs: HashMap<ObjectId, Found>,
+}
+
+pub(super) async fn marked(
+    mirror: &Mirror,
+    index: &mut MarkerIndex,
+    commit: &ObjectId,
+    marker: &str,
+) -> Result<(Vec<Entry>, Vec<Skipped>), Error> {
+    if index.commit.as_ref() != Some(commit) {
+        renew(mirror, index, commit).await?;
+    }
+    let mut entries = Vec::new();
+    let mut skipped = Vec::new();
+    for (entry, found) in &index.files {
+        match found.as_ref() {
+            Ok(markers) if markers.contains(marker) => entries.push(entry.clone()),
+            Ok(_) => {}
+            Err(because) => {
+                skipped.push(Skipped {
+                    path: entry.path.clone(),
+                    because: because.clone(),
+                });
+            }
+        }
+    }
+    Ok((entries, skipped))
+}
+
+async fn renew(mirror: &Mirror, index: &mut MarkerIndex, commit: &ObjectId) -> Result<(), Error> {
+    let mut entries = list(mirror, commit).await?;
+    entries.retain(Entry::is_manifest);
+    let unknown = entries
+        .iter()
+        .filter(|entry| !index.blobs.contains_key(&entry.id));
+    let unknown: BTreeMap<&ObjectId, u64> = unknown.map(|entry| (&entry.id, entry.size)).collect();
+    let mut found = read_markers(mirror, unknown).await?;
+    let mut blobs = HashMap::with_capacity(entries.len());
+    let mut files = Vec::new();
+    for entry in entries {
+        let known = index
+            .blobs
+            .get(&entry.id)
+            .or_else(|| found.get(&entry.id))
+            .cloned();
+        let known = known.unwrap_or_else(|| Arc::new(Ok(BTreeSet::new())));
+        blobs.insert(entry.id.clone(), known.clone());
+        if known
+            .as_ref()
+            .as_ref()
+            .map_or(true, |markers| !markers.is_empty())
+        {
+            files.push((entry, known));
+        }
+    }
+    found.clear();
+    *index = MarkerIndex {
+        commit: Some(commit.clone()),
+        files,
+        blobs,
+    };
+    Ok(())
+}
+
+/// Every file of a commit.
+pub(crate) async fn list(mirror: &Mirror, commit: &ObjectId) -> Result<Vec<Entry>, Error> {
+    let attempted = "list the files of a commit";
+    let arguments = ["ls-tree", "-r", "-l", "-z", "--full-tree", commit.as_str()];
+    let output = mirror
+        .runner
+        .run(Run::new(attempted, &mirror.folder, &arguments))
+        .await?;
+    let lines = output
+        .split(|byte| *byte == 0)
+        .filter(|line| !line.is_empty());
+    // A path that is not text cannot be named in a limit or an error; it is nobody's manifest.
+    Ok(lines
+        .filter_map(|line| parse_entry(std::str::from_utf8(line).ok()?))
+        .collect())
+}
+
+/// `<mode> <type> <id> <size>\t<path>`
+fn parse_entry(line: &str) -> Option<Entry> {
+    let (about, path) = line.split_once('\t')?;
+    let mut words = about.split_whitespace();
+    let mode = words.next()?.to_owned();
+    let id = ObjectId::new(words.nth(1)?).ok()?;
+    let size = words.next()?.parse().unwrap_or(0);
+    Some(Entry {
+        mode,
+        id,
+        size,
+        path: path.to_owned(),
+    })
+}
+
+async fn read_markers(
+    mirror: &Mirror,
+    blobs: BTreeMap<&ObjectId, u64>,
+) -> Result<HashMap<ObjectId, Found>, Error> {
+    let mut found = HashMap::new();
+    let mut batch: Vec<ObjectId> = Vec::new();
+    let mut bytes = 0;
+    for (id, size) in blobs {
+        if size > FILE_LIMIT {
+            found.insert(id.clone(), Arc::new(Ok(BTreeSet::new())));
+            continue;
+        }
+        if bytes + size > BATCH {
+            read_batch(mirror, std::mem::take(&mut batch), &mut found).await?;
+            bytes = 0;
+        }
+        bytes += size;
+        batch.push(id.clone());
+    }
+    read_batch(mirror, batch, &mut found).await?;
+    Ok(found)
+}
+
+async fn read_batch(
+    mirror: &Mirror,
+    ids: Vec<ObjectId>,
+    found: &mut HashMap<ObjectId, Found>,
+) -> Result<(), Error> {
+    let contents = read(mirror, &ids).await?;
+    // Thousands of files are read at the first fetch; that must not hold up other work.
+    let parsed = tokio::task::spawn_blocking(move || {
+        let parse = |content: &Vec<u8>| edit::markers(content).map_err(|error| error.to_string());
+        contents
+            .iter()
+            .map(|content| Arc::new(parse(content)))
+            .collect::<Vec<Found>>()
+    });
+    let parsed = parsed.await.unwrap_or_default();
+    found.extend(ids.into_iter().zip(parsed));
+    Ok(())
+}
+
+/// The contents of blobs, in order.
+pub(crate) async fn read(mirror: &Mirror, ids: &[ObjectId]) -> Result<Vec<Vec<u8>>, Error> {
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let attempted = "read files of a commit";
+    let input: String = ids.iter().map(|id| format!("{id}\n")).collect();
+    let run = Run::new(attempted, &mirror.folder, &["cat-file", "--batch"]).input(input);
+    let output = mirror.runner.run(run).await?;
+    let contents = split_batch(&output).filter(|contents| contents.len() == ids.len());
+    contents.ok_or_else(|| {
+        runner::Error::Unreadable {
+            attempted: attempted.to_owned(),
+        }
+        .into()
+    })
+}
+
+/// `<id> <type> <size>\n<content>\n`, again and again.
+fn split_batch(mut output: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let mut contents = Vec::new();
+    while !output.is_empty() {
+        let end = output.iter().position(|byte| *byte == b'\n')?;
+        let header = std::str::from_utf8(&output[..end]).ok()?;
+        let size: usize = header.rsplit(' ').next()?.parse().ok()?;
+        let content = output.get(end + 1..end + 1 + size)?;
+        contents.push(content.to_vec());
+        output = output.get(end + 2 + size..)?;
+    }
+    Some(contents)
+}

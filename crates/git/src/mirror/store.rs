@@ -1,0 +1,182 @@
+//! All mirrors of a process, and the room they take.
+
+use std::collections::HashMap;
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use parking_lot::Mutex;
+
+use super::{Mirror, remove, short_hash};
+use crate::address::RepositoryUrl;
+use crate::credentials::Credentials;
+use crate::forge::AppTokens;
+use crate::runner::{self, Runner, size_of};
+
+/// How much is kept.
+#[derive(Clone, Copy, Debug)]
+pub struct Keep {
+    /// Bytes of all mirrors together.
+    pub bytes: u64,
+    /// How long after its last use.
+    pub age: Duration,
+}
+
+impl Default for Keep {
+    fn default() -> Self {
+        Self {
+            bytes: 8 << 30,
+            age: Duration::from_secs(24 * 3600),
+        }
+    }
+}
+
+/// The mirrors below one folder, which belongs to this process alone.
+pub struct Mirrors {
+    runner: Runner,
+    folder: PathBuf,
+    salt: Vec<u8>,
+    keep: Keep,
+    tokens: Arc<AppTokens>,
+    open: Mutex<HashMap<String, Arc<Mirror>>>,
+}
+
+impl Mirrors {
+    /// Uses a folder, and what an earlier process left in it.
+    pub fn new(
+        runner: Runner,
+        folder: &Path,
+        keep: Keep,
+        tokens: Arc<AppTokens>,
+    ) -> Result<Self, runner::Error> {
+        let folder = folder.join("mirrors");
+        let prepare = || {
+            std::fs::DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(&folder)?;
+            salt(&folder.join("salt"))
+        };
+        let salt = prepare().map_err(|source| runner::Error::Start {
+            attempted: "prepare a folder for mirrors".to_owned(),
+            source,
+        })?;
+        Ok(Self {
+            runner,
+            folder,
+            salt,
+            keep,
+            tokens,
+            open: Mutex::default(),
+        })
+    }
+
+    /// The mirror of a repository for a credential. Touches neither disk nor network.
+    pub fn open(&self, url: &RepositoryUrl, credentials: &Credentials) -> Arc<Mirror> {
+        // Salted, so that the name of a folder gives nothing away about a password.
+        let name = short_hash(&[
+            &self.salt,
+            url.as_str().as_bytes(),
+            credentials.fingerprint(),
+        ]);
+        let mut open = self.open.lock();
+        let mirror = open.entry(name).or_insert_with_key(|name| {
+            let folder = self.folder.join(name);
+            let (runner, tokens) = (self.runner.clone(), self.tokens.clone());
+            Arc::new(Mirror::new(
+                runner,
+                folder,
+                url.clone(),
+                credentials.clone(),
+                tokens,
+            ))
+        });
+        mirror.clone()
+    }
+
+    /// Removes mirrors that are old, then the least recently used ones until the rest fits. Those
+    /// in use stay.
+    pub async fn tidy(&self) {
+        let now = SystemTime::now();
+        let mut kept = Vec::new();
+        for (name, used) in self.list().await {
+            let is_old = now
+                .duration_since(used)
+                .is_ok_and(|age| age > self.keep.age);
+            if !(is_old && self.evict(&name).await) {
+                kept.push((used, size_of(&self.folder.join(&name)).await, name));
+            }
+        }
+        kept.sort();
+        let mut total: u64 = kept.iter().map(|(_, size, _)| size).sum();
+        for (_, size, name) in kept {
+            if total <= self.keep.bytes {
+                break;
+            }
+            if self.evict(&name).await {
+                total -= size;
+            }
+        }
+    }
+
+    async fn list(&self) -> Vec<(String, SystemTime)> {
+        let mut mirrors = Vec::new();
+        let Ok(mut entries) = tokio::fs::read_dir(&self.folder).await else {
+            return mirrors;
+        };
+        while let Ok(Some(entry)) = entries.next_entry().await {
+            let Ok(name) = entry.file_name().into_string() else {
+                continue;
+            };
+            let is_folder = entry.file_type().await.is_ok_and(|kind| kind.is_dir());
+            let used = tokio::fs::metadata(entry.path().join(super::USED)).await;
+            if is_folder {
+                let used = used
+                    .and_then(|used| used.modified())
+                    .unwrap_or(SystemTime::UNIX_EPOCH);
+                mirrors.push((name, used));
+            }
+        }
+        mirrors
+    }
+
+    async fn evict(&self, name: &str) -> bool {
+        let open = self.open.lock().get(name).cloned();
+        let Some(mirror) = open else {
+            remove(&self.folder.join(name)).await;
+            return true;
+        };
+        if !mirror.empty().await {
+            return false;
+        }
+        // Who still holds it fetches anew; everybody shares one object per folder.
+        let mut open = self.open.lock();
+        if Arc::strong_count(&mirror) == 2 {
+            open.remove(name);
+        }
+        true
+    }
+}
+
+fn salt(path: &Path) -> std::io::Result<Vec<u8>> {
+    match std::fs::read(path) {
+        Ok(salt) if salt.len() == 32 => return Ok(salt),
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut salt = vec![0; 32];
+    let random = ring::rand::SystemRandom::new();
+    ring::rand::SecureRandom::fill(&random, &mut salt)
+        .map_err(|_| std::io::Error::other("no randomness"))?;
+    let mut options = std::fs::OpenOptions::new();
+    options
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path)?
+        .write_all(&salt)?;
+    Ok(salt)
+}

@@ -1,0 +1,173 @@
+//! The files a change consists of.
+
+use super::{Alteration, Error, Outcome, Proposal, Proposed};
+use crate::commit::FileChange;
+use crate::mirror::{self, Entry, FILE_LIMIT, Mirror, Skipped};
+use crate::names::{BranchName, ObjectId};
+use crate::{edit, paths};
+
+/// More files than this in one change are a mistake.
+const FILES: usize = 500;
+
+#[derive(Default)]
+pub(super) struct Altered {
+    pub(super) files: Vec<FileChange>,
+    pub(super) skipped: Vec<Skipped>,
+}
+
+impl Altered {
+    pub(super) fn proposed(
+        self,
+        branch: BranchName,
+        commit: ObjectId,
+        base: ObjectId,
+        pushed: bool,
+    ) -> Outcome {
+        let files = self.files.into_iter().map(|file| file.path).collect();
+        let skipped = self.skipped;
+        Outcome::Proposed(Proposed {
+            branch,
+            commit,
+            base,
+            files,
+            skipped,
+            pushed,
+        })
+    }
+}
+
+pub(super) async fn alter(
+    mirror: &Mirror,
+    base: &ObjectId,
+    proposal: &Proposal,
+) -> Result<Altered, Error> {
+    match &proposal.alteration {
+        Alteration::Marked { marker, value } => set(mirror, base, proposal, (marker, value)).await,
+        Alteration::File { path, content } => write(mirror, base, proposal, (path, content)).await,
+    }
+}
+
+async fn set(
+    mirror: &Mirror,
+    base: &ObjectId,
+    proposal: &Proposal,
+    (marker, value): (&str, &str),
+) -> Result<Altered, Error> {
+    let (entries, skipped) = mirror.marked(base, marker).await?;
+    let (inside, outside): (Vec<Entry>, Vec<Entry>) = entries
+        .into_iter()
+        .partition(|entry| proposal.paths.allow(&entry.path));
+    if inside.is_empty() {
+        let outside = outside.into_iter().map(|entry| entry.path).collect();
+        return Err(Error::NoMarker {
+            marker: marker.to_owned(),
+            skipped,
+            outside,
+        });
+    }
+    if inside.len() > FILES {
+        return Err(Error::TooManyFiles { limit: FILES });
+    }
+    let ids: Vec<ObjectId> = inside.iter().map(|entry| entry.id.clone()).collect();
+    let contents = mirror::read(mirror, &ids).await?;
+    let mut files = Vec::new();
+    for (entry, content) in inside.into_iter().zip(contents) {
+        let edited = edit::set_marked(&content, marker, value).map_err(|source| Error::Edit {
+            path: entry.path.clone(),
+            source,
+        })?;
+        if edited.changed > 0 {
+            files.push(FileChange {
+                path: entry.path,
+                mode: entry.mode,
+                content: edited.content,
+            });
+        }
+    }
+    Ok(Altered { files, skipped })
+}
+
+async fn write(
+    mirror: &Mirror,
+    base: &ObjectId,
+    proposal: &Proposal,
+    (path, content): (&str, &[u8]),
+) -> Result<Altered, Error> {
+    paths::check(path)?;
+    let entries = mirror::list(mirror, base).await?;
+    if let Some(because) = objection(path, content, proposal, &entries) {
+        let path = path.to_owned();
+        return Err(Error::Path { path, because });
+    }
+    let mut altered = Altered::default();
+    let mut mode = "100644".to_owned();
+    if let Some(entry) = entries.into_iter().find(|entry| entry.path == path) {
+        let old = mirror::read(mirror, &[entry.id]).await?;
+        if old.first().is_some_and(|old| old == content) {
+            return Ok(altered);
+        }
+        mode = entry.mode;
+    }
+    let (path, content) = (path.to_owned(), content.to_vec());
+    altered.files.push(FileChange {
+        path,
+        mode,
+        content,
+    });
+    Ok(altered)
+}
+
+/// Why a file may not be written, as the end of a sentence.
+fn objection(
+    path: &str,
+    content: &[u8],
+    proposal: &Proposal,
+    entries: &[Entry],
+) -> Option<&'static str> {
+    let is_below = |path: &str, folder: &str| {
+        let rest = path.strip_prefix(folder);
+        rest.is_some_and(|rest| rest.starts_with('/'))
+    };
+    if !proposal.paths.allow(path) {
+        return Some("it is outside the paths that may change");
+    }
+    if content.len() as u64 > FILE_LIMIT {
+        return Some("it is too large");
+    }
+    if entries.iter().any(|entry| is_below(path, &entry.path)) {
+        return Some("a folder on the way is a file, a link or another repository");
+    }
+    if entries.iter().any(|entry| is_below(&entry.path, path)) {
+        return Some("there is a folder of that name");
+    }
+    let present = entries.iter().find(|entry| entry.path == path);
+    present
+        .filter(|entry| !entry.is_file())
+        .map(|_| "there is a link or another repository of that name")
+}
+
+/// What else a person should know when a marker was not found.
+pub(super) fn remark(skipped: &[Skipped], outside: &[String]) -> String {
+    let mut remark = String::new();
+    if !outside.is_empty() {
+        let shown = outside
+            .iter()
+            .take(5)
+            .cloned()
+            .collect::<Vec<_>>()
+            .join(", ");
+        remark.push_str(&format!(
+            " within the allowed paths (outside of them: {shown})"
+        ));
+    }
+    if !skipped.is_empty() {
+        let shown = skipped
+            .iter()
+            .take(5)
+            .map(|file| file.path.as_str())
+            .collect::<Vec<_>>()
+            .join(", ");
+        remark.push_str(&format!("; not readable: {shown}"));
+    }
+    remark
+}

@@ -1,0 +1,68 @@
+//! The contract of every forge, against strict doubles on loopback.
+//!
+//! A new forge joins with a double of its API (`contract/<forge>.rs`) and one row at the end of
+//! this file.
+#![expect(clippy::panic, reason = "a check that cannot go on ends the test")]
+
+#[path = "contract/app.rs"]
+mod app;
+#[path = "contract/checks.rs"]
+mod checks;
+#[path = "contract/double.rs"]
+mod double;
+#[path = "contract/gitea.rs"]
+mod gitea;
+#[path = "contract/github.rs"]
+mod github;
+
+/// One test per check, for one forge.
+macro_rules! contract {
+    ($forge:ident, $kind:expr, $router:expr, [$($check:ident),* $(,)?]) => {
+        mod $forge {
+            $(
+                #[tokio::test]
+                async fn $check() {
+                    crate::checks::$check(crate::double::Arena::start($kind, $router).await).await;
+                }
+            )*
+        }
+    };
+}
+
+/// Every check for every forge.
+macro_rules! forges {
+    ($($forge:ident: $kind:expr, $router:expr;)*) => {
+        $(contract!($forge, $kind, $router, [
+            a_pull_request_is_found_by_its_head_in_every_state,
+            a_duplicate_is_refused,
+            branches_that_do_not_differ_are_refused,
+            title_body_and_state_change,
+            a_draft_is_one,
+            wrong_tokens_are_refused_and_not_repeated,
+            what_is_not_there_is_not_found,
+            what_is_forbidden_waits_for_an_edit,
+            one_among_hundreds_is_found,
+            pull_requests_of_forks_are_not_ours,
+            merging_twice_is_merging_once,
+            a_moved_head_is_not_merged,
+            conflicts_are_not_merged,
+            what_waits_for_checks_is_merged_later,
+            what_waits_for_nothing_is_merged_now,
+            labels_reviewers_and_comments_arrive,
+            open_ones_are_listed_and_changes_noticed,
+            a_rate_limit_is_honoured_and_shared,
+            a_secondary_limit_is_a_limit,
+            a_used_up_allowance_is_not_overdrawn,
+            a_forge_that_is_not_well_is_asked_again,
+            slow_and_endless_and_strange_answers_are_given_up,
+            redirects_are_not_followed,
+        ]);)*
+    };
+}
+
+mod rows {
+    forges! {
+        github: git::forge::Kind::GitHub, crate::github::router;
+        gitea: git::forge::Kind::Gitea, crate::gitea::router;
+    }
+}

@@ -1,0 +1,551 @@
+//! What every forge must do, in words that fit all of them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use git::Remedy;
+use git::forge::{Changes, Dressing, Error, Http, Listing, Merge, MergeMethod, Merged, State};
+use git::names::ObjectId;
+
+use crate::double::{Arena, BRANCH, Fault, PROJECT, TOKEN, branch, new_pull, tip};
+
+fn now() -> Merge {
+    Merge {
+        head: tip(),
+        method: MergeMethod::Merge,
+        when_ready: false,
+    }
+}
+
+fn later() -> Merge {
+    Merge {
+        when_ready: true,
+        ..now()
+    }
+}
+
+fn fault(status: u16, headers: &[(&'static str, &str)], body: &'static str) -> Fault {
+    let headers = headers
+        .iter()
+        .map(|(name, value)| (*name, (*value).to_owned()))
+        .collect();
+    Fault::Answer(status, headers, body)
+}
+
+fn whole_story(error: &dyn std::error::Error) -> String {
+    let cause = error.source().map(whole_story).unwrap_or_default();
+    format!("{error} {error:?} {cause}")
+}
+
+pub(crate) async fn a_pull_request_is_found_by_its_head_in_every_state(arena: Arena) {
+    let forge = arena.forge();
+    assert_eq!(forge.find(&branch(BRANCH)).await.expect("nothing yet"), []);
+    let mut expected = Vec::new();
+    for state in [State::Closed, State::Merged, State::Open] {
+        let opened = forge.create(&new_pull()).await.expect("a pull request");
+        assert_eq!(
+            (opened.state, opened.head.as_str(), opened.base.as_str()),
+            (State::Open, BRANCH, "main")
+        );
+        assert_eq!(opened.head_commit, Some(tip()));
+        match state {
+            State::Closed => {
+                let changes = Changes {
+                    open: Some(false),
+                    ..Changes::default()
+                };
+                forge.update(opened.number, &changes).await.expect("closed");
+            }
+            State::Merged => drop(forge.merge(opened.number, &now()).await.expect("merged")),
+            State::Open => {}
+        }
+        expected.insert(0, (opened.number, state));
+        let found = forge.find(&branch(BRANCH)).await.expect("found");
+        assert_eq!(
+            found
+                .iter()
+                .map(|pull| (pull.number, pull.state))
+                .collect::<Vec<_>>(),
+            expected
+        );
+        assert_eq!(forge.get(opened.number).await.expect("read"), found[0]);
+        assert_eq!(found[0].merge_commit.is_some(), state == State::Merged);
+    }
+    assert_eq!(
+        forge
+            .find(&branch("promotion-team-app"))
+            .await
+            .expect("nothing there"),
+        []
+    );
+}
+
+pub(crate) async fn a_duplicate_is_refused(arena: Arena) {
+    let forge = arena.forge();
+    forge.create(&new_pull()).await.expect("the first");
+    let error = forge.create(&new_pull()).await.expect_err("the second");
+    assert_eq!(
+        (error.reason(), error.remedy()),
+        ("AlreadyExists", Remedy::RETRY)
+    );
+    assert_eq!(forge.find(&branch(BRANCH)).await.expect("found").len(), 1);
+}
+
+pub(crate) async fn branches_that_do_not_differ_are_refused(arena: Arena) {
+    arena
+        .world
+        .lock()
+        .branches
+        .insert(BRANCH.to_owned(), "a".repeat(40));
+    let error = arena
+        .forge()
+        .create(&new_pull())
+        .await
+        .expect_err("nothing to merge");
+    assert_eq!(
+        (error.reason(), error.remedy()),
+        ("NoDifference", Remedy::Edit)
+    );
+}
+
+pub(crate) async fn title_body_and_state_change(arena: Arena) {
+    let forge = arena.forge();
+    let number = forge
+        .create(&new_pull())
+        .await
+        .expect("a pull request")
+        .number;
+    let title = Changes {
+        title: Some("other".into()),
+        ..Changes::default()
+    };
+    let seen = forge.update(number, &title).await.expect("changed");
+    assert_eq!(
+        (seen.title.as_str(), seen.body.as_str()),
+        ("other", "team/app/prod")
+    );
+    let body = Changes {
+        body: Some("new\nlines".into()),
+        open: Some(false),
+        ..Changes::default()
+    };
+    let seen = forge.update(number, &body).await.expect("changed");
+    assert_eq!(
+        (seen.title.as_str(), seen.body.as_str(), seen.state),
+        ("other", "new\nlines", State::Closed)
+    );
+    let open = Changes {
+        open: Some(true),
+        ..Changes::default()
+    };
+    assert_eq!(
+        forge
+            .update(number, &open)
+            .await
+            .expect("opened again")
+            .state,
+        State::Open
+    );
+}
+
+pub(crate) async fn a_draft_is_one(arena: Arena) {
+    let forge = arena.forge();
+    let mut new = new_pull();
+    new.draft = true;
+    let opened = forge.create(&new).await.expect("a draft");
+    assert!(opened.draft);
+    assert_eq!(opened.title, new.title);
+    let title = Changes {
+        title: Some("other".into()),
+        ..Changes::default()
+    };
+    let changed = forge.update(opened.number, &title).await.expect("changed");
+    assert_eq!((changed.draft, changed.title.as_str()), (true, "other"));
+    let error = forge
+        .merge(opened.number, &now())
+        .await
+        .expect_err("drafts are not merged");
+    assert_eq!(error.reason(), "NotMergeable");
+}
+
+pub(crate) async fn wrong_tokens_are_refused_and_not_repeated(arena: Arena) {
+    let forge = arena.forge_of(PROJECT, "hunter22hunter22", &arena.http);
+    let error = forge.create(&new_pull()).await.expect_err("a wrong token");
+    assert_eq!(
+        (error.reason(), error.remedy()),
+        ("Unauthorized", Remedy::Edit)
+    );
+    assert!(!whole_story(&error).contains("hunter22"));
+    assert!(arena.world.lock().pulls.is_empty());
+}
+
+pub(crate) async fn what_is_not_there_is_not_found(arena: Arena) {
+    let elsewhere = arena.forge_of("team/nothing", TOKEN, &arena.http);
+    let here = arena.forge();
+    let changes = Changes::default();
+    let errors: Vec<Error> = vec![
+        elsewhere
+            .create(&new_pull())
+            .await
+            .expect_err("no repository"),
+        elsewhere
+            .find(&branch(BRANCH))
+            .await
+            .expect_err("no repository"),
+        here.get(77).await.expect_err("no pull request"),
+        here.update(77, &changes)
+            .await
+            .expect_err("no pull request"),
+        here.comment(77, "x").await.expect_err("no pull request"),
+        here.merge(77, &now()).await.expect_err("no pull request"),
+    ];
+    for error in errors {
+        assert_eq!(
+            (error.reason(), error.remedy()),
+            ("NotFound", Remedy::Edit),
+            "{error}"
+        );
+    }
+}
+
+pub(crate) async fn what_is_forbidden_waits_for_an_edit(arena: Arena) {
+    arena.fail_next(fault(
+        403,
+        &[],
+        r#"{"message": "Resource not accessible by personal access token"}"#,
+    ));
+    let error = arena
+        .forge()
+        .create(&new_pull())
+        .await
+        .expect_err("forbidden");
+    assert_eq!(
+        (error.reason(), error.remedy()),
+        ("Forbidden", Remedy::Edit)
+    );
+    assert!(error.to_string().contains("not accessible"), "{error}");
+}
+
+// Defect 13 of the older controller: it saw only the first page.
+pub(crate) async fn one_among_hundreds_is_found(arena: Arena) {
+    let forge = arena.forge();
+    let ours = forge.create(&new_pull()).await.expect("a pull request");
+    for number in 0..260 {
+        let mut world = arena.world.lock();
+        world
+            .open("other", "", &format!("other-{number}"), "main")
+            .expect("another");
+        // Every second one is finished.
+        if number % 2 == 0 {
+            let last = world.pulls.len() as u64;
+            world.merge(last);
+        }
+    }
+    let found = forge.find(&branch(BRANCH)).await.expect("found");
+    assert_eq!(
+        found.iter().map(|pull| pull.number).collect::<Vec<_>>(),
+        [ours.number]
+    );
+    let Listing::Now { pull_requests, .. } = forge.list_open(None).await.expect("a list") else {
+        panic!("there is nothing it could be the same as");
+    };
+    assert_eq!(pull_requests.len(), 131);
+}
+
+pub(crate) async fn pull_requests_of_forks_are_not_ours(arena: Arena) {
+    {
+        let mut world = arena.world.lock();
+        let pull = world
+            .open("from a fork", "team/app/prod", BRANCH, "main")
+            .expect("one");
+        world.find(pull.number).expect("it is there").head_project = "team/fork".to_owned();
+    }
+    let forge = arena.forge();
+    assert_eq!(
+        forge.find(&branch(BRANCH)).await.expect("nothing of ours"),
+        []
+    );
+    let Listing::Now { pull_requests, .. } = forge.list_open(None).await.expect("a list") else {
+        panic!("there is nothing it could be the same as");
+    };
+    assert_eq!(pull_requests, []);
+}
+
+pub(crate) async fn merging_twice_is_merging_once(arena: Arena) {
+    let forge = arena.forge();
+    let number = forge
+        .create(&new_pull())
+        .await
+        .expect("a pull request")
+        .number;
+    assert_eq!(
+        forge.merge(number, &now()).await.expect("merged"),
+        Merged::Now
+    );
+    assert_eq!(
+        forge.merge(number, &now()).await.expect("merged before"),
+        Merged::Now
+    );
+    assert_eq!(
+        forge.merge(number, &later()).await.expect("merged before"),
+        Merged::Now
+    );
+}
+
+pub(crate) async fn a_moved_head_is_not_merged(arena: Arena) {
+    let forge = arena.forge();
+    let number = forge
+        .create(&new_pull())
+        .await
+        .expect("a pull request")
+        .number;
+    let stale = Merge {
+        head: ObjectId::new("d".repeat(40)).expect("an id"),
+        ..now()
+    };
+    let error = forge.merge(number, &stale).await.expect_err("another head");
+    assert_eq!(
+        (error.reason(), error.remedy()),
+        ("HeadMoved", Remedy::RETRY)
+    );
+    assert_eq!(forge.get(number).await.expect("read").state, State::Open);
+}
+
+pub(crate) async fn conflicts_are_not_merged(arena: Arena) {
+    let forge = arena.forge();
+    let number = forge
+        .create(&new_pull())
+        .await
+        .expect("a pull request")
+        .number;
+    arena.world.lock().has_conflicts = true;
+    let error = forge.merge(number, &now()).await.expect_err("conflicts");
+    assert_eq!(
+        (error.reason(), error.remedy()),
+        ("NotMergeable", Remedy::RETRY)
+    );
+}
+
+pub(crate) async fn what_waits_for_checks_is_merged_later(arena: Arena) {
+    let forge = arena.forge();
+    let number = forge
+        .create(&new_pull())
+        .await
+        .expect("a pull request")
+        .number;
+    arena.world.lock().has_pending_checks = true;
+    for _ in 0..2 {
+        assert_eq!(
+            forge.merge(number, &later()).await.expect("asked for"),
+            Merged::Later
+        );
+    }
+    assert!(
+        arena
+            .world
+            .lock()
+            .find(number)
+            .expect("it is there")
+            .waits_for_merge
+    );
+    assert_eq!(forge.get(number).await.expect("read").state, State::Open);
+}
+
+pub(crate) async fn what_waits_for_nothing_is_merged_now(arena: Arena) {
+    let forge = arena.forge();
+    let number = forge
+        .create(&new_pull())
+        .await
+        .expect("a pull request")
+        .number;
+    assert_eq!(
+        forge.merge(number, &later()).await.expect("merged"),
+        Merged::Now
+    );
+    assert_eq!(forge.get(number).await.expect("read").state, State::Merged);
+}
+
+pub(crate) async fn labels_reviewers_and_comments_arrive(arena: Arena) {
+    arena
+        .world
+        .lock()
+        .labels
+        .extend((0..70).map(|number| format!("label-{number}")));
+    let forge = arena.forge();
+    let number = forge
+        .create(&new_pull())
+        .await
+        .expect("a pull request")
+        .number;
+    let dressing = Dressing {
+        labels: vec!["label-66".into(), "brand new".into()],
+        reviewers: vec!["ann".into(), "team/platform".into()],
+    };
+    forge.dress(number, &dressing).await.expect("dressed");
+    forge
+        .dress(number, &Dressing::default())
+        .await
+        .expect("nothing to do");
+    forge.comment(number, "superseded").await.expect("said");
+    let mut world = arena.world.lock();
+    let pull = world.find(number).expect("it is there");
+    assert_eq!(pull.labels, ["label-66", "brand new"]);
+    assert_eq!(pull.reviewers, ["ann", "team:platform"]);
+    assert_eq!(pull.comments, ["superseded"]);
+}
+
+pub(crate) async fn open_ones_are_listed_and_changes_noticed(arena: Arena) {
+    let forge = arena.forge();
+    let ours = forge.create(&new_pull()).await.expect("a pull request");
+    for number in 0..120 {
+        arena
+            .world
+            .lock()
+            .open("other", "", &format!("other-{number}"), "main")
+            .expect("another");
+    }
+    let first = forge.list_open(None).await.expect("a list");
+    let Listing::Now {
+        pull_requests,
+        validator,
+    } = first.clone()
+    else {
+        panic!("there is nothing it could be the same as");
+    };
+    assert!(pull_requests.contains(&ours));
+    // A forge without validators lists them all again.
+    let again = forge.list_open(Some(&validator)).await.expect("a list");
+    assert!(again == Listing::Same || again == first);
+    let is_conditional = arena.world.lock().not_modified > 0;
+    assert_eq!(again == Listing::Same, is_conditional);
+    assert!(is_conditional || arena.kind != git::forge::Kind::GitHub);
+    // The oldest is on the last page; its end must be noticed all the same.
+    arena.world.lock().merge(ours.number);
+    match forge.list_open(Some(&validator)).await.expect("a list") {
+        Listing::Now { pull_requests, .. } => assert!(!pull_requests.contains(&ours)),
+        Listing::Same => panic!("it is not the same"),
+    }
+}
+
+pub(crate) async fn a_rate_limit_is_honoured_and_shared(arena: Arena) {
+    let forge = arena.forge();
+    arena.fail_next(fault(429, &[("retry-after", "120")], "slow down"));
+    let error = forge.get(1).await.expect_err("too much");
+    assert_eq!(
+        error.remedy(),
+        Remedy::Retry {
+            after: Some(Duration::from_secs(120))
+        }
+    );
+    let before = arena.requests();
+    let error = arena
+        .forge()
+        .create(&new_pull())
+        .await
+        .expect_err("the limit is the credential's");
+    assert_eq!(error.reason(), "RateLimited");
+    assert_eq!(arena.requests(), before, "we did not even ask");
+    let other = arena.forge_of(PROJECT, "another-token", &arena.http);
+    assert_eq!(
+        other.get(1).await.expect_err("a wrong token").reason(),
+        "Unauthorized"
+    );
+}
+
+pub(crate) async fn a_secondary_limit_is_a_limit(arena: Arena) {
+    let said =
+        r#"{"message": "You have exceeded a secondary rate limit. Please wait a few minutes."}"#;
+    arena.fail_next(fault(403, &[], said));
+    let error = arena
+        .forge()
+        .create(&new_pull())
+        .await
+        .expect_err("too much");
+    assert_eq!(
+        error.remedy(),
+        Remedy::Retry {
+            after: Some(Duration::from_secs(60))
+        }
+    );
+}
+
+pub(crate) async fn a_used_up_allowance_is_not_overdrawn(arena: Arena) {
+    let date = ("date", "Sun, 15 Nov 2026 10:00:00 GMT");
+    let left = [
+        date,
+        ("x-ratelimit-remaining", "0"),
+        ("x-ratelimit-reset", "1794736860"),
+    ];
+    arena.fail_next(fault(404, &left, "{}"));
+    let forge = arena.forge();
+    assert_eq!(
+        forge.get(1).await.expect_err("not there").reason(),
+        "NotFound"
+    );
+    let before = arena.requests();
+    let Err(Error::RateLimited { after, .. }) = forge.get(1).await else {
+        panic!("the allowance is used up");
+    };
+    assert!(after <= Duration::from_secs(60) && after > Duration::from_secs(30));
+    assert_eq!(arena.requests(), before);
+}
+
+pub(crate) async fn a_forge_that_is_not_well_is_asked_again(arena: Arena) {
+    let forge = arena.forge();
+    for status in [500, 502, 503, 504] {
+        arena.fail_next(fault(status, &[], "<html>"));
+        let error = forge.create(&new_pull()).await.expect_err("it is not well");
+        assert_eq!(
+            (error.reason(), error.remedy()),
+            ("ForgeUnavailable", Remedy::RETRY)
+        );
+    }
+    forge.create(&new_pull()).await.expect("it is well again");
+}
+
+pub(crate) async fn slow_and_endless_and_strange_answers_are_given_up(arena: Arena) {
+    let hasty = Arc::new(
+        Http::new(git::address::Reach {
+            allow_internal: true,
+            allow_insecure: true,
+        })
+        .with_time_limit(Duration::from_millis(200)),
+    );
+    arena.fail_next(Fault::NeverEndingBody);
+    let forge = arena.forge_of(PROJECT, TOKEN, &hasty);
+    let error = forge
+        .find(&branch(BRANCH))
+        .await
+        .expect_err("it never ends");
+    assert_eq!(
+        (error.reason(), error.remedy()),
+        ("ForgeTimedOut", Remedy::RETRY)
+    );
+    let forge = arena.forge();
+    arena.fail_next(Fault::EndlessBody);
+    assert_eq!(
+        forge
+            .find(&branch(BRANCH))
+            .await
+            .expect_err("too long")
+            .reason(),
+        "ForgeUnreadable"
+    );
+    arena.fail_next(fault(200, &[], "<html>login</html>"));
+    assert_eq!(
+        forge
+            .find(&branch(BRANCH))
+            .await
+            .expect_err("no JSON")
+            .reason(),
+        "ForgeUnreadable"
+    );
+}
+
+pub(crate) async fn redirects_are_not_followed(arena: Arena) {
+    let target = format!("{}/elsewhere", arena.address);
+    arena.fail_next(fault(301, &[("location", &target)], ""));
+    let error = arena.forge().get(1).await.expect_err("it moved");
+    assert_eq!((error.reason(), error.remedy()), ("Refused", Remedy::Edit));
+    assert_eq!(arena.requests(), 1);
+}

@@ -1,0 +1,275 @@
+//! A double of Gitea's API, as far as we use it.
+
+use std::collections::BTreeMap;
+
+use axum::extract::{Path, Query, Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use serde_json::{Value, json};
+
+use crate::double::{PROJECT, Pull, Shared, TOKEN, World, answer, page};
+
+pub(crate) fn router(world: Shared) -> Router {
+    let repository = Router::new()
+        .route("/pulls", get(list).post(create))
+        .route("/pulls/{number}", get(show).patch(edit))
+        .route("/pulls/{number}/merge", post(merge))
+        .route("/pulls/{number}/requested_reviewers", post(review))
+        .route("/issues/{number}/labels", post(label))
+        .route("/issues/{number}/comments", post(comment))
+        .route("/labels", get(labels).post(make_label));
+    Router::new()
+        .nest(&format!("/api/v1/repos/{PROJECT}"), repository)
+        .layer(axum::middleware::from_fn(guard))
+        .with_state(world)
+        .fallback(|| async { not_found() })
+}
+
+async fn guard(request: Request, next: Next) -> Response {
+    let sent = request
+        .headers()
+        .get("authorization")
+        .and_then(|value| value.to_str().ok());
+    if sent != Some(&format!("token {TOKEN}")) {
+        return answer(
+            401,
+            json!({"message": "invalid username, password or token"}),
+        );
+    }
+    next.run(request).await
+}
+
+fn not_found() -> Response {
+    answer(
+        404,
+        json!({"message": "The target couldn't be found.", "errors": []}),
+    )
+}
+
+fn shown(world: &World, pull: &Pull) -> Value {
+    json!({
+        "number": pull.number,
+        "html_url": format!("https://example.com/{PROJECT}/pulls/{}", pull.number),
+        "title": pull.title,
+        "body": pull.body,
+        "state": if pull.is_open { "open" } else { "closed" },
+        "draft": pull.title.starts_with("WIP:"),
+        "merged": pull.is_merged,
+        "merged_at": pull.is_merged.then_some("2026-11-15T00:00:00Z"),
+        "merge_commit_sha": pull.is_merged.then(|| "c".repeat(40)),
+        "head": {"label": pull.head, "ref": pull.head, "sha": world.commit_of(&pull.head), "repo": {"full_name": pull.head_project}},
+        "base": {"label": pull.base, "ref": pull.base, "sha": world.commit_of(&pull.base), "repo": {"full_name": PROJECT}},
+    })
+}
+
+fn paged(items: Vec<Value>, query: &BTreeMap<String, String>) -> Response {
+    let number = |name: &str, default: usize| {
+        query
+            .get(name)
+            .and_then(|n| n.parse().ok())
+            .unwrap_or(default)
+    };
+    let (shown, next) = page(&items, number("limit", 30).min(50), number("page", 1));
+    let mut response = answer(200, json!(shown));
+    if let Some(next) = next {
+        response
+            .headers_mut()
+            .insert("link", next.parse().expect("a header"));
+    }
+    response
+}
+
+async fn list(
+    State(world): State<Shared>,
+    Query(query): Query<BTreeMap<String, String>>,
+) -> Response {
+    let world = world.lock();
+    let state = query.get("state").map_or("open", String::as_str);
+    let kept = world
+        .pulls
+        .iter()
+        .rev()
+        .filter(|pull| state == "all" || pull.is_open == (state == "open"));
+    paged(kept.map(|pull| shown(&world, pull)).collect(), &query)
+}
+
+async fn create(State(world): State<Shared>, Json(body): Json<Value>) -> Response {
+    let mut world = world.lock();
+    let [head, base, title] =
+        ["head", "base", "title"].map(|name| body[name].as_str().unwrap_or_default().to_owned());
+    if title.is_empty() {
+        return answer(422, json!({"message": "[Title]: Required"}));
+    }
+    if !world.branches.contains_key(&head) || !world.branches.contains_key(&base) {
+        return not_found();
+    }
+    if world.commit_of(&head) == world.commit_of(&base) {
+        return answer(
+            422,
+            json!({"message": "Invalid PullRequest: There are no changes between the head and the base"}),
+        );
+    }
+    match world.open(
+        &title,
+        body["body"].as_str().unwrap_or_default(),
+        &head,
+        &base,
+    ) {
+        Err(_) => answer(
+            409,
+            json!({"message": "pull request already exists for these targets"}),
+        ),
+        Ok(pull) => answer(201, shown(&world, &pull)),
+    }
+}
+
+async fn show(State(world): State<Shared>, Path(number): Path<u64>) -> Response {
+    let mut world = world.lock();
+    match world.find(number).cloned() {
+        Some(pull) => answer(200, shown(&world, &pull)),
+        None => not_found(),
+    }
+}
+
+async fn edit(
+    State(world): State<Shared>,
+    Path(number): Path<u64>,
+    Json(body): Json<Value>,
+) -> Response {
+    let mut world = world.lock();
+    let Some(pull) = world.find(number) else {
+        return not_found();
+    };
+    if let Some(title) = body["title"].as_str() {
+        pull.title = title.to_owned();
+    }
+    if let Some(text) = body["body"].as_str() {
+        pull.body = text.to_owned();
+    }
+    match body["state"].as_str() {
+        Some(_) if pull.is_merged => {
+            return answer(
+                412,
+                json!({"message": "cannot change state of this pull request, it was already merged"}),
+            );
+        }
+        Some(state) => pull.is_open = state == "open",
+        None => {}
+    }
+    let pull = pull.clone();
+    answer(201, shown(&world, &pull))
+}
+
+async fn merge(
+    State(world): State<Shared>,
+    Path(number): Path<u64>,
+    Json(body): Json<Value>,
+) -> Response {
+    let mut world = world.lock();
+    let Some(pull) = world.find(number).cloned() else {
+        return not_found();
+    };
+    if !["merge", "squash", "rebase"].contains(&body["Do"].as_str().unwrap_or_default()) {
+        return answer(422, json!({"message": "[Do]: Required"}));
+    }
+    if !pull.is_open {
+        return answer(405, json!({"message": ""}));
+    }
+    if body["head_commit_id"]
+        .as_str()
+        .is_some_and(|sha| sha != world.commit_of(&pull.head))
+    {
+        return answer(409, json!({"message": "head out of date"}));
+    }
+    if world.has_pending_checks && body["merge_when_checks_succeed"] == true {
+        if pull.waits_for_merge {
+            return answer(409, json!({"message": "already scheduled to auto merge"}));
+        }
+        world.find(number).expect("it is there").waits_for_merge = true;
+        return answer(201, Value::Null);
+    }
+    if world.has_conflicts || world.has_pending_checks || pull.title.starts_with("WIP:") {
+        return answer(405, json!({"message": "Please try again later"}));
+    }
+    world.merge(number);
+    answer(200, Value::Null)
+}
+
+async fn labels(
+    State(world): State<Shared>,
+    Query(query): Query<BTreeMap<String, String>>,
+) -> Response {
+    let world = world.lock();
+    let all = world
+        .labels
+        .iter()
+        .enumerate()
+        .map(|(index, name)| json!({"id": index + 1, "name": name}));
+    paged(all.collect(), &query)
+}
+
+async fn make_label(State(world): State<Shared>, Json(body): Json<Value>) -> Response {
+    let mut world = world.lock();
+    let (Some(name), Some(_)) = (body["name"].as_str(), body["color"].as_str()) else {
+        return answer(422, json!({"message": "[Color]: Required"}));
+    };
+    world.labels.push(name.to_owned());
+    answer(201, json!({"id": world.labels.len(), "name": name}))
+}
+
+async fn label(
+    State(world): State<Shared>,
+    Path(number): Path<u64>,
+    Json(body): Json<Value>,
+) -> Response {
+    let mut world = world.lock();
+    let known = world.labels.clone();
+    let Some(pull) = world.find(number) else {
+        return not_found();
+    };
+    for id in body["labels"].as_array().into_iter().flatten() {
+        // Older versions take numbers only.
+        let Some(id) = id.as_u64() else {
+            return answer(422, json!({"message": "invalid label id"}));
+        };
+        pull.labels.extend(known.get(id as usize - 1).cloned());
+    }
+    answer(200, json!([]))
+}
+
+async fn review(
+    State(world): State<Shared>,
+    Path(number): Path<u64>,
+    Json(body): Json<Value>,
+) -> Response {
+    let mut world = world.lock();
+    let Some(pull) = world.find(number) else {
+        return not_found();
+    };
+    for (field, prefix) in [("reviewers", ""), ("team_reviewers", "team:")] {
+        let listed = body[field]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str);
+        pull.reviewers
+            .extend(listed.map(|name| format!("{prefix}{name}")));
+    }
+    answer(201, json!([]))
+}
+
+async fn comment(
+    State(world): State<Shared>,
+    Path(number): Path<u64>,
+    Json(body): Json<Value>,
+) -> Response {
+    let mut world = world.lock();
+    let Some(pull) = world.find(number) else {
+        return not_found();
+    };
+    pull.comments
+        .push(body["body"].as_str().unwrap_or_default().to_owned());
+    answer(201, json!({"id": 1}))
+}

@@ -1,0 +1,313 @@
+//! A double of GitHub's REST and GraphQL APIs, as far as we use them.
+
+use std::collections::BTreeMap;
+
+use axum::extract::{Path, Query, Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+use axum::routing::{get, post, put};
+use axum::{Json, Router};
+use http::HeaderMap;
+use serde_json::{Value, json};
+
+use crate::double::{PROJECT, Pull, Shared, TOKEN, World, answer, page};
+
+pub(crate) fn router(world: Shared) -> Router {
+    let repository = Router::new()
+        .route("/pulls", get(list).post(create))
+        .route("/pulls/{number}", get(show).patch(edit))
+        .route("/pulls/{number}/merge", put(merge))
+        .route("/pulls/{number}/requested_reviewers", post(review))
+        .route("/issues/{number}/labels", post(label))
+        .route("/issues/{number}/comments", post(comment));
+    Router::new()
+        .nest(&format!("/api/v3/repos/{PROJECT}"), repository)
+        .route("/api/graphql", post(graph))
+        .layer(axum::middleware::from_fn(guard))
+        .with_state(world)
+        .fallback(|| async { answer(404, json!({"message": "Not Found"})) })
+}
+
+/// Tokens, and the header that GitHub insists on.
+async fn guard(request: Request, next: Next) -> Response {
+    let headers = request.headers();
+    let has_agent = headers.contains_key("user-agent");
+    let is_known = headers
+        .get("authorization")
+        .is_some_and(|sent| *sent == format!("Bearer {TOKEN}"));
+    if !has_agent {
+        return answer(
+            403,
+            json!({"message": "Request forbidden by administrative rules."}),
+        );
+    }
+    if !is_known {
+        return answer(401, json!({"message": "Bad credentials"}));
+    }
+    next.run(request).await
+}
+
+fn shown(world: &World, pull: &Pull) -> Value {
+    json!({
+        "number": pull.number,
+        "node_id": format!("PR_{}", pull.number),
+        "html_url": format!("https://example.com/{PROJECT}/pull/{}", pull.number),
+        "title": pull.title,
+        "body": if pull.body.is_empty() { Value::Null } else { json!(pull.body) },
+        "state": if pull.is_open { "open" } else { "closed" },
+        "draft": pull.is_draft,
+        "merged_at": pull.is_merged.then_some("2026-11-15T00:00:00Z"),
+        "merge_commit_sha": "c".repeat(40),
+        "head": {"ref": pull.head, "sha": world.commit_of(&pull.head), "repo": {"full_name": pull.head_project}},
+        "base": {"ref": pull.base, "sha": world.commit_of(&pull.base), "repo": {"full_name": PROJECT}},
+    })
+}
+
+fn not_found() -> Response {
+    answer(404, json!({"message": "Not Found"}))
+}
+
+fn invalid(message: &str) -> Response {
+    let details = json!([{"resource": "PullRequest", "code": "custom", "message": message}]);
+    answer(
+        422,
+        json!({"message": "Validation Failed", "errors": details}),
+    )
+}
+
+async fn list(
+    State(world): State<Shared>,
+    Query(query): Query<BTreeMap<String, String>>,
+    headers: HeaderMap,
+) -> Response {
+    let mut world = world.lock();
+    let state = query.get("state").map_or("open", String::as_str);
+    let mut pulls: Vec<Pull> = world.pulls.clone();
+    pulls.retain(|pull| state == "all" || pull.is_open == (state == "open"));
+    if let Some(head) = query.get("head") {
+        let label = |pull: &Pull| {
+            format!(
+                "{}:{}",
+                pull.head_project.split('/').next().unwrap_or_default(),
+                pull.head
+            )
+        };
+        pulls.retain(|pull| label(pull) == *head);
+    }
+    pulls.reverse();
+    let number = |name: &str, default: usize| {
+        query
+            .get(name)
+            .and_then(|n| n.parse().ok())
+            .unwrap_or(default)
+    };
+    let (page, next) = page(&pulls, number("per_page", 30).min(100), number("page", 1));
+    let body: Vec<Value> = page.iter().map(|pull| shown(&world, pull)).collect();
+    let etag = format!(
+        "\"{:x}\"",
+        json!(body).to_string().bytes().fold(7u64, |hash, byte| hash
+            .wrapping_mul(31)
+            .wrapping_add(byte.into()))
+    );
+    if headers
+        .get("if-none-match")
+        .is_some_and(|sent| *sent == *etag)
+    {
+        world.not_modified += 1;
+        return answer(304, Value::Null);
+    }
+    let mut response = answer(200, json!(body));
+    response
+        .headers_mut()
+        .insert("etag", etag.parse().expect("a header"));
+    if let Some(next) = next {
+        response
+            .headers_mut()
+            .insert("link", next.parse().expect("a header"));
+    }
+    response
+}
+
+async fn create(State(world): State<Shared>, Json(body): Json<Value>) -> Response {
+    let mut world = world.lock();
+    let [head, base, title] =
+        ["head", "base", "title"].map(|name| body[name].as_str().unwrap_or_default().to_owned());
+    if title.is_empty()
+        || !world.branches.contains_key(&head)
+        || !world.branches.contains_key(&base)
+    {
+        return invalid("invalid");
+    }
+    if world.commit_of(&head) == world.commit_of(&base) {
+        return invalid(&format!("No commits between {base} and {head}"));
+    }
+    match world.open(
+        &title,
+        body["body"].as_str().unwrap_or_default(),
+        &head,
+        &base,
+    ) {
+        Err(_) => invalid(&format!("A pull request already exists for team:{head}.")),
+        Ok(mut pull) => {
+            pull.is_draft = body["draft"] == true;
+            *world.find(pull.number).expect("it was just opened") = pull.clone();
+            answer(201, shown(&world, &pull))
+        }
+    }
+}
+
+async fn show(State(world): State<Shared>, Path(number): Path<u64>) -> Response {
+    let mut world = world.lock();
+    match world.find(number).cloned() {
+        Some(pull) => answer(200, shown(&world, &pull)),
+        None => not_found(),
+    }
+}
+
+async fn edit(
+    State(world): State<Shared>,
+    Path(number): Path<u64>,
+    Json(body): Json<Value>,
+) -> Response {
+    let mut world = world.lock();
+    let Some(pull) = world.find(number) else {
+        return not_found();
+    };
+    if let Some(title) = body["title"].as_str() {
+        pull.title = title.to_owned();
+    }
+    if let Some(text) = body["body"].as_str() {
+        pull.body = text.to_owned();
+    }
+    match body["state"].as_str() {
+        Some("open") if pull.is_merged => {
+            return invalid("state cannot be changed. The pull request is merged.");
+        }
+        Some(state) => pull.is_open = state == "open",
+        None => {}
+    }
+    let pull = pull.clone();
+    answer(200, shown(&world, &pull))
+}
+
+async fn merge(
+    State(world): State<Shared>,
+    Path(number): Path<u64>,
+    Json(body): Json<Value>,
+) -> Response {
+    let mut world = world.lock();
+    let Some(pull) = world.find(number).cloned() else {
+        return not_found();
+    };
+    if body["sha"]
+        .as_str()
+        .is_some_and(|sha| sha != world.commit_of(&pull.head))
+    {
+        return answer(
+            409,
+            json!({"message": "Head branch was modified. Review and try the merge again."}),
+        );
+    }
+    if !pull.is_open || pull.is_draft || world.has_conflicts || world.has_pending_checks {
+        return answer(405, json!({"message": "Pull Request is not mergeable"}));
+    }
+    world.merge(number);
+    answer(
+        200,
+        json!({"sha": "c".repeat(40), "merged": true, "message": "Pull Request successfully merged"}),
+    )
+}
+
+async fn graph(State(world): State<Shared>, Json(body): Json<Value>) -> Response {
+    let mut world = world.lock();
+    let input = &body["variables"]["input"];
+    let refused = |message: &str| {
+        answer(
+            200,
+            json!({"data": {"enablePullRequestAutoMerge": null}, "errors": [{"type": "UNPROCESSABLE", "message": message}]}),
+        )
+    };
+    let is_asked = body["query"]
+        .as_str()
+        .is_some_and(|query| query.contains("enablePullRequestAutoMerge"));
+    let number = input["pullRequestId"]
+        .as_str()
+        .and_then(|id| id.strip_prefix("PR_")?.parse().ok());
+    let (true, Some(number)) = (is_asked, number) else {
+        return refused("Could not resolve to a node");
+    };
+    if !["MERGE", "SQUASH", "REBASE"].contains(&input["mergeMethod"].as_str().unwrap_or_default()) {
+        return refused("Argument 'mergeMethod' has an invalid value");
+    }
+    if !world.has_pending_checks {
+        return refused("Pull request Pull request is in clean status");
+    }
+    let Some(pull) = world.find(number) else {
+        return refused("Could not resolve to a node");
+    };
+    pull.waits_for_merge = true;
+    answer(
+        200,
+        json!({"data": {"enablePullRequestAutoMerge": {"clientMutationId": null}}}),
+    )
+}
+
+async fn label(
+    State(world): State<Shared>,
+    Path(number): Path<u64>,
+    Json(body): Json<Value>,
+) -> Response {
+    let mut world = world.lock();
+    let Some(pull) = world.find(number) else {
+        return not_found();
+    };
+    let Some(labels) = body["labels"].as_array() else {
+        return invalid("labels");
+    };
+    pull.labels.extend(
+        labels
+            .iter()
+            .filter_map(|label| label.as_str().map(str::to_owned)),
+    );
+    answer(200, json!([]))
+}
+
+async fn review(
+    State(world): State<Shared>,
+    Path(number): Path<u64>,
+    Json(body): Json<Value>,
+) -> Response {
+    let mut world = world.lock();
+    let Some(pull) = world.find(number).cloned() else {
+        return not_found();
+    };
+    let mut names = Vec::new();
+    for (field, prefix) in [("reviewers", ""), ("team_reviewers", "team:")] {
+        let listed = body[field]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str);
+        names.extend(listed.map(|name| format!("{prefix}{name}")));
+    }
+    world
+        .find(number)
+        .expect("it is there")
+        .reviewers
+        .extend(names);
+    answer(201, shown(&world, &pull))
+}
+
+async fn comment(
+    State(world): State<Shared>,
+    Path(number): Path<u64>,
+    Json(body): Json<Value>,
+) -> Response {
+    let mut world = world.lock();
+    let Some(pull) = world.find(number) else {
+        return not_found();
+    };
+    pull.comments
+        .push(body["body"].as_str().unwrap_or_default().to_owned());
+    answer(201, json!({"id": 1}))
+}

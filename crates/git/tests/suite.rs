@@ -1,0 +1,13 @@
+//! The crate against real git: edits, runs, mirrors, proposals.
+#![expect(clippy::panic, reason = "a check that cannot go on ends the test")]
+
+#[path = "suite/edits.rs"]
+mod edits;
+#[path = "suite/mirrors.rs"]
+mod mirrors;
+#[path = "suite/propose.rs"]
+mod propose;
+#[path = "suite/runs.rs"]
+mod runs;
+#[path = "suite/support.rs"]
+mod support;

@@ -1,0 +1,272 @@
+//! Mirrors: what they fetch, what they remember, what they forget.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use git::mirror::Keep;
+use git::propose::Alteration;
+use tempfile::TempDir;
+
+use crate::support::*;
+
+/// A bare repository on this disk with one commit on `main`.
+fn remote(folder: &Path, script: &str) -> String {
+    let path = folder.join("remote.git");
+    run(
+        folder,
+        &[
+            "init",
+            "--quiet",
+            "--bare",
+            "--initial-branch=main",
+            "remote.git",
+        ],
+        "",
+    );
+    run(&path, &["fast-import", "--quiet"], script);
+    format!("file://{}", path.display())
+}
+
+fn run(folder: &Path, arguments: &[&str], input: &str) -> String {
+    use std::io::Write;
+    let mut child = Command::new("git")
+        .args(arguments)
+        .current_dir(folder)
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("git runs");
+    child
+        .stdin
+        .take()
+        .expect("a pipe")
+        .write_all(input.as_bytes())
+        .expect("it reads");
+    let output = child.wait_with_output().expect("git ends");
+    assert!(output.status.success(), "git {arguments:?}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+fn commit(files: &[(&str, &str, &str)]) -> String {
+    let mut script =
+        "commit refs/heads/main\ncommitter A <a@b> 1700000000 +0000\ndata 1\nx\n".to_owned();
+    for (mode, path, content) in files {
+        script.push_str(&format!(
+            "M {mode} inline {path}\ndata {}\n{content}\n",
+            content.len()
+        ));
+    }
+    script
+}
+
+#[tokio::test]
+async fn links_are_never_followed_nor_edited() {
+    let folder = TempDir::new().expect("a folder");
+    let target = manifest("1.0.0");
+    let script = commit(&[
+        ("120000", "linked.yaml", "../../etc/passwd.yaml"),
+        ("120000", "marked.yaml", &target),
+        ("120000", "elsewhere", "/tmp"),
+        ("100755", "real.yaml", &target),
+    ]);
+    let remote = remote(folder.path(), &script);
+    let mirror = mirrors(folder.path()).open(&url(&remote), &credentials(&[]));
+    let proposed = propose(&mirror, &proposal("2.0.0")).await;
+    assert_eq!(proposed.files, ["real.yaml"]);
+    let listed = run(
+        &folder.path().join("remote.git"),
+        &["ls-tree", BRANCH, "real.yaml"],
+        "",
+    );
+    assert!(listed.starts_with("100755 "), "the mode is kept: {listed}");
+    for path in ["elsewhere/x.yaml", "linked.yaml"] {
+        let mut wanted = proposal("x");
+        wanted.alteration = Alteration::File {
+            path: path.to_owned(),
+            content: b"x".to_vec(),
+        };
+        assert_eq!(
+            refusal(&mirror, &wanted).await.reason(),
+            "InvalidPath",
+            "{path}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn the_commit_says_who_and_what_for() {
+    let folder = TempDir::new().expect("a folder");
+    let remote = remote(
+        folder.path(),
+        &commit(&[("100644", "a.yaml", &manifest("1.0.0"))]),
+    );
+    let mirror = mirrors(folder.path()).open(&url(&remote), &credentials(&[]));
+    propose(&mirror, &proposal("2.0.0")).await;
+    let format = "--format=%an <%ae> %cn <%ce> %cI%n%B";
+    let shown = run(
+        &folder.path().join("remote.git"),
+        &["log", "-1", format, BRANCH],
+        "",
+    );
+    let us = "Sluice <sluice@noreply.invalid>";
+    let expected = format!(
+        "{us} {us} 2026-11-15T08:00:00+00:00\nPromote team/app in prod to 2.0.0\n\n\
+         Sluice-Promotion: uid-of-2.0.0\nSluice-Owner: team/app/prod\n"
+    );
+    assert_eq!(shown.trim_end(), expected.trim_end());
+}
+
+#[tokio::test]
+async fn the_branches_of_the_older_controller_are_taken_over() {
+    let folder = TempDir::new().expect("a folder");
+    let mut script = commit(&[("100644", "a.yaml", &manifest("1.0.0"))]);
+    script.push_str(&format!(
+        "commit refs/heads/{BRANCH}\ncommitter Promotion Server <> 1700000000 +0000\n\
+         data 17\npromoting version\nfrom refs/heads/main\nM 100644 inline b\ndata 1\nb\n"
+    ));
+    let remote = remote(folder.path(), &script);
+    let mirror = mirrors(folder.path()).open(&url(&remote), &credentials(&[]));
+    assert_eq!(
+        propose(&mirror, &proposal("2.0.0")).await.branch.as_str(),
+        BRANCH
+    );
+}
+
+#[tokio::test]
+async fn a_push_that_the_remote_refuses_waits_for_an_edit() {
+    let folder = TempDir::new().expect("a folder");
+    let remote = remote(
+        folder.path(),
+        &commit(&[("100644", "a.yaml", &manifest("1.0.0"))]),
+    );
+    let hook = folder.path().join("remote.git/hooks/pre-receive");
+    std::fs::create_dir_all(hook.parent().expect("a folder")).expect("a folder");
+    std::fs::write(&hook, "#!/bin/sh\necho 'only on weekdays' >&2\nexit 1\n").expect("a hook");
+    std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).expect("a hook");
+    let mirror = mirrors(folder.path()).open(&url(&remote), &credentials(&[]));
+    let error = refusal(&mirror, &proposal("2.0.0")).await;
+    assert_eq!(
+        (error.reason(), error.remedy()),
+        ("PushRefused", git::Remedy::Edit)
+    );
+    assert!(error.to_string().contains("only on weekdays"), "{error}");
+}
+
+#[tokio::test]
+async fn a_thousand_commits_cost_one_commit() {
+    let folder = TempDir::new().expect("a folder");
+    let mut script = String::new();
+    for number in 0..1000 {
+        script.push_str(&commit(&[(
+            "100644",
+            "a.yaml",
+            &format!("{}# {number}\n", manifest("1.0.0")),
+        )]));
+    }
+    let remote = remote(folder.path(), &script);
+    let all = mirrors(folder.path());
+    let mirror = all.open(&url(&remote), &credentials(&[]));
+    let proposed = propose(&mirror, &proposal("2.0.0")).await;
+    let count = run(
+        &folder.path().join("remote.git"),
+        &["rev-list", "--count", BRANCH],
+        "",
+    );
+    assert_eq!(count.trim(), "1001", "the remote has the whole history");
+    let name = std::fs::read_dir(folder.path().join("mirrors")).expect("a folder");
+    let here = name
+        .flatten()
+        .map(|entry| entry.path())
+        .find(|path| path.is_dir())
+        .expect("a mirror");
+    let count = run(
+        &here,
+        &["rev-list", "--count", proposed.commit.as_str()],
+        "",
+    );
+    assert_eq!(count.trim(), "2", "we have the tip and our commit");
+}
+
+#[tokio::test]
+async fn old_and_large_mirrors_are_removed_and_come_back() {
+    let folder = TempDir::new().expect("a folder");
+    let remote = remote(
+        folder.path(),
+        &commit(&[("100644", "a.yaml", &manifest("1.0.0"))]),
+    );
+    for keep in [
+        Keep {
+            bytes: u64::MAX,
+            age: Duration::ZERO,
+        },
+        Keep {
+            bytes: 0,
+            age: Duration::from_secs(3600),
+        },
+    ] {
+        let all = mirrors_with(runner(folder.path()), folder.path(), keep);
+        let mirror = all.open(&url(&remote), &credentials(&[]));
+        propose(&mirror, &proposal("2.0.0")).await;
+        all.tidy().await;
+        let left = std::fs::read_dir(folder.path().join("mirrors"))
+            .expect("a folder")
+            .flatten();
+        assert_eq!(left.filter(|entry| entry.path().is_dir()).count(), 0);
+        propose(&mirror, &proposal("2.0.0")).await;
+    }
+}
+
+#[tokio::test]
+async fn mirrors_that_fit_stay() {
+    let folder = TempDir::new().expect("a folder");
+    let remote = remote(
+        folder.path(),
+        &commit(&[("100644", "a.yaml", &manifest("1.0.0"))]),
+    );
+    let all = mirrors(folder.path());
+    let mirror = all.open(&url(&remote), &credentials(&[]));
+    propose(&mirror, &proposal("2.0.0")).await;
+    all.tidy().await;
+    propose(&mirror, &proposal("2.0.0")).await;
+    assert_eq!(mirror.traffic().fetches, 1);
+}
+
+#[tokio::test]
+async fn a_mirror_is_shared_by_credential_only() {
+    let folder = TempDir::new().expect("a folder");
+    let all = mirrors(folder.path());
+    let address = url("https://example.com/a/b");
+    let [one, same, other] = ["x-token", "x-token", "y-token"]
+        .map(|token| all.open(&address, &credentials(&[("token", token)])));
+    assert!(std::sync::Arc::ptr_eq(&one, &same));
+    assert!(!std::sync::Arc::ptr_eq(&one, &other));
+}
+
+#[tokio::test]
+async fn locks_left_by_a_killed_git_do_not_last() {
+    let folder = TempDir::new().expect("a folder");
+    let remote = remote(
+        folder.path(),
+        &commit(&[("100644", "a.yaml", &manifest("1.0.0"))]),
+    );
+    let mirror = mirrors(folder.path()).open(&url(&remote), &credentials(&[]));
+    propose(&mirror, &proposal("2.0.0")).await;
+    let entries = std::fs::read_dir(folder.path().join("mirrors")).expect("a folder");
+    let here = entries
+        .flatten()
+        .map(|entry| entry.path())
+        .find(|path| path.is_dir())
+        .expect("a mirror");
+    std::fs::write(here.join("shallow.lock"), "").expect("a lock");
+    let next = commit(&[("100644", "b", "b")])
+        .replace("\ndata 1\nx\n", "\ndata 1\nx\nfrom refs/heads/main^0\n");
+    run(
+        &folder.path().join("remote.git"),
+        &["fast-import", "--quiet"],
+        &next,
+    );
+    let again = mirrors(folder.path()).open(&url(&remote), &credentials(&[]));
+    propose(&again, &proposal("2.0.0")).await;
+}

@@ -1,0 +1,506 @@
+//! From a marker to a merged pull request, with real git and real HTTP on loopback.
+
+use std::sync::Arc;
+
+use crate::support::*;
+use git::Remedy;
+use git::forge::{self, Changes, Http, Kind, Merge, MergeMethod, Merged, NewPullRequest, State};
+use git::mirror::Mirror;
+use git::paths::PathLimits;
+use git::propose::{Alteration, Outcome};
+use tempfile::TempDir;
+use testbed::forge::{Forge, PullState, Repository};
+
+/// A forge with one repository, and our mirror of it.
+struct World {
+    forge: Forge,
+    repository: Repository,
+    mirror: Arc<Mirror>,
+    folder: TempDir,
+}
+
+impl World {
+    async fn new(files: &[(&str, &str)]) -> Self {
+        let forge = Forge::start().await.expect("a forge");
+        let repository = forge
+            .create_repository("team/config", files)
+            .await
+            .expect("a repository");
+        let folder = TempDir::new().expect("a folder");
+        let login = credentials(&[("username", "git"), ("password", forge.token())]);
+        let mirror = mirrors(folder.path()).open(&url(&repository.url()), &login);
+        Self {
+            forge,
+            repository,
+            mirror,
+            folder,
+        }
+    }
+
+    async fn with_manifest() -> Self {
+        Self::new(&[
+            ("apps/prod.yaml", &manifest("1.0.0")),
+            ("README.md", "hello\n"),
+        ])
+        .await
+    }
+
+    async fn file(&self, branch: &str) -> String {
+        let content = self
+            .repository
+            .read(branch, "apps/prod.yaml")
+            .await
+            .expect("the manifest");
+        String::from_utf8(content).expect("text")
+    }
+}
+
+#[tokio::test]
+async fn a_marker_becomes_a_merged_pull_request() {
+    let world = World::with_manifest().await;
+    let proposed = propose(&world.mirror, &proposal("2.0.0")).await;
+    assert_eq!(proposed.files, ["apps/prod.yaml"]);
+
+    let http = Arc::new(Http::new(REACH));
+    let login = credentials(&[("token", world.forge.token())]);
+    let forge =
+        forge::open(Kind::Gitea, &http, &url(&world.repository.url()), &login).expect("a forge");
+    let new = NewPullRequest {
+        head: proposed.branch.clone(),
+        base: branch("main"),
+        title: "Promote team/app in prod to 2.0.0".into(),
+        body: OWNER.into(),
+        draft: false,
+    };
+    let opened = forge.create(&new).await.expect("a pull request");
+    assert_eq!(opened.head_commit.as_ref(), Some(&proposed.commit));
+    let again = forge.create(&new).await.expect_err("there is one already");
+    assert_eq!(again.reason(), "AlreadyExists");
+
+    let merge = Merge {
+        head: proposed.commit,
+        method: MergeMethod::Merge,
+        when_ready: false,
+    };
+    assert_eq!(
+        forge.merge(opened.number, &merge).await.expect("merged"),
+        Merged::Now
+    );
+    assert_eq!(
+        forge
+            .merge(opened.number, &merge)
+            .await
+            .expect("merged before"),
+        Merged::Now
+    );
+    assert_eq!(world.file("main").await, manifest("2.0.0"));
+    let found = forge.find(&branch(BRANCH)).await.expect("it can be found");
+    assert_eq!(
+        found.iter().map(|pull| pull.state).collect::<Vec<_>>(),
+        [State::Merged]
+    );
+}
+
+#[tokio::test]
+async fn a_private_authority_and_another_base_work() {
+    let forge = Forge::start_with_tls().await.expect("a forge");
+    let repository = forge
+        .create_repository("team/config", &[("a.yml", &manifest("1.0.0"))])
+        .await;
+    let repository = repository.expect("a repository");
+    repository
+        .commit("production", "Branch off", &[("b.txt", "b")])
+        .await
+        .expect("a branch");
+    let authority = forge.certificate_authority().expect("an authority");
+    let login = credentials(&[
+        ("username", "git"),
+        ("password", forge.token()),
+        ("token", forge.token()),
+        ("caFile", authority),
+    ]);
+    let folder = TempDir::new().expect("a folder");
+    let mirror = mirrors(folder.path()).open(&url(&repository.url()), &login);
+    let mut wanted = proposal("2.0.0");
+    wanted.base = branch("production");
+    propose(&mirror, &wanted).await;
+
+    let http = Arc::new(Http::new(REACH));
+    let api = forge::open(Kind::Gitea, &http, &url(&repository.url()), &login).expect("a forge");
+    let new = NewPullRequest {
+        head: branch(BRANCH),
+        base: branch("production"),
+        title: "t".into(),
+        body: OWNER.into(),
+        draft: true,
+    };
+    let opened = api.create(&new).await.expect("a pull request");
+    assert_eq!(
+        (opened.base.as_str(), opened.draft, opened.title.as_str()),
+        ("production", true, "t")
+    );
+    let changes = Changes {
+        title: Some("u".into()),
+        ..Changes::default()
+    };
+    let changed = api.update(opened.number, &changes).await.expect("changed");
+    assert_eq!(
+        (changed.draft, changed.title.as_str()),
+        (true, "u"),
+        "a draft stays one"
+    );
+}
+
+#[tokio::test]
+async fn without_the_authority_the_host_is_not_trusted() {
+    let forge = Forge::start_with_tls().await.expect("a forge");
+    let repository = forge
+        .create_repository("team/config", &[])
+        .await
+        .expect("a repository");
+    let folder = TempDir::new().expect("a folder");
+    let login = credentials(&[("username", "git"), ("password", forge.token())]);
+    let mirror = mirrors(folder.path()).open(&url(&repository.url()), &login);
+    let error = refusal(&mirror, &proposal("2.0.0")).await;
+    assert_eq!(
+        (error.reason(), error.remedy()),
+        ("UnknownHost", Remedy::Edit)
+    );
+}
+
+#[tokio::test]
+async fn doing_it_twice_ends_in_the_same_place() {
+    let world = World::with_manifest().await;
+    let first = propose(&world.mirror, &proposal("2.0.0")).await;
+    let second = propose(&world.mirror, &proposal("2.0.0")).await;
+    assert!(first.pushed && !second.pushed);
+    assert_eq!(first.commit, second.commit);
+    let traffic = world.mirror.traffic();
+    assert_eq!((traffic.fetches, traffic.pushes), (1, 1));
+}
+
+#[tokio::test]
+async fn another_process_ends_in_the_same_place_too() {
+    let world = World::with_manifest().await;
+    let first = propose(&world.mirror, &proposal("2.0.0")).await;
+    let folder = TempDir::new().expect("a folder");
+    let login = credentials(&[("username", "git"), ("password", world.forge.token())]);
+    let mirror = mirrors(folder.path()).open(&url(&world.repository.url()), &login);
+    let second = propose(&mirror, &proposal("2.0.0")).await;
+    assert_eq!((second.commit, second.pushed), (first.commit, false));
+}
+
+// Defect 14 of the older controller: branches grew on what they once began with.
+#[tokio::test]
+async fn the_branch_is_rebuilt_on_the_current_base() {
+    let world = World::with_manifest().await;
+    propose(&world.mirror, &proposal("2.0.0")).await;
+    world
+        .repository
+        .commit("main", "Something else", &[("other.txt", "x")])
+        .await
+        .expect("a commit");
+    propose(&world.mirror, &proposal("3.0.0")).await;
+    let log = world.repository.log(BRANCH).await.expect("a log");
+    assert_eq!(
+        log,
+        [
+            "Promote team/app in prod to 3.0.0",
+            "Something else",
+            "First commit"
+        ]
+    );
+    assert_eq!(world.file(BRANCH).await, manifest("3.0.0"));
+}
+
+#[tokio::test]
+async fn a_branch_that_others_changed_is_left_alone() {
+    let world = World::with_manifest().await;
+    propose(&world.mirror, &proposal("2.0.0")).await;
+    let theirs = world
+        .repository
+        .commit(BRANCH, "A fix", &[("fix.txt", "x")])
+        .await
+        .expect("a commit");
+    let error = refusal(&world.mirror, &proposal("3.0.0")).await;
+    assert_eq!(
+        (error.reason(), error.remedy()),
+        ("BranchChangedByOthers", Remedy::Edit)
+    );
+    assert_eq!(world.repository.tip(BRANCH).await, Some(theirs));
+}
+
+#[tokio::test]
+async fn a_branch_of_another_owner_is_stepped_around() {
+    let world = World::with_manifest().await;
+    let mut other = proposal("9.0.0");
+    other.message.owner = "team-app/x/prod".to_owned();
+    propose(&world.mirror, &other).await;
+    let ours = propose(&world.mirror, &proposal("2.0.0")).await;
+    assert!(
+        ours.branch.as_str().starts_with(&format!("{BRANCH}-")),
+        "{}",
+        ours.branch
+    );
+    assert_eq!(ours.branch.as_str().len(), BRANCH.len() + 9);
+    assert_eq!(world.file(BRANCH).await, manifest("9.0.0"));
+    let again = propose(&world.mirror, &proposal("2.0.0")).await;
+    assert_eq!((again.branch, again.pushed), (ours.branch, false));
+}
+
+#[tokio::test]
+async fn a_merged_branch_that_was_not_deleted_is_used_again() {
+    let world = World::with_manifest().await;
+    let first = propose(&world.mirror, &proposal("2.0.0")).await;
+    let main = world
+        .repository
+        .commit(
+            "main",
+            "Squashed",
+            &[("apps/prod.yaml", &manifest("2.0.0"))],
+        )
+        .await;
+    assert_ne!(main.expect("a commit"), first.commit.as_str());
+    let second = propose(&world.mirror, &proposal("3.0.0")).await;
+    assert_eq!(second.branch.as_str(), BRANCH);
+    assert_eq!(world.repository.log(BRANCH).await.expect("a log").len(), 3);
+}
+
+#[tokio::test]
+async fn what_the_base_holds_already_is_not_proposed() {
+    let world = World::with_manifest().await;
+    let outcome = world
+        .mirror
+        .propose(&proposal("1.0.0"), &|_| true)
+        .await
+        .expect("it is looked at");
+    assert!(matches!(outcome, Outcome::NothingToChange { .. }));
+    assert_eq!(world.repository.tip(BRANCH).await, None);
+}
+
+#[tokio::test]
+async fn only_files_within_the_paths_change() {
+    let files = [
+        ("apps/prod.yaml", manifest("1.0.0")),
+        ("other/prod.yaml", manifest("1.0.0")),
+    ];
+    let files: Vec<(&str, &str)> = files
+        .iter()
+        .map(|(path, text)| (*path, text.as_str()))
+        .collect();
+    let world = World::new(&files).await;
+    let mut wanted = proposal("2.0.0");
+    wanted.paths = PathLimits::new(["apps"]).expect("paths");
+    assert_eq!(
+        propose(&world.mirror, &wanted).await.files,
+        ["apps/prod.yaml"]
+    );
+    wanted.paths = PathLimits::new(["nowhere"]).expect("paths");
+    let error = refusal(&world.mirror, &wanted).await;
+    assert_eq!(error.reason(), "NoMarker");
+    assert!(error.to_string().contains("other/prod.yaml"), "{error}");
+}
+
+#[tokio::test]
+async fn files_that_are_no_yaml_are_skipped_and_named() {
+    let broken = format!("a: [\n{}", manifest("1.0.0"));
+    let world = World::new(&[("broken.yaml", &broken), ("notes.txt", &manifest("1.0.0"))]).await;
+    let error = refusal(&world.mirror, &proposal("2.0.0")).await;
+    assert_eq!((error.reason(), error.remedy()), ("NoMarker", Remedy::Edit));
+    assert!(error.to_string().contains("broken.yaml"), "{error}");
+}
+
+#[tokio::test]
+async fn a_missing_base_is_named() {
+    let world = World::with_manifest().await;
+    let mut wanted = proposal("2.0.0");
+    wanted.base = branch("production");
+    assert_eq!(
+        refusal(&world.mirror, &wanted).await.to_string(),
+        "the repository has no branch production"
+    );
+}
+
+#[tokio::test]
+async fn wrong_passwords_are_a_matter_of_editing_and_never_shown() {
+    let world = World::with_manifest().await;
+    let folder = TempDir::new().expect("a folder");
+    let login = credentials(&[("username", "git"), ("password", "hunter22hunter22")]);
+    let mirror = mirrors(folder.path()).open(&url(&world.repository.url()), &login);
+    let error = refusal(&mirror, &proposal("2.0.0")).await;
+    assert_eq!(
+        (error.reason(), error.remedy()),
+        ("Unauthorized", Remedy::Edit)
+    );
+    assert!(
+        !whole_story(&error).contains("hunter22"),
+        "{}",
+        whole_story(&error)
+    );
+}
+
+#[tokio::test]
+async fn a_repository_that_is_not_there_is_a_matter_of_editing() {
+    let world = World::with_manifest().await;
+    let folder = TempDir::new().expect("a folder");
+    let login = credentials(&[("username", "git"), ("password", world.forge.token())]);
+    let missing = format!("{}/team/nothing.git", world.forge.origin());
+    let mirror = mirrors(folder.path()).open(&url(&missing), &login);
+    let error = refusal(&mirror, &proposal("2.0.0")).await;
+    assert_eq!(
+        (error.reason(), error.remedy()),
+        ("RepositoryNotFound", Remedy::Edit)
+    );
+}
+
+#[tokio::test]
+async fn a_forge_that_is_down_is_asked_again() {
+    let world = World::with_manifest().await;
+    world.forge.set_up(false);
+    let error = refusal(&world.mirror, &proposal("2.0.0")).await;
+    assert_eq!(
+        (error.reason(), error.remedy()),
+        ("Unreachable", Remedy::RETRY)
+    );
+    world.forge.set_up(true);
+    propose(&world.mirror, &proposal("2.0.0")).await;
+}
+
+#[tokio::test]
+async fn straight_commits_race_and_none_is_lost() {
+    let marked = |app: usize| format!("v: 1 # {{\"$promotion\": \"team:app{app}:prod\"}}\n");
+    let files: Vec<(String, String)> = (0..6)
+        .map(|app| (format!("{app}.yaml"), marked(app)))
+        .collect();
+    let files: Vec<(&str, &str)> = files
+        .iter()
+        .map(|(p, c)| (p.as_str(), c.as_str()))
+        .collect();
+    let world = World::new(&files).await;
+    let one = |app: usize| {
+        let mut wanted = proposal("2.0.0");
+        wanted.branch = branch("main");
+        wanted.message.title = format!("app {app}");
+        let marker = format!("team:app{app}:prod");
+        wanted.alteration = Alteration::Marked {
+            marker,
+            value: "2.0.0".to_owned(),
+        };
+        let mirror = world.mirror.clone();
+        async move {
+            loop {
+                match mirror.propose(&wanted, &|_| true).await {
+                    Ok(outcome) => return outcome,
+                    Err(error) => assert_eq!(error.reason(), "BranchMoved", "{error}"),
+                }
+            }
+        }
+    };
+    futures::future::join_all((0..6).map(one)).await;
+    let log = world.repository.log("main").await.expect("a log");
+    assert_eq!(
+        log.len(),
+        7,
+        "one commit each, on top of one another: {log:?}"
+    );
+    for app in 0..6 {
+        let file = world
+            .repository
+            .read("main", &format!("{app}.yaml"))
+            .await
+            .expect("a file");
+        assert!(file.starts_with(b"v: 2.0.0 #"));
+    }
+}
+
+#[tokio::test]
+async fn a_whole_file_can_be_proposed() {
+    let world = World::with_manifest().await;
+    let mut wanted = proposal("x");
+    let file = |path: &str| Alteration::File {
+        path: path.to_owned(),
+        content: b"kind: Pipeline\n".to_vec(),
+    };
+    wanted.alteration = file("pipelines/new.yaml");
+    propose(&world.mirror, &wanted).await;
+    let content = world.repository.read(BRANCH, "pipelines/new.yaml").await;
+    assert_eq!(content.as_deref(), Some(b"kind: Pipeline\n".as_slice()));
+    for path in ["../x", ".git/hooks/x", "/etc/x", "apps", "README.md/x"] {
+        wanted.alteration = file(path);
+        assert_eq!(
+            refusal(&world.mirror, &wanted).await.reason(),
+            "InvalidPath",
+            "{path}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_person_merging_meanwhile_leaves_nothing_to_do() {
+    let world = World::with_manifest().await;
+    let proposed = propose(&world.mirror, &proposal("2.0.0")).await;
+    let http = Arc::new(Http::new(REACH));
+    let login = credentials(&[("token", world.forge.token())]);
+    let api =
+        forge::open(Kind::Gitea, &http, &url(&world.repository.url()), &login).expect("a forge");
+    let new = NewPullRequest {
+        head: proposed.branch,
+        base: branch("main"),
+        title: "t".into(),
+        body: String::new(),
+        draft: false,
+    };
+    let opened = api.create(&new).await.expect("a pull request");
+    world
+        .repository
+        .merge(opened.number)
+        .await
+        .expect("a person merges");
+    assert_eq!(
+        world.repository.pull_requests().await[0].state,
+        PullState::Merged
+    );
+    let outcome = world
+        .mirror
+        .propose(&proposal("2.0.0"), &|_| true)
+        .await
+        .expect("it is looked at");
+    assert!(matches!(outcome, Outcome::NothingToChange { .. }));
+}
+
+#[tokio::test]
+async fn nothing_is_pushed_without_permission() {
+    let world = World::with_manifest().await;
+    let error = world.mirror.propose(&proposal("2.0.0"), &|_| false).await;
+    let error = error.expect_err("the permission is gone");
+    assert_eq!(
+        (error.reason(), error.remedy()),
+        ("NotPermitted", Remedy::RETRY)
+    );
+    assert_eq!(world.repository.tip(BRANCH).await, None);
+}
+
+#[tokio::test]
+async fn a_damaged_mirror_is_made_anew() {
+    let world = World::with_manifest().await;
+    propose(&world.mirror, &proposal("2.0.0")).await;
+    let mirrors = std::fs::read_dir(world.folder.path().join("mirrors")).expect("a folder");
+    let mut folders = mirrors.flatten().map(|entry| entry.path());
+    let here = folders.find(|path| path.is_dir()).expect("a mirror");
+    // Every object is gone, but the references still name them.
+    std::fs::remove_dir_all(here.join("objects")).expect("damaged");
+    std::fs::create_dir_all(here.join("objects/pack")).expect("damaged");
+    let tip = world
+        .repository
+        .commit("main", "More", &[("more.txt", "x")])
+        .await;
+    assert!(tip.is_ok());
+    let attempts = [
+        world.mirror.propose(&proposal("3.0.0"), &|_| true).await,
+        world.mirror.propose(&proposal("3.0.0"), &|_| true).await,
+    ];
+    assert!(
+        matches!(attempts[1], Ok(Outcome::Proposed(_))),
+        "the second attempt finds a new mirror: {attempts:?}"
+    );
+}

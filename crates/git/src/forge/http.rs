@@ -81,6 +81,7 @@ fn client(reach: Reach, authority: Option<&[u8]>) -> Result<reqwest::Client, Err
         because: what.to_owned(),
     };
     let mut builder = reqwest::Client::builder()
+        .no_proxy()
         .user_agent("sluice")
         .redirect(reqwest::redirect::Policy::none())
         .https_only(!reach.allow_insecure)

@@ -2,3 +2,4 @@
 //!
 //! Never does I/O, never reads a clock, never draws at random: `now` is an argument. Empty so far.
 #![warn(missing_docs)]
+pub mod trigger;

@@ -1,1 +1,3 @@
-//! The loops: each observes, lets `planner` plan, acts, and reports. Empty so far.
+//! The loops: each observes, lets `planner` plan, acts, and reports.
+
+pub mod trigger;

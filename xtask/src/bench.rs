@@ -5,11 +5,18 @@ use anyhow::bail;
 use crate::command::{cargo, run};
 
 /// Name, the package it lives in, what it measures.
-const BENCHES: &[(&str, &str, &str)] = &[(
-    "apiserver",
-    "sluice-apiserver",
-    "requests per second of the embedded API, in process",
-)];
+const BENCHES: &[(&str, &str, &str)] = &[
+    (
+        "apiserver",
+        "sluice-apiserver",
+        "requests per second of the embedded API, in process",
+    ),
+    (
+        "trigger",
+        "sluice-controller",
+        "1,000 triggers: from a source's event to the created run, calls and memory, in process",
+    ),
+];
 
 /// Runs one benchmark, or lists them.
 pub(crate) fn bench(name: Option<&str>) -> anyhow::Result<()> {

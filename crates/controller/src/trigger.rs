@@ -49,8 +49,8 @@ const FIELD_MANAGER: &str = "pipelinetrigger-controller";
 const REPORTER: &str = "PipelineTrigger";
 /// How often it is looked whether leadership came.
 const LEADERSHIP_CHECK: Duration = Duration::from_millis(250);
-/// No single call takes longer.
-const CALL_LIMIT: Duration = Duration::from_secs(30);
+/// No single call takes longer, so that none outlives the margin of a lease.
+const CALL_LIMIT: Duration = Duration::from_secs(5);
 const FIRST_WAIT: Duration = Duration::from_millis(500);
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
 

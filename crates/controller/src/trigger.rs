@@ -9,6 +9,7 @@ mod act;
 mod difference;
 mod metrics;
 mod observe;
+mod process;
 mod report;
 mod watch;
 mod world;

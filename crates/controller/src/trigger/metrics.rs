@@ -8,6 +8,7 @@ use std::{
     sync::Arc,
 };
 
+use super::process::ProcessFigures;
 use api::trigger::TriggerSourceKind;
 use parking_lot::Mutex;
 use planner::trigger::Signal;
@@ -105,6 +106,7 @@ impl Metrics {
             "Calls to the API server by method and status code",
             inner.calls.clone(),
         );
+        registry.register_collector(Box::new(ProcessFigures));
         registry.register(
             "controller_runtime_reconcile_errors",
             "Reconciles that could not do their job",

@@ -68,12 +68,26 @@ pub(crate) const FOREIGN: &[(&str, &str, &str, &str)] = &[
     ),
 ];
 
+/// Our own and built-in kinds.
+const OTHERS: &[(&str, &str, &str, &str)] = &[
+    (
+        "pipeline.jquad.rocks",
+        "v1alpha1",
+        "PipelineTrigger",
+        "pipelinetriggers",
+    ),
+    ("pipelines.weave.works", "v1alpha1", "Pipeline", "pipelines"),
+    ("events.k8s.io", "v1", "Event", "events"),
+    ("", "v1", "ServiceAccount", "serviceaccounts"),
+];
+
 /// A cluster and everything a test does to it.
 #[derive(Clone)]
 pub(crate) struct Cluster {
     pub(crate) server: Server,
     pub(crate) client: Client,
     pub(crate) metrics: Metrics,
+    namespace: &'static str,
     leads: Arc<AtomicBool>,
     /// The time the server puts on objects, followed by the loop.
     started: (Timestamp, Instant),
@@ -82,6 +96,10 @@ pub(crate) struct Cluster {
 impl Cluster {
     /// Our definitions and a namespace, nothing else.
     pub(crate) async fn bare(seed: u64) -> Self {
+        Self::bare_in(NAMESPACE, seed).await
+    }
+
+    async fn bare_in(namespace: &'static str, seed: u64) -> Self {
         let server = Server::new(Options {
             seed: Some(seed),
             ..Options::default()
@@ -90,21 +108,27 @@ impl Cluster {
             client: server.client(),
             server,
             metrics: Metrics::default(),
+            namespace,
             leads: Arc::new(AtomicBool::new(true)),
             started: (Timestamp::now(), Instant::now()),
         };
         for definition in api::crds() {
             cluster.define(&definition).await;
         }
-        let namespace =
-            json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": NAMESPACE } });
-        cluster.apply(&namespace).await;
+        let manifest =
+            json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": namespace } });
+        cluster.apply(&manifest).await;
         cluster
     }
 
     /// With Flux, Tekton and the loop.
     pub(crate) async fn whole() -> Self {
-        let cluster = Self::bare(1).await;
+        Self::whole_in(NAMESPACE).await
+    }
+
+    /// The same, with everything in another namespace.
+    pub(crate) async fn whole_in(namespace: &'static str) -> Self {
+        let cluster = Self::bare_in(namespace, 1).await;
         for kind in FOREIGN {
             cluster.install(kind).await;
         }
@@ -148,20 +172,20 @@ impl Cluster {
         self.leads.store(leads, Ordering::SeqCst);
     }
 
+    /// Objects of the first known kind of that name.
     pub(crate) fn objects(&self, kind: &str) -> Api<DynamicObject> {
-        let own = (
-            "pipeline.jquad.rocks",
-            "v1alpha1",
-            "PipelineTrigger",
-            "pipelinetriggers",
-        );
-        let event = ("events.k8s.io", "v1", "Event", "events");
-        let known = FOREIGN.iter().chain([&own, &event]);
-        let (group, version, kind, plural) =
-            known.into_iter().find(|known| known.2 == kind).unwrap();
+        self.objects_in(None, kind)
+    }
+
+    fn objects_in(&self, group: Option<&str>, kind: &str) -> Api<DynamicObject> {
+        let known = FOREIGN.iter().chain(OTHERS);
+        let (group, version, kind, plural) = known
+            .into_iter()
+            .find(|known| known.2 == kind && group.is_none_or(|group| group == known.0))
+            .unwrap();
         let kind = GroupVersionKind::gvk(group, version, kind);
         let resource = ApiResource::from_gvk_with_plural(&kind, plural);
-        Api::namespaced_with(self.client.clone(), NAMESPACE, &resource)
+        Api::namespaced_with(self.client.clone(), self.namespace, &resource)
     }
 
     /// Creates or merges one manifest; status goes where status goes.
@@ -178,10 +202,10 @@ impl Cluster {
             return;
         }
         let object: DynamicObject = serde_json::from_value(manifest.clone()).unwrap();
-        let created = self
-            .objects(kind)
-            .create(&PostParams::default(), &object)
-            .await;
+        let api_version = manifest["apiVersion"].as_str().expect("an API version");
+        let group = api_version.rsplit_once('/').map_or("", |(group, _)| group);
+        let objects = self.objects_in(Some(group), kind);
+        let created = objects.create(&PostParams::default(), &object).await;
         created.unwrap_or_else(|error| panic!("{manifest} is refused: {error}"));
         if let Some(status) = manifest.get("status") {
             let name = object.metadata.name.as_deref().unwrap();
@@ -277,7 +301,7 @@ impl Cluster {
     }
 
     pub(crate) async fn trigger(&self, name: &str) -> PipelineTrigger {
-        let api: Api<PipelineTrigger> = Api::namespaced(self.client.clone(), NAMESPACE);
+        let api: Api<PipelineTrigger> = Api::namespaced(self.client.clone(), self.namespace);
         loop {
             match api.get(name).await {
                 Ok(trigger) => return trigger,

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod cluster;
 #[cfg(test)]
+mod examples;
+#[cfg(test)]
 mod faults;
 mod installation;
 #[cfg(test)]

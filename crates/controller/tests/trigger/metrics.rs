@@ -15,6 +15,9 @@ fn gauge(cluster: &Cluster) -> Vec<String> {
         "workqueue_work_duration_seconds_count",
         "workqueue_longest_running_processor_seconds",
         "rest_client_requests_total",
+        "process_cpu_seconds_total",
+        "go_info 1",
+        "go_memstats_alloc_bytes",
     ] {
         assert!(text.contains(needed), "{needed} in {text}");
     }

@@ -69,14 +69,13 @@ async fn main() {
     report(&format!("one event at a time: {}", figures(single)));
     let burst = round(&client, &mut created, AT_ONCE, "c").await;
     report(&format!("{AT_ONCE} events at once: {}", figures(burst)));
+    let calls = calls_single as f64 / TRIGGERS as f64;
     report(&format!(
-        "calls per event: {:.2} (creation, status, two Kubernetes events)",
-        calls_single as f64 / TRIGGERS as f64
+        "calls per event: {calls:.2} (creation, status, two Kubernetes events)"
     ));
+    let memory = resident_megabytes();
     report(&format!(
-        "memory: {:.0} MB with objects in the embedded API, {:.0} MB at the end, {memory_before:.0} MB at the start",
-        memory_with_objects,
-        resident_megabytes()
+        "memory: {memory_before:.0} MB at first, {memory_with_objects:.0} MB with objects in the embedded API, {memory:.0} MB at the end"
     ));
 }
 

@@ -96,25 +96,9 @@ pub fn plan(seen: &Seen<'_>) -> Plan {
         Ok(draft) => draft,
         Err(because) => return hindered(trouble("InvalidSpec", because)),
     };
-    let source = &seen.trigger.spec.source;
-    let (group, plural) = group_and_plural(source.kind);
-    let object = match seen.source {
-        SourceState::NotServed => {
-            let sentence = format!(
-                "{:?} is not installed: nothing serves {plural} in {group}",
-                source.kind
-            );
-            return hindered(trouble("SourceKindNotInstalled", sentence));
-        }
-        SourceState::Missing => {
-            let sentence = format!("{plural}.{group} {:?} not found", source.name);
-            return hindered(trouble("SourceNotFound", sentence));
-        }
-        SourceState::Found(object) => object,
-    };
-    let events = match events_of(source.kind, &source.name, object) {
+    let events = match events_seen(seen) {
         Ok(events) => events,
-        Err(because) => return hindered(trouble("NoRevision", because)),
+        Err(trouble) => return hindered(trouble),
     };
     let version = template::version_of(seen.tekton);
     let trouble = match (&version, &seen.pipeline) {
@@ -133,6 +117,27 @@ pub fn plan(seen: &Seen<'_>) -> Plan {
         events: &events,
     };
     assemble(&judge, trouble)
+}
+
+/// What the source has to say, or why it says nothing.
+fn events_seen(seen: &Seen<'_>) -> Result<Vec<Event>, Option<Trouble>> {
+    let source = &seen.trigger.spec.source;
+    let (group, plural) = group_and_plural(source.kind);
+    match seen.source {
+        SourceState::NotServed => Err(trouble(
+            "SourceKindNotInstalled",
+            format!(
+                "{:?} is not installed: nothing serves {plural} in {group}",
+                source.kind
+            ),
+        )),
+        SourceState::Missing => Err(trouble(
+            "SourceNotFound",
+            format!("{plural}.{group} {:?} not found", source.name),
+        )),
+        SourceState::Found(object) => events_of(source.kind, &source.name, object)
+            .map_err(|because| trouble("NoRevision", because)),
+    }
 }
 
 fn hindered(trouble: Option<Trouble>) -> Plan {

@@ -44,13 +44,8 @@ async fn write_status(
     trigger: &PipelineTrigger,
     status: &PipelineTriggerStatus,
 ) -> Result<(), Error> {
-    let json = |status: Option<&PipelineTriggerStatus>| {
-        status.map_or(Value::Null, |status| {
-            serde_json::to_value(status).expect("a status is plain data")
-        })
-    };
-    let before = json(trigger.status.as_ref());
-    let Some(difference) = difference::between(&before, &json(Some(status))) else {
+    let before = trigger.status.as_ref().map_or(Value::Null, json_of);
+    let Some(difference) = difference::between(&before, &json_of(status)) else {
         return Ok(());
     };
     let key = Key::of(trigger);
@@ -83,6 +78,10 @@ async fn write_status(
             })
         }
     }
+}
+
+fn json_of(status: &PipelineTriggerStatus) -> Value {
+    serde_json::to_value(status).expect("a status is plain data")
 }
 
 /// Events are for people; nothing waits for them and losing one is no failure.

@@ -1,3 +1,5 @@
+//! What each kind of source says, in every way it has said it.
+
 use serde_json::json;
 
 use super::*;

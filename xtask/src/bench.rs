@@ -19,6 +19,11 @@ const BENCHES: &[(&str, &str, &str)] = &[
         "sluice-git",
         "promotions in one large repository, against a clone for each",
     ),
+    (
+        "trigger",
+        "sluice-controller",
+        "1,000 triggers: from a source's event to the created run, calls and memory, in process",
+    ),
 ];
 
 /// Runs one benchmark, or lists them.

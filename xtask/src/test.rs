@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Programs that tests run, and the Debian package of each.
-const NEEDED: &[(&str, &str)] = &[("git", "git")];
+const NEEDED: &[(&str, &str)] = &[("git", "git"), ("mariadbd", "mariadb-server")];
 
 /// Package and suite of what runs on a real server too.
 const REAL_SUITES: &[(&str, &str)] = &[

@@ -33,6 +33,13 @@ pub const RUN_REQUEST_BRANCH_LABEL: &str = "pipeline.jquad.rocks/pr.branch.name"
 /// Label on a run for a PullRequest: the commit.
 pub const RUN_REQUEST_COMMIT_LABEL: &str = "pipeline.jquad.rocks/pr.branch.commit";
 
+/// Annotation on a run: the event it was started for.
+pub const RUN_EVENT_ANNOTATION: &str = "pipeline.jquad.rocks/event";
+/// Annotation on a run: how many runs for the same event failed before it.
+pub const RUN_RETRY_ANNOTATION: &str = "pipeline.jquad.rocks/retry";
+/// Annotation on a PipelineTrigger: each new value starts a run for what the source has now.
+pub const RUN_REQUEST_ANNOTATION: &str = "pipeline.jquad.rocks/requestedAt";
+
 const PIPELINE_PART: usize = 30;
 const ENVIRONMENT_PART: usize = 15;
 const LABEL_VALUE: usize = 63;
@@ -103,8 +110,8 @@ fn is_label_value(text: &str) -> bool {
     text.is_empty() || text.len() <= LABEL_VALUE && ends_well && text.bytes().all(is_inner)
 }
 
-/// Lower-case letters, digits and single inner dashes.
-fn slug(text: &str, limit: usize, if_nothing_is_left: &str) -> String {
+/// A readable part of an object name: lower-case letters, digits and single inner dashes.
+pub fn slug(text: &str, limit: usize, if_nothing_is_left: &str) -> String {
     let mut slug = String::new();
     for c in text.chars().map(|c| c.to_ascii_lowercase()) {
         if c.is_ascii_alphanumeric() {

@@ -8,6 +8,7 @@
 mod apps;
 pub mod clock;
 mod clusters;
+pub mod cross_dc;
 pub mod difference;
 pub mod events;
 pub mod health;
@@ -24,6 +25,7 @@ pub mod run;
 pub mod settings;
 mod shared;
 mod telemetry;
+pub mod trigger;
 
 pub use clusters::{Connector, kubeconfig::network_connector};
 pub use loops::Context;

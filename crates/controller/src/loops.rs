@@ -59,5 +59,8 @@ impl Loop {
 
 /// Every loop there is.
 pub fn all() -> Vec<Loop> {
-    vec![Loop::new("pipeline", crate::pipeline::serve)]
+    vec![
+        Loop::new("pipeline", crate::pipeline::serve),
+        Loop::new("trigger", crate::trigger::serve),
+    ]
 }

@@ -9,6 +9,7 @@ mod requests;
 mod tests;
 pub mod work;
 
+use crate::trigger;
 use std::{sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
@@ -38,6 +39,7 @@ struct Inner {
     oldest_observation: Arc<Mutex<Option<Instant>>>,
     leaf_event_to_status: Histogram,
     lost_events: Family<BySink, Counter>,
+    triggers: trigger::Metrics,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -90,6 +92,8 @@ impl Metrics {
             lost_events.clone(),
         );
         registry.register_collector(Box::new(process::Process::new(&oldest_observation)));
+        let triggers = trigger::Metrics::default();
+        triggers.register_own(&mut registry);
         Self(Arc::new(Inner {
             registry,
             work,
@@ -99,7 +103,13 @@ impl Metrics {
             oldest_observation,
             leaf_event_to_status,
             lost_events,
+            triggers,
         }))
+    }
+
+    /// What the trigger loop counts beside the rest.
+    pub fn triggers(&self) -> &trigger::Metrics {
+        &self.0.triggers
     }
 
     /// What one loop counts; `controller` also names its queue.

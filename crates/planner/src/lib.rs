@@ -25,6 +25,7 @@ mod order;
 mod place;
 mod plan;
 mod seen;
+pub mod trigger;
 mod validity;
 
 pub use access::{refuse_cluster, refuse_group};

@@ -31,6 +31,9 @@ pub struct PipelineTriggerStatus {
     /// How often the newest run was repeated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub current_pipeline_retry: Option<i64>,
+    /// The last request for a run that was dealt with: the value of its annotation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_handled_reconcile_at: Option<String>,
     /// State for a GitRepository.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub git_repository: Option<GitRepositoryState>,

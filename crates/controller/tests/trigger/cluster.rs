@@ -1,0 +1,396 @@
+//! A cluster in the process: definitions of the kinds that triggers look at, and the loop itself.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use api::PipelineTrigger;
+use apiserver::{Options, Server};
+use controller::trigger::{Metrics, Settings, run};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::{
+    Api, Client,
+    api::{ListParams, Patch, PatchParams, PostParams},
+    core::{ApiResource, DynamicObject, GroupVersionKind},
+};
+use serde_json::{Value, json};
+use tokio::{task::JoinHandle, time::Instant};
+
+pub(crate) const NAMESPACE: &str = "jq-example-namespace";
+
+/// Group, version, kind and plural of every kind that is not ours.
+pub(crate) const FOREIGN: &[(&str, &str, &str, &str)] = &[
+    (
+        "source.toolkit.fluxcd.io",
+        "v1",
+        "GitRepository",
+        "gitrepositories",
+    ),
+    (
+        "source.toolkit.fluxcd.io",
+        "v1",
+        "OCIRepository",
+        "ocirepositories",
+    ),
+    ("source.toolkit.fluxcd.io", "v1", "Bucket", "buckets"),
+    ("source.toolkit.fluxcd.io", "v1", "HelmChart", "helmcharts"),
+    (
+        "image.toolkit.fluxcd.io",
+        "v1",
+        "ImagePolicy",
+        "imagepolicies",
+    ),
+    (
+        "image.toolkit.fluxcd.io",
+        "v1",
+        "ImageRepository",
+        "imagerepositories",
+    ),
+    (
+        "pipeline.jquad.rocks",
+        "v1alpha1",
+        "PullRequest",
+        "pullrequests",
+    ),
+    ("tekton.dev", "v1", "Pipeline", "pipelines"),
+    ("tekton.dev", "v1", "Task", "tasks"),
+    ("tekton.dev", "v1", "PipelineRun", "pipelineruns"),
+    (
+        "credentials.jquad.rocks",
+        "v1alpha1",
+        "ManagedCredential",
+        "managedcredentials",
+    ),
+];
+
+/// Our own and built-in kinds.
+const OTHERS: &[(&str, &str, &str, &str)] = &[
+    (
+        "pipeline.jquad.rocks",
+        "v1alpha1",
+        "PipelineTrigger",
+        "pipelinetriggers",
+    ),
+    ("pipelines.weave.works", "v1alpha1", "Pipeline", "pipelines"),
+    ("events.k8s.io", "v1", "Event", "events"),
+    ("", "v1", "ServiceAccount", "serviceaccounts"),
+];
+
+/// A cluster and everything a test does to it.
+#[derive(Clone)]
+pub(crate) struct Cluster {
+    pub(crate) server: Server,
+    pub(crate) client: Client,
+    pub(crate) metrics: Metrics,
+    namespace: &'static str,
+    leads: Arc<AtomicBool>,
+    /// The time the server puts on objects, followed by the loop.
+    started: (Timestamp, Instant),
+}
+
+impl Cluster {
+    /// Our definitions and a namespace, nothing else.
+    pub(crate) async fn bare(seed: u64) -> Self {
+        Self::bare_in(NAMESPACE, seed).await
+    }
+
+    async fn bare_in(namespace: &'static str, seed: u64) -> Self {
+        let server = Server::new(Options {
+            seed: Some(seed),
+            ..Options::default()
+        });
+        let cluster = Self {
+            client: server.client(),
+            server,
+            metrics: Metrics::default(),
+            namespace,
+            leads: Arc::new(AtomicBool::new(true)),
+            started: (Timestamp::now(), Instant::now()),
+        };
+        for definition in api::crds() {
+            cluster.define(&definition).await;
+        }
+        let manifest =
+            json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": namespace } });
+        cluster.apply(&manifest).await;
+        cluster
+    }
+
+    /// With Flux, Tekton and the loop.
+    pub(crate) async fn whole() -> Self {
+        Self::whole_in(NAMESPACE).await
+    }
+
+    /// The same, with everything in another namespace.
+    pub(crate) async fn whole_in(namespace: &'static str) -> Self {
+        let cluster = Self::bare_in(namespace, 1).await;
+        for kind in FOREIGN {
+            cluster.install(kind).await;
+        }
+        cluster.start();
+        cluster
+    }
+
+    async fn define(&self, definition: &CustomResourceDefinition) {
+        let definitions: Api<CustomResourceDefinition> = Api::all(self.client.clone());
+        let parameters = PostParams::default();
+        let created = definitions.create(&parameters, definition).await;
+        created.expect("a valid definition");
+    }
+
+    /// A definition that takes anything.
+    pub(crate) async fn install(&self, kind: &(&str, &str, &str, &str)) {
+        self.define(&definition(kind)).await;
+    }
+
+    /// Starts the loop.
+    pub(crate) fn start(&self) -> JoinHandle<()> {
+        let (start, instant) = self.started;
+        let settings = Settings {
+            clock: Arc::new(move || {
+                start + SignedDuration::try_from(instant.elapsed()).expect("a short test")
+            }),
+            metrics: self.metrics.clone(),
+            ..Settings::default()
+        };
+        let leads = self.leads.clone();
+        let leads = move || leads.load(Ordering::SeqCst);
+        tokio::spawn(run(
+            self.client.clone(),
+            settings,
+            leads,
+            std::future::pending(),
+        ))
+    }
+
+    pub(crate) fn lead(&self, leads: bool) {
+        self.leads.store(leads, Ordering::SeqCst);
+    }
+
+    /// Objects of the first known kind of that name.
+    pub(crate) fn objects(&self, kind: &str) -> Api<DynamicObject> {
+        self.objects_in(None, kind)
+    }
+
+    fn objects_in(&self, group: Option<&str>, kind: &str) -> Api<DynamicObject> {
+        let known = FOREIGN.iter().chain(OTHERS);
+        let (group, version, kind, plural) = known
+            .into_iter()
+            .find(|known| known.2 == kind && group.is_none_or(|group| group == known.0))
+            .unwrap();
+        let kind = GroupVersionKind::gvk(group, version, kind);
+        let resource = ApiResource::from_gvk_with_plural(&kind, plural);
+        Api::namespaced_with(self.client.clone(), self.namespace, &resource)
+    }
+
+    /// Creates or merges one manifest; status goes where status goes.
+    pub(crate) async fn apply(&self, manifest: &Value) {
+        let kind = manifest["kind"].as_str().expect("a kind");
+        if kind == "Namespace" {
+            let namespaces: Api<k8s_openapi::api::core::v1::Namespace> =
+                Api::all(self.client.clone());
+            let namespace = serde_json::from_value(manifest.clone()).unwrap();
+            namespaces
+                .create(&PostParams::default(), &namespace)
+                .await
+                .expect("a namespace");
+            return;
+        }
+        let object: DynamicObject = serde_json::from_value(manifest.clone()).unwrap();
+        let api_version = manifest["apiVersion"].as_str().expect("an API version");
+        let group = api_version.rsplit_once('/').map_or("", |(group, _)| group);
+        let objects = self.objects_in(Some(group), kind);
+        let created = objects.create(&PostParams::default(), &object).await;
+        created.unwrap_or_else(|error| panic!("{manifest} is refused: {error}"));
+        if let Some(status) = manifest.get("status") {
+            let name = object.metadata.name.as_deref().unwrap();
+            self.set_status(kind, name, status.clone()).await;
+        }
+    }
+
+    pub(crate) async fn apply_yaml(&self, text: &str) {
+        for document in text.split("\n---") {
+            let manifest: Value =
+                serde_saphyr::from_str(document.trim_start_matches("---")).unwrap();
+            if !manifest.is_null() {
+                self.apply(&manifest).await;
+            }
+        }
+    }
+
+    pub(crate) async fn set_status(&self, kind: &str, name: &str, status: Value) {
+        let patch = Patch::Merge(json!({ "status": status }));
+        self.insist(async || {
+            self.objects(kind)
+                .patch_status(name, &PatchParams::default(), &patch)
+                .await
+                .map(drop)
+        })
+        .await;
+    }
+
+    pub(crate) async fn change(&self, kind: &str, name: &str, patch: Value) {
+        let patch = Patch::Merge(patch);
+        self.insist(async || {
+            self.objects(kind)
+                .patch(name, &PatchParams::default(), &patch)
+                .await
+                .map(drop)
+        })
+        .await;
+    }
+
+    /// Tries until it works: faults may be injected.
+    async fn insist(&self, attempt: impl AsyncFn() -> Result<(), kube::Error>) {
+        while let Err(error) = attempt().await {
+            assert!(
+                matches!(&error, kube::Error::Api(status) if status.code >= 500 || status.code == 409),
+                "{error}"
+            );
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    pub(crate) async fn push(&self, repository: &str, revision: &str) {
+        let artifact = json!({
+            "revision": revision, "path": format!("gitrepository/{NAMESPACE}/{repository}/x.tar.gz"),
+        });
+        self.set_status("GitRepository", repository, json!({ "artifact": artifact }))
+            .await;
+    }
+
+    pub(crate) async fn finish(&self, run: &str, status: &str, reason: &str) {
+        let now = self.started.0 + SignedDuration::try_from(self.started.1.elapsed()).unwrap();
+        let status = json!({
+            "conditions": [{ "type": "Succeeded", "status": status, "reason": reason, "message": "said Tekton" }],
+            "completionTime": if status == "Unknown" { Value::Null } else { json!(now.to_string()) },
+        });
+        self.set_status("PipelineRun", run, status).await;
+    }
+
+    /// Every run, oldest first.
+    pub(crate) async fn runs(&self) -> Vec<Value> {
+        let list = self
+            .objects("PipelineRun")
+            .list(&ListParams::default())
+            .await;
+        let mut runs: Vec<Value> = list
+            .map(|list| list.items)
+            .unwrap_or_default()
+            .iter()
+            .map(|run| serde_json::to_value(run).unwrap())
+            .collect();
+        runs.sort_by_key(|run| {
+            run["metadata"]["resourceVersion"]
+                .as_str()
+                .unwrap()
+                .parse::<u64>()
+                .unwrap()
+        });
+        runs.sort_by_key(|run| {
+            run["metadata"]["creationTimestamp"]
+                .as_str()
+                .map(str::to_owned)
+        });
+        runs
+    }
+
+    pub(crate) async fn trigger(&self, name: &str) -> PipelineTrigger {
+        let api: Api<PipelineTrigger> = Api::namespaced(self.client.clone(), self.namespace);
+        loop {
+            match api.get(name).await {
+                Ok(trigger) => return trigger,
+                Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+            }
+        }
+    }
+
+    pub(crate) async fn status(&self, name: &str) -> Value {
+        serde_json::to_value(self.trigger(name).await.status).unwrap()
+    }
+
+    /// Ten minutes pass; then nothing is left to do.
+    pub(crate) async fn settle(&self) {
+        tokio::time::sleep(Duration::from_secs(600)).await;
+    }
+
+    pub(crate) async fn wait_for_runs(&self, count: usize) -> Vec<Value> {
+        self.wait_for(&format!("{count} runs"), async || {
+            let runs = self.runs().await;
+            (runs.len() == count).then_some(runs)
+        })
+        .await
+    }
+
+    /// Waits until `ready` has something, for at most an hour of the paused clock.
+    pub(crate) async fn wait_for<T>(&self, what: &str, ready: impl AsyncFn() -> Option<T>) -> T {
+        for _ in 0..7200 {
+            if let Some(found) = ready().await {
+                return found;
+            }
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+        panic!(
+            "waited in vain for {what}; the runs: {:#?}",
+            self.runs().await
+        );
+    }
+
+    pub(crate) async fn wait_for_ready(&self, trigger: &str, expected: &str) -> Value {
+        let seen = async || {
+            let status = self.status(trigger).await;
+            (ready(&status).starts_with(expected)).then_some(status)
+        };
+        for _ in 0..6000 {
+            if let Some(status) = seen().await {
+                return status;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        panic!(
+            "{trigger} never became {expected}: {:#}",
+            self.status(trigger).await
+        );
+    }
+}
+
+pub(crate) fn ready(status: &Value) -> String {
+    let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
+    let ready = conditions
+        .iter()
+        .find(|condition| condition["type"] == "Ready");
+    let text = |field: &str| {
+        ready
+            .and_then(|ready| ready[field].as_str())
+            .unwrap_or_default()
+            .to_owned()
+    };
+    format!("{} {}: {}", text("status"), text("reason"), text("message"))
+}
+
+pub(crate) fn name(object: &Value) -> String {
+    object["metadata"]["name"].as_str().unwrap().to_owned()
+}
+
+fn definition(
+    (group, version, kind, plural): &(&str, &str, &str, &str),
+) -> CustomResourceDefinition {
+    let anything = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+    let definition = json!({
+        "metadata": { "name": format!("{plural}.{group}") },
+        "spec": {
+            "group": group, "scope": "Namespaced",
+            "names": { "kind": kind, "plural": plural, "singular": kind.to_lowercase(), "listKind": format!("{kind}List") },
+            "versions": [{
+                "name": version, "served": true, "storage": true, "subresources": { "status": {} },
+                "schema": { "openAPIV3Schema": { "type": "object", "properties": { "spec": anything, "status": anything } } }
+            }]
+        }
+    });
+    serde_json::from_value(definition).unwrap()
+}

@@ -1,0 +1,321 @@
+//! What a source says has happened: one event for each revision that could start a run.
+//!
+//! A source that has nothing to say yet, or something odd, is a state of the world and comes back
+//! as a sentence; nothing here fails on any object.
+
+use api::{
+    flux::{Bucket, GitRepository, HelmChart, ImagePolicy, OCIRepository, SourceStatus},
+    foreign,
+    image::Image,
+    revision::SourceRevision,
+    trigger::TriggerSourceKind,
+};
+use serde_json::{Map, Value, json};
+
+/// Digits of a commit that people read.
+const SHORT_COMMIT: usize = 7;
+
+/// Something that can start a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    /// What the source wrote, for people.
+    pub text: String,
+    /// The same for every way of writing the same event.
+    pub key: String,
+    /// What it is about.
+    pub subject: Subject,
+    /// Where the source fetches from.
+    pub source_url: Option<String>,
+}
+
+/// What an event is about.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Subject {
+    /// An artifact that Flux fetched: from git, an OCI registry, a bucket or a chart repository.
+    Artifact {
+        /// The branch, tag, other reference or version.
+        reference: Option<String>,
+        /// The commit or digest, without its algorithm.
+        commit: Option<String>,
+        /// The commit or digest with its algorithm.
+        digest: Option<String>,
+        /// The source object's name, as its artifact path says.
+        repository: String,
+    },
+    /// An image that Flux chose.
+    Image {
+        /// The image.
+        image: Image,
+        /// The last part of its name.
+        name: String,
+        /// The part before the last.
+        repository: String,
+    },
+    /// A branch with an open pull request.
+    PullRequest {
+        /// The branch.
+        branch: String,
+        /// Its newest commit.
+        commit: String,
+        /// The pull request, as its forge describes it.
+        details: String,
+    },
+}
+
+/// What a source of a kind has to say: its events, or why there are none yet.
+pub fn events_of(
+    kind: TriggerSourceKind,
+    name: &str,
+    object: &Value,
+) -> Result<Vec<Event>, String> {
+    match kind {
+        TriggerSourceKind::GitRepository => {
+            let source: GitRepository = foreign::read(object);
+            artifact(kind, name, &source.status, source.spec.url)
+        }
+        TriggerSourceKind::OCIRepository => {
+            let source: OCIRepository = foreign::read(object);
+            artifact(kind, name, &source.status, source.spec.url)
+        }
+        TriggerSourceKind::HelmChart => {
+            let source: HelmChart = foreign::read(object);
+            artifact(kind, name, &source.status, None)
+        }
+        TriggerSourceKind::Bucket => {
+            let source: Bucket = foreign::read(object);
+            artifact(kind, name, &source.status, source.spec.endpoint)
+        }
+        TriggerSourceKind::ImagePolicy => image(name, &foreign::read(object)),
+        TriggerSourceKind::PullRequest => pull_requests(object),
+    }
+}
+
+fn artifact(
+    kind: TriggerSourceKind,
+    name: &str,
+    status: &SourceStatus,
+    source_url: Option<String>,
+) -> Result<Vec<Event>, String> {
+    let artifact = status.artifact.clone().unwrap_or_default();
+    let text = artifact.revision.unwrap_or_default().trim().to_owned();
+    if text.is_empty() {
+        return Err(format!("{kind:?} {name} has not fetched anything yet"));
+    }
+    let revision = SourceRevision::parse(&text);
+    // The third part of `kind/namespace/name/file` is the object's own name.
+    let path = artifact.path.unwrap_or_default();
+    let repository = path
+        .split('/')
+        .nth(2)
+        .filter(|part| !part.is_empty())
+        .unwrap_or(name)
+        .to_owned();
+    let subject = Subject::Artifact {
+        reference: revision.reference().map(str::to_owned),
+        commit: revision.commit().map(str::to_owned),
+        digest: revision.digest(),
+        repository,
+    };
+    let key = revision.to_string();
+    Ok(vec![Event {
+        text,
+        key,
+        subject,
+        source_url,
+    }])
+}
+
+fn image(policy: &str, object: &ImagePolicy) -> Result<Vec<Event>, String> {
+    let Some(image) = object.status.latest() else {
+        return Err(format!("ImagePolicy {policy} has not chosen an image yet"));
+    };
+    let mut parts = image.name().rsplit('/');
+    let name = parts.next().unwrap_or_default().to_owned();
+    let repository = parts.next().unwrap_or_default().to_owned();
+    let text = full_reference(&image);
+    Ok(vec![Event {
+        key: text.clone(),
+        source_url: Some(image.name().to_owned()),
+        text,
+        subject: Subject::Image {
+            image,
+            name,
+            repository,
+        },
+    }])
+}
+
+/// `name:tag@digest`, as far as known.
+fn full_reference(image: &Image) -> String {
+    let mut text = image.name().to_owned();
+    if let Some(tag) = image.tag() {
+        text.push(':');
+        text.push_str(tag);
+    }
+    if let Some(digest) = image.digest() {
+        text.push('@');
+        text.push_str(digest);
+    }
+    text
+}
+
+fn pull_requests(object: &Value) -> Result<Vec<Event>, String> {
+    let branches = object.pointer("/status/sourceBranches/branches");
+    let branches = branches.and_then(Value::as_array);
+    let events = branches.into_iter().flatten().filter_map(pull_request);
+    Ok(events.collect())
+}
+
+fn pull_request(branch: &Value) -> Option<Event> {
+    let text = |field: &str| branch[field].as_str().unwrap_or_default().to_owned();
+    let (name, commit) = (text("name"), text("commit"));
+    if name.is_empty() {
+        return None;
+    }
+    let key = format!("{name}@{commit}");
+    let subject = Subject::PullRequest {
+        branch: name,
+        commit,
+        details: text("details"),
+    };
+    Some(Event {
+        text: key.clone(),
+        key,
+        subject,
+        source_url: None,
+    })
+}
+
+impl Event {
+    /// The branch or other reference; nothing where the kind of source has none.
+    pub fn branch(&self) -> Option<&str> {
+        match &self.subject {
+            Subject::Artifact { reference, .. } => Some(reference.as_deref().unwrap_or_default()),
+            Subject::Image { .. } => None,
+            Subject::PullRequest { branch, .. } => Some(branch),
+        }
+    }
+
+    /// The commit or digest without algorithm; nothing where the kind of source has none.
+    pub fn commit(&self) -> Option<&str> {
+        match &self.subject {
+            Subject::Artifact { commit, .. } => Some(commit.as_deref().unwrap_or_default()),
+            Subject::Image { .. } => None,
+            Subject::PullRequest { commit, .. } => Some(commit),
+        }
+    }
+
+    /// The commit as people read it.
+    pub fn short_commit(&self) -> Option<&str> {
+        let commit = self.commit()?;
+        Some(commit.get(..SHORT_COMMIT).unwrap_or(commit))
+    }
+
+    /// The tag, where the event may be about one.
+    pub fn tag(&self) -> Option<&str> {
+        match &self.subject {
+            Subject::Artifact { reference, .. } => reference.as_deref().and_then(tag_name),
+            Subject::Image { image, .. } => image.tag(),
+            Subject::PullRequest { .. } => None,
+        }
+    }
+
+    /// The image or artifact digest with its algorithm.
+    pub fn digest(&self) -> Option<&str> {
+        match &self.subject {
+            Subject::Artifact { digest, .. } => digest.as_deref(),
+            Subject::Image { image, .. } => image.digest(),
+            Subject::PullRequest { .. } => None,
+        }
+    }
+
+    /// What tells the runs of one trigger apart that may be under way at once: the branch of a
+    /// pull request. Everything else has one lane.
+    pub fn lane(&self) -> Option<&str> {
+        match &self.subject {
+            Subject::PullRequest { branch, .. } => Some(branch),
+            _ => None,
+        }
+    }
+
+    /// The event as the operator stored it, which parameters refer to. Nothing for pull requests,
+    /// whose description is not ours and may be long.
+    pub fn details(&self) -> Option<String> {
+        let members: &[(&str, &str)] = match &self.subject {
+            Subject::Artifact { repository, .. } => &[
+                ("branchName", self.branch().unwrap_or_default()),
+                ("commitId", self.commit().unwrap_or_default()),
+                ("repositoryName", repository),
+            ],
+            Subject::Image {
+                image,
+                name,
+                repository,
+            } => &[
+                ("repositoryName", repository),
+                ("imageName", name),
+                ("imageVersion", image.tag().unwrap_or_default()),
+            ],
+            Subject::PullRequest { .. } => return None,
+        };
+        let members = members.iter().filter(|(_, value)| !value.is_empty());
+        let members: Vec<String> = members
+            .map(|(name, value)| format!("\"{name}\":{}", json_text(value)))
+            .collect();
+        Some(format!("{{{}}}", members.join(",")))
+    }
+
+    /// What JSONPath parameters are looked up in.
+    pub fn document(&self, previous: Option<&str>) -> Result<Value, String> {
+        if let Subject::PullRequest {
+            details, branch, ..
+        } = &self.subject
+        {
+            return serde_json::from_str(details).map_err(|error| {
+                format!("the details of pull request branch {branch} are not JSON: {error}")
+            });
+        }
+        let details = self.details().unwrap_or_default();
+        let mut document: Map<String, Value> =
+            serde_json::from_str(&details).expect("details are written as a JSON object");
+        let more = [
+            ("branchId", self.commit()),
+            ("revision", Some(self.text.as_str())),
+            ("shortCommit", self.short_commit()),
+            ("image", self.image()),
+            ("tag", self.tag()),
+            ("digest", self.digest()),
+            ("previousRevision", previous),
+            ("sourceUrl", self.source_url.as_deref()),
+        ];
+        for (name, value) in more {
+            if let Some(value) = value.filter(|value| !value.is_empty()) {
+                document.insert(name.to_owned(), json!(value));
+            }
+        }
+        Ok(Value::Object(document))
+    }
+
+    /// The whole image reference.
+    pub fn image(&self) -> Option<&str> {
+        matches!(self.subject, Subject::Image { .. }).then_some(self.text.as_str())
+    }
+}
+
+/// The tag a reference names, unless it surely names something else.
+fn tag_name(reference: &str) -> Option<&str> {
+    let tag = reference.strip_prefix("refs/tags/");
+    tag.or((!reference.starts_with("refs/")).then_some(reference))
+}
+
+/// The text as JSON, escaped as the operator's own writer did.
+fn json_text(text: &str) -> String {
+    json!(text)
+        .to_string()
+        .replace('<', "\\u003c")
+        .replace('>', "\\u003e")
+        .replace('&', "\\u0026")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,337 @@
+//! What the operator's own tests asked for, as far as it is behaviour: its specification's starred cases.
+
+use super::*;
+
+const NOT_FOUND: &str = "Error/False/Failed ";
+
+#[test]
+fn template_namespace_differs() {
+    let mut world = World::git().at(&format!("main@sha1:{COMMIT}"));
+    world
+        .trigger
+        .spec
+        .pipeline_run
+        .as_mut()
+        .unwrap()
+        .insert("metadata".into(), json!({ "namespace": "other" }));
+    world.settle();
+    assert_eq!(
+        world.git_conditions(),
+        ["Error/False/Failed spec.pipelineRun.metadata.namespace not supported"]
+    );
+    assert!(world.runs.is_empty());
+}
+
+#[test]
+fn source_api_version_without_version() {
+    for (version, is_valid) in [
+        ("source.toolkit.fluxcd.io", false),
+        ("a/b/c", false),
+        ("source.toolkit.fluxcd.io/v1beta1", true),
+    ] {
+        let mut world = World::git().at("main@sha1:abc123");
+        world.trigger.spec.source.api_version = Some(version.into());
+        world.settle();
+        let expected =
+            "Error/False/Failed could not split the api version of the source as expected";
+        assert_eq!(
+            world.git_conditions().contains(&expected.to_owned()),
+            !is_valid,
+            "{version}"
+        );
+        assert_eq!(world.runs.len(), usize::from(is_valid), "{version}");
+    }
+}
+
+#[test]
+fn run_api_version_without_version() {
+    let mut world = World::git().at("main@sha1:abc123");
+    world
+        .trigger
+        .spec
+        .pipeline_run
+        .as_mut()
+        .unwrap()
+        .insert("apiVersion".into(), json!("tekton.dev"));
+    world.settle();
+    assert_eq!(
+        world.git_conditions(),
+        ["Error/False/Failed could not split the api version of the pipelinerun as expected"]
+    );
+}
+
+#[test]
+fn missing_git_repository_comes_before_missing_pipeline() {
+    let mut world = World::git();
+    world.trigger.spec.source.name = "not-existing".into();
+    world.pipeline = PipelineState::Missing {
+        name: "build".into(),
+    };
+    world.settle();
+    assert_eq!(
+        world.git_conditions(),
+        [format!(
+            "{NOT_FOUND}gitrepositories.source.toolkit.fluxcd.io \"not-existing\" not found"
+        )]
+    );
+    assert_eq!(
+        world.status().git_repository.unwrap().conditions[0].observed_generation,
+        Some(1)
+    );
+}
+
+#[test]
+fn missing_pipeline() {
+    let mut world = World::git().at("main@sha1:abc123");
+    world.pipeline = PipelineState::Missing {
+        name: "build".into(),
+    };
+    world.settle();
+    assert_eq!(
+        world.git_conditions(),
+        [format!(
+            "{NOT_FOUND}pipelines.tekton.dev \"build\" not found"
+        )]
+    );
+    world.pipeline = PipelineState::Found(DeclaredTypes::new());
+    world.settle();
+    assert_eq!(
+        (world.runs.len(), world.git_conditions()),
+        (1, vec!["Unknown/Unknown/Unknown Unknown".into()])
+    );
+}
+
+#[test]
+fn git_happy_path() {
+    let mut world = World::git().at(&format!("main@sha1:{COMMIT}"));
+    world.settle();
+    assert_eq!(world.git_conditions(), ["Unknown/Unknown/Unknown Unknown"]);
+    world.finish_last("Unknown", "Running");
+    world.settle();
+    world.finish_last("True", "Succeeded");
+    world.settle();
+    assert_eq!(
+        world.git_conditions(),
+        [
+            "Unknown/Unknown/Unknown Unknown",
+            "InProgress/Unknown/InProgress Progressing",
+            "Success/True/Succeded Reconciliation is successful."
+        ]
+    );
+    let block = world.status().git_repository.unwrap();
+    assert!(block.latest_pipeline_run.unwrap().contains("main"));
+    assert_eq!(
+        block.details.unwrap(),
+        format!(r#"{{"branchName":"main","commitId":"{COMMIT}","repositoryName":"shop"}}"#)
+    );
+    assert_eq!(world.runs.len(), 1);
+    let run = &world.runs[0];
+    let owner = &run["metadata"]["ownerReferences"][0];
+    assert_eq!(
+        (owner["name"].as_str(), owner["controller"].as_bool()),
+        (Some("shop"), Some(true))
+    );
+    assert_eq!(
+        run["spec"]["params"],
+        json!([{ "name": "commit", "value": COMMIT }])
+    );
+    let labels = &run["metadata"]["labels"];
+    assert_eq!(
+        labels["pipeline.jquad.rocks/git.repository.branch.name"],
+        "main"
+    );
+    assert_eq!(
+        labels["pipeline.jquad.rocks/git.repository.branch.commit"],
+        COMMIT
+    );
+    assert!(world.ready().starts_with("True Succeeded: main-"));
+}
+
+fn image() -> World {
+    World::new(json!({
+        "source": { "kind": "ImagePolicy", "name": "base" },
+        "pipelineRun": { "spec": { "pipelineRef": { "resolver": "git" }, "params": [{ "name": "v", "value": "$.imageVersion" }] } }
+    }))
+}
+
+#[test]
+fn missing_image_policy() {
+    let mut world = image();
+    world.trigger.spec.source.name = "not-existing".into();
+    world.settle();
+    assert_eq!(
+        shown(&world.status().image_policy.unwrap().conditions),
+        [format!(
+            "{NOT_FOUND}imagepolicies.image.toolkit.fluxcd.io \"not-existing\" not found"
+        )]
+    );
+}
+
+#[test]
+fn image_happy_path() {
+    let mut world = image();
+    world.source = Some(
+        json!({ "status": { "latestRef": { "name": "ghcr.io/test/test", "tag": "v0.0.1" } } }),
+    );
+    world.settle();
+    for (status, reason) in [("Unknown", "Running"), ("True", "Succeeded")] {
+        world.finish_last(status, reason);
+        world.settle();
+    }
+    let block = world.status().image_policy.unwrap();
+    assert_eq!(block.conditions.len(), 3);
+    assert!(block.latest_pipeline_run.unwrap().contains("test"));
+    assert_eq!(world.runs[0]["spec"]["params"][0]["value"], "v0.0.1");
+    let labels = &world.runs[0]["metadata"]["labels"];
+    assert_eq!(labels["pipeline.jquad.rocks/ip.image.name"], "test");
+    assert_eq!(labels["pipeline.jquad.rocks/ip.image.version"], "v0.0.1");
+}
+
+#[test]
+fn missing_pull_request() {
+    let mut world = World::pull_requests();
+    world.trigger.spec.source.name = "not-existing".into();
+    world.settle();
+    let branches = world.status().branches.unwrap().branch;
+    assert_eq!(branches.keys().collect::<Vec<_>>(), ["null"]);
+    assert_eq!(
+        shown(&branches["null"].conditions),
+        [format!(
+            "{NOT_FOUND}pullrequests.pipeline.jquad.rocks \"not-existing\" not found"
+        )]
+    );
+}
+
+#[test]
+fn pull_request_happy_path() {
+    let mut world = World::pull_requests();
+    world.source = Some(json!({ "status": { "sourceBranches": { "branches": [
+        { "name": "feature-branch-test", "commit": "c1", "details": "{\"id\":1163006807}" }
+    ] } } }));
+    world.settle();
+    for (status, reason) in [("Unknown", "Running"), ("True", "Succeeded")] {
+        world.finish_last(status, reason);
+        world.settle();
+    }
+    let branch = world.status().branches.unwrap().branch["feature-branch-test"].clone();
+    assert_eq!(branch.conditions.len(), 3);
+    assert!(
+        branch
+            .latest_pipeline_run
+            .unwrap()
+            .contains("feature-branch-test")
+    );
+    assert_eq!(
+        (branch.commit.as_deref(), branch.details),
+        (Some("c1"), None)
+    );
+    assert_eq!(world.runs[0]["spec"]["params"][0]["value"], "1163006807");
+    assert_eq!(world.runs.len(), 1);
+}
+
+#[test]
+fn pull_request_labels_replace_slashes() {
+    let mut world = World::pull_requests();
+    world.open(&["feature/newlogin@c1"]);
+    world.settle();
+    let labels = &world.runs[0]["metadata"]["labels"];
+    assert_eq!(
+        labels["pipeline.jquad.rocks/pr.branch.name"],
+        "feature-newlogin"
+    );
+    assert_eq!(labels["pipeline.jquad.rocks/pr.branch.commit"], "c1");
+}
+
+#[test]
+fn malformed_params_start_nothing() {
+    let mut world = World::git().at("main@sha1:abc123");
+    world
+        .trigger
+        .spec
+        .pipeline_run
+        .as_mut()
+        .unwrap()
+        .insert("spec".into(), json!({ "params": "invalid-json" }));
+    world.settle();
+    assert_eq!(
+        world.git_conditions(),
+        ["Error/False/Failed params is not a list"]
+    );
+    assert!(world.runs.is_empty());
+}
+
+#[test]
+fn a_bad_expression_starts_nothing_until_it_is_mended() {
+    let mut world = World::git().at("main@sha1:abc123");
+    let spec = |value: &str| json!({ "params": [{ "name": "x", "value": value }] });
+    world
+        .trigger
+        .spec
+        .pipeline_run
+        .as_mut()
+        .unwrap()
+        .insert("spec".into(), spec("$.nonexistentfield"));
+    world.settle();
+    let message = "parameter x: Expression $.nonexistentfield evaluates to null.";
+    assert_eq!(
+        world.git_conditions(),
+        [format!("Error/False/Failed {message}")]
+    );
+    assert_eq!(world.ready(), format!("False InvalidParameter: {message}"));
+    assert_eq!(world.said.len(), 1, "said once, not at every look");
+    world
+        .trigger
+        .spec
+        .pipeline_run
+        .as_mut()
+        .unwrap()
+        .insert("spec".into(), spec("$.commitId"));
+    world.settle();
+    assert_eq!((world.runs.len(), world.git_conditions().len()), (1, 1));
+}
+
+#[test]
+fn credentials_change_account_and_append_a_workspace() {
+    let mut world = World::git().at("main@sha1:abc123");
+    world.trigger.spec.pipeline_run.as_mut().unwrap().insert(
+        "spec".into(),
+        json!({ "serviceAccountName": "old", "workspaces": [{ "name": "w", "emptyDir": {} }] }),
+    );
+    world.credential = CredentialState::Found(Credential {
+        service_account: Some("robot".into()),
+        secret: Some("token".into()),
+    });
+    world.settle();
+    let spec = &world.runs[0]["spec"];
+    assert_eq!(spec["taskRunTemplate"]["serviceAccountName"], "robot");
+    assert_eq!(
+        spec["workspaces"],
+        json!([{ "name": "w", "emptyDir": {} }, { "name": "token", "secret": { "secretName": "token" } }])
+    );
+}
+
+#[test]
+fn a_missing_credential_is_a_warning_and_the_run_goes_without() {
+    let mut world = World::git().at("main@sha1:abc123");
+    world.credential = CredentialState::Missing {
+        because: "not there".into(),
+    };
+    world.settle();
+    assert_eq!(world.runs.len(), 1);
+    let warning = world.said.iter().find(|said| said.is_warning).unwrap();
+    assert_eq!(warning.note, "Failed to get ManagedCredential: not there");
+}
+
+#[test]
+fn only_what_matters_wakes_a_trigger() {
+    let kind = api::trigger::TriggerSourceKind::GitRepository;
+    let object = |revision: &str, other: &str| {
+        essence(
+            kind,
+            &json!({ "metadata": { "resourceVersion": other }, "status": {
+            "conditions": other, "artifact": { "revision": revision, "lastUpdateTime": other } } }),
+        )
+    };
+    assert_eq!(object("a", "1"), object("a", "2"));
+    assert_ne!(object("a", "1"), object("b", "1"));
+}

@@ -87,7 +87,8 @@ fn check_shape(object: &Value) -> Result<(), String> {
     Ok(())
 }
 
-fn from_yaml(bytes: &[u8]) -> Result<Value, String> {
+/// Reads YAML, of which JSON is a part.
+pub(crate) fn from_yaml(bytes: &[u8]) -> Result<Value, String> {
     let text = std::str::from_utf8(bytes).map_err(|error| error.to_string())?;
     // The parser is lenient about tabs where YAML allows only spaces.
     if text

@@ -203,7 +203,7 @@ pub(crate) fn prepare_new(resource: &Resource, object: &mut Value, birth: &Birth
     let metadata = fields(object);
     for field in KEPT_ON_UPDATE
         .iter()
-        .chain(&["resourceVersion", "selfLink", "managedFields"])
+        .chain(&["resourceVersion", "selfLink"])
     {
         metadata.remove(*field);
     }
@@ -265,7 +265,6 @@ pub(crate) fn keep_server_fields(new: &mut Value, old: &Value) {
             None => metadata.remove(*field),
         };
     }
-    metadata.remove("managedFields");
     metadata.remove("selfLink");
 }
 

@@ -28,6 +28,7 @@ pub(crate) struct Query {
     pub(crate) field_manager: String,
     pub(crate) field_validation: String,
     pub(crate) propagation_policy: String,
+    pub(crate) force: Option<bool>,
 }
 
 impl Query {
@@ -57,6 +58,7 @@ impl Query {
             "dryRun" => self.dry_run.insert(0, value),
             "fieldManager" => self.field_manager = value,
             "fieldValidation" => self.field_validation = value,
+            "force" => self.force = Some(truth(&value)),
             "propagationPolicy" => self.propagation_policy = value,
             _ => {}
         }

@@ -1,5 +1,6 @@
 //! Requests, dispatched: each verb has its file, and all share what stands here.
 
+mod apply;
 mod create;
 mod delete;
 mod patch;
@@ -31,6 +32,9 @@ use crate::{
     schema::FieldError,
     status::{ApiError, Result},
 };
+
+/// As much of a client's own name is kept.
+const MANAGER_LIMIT: usize = 128;
 
 /// One request about objects, with everything it needs.
 struct Call<'a> {
@@ -160,6 +164,27 @@ impl Call<'_> {
 
     fn resource(&self) -> &Resource {
         &self.target.resource
+    }
+
+    /// Who writes: as named, else as the client calls itself.
+    fn manager(&self) -> String {
+        if !self.query.field_manager.is_empty() {
+            return self.query.field_manager.clone();
+        }
+        let agent = self.headers().get(header::USER_AGENT);
+        let agent = agent.and_then(|value| value.to_str().ok());
+        let name: String = agent
+            .unwrap_or_default()
+            .split('/')
+            .next()
+            .unwrap_or_default()
+            .chars()
+            .take(MANAGER_LIMIT)
+            .collect();
+        match name.is_empty() {
+            true => "unknown".to_owned(),
+            false => name,
+        }
     }
 
     fn headers(&self) -> &HeaderMap {

@@ -21,6 +21,8 @@ use tokio::runtime::Runtime;
 
 use crate::support::{Case, Context};
 
+mod apply;
+mod apply_lists;
 mod bad_input;
 mod bad_requests;
 mod builtin;
@@ -38,12 +40,14 @@ mod limits;
 mod list;
 mod namespaces;
 mod objects;
+mod owners;
 mod patch;
 mod rules;
 mod runtime;
 mod schema;
 mod selectors;
 mod status;
+mod strategic;
 mod support;
 mod watch;
 
@@ -128,6 +132,10 @@ fn all_cases() -> Vec<Case> {
         limits::cases(),
         bad_requests::cases(),
         runtime::cases(),
+        apply::cases(),
+        apply_lists::cases(),
+        owners::cases(),
+        strategic::cases(),
     ]
     .concat()
 }

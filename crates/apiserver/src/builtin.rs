@@ -214,7 +214,7 @@ fn resource(builtin: &Builtin) -> Resource {
             .iter()
             .map(ToString::to_string)
             .collect(),
-        categories: Vec::new(),
+        categories: categories(builtin),
         namespaced: builtin.namespaced,
         has_status: builtin.has_status,
         has_generation: builtin.has_generation,
@@ -229,11 +229,19 @@ fn resource(builtin: &Builtin) -> Resource {
         shape: types::of_builtin(builtin.group, builtin.kind)
             .unwrap_or(Type::FREE)
             .into(),
+        columns: Vec::new(),
         selectable: builtin.selectable.iter().map(ToString::to_string).collect(),
         storage: storage_name(stored_group, builtin.plural),
         deprecation: None,
         since: 0,
     }
+}
+
+/// What `kubectl get all` shows.
+fn categories(builtin: &Builtin) -> Vec<String> {
+    let is_shown = matches!(builtin.group, "apps" | "batch")
+        || (builtin.group.is_empty() && matches!(builtin.kind, "Pod" | "Service"));
+    is_shown.then(|| "all".to_owned()).into_iter().collect()
 }
 
 /// Fills in what a real server sets on a new built-in object in its writer's name.

@@ -24,6 +24,7 @@ mod fields;
 mod json;
 mod metadata;
 mod name;
+mod openapi;
 mod percent;
 mod query;
 mod registry;
@@ -35,8 +36,10 @@ mod selector;
 mod status;
 mod store;
 mod strategic;
+mod table;
 mod types;
 mod verbs;
+mod view;
 
 use std::sync::{Arc, Weak};
 

@@ -10,6 +10,7 @@ use crate::{
     name::NameRule,
     schema::Schema,
     store::{Key, Revision},
+    table::Column,
     types::Type,
 };
 
@@ -38,6 +39,8 @@ pub(crate) struct Resource {
     pub(crate) schema: Option<Arc<Schema>>,
     /// What the objects are made of.
     pub(crate) shape: Arc<Type>,
+    /// What a table of the objects shows, for custom kinds.
+    pub(crate) columns: Vec<Column>,
     /// Fields beside name and namespace that a field selector may use.
     pub(crate) selectable: Vec<String>,
     /// `group/plural` under which all versions are kept.
@@ -68,6 +71,7 @@ impl Resource {
             names: NameRule::Subdomain,
             schema: Some(version.schema.clone()),
             shape: Arc::new(version.schema.shape()),
+            columns: version.columns.clone(),
             selectable: version
                 .selectable_fields
                 .iter()

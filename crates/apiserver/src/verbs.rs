@@ -13,7 +13,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use http::{HeaderMap, Method, Request, StatusCode, header, request::Parts};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 pub(crate) use create::create_first_namespaces;
 pub(crate) use delete::{Deletion, delete_object};
@@ -22,15 +22,16 @@ pub(crate) use update::{Manner, change_object, target_of};
 use crate::{
     Server, body,
     builtin::{self, NAMESPACES},
-    discovery,
+    discovery::{self, aggregated},
     faults::Verdict,
-    metadata,
+    metadata, openapi,
     query::Query,
     resource::Resource,
     reviews,
     route::{self, Route, Target},
     schema::FieldError,
     status::{ApiError, Result},
+    view::{self, View},
 };
 
 /// As much of a client's own name is kept.
@@ -79,6 +80,16 @@ async fn dispatch(server: &Server, request: Request<Body>, verdict: Verdict) -> 
     Ok(match route {
         Route::Health => "ok".into_response(),
         Route::Version => shown(&discovery::version()),
+        Route::OpenApi => shown(&openapi::index(server)),
+        Route::OpenApiOf(path) => {
+            let document = openapi::document(server, &path);
+            shown(&document.ok_or_else(ApiError::page_not_found)?)
+        }
+        Route::CoreVersions | Route::Groups if wants_all(&parts.headers) => {
+            let all = aggregated::document(server, matches!(route, Route::CoreVersions));
+            let media_type = [(header::CONTENT_TYPE, aggregated::MEDIA_TYPE)];
+            (media_type, all.to_string()).into_response()
+        }
         Route::CoreVersions => shown(&discovery::core_versions()),
         Route::Groups => shown(&discovery::groups(server)),
         Route::Group(group) => shown(&discovery::group(server, &group)?),
@@ -101,20 +112,20 @@ async fn dispatch(server: &Server, request: Request<Body>, verdict: Verdict) -> 
     })
 }
 
+/// Whether the client wants all of discovery at once.
+fn wants_all(headers: &HeaderMap) -> bool {
+    let accept = headers.get(header::ACCEPT);
+    let accept = accept.and_then(|value| value.to_str().ok());
+    accept.is_some_and(aggregated::is_wanted)
+}
+
 /// Only JSON is spoken here.
 fn check_accept(headers: &HeaderMap) -> Result<()> {
     let accept = headers
         .get(header::ACCEPT)
         .and_then(|value| value.to_str().ok())
         .unwrap_or("*/*");
-    let is_known = |range: &str| {
-        let media_type = range.split(';').next().unwrap_or_default().trim();
-        matches!(
-            media_type,
-            "*/*" | "application/*" | "application/json" | ""
-        )
-    };
-    match accept.split(',').any(is_known) {
+    match accept.split(',').any(view::is_spoken) {
         true => Ok(()),
         false => Err(ApiError::not_acceptable()),
     }
@@ -193,30 +204,13 @@ impl Call<'_> {
 
     /// The object in the form that the client asked for.
     fn show(&self, object: &Value) -> Response {
-        if self.wants_metadata() {
-            return shown(&partial(object, "PartialObjectMetadata"));
-        }
-        shown(object)
+        shown(&self.view().show(self.server, self.resource(), object))
     }
 
-    /// Whether the client wants no more of each object than its metadata.
-    fn wants_metadata(&self) -> bool {
-        let accept = self
-            .headers()
-            .get(header::ACCEPT)
-            .and_then(|value| value.to_str().ok());
-        let first = accept
-            .unwrap_or_default()
-            .split(',')
-            .next()
-            .unwrap_or_default();
-        first.contains("as=PartialObjectMetadata")
+    /// The form in which the client wants objects.
+    fn view(&self) -> View {
+        View::of(self.headers(), &self.query)
     }
-}
-
-/// What is left of an object when only metadata is wanted.
-fn partial(object: &Value, kind: &str) -> Value {
-    json!({"kind": kind, "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"]})
 }
 
 fn shown(object: &Value) -> Response {

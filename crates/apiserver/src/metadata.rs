@@ -177,10 +177,14 @@ pub(crate) fn fields(object: &mut Value) -> &mut Map<String, Value> {
     metadata
 }
 
-/// Drops fields that metadata does not have, and gives their paths.
+/// Drops fields that metadata does not have, and gives their paths. What is empty goes as well.
 pub(crate) fn prune(object: &mut Value) -> Vec<String> {
     let mut dropped = Vec::new();
-    fields(object).retain(|field, _| {
+    fields(object).retain(|field, value| {
+        // An empty list of owners of fields means something, unlike other empty ones.
+        if field != "managedFields" && (*value == json!({}) || *value == json!([])) {
+            return false;
+        }
         let is_known = FIELDS.iter().any(|(known, _)| known == field);
         if !is_known {
             dropped.push(format!("metadata.{field}"));

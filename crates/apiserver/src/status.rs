@@ -278,15 +278,6 @@ impl ApiError {
         )
     }
 
-    /// Something this server deliberately does not do.
-    pub(crate) fn not_supported(what: &str) -> Self {
-        Self::new(
-            StatusCode::NOT_IMPLEMENTED,
-            "NotImplemented",
-            format!("{what} is not supported by this server"),
-        )
-    }
-
     /// The `Status` object.
     pub(crate) fn status(&self) -> Value {
         let mut status = json!({

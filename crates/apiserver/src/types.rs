@@ -6,10 +6,13 @@
 //! OpenAPI documents all read it. It never validates values beyond that.
 
 mod table;
+mod unknown;
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+
+pub(crate) use unknown::prune;
 
 /// What stands at one place of an object.
 #[derive(Debug, Clone, PartialEq)]
@@ -125,14 +128,6 @@ impl Type {
         }
     }
 
-    /// The map whose keys have owners of their own, if it is one.
-    pub(crate) fn shared_map(&self) -> Option<&MapType> {
-        match self.resolve() {
-            Self::Map(map) if !map.is_atomic => Some(map),
-            _ => None,
-        }
-    }
-
     /// The type of the field `name`, if values of this type can have it.
     pub(crate) fn field(&self, name: &str) -> Option<&Self> {
         match self.resolve() {
@@ -204,6 +199,9 @@ mod tests {
             panic!("a port is a map");
         };
         assert_eq!(port.fields["protocol"].default, Some("TCP".into()));
-        assert!(Type::named("LabelSelector").shared_map().is_none());
+        let Type::Map(selector) = Type::named("LabelSelector").resolve().clone() else {
+            panic!("a selector is a map");
+        };
+        assert!(selector.is_atomic);
     }
 }

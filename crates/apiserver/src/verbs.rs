@@ -16,7 +16,7 @@ use http::{HeaderMap, Method, Request, StatusCode, header, request::Parts};
 use serde_json::Value;
 
 pub(crate) use create::create_first_namespaces;
-pub(crate) use delete::{Deletion, delete_object};
+pub(crate) use delete::{Deletion, FOREGROUND_FINALIZER, ORPHAN_FINALIZER, Policy, delete_object};
 pub(crate) use update::{Manner, change_object, target_of};
 
 use crate::{
@@ -31,6 +31,7 @@ use crate::{
     route::{self, Route, Target},
     schema::FieldError,
     status::{ApiError, Result},
+    types,
     view::{self, View},
 };
 
@@ -222,26 +223,25 @@ fn created(object: &Value) -> Response {
 }
 
 /// Drops unknown fields; says so, or refuses, as the client asked.
-fn clean(resource: &Resource, object: &mut Value, field_validation: &str) -> Result<Vec<String>> {
+fn clean(resource: &Resource, object: &mut Value, manner: &Manner) -> Result<Vec<String>> {
     let mut unknown = metadata::prune(object);
-    if let Some(schema) = &resource.schema {
-        unknown.extend(schema.prune(object));
-    }
+    unknown.extend(match &resource.schema {
+        Some(schema) => schema.prune(object),
+        None => types::prune(&resource.shape, object),
+    });
     unknown.sort_unstable();
-    let unknown: Vec<String> = unknown
-        .iter()
-        .map(|path| format!("unknown field {path:?}"))
+    let repeated = manner.repeated.iter();
+    let mut faults: Vec<String> = repeated
+        .map(|path| format!("duplicate field {path:?}"))
         .collect();
-    match field_validation {
+    faults.extend(unknown.iter().map(|path| format!("unknown field {path:?}")));
+    match manner.options.field_validation.as_str() {
         "Ignore" => Ok(Vec::new()),
-        "Strict" if !unknown.is_empty() => Err(ApiError::bad_request(format!(
-            "{} in version {:?} cannot be handled as a {}: strict decoding error: {}",
-            resource.kind,
-            resource.version,
-            resource.kind,
-            unknown.join(", "),
-        ))),
-        _ => Ok(unknown),
+        "Strict" if !faults.is_empty() => {
+            let why = format!("strict decoding error: {}", faults.join(", "));
+            Err(manner.undecodable(resource, object, &why))
+        }
+        _ => Ok(faults),
     }
 }
 

@@ -49,11 +49,15 @@ pub(super) async fn apply(call: &Call<'_>, body: Body) -> Result<Response> {
 /// Reads a configuration and checks that it is one of this kind.
 fn decode(call: &Call<'_>, bytes: &[u8]) -> Result<Value> {
     let resource = call.resource();
-    let config = body::from_yaml(bytes).map_err(|fault| {
+    let refuse = |how: &str, fault: String| {
         ApiError::bad_request(format!(
-            "error decoding YAML: error converting YAML to JSON: yaml: {fault}"
+            "error {how} YAML: error converting YAML to JSON: yaml: {fault}"
         ))
-    })?;
+    };
+    let config = body::from_yaml(bytes, false).map_err(|fault| refuse("decoding", fault))?;
+    if call.query.field_validation == "Strict" {
+        body::from_yaml(bytes, true).map_err(|fault| refuse("strict decoding", fault))?;
+    }
     let (version, kind) = (
         metadata::text(&config, "/apiVersion"),
         metadata::text(&config, "/kind"),

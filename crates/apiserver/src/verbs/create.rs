@@ -20,8 +20,9 @@ const NAME_ATTEMPTS: usize = 8;
 
 pub(super) async fn create(call: &Call<'_>, body: Body) -> Result<Response> {
     let resource = call.resource();
-    let manner = Manner::of(call, "CreateOptions")?;
+    let mut manner = Manner::of(call, "CreateOptions")?;
     let bytes = body::read(body).await?;
+    manner.look_for_repetition(&bytes);
     let object = body::check(
         resource,
         body::decode(call.headers(), &bytes, &resource.kind)?,
@@ -162,7 +163,7 @@ fn prepare(
         now: server.now(),
         random: server.random(),
     };
-    let warnings = super::clean(resource, &mut object, &manner.options.field_validation)?;
+    let warnings = super::clean(resource, &mut object, manner)?;
     if resource.has_status {
         super::remove(&mut object, "status");
     }

@@ -40,8 +40,11 @@ pub(super) async fn patch(call: &Call<'_>, body: Body) -> Result<Response> {
         return apply::apply(call, body).await;
     }
     check_force(call)?;
-    let manner = Manner::of(call, "PatchOptions")?;
-    let change = decode(media_type, &body::read(body).await?)?;
+    let mut manner = Manner::of(call, "PatchOptions")?;
+    manner.is_patch = true;
+    let bytes = body::read(body).await?;
+    manner.look_for_repetition(&bytes);
+    let change = decode(media_type, &bytes)?;
     let (object, warnings) = change_object(call.server, &call.target, &manner, |old| {
         body::check_patched(resource, changed(&change, resource, old)?)
     })

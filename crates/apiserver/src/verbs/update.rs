@@ -11,7 +11,7 @@ use crate::{
     apply::{self, Ground, Operation, Writer},
     body,
     builtin::{self, DEFINITIONS},
-    definitions, metadata,
+    definitions, json, metadata,
     query::WriteOptions,
     resource::Resource,
     route::Target,
@@ -27,8 +27,9 @@ const INTERNAL_MANAGER: &str = "kube-controller-manager";
 
 pub(super) async fn replace(call: &Call<'_>, body: Body) -> Result<Response> {
     let resource = call.resource();
-    let manner = Manner::of(call, "UpdateOptions")?;
+    let mut manner = Manner::of(call, "UpdateOptions")?;
     let bytes = body::read(body).await?;
+    manner.look_for_repetition(&bytes);
     let object = body::check(
         resource,
         body::decode(call.headers(), &bytes, &resource.kind)?,
@@ -105,6 +106,10 @@ pub(crate) struct Manner {
     /// Who comes to own what is changed.
     pub(super) manager: String,
     pub(super) operation: Operation,
+    /// Keys that the body has twice.
+    pub(super) repeated: Vec<String>,
+    /// Whether the object is the result of a patch, which words refusals differently.
+    pub(super) is_patch: bool,
 }
 
 impl Manner {
@@ -115,6 +120,8 @@ impl Manner {
             is_internal: false,
             manager: call.manager(),
             operation: Operation::Update,
+            repeated: Vec::new(),
+            is_patch: false,
         })
     }
 
@@ -133,7 +140,29 @@ impl Manner {
             is_internal: true,
             manager: manager.to_owned(),
             operation: Operation::Update,
+            repeated: Vec::new(),
+            is_patch: false,
         }
+    }
+
+    /// Remembers the keys that a JSON body has twice, unless nobody wants to know.
+    pub(super) fn look_for_repetition(&mut self, bytes: &[u8]) {
+        if self.options.field_validation != "Ignore" {
+            self.repeated = json::duplicates(bytes);
+        }
+    }
+
+    /// The refusal of an object that strict validation found fault with.
+    pub(super) fn undecodable(&self, resource: &Resource, object: &Value, why: &str) -> ApiError {
+        if self.is_patch {
+            let fault = FieldError::invalid("patch", &Value::String(object.to_string()), why);
+            return ApiError::invalid_thing("", "", "", &[fault]);
+        }
+        ApiError::bad_request(format!(
+            "{kind} in version {version:?} cannot be handled as a {kind}: {why}",
+            kind = resource.kind,
+            version = resource.version,
+        ))
     }
 
     /// Who writes to an object of this kind, as it goes down in its `managedFields`.
@@ -260,7 +289,7 @@ fn prepare(
     old: &Value,
 ) -> Result<(Value, Vec<String>)> {
     let resource = &*target.resource;
-    let warnings = super::clean(resource, &mut new, &manner.options.field_validation)?;
+    let warnings = super::clean(resource, &mut new, manner)?;
     let owners = new["metadata"]["managedFields"].take();
     let mut faults = Vec::new();
     if target.is_status {

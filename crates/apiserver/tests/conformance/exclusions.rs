@@ -6,17 +6,11 @@ use crate::support::Case;
 type Exclusion = (&'static str, &'static str);
 
 /// Left out on the embedded server.
-const EMBEDDED: &[Exclusion] = &[
-    (
-        "definition_errors::rules_must_be_cheap",
-        "no estimate of a rule's cost: the definitions on an embedded server are its owner's own, and ours \
+const EMBEDDED: &[Exclusion] = &[(
+    "definition_errors::rules_must_be_cheap",
+    "no estimate of a rule's cost: the definitions on an embedded server are its owner's own, and ours \
          are proved within the limits on the real one",
-    ),
-    (
-        "limits::duplicate_keys_strict",
-        "duplicate keys are not looked for: the last one counts, as without strict validation",
-    ),
-];
+)];
 
 /// Left out on a real server.
 const REAL: &[Exclusion] = &[];

@@ -26,6 +26,7 @@ mod apply_lists;
 mod bad_input;
 mod bad_requests;
 mod builtin;
+mod cascade;
 mod create;
 mod defaults;
 mod definition_errors;
@@ -33,6 +34,7 @@ mod definitions;
 mod delete;
 mod discovery;
 mod exclusions;
+mod field_validation;
 mod finalizers;
 mod garbage;
 mod initial_events;
@@ -135,6 +137,8 @@ fn all_cases() -> Vec<Case> {
         apply::cases(),
         apply_lists::cases(),
         owners::cases(),
+        cascade::cases(),
+        field_validation::cases(),
         strategic::cases(),
     ]
     .concat()

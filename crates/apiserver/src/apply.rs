@@ -15,7 +15,9 @@ mod shape;
 #[cfg(test)]
 mod tests;
 
-use serde_json::{Value, json};
+use std::sync::LazyLock;
+
+use serde_json::{Map, Value, json};
 
 use crate::{fields::Fields, types::Type};
 use compare::compare;
@@ -47,7 +49,7 @@ pub(crate) enum Refusal {
 }
 
 /// Never owned by anybody: identity, and what only the server sets.
-fn unowned() -> Fields {
+static UNOWNED: LazyLock<Fields> = LazyLock::new(|| {
     let mut fields = Fields::of(&[&["apiVersion"], &["kind"], &["metadata"]]);
     for name in [
         "name",
@@ -63,7 +65,7 @@ fn unowned() -> Fields {
         fields.add(&Fields::of(&[&["metadata", name]]));
     }
     fields
-}
+});
 
 /// The `managedFields` of an object that changed from `live` to `new` by an update; `live` is an
 /// empty object for a create. Null if nobody is known to own anything.
@@ -80,8 +82,7 @@ pub(crate) fn after_update(
     if managers.is_empty() && !is_create {
         return Value::Null;
     }
-    let (live, new) = (without_managers(live), without_managers(new));
-    let mut managers = updated(ground, &live, &new, managers, writer);
+    let mut managers = updated(ground, live, new, managers, writer);
     managers.cap();
     managers.encode()
 }
@@ -125,7 +126,7 @@ fn updated(
             .difference(&changed)
             .difference(&difference.removed);
     }
-    let taken = changed.difference(&unowned());
+    let taken = changed.difference(&UNOWNED);
     if !taken.is_empty() {
         let entry = managers.entry(writer);
         entry.fields.add(&taken);
@@ -137,16 +138,32 @@ fn updated(
 
 /// Keeps the old times if a write changed nothing but them.
 pub(crate) fn keep_times(new: &mut Value, old: &Value) {
-    let timeless = |object: &Value| {
-        let mut owners = object["metadata"]["managedFields"].clone();
-        for entry in owners.as_array_mut().into_iter().flatten() {
-            entry["time"] = Value::Null;
-        }
-        owners
-    };
-    if timeless(new) == timeless(old) && without_managers(new) == without_managers(old) {
+    if is_same_but_times(new, old) {
         *new = old.clone();
     }
+}
+
+fn is_same_but_times(new: &Value, old: &Value) -> bool {
+    let (new_meta, old_meta) = (&new["metadata"], &old["metadata"]);
+    let no_owners = Vec::new();
+    let new_owners = new_meta["managedFields"].as_array().unwrap_or(&no_owners);
+    let old_owners = old_meta["managedFields"].as_array().unwrap_or(&no_owners);
+    let pairs = || new_owners.iter().zip(old_owners);
+    new_owners.len() == old_owners.len()
+        && same_except("metadata", new, old)
+        && same_except("managedFields", new_meta, old_meta)
+        && pairs().all(|(new, old)| same_except("time", new, old))
+}
+
+/// Whether two maps agree on all fields but one.
+fn same_except(name: &str, one: &Value, two: &Value) -> bool {
+    let (Value::Object(one), Value::Object(two)) = (one, two) else {
+        return one == two;
+    };
+    let others = |map: &Map<String, Value>| map.len() - usize::from(map.contains_key(name));
+    let is_same =
+        |(field, value): (&String, &Value)| field == name || two.get(field) == Some(value);
+    others(one) == others(two) && one.iter().all(is_same)
 }
 
 /// The object that `live` becomes when a configuration is applied, with its `managedFields`.
@@ -223,7 +240,7 @@ impl Application<'_> {
         let mut conflicts = Vec::new();
         for entry in managers.iter_mut() {
             if entry.is_of(self.writer) {
-                entry.fields = set.difference(&unowned());
+                entry.fields = set.difference(&UNOWNED);
                 continue;
             }
             let contested = entry.fields.intersection(&changed);

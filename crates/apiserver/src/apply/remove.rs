@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::{
     owned::owned,
@@ -51,35 +51,27 @@ fn with_parents(kind: &Type, fields: &Fields) -> Fields {
     result
 }
 
+/// The value without these fields. What is emptied by that stays, if it is not one of them.
 fn removed(kind: &Type, value: &Value, fields: &Fields) -> Value {
-    remove(kind, value, fields).unwrap_or_else(|| Value::Object(Map::new()))
-}
-
-/// The value without these fields; `None` if nothing is left.
-fn remove(kind: &Type, value: &Value, fields: &Fields) -> Option<Value> {
     let left = |step: &str, kind: &Type, value: &Value| match fields.below.get(step) {
         Some(inner) if inner.is_member => None,
-        Some(inner) => remove(kind, value, inner),
+        Some(inner) => Some(removed(kind, value, inner)),
         None => Some(value.clone()),
     };
     match (shape(kind, &[Some(value)]), value) {
         (Shape::Map(map), Value::Object(entries)) => {
-            let entries: Map<String, Value> = entries
-                .iter()
-                .filter_map(|(name, value)| {
-                    let kind = map.field(name).unwrap_or(&Type::OPAQUE);
-                    Some((name.clone(), left(&field_step(name), kind, value)?))
-                })
-                .collect();
-            (!entries.is_empty()).then_some(entries.into())
+            let entries = entries.iter().filter_map(|(name, value)| {
+                let kind = map.field(name).unwrap_or(&Type::OPAQUE);
+                Some((name.clone(), left(&field_step(name), kind, value)?))
+            });
+            Value::Object(entries.collect())
         }
         (Shape::List(list), Value::Array(items)) => {
-            let items: Vec<Value> = items
+            let items = items
                 .iter()
-                .filter_map(|item| left(&step(list, item)?, &list.items, item))
-                .collect();
-            (!items.is_empty()).then_some(items.into())
+                .filter_map(|item| left(&step(list, item)?, &list.items, item));
+            items.collect()
         }
-        _ => Some(value.clone()),
+        _ => value.clone(),
     }
 }

@@ -9,7 +9,7 @@ cases!("apply":
     creates_what_is_not_there, creates_with_defaults_that_nobody_applied, merges_into_what_is_there,
     again_changes_nothing, drops_what_it_no_longer_names, keeps_what_others_own,
     keeps_what_was_updated_by_others, same_value_is_shared, other_value_is_a_conflict,
-    several_conflicts, force_takes_over, updater_conflicts, dropped_parents_go,
+    several_conflicts, force_takes_over, updater_conflicts, dropped_parents_go, emptied_maps_stay,
     status_is_apart, status_of_missing, needs_a_manager, must_be_of_the_kind,
     must_be_yaml, managed_fields_are_not_applied, unknown_fields_are_refused,
     misfits_are_refused, name_must_fit, name_of_missing_is_needed, uid_of_missing_is_a_conflict, stale_version_is_refused,
@@ -236,6 +236,16 @@ async fn dropped_parents_go(api: Context) {
         owners(&emptied)["one"],
         json!({"f:spec": {"f:color": {}, "f:deep": {}}})
     );
+}
+
+async fn emptied_maps_stay(api: Context) {
+    api.define_things(schema()).await;
+    applied(&api, "one", json!({"deep": {"one": "1"}})).await;
+    let emptied = applied(&api, "one", json!({"deep": {}})).await;
+    assert_eq!(emptied["spec"]["deep"], json!({}));
+    let shared = applied(&api, "two", json!({"deep": {}})).await;
+    let fields = json!({"f:spec": {"f:deep": {}}});
+    assert_eq!(owners(&shared), json!({"one": fields, "two": fields}));
 }
 
 async fn status_is_apart(api: Context) {

@@ -8,7 +8,7 @@ use crate::support::{Answer, Context, cases, owners};
 cases!("apply_lists":
     sets_are_shared, sets_lose_what_is_dropped, sets_refuse_repetition,
     items_are_merged_by_their_keys, items_are_dropped, keys_have_defaults, items_need_keys,
-    items_refuse_repetition, items_conflict_by_field, shared_items_stay, order_follows_the_applier,
+    items_refuse_repetition, items_conflict_by_field, shared_items_stay, items_go_with_what_others_set_in_them, order_follows_the_applier,
     whole_lists_are_replaced, containers_of_builtin_kinds,
 );
 
@@ -167,6 +167,17 @@ async fn shared_items_stay(api: Context) {
         left["spec"]["ports"],
         json!([{"port": 1, "protocol": "TCP"}])
     );
+}
+
+async fn items_go_with_what_others_set_in_them(api: Context) {
+    api.define_things(schema()).await;
+    applied(&api, "one", json!({"ports": [{"port": 1}], "color": "red"})).await;
+    let operations = json!([{"op": "add", "path": "/spec/ports/0/name", "value": "x"}]);
+    let path = api.custom("things/a?fieldManager=two");
+    api.json_patch(&path, &operations).await.expect_code(200);
+    let left = applied(&api, "one", json!({"color": "red"})).await;
+    assert_eq!(left["spec"]["ports"], json!([]));
+    assert_eq!(owners(&left)["two"], Value::Null);
 }
 
 async fn order_follows_the_applier(api: Context) {

@@ -51,6 +51,7 @@ mod selectors;
 mod status;
 mod strategic;
 mod support;
+mod tables;
 mod watch;
 
 /// How long one case may take; a case that waits for something that never happens ends here.
@@ -140,6 +141,7 @@ fn all_cases() -> Vec<Case> {
         cascade::cases(),
         field_validation::cases(),
         strategic::cases(),
+        tables::cases(),
     ]
     .concat()
 }

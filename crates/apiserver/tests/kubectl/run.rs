@@ -237,16 +237,22 @@ pub(crate) fn thing(name: &str, spec: Value) -> Value {
 }
 
 impl Kubectl {
-    /// Defines Things and waits until they are served.
+    /// Defines Things and waits until they are served and explained.
     pub(crate) async fn define(&self) {
+        const DEFINITION: &str = "crd/things.kubectl.example.com";
         self.apply(&[], &definition()).await;
         self.run(&[
             "wait",
             "--for=condition=Established",
-            "crd/things.kubectl.example.com",
+            DEFINITION,
             "--timeout=60s",
         ])
         .await;
+        let give_up = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        while self.with(&["explain", "things"], "", &[]).await.code != 0 {
+            let is_waiting = std::time::Instant::now() < give_up;
+            assert!(is_waiting, "the documents do not have the kind yet");
+        }
     }
 }
 

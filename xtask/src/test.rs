@@ -18,7 +18,7 @@ pub(crate) fn test() -> anyhow::Result<()> {
     run(&mut cargo(&["test", "--workspace", "--locked"]))
 }
 
-/// The suites that judge the embedded API, on a real kube-apiserver.
+/// The suites that judge the embedded API, on a real kube-apiserver; and the real kubectl on both.
 pub(crate) fn test_real() -> anyhow::Result<()> {
     let assets = kube::kube()?;
     for (package, suite) in [
@@ -28,6 +28,14 @@ pub(crate) fn test_real() -> anyhow::Result<()> {
         let mut command = cargo(&["test", "--locked", "--package", package, "--test", suite]);
         command
             .env("SLUICE_TEST_API", "real")
+            .env("KUBEBUILDER_ASSETS", &assets);
+        run(&mut command)?;
+    }
+    for api in ["real", "embedded"] {
+        let mut command = cargo(&["test", "--locked", "--package", "sluice-apiserver"]);
+        command
+            .args(["--test", "kubectl", "--", "--include-ignored"])
+            .env("SLUICE_TEST_API", api)
             .env("KUBEBUILDER_ASSETS", &assets);
         run(&mut command)?;
     }

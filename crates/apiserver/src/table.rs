@@ -5,6 +5,7 @@
 
 mod builtin;
 mod duration;
+mod event;
 mod path;
 
 use serde_json::{Value, json};

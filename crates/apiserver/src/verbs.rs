@@ -78,39 +78,42 @@ async fn dispatch(server: &Server, request: Request<Body>, verdict: Verdict) -> 
     if !matches!(route, Route::Object(_)) && parts.method != Method::GET {
         return Err(ApiError::method_not_allowed());
     }
-    Ok(match route {
-        Route::Health => "ok".into_response(),
-        Route::Version => shown(&discovery::version()),
-        Route::OpenApi => shown(&openapi::index(server)),
+    let Route::Object(target) = route else {
+        return about_the_server(server, route, &parts.headers);
+    };
+    let query = Query::parse(&parts.uri)?;
+    let call = Call {
+        server,
+        target,
+        query,
+        parts,
+        verdict,
+    };
+    let deprecation = call.target.resource.deprecation.clone();
+    let response = call.carry_out(body).await?;
+    Ok(with_warnings(response, deprecation.as_slice()))
+}
+
+/// Answers what is not about objects: health, version, discovery and documents.
+fn about_the_server(server: &Server, route: Route, headers: &HeaderMap) -> Result<Response> {
+    if wants_all(headers) && matches!(route, Route::CoreVersions | Route::Groups) {
+        let all = aggregated::document(server, matches!(route, Route::CoreVersions));
+        let media_type = [(header::CONTENT_TYPE, aggregated::MEDIA_TYPE)];
+        return Ok((media_type, all.to_string()).into_response());
+    }
+    Ok(shown(&match route {
+        Route::Health => return Ok("ok".into_response()),
+        Route::Version => discovery::version(),
+        Route::OpenApi => openapi::index(server),
         Route::OpenApiOf(path) => {
-            let document = openapi::document(server, &path);
-            shown(&document.ok_or_else(ApiError::page_not_found)?)
+            openapi::document(server, &path).ok_or_else(ApiError::page_not_found)?
         }
-        Route::CoreVersions | Route::Groups if wants_all(&parts.headers) => {
-            let all = aggregated::document(server, matches!(route, Route::CoreVersions));
-            let media_type = [(header::CONTENT_TYPE, aggregated::MEDIA_TYPE)];
-            (media_type, all.to_string()).into_response()
-        }
-        Route::CoreVersions => shown(&discovery::core_versions()),
-        Route::Groups => shown(&discovery::groups(server)),
-        Route::Group(group) => shown(&discovery::group(server, &group)?),
-        Route::Resources { group, version } => {
-            shown(&discovery::resources(server, &group, &version)?)
-        }
-        Route::Object(target) => {
-            let query = Query::parse(&parts.uri)?;
-            let call = Call {
-                server,
-                target,
-                query,
-                parts,
-                verdict,
-            };
-            let deprecation = call.target.resource.deprecation.clone();
-            let response = call.carry_out(body).await?;
-            with_warnings(response, deprecation.as_slice())
-        }
-    })
+        Route::CoreVersions => discovery::core_versions(),
+        Route::Groups => discovery::groups(server),
+        Route::Group(group) => discovery::group(server, &group)?,
+        Route::Resources { group, version } => discovery::resources(server, &group, &version)?,
+        Route::Object(_) => return Err(ApiError::page_not_found()), // answered by its verb
+    }))
 }
 
 /// Whether the client wants all of discovery at once.

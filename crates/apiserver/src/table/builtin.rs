@@ -2,7 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::duration::{age, since};
+use super::{
+    duration::{age, since},
+    event,
+};
 use crate::{metadata::text, resource::Resource};
 
 /// Name, type and priority; what has a priority shows only in wide output.
@@ -165,7 +168,7 @@ fn cell(resource: &Resource, object: &Value, head: &str, now: &str) -> Value {
         ("Secret", "Data") => size(object, "data").into(),
         ("Secret", "Type") => object["type"].clone(),
         ("Lease", "Holder") => or_nothing(text(object, "/spec/holderIdentity"), ""),
-        ("Event", _) => event(object, head, now),
+        ("Event", _) => event::cell(object, head, now),
         ("Service", _) => service(object, head),
         ("Pod", _) => pod(object, head),
         ("Job", _) => job(object, head, now),
@@ -197,76 +200,6 @@ fn template(object: &Value, head: &str) -> Value {
         "Containers" => joined(containers, "name").into(),
         "Images" => joined(containers, "image").into(),
         "Selector" => selector(&object["spec"]["selector"]).into(),
-        _ => Value::Null,
-    }
-}
-
-fn event(event: &Value, head: &str, now: &str) -> Value {
-    let either = |one: &str, two: &str| -> String {
-        let found = text(event, one);
-        let found = if found.is_empty() {
-            text(event, two)
-        } else {
-            found
-        };
-        found.to_owned()
-    };
-    let ago = |time: String| match time.as_str() {
-        "" => "<unknown>".to_owned(),
-        time => since(time, now),
-    };
-    let about = match event.get("regarding") {
-        Some(about) => about,
-        None => &event["involvedObject"],
-    };
-    match head {
-        "Last Seen" => {
-            let time = either("/lastTimestamp", "/deprecatedLastTimestamp");
-            let time = if time.is_empty() {
-                either("/series/lastObservedTime", "/eventTime")
-            } else {
-                time
-            };
-            ago(time).into()
-        }
-        "First Seen" => {
-            let time = either("/firstTimestamp", "/deprecatedFirstTimestamp");
-            let time = if time.is_empty() {
-                either("/eventTime", "/eventTime")
-            } else {
-                time
-            };
-            ago(time).into()
-        }
-        "Type" => event["type"].clone(),
-        "Reason" => event["reason"].clone(),
-        "Object" => {
-            let kind = text(about, "/kind").to_lowercase();
-            format!("{kind}/{}", text(about, "/name")).into()
-        }
-        "Subobject" => text(about, "/fieldPath").into(),
-        "Source" => {
-            let named = either("/source/component", "/deprecatedSource/component");
-            let named = if named.is_empty() {
-                either("/reportingComponent", "/reportingController")
-            } else {
-                named
-            };
-            named.into()
-        }
-        "Message" => either("/message", "/note").trim().into(),
-        "Count" => {
-            let count = [
-                &event["series"]["count"],
-                &event["count"],
-                &event["deprecatedCount"],
-            ];
-            count
-                .into_iter()
-                .find_map(Value::as_i64)
-                .unwrap_or(1)
-                .into()
-        }
         _ => Value::Null,
     }
 }

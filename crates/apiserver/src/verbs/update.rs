@@ -316,11 +316,17 @@ fn prepare(
     super::check(resource, &new, Some(old), target.is_status, faults)?;
     set_owners(&mut new, owners);
     manner.record(server, resource, target.is_status, old, &mut new);
-    if resource.has_generation && !target.is_status && is_new_generation(resource, &new, old) {
+    if !target.is_status {
+        count_generation(resource, &mut new, old);
+    }
+    Ok((new, warnings))
+}
+
+fn count_generation(resource: &Resource, new: &mut Value, old: &Value) {
+    if resource.has_generation && is_new_generation(resource, new, old) {
         let generation = old["metadata"]["generation"].as_i64().unwrap_or(0);
         new["metadata"]["generation"] = json!(generation + 1);
     }
-    Ok((new, warnings))
 }
 
 /// The old object with the new status.

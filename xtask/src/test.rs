@@ -27,7 +27,7 @@ pub(crate) fn test() -> anyhow::Result<()> {
     run(&mut cargo(&["test", "--workspace", "--locked"]))
 }
 
-/// The suites that also run on a real kube-apiserver.
+/// The suites that also run on a real kube-apiserver, and the real kubectl on both.
 pub(crate) fn test_real() -> anyhow::Result<()> {
     let assets = kube::kube()?;
     for (package, suite) in REAL_SUITES {
@@ -35,6 +35,14 @@ pub(crate) fn test_real() -> anyhow::Result<()> {
         command.args(["--", "--include-ignored"]);
         command
             .env("SLUICE_TEST_API", "real")
+            .env("KUBEBUILDER_ASSETS", &assets);
+        run(&mut command)?;
+    }
+    for api in ["real", "embedded"] {
+        let mut command = cargo(&["test", "--locked", "--package", "sluice-apiserver"]);
+        command
+            .args(["--test", "kubectl", "--", "--include-ignored"])
+            .env("SLUICE_TEST_API", api)
             .env("KUBEBUILDER_ASSETS", &assets);
         run(&mut command)?;
     }

@@ -5,6 +5,7 @@ use bytes::Bytes;
 use http::{HeaderMap, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::{Value, json};
+use serde_saphyr::options::DuplicateKeyPolicy;
 
 use crate::{
     builtin, json, metadata,
@@ -46,7 +47,7 @@ pub(crate) fn decode(headers: &HeaderMap, bytes: &[u8], kind: &str) -> Result<Va
         "" | "application/json" => {
             json::parse(bytes).map_err(|fault| format!("{UNREADABLE}{fault}"))
         }
-        "application/yaml" => from_yaml(bytes).map_err(|fault| format!("yaml: {fault}")),
+        "application/yaml" => from_yaml(bytes, true).map_err(|fault| format!("yaml: {fault}")),
         _ => {
             return Err(ApiError::unsupported_media_type(
                 "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml",
@@ -87,7 +88,12 @@ fn check_shape(object: &Value) -> Result<(), String> {
     Ok(())
 }
 
-fn from_yaml(bytes: &[u8]) -> Result<Value, String> {
+/// Reads YAML, of which JSON is a part. The last of several equal keys counts, unless strict.
+pub(crate) fn from_yaml(bytes: &[u8], is_strict: bool) -> Result<Value, String> {
+    let policy = match is_strict {
+        true => DuplicateKeyPolicy::Error,
+        false => DuplicateKeyPolicy::LastWins,
+    };
     let text = std::str::from_utf8(bytes).map_err(|error| error.to_string())?;
     // The parser is lenient about tabs where YAML allows only spaces.
     if text
@@ -97,7 +103,10 @@ fn from_yaml(bytes: &[u8]) -> Result<Value, String> {
     {
         return Err("found character that cannot start any token".to_owned());
     }
-    let options = serde_saphyr::options! { legacy_octal_numbers: true };
+    let options = serde_saphyr::options! {
+        legacy_octal_numbers: true,
+        duplicate_keys: policy,
+    };
     serde_saphyr::from_str_with_options(text, options).map_err(|error| error.to_string())
 }
 

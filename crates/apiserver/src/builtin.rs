@@ -8,6 +8,7 @@ use crate::{
     resource::{Resource, storage_name},
     schema::FieldError,
     status::Result,
+    types::{self, Type},
 };
 
 /// The group and plural of CustomResourceDefinitions in the store.
@@ -213,7 +214,7 @@ fn resource(builtin: &Builtin) -> Resource {
             .iter()
             .map(ToString::to_string)
             .collect(),
-        categories: Vec::new(),
+        categories: categories(builtin),
         namespaced: builtin.namespaced,
         has_status: builtin.has_status,
         has_generation: builtin.has_generation,
@@ -225,6 +226,10 @@ fn resource(builtin: &Builtin) -> Resource {
             _ => NameRule::Subdomain,
         },
         schema: None,
+        shape: types::of_builtin(builtin.group, builtin.kind)
+            .unwrap_or(Type::FREE)
+            .into(),
+        columns: Vec::new(),
         selectable: builtin.selectable.iter().map(ToString::to_string).collect(),
         storage: storage_name(stored_group, builtin.plural),
         deprecation: None,
@@ -232,12 +237,25 @@ fn resource(builtin: &Builtin) -> Resource {
     }
 }
 
-/// Fills in what a real server sets on a new built-in object.
+/// What `kubectl get all` shows.
+fn categories(builtin: &Builtin) -> Vec<String> {
+    let is_shown = matches!(builtin.group, "apps" | "batch")
+        || (builtin.group.is_empty() && matches!(builtin.kind, "Pod" | "Service"));
+    is_shown.then(|| "all".to_owned()).into_iter().collect()
+}
+
+/// Fills in what a real server sets on a new built-in object in its writer's name.
+pub(crate) fn default_new(resource: &Resource, object: &mut Value) {
+    if &*resource.storage == NAMESPACES {
+        let name = object["metadata"]["name"].clone();
+        object["metadata"]["labels"]["kubernetes.io/metadata.name"] = name;
+    }
+}
+
+/// Fills in what a real server sets on a new built-in object by itself.
 pub(crate) fn complete_new(resource: &Resource, object: &mut Value) {
     match (resource.group.as_str(), resource.kind.as_str()) {
         ("", "Namespace") => {
-            let name = object["metadata"]["name"].clone();
-            object["metadata"]["labels"]["kubernetes.io/metadata.name"] = name;
             object["spec"]["finalizers"] = json!(["kubernetes"]);
             object["status"] = json!({"phase": "Active"});
         }

@@ -1,8 +1,11 @@
-//! Removes what has no right to stay: objects whose owners are gone, and what is in a namespace or
-//! of a definition that is being deleted.
+//! Removes what has no right to stay: objects whose owners are gone, what is in a namespace or of a
+//! definition that is being deleted, and (in `cascade`) the dependents of what goes in the
+//! foreground.
 //!
 //! One task follows the store's changes. It keeps an index of who owns what and nothing else, and
 //! it ends with its server.
+
+mod cascade;
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -88,6 +91,7 @@ impl Collector {
         match (&change.object, &change.tombstone) {
             (Some(object), _) => self.judge(server, key, object).await,
             (None, Some(last)) => {
+                self.continue_owners(server, last).await;
                 self.release_owned(server, metadata::text(last, "/metadata/uid"))
                     .await;
                 self.finish_container(server, key, last).await;
@@ -117,6 +121,9 @@ impl Collector {
     async fn judge(&mut self, server: &Server, key: &Key, object: &Value) {
         if owner_uids(object).next().is_some() {
             check_owners(server, key).await;
+        }
+        if metadata::is_deleting(object) {
+            self.cascade(server, key, object).await;
         }
         if &*key.resource == NAMESPACES && metadata::is_deleting(object) {
             empty_namespace(server, &key.path).await;

@@ -12,7 +12,10 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::schema::{FieldError, MALFORMED, Schema};
+use crate::{
+    schema::{FieldError, MALFORMED, Schema},
+    table::Column,
+};
 
 pub(crate) use check::check_update;
 pub(crate) use status::established_status;
@@ -40,6 +43,8 @@ pub(crate) struct Version {
     pub(crate) deprecation_warning: Option<String>,
     pub(crate) status_subresource: bool,
     pub(crate) schema: Arc<Schema>,
+    /// What a table of the objects shows.
+    pub(crate) columns: Vec<Column>,
     /// Paths such as `.spec.color`.
     pub(crate) selectable_fields: Vec<String>,
 }
@@ -117,12 +122,16 @@ fn read_version(version: &Value, schema: Arc<Schema>, group: &str, kind: &str) -
     let fields = version["selectableFields"]
         .as_array()
         .map_or(&[][..], Vec::as_slice);
+    let columns = version["additionalPrinterColumns"]
+        .as_array()
+        .map_or(&[][..], Vec::as_slice);
     Version {
         name: name.to_owned(),
         served: flag("served"),
         deprecation_warning: flag("deprecated").then(warning),
         status_subresource: version["subresources"]["status"].is_object(),
         schema,
+        columns: columns.iter().filter_map(Column::read).collect(),
         selectable_fields: fields
             .iter()
             .filter_map(|field| field["jsonPath"].as_str().map(str::to_owned))

@@ -1,5 +1,7 @@
 //! Discovery: which groups, versions and resources there are.
 
+pub(crate) mod aggregated;
+
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
@@ -10,6 +12,18 @@ use crate::{
     reviews, route,
     status::{ApiError, Result},
 };
+
+/// What can be done with objects of every kind.
+const VERBS: [&str; 8] = [
+    "create",
+    "delete",
+    "deletecollection",
+    "get",
+    "list",
+    "patch",
+    "update",
+    "watch",
+];
 
 /// `/version`. The number is the Kubernetes version whose behaviour is the measure.
 pub(crate) fn version() -> Value {
@@ -141,7 +155,7 @@ fn entry(resource: &Resource) -> Value {
         "singularName": resource.singular,
         "namespaced": resource.namespaced,
         "kind": resource.kind,
-        "verbs": ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
+        "verbs": VERBS,
     });
     for (field, names) in [
         ("shortNames", &resource.short_names),

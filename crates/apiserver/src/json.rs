@@ -1,6 +1,10 @@
 //! JSON as a real server reads and refuses it.
 
+mod duplicates;
+
 use serde_json::{Value, error::Category};
+
+pub(crate) use duplicates::duplicates;
 
 /// How deep a body may nest.
 const DEPTH_LIMIT: usize = 127;

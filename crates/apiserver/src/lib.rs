@@ -6,9 +6,10 @@
 //! ones, which it keeps as plain objects.
 //!
 //! The road of a request: [`Server::router`] → `faults` → `route` (what is meant) → `verbs` (what
-//! to do: `read`, `watch`, `create`, `update`, `patch`, `delete`) → `store`. `collector` follows the
+//! to do: `read`, `watch`, `create`, `update`, `patch`, `apply`, `delete`) → `store`. `collector` follows the
 //! store's changes and removes what has no owner, namespace or definition any more.
 
+mod apply;
 mod body;
 mod builtin;
 mod clock;
@@ -19,9 +20,11 @@ mod definitions;
 mod discovery;
 mod event;
 mod faults;
+mod fields;
 mod json;
 mod metadata;
 mod name;
+mod openapi;
 mod percent;
 mod query;
 mod registry;
@@ -32,7 +35,11 @@ mod schema;
 mod selector;
 mod status;
 mod store;
+mod strategic;
+mod table;
+mod types;
 mod verbs;
+mod view;
 
 use std::sync::{Arc, Weak};
 

@@ -177,10 +177,14 @@ pub(crate) fn fields(object: &mut Value) -> &mut Map<String, Value> {
     metadata
 }
 
-/// Drops fields that metadata does not have, and gives their paths.
+/// Drops fields that metadata does not have, and gives their paths. What is empty goes as well.
 pub(crate) fn prune(object: &mut Value) -> Vec<String> {
     let mut dropped = Vec::new();
-    fields(object).retain(|field, _| {
+    fields(object).retain(|field, value| {
+        // An empty list of owners of fields means something, unlike other empty ones.
+        if field != "managedFields" && (*value == json!({}) || *value == json!([])) {
+            return false;
+        }
         let is_known = FIELDS.iter().any(|(known, _)| known == field);
         if !is_known {
             dropped.push(format!("metadata.{field}"));
@@ -203,7 +207,7 @@ pub(crate) fn prepare_new(resource: &Resource, object: &mut Value, birth: &Birth
     let metadata = fields(object);
     for field in KEPT_ON_UPDATE
         .iter()
-        .chain(&["resourceVersion", "selfLink", "managedFields"])
+        .chain(&["resourceVersion", "selfLink"])
     {
         metadata.remove(*field);
     }
@@ -265,7 +269,6 @@ pub(crate) fn keep_server_fields(new: &mut Value, old: &Value) {
             None => metadata.remove(*field),
         };
     }
-    metadata.remove("managedFields");
     metadata.remove("selfLink");
 }
 

@@ -28,6 +28,8 @@ pub(crate) struct Query {
     pub(crate) field_manager: String,
     pub(crate) field_validation: String,
     pub(crate) propagation_policy: String,
+    pub(crate) force: Option<bool>,
+    pub(crate) include_object: String,
 }
 
 impl Query {
@@ -57,6 +59,8 @@ impl Query {
             "dryRun" => self.dry_run.insert(0, value),
             "fieldManager" => self.field_manager = value,
             "fieldValidation" => self.field_validation = value,
+            "includeObject" => self.include_object = value,
+            "force" => self.force = Some(truth(&value)),
             "propagationPolicy" => self.propagation_policy = value,
             _ => {}
         }

@@ -6,9 +6,12 @@ use serde_json::{Value, json};
 
 use crate::{
     definition::{Definition, Version},
+    fields::Fields,
     name::NameRule,
     schema::Schema,
     store::{Key, Revision},
+    table::Column,
+    types::Type,
 };
 
 /// One kind in one served version.
@@ -34,6 +37,10 @@ pub(crate) struct Resource {
     pub(crate) names: NameRule,
     /// The schema of a custom kind; built-in kinds are kept as they come.
     pub(crate) schema: Option<Arc<Schema>>,
+    /// What the objects are made of.
+    pub(crate) shape: Arc<Type>,
+    /// What a table of the objects shows, for custom kinds.
+    pub(crate) columns: Vec<Column>,
     /// Fields beside name and namespace that a field selector may use.
     pub(crate) selectable: Vec<String>,
     /// `group/plural` under which all versions are kept.
@@ -63,6 +70,8 @@ impl Resource {
             creates_on_replace: false,
             names: NameRule::Subdomain,
             schema: Some(version.schema.clone()),
+            shape: Arc::new(version.schema.shape()),
+            columns: version.columns.clone(),
             selectable: version
                 .selectable_fields
                 .iter()
@@ -92,6 +101,16 @@ impl Resource {
         }
     }
 
+    /// What cannot be written through an endpoint: `status` through the main one, all else through
+    /// that of the status.
+    pub(crate) fn reset(&self, is_status: bool) -> Fields {
+        match (is_status, self.has_status) {
+            (true, _) => Fields::of(&[&["spec"], &["metadata"]]),
+            (false, true) => Fields::of(&[&["status"]]),
+            (false, false) => Fields::default(),
+        }
+    }
+
     /// The key of one object of this kind.
     pub(crate) fn key(&self, namespace: Option<&str>, name: &str) -> Key {
         let namespace = namespace.filter(|_| self.namespaced);
@@ -108,6 +127,7 @@ impl Resource {
             // A default added to the schema later shows on objects stored before it.
             schema.default(&mut object);
         }
+        expand_owners(&mut object);
         if self.group == "events.k8s.io" {
             crate::event::from_core(&mut object);
         }
@@ -119,7 +139,25 @@ impl Resource {
         if self.group == "events.k8s.io" {
             crate::event::to_core(&mut object);
         }
+        compact_owners(&mut object);
         object
+    }
+}
+
+/// Who owns what takes more room than the object itself, so it is stored as text.
+fn compact_owners(object: &mut Value) {
+    if let Some(owners) = object.pointer_mut("/metadata/managedFields")
+        && owners.is_array()
+    {
+        *owners = Value::String(owners.to_string());
+    }
+}
+
+fn expand_owners(object: &mut Value) {
+    if let Some(owners) = object.pointer_mut("/metadata/managedFields")
+        && let Some(text) = owners.as_str()
+    {
+        *owners = serde_json::from_str(text).unwrap_or_default();
     }
 }
 

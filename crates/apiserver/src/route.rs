@@ -29,6 +29,8 @@ impl Target {
 pub(crate) enum Route {
     Version,
     Health,
+    OpenApi,
+    OpenApiOf(String),
     CoreVersions,
     Groups,
     Group(String),
@@ -47,6 +49,8 @@ pub(crate) fn parse(server: &Server, path: &str) -> Result<Route> {
     match segments[..] {
         ["version"] => Ok(Route::Version),
         ["healthz" | "livez" | "readyz", ..] => Ok(Route::Health),
+        ["openapi", "v3"] => Ok(Route::OpenApi),
+        ["openapi", "v3", ref rest @ ..] => Ok(Route::OpenApiOf(rest.join("/"))),
         ["api"] => Ok(Route::CoreVersions),
         ["apis"] => Ok(Route::Groups),
         ["apis", group] => Ok(Route::Group(group.to_owned())),

@@ -16,6 +16,7 @@ mod number;
 mod path;
 mod pattern;
 mod prune;
+mod shape;
 mod structural;
 mod value;
 
@@ -24,6 +25,8 @@ use serde_json::Value;
 use error::NO_FIELD;
 pub(crate) use error::{FieldError, MALFORMED, ordered};
 use node::Node;
+
+use crate::types::Type;
 
 /// A compiled schema.
 #[derive(Debug)]
@@ -125,6 +128,11 @@ impl Schema {
             return errors.push(FieldError::invalid(NO_FIELD, &Value::Null, detail));
         }
         cel::evaluate(&self.root, new, old, errors);
+    }
+
+    /// What of its objects writers can share.
+    pub(crate) fn shape(&self) -> Type {
+        shape::of(&self.root)
     }
 
     /// The type of the field at a simple path such as `.spec.color`, and that path without

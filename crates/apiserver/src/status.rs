@@ -1,10 +1,13 @@
 //! Errors as a real API server words them: a `Status` object with code, reason and details.
 
+use std::collections::BTreeMap;
+
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use serde_json::{Value, json};
 
 use crate::{
+    apply::Conflict,
     resource::{Resource, qualify},
     schema::{FieldError, MALFORMED},
 };
@@ -38,6 +41,11 @@ impl ApiError {
     fn with_details(mut self, details: Value) -> Self {
         self.details = details;
         self
+    }
+
+    /// Whether the name is taken.
+    pub(crate) fn is_already_there(&self) -> bool {
+        self.reason == "AlreadyExists"
     }
 
     /// Whether the object is not there.
@@ -98,6 +106,22 @@ impl ApiError {
         details["kind"] = json!(resource.kind);
         let message = format!("Operation cannot be fulfilled on {kind} {name:?}: {why}");
         Self::new(StatusCode::CONFLICT, "Conflict", message).with_details(details)
+    }
+
+    /// Other writers own what was to be applied.
+    pub(crate) fn contested(conflicts: &[Conflict]) -> Self {
+        let causes: Vec<Value> = conflicts
+            .iter()
+            .map(|conflict| {
+                json!({
+                    "reason": "FieldManagerConflict",
+                    "message": format!("conflict with {}", conflict.manager),
+                    "field": conflict.path,
+                })
+            })
+            .collect();
+        Self::new(StatusCode::CONFLICT, "Conflict", contest(conflicts))
+            .with_details(json!({"causes": causes}))
     }
 
     pub(crate) fn modified(resource: &Resource, name: &str) -> Self {
@@ -254,15 +278,6 @@ impl ApiError {
         )
     }
 
-    /// Something this server deliberately does not do.
-    pub(crate) fn not_supported(what: &str) -> Self {
-        Self::new(
-            StatusCode::NOT_IMPLEMENTED,
-            "NotImplemented",
-            format!("{what} is not supported by this server"),
-        )
-    }
-
     /// The `Status` object.
     pub(crate) fn status(&self) -> Value {
         let mut status = json!({
@@ -294,6 +309,25 @@ impl IntoResponse for ApiError {
         }
         response
     }
+}
+
+fn contest(conflicts: &[Conflict]) -> String {
+    if let [only] = conflicts {
+        let (manager, path) = (&only.manager, &only.path);
+        return format!("Apply failed with 1 conflict: conflict with {manager}: {path}");
+    }
+    let mut by_manager: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for conflict in conflicts {
+        let paths = by_manager.entry(&conflict.manager).or_default();
+        paths.push(&conflict.path);
+    }
+    let mut lines = Vec::new();
+    for (manager, paths) in by_manager {
+        lines.push(format!("conflicts with {manager}:"));
+        lines.extend(paths.iter().map(|path| format!("- {path}")));
+    }
+    let (count, lines) = (conflicts.len(), lines.join("\n"));
+    format!("Apply failed with {count} conflicts: {lines}")
 }
 
 fn named(resource: &Resource, name: &str) -> Value {

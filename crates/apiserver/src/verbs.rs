@@ -1,5 +1,6 @@
 //! Requests, dispatched: each verb has its file, and all share what stands here.
 
+mod apply;
 mod create;
 mod delete;
 mod patch;
@@ -12,25 +13,30 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use http::{HeaderMap, Method, Request, StatusCode, header, request::Parts};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 pub(crate) use create::create_first_namespaces;
-pub(crate) use delete::{Deletion, delete_object};
+pub(crate) use delete::{Deletion, FOREGROUND_FINALIZER, ORPHAN_FINALIZER, Policy, delete_object};
 pub(crate) use update::{Manner, change_object, target_of};
 
 use crate::{
     Server, body,
     builtin::{self, NAMESPACES},
-    discovery,
+    discovery::{self, aggregated},
     faults::Verdict,
-    metadata,
+    metadata, openapi,
     query::Query,
     resource::Resource,
     reviews,
     route::{self, Route, Target},
     schema::FieldError,
     status::{ApiError, Result},
+    types,
+    view::{self, View},
 };
+
+/// As much of a client's own name is kept.
+const MANAGER_LIMIT: usize = 128;
 
 /// One request about objects, with everything it needs.
 struct Call<'a> {
@@ -72,29 +78,49 @@ async fn dispatch(server: &Server, request: Request<Body>, verdict: Verdict) -> 
     if !matches!(route, Route::Object(_)) && parts.method != Method::GET {
         return Err(ApiError::method_not_allowed());
     }
-    Ok(match route {
-        Route::Health => "ok".into_response(),
-        Route::Version => shown(&discovery::version()),
-        Route::CoreVersions => shown(&discovery::core_versions()),
-        Route::Groups => shown(&discovery::groups(server)),
-        Route::Group(group) => shown(&discovery::group(server, &group)?),
-        Route::Resources { group, version } => {
-            shown(&discovery::resources(server, &group, &version)?)
+    let Route::Object(target) = route else {
+        return about_the_server(server, route, &parts.headers);
+    };
+    let query = Query::parse(&parts.uri)?;
+    let call = Call {
+        server,
+        target,
+        query,
+        parts,
+        verdict,
+    };
+    let deprecation = call.target.resource.deprecation.clone();
+    let response = call.carry_out(body).await?;
+    Ok(with_warnings(response, deprecation.as_slice()))
+}
+
+/// Answers what is not about objects: health, version, discovery and documents.
+fn about_the_server(server: &Server, route: Route, headers: &HeaderMap) -> Result<Response> {
+    if wants_all(headers) && matches!(route, Route::CoreVersions | Route::Groups) {
+        let all = aggregated::document(server, matches!(route, Route::CoreVersions));
+        let media_type = [(header::CONTENT_TYPE, aggregated::MEDIA_TYPE)];
+        return Ok((media_type, all.to_string()).into_response());
+    }
+    Ok(shown(&match route {
+        Route::Health => return Ok("ok".into_response()),
+        Route::Version => discovery::version(),
+        Route::OpenApi => openapi::index(server),
+        Route::OpenApiOf(path) => {
+            openapi::document(server, &path).ok_or_else(ApiError::page_not_found)?
         }
-        Route::Object(target) => {
-            let query = Query::parse(&parts.uri)?;
-            let call = Call {
-                server,
-                target,
-                query,
-                parts,
-                verdict,
-            };
-            let deprecation = call.target.resource.deprecation.clone();
-            let response = call.carry_out(body).await?;
-            with_warnings(response, deprecation.as_slice())
-        }
-    })
+        Route::CoreVersions => discovery::core_versions(),
+        Route::Groups => discovery::groups(server),
+        Route::Group(group) => discovery::group(server, &group)?,
+        Route::Resources { group, version } => discovery::resources(server, &group, &version)?,
+        Route::Object(_) => return Err(ApiError::page_not_found()), // answered by its verb
+    }))
+}
+
+/// Whether the client wants all of discovery at once.
+fn wants_all(headers: &HeaderMap) -> bool {
+    let accept = headers.get(header::ACCEPT);
+    let accept = accept.and_then(|value| value.to_str().ok());
+    accept.is_some_and(aggregated::is_wanted)
 }
 
 /// Only JSON is spoken here.
@@ -103,14 +129,7 @@ fn check_accept(headers: &HeaderMap) -> Result<()> {
         .get(header::ACCEPT)
         .and_then(|value| value.to_str().ok())
         .unwrap_or("*/*");
-    let is_known = |range: &str| {
-        let media_type = range.split(';').next().unwrap_or_default().trim();
-        matches!(
-            media_type,
-            "*/*" | "application/*" | "application/json" | ""
-        )
-    };
-    match accept.split(',').any(is_known) {
+    match accept.split(',').any(view::is_spoken) {
         true => Ok(()),
         false => Err(ApiError::not_acceptable()),
     }
@@ -162,36 +181,40 @@ impl Call<'_> {
         &self.target.resource
     }
 
+    /// Who writes: as named, else as the client calls itself.
+    fn manager(&self) -> String {
+        if !self.query.field_manager.is_empty() {
+            return self.query.field_manager.clone();
+        }
+        let agent = self.headers().get(header::USER_AGENT);
+        let agent = agent.and_then(|value| value.to_str().ok());
+        let name: String = agent
+            .unwrap_or_default()
+            .split('/')
+            .next()
+            .unwrap_or_default()
+            .chars()
+            .take(MANAGER_LIMIT)
+            .collect();
+        match name.is_empty() {
+            true => "unknown".to_owned(),
+            false => name,
+        }
+    }
+
     fn headers(&self) -> &HeaderMap {
         &self.parts.headers
     }
 
     /// The object in the form that the client asked for.
     fn show(&self, object: &Value) -> Response {
-        if self.wants_metadata() {
-            return shown(&partial(object, "PartialObjectMetadata"));
-        }
-        shown(object)
+        shown(&self.view().show(self.server, self.resource(), object))
     }
 
-    /// Whether the client wants no more of each object than its metadata.
-    fn wants_metadata(&self) -> bool {
-        let accept = self
-            .headers()
-            .get(header::ACCEPT)
-            .and_then(|value| value.to_str().ok());
-        let first = accept
-            .unwrap_or_default()
-            .split(',')
-            .next()
-            .unwrap_or_default();
-        first.contains("as=PartialObjectMetadata")
+    /// The form in which the client wants objects.
+    fn view(&self) -> View {
+        View::of(self.headers(), &self.query)
     }
-}
-
-/// What is left of an object when only metadata is wanted.
-fn partial(object: &Value, kind: &str) -> Value {
-    json!({"kind": kind, "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"]})
 }
 
 fn shown(object: &Value) -> Response {
@@ -203,26 +226,25 @@ fn created(object: &Value) -> Response {
 }
 
 /// Drops unknown fields; says so, or refuses, as the client asked.
-fn clean(resource: &Resource, object: &mut Value, field_validation: &str) -> Result<Vec<String>> {
+fn clean(resource: &Resource, object: &mut Value, manner: &Manner) -> Result<Vec<String>> {
     let mut unknown = metadata::prune(object);
-    if let Some(schema) = &resource.schema {
-        unknown.extend(schema.prune(object));
-    }
+    unknown.extend(match &resource.schema {
+        Some(schema) => schema.prune(object),
+        None => types::prune(&resource.shape, object),
+    });
     unknown.sort_unstable();
-    let unknown: Vec<String> = unknown
-        .iter()
-        .map(|path| format!("unknown field {path:?}"))
+    let repeated = manner.repeated.iter();
+    let mut faults: Vec<String> = repeated
+        .map(|path| format!("duplicate field {path:?}"))
         .collect();
-    match field_validation {
+    faults.extend(unknown.iter().map(|path| format!("unknown field {path:?}")));
+    match manner.options.field_validation.as_str() {
         "Ignore" => Ok(Vec::new()),
-        "Strict" if !unknown.is_empty() => Err(ApiError::bad_request(format!(
-            "{} in version {:?} cannot be handled as a {}: strict decoding error: {}",
-            resource.kind,
-            resource.version,
-            resource.kind,
-            unknown.join(", "),
-        ))),
-        _ => Ok(unknown),
+        "Strict" if !faults.is_empty() => {
+            let why = format!("strict decoding error: {}", faults.join(", "));
+            Err(manner.undecodable(resource, object, &why))
+        }
+        _ => Ok(faults),
     }
 }
 

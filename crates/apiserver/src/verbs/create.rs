@@ -4,13 +4,12 @@ use axum::{body::Body, response::Response};
 use futures::FutureExt;
 use serde_json::{Value, json};
 
-use super::{Call, created};
+use super::{Call, created, update::Manner};
 use crate::{
     Server, body,
     builtin::{self, DEFINITIONS},
     definitions,
     metadata::{self, Birth},
-    query::WriteOptions,
     resource::Resource,
     status::{ApiError, Result},
     store::{Stale, Write},
@@ -21,27 +20,24 @@ const NAME_ATTEMPTS: usize = 8;
 
 pub(super) async fn create(call: &Call<'_>, body: Body) -> Result<Response> {
     let resource = call.resource();
-    let options = call.query.write_options("CreateOptions")?;
+    let mut manner = Manner::of(call, "CreateOptions")?;
     let bytes = body::read(body).await?;
+    manner.look_for_repetition(&bytes);
     let object = body::check(
         resource,
         body::decode(call.headers(), &bytes, &resource.kind)?,
     )?;
-    insert(call, &options, object).await
+    insert(call, &manner, object).await
 }
 
 /// Creates a decoded object.
-pub(super) async fn insert(
-    call: &Call<'_>,
-    options: &WriteOptions,
-    object: Value,
-) -> Result<Response> {
+pub(super) async fn insert(call: &Call<'_>, manner: &Manner, object: Value) -> Result<Response> {
     let resource = call.resource();
     let object = placed(call, object)?;
     check_namespace(call.server, resource, &object)?;
     definitions::check_accepts_objects(call.server, resource)?;
     for _ in 1..NAME_ATTEMPTS {
-        match attempt(call, options, object.clone()).await {
+        match attempt(call, manner, object.clone()).await {
             Err(Taken::ByChance) => {}
             Err(Taken::OnPurpose(error)) => return Err(error),
             Ok(response) => return Ok(response),
@@ -64,14 +60,10 @@ impl From<ApiError> for Taken {
     }
 }
 
-async fn attempt(
-    call: &Call<'_>,
-    options: &WriteOptions,
-    object: Value,
-) -> Result<Response, Taken> {
+async fn attempt(call: &Call<'_>, manner: &Manner, object: Value) -> Result<Response, Taken> {
     let resource = call.resource();
     let is_generated = metadata::name_of(&object).is_empty();
-    let (object, warnings) = prepare(call.server, resource, object, &options.field_validation)?;
+    let (object, warnings) = prepare(call.server, resource, object, manner)?;
     let name = metadata::name_of(&object).to_owned();
     let key = resource.key(metadata::namespace_of(&object), &name);
     if let Some(present) = call.server.store().get(&key) {
@@ -81,7 +73,7 @@ async fn attempt(
             (false, false) => ApiError::already_exists(resource, &name).into(),
         });
     }
-    if options.dry_run {
+    if manner.options.dry_run {
         return Ok(created(&object));
     }
     let write = Write {
@@ -164,14 +156,14 @@ fn prepare(
     server: &Server,
     resource: &Resource,
     mut object: Value,
-    field_validation: &str,
+    manner: &Manner,
 ) -> Result<(Value, Vec<String>)> {
     let birth = Birth {
         uid: uid(server),
         now: server.now(),
         random: server.random(),
     };
-    let warnings = super::clean(resource, &mut object, field_validation)?;
+    let warnings = super::clean(resource, &mut object, manner)?;
     if resource.has_status {
         super::remove(&mut object, "status");
     }
@@ -179,14 +171,29 @@ fn prepare(
     if let Some(schema) = &resource.schema {
         schema.default(&mut object);
     } else {
-        builtin::complete_new(resource, &mut object);
+        builtin::default_new(resource, &mut object);
         builtin::normalise(resource, &mut object);
     }
-    if &*resource.storage == DEFINITIONS {
+    let is_definition = &*resource.storage == DEFINITIONS;
+    if is_definition {
         definitions::prepare_new(server, &mut object)?;
+    }
+    manner.record(server, resource, false, &json!({}), &mut object);
+    if is_definition {
+        record_status(server, resource, &mut object);
+    }
+    if resource.schema.is_none() {
+        builtin::complete_new(resource, &mut object);
     }
     super::check(resource, &object, None, false, Vec::new())?;
     Ok((object, warnings))
+}
+
+/// The status of a definition is the server's own.
+fn record_status(server: &Server, resource: &Resource, object: &mut Value) {
+    let mut before = object.clone();
+    super::remove(&mut before, "status");
+    Manner::internal_as("kube-apiserver").record(server, resource, true, &before, object);
 }
 
 /// A random (version 4) UUID.
@@ -212,11 +219,17 @@ pub(crate) fn create_first_namespaces(server: &Server) {
         let object = json!({
             "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name},
         });
-        let (object, _) = prepare(server, &namespaces, object, "").expect("a valid namespace");
+        let (object, _) = prepare(
+            server,
+            &namespaces,
+            object,
+            &Manner::internal_as("kube-apiserver"),
+        )
+        .expect("a valid namespace");
         let write = Write {
             key: namespaces.key(None, name),
             replaces: None,
-            object: Some(object),
+            object: Some(namespaces.to_storage(object)),
         };
         // In memory this is done at once; an existing namespace is left as it is.
         let _ = server.store().commit(write).now_or_never();

@@ -12,6 +12,7 @@ use crate::{
     metadata,
     query::unsupported,
     resource::Resource,
+    schema::FieldError,
     status::{ApiError, Result},
     store::{Key, Stale, Write},
 };
@@ -22,7 +23,25 @@ pub(crate) struct Deletion {
     uid: Option<String>,
     resource_version: Option<String>,
     dry_run: bool,
+    /// What becomes of dependents; without one, what the object's finalizers say.
+    policy: Option<Policy>,
 }
+
+/// What becomes of the dependents of what is deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Policy {
+    /// They go after it.
+    Background,
+    /// They go first.
+    Foreground,
+    /// They stay.
+    Orphan,
+}
+
+/// Kept on an object until its dependents are gone.
+pub(crate) const FOREGROUND_FINALIZER: &str = "foregroundDeletion";
+/// Kept on an object until its dependents have forgotten it.
+pub(crate) const ORPHAN_FINALIZER: &str = "orphan";
 
 impl Deletion {
     /// Of exactly this object, not of a successor under its name.
@@ -30,6 +49,14 @@ impl Deletion {
         Self {
             uid: Some(metadata::text(object, "/metadata/uid").to_owned()),
             ..Self::default()
+        }
+    }
+
+    /// With this policy.
+    pub(crate) fn with(self, policy: Policy) -> Self {
+        Self {
+            policy: Some(policy),
+            ..self
         }
     }
 }
@@ -105,7 +132,7 @@ async fn options(call: &Call<'_>, body: Body) -> Result<Deletion> {
             "json: cannot unmarshal {found} into Go struct field DeleteOptions.gracePeriodSeconds of type int64"
         )));
     }
-    check_policy(call, &options)?;
+    let policy = policy(call, &options)?;
     let mut query = call.query.clone();
     if let Some(values) = options["dryRun"].as_array() {
         query.dry_run = values
@@ -123,19 +150,25 @@ async fn options(call: &Call<'_>, body: Body) -> Result<Deletion> {
         uid: text("/preconditions/uid"),
         resource_version: text("/preconditions/resourceVersion"),
         dry_run: query.write_options("DeleteOptions")?.dry_run,
+        policy,
     })
 }
 
-/// Only background deletion is done; the other known policies are refused, not ignored.
-fn check_policy(call: &Call<'_>, options: &Value) -> Result<()> {
+/// What becomes of dependents, as the request asks.
+fn policy(call: &Call<'_>, options: &Value) -> Result<Option<Policy>> {
     let given = options["propagationPolicy"].as_str();
     let policy = given.unwrap_or(&call.query.propagation_policy);
-    match policy {
-        "" | "Background" if options["orphanDependents"] != json!(true) => Ok(()),
-        "" | "Foreground" | "Background" | "Orphan" => Err(ApiError::not_supported(&format!(
-            "deletion with propagationPolicy {policy:?}, orphanDependents {}",
-            options["orphanDependents"]
-        ))),
+    let orphans = options["orphanDependents"].as_bool();
+    if orphans.is_some() && !policy.is_empty() {
+        let why = "orphanDependents and deletionPropagation cannot be both set";
+        let fault = FieldError::invalid("propagationPolicy", &json!(policy), why);
+        return Err(ApiError::invalid_options("DeleteOptions", fault));
+    }
+    match (policy, orphans) {
+        ("", None) => Ok(None),
+        ("", Some(false)) | ("Background", _) => Ok(Some(Policy::Background)),
+        ("", Some(true)) | ("Orphan", _) => Ok(Some(Policy::Orphan)),
+        ("Foreground", _) => Ok(Some(Policy::Foreground)),
         _ => {
             let known = ["Foreground", "Background", "Orphan", "nil"];
             Err(unsupported(
@@ -159,7 +192,8 @@ pub(crate) async fn delete_object(
     loop {
         let stored = server.store().get(key);
         let stored = stored.ok_or_else(|| ApiError::not_found(resource, name))?;
-        let object = guarded(resource, resource.present(&stored));
+        let present = resource.present(&stored);
+        let object = guarded(resource, with_policy(present.clone(), deletion.policy));
         check_preconditions(resource, &object, deletion)?;
         check_deletable(resource, &object)?;
         if is_released(resource, &object) {
@@ -168,13 +202,18 @@ pub(crate) async fn delete_object(
                 Err(Stale) => continue,
             }
         }
-        if metadata::is_deleting(&object) || deletion.dry_run {
+        let is_marked = metadata::is_deleting(&object);
+        if is_marked && object == present || deletion.dry_run {
             return Ok(Gone::Later(object));
         }
+        let marked = match is_marked {
+            true => object,
+            false => marked(server, resource, object),
+        };
         let write = Write {
             key: key.clone(),
             replaces: Some(metadata::revision_of(&stored)),
-            object: Some(resource.to_storage(marked(server, resource, object))),
+            object: Some(resource.to_storage(marked)),
         };
         if let Ok(stored) = server.commit(write).await {
             return Ok(Gone::Later(resource.present(&stored)));
@@ -197,6 +236,28 @@ async fn remove(
         object: None,
     };
     server.commit(write).await
+}
+
+/// The object with the finalizers that carry out a policy.
+fn with_policy(mut object: Value, policy: Option<Policy>) -> Value {
+    let Some(policy) = policy else {
+        return object;
+    };
+    let metadata = metadata::fields(&mut object);
+    let mut finalizers: Vec<Value> = metadata
+        .remove("finalizers")
+        .and_then(|list| list.as_array().cloned())
+        .unwrap_or_default();
+    finalizers.retain(|it| it != FOREGROUND_FINALIZER && it != ORPHAN_FINALIZER);
+    match policy {
+        Policy::Background => {}
+        Policy::Foreground => finalizers.push(json!(FOREGROUND_FINALIZER)),
+        Policy::Orphan => finalizers.push(json!(ORPHAN_FINALIZER)),
+    }
+    if !finalizers.is_empty() {
+        metadata.insert("finalizers".to_owned(), finalizers.into());
+    }
+    object
 }
 
 /// A definition waits for its objects to be gone.

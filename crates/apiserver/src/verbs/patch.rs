@@ -1,4 +1,4 @@
-//! patch: JSON patch and merge patch.
+//! patch: JSON patch, merge patch and strategic merge patch; `apply` is apart.
 
 use axum::{body::Body, response::Response};
 use http::StatusCode;
@@ -6,14 +6,21 @@ use json_patch::{AddOperation, PatchOperation};
 use serde_json::Value;
 
 use super::{
-    Call,
+    Call, apply,
     update::{Manner, change_object},
 };
 use crate::{
     body, json, metadata,
     resource::Resource,
+    schema::FieldError,
     status::{ApiError, Result},
+    strategic,
 };
+
+const JSON_PATCH: &str = "application/json-patch+json";
+const MERGE_PATCH: &str = "application/merge-patch+json";
+const STRATEGIC_PATCH: &str = "application/strategic-merge-patch+json";
+const APPLY: &str = "application/apply-patch+yaml";
 
 /// As many operations as a real server takes in one JSON patch.
 const OPERATIONS_LIMIT: usize = 10_000;
@@ -21,6 +28,7 @@ const OPERATIONS_LIMIT: usize = 10_000;
 /// A decoded patch.
 enum Change {
     Merge(Value),
+    Strategic(Value),
     Operations(Vec<PatchOperation>),
 }
 
@@ -28,35 +36,56 @@ pub(super) async fn patch(call: &Call<'_>, body: Body) -> Result<Response> {
     let resource = call.resource();
     let media_type = body::media_type(call.headers());
     check_media_type(resource, media_type)?;
-    let manner = Manner::of(call, "PatchOptions")?;
-    let change = decode(media_type, &body::read(body).await?)?;
+    if media_type == APPLY {
+        return apply::apply(call, body).await;
+    }
+    check_force(call)?;
+    let mut manner = Manner::of(call, "PatchOptions")?;
+    manner.is_patch = true;
+    let bytes = body::read(body).await?;
+    manner.look_for_repetition(&bytes);
+    let change = decode(media_type, &bytes)?;
     let (object, warnings) = change_object(call.server, &call.target, &manner, |old| {
-        body::check_patched(resource, apply(&change, old)?)
+        body::check_patched(resource, changed(&change, resource, old)?)
     })
     .await?;
     Ok(super::with_warnings(call.show(&object), &warnings))
 }
 
+/// Custom objects have no merge keys, so no strategic merge patch.
 fn check_media_type(resource: &Resource, media_type: &str) -> Result<()> {
-    let refusal = match media_type {
-        "application/json-patch+json" | "application/merge-patch+json" => return Ok(()),
-        "application/apply-patch+yaml" => "server-side apply is not supported by this server",
-        "application/strategic-merge-patch+json" if resource.schema.is_none() => {
-            "strategic merge patch is not supported by this server"
-        }
-        _ => "the body of the request was in an unknown format",
+    let accepted: &[&str] = match resource.schema {
+        Some(_) => &[JSON_PATCH, MERGE_PATCH, APPLY],
+        None => &[JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY],
     };
+    if accepted.contains(&media_type) {
+        return Ok(());
+    }
     Err(ApiError::unsupported_media_type(format!(
-        "{refusal} - accepted media types include: application/json-patch+json, application/merge-patch+json"
+        "the body of the request was in an unknown format - accepted media types include: {}",
+        accepted.join(", ")
     )))
+}
+
+fn check_force(call: &Call<'_>) -> Result<()> {
+    if call.query.force.is_none() {
+        return Ok(());
+    }
+    let fault = FieldError {
+        reason: "FieldValueForbidden",
+        field: "force".to_owned(),
+        message: "Forbidden: may not be specified for non-apply patch".to_owned(),
+    };
+    Err(ApiError::invalid_options("PatchOptions", fault))
 }
 
 fn decode(media_type: &str, bytes: &[u8]) -> Result<Change> {
     let refuse =
         |why: &dyn std::fmt::Display| ApiError::bad_request(format!("error decoding patch: {why}"));
     let value = json::parse(bytes).map_err(|error| refuse(&error))?;
-    if media_type == "application/merge-patch+json" {
+    if media_type != JSON_PATCH {
         return match value {
+            Value::Object(_) if media_type == STRATEGIC_PATCH => Ok(Change::Strategic(value)),
             Value::Object(_) => Ok(Change::Merge(value)),
             other => {
                 let found = metadata::type_name(&other);
@@ -88,10 +117,13 @@ fn decode(media_type: &str, bytes: &[u8]) -> Result<Change> {
     ))
 }
 
-fn apply(change: &Change, old: &Value) -> Result<Value> {
+fn changed(change: &Change, resource: &Resource, old: &Value) -> Result<Value> {
     let mut new = old.clone();
     match change {
         Change::Merge(patch) => json_patch::merge(&mut new, patch),
+        Change::Strategic(patch) => {
+            new = strategic::merged(&resource.shape, old, patch).map_err(ApiError::bad_request)?;
+        }
         Change::Operations(operations) => {
             for operation in operations {
                 if let Some(operation) = lenient(operation, &new) {

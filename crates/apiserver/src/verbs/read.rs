@@ -6,7 +6,7 @@ use axum::response::Response;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
 
-use super::{Call, partial, shown};
+use super::{Call, shown};
 use crate::{
     Server,
     query::{Query, unsupported},
@@ -14,6 +14,8 @@ use crate::{
     selector::Selector,
     status::{ApiError, Result},
     store::{Expired, Revision, Snapshot},
+    table,
+    view::{View, partial},
 };
 
 /// How long a read waits for a revision that was not reached yet, as a real server does.
@@ -67,16 +69,16 @@ pub(super) async fn list(call: &Call<'_>) -> Result<Response> {
 }
 
 fn list_object(call: &Call<'_>, metadata: Value, items: Vec<Value>) -> Value {
-    let (kind, api_version) = if call.wants_metadata() {
-        (
+    let resource = call.resource();
+    let (kind, api_version) = match call.view() {
+        View::Table(included) => {
+            return table::table(call.server, resource, (included, metadata), &items);
+        }
+        View::Metadata => (
             "PartialObjectMetadataList".to_owned(),
             "meta.k8s.io/v1".to_owned(),
-        )
-    } else {
-        (
-            call.resource().list_kind.clone(),
-            call.resource().api_version(),
-        )
+        ),
+        View::Whole => (resource.list_kind.clone(), resource.api_version()),
     };
     let items: Vec<Value> = items.into_iter().map(|item| listed(call, item)).collect();
     json!({"kind": kind, "apiVersion": api_version, "metadata": metadata, "items": items})
@@ -84,8 +86,8 @@ fn list_object(call: &Call<'_>, metadata: Value, items: Vec<Value>) -> Value {
 
 /// One object in a list; built-in kinds do not repeat what they are.
 fn listed(call: &Call<'_>, mut item: Value) -> Value {
-    if call.wants_metadata() {
-        return partial(&item, "PartialObjectMetadata");
+    if call.view() == View::Metadata {
+        return partial(&item);
     }
     if call.resource().schema.is_none() {
         super::remove(&mut item, "kind");

@@ -7,9 +7,11 @@ use serde_json::{Value, json};
 
 use super::Call;
 use crate::{
-    Server, body,
+    Server,
+    apply::{self, Ground, Operation, Writer},
+    body,
     builtin::{self, DEFINITIONS},
-    definitions, metadata,
+    definitions, json, metadata,
     query::WriteOptions,
     resource::Resource,
     route::Target,
@@ -20,11 +22,14 @@ use crate::{
 
 /// How often a change without a `resourceVersion` is tried on a newer state.
 const ATTEMPTS: usize = 100;
+/// The name under which the server's own housekeeping changes objects.
+const INTERNAL_MANAGER: &str = "kube-controller-manager";
 
 pub(super) async fn replace(call: &Call<'_>, body: Body) -> Result<Response> {
     let resource = call.resource();
-    let manner = Manner::of(call, "UpdateOptions")?;
+    let mut manner = Manner::of(call, "UpdateOptions")?;
     let bytes = body::read(body).await?;
+    manner.look_for_repetition(&bytes);
     let object = body::check(
         resource,
         body::decode(call.headers(), &bytes, &resource.kind)?,
@@ -32,7 +37,7 @@ pub(super) async fn replace(call: &Call<'_>, body: Body) -> Result<Response> {
     let key = resource.key(call.target.namespace.as_deref(), call.target.name());
     if resource.creates_on_replace && call.server.store().get(&key).is_none() {
         let object = named(&call.target, object)?;
-        return super::create::insert(call, &manner.options, object).await;
+        return super::create::insert(call, &manner, object).await;
     }
     let (object, warnings) = change_object(call.server, &call.target, &manner, |old| {
         check_uid(resource, &object, old)?;
@@ -57,7 +62,7 @@ fn check_uid(resource: &Resource, new: &Value, old: &Value) -> Result<()> {
 }
 
 /// Checks that the object's name and namespace are those of the path.
-fn named(target: &Target, mut object: Value) -> Result<Value> {
+pub(super) fn named(target: &Target, mut object: Value) -> Result<Value> {
     let metadata = metadata::fields(&mut object);
     let expected = target.name();
     let name = metadata
@@ -95,9 +100,16 @@ fn named(target: &Target, mut object: Value) -> Result<Value> {
 
 /// How a change is to be made.
 pub(crate) struct Manner {
-    options: WriteOptions,
+    pub(super) options: WriteOptions,
     /// The server itself may do what clients may not.
     is_internal: bool,
+    /// Who comes to own what is changed.
+    pub(super) manager: String,
+    pub(super) operation: Operation,
+    /// Keys that the body has twice.
+    pub(super) repeated: Vec<String>,
+    /// Whether the object is the result of a patch, which words refusals differently.
+    pub(super) is_patch: bool,
 }
 
 impl Manner {
@@ -106,19 +118,93 @@ impl Manner {
         Ok(Self {
             options: call.query.write_options(kind)?,
             is_internal: false,
+            manager: call.manager(),
+            operation: Operation::Update,
+            repeated: Vec::new(),
+            is_patch: false,
         })
     }
 
     /// A change by the server itself.
     pub(crate) fn internal() -> Self {
+        Self::internal_as(INTERNAL_MANAGER)
+    }
+
+    /// A change by a part of the server.
+    pub(super) fn internal_as(manager: &str) -> Self {
         Self {
             options: WriteOptions {
                 dry_run: false,
                 field_validation: "Ignore".to_owned(),
             },
             is_internal: true,
+            manager: manager.to_owned(),
+            operation: Operation::Update,
+            repeated: Vec::new(),
+            is_patch: false,
         }
     }
+
+    /// Remembers the keys that a JSON body has twice, unless nobody wants to know.
+    pub(super) fn look_for_repetition(&mut self, bytes: &[u8]) {
+        if self.options.field_validation != "Ignore" {
+            self.repeated = json::duplicates(bytes);
+        }
+    }
+
+    /// The refusal of an object that strict validation found fault with.
+    pub(super) fn undecodable(&self, resource: &Resource, object: &Value, why: &str) -> ApiError {
+        if self.is_patch {
+            let fault = FieldError::invalid("patch", &Value::String(object.to_string()), why);
+            return ApiError::invalid_thing("", "", "", &[fault]);
+        }
+        ApiError::bad_request(format!(
+            "{kind} in version {version:?} cannot be handled as a {kind}: {why}",
+            kind = resource.kind,
+            version = resource.version,
+        ))
+    }
+
+    /// Who writes to an object of this kind, as it goes down in its `managedFields`.
+    pub(super) fn writer(&self, server: &Server, resource: &Resource, is_status: bool) -> Writer {
+        Writer {
+            manager: self.manager.clone(),
+            operation: self.operation,
+            api_version: resource.api_version(),
+            subresource: if is_status { "status" } else { "" }.to_owned(),
+            time: server.now(),
+        }
+    }
+
+    /// Sets the `managedFields` of `new`, which replaces `old` (an empty object: which is created).
+    /// An apply has set them already.
+    pub(super) fn record(
+        &self,
+        server: &Server,
+        resource: &Resource,
+        is_status: bool,
+        old: &Value,
+        new: &mut Value,
+    ) {
+        if self.operation == Operation::Update {
+            let writer = self.writer(server, resource, is_status);
+            let ground = Ground {
+                kind: &resource.shape,
+                reset: &resource.reset(is_status),
+            };
+            let owners = apply::after_update(&ground, old, new, &writer);
+            set_owners(new, owners);
+        }
+        apply::keep_times(new, old);
+    }
+}
+
+fn set_owners(object: &mut Value, owners: Value) {
+    let metadata = metadata::fields(object);
+    match owners.is_null() {
+        true => metadata.remove("managedFields"),
+        false => metadata.insert("managedFields".to_owned(), owners),
+    };
 }
 
 /// Changes one object to what `change` makes of its newest state.
@@ -203,7 +289,8 @@ fn prepare(
     old: &Value,
 ) -> Result<(Value, Vec<String>)> {
     let resource = &*target.resource;
-    let warnings = super::clean(resource, &mut new, &manner.options.field_validation)?;
+    let warnings = super::clean(resource, &mut new, manner)?;
+    let owners = new["metadata"]["managedFields"].take();
     let mut faults = Vec::new();
     if target.is_status {
         new = with_status(old, new);
@@ -227,11 +314,19 @@ fn prepare(
         definitions::prepare_update(server, &mut new, old)?;
     }
     super::check(resource, &new, Some(old), target.is_status, faults)?;
-    if resource.has_generation && !target.is_status && is_new_generation(resource, &new, old) {
+    set_owners(&mut new, owners);
+    manner.record(server, resource, target.is_status, old, &mut new);
+    if !target.is_status {
+        count_generation(resource, &mut new, old);
+    }
+    Ok((new, warnings))
+}
+
+fn count_generation(resource: &Resource, new: &mut Value, old: &Value) {
+    if resource.has_generation && is_new_generation(resource, new, old) {
         let generation = old["metadata"]["generation"].as_i64().unwrap_or(0);
         new["metadata"]["generation"] = json!(generation + 1);
     }
-    Ok((new, warnings))
 }
 
 /// The old object with the new status.

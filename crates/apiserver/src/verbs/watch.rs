@@ -13,7 +13,7 @@ use http::header;
 use serde_json::{Value, json};
 use tokio::{sync::watch::Receiver, time::Instant};
 
-use super::{Call, partial, read};
+use super::{Call, read};
 use crate::{
     Server,
     query::Query,
@@ -22,6 +22,7 @@ use crate::{
     selector::Selector,
     status::{ApiError, Result},
     store::{Event, Expired, Revision},
+    view::View,
 };
 
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
@@ -38,7 +39,8 @@ pub(super) fn watch(call: Call<'_>) -> Result<Response> {
         resource: call.resource().clone(),
         prefix: read::prefix(&call),
         selector,
-        metadata_only: call.wants_metadata(),
+        view: call.view(),
+        has_columns: false,
         revision: 0,
         shown_from: None,
         lines: VecDeque::new(),
@@ -113,7 +115,9 @@ struct Watcher {
     resource: Resource,
     prefix: String,
     selector: Selector,
-    metadata_only: bool,
+    view: View,
+    /// The columns of a table are told once.
+    has_columns: bool,
     /// Everything up to here was looked at.
     revision: Revision,
     /// The state must be at least this new before it is shown.
@@ -263,11 +267,17 @@ impl Watcher {
     }
 
     fn push(&mut self, kind: &str, object: &Value) {
-        if self.metadata_only {
-            self.push_line(kind, &partial(object, "PartialObjectMetadata"));
-        } else {
-            self.push_line(kind, object);
+        let mut shown = self.view.show(&self.server, &self.resource, object);
+        if matches!(self.view, View::Table(_)) {
+            if self.has_columns {
+                shown["columnDefinitions"] = Value::Null;
+            }
+            if kind == "BOOKMARK" {
+                shown["rows"] = json!([]);
+            }
+            self.has_columns = true;
         }
+        self.push_line(kind, &shown);
     }
 
     fn push_line(&mut self, kind: &str, object: &Value) {

@@ -21,9 +21,12 @@ use tokio::runtime::Runtime;
 
 use crate::support::{Case, Context};
 
+mod apply;
+mod apply_lists;
 mod bad_input;
 mod bad_requests;
 mod builtin;
+mod cascade;
 mod create;
 mod defaults;
 mod definition_errors;
@@ -31,6 +34,7 @@ mod definitions;
 mod delete;
 mod discovery;
 mod exclusions;
+mod field_validation;
 mod finalizers;
 mod garbage;
 mod initial_events;
@@ -38,13 +42,16 @@ mod limits;
 mod list;
 mod namespaces;
 mod objects;
+mod owners;
 mod patch;
 mod rules;
 mod runtime;
 mod schema;
 mod selectors;
 mod status;
+mod strategic;
 mod support;
+mod tables;
 mod watch;
 
 /// How long one case may take; a case that waits for something that never happens ends here.
@@ -128,6 +135,13 @@ fn all_cases() -> Vec<Case> {
         limits::cases(),
         bad_requests::cases(),
         runtime::cases(),
+        apply::cases(),
+        apply_lists::cases(),
+        owners::cases(),
+        cascade::cases(),
+        field_validation::cases(),
+        strategic::cases(),
+        tables::cases(),
     ]
     .concat()
 }

@@ -149,6 +149,27 @@ impl Context {
         .await
     }
 
+    pub(crate) async fn strategic(&self, path: &str, body: &Value) -> Answer {
+        self.send(
+            Method::PATCH,
+            path,
+            "application/strategic-merge-patch+json",
+            body.to_string(),
+        )
+        .await
+    }
+
+    /// Applies a configuration; `query` begins with the field manager's name.
+    pub(crate) async fn apply(&self, path: &str, query: &str, config: &Value) -> Answer {
+        self.send(
+            Method::PATCH,
+            &format!("{path}?fieldManager={query}"),
+            "application/apply-patch+yaml",
+            config.to_string(),
+        )
+        .await
+    }
+
     /// Sends one request and reads the whole answer. An empty content type sends none.
     pub(crate) async fn send(
         &self,
@@ -327,4 +348,17 @@ pub(crate) fn overlay(onto: &mut Value, patch: &Value) {
         }
         (onto, patch) => *onto = patch.clone(),
     }
+}
+
+/// What each manager owns of an object, by the manager's name.
+pub(crate) fn owners(object: &Value) -> Value {
+    let entries = object["metadata"]["managedFields"].as_array();
+    entries
+        .into_iter()
+        .flatten()
+        .map(|entry| {
+            let name = entry["manager"].as_str().unwrap_or_default().to_owned();
+            (name, entry["fieldsV1"].clone())
+        })
+        .collect()
 }

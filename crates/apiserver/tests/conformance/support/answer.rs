@@ -9,6 +9,8 @@ pub(crate) struct Answer {
     attempted: String,
     pub(crate) code: u16,
     content_type: String,
+    /// The texts of the warnings that came with it.
+    pub(crate) warnings: Vec<String>,
     pub(crate) text: String,
     /// The body as JSON, or null when it is not JSON.
     pub(crate) body: Value,
@@ -23,6 +25,12 @@ impl Answer {
         Self {
             attempted,
             code: head.status.as_u16(),
+            warnings: head
+                .headers
+                .get_all("warning")
+                .iter()
+                .map(warning)
+                .collect(),
             content_type: content_type.unwrap_or_default().to_owned(),
             body: serde_json::from_slice(&bytes).unwrap_or_default(),
             text: String::from_utf8_lossy(&bytes).into_owned(),
@@ -82,6 +90,14 @@ impl Answer {
             .map(|item| item["metadata"]["name"].as_str().unwrap_or_default())
             .collect()
     }
+}
+
+/// The text of a `Warning` header: `299 - "text"`.
+fn warning(header: &http::HeaderValue) -> String {
+    let text = header.to_str().unwrap_or_default();
+    let text = text.split_once('"').map_or("", |(_, text)| text);
+    let text = text.strip_suffix('"').unwrap_or(text);
+    text.replace("\\\"", "\"").replace("\\\\", "\\")
 }
 
 impl fmt::Display for Answer {

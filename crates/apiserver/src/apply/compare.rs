@@ -1,0 +1,134 @@
+//! What differs between two states of an object.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::LazyLock,
+};
+
+use serde_json::{Map, Value};
+
+use super::shape::{Shape, is_bare, items, shape};
+use crate::{
+    fields::{Fields, field_step},
+    types::{ListType, MapType, Type},
+};
+
+static EMPTY: LazyLock<Value> = LazyLock::new(|| Value::Object(Map::new()));
+
+/// The fields that differ.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Difference {
+    pub(super) added: Fields,
+    pub(super) modified: Fields,
+    pub(super) removed: Fields,
+}
+
+impl Difference {
+    /// Leaves out some fields and all below them.
+    pub(super) fn without(self, fields: &Fields) -> Self {
+        Self {
+            added: self.added.without_trees(fields),
+            modified: self.modified.without_trees(fields),
+            removed: self.removed.without_trees(fields),
+        }
+    }
+
+    fn put(&mut self, step: &str, inner: Self) {
+        self.added.put(step, inner.added);
+        self.modified.put(step, inner.modified);
+        self.removed.put(step, inner.removed);
+    }
+
+    fn mark(&mut self, old: Option<&Value>, new: Option<&Value>) {
+        self.added.is_member = old.is_none();
+        self.removed.is_member = new.is_none();
+    }
+}
+
+/// Compares two values of a place; one of them may be missing.
+pub(super) fn compare(kind: &Type, old: Option<&Value>, new: Option<&Value>) -> Difference {
+    let mut difference = Difference::default();
+    let is_bare = is_bare(old) && is_bare(new);
+    match shape(kind, &[old, new]) {
+        Shape::Map(map) if !is_bare => compare_maps(&mut difference, map, old, new),
+        Shape::List(list) if !is_bare => compare_lists(&mut difference, list, old, new),
+        _ => difference.modified.is_member = old.is_some() && new.is_some() && old != new,
+    }
+    difference.mark(old, new);
+    difference
+}
+
+fn compare_maps(
+    difference: &mut Difference,
+    map: &MapType,
+    old: Option<&Value>,
+    new: Option<&Value>,
+) {
+    let entries = [old, new]
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_object);
+    let names: BTreeSet<&String> = entries.flat_map(|map| map.keys()).collect();
+    for name in names {
+        let is_inline = map.fields.get(name).is_some_and(|field| field.is_inline);
+        let absent: Option<&Value> = is_inline.then_some(&EMPTY);
+        let before = old.and_then(|value| value.get(name)).or(absent);
+        let after = new.and_then(|value| value.get(name)).or(absent);
+        let kind = map.field(name).unwrap_or(&Type::OPAQUE);
+        difference.put(&field_step(name), compare(kind, before, after));
+    }
+}
+
+type Items<'v> = BTreeMap<String, Vec<&'v Value>>;
+
+fn by_step<'v>(list: &ListType, value: Option<&'v Value>) -> Items<'v> {
+    let mut grouped = Items::new();
+    for (step, item) in items(list, value) {
+        grouped.entry(step).or_default().push(item);
+    }
+    grouped
+}
+
+fn compare_lists(
+    difference: &mut Difference,
+    list: &ListType,
+    old: Option<&Value>,
+    new: Option<&Value>,
+) {
+    let (old, new) = (by_step(list, old), by_step(list, new));
+    let steps: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+    let none = Vec::new();
+    for step in steps {
+        let before = old.get(step).unwrap_or(&none);
+        let after = new.get(step).unwrap_or(&none);
+        difference.put(step, compare_items(list, before, after));
+    }
+}
+
+/// Compares the items of one step. What is there several times counts as one leaf.
+fn compare_items(list: &ListType, old: &[&Value], new: &[&Value]) -> Difference {
+    match (old, new) {
+        ([] | [_], [] | [_]) => compare(&list.items, old.first().copied(), new.first().copied()),
+        ([_, _, ..], [_, _, ..]) => {
+            let mut difference = Difference::default();
+            difference.modified.is_member = old != new;
+            difference
+        }
+        ([_, _, ..], _) => {
+            let mut difference = match new.first() {
+                Some(item) => compare(&list.items, None, Some(item)),
+                None => Difference::default(),
+            };
+            difference.removed.is_member = true;
+            difference
+        }
+        (_, _) => {
+            let mut difference = match old.first() {
+                Some(item) => compare(&list.items, Some(item), None),
+                None => Difference::default(),
+            };
+            difference.added.is_member = true;
+            difference
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! All of discovery in one answer per root: what `kubectl` asks for first.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::{Server, resource::Resource, reviews};
+
+/// The media type of such an answer; clients tell it by its parameters.
+pub(crate) const MEDIA_TYPE: &str =
+    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+/// Whether an `Accept` header asks for it.
+pub(crate) fn is_wanted(accept: &str) -> bool {
+    accept.split(',').any(|range| {
+        let has = |parameter: &str| range.split(';').any(|it| it.trim() == parameter);
+        has("as=APIGroupDiscoveryList") && has("v=v2") && has("g=apidiscovery.k8s.io")
+    })
+}
+
+/// `/api`, with the core group, or `/apis`, with all others.
+pub(crate) fn document(server: &Server, is_core: bool) -> Value {
+    let mut groups: BTreeMap<String, BTreeMap<String, Vec<Value>>> = BTreeMap::new();
+    for resource in server.registry().all() {
+        let versions = groups.entry(resource.group.clone()).or_default();
+        let resources = versions.entry(resource.version.clone()).or_default();
+        resources.push(entry(&resource));
+    }
+    for (group, plural, kind) in reviews::KINDS {
+        let versions = groups.entry((*group).to_owned()).or_default();
+        let resources = versions.entry("v1".to_owned()).or_default();
+        resources.push(review(group, plural, kind));
+    }
+    let items: Vec<Value> = groups
+        .into_iter()
+        .filter(|(group, _)| group.is_empty() == is_core)
+        .map(|(group, versions)| item(&group, versions))
+        .collect();
+    json!({
+        "kind": "APIGroupDiscoveryList",
+        "apiVersion": "apidiscovery.k8s.io/v2",
+        "metadata": {},
+        "items": items,
+    })
+}
+
+fn item(group: &str, versions: BTreeMap<String, Vec<Value>>) -> Value {
+    let mut versions: Vec<(String, Vec<Value>)> = versions.into_iter().collect();
+    versions.sort_by_key(|(version, _)| std::cmp::Reverse(super::priority(version)));
+    let versions: Vec<Value> = versions
+        .into_iter()
+        .map(|(version, resources)| {
+            json!({"version": version, "resources": resources, "freshness": "Current"})
+        })
+        .collect();
+    let metadata = match group {
+        "" => json!({}),
+        group => json!({"name": group}),
+    };
+    json!({"metadata": metadata, "versions": versions})
+}
+
+fn entry(resource: &Resource) -> Value {
+    let kind = json!({
+        "group": resource.group, "version": resource.version, "kind": resource.kind,
+    });
+    let mut entry = json!({
+        "resource": resource.plural,
+        "responseKind": kind,
+        "scope": if resource.namespaced { "Namespaced" } else { "Cluster" },
+        "singularResource": resource.singular,
+        "verbs": super::VERBS,
+    });
+    for (field, names) in [
+        ("shortNames", &resource.short_names),
+        ("categories", &resource.categories),
+    ] {
+        if !names.is_empty() {
+            entry[field] = json!(names);
+        }
+    }
+    if resource.has_status {
+        entry["subresources"] = json!([
+            {"subresource": "status", "responseKind": kind, "verbs": ["get", "patch", "update"]},
+        ]);
+    }
+    entry
+}
+
+fn review(group: &str, plural: &str, kind: &str) -> Value {
+    json!({
+        "resource": plural,
+        "responseKind": {"group": group, "version": "v1", "kind": kind},
+        "scope": "Cluster",
+        "singularResource": kind.to_lowercase(),
+        "verbs": ["create"],
+    })
+}

@@ -1,0 +1,112 @@
+//! Finding keys that an object has twice, which a parser into a map does not show.
+
+use std::{collections::HashSet, fmt};
+
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+
+/// The paths of keys that occur more than once in their object; nothing if this is no JSON.
+pub(crate) fn duplicates(bytes: &[u8]) -> Vec<String> {
+    let text = String::from_utf8_lossy(bytes);
+    let text = super::without_lone_surrogates(&text);
+    let mut found = Vec::new();
+    let mut reader = serde_json::Deserializer::from_str(&text);
+    let place = Place {
+        path: String::new(),
+        found: &mut found,
+    };
+    // What does not parse is told where it is read.
+    let _ = place.deserialize(&mut reader);
+    found
+}
+
+/// A value being read, and where it is.
+struct Place<'a> {
+    path: String,
+    found: &'a mut Vec<String>,
+}
+
+impl<'de> DeserializeSeed<'de> for Place<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<(), D::Error> {
+        reader.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Place<'_> {
+    type Value = ();
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("any JSON")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let mut seen = HashSet::new();
+        while let Some(key) = map.next_key::<String>()? {
+            let path = match self.path.as_str() {
+                "" => key.clone(),
+                path => format!("{path}.{key}"),
+            };
+            if !seen.insert(key) {
+                self.found.push(path.clone());
+            }
+            map.next_value_seed(Place {
+                path,
+                found: self.found,
+            })?;
+        }
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        for index in 0_usize.. {
+            let path = format!("{}[{index}]", self.path);
+            let item = Place {
+                path,
+                found: self.found,
+            };
+            if list.next_element_seed(item)?.is_none() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::duplicates;
+
+    #[test]
+    fn keys_are_found_wherever_they_repeat() {
+        let text =
+            br#"{"a": {"b": 1, "b": 2}, "l": [{"x": null}, {"x": "1", "x": 1.5}], "a": true}"#;
+        assert_eq!(duplicates(text), ["a.b", "l[1].x", "a"]);
+        assert!(duplicates(b"{}").is_empty());
+        assert!(duplicates(b"[{\"a\"").is_empty());
+    }
+}

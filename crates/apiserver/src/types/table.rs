@@ -1,0 +1,110 @@
+//! The table of built-in types, read once.
+
+use std::{collections::HashMap, sync::LazyLock};
+
+use serde_json::Value;
+
+use super::{Field, ListType, MapType, Merging, Scalar, Sharing, Type};
+
+const TABLE: &str = include_str!("builtin.txt");
+
+static TYPES: LazyLock<HashMap<&'static str, Type>> = LazyLock::new(|| read(TABLE));
+
+/// The built-in type of that name.
+pub(super) fn find(name: &str) -> Option<&'static Type> {
+    TYPES.get(name)
+}
+
+/// All of them.
+#[cfg(test)]
+pub(super) fn all() -> impl Iterator<Item = (&'static str, &'static Type)> {
+    TYPES.iter().map(|(name, kind)| (*name, kind))
+}
+
+fn read(table: &'static str) -> HashMap<&'static str, Type> {
+    let mut types: HashMap<&'static str, MapType> = HashMap::new();
+    let mut current = "";
+    for line in table.lines().filter(|line| !line.starts_with('#')) {
+        let mut words = line.split_whitespace();
+        if !line.starts_with(' ') {
+            let head = words.next().unwrap_or_default();
+            current = head.trim_end_matches('!');
+            types.entry(current).or_default().is_atomic = head.ends_with('!');
+        }
+        let fields = words.map(field);
+        types.entry(current).or_default().fields.extend(fields);
+    }
+    let boxed = |(name, map)| (name, Type::Map(Box::new(map)));
+    types.into_iter().map(boxed).collect()
+}
+
+/// Reads `[*]name:type[/mark…]`.
+fn field(word: &str) -> (String, Field) {
+    let mut marks = word.split('/');
+    let declared = marks.next().unwrap_or_default();
+    let (name, type_name) = declared.split_once(':').unwrap_or((declared, "any"));
+    let mut field = Field::from(kind(type_name));
+    field.is_required = name.starts_with('*');
+    for mark in marks {
+        let (word, value) = mark.split_once('=').unwrap_or((mark, ""));
+        set_mark(&mut field, word, value);
+    }
+    (name.trim_start_matches('*').to_owned(), field)
+}
+
+fn kind(name: &str) -> Type {
+    let inner = || &name[1..name.len() - 1];
+    match name {
+        "text" => Type::TEXT,
+        "bytes" => Type::Scalar(Scalar::Bytes),
+        "time" => Type::Scalar(Scalar::Time),
+        "quantity" => Type::Scalar(Scalar::Quantity),
+        "intOrText" => Type::Scalar(Scalar::IntOrText),
+        "bool" => Type::Scalar(Scalar::Bool),
+        "int32" => Type::Scalar(Scalar::Int32),
+        "int64" => Type::Scalar(Scalar::Int64),
+        "number" => Type::Scalar(Scalar::Number),
+        "any" => Type::OPAQUE,
+        "anyMap" => Type::FREE,
+        _ if name.starts_with('[') => Type::List(Box::new(ListType {
+            items: kind(inner()),
+            sharing: Sharing::Atomic,
+            merging: Merging::Replace,
+        })),
+        _ if name.starts_with('{') => Type::Map(Box::new(MapType {
+            others: Some(kind(inner())),
+            ..MapType::default()
+        })),
+        _ => Type::named(name),
+    }
+}
+
+fn set_mark(field: &mut Field, mark: &str, value: &str) {
+    match (mark, &mut field.kind) {
+        ("map", Type::List(list)) => {
+            list.sharing = Sharing::Keys(value.split(',').map(str::to_owned).collect());
+        }
+        ("set", Type::List(list)) => list.sharing = Sharing::Set,
+        ("merge", Type::List(list)) if value.is_empty() => {
+            list.merging = Merging::Add;
+            // Without a mark of its own a merged list is shared in the same way.
+            if list.sharing == Sharing::Atomic {
+                list.sharing = Sharing::Set;
+            }
+        }
+        ("merge", Type::List(list)) => {
+            list.merging = Merging::By(value.to_owned());
+            if list.sharing == Sharing::Atomic {
+                list.sharing = Sharing::Keys(vec![value.to_owned()]);
+            }
+        }
+        ("atomic", Type::Map(map)) => map.is_atomic = true,
+        ("retainKeys", _) => field.retains_keys = true,
+        ("inline", _) => field.is_inline = true,
+        ("default", Type::Scalar(Scalar::Int32 | Scalar::Int64)) => {
+            field.default = value.parse::<i64>().ok().map(Value::from);
+        }
+        ("default", _) => field.default = Some(value.into()),
+        _ => {}
+    }
+}

@@ -1,9 +1,9 @@
 //! The lock between data centres on a real MariaDB: never two actors at once, whatever happens.
 //!
 //! Actors are processes of their own (this test binary, started again) that write into a witness
-//! table whenever they believe they lead. The table refuses tokens that are no longer the newest
-//! and counts those attempts: one can slip through where a process is stopped between asking
-//! whether it leads and acting, never more.
+//! table whenever they believe they lead, and each act is noted with whether its token was still the
+//! newest. One that was not is accepted only where a process is stopped, which can happen between
+//! asking whether it leads and acting.
 
 #[cfg(test)]
 mod actor;

@@ -15,23 +15,29 @@ const NEEDED: &[(&str, &str)] = &[("git", "git")];
 /// Every test.
 pub(crate) fn test() -> anyhow::Result<()> {
     install_missing()?;
-    run(&mut cargo(&["test", "--workspace", "--locked"]))
+    run(&mut cargo(&["test", "--workspace", "--locked"]))?;
+    // The same suite once more, on the store that keeps everything in a file.
+    run(suite("sluice-apiserver", "conformance").env("SLUICE_TEST_API", "file"))
 }
 
 /// The suites that judge the embedded API, on a real kube-apiserver.
 pub(crate) fn test_real() -> anyhow::Result<()> {
     let assets = kube::kube()?;
-    for (package, suite) in [
+    for (package, name) in [
         ("sluice-apiserver", "conformance"),
         ("sluice-testbed", "kinds"),
     ] {
-        let mut command = cargo(&["test", "--locked", "--package", package, "--test", suite]);
+        let mut command = suite(package, name);
         command
             .env("SLUICE_TEST_API", "real")
             .env("KUBEBUILDER_ASSETS", &assets);
         run(&mut command)?;
     }
     Ok(())
+}
+
+fn suite(package: &str, name: &str) -> Command {
+    cargo(&["test", "--locked", "--package", package, "--test", name])
 }
 
 fn install_missing() -> anyhow::Result<()> {

@@ -28,6 +28,11 @@ pub(crate) fn spawn(server: &Server) {
     let inner = server.downgrade();
     tokio::spawn(async move {
         let mut collector = Collector::default();
+        // The store may be older than this server: its history is not for us to act on.
+        match inner.upgrade() {
+            Some(inner) => collector.start_over(&Server(inner)).await,
+            None => return,
+        }
         loop {
             let _ = risen.borrow_and_update();
             if collector.catch_up(&inner).await.is_none() || risen.changed().await.is_err() {
@@ -73,7 +78,7 @@ impl Collector {
             };
             for (key, object) in snapshot.objects {
                 self.index(&key, None, Some(&object));
-                self.judge(server, &key, &object).await;
+                self.judge(server, &key).await;
             }
         }
         let owners: Vec<String> = self.owned.keys().cloned().collect();
@@ -86,7 +91,7 @@ impl Collector {
         let key = &change.key;
         self.index(key, change.previous.as_deref(), change.object.as_deref());
         match (&change.object, &change.tombstone) {
-            (Some(object), _) => self.judge(server, key, object).await,
+            (Some(_), _) => self.judge(server, key).await,
             (None, Some(last)) => {
                 self.release_owned(server, metadata::text(last, "/metadata/uid"))
                     .await;
@@ -113,8 +118,12 @@ impl Collector {
         }
     }
 
-    /// Whether a present object may stay.
-    async fn judge(&mut self, server: &Server, key: &Key, object: &Value) {
+    /// Whether an object may stay as it is now: what it was when it changed no longer counts.
+    async fn judge(&mut self, server: &Server, key: &Key) {
+        let Some(object) = server.store().get(key) else {
+            return;
+        };
+        let object = &*object;
         if owner_uids(object).next().is_some() {
             check_owners(server, key).await;
         }

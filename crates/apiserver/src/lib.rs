@@ -34,17 +34,22 @@ mod status;
 mod store;
 mod verbs;
 
-use std::sync::{Arc, Weak};
+use std::{
+    path::PathBuf,
+    sync::{Arc, Weak},
+};
 
 use clock::Clock;
 use faults::Fate;
+use futures::FutureExt;
 use parking_lot::Mutex;
 use registry::Registry;
 use serde_json::Value;
-use store::{Key, Memory, Store};
+use store::{File, Key, Memory, Refusal, Stale, Store};
 
 pub use faults::Faults;
 pub use reviews::Reviewer;
+pub use store::OpenError;
 
 /// How many changes a server remembers unless told otherwise.
 const HISTORY: usize = 8192;
@@ -90,17 +95,53 @@ impl Server {
 
     /// An empty server in memory, set up as `options` say. Needs a running tokio runtime.
     pub fn new(options: Options) -> Self {
-        let server = Self(Arc::new(Inner {
-            store: Box::new(Memory::new(options.history)),
+        let server = Self::on(Box::new(Memory::new(options.history)), options);
+        let first = verbs::create_first_namespaces(&server).now_or_never();
+        debug_assert!(first.is_some(), "memory commits at once");
+        collector::spawn(&server);
+        server
+    }
+
+    /// The server that keeps everything in one file, which is created if it is not there.
+    ///
+    /// What was answered with success is in the file by then, whatever happens afterwards.
+    pub async fn open(path: impl Into<PathBuf>, options: Options) -> Result<Self, OpenError> {
+        let (path, history) = (path.into(), options.history);
+        let opening = tokio::task::spawn_blocking(move || File::open(&path, history));
+        let file = opening.await.expect("opening a store does not panic")?;
+        let server = Self::on(Box::new(file), options);
+        server.define_stored();
+        verbs::create_first_namespaces(&server).await;
+        collector::spawn(&server);
+        Ok(server)
+    }
+
+    fn on(store: Box<dyn Store>, options: Options) -> Self {
+        Self(Arc::new(Inner {
+            store,
             registry: Registry::new(),
             clock: Clock::start(),
             random: Mutex::new(faults::Random::new(options.seed)),
             reviewer: options.reviewer,
             fate: Mutex::default(),
-        }));
-        verbs::create_first_namespaces(&server);
-        collector::spawn(&server);
-        server
+        }))
+    }
+
+    /// Serves the kinds whose definitions were stored in an earlier life.
+    fn define_stored(&self) {
+        let stored = self.store().list(builtin::DEFINITIONS, "", None);
+        for (_, crd) in stored.map(|it| it.objects).unwrap_or_default() {
+            self.registry().define(&crd);
+        }
+    }
+
+    /// Copies everything, as it is at one moment, into a new file that [`Server::open`] can open.
+    ///
+    /// Requests go on meanwhile. Fails if the file exists, or if there is nothing but memory.
+    pub async fn backup(&self, to: impl Into<PathBuf>) -> std::io::Result<()> {
+        let (server, to) = (self.clone(), to.into());
+        let copying = tokio::task::spawn_blocking(move || server.store().backup(&to));
+        copying.await.expect("a backup does not panic")
     }
 
     /// The HTTP side: what a socket would serve.
@@ -141,13 +182,19 @@ impl Server {
         self.0.random.lock().next()
     }
 
-    /// Commits one change and lets the registry follow it.
-    async fn commit(&self, write: store::Write) -> Result<Arc<Value>, store::Stale> {
+    /// Commits one change and lets the registry follow it. The outer error is that of a store which
+    /// cannot keep anything.
+    async fn commit(&self, write: store::Write) -> status::Result<Result<Arc<Value>, Stale>> {
         let key = write.key.clone();
         let is_removal = write.object.is_none();
-        let object = self.store().commit(write).await?;
-        self.follow(&key, (!is_removal).then_some(&object));
-        Ok(object)
+        match self.store().commit(write).await {
+            Ok(object) => {
+                self.follow(&key, (!is_removal).then_some(&object));
+                Ok(Ok(object))
+            }
+            Err(Refusal::Stale) => Ok(Err(Stale)),
+            Err(Refusal::Failed(why)) => Err(status::ApiError::not_stored(&why)),
+        }
     }
 
     fn follow(&self, key: &Key, object: Option<&Value>) {

@@ -55,6 +55,12 @@ impl ApiError {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
     }
 
+    /// The change could not be kept, and was not made.
+    pub(crate) fn not_stored(why: &str) -> Self {
+        let message = format!("Internal error occurred: the change was not stored: {why}");
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message)
+    }
+
     /// A known group has no such resource.
     pub(crate) fn no_such_path() -> Self {
         Self::new(

@@ -1,7 +1,6 @@
 //! create.
 
 use axum::{body::Body, response::Response};
-use futures::FutureExt;
 use serde_json::{Value, json};
 
 use super::{Call, created};
@@ -89,7 +88,7 @@ async fn attempt(
         replaces: None,
         object: Some(resource.to_storage(object)),
     };
-    match call.server.commit(write).await {
+    match call.server.commit(write).await? {
         Ok(stored) => Ok(super::with_warnings(
             created(&resource.present(&stored)),
             &warnings,
@@ -203,7 +202,7 @@ fn uid(server: &Server) -> String {
 }
 
 /// Makes the namespaces that every cluster has.
-pub(crate) fn create_first_namespaces(server: &Server) {
+pub(crate) async fn create_first_namespaces(server: &Server) {
     let namespaces = server
         .registry()
         .find("", "v1", "namespaces")
@@ -218,7 +217,7 @@ pub(crate) fn create_first_namespaces(server: &Server) {
             replaces: None,
             object: Some(object),
         };
-        // In memory this is done at once; an existing namespace is left as it is.
-        let _ = server.store().commit(write).now_or_never();
+        // An existing namespace is left as it is.
+        let _ = server.store().commit(write).await;
     }
 }

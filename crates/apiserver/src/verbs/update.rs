@@ -149,7 +149,7 @@ pub(crate) async fn change_object(
             replaces: Some(metadata::revision_of(&stored)),
             object: (!is_finished).then(|| resource.to_storage(new.clone())),
         };
-        match server.commit(write).await {
+        match server.commit(write).await? {
             Ok(_) if is_finished => return Ok((new, warnings)),
             Ok(stored) => return Ok((resource.present(&stored), warnings)),
             Err(Stale) => {}

@@ -5,10 +5,12 @@
 //! it does not support it refuses with a clear `Status`. It knows no kind beyond a few built-in
 //! ones, which it keeps as plain objects.
 //!
-//! The road of a request: [`Server::router`] → `faults` → `route` (what is meant) → `verbs` (what
-//! to do: `read`, `watch`, `create`, `update`, `patch`, `delete`) → `store`. `collector` follows the
-//! store's changes and removes what has no owner, namespace or definition any more.
+//! The road of a request: [`Server::router`] → `faults` → `access` (who may) → `route` (what is
+//! meant) → `verbs` (what to do: `read`, `watch`, `create`, `update`, `patch`, `delete`) → `store`.
+//! `collector` follows the store's changes and removes what has no owner, namespace or definition
+//! any more.
 
+mod access;
 mod body;
 mod builtin;
 mod clock;
@@ -47,6 +49,7 @@ use registry::Registry;
 use serde_json::Value;
 use store::{File, Key, Memory, Refusal, Stale, Store};
 
+pub use access::{MASTERS, User};
 pub use faults::Faults;
 pub use reviews::Reviewer;
 pub use store::OpenError;
@@ -64,7 +67,8 @@ pub struct Options {
     pub history: usize,
     /// Makes uids and generated names the same in every run; random without it.
     pub seed: Option<u64>,
-    /// Who answers TokenReview and SubjectAccessReview; without one nobody is known and nothing allowed.
+    /// Who answers TokenReview and SubjectAccessReview; without one the server's own tokens and
+    /// roles do.
     pub reviewer: Option<Arc<dyn Reviewer>>,
 }
 
@@ -84,6 +88,7 @@ struct Inner {
     clock: Clock,
     random: Mutex<faults::Random>,
     reviewer: Option<Arc<dyn Reviewer>>,
+    tokens: access::Tokens,
     fate: Mutex<Fate>,
 }
 
@@ -96,7 +101,7 @@ impl Server {
     /// An empty server in memory, set up as `options` say. Needs a running tokio runtime.
     pub fn new(options: Options) -> Self {
         let server = Self::on(Box::new(Memory::new(options.history)), options);
-        let first = verbs::create_first_namespaces(&server).now_or_never();
+        let first = server.create_first_objects().now_or_never();
         debug_assert!(first.is_some(), "memory commits at once");
         collector::spawn(&server);
         server
@@ -111,7 +116,7 @@ impl Server {
         let file = opening.await.expect("opening a store does not panic")?;
         let server = Self::on(Box::new(file), options);
         server.define_stored();
-        verbs::create_first_namespaces(&server).await;
+        server.create_first_objects().await;
         collector::spawn(&server);
         Ok(server)
     }
@@ -123,8 +128,22 @@ impl Server {
             clock: Clock::start(),
             random: Mutex::new(faults::Random::new(options.seed)),
             reviewer: options.reviewer,
+            tokens: access::Tokens::default(),
             fate: Mutex::default(),
         }))
+    }
+
+    /// Makes what every cluster has; what is there already is left as it is.
+    async fn create_first_objects(&self) {
+        futures::join!(
+            verbs::create_first_namespaces(self),
+            access::create_defaults(self)
+        );
+    }
+
+    /// From now on a bearer token stands for a user, on every socket of this server.
+    pub fn add_token(&self, token: &str, user: User) {
+        self.0.tokens.add(token, user);
     }
 
     /// Serves the kinds whose definitions were stored in an earlier life.
@@ -176,6 +195,14 @@ impl Server {
 
     fn now(&self) -> String {
         self.0.clock.now()
+    }
+
+    fn timestamp(&self) -> jiff::Timestamp {
+        self.0.clock.timestamp()
+    }
+
+    fn tokens(&self) -> &access::Tokens {
+        &self.0.tokens
     }
 
     fn random(&self) -> u64 {

@@ -123,6 +123,46 @@ impl ApiError {
         Self::new(StatusCode::FORBIDDEN, "Forbidden", message).with_details(details)
     }
 
+    /// The caller has no right to do this; the request was not looked at any further.
+    pub(crate) fn denied(group: &str, resource: &str, name: &str, why: &str) -> Self {
+        let what = match (qualify(resource, group), name) {
+            (_, _) if resource.is_empty() => "forbidden".to_owned(),
+            (what, "") => format!("{what} is forbidden"),
+            (what, name) => format!("{what} {name:?} is forbidden"),
+        };
+        let mut details = json!({});
+        for (field, value) in [("name", name), ("group", group), ("kind", resource)] {
+            set_unless_empty(&mut details, field, value);
+        }
+        Self::new(StatusCode::FORBIDDEN, "Forbidden", format!("{what}: {why}"))
+            .with_details(details)
+    }
+
+    /// Nobody is known by this token.
+    pub(crate) fn unauthorized() -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized")
+    }
+
+    /// There is more to do than can be done; to be tried again.
+    pub(crate) fn too_many_requests() -> Self {
+        Self::new(
+            StatusCode::TOO_MANY_REQUESTS,
+            "TooManyRequests",
+            "Too many requests, please try again later.",
+        )
+        .with_details(json!({"retryAfterSeconds": 1}))
+    }
+
+    /// The request took longer than it may.
+    pub(crate) fn timeout() -> Self {
+        Self::new(
+            StatusCode::GATEWAY_TIMEOUT,
+            "Timeout",
+            "Timeout: request did not complete within the allotted timeout",
+        )
+        .with_details(json!({}))
+    }
+
     /// The object breaks a rule; `errors` must not be empty.
     pub(crate) fn invalid(resource: &Resource, name: &str, errors: &[FieldError]) -> Self {
         if let Some(error) = errors.iter().find(|error| error.reason == MALFORMED) {

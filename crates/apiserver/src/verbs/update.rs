@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::Call;
 use crate::{
-    Server, body,
+    Server, access, body,
     builtin::{self, DEFINITIONS},
     definitions, metadata,
     query::WriteOptions,
@@ -223,6 +223,7 @@ fn prepare(
     if !manner.is_internal {
         builtin::keep(resource, &mut new, old);
     }
+    access::check_grant(server, resource, &new, Some(old))?;
     if &*resource.storage == DEFINITIONS && !target.is_status {
         definitions::prepare_update(server, &mut new, old)?;
     }

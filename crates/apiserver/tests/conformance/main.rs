@@ -23,6 +23,8 @@ use tokio::runtime::Runtime;
 
 use crate::support::{Case, Context};
 
+mod access;
+mod access_reviews;
 mod bad_input;
 mod bad_requests;
 mod builtin;
@@ -148,6 +150,8 @@ fn all_cases() -> Vec<Case> {
         limits::cases(),
         bad_requests::cases(),
         runtime::cases(),
+        access::cases(),
+        access_reviews::cases(),
     ]
     .concat()
 }

@@ -102,7 +102,7 @@ pub(super) fn decode(bytes: &[u8]) -> Option<(Record, usize)> {
     let length = number(length_bytes);
     let body = bytes.get(FRAME..FRAME.checked_add(length)?)?;
     let sum = checksum(&[length_bytes, body]);
-    if length < FIXED || length > LONGEST || bytes[8..FRAME] != sum.to_le_bytes() {
+    if !(FIXED..=LONGEST).contains(&length) || bytes[8..FRAME] != sum.to_le_bytes() {
         return None;
     }
     let (fixed, rest) = body.split_at(FIXED);

@@ -32,6 +32,7 @@ mod reviews;
 mod route;
 mod schema;
 mod selector;
+mod serve;
 mod status;
 mod store;
 mod verbs;
@@ -52,6 +53,7 @@ use store::{File, Key, Memory, Refusal, Stale, Store};
 pub use access::{MASTERS, User};
 pub use faults::Faults;
 pub use reviews::Reviewer;
+pub use serve::{Limits, ServeError, ServeOptions, Served};
 pub use store::OpenError;
 
 /// How many changes a server remembers unless told otherwise.

@@ -94,7 +94,7 @@ fn misfit(
 /// Fills in the API groups that may be left out.
 pub(crate) fn normalise(resource: &Resource, object: &mut Value) {
     if !resource.kind.ends_with("Binding") {
-        if object.get("rules").is_none() {
+        if object["rules"].as_array().is_none_or(Vec::is_empty) {
             object["rules"] = Value::Null;
         }
         return;
@@ -198,7 +198,7 @@ fn binding_faults(resource: &Resource, new: &Value, old: Option<&Value>) -> Vec<
         && old["roleRef"] != *role
     {
         let shown =
-            json!({"apiGroup": text("apiGroup"), "kind": text("kind"), "name": text("name")});
+            json!({"APIGroup": text("apiGroup"), "Kind": text("kind"), "Name": text("name")});
         faults.push(FieldError::invalid(
             "roleRef",
             &shown,

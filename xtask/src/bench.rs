@@ -2,13 +2,16 @@
 
 use anyhow::bail;
 
-use crate::command::{cargo, run};
+use crate::{
+    command::{cargo, run},
+    kube,
+};
 
 /// Name, the package it lives in, what it measures.
 const BENCHES: &[(&str, &str, &str)] = &[(
     "apiserver",
     "sluice-apiserver",
-    "requests per second of the embedded API, in process",
+    "the embedded API over TLS, in memory and in a file, beside a real one if it is there",
 )];
 
 /// Runs one benchmark, or lists them.
@@ -26,12 +29,9 @@ pub(crate) fn bench(name: Option<&str>) -> anyhow::Result<()> {
             known.join(", ")
         );
     };
-    run(&mut cargo(&[
-        "bench",
-        "--locked",
-        "--package",
-        package,
-        "--bench",
-        name,
-    ]))
+    let mut command = cargo(&["bench", "--locked", "--package", package, "--bench", name]);
+    if let Some(assets) = kube::built() {
+        command.env("KUBEBUILDER_ASSETS", assets);
+    }
+    run(&mut command)
 }

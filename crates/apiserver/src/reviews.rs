@@ -58,6 +58,12 @@ pub(crate) enum Asked {
 pub(crate) fn at(path: &str) -> Result<Option<Asked>> {
     let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
     Ok(match segments[..] {
+        // Silence would look like protection.
+        ["apis", "admissionregistration.k8s.io", ..] => {
+            return Err(ApiError::not_supported(
+                "admission by policies or webhooks (ValidatingAdmissionPolicy and its kin)",
+            ));
+        }
         ["apis", group, "v1", plural] => {
             let found = KINDS.iter().find(|(g, p, _)| (*g, *p) == (group, plural));
             found.map(|(group, _, kind)| Asked::Review { group, kind })
@@ -74,12 +80,6 @@ pub(crate) fn at(path: &str) -> Result<Option<Asked>> {
             namespace: namespace.to_owned(),
             account: account.to_owned(),
         }),
-        // Silence would look like protection.
-        ["apis", "admissionregistration.k8s.io", ..] => {
-            return Err(ApiError::not_supported(
-                "admission by policies or webhooks (ValidatingAdmissionPolicy and its kin)",
-            ));
-        }
         _ => None,
     })
 }

@@ -147,12 +147,12 @@ fn selectors(role: &Value) -> impl Iterator<Item = &Value> {
 /// Whether an aggregated role takes in another one.
 fn is_selected(selector: &Value, role: &Value) -> bool {
     let labels = &role["metadata"]["labels"];
-    let equals = selector["matchLabels"].as_object().into_iter().flatten();
+    let mut equals = selector["matchLabels"].as_object().into_iter().flatten();
     let mut expressions = selector["matchExpressions"]
         .as_array()
         .into_iter()
         .flatten();
-    let all_equal = equals.fold(true, |all, (key, value)| all && labels[key] == *value);
+    let all_equal = equals.all(|(key, value)| labels[key] == *value);
     all_equal
         && expressions.all(|expression| {
             let value = &labels[metadata::text(expression, "/key")];

@@ -109,12 +109,12 @@ impl Rule {
             names => self.names.is_empty() || names.iter().all(|name| self.names.contains(name)),
         };
         let all = |mine: &[String], theirs: &[String]| theirs.iter().all(|it| has_or_all(mine, it));
-        let resources = piece.resources.iter();
+        let mut resources = piece.resources.iter();
         let mut paths = piece.paths.iter();
         names
             && all(&self.verbs, &piece.verbs)
             && all(&self.groups, &piece.groups)
-            && resources.fold(true, |all, it| all && resource_covers(&self.resources, it))
+            && resources.all(|it| resource_covers(&self.resources, it))
             && paths.all(|path| self.paths.iter().any(|mine| path_covers(mine, path)))
     }
 

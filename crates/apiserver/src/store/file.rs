@@ -245,8 +245,4 @@ fn private(path: &Path) -> io::Result<fs::File> {
 }
 
 #[cfg(test)]
-#[expect(
-    clippy::panic,
-    reason = "a failing case is a panic, as in any other test"
-)]
 mod tests;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::access::{allow, rule};
+use crate::access::{alice, allow, rule};
 use crate::support::{Answer, Context, cases};
 
 cases!("access_reviews":
@@ -13,10 +13,6 @@ cases!("access_reviews":
 );
 
 const ACCESS: &str = "/apis/authorization.k8s.io/v1";
-
-fn alice(api: &Context) -> String {
-    format!("{}-alice", api.namespace)
-}
 
 fn question(api: &Context, verb: &str) -> Value {
     json!({"verb": verb, "resource": "configmaps", "namespace": api.namespace})

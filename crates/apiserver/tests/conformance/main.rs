@@ -24,6 +24,7 @@ use tokio::runtime::Runtime;
 use crate::support::{Case, Context};
 
 mod access;
+mod access_grants;
 mod access_reviews;
 mod bad_input;
 mod bad_requests;
@@ -151,6 +152,7 @@ fn all_cases() -> Vec<Case> {
         bad_requests::cases(),
         runtime::cases(),
         access::cases(),
+        access_grants::cases(),
         access_reviews::cases(),
     ]
     .concat()

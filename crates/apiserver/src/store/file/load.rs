@@ -28,6 +28,8 @@ pub(super) struct Loaded {
     pub(super) state: State,
     /// Up to where the file is whole.
     pub(super) length: u64,
+    /// How much of that is about objects that have changed since.
+    pub(super) superfluous: u64,
 }
 
 /// Reads everything there is.
@@ -42,9 +44,13 @@ pub(super) fn load(file: &fs::File, path: &Path, history: usize) -> Result<Loade
     if !content.is_based {
         return Err(reader.damaged("the records at its start are missing"));
     }
-    let length = reader.offset;
+    let (length, superfluous) = (reader.offset, content.superfluous);
     let state = content.parse(history).map_err(|why| reader.damaged(&why))?;
-    Ok(Loaded { state, length })
+    Ok(Loaded {
+        state,
+        length,
+        superfluous,
+    })
 }
 
 /// Records, their objects still as text: most are replaced by later ones and never parsed.
@@ -54,6 +60,7 @@ struct Content {
     is_based: bool,
     objects: BTreeMap<Key, Box<[u8]>>,
     changes: VecDeque<Record>,
+    superfluous: u64,
 }
 
 impl Content {
@@ -86,10 +93,11 @@ impl Content {
             && let Some(record) = self.changes.pop_front()
         {
             self.base = record.revision;
-            match record.kind {
+            let replaced = match record.kind {
                 Kind::Removal => self.objects.remove(&record.key),
                 _ => self.objects.insert(record.key, record.object),
             };
+            self.superfluous += replaced.map_or(0, |object| object.len() as u64);
         }
     }
 

@@ -21,14 +21,14 @@ use super::{
 };
 
 /// A file is rewritten when this much of it, and more than half, may be superfluous.
-const WORTH_REWRITING: u64 = 16 * 1024 * 1024;
+const WORTH_REWRITING: u64 = 32 * 1024 * 1024;
 
 /// An open file with an exclusive lock.
 pub(super) struct Log {
     path: PathBuf,
     /// Shared with backups, which read the file while it grows.
     durable: Arc<Mutex<Durable>>,
-    /// The length after the last rewrite.
+    /// The length after the last rewrite, or what it would have been at the start.
     rewritten: u64,
 }
 
@@ -54,7 +54,11 @@ impl Log {
         if file.metadata().map_err(&failed)?.len() <= HEADER.len() as u64 {
             begin(&file, path).map_err(&failed)?;
         }
-        let Loaded { state, length } = load(&file, path, history)?;
+        let Loaded {
+            state,
+            length,
+            superfluous,
+        } = load(&file, path, history)?;
         file.set_len(length)
             .and_then(|()| file.sync_all())
             .map_err(&failed)?;
@@ -64,7 +68,7 @@ impl Log {
                 file: Arc::new(file),
                 length,
             })),
-            rewritten: length,
+            rewritten: length.saturating_sub(superfluous),
         };
         Ok((log, state))
     }

@@ -144,10 +144,11 @@ fn number(bytes: &[u8]) -> usize {
 
 /// CRC-32C of the parts, one after the other.
 fn checksum(parts: &[&[u8]]) -> u32 {
-    let bytes = parts.iter().copied().flatten();
-    !bytes.fold(!0, |sum, byte| {
-        TABLE[usize::from((sum as u8) ^ byte)] ^ (sum >> 8)
-    })
+    let mut sum = !0_u32;
+    for byte in parts.iter().copied().flatten() {
+        sum = TABLE[usize::from(sum.to_le_bytes()[0] ^ byte)] ^ (sum >> 8);
+    }
+    !sum
 }
 
 const TABLE: [u32; 256] = {

@@ -135,6 +135,25 @@ async fn a_rewritten_file_holds_the_same() {
 }
 
 #[tokio::test]
+async fn a_file_does_not_grow_for_ever() {
+    let folder = Folder::new();
+    let store = File::open(&folder.path(), 2).expect("opens");
+    let value = "x".repeat(1_000_000);
+    put(&store, "kept", "1").await;
+    for _ in 0..40 {
+        put(&store, "a", &value).await;
+    }
+    put(&store, "b", "2").await;
+    let length = store.durable.lock().length;
+    assert!(length < 20_000_000, "{length}");
+    assert_eq!(store.revision(), 42);
+    drop(store);
+    let store = folder.open();
+    assert_eq!(content(&store).len(), 3);
+    assert_eq!(store.revision(), 42);
+}
+
+#[tokio::test]
 async fn writers_of_one_object_do_not_overwrite_each_other() {
     let folder = Folder::new();
     let store = folder.open();

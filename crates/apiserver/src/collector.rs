@@ -77,7 +77,7 @@ impl Collector {
                 continue;
             };
             for (key, object) in snapshot.objects {
-                self.index(&key, None, Some(&object));
+                self.index(&key, None, Some(&object.value()));
                 self.judge(server, &key).await;
             }
         }
@@ -89,10 +89,14 @@ impl Collector {
 
     async fn handle(&mut self, server: &Server, change: &Event) {
         let key = &change.key;
-        self.index(key, change.previous.as_deref(), change.object.as_deref());
+        let (before, now) = [&change.previous, &change.object]
+            .map(|kept| kept.as_ref().map(|kept| kept.value()))
+            .into();
+        self.index(key, before.as_deref(), now.as_deref());
         match (&change.object, &change.tombstone) {
             (Some(_), _) => self.judge(server, key).await,
             (None, Some(last)) => {
+                let last = &*last.value();
                 self.release_owned(server, metadata::text(last, "/metadata/uid"))
                     .await;
                 self.finish_container(server, key, last).await;

@@ -152,7 +152,7 @@ impl Server {
     fn define_stored(&self) {
         let stored = self.store().list(builtin::DEFINITIONS, "", None);
         for (_, crd) in stored.map(|it| it.objects).unwrap_or_default() {
-            self.registry().define(&crd);
+            self.registry().define(&crd.value());
         }
     }
 

@@ -6,6 +6,7 @@
 //! beyond setting `metadata.resourceVersion`.
 
 mod file;
+mod kept;
 mod memory;
 mod state;
 
@@ -16,6 +17,7 @@ use serde_json::Value;
 
 pub(crate) use file::File;
 pub use file::OpenError;
+pub(crate) use kept::Kept;
 pub(crate) use memory::Memory;
 
 /// Counts committed changes; an object's `resourceVersion` is the revision of its last change.
@@ -56,17 +58,17 @@ pub(crate) struct Write {
 pub(crate) struct Event {
     pub(crate) revision: Revision,
     pub(crate) key: Key,
-    pub(crate) object: Option<Arc<Value>>,
-    pub(crate) previous: Option<Arc<Value>>,
+    pub(crate) object: Option<Arc<Kept>>,
+    pub(crate) previous: Option<Arc<Kept>>,
     /// What a watcher is shown when the object is gone: its last state at this revision.
-    pub(crate) tombstone: Option<Arc<Value>>,
+    pub(crate) tombstone: Option<Arc<Kept>>,
 }
 
 impl Event {
     /// The object as the change left it: its new state, or its last one if it is gone.
     pub(crate) fn outcome(&self) -> Arc<Value> {
         let left = self.object.as_ref().or(self.tombstone.as_ref());
-        left.cloned().unwrap_or_default()
+        left.map(|kept| kept.value()).unwrap_or_default()
     }
 }
 
@@ -74,7 +76,7 @@ impl Event {
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     pub(crate) revision: Revision,
-    pub(crate) objects: Vec<(Key, Arc<Value>)>,
+    pub(crate) objects: Vec<(Key, Arc<Kept>)>,
 }
 
 /// The object is not at the revision that the writer saw.

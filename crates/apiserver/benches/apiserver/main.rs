@@ -65,6 +65,7 @@ async fn measure(kind: &'static str) {
         "list of everything",
         format!("{seconds:.3} s, {} MB", bytes / 1_000_000),
     );
+    row("memory, after the list", target.memory());
     row(
         "gets, 16 clients",
         format!("{:.0}", load::gets(&target.client, 16).await),

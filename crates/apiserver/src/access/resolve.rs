@@ -94,7 +94,7 @@ fn all(server: &Server, plural: &str, prefix: &str) -> impl Iterator<Item = Arc<
         .store()
         .list(&storage_name(GROUP, plural), prefix, None);
     let objects = listed.map(|it| it.objects).unwrap_or_default();
-    objects.into_iter().map(|(_, object)| object)
+    objects.into_iter().map(|(_, object)| object.value())
 }
 
 /// Whether a subject of a binding is this user.

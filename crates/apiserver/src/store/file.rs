@@ -186,7 +186,8 @@ impl Store for File {
     }
 
     fn get(&self, key: &Key) -> Option<Arc<Value>> {
-        self.shared.state.read().get(key).cloned()
+        let kept = self.shared.state.read().get(key).cloned();
+        kept.map(|kept| kept.value())
     }
 
     fn list(

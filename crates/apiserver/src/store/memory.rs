@@ -40,7 +40,8 @@ impl Store for Memory {
     }
 
     fn get(&self, key: &Key) -> Option<Arc<Value>> {
-        self.state.read().get(key).cloned()
+        let kept = self.state.read().get(key).cloned();
+        kept.map(|kept| kept.value())
     }
 
     fn list(

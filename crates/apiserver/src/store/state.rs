@@ -10,15 +10,20 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{Event, Expired, Key, Revision, Snapshot, Stale, Write};
+use super::{Event, Expired, Kept, Key, Revision, Snapshot, Stale, Write};
+
+/// How many of the newest states are kept parsed as well: watchers all ask for the same ones.
+const PARSED: usize = 256;
 
 /// Objects in a map, the last `history` changes in a queue.
 pub(super) struct State {
-    objects: BTreeMap<Key, Arc<Value>>,
+    objects: BTreeMap<Key, Arc<Kept>>,
     /// Consecutive revisions, the newest last.
     changes: VecDeque<Arc<Event>>,
     revision: Revision,
     history: usize,
+    /// Those whose parsed form is kept, the newest last.
+    parsed: VecDeque<Arc<Kept>>,
 }
 
 impl State {
@@ -30,7 +35,7 @@ impl State {
     /// Objects as they were at a revision, with no memory of what came before.
     pub(super) fn starting_at(
         revision: Revision,
-        objects: BTreeMap<Key, Arc<Value>>,
+        objects: BTreeMap<Key, Arc<Kept>>,
         history: usize,
     ) -> Self {
         Self {
@@ -38,6 +43,7 @@ impl State {
             changes: VecDeque::new(),
             revision,
             history: history.max(1),
+            parsed: VecDeque::new(),
         }
     }
 
@@ -45,7 +51,7 @@ impl State {
         self.revision
     }
 
-    pub(super) fn get(&self, key: &Key) -> Option<&Arc<Value>> {
+    pub(super) fn get(&self, key: &Key) -> Option<&Arc<Kept>> {
         self.objects.get(key)
     }
 
@@ -77,7 +83,7 @@ impl State {
     }
 
     /// Everything as it was at the oldest revision that is still known, and the changes since.
-    pub(super) fn unwound(&self) -> (Revision, BTreeMap<Key, Arc<Value>>, Vec<Arc<Event>>) {
+    pub(super) fn unwound(&self) -> (Revision, BTreeMap<Key, Arc<Kept>>, Vec<Arc<Event>>) {
         let oldest = self.oldest();
         let objects = self
             .undo(self.objects.clone(), oldest, |_| true)
@@ -87,10 +93,10 @@ impl State {
 
     fn undo(
         &self,
-        mut objects: BTreeMap<Key, Arc<Value>>,
+        mut objects: BTreeMap<Key, Arc<Kept>>,
         revision: Revision,
         is_asked: impl Fn(&Key) -> bool,
-    ) -> Result<BTreeMap<Key, Arc<Value>>, Expired> {
+    ) -> Result<BTreeMap<Key, Arc<Kept>>, Expired> {
         for change in self.changes_after(revision)?.rev() {
             if is_asked(&change.key) {
                 match &change.previous {
@@ -124,14 +130,13 @@ impl State {
     /// What a write would change if it were made as `revision`; nothing changes yet.
     pub(super) fn plan(&self, write: Write, revision: Revision) -> Result<Event, Stale> {
         let previous = self.objects.get(&write.key).cloned();
-        if previous.as_deref().and_then(revision_of) != write.replaces {
+        if previous.as_ref().map(|previous| previous.revision()) != write.replaces {
             return Err(Stale);
         }
-        let object = write
-            .object
-            .map(|object| Arc::new(at_revision(object, revision)));
+        let keep = |object: Value| Arc::new(Kept::new(at_revision(object, revision)));
+        let object = write.object.map(keep);
         let tombstone = match (&object, &previous) {
-            (None, Some(previous)) => Some(Arc::new(at_revision(Value::clone(previous), revision))),
+            (None, Some(previous)) => Some(keep(Value::clone(&previous.value()))),
             (None, None) => return Err(Stale), // removing what is not there
             (Some(_), _) => None,
         };
@@ -156,7 +161,14 @@ impl State {
             None => self.objects.remove(&event.key),
         };
         self.revision = event.revision;
+        self.parsed.extend(event.object.clone());
+        self.parsed.extend(event.tombstone.clone());
         self.changes.push_back(event);
+        while self.parsed.len() > PARSED
+            && let Some(old) = self.parsed.pop_front()
+        {
+            old.forget_parsed();
+        }
         while self.changes.len() > self.history {
             self.changes.pop_front();
         }

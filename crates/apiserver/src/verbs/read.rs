@@ -1,6 +1,6 @@
 //! get and list.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use axum::response::Response;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
@@ -13,7 +13,7 @@ use crate::{
     schema::FieldError,
     selector::Selector,
     status::{ApiError, Result},
-    store::{Expired, Revision, Snapshot},
+    store::{Expired, Kept, Revision, Snapshot},
 };
 
 /// How long a read waits for a revision that was not reached yet, as a real server does.
@@ -112,8 +112,8 @@ fn snapshot(call: &Call<'_>, prefix: &str, at: Option<Revision>) -> Result<Snaps
 }
 
 /// The stored object as the path's version shows it.
-pub(super) fn present(call: &Call<'_>, stored: &Arc<Value>) -> Value {
-    call.resource().present(stored)
+pub(super) fn present(call: &Call<'_>, stored: &Kept) -> Value {
+    call.resource().present(&stored.value())
 }
 
 /// What the keys of the asked collection start with.

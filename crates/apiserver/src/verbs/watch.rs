@@ -21,7 +21,7 @@ use crate::{
     schema::FieldError,
     selector::Selector,
     status::{ApiError, Result},
-    store::{Event, Expired, Revision},
+    store::{Event, Expired, Kept, Revision},
 };
 
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
@@ -151,7 +151,7 @@ impl Watcher {
         };
         self.revision = snapshot.revision;
         for (_, stored) in &snapshot.objects {
-            let object = self.resource.present(stored);
+            let object = self.resource.present(&stored.value());
             if self.selector.matches(&object) {
                 self.push("ADDED", &object);
             }
@@ -221,8 +221,8 @@ impl Watcher {
         if !is_mine {
             return;
         }
-        let matching = |watcher: &Self, object: &Option<std::sync::Arc<Value>>| {
-            let object = watcher.resource.present(object.as_deref()?);
+        let matching = |watcher: &Self, object: &Option<std::sync::Arc<Kept>>| {
+            let object = watcher.resource.present(&object.as_deref()?.value());
             watcher.selector.matches(&object).then_some(object)
         };
         let before = matching(self, &change.previous);

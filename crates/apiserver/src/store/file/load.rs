@@ -15,10 +15,7 @@ use std::{
 use serde_json::Value;
 
 use super::{
-    super::{
-        Event, Key, Revision, Write,
-        state::{State, revision_of},
-    },
+    super::{Event, Kept, Key, Revision, Write, state::State},
     OpenError,
     record::{self, HEADER, Kind, Record},
 };
@@ -104,7 +101,8 @@ impl Content {
     fn parse(self, history: usize) -> Result<State, String> {
         let mut objects = BTreeMap::new();
         for (key, text) in self.objects {
-            let object = Arc::new(parse(&key, &text)?);
+            let kept = Kept::from_text(text);
+            let object = Arc::new(kept.map_err(|error| unreadable(&key, &error))?);
             objects.insert(key, object);
         }
         let mut state = State::starting_at(self.base, objects, history);
@@ -116,22 +114,21 @@ impl Content {
     }
 }
 
-fn parse(key: &Key, text: &[u8]) -> Result<Value, String> {
-    serde_json::from_slice(text)
-        .map_err(|error| format!("{} {} cannot be read: {error}", key.resource, key.path))
+fn unreadable(key: &Key, error: &serde_json::Error) -> String {
+    format!("{} {} cannot be read: {error}", key.resource, key.path)
 }
 
 fn event(state: &State, record: Record) -> Result<Event, String> {
-    let object = match record.kind {
+    let object: Option<Value> = match record.kind {
         Kind::Removal => None,
-        _ => Some(parse(&record.key, &record.object)?),
+        _ => Some(
+            serde_json::from_slice(&record.object)
+                .map_err(|error| unreadable(&record.key, &error))?,
+        ),
     };
-    let replaces = state
-        .get(&record.key)
-        .and_then(|object| revision_of(object));
     let write = Write {
+        replaces: state.get(&record.key).map(|kept| kept.revision()),
         key: record.key,
-        replaces,
         object,
     };
     let planned = state.plan(write, record.revision);

@@ -5,9 +5,7 @@
 //! find the next record behind a broken one. A body is `kind (1) | revision (8) | length of resource
 //! (2) | length of path (2) | resource | path | object as JSON`.
 
-use serde_json::Value;
-
-use super::super::{Key, Revision};
+use super::super::{Kept, Key, Revision};
 
 /// What a file of this kind starts with.
 pub(super) const HEADER: &[u8; 16] = b"sluice store 1\n\0";
@@ -62,7 +60,7 @@ pub(super) fn encode(
     bytes: &mut Vec<u8>,
     kind: Kind,
     revision: Revision,
-    entry: Option<(&Key, Option<&Value>)>,
+    entry: Option<(&Key, Option<&Kept>)>,
 ) -> Result<(), String> {
     let start = bytes.len();
     bytes.extend_from_slice(&MARK);
@@ -77,7 +75,7 @@ pub(super) fn encode(
     bytes.extend_from_slice(resource.as_bytes());
     bytes.extend_from_slice(path.as_bytes());
     if let Some(object) = entry.and_then(|(_, object)| object) {
-        serde_json::to_writer(&mut *bytes, object).map_err(|error| error.to_string())?;
+        bytes.extend_from_slice(object.text());
     }
     let body = bytes.len() - start - FRAME;
     if body > LONGEST {
@@ -186,7 +184,7 @@ mod tests {
             &mut bytes,
             Kind::Put,
             7,
-            Some((&key, Some(&json!({"x": 1})))),
+            Some((&key, Some(&Kept::new(json!({"x": 1}))))),
         )
         .expect("small");
         bytes

@@ -5,7 +5,7 @@ use std::{fs, os::unix::fs::FileExt, path::PathBuf};
 use serde_json::json;
 use tempfile::TempDir;
 
-use super::*;
+use super::{super::Kept, *};
 
 struct Folder(TempDir);
 
@@ -52,8 +52,12 @@ async fn put(store: &File, path: &str, value: &str) {
 /// `name=value` of everything there is.
 fn content(store: &File) -> Vec<String> {
     let snapshot = store.list("g/things", "", None).expect("now");
-    let shown = |(key, object): &(Key, Arc<Value>)| {
-        format!("{}={}", key.path, object["value"].as_str().unwrap_or("?"))
+    let shown = |(key, object): &(Key, Arc<Kept>)| {
+        format!(
+            "{}={}",
+            key.path,
+            object.value()["value"].as_str().unwrap_or("?")
+        )
     };
     snapshot.objects.iter().map(shown).collect()
 }
@@ -109,7 +113,7 @@ async fn a_rewritten_file_holds_the_same() {
             key: key(&format!("{}", number % 4)),
             replaces: state
                 .get(&key(&format!("{}", number % 4)))
-                .and_then(|it| super::super::state::revision_of(it)),
+                .map(|it| it.revision()),
             object: Some(json!({"metadata": {}, "value": number.to_string()})),
         };
         let event = Arc::new(state.plan(write, number).expect("fits"));

@@ -1,6 +1,6 @@
 //! get and list.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use axum::response::Response;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
@@ -79,7 +79,9 @@ fn list_object(call: &Call<'_>, metadata: Value, items: Vec<Value>) -> Value {
         )
     };
     let items: Vec<Value> = items.into_iter().map(|item| listed(call, item)).collect();
-    json!({"kind": kind, "apiVersion": api_version, "metadata": metadata, "items": items})
+    let mut list = json!({"kind": kind, "apiVersion": api_version, "metadata": metadata});
+    list["items"] = Value::Array(items);
+    list
 }
 
 /// One object in a list; built-in kinds do not repeat what they are.
@@ -113,7 +115,8 @@ fn snapshot(call: &Call<'_>, prefix: &str, at: Option<Revision>) -> Result<Snaps
 
 /// The stored object as the path's version shows it.
 pub(super) fn present(call: &Call<'_>, stored: &Kept) -> Value {
-    call.resource().present(&stored.value())
+    let object = Arc::unwrap_or_clone(stored.value());
+    call.resource().presented(object)
 }
 
 /// What the keys of the asked collection start with.

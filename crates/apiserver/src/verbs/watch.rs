@@ -271,8 +271,7 @@ impl Watcher {
     }
 
     fn push_line(&mut self, kind: &str, object: &Value) {
-        let mut line = json!({"type": kind, "object": object}).to_string();
-        line.push('\n');
+        let line = format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n");
         self.lines.push_back(line.into());
     }
 }

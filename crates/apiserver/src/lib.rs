@@ -25,6 +25,7 @@ mod json;
 mod metadata;
 mod name;
 mod percent;
+mod protobuf;
 mod query;
 mod registry;
 mod resource;

@@ -4,12 +4,13 @@
 //! Whoever set the server up may answer the first two; otherwise the tokens and roles that the
 //! server knows do.
 
+use http::HeaderMap;
 use serde_json::{Map, Value, json};
 
 use crate::{
     Server,
     access::{self, Attributes, User},
-    metadata,
+    body, metadata, protobuf,
     schema::FieldError,
     status::{ApiError, Result},
 };
@@ -85,8 +86,19 @@ pub(crate) fn at(path: &str) -> Result<Option<Asked>> {
 }
 
 impl Asked {
+    /// Reads the question.
+    pub(crate) fn decode(&self, headers: &HeaderMap, bytes: &[u8]) -> Result<Value> {
+        let kind = self.kind();
+        if body::media_type(headers) == protobuf::MEDIA_TYPE
+            && let Some(question) = protobuf::decode(kind, bytes)
+        {
+            return Ok(question);
+        }
+        body::decode(headers, bytes, kind)
+    }
+
     /// The kind of the body.
-    pub(crate) fn kind(&self) -> &'static str {
+    fn kind(&self) -> &'static str {
         match self {
             Self::Review { kind, .. } => kind,
             Self::Token { .. } => "TokenRequest",

@@ -74,7 +74,7 @@ async fn admitted(
         if parts.method != Method::POST {
             return Err(ApiError::method_not_allowed());
         }
-        let review = body::decode(&parts.headers, &body::read(body).await?, asked.kind())?;
+        let review = asked.decode(&parts.headers, &body::read(body).await?)?;
         return Ok(created(&asked.answer(server, review).await?));
     }
     let route = route::parse(server, path)?;

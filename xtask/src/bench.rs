@@ -10,6 +10,11 @@ use crate::{
 /// Name, the package it lives in, what it measures.
 const BENCHES: &[(&str, &str, &str)] = &[
     (
+        "apiserver",
+        "sluice-apiserver",
+        "the embedded API over TLS, in memory and in a file, beside a real one if it is there",
+    ),
+    (
         "observe",
         "sluice-controller",
         "the pipeline loop: sync, memory, leaf change to status (--real: on real kube-apiservers)",
@@ -47,6 +52,8 @@ pub(crate) fn bench(name: Option<&str>, is_real: bool) -> anyhow::Result<()> {
         command
             .args(["--", "--real"])
             .env("KUBEBUILDER_ASSETS", assets);
+    } else if let Some(assets) = kube::built() {
+        command.env("KUBEBUILDER_ASSETS", assets);
     }
     run(&mut command)
 }

@@ -70,6 +70,17 @@ pub(crate) fn kube() -> Result<PathBuf> {
     Ok(folder)
 }
 
+/// The folder with the programs, if they are there: named by the environment, or built before.
+pub(crate) fn built() -> Option<PathBuf> {
+    let named = std::env::var_os("KUBEBUILDER_ASSETS").filter(|folder| !folder.is_empty());
+    let folder = named.map_or_else(|| folder().ok(), |folder| Some(folder.into()))?;
+    let is_complete = missing(&folder, &ETCD_PROGRAMS)
+        .chain(missing(&folder, &KUBERNETES_PROGRAMS))
+        .next()
+        .is_none();
+    is_complete.then_some(folder)
+}
+
 /// Where the programs live: outside the tree, one folder per Kubernetes version.
 fn folder() -> Result<PathBuf> {
     let absolute = |name: &str| {

@@ -24,14 +24,16 @@ const REAL_SUITES: &[(&str, &str)] = &[
 /// Every test.
 pub(crate) fn test() -> anyhow::Result<()> {
     install_missing()?;
-    run(&mut cargo(&["test", "--workspace", "--locked"]))
+    run(&mut cargo(&["test", "--workspace", "--locked"]))?;
+    // The same suite once more, on the store that keeps everything in a file.
+    run(suite("sluice-apiserver", "conformance").env("SLUICE_TEST_API", "file"))
 }
 
 /// The suites that also run on a real kube-apiserver, and the real kubectl on both.
 pub(crate) fn test_real() -> anyhow::Result<()> {
     let assets = kube::kube()?;
-    for (package, suite) in REAL_SUITES {
-        let mut command = cargo(&["test", "--locked", "--package", package, "--test", suite]);
+    for (package, name) in REAL_SUITES {
+        let mut command = suite(package, name);
         command.args(["--", "--include-ignored"]);
         command
             .env("SLUICE_TEST_API", "real")
@@ -47,6 +49,10 @@ pub(crate) fn test_real() -> anyhow::Result<()> {
         run(&mut command)?;
     }
     Ok(())
+}
+
+fn suite(package: &str, name: &str) -> Command {
+    cargo(&["test", "--locked", "--package", package, "--test", name])
 }
 
 fn install_missing() -> anyhow::Result<()> {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::{
-    data, event,
+    access, data, event,
     name::NameRule,
     resource::{Resource, storage_name},
     schema::FieldError,
@@ -46,6 +46,11 @@ const WORKLOAD: Builtin = Builtin {
     group: "apps",
     has_status: true,
     has_generation: true,
+    ..PLAIN
+};
+
+const RIGHTS: Builtin = Builtin {
+    group: access::GROUP,
     ..PLAIN
 };
 
@@ -180,6 +185,28 @@ const BUILTINS: &[Builtin] = &[
         ..WORKLOAD
     },
     Builtin {
+        plural: "roles",
+        kind: "Role",
+        ..RIGHTS
+    },
+    Builtin {
+        plural: "rolebindings",
+        kind: "RoleBinding",
+        ..RIGHTS
+    },
+    Builtin {
+        plural: "clusterroles",
+        kind: "ClusterRole",
+        namespaced: false,
+        ..RIGHTS
+    },
+    Builtin {
+        plural: "clusterrolebindings",
+        kind: "ClusterRoleBinding",
+        namespaced: false,
+        ..RIGHTS
+    },
+    Builtin {
         group: "apiextensions.k8s.io",
         plural: "customresourcedefinitions",
         kind: "CustomResourceDefinition",
@@ -219,10 +246,12 @@ fn resource(builtin: &Builtin) -> Resource {
         has_status: builtin.has_status,
         has_generation: builtin.has_generation,
         replaces_unconditionally: !matches!(builtin.kind, "Lease" | "CustomResourceDefinition"),
-        creates_on_replace: matches!(builtin.kind, "Lease" | "Event"),
+        creates_on_replace: matches!(builtin.kind, "Lease" | "Event")
+            || builtin.group == access::GROUP,
         names: match builtin.kind {
             "Namespace" => NameRule::Label,
             "Service" => NameRule::Label1035,
+            _ if builtin.group == access::GROUP => NameRule::PathSegment,
             _ => NameRule::Subdomain,
         },
         schema: None,
@@ -275,6 +304,9 @@ pub(crate) fn keep(resource: &Resource, new: &mut Value, old: &Value) {
 
 /// Refuses a built-in object whose fields have the wrong types, where that matters here.
 pub(crate) fn check_types(resource: &Resource, object: &Value) -> Result<()> {
+    if access::roles::is_one(resource) {
+        return access::roles::check_types(resource, object);
+    }
     match holds_data(resource) {
         true => data::check_types(resource, object),
         false => Ok(()),
@@ -286,12 +318,18 @@ pub(crate) fn normalise(resource: &Resource, object: &mut Value) {
     if holds_data(resource) {
         data::normalise(resource, object);
     }
+    if access::roles::is_one(resource) {
+        access::roles::normalise(resource, object);
+    }
 }
 
 /// Everything wrong with a built-in object beyond its metadata, where that is looked at here.
 pub(crate) fn faults(resource: &Resource, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
     if holds_data(resource) {
         return data::faults(resource, new, old);
+    }
+    if access::roles::is_one(resource) {
+        return access::roles::faults(resource, new, old);
     }
     if resource.kind == "Event" && resource.schema.is_none() {
         return event::faults(resource, new);

@@ -19,13 +19,15 @@ impl Clock {
         }
     }
 
+    /// Now.
+    pub(crate) fn timestamp(&self) -> Timestamp {
+        let passed = SignedDuration::try_from(self.since.elapsed()).unwrap_or(SignedDuration::MAX);
+        let now = self.started.saturating_add(passed);
+        now.unwrap_or(Timestamp::MAX)
+    }
+
     /// Now, to the second, as RFC 3339.
     pub(crate) fn now(&self) -> String {
-        let passed = SignedDuration::try_from(self.since.elapsed()).unwrap_or(SignedDuration::MAX);
-        let now = self
-            .started
-            .saturating_add(passed)
-            .unwrap_or(Timestamp::MAX);
-        now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+        self.timestamp().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
     }
 }

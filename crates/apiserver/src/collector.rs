@@ -31,6 +31,11 @@ pub(crate) fn spawn(server: &Server) {
     let inner = server.downgrade();
     tokio::spawn(async move {
         let mut collector = Collector::default();
+        // The store may be older than this server: its history is not for us to act on.
+        match inner.upgrade() {
+            Some(inner) => collector.start_over(&Server(inner)).await,
+            None => return,
+        }
         loop {
             let _ = risen.borrow_and_update();
             if collector.catch_up(&inner).await.is_none() || risen.changed().await.is_err() {
@@ -75,8 +80,8 @@ impl Collector {
                 continue;
             };
             for (key, object) in snapshot.objects {
-                self.index(&key, None, Some(&object));
-                self.judge(server, &key, &object).await;
+                self.index(&key, None, Some(&object.value()));
+                self.judge(server, &key).await;
             }
         }
         let owners: Vec<String> = self.owned.keys().cloned().collect();
@@ -87,10 +92,14 @@ impl Collector {
 
     async fn handle(&mut self, server: &Server, change: &Event) {
         let key = &change.key;
-        self.index(key, change.previous.as_deref(), change.object.as_deref());
+        let (before, now) = [&change.previous, &change.object]
+            .map(|kept| kept.as_ref().map(|kept| kept.value()))
+            .into();
+        self.index(key, before.as_deref(), now.as_deref());
         match (&change.object, &change.tombstone) {
-            (Some(object), _) => self.judge(server, key, object).await,
+            (Some(_), _) => self.judge(server, key).await,
             (None, Some(last)) => {
+                let last = &*last.value();
                 self.continue_owners(server, last).await;
                 self.release_owned(server, metadata::text(last, "/metadata/uid"))
                     .await;
@@ -117,8 +126,12 @@ impl Collector {
         }
     }
 
-    /// Whether a present object may stay.
-    async fn judge(&mut self, server: &Server, key: &Key, object: &Value) {
+    /// Whether an object may stay as it is now: what it was when it changed no longer counts.
+    async fn judge(&mut self, server: &Server, key: &Key) {
+        let Some(object) = server.store().get(key) else {
+            return;
+        };
+        let object = &*object;
         if owner_uids(object).next().is_some() {
             check_owners(server, key).await;
         }

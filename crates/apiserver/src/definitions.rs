@@ -35,7 +35,7 @@ fn conflict(server: &Server, crd: &Value) -> Option<(&'static str, String)> {
     let others = snapshot
         .objects
         .into_iter()
-        .map(|(_, other)| other)
+        .map(|(_, other)| other.value())
         .filter(|other| {
             other["spec"]["group"] == crd["spec"]["group"]
                 && metadata::name_of(other) != metadata::name_of(crd)

@@ -5,10 +5,12 @@
 //! it does not support it refuses with a clear `Status`. It knows no kind beyond a few built-in
 //! ones, which it keeps as plain objects.
 //!
-//! The road of a request: [`Server::router`] → `faults` → `route` (what is meant) → `verbs` (what
-//! to do: `read`, `watch`, `create`, `update`, `patch`, `apply`, `delete`) → `store`. `collector` follows the
-//! store's changes and removes what has no owner, namespace or definition any more.
+//! The road of a request: [`Server::router`] → `faults` → `access` (who may) → `route` (what is
+//! meant) → `verbs` (what to do: `read`, `watch`, `create`, `update`, `patch`, `apply`, `delete`) →
+//! `store`. `collector` follows the store's changes and removes what has no owner, namespace or
+//! definition any more.
 
+mod access;
 mod apply;
 mod body;
 mod builtin;
@@ -26,6 +28,7 @@ mod metadata;
 mod name;
 mod openapi;
 mod percent;
+mod protobuf;
 mod query;
 mod registry;
 mod resource;
@@ -33,6 +36,7 @@ mod reviews;
 mod route;
 mod schema;
 mod selector;
+mod serve;
 mod status;
 mod store;
 mod strategic;
@@ -41,17 +45,24 @@ mod types;
 mod verbs;
 mod view;
 
-use std::sync::{Arc, Weak};
+use std::{
+    path::PathBuf,
+    sync::{Arc, Weak},
+};
 
 use clock::Clock;
 use faults::Fate;
+use futures::FutureExt;
 use parking_lot::Mutex;
 use registry::Registry;
 use serde_json::Value;
-use store::{Key, Memory, Store};
+use store::{File, Key, Memory, Refusal, Stale, Store};
 
+pub use access::{MASTERS, User};
 pub use faults::Faults;
 pub use reviews::Reviewer;
+pub use serve::{Limits, ServeError, ServeOptions, Served};
+pub use store::OpenError;
 
 /// How many changes a server remembers unless told otherwise.
 const HISTORY: usize = 8192;
@@ -66,7 +77,8 @@ pub struct Options {
     pub history: usize,
     /// Makes uids and generated names the same in every run; random without it.
     pub seed: Option<u64>,
-    /// Who answers TokenReview and SubjectAccessReview; without one nobody is known and nothing allowed.
+    /// Who answers TokenReview and SubjectAccessReview; without one the server's own tokens and
+    /// roles do.
     pub reviewer: Option<Arc<dyn Reviewer>>,
 }
 
@@ -86,6 +98,7 @@ struct Inner {
     clock: Clock,
     random: Mutex<faults::Random>,
     reviewer: Option<Arc<dyn Reviewer>>,
+    tokens: access::Tokens,
     fate: Mutex<Fate>,
 }
 
@@ -97,17 +110,67 @@ impl Server {
 
     /// An empty server in memory, set up as `options` say. Needs a running tokio runtime.
     pub fn new(options: Options) -> Self {
-        let server = Self(Arc::new(Inner {
-            store: Box::new(Memory::new(options.history)),
+        let server = Self::on(Box::new(Memory::new(options.history)), options);
+        let first = server.create_first_objects().now_or_never();
+        debug_assert!(first.is_some(), "memory commits at once");
+        collector::spawn(&server);
+        server
+    }
+
+    /// The server that keeps everything in one file, which is created if it is not there.
+    ///
+    /// What was answered with success is in the file by then, whatever happens afterwards.
+    pub async fn open(path: impl Into<PathBuf>, options: Options) -> Result<Self, OpenError> {
+        let (path, history) = (path.into(), options.history);
+        let opening = tokio::task::spawn_blocking(move || File::open(&path, history));
+        let file = opening.await.expect("opening a store does not panic")?;
+        let server = Self::on(Box::new(file), options);
+        server.define_stored();
+        server.create_first_objects().await;
+        collector::spawn(&server);
+        Ok(server)
+    }
+
+    fn on(store: Box<dyn Store>, options: Options) -> Self {
+        Self(Arc::new(Inner {
+            store,
             registry: Registry::new(),
             clock: Clock::start(),
             random: Mutex::new(faults::Random::new(options.seed)),
             reviewer: options.reviewer,
+            tokens: access::Tokens::default(),
             fate: Mutex::default(),
-        }));
-        verbs::create_first_namespaces(&server);
-        collector::spawn(&server);
-        server
+        }))
+    }
+
+    /// Makes what every cluster has; what is there already is left as it is.
+    async fn create_first_objects(&self) {
+        futures::join!(
+            verbs::create_first_namespaces(self),
+            access::create_defaults(self)
+        );
+    }
+
+    /// From now on a bearer token stands for a user, on every socket of this server.
+    pub fn add_token(&self, token: &str, user: User) {
+        self.0.tokens.add(token, user);
+    }
+
+    /// Serves the kinds whose definitions were stored in an earlier life.
+    fn define_stored(&self) {
+        let stored = self.store().list(builtin::DEFINITIONS, "", None);
+        for (_, crd) in stored.map(|it| it.objects).unwrap_or_default() {
+            self.registry().define(&crd.value());
+        }
+    }
+
+    /// Copies everything, as it is at one moment, into a new file that [`Server::open`] can open.
+    ///
+    /// Requests go on meanwhile. Fails if the file exists, or if there is nothing but memory.
+    pub async fn backup(&self, to: impl Into<PathBuf>) -> std::io::Result<()> {
+        let (server, to) = (self.clone(), to.into());
+        let copying = tokio::task::spawn_blocking(move || server.store().backup(&to));
+        copying.await.expect("a backup does not panic")
     }
 
     /// The HTTP side: what a socket would serve.
@@ -144,17 +207,31 @@ impl Server {
         self.0.clock.now()
     }
 
+    fn timestamp(&self) -> jiff::Timestamp {
+        self.0.clock.timestamp()
+    }
+
+    fn tokens(&self) -> &access::Tokens {
+        &self.0.tokens
+    }
+
     fn random(&self) -> u64 {
         self.0.random.lock().next()
     }
 
-    /// Commits one change and lets the registry follow it.
-    async fn commit(&self, write: store::Write) -> Result<Arc<Value>, store::Stale> {
+    /// Commits one change and lets the registry follow it. The outer error is that of a store which
+    /// cannot keep anything.
+    async fn commit(&self, write: store::Write) -> status::Result<Result<Arc<Value>, Stale>> {
         let key = write.key.clone();
         let is_removal = write.object.is_none();
-        let object = self.store().commit(write).await?;
-        self.follow(&key, (!is_removal).then_some(&object));
-        Ok(object)
+        match self.store().commit(write).await {
+            Ok(object) => {
+                self.follow(&key, (!is_removal).then_some(&object));
+                Ok(Ok(object))
+            }
+            Err(Refusal::Stale) => Ok(Err(Stale)),
+            Err(Refusal::Failed(why)) => Err(status::ApiError::not_stored(&why)),
+        }
     }
 
     fn follow(&self, key: &Key, object: Option<&Value>) {

@@ -26,6 +26,8 @@ pub(crate) enum NameRule {
     Subdomain,
     Label,
     Label1035,
+    /// Anything that can stand between two slashes of a path.
+    PathSegment,
 }
 
 impl NameRule {
@@ -35,8 +37,19 @@ impl NameRule {
             Self::Subdomain => subdomain(name),
             Self::Label => label(name),
             Self::Label1035 => label_1035(name),
+            Self::PathSegment => path_segment(name),
         }
     }
+}
+
+fn path_segment(name: &str) -> Vec<String> {
+    if matches!(name, "." | "..") {
+        return vec![format!("may not be '{name}'")];
+    }
+    let characters = ["/", "%"].into_iter().filter(|it| name.contains(it));
+    characters
+        .map(|it| format!("may not contain '{it}'"))
+        .collect()
 }
 
 fn label(name: &str) -> Vec<String> {

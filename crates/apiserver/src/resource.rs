@@ -119,7 +119,11 @@ impl Resource {
 
     /// The stored object as this version shows it.
     pub(crate) fn present(&self, stored: &Value) -> Value {
-        let mut object = stored.clone();
+        self.presented(stored.clone())
+    }
+
+    /// Like [`Resource::present`], for who has the object to himself.
+    pub(crate) fn presented(&self, mut object: Value) -> Value {
         if self.schema.is_some() {
             object["apiVersion"] = json!(self.api_version());
         }

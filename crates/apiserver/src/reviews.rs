@@ -1,10 +1,16 @@
-//! TokenReview and SubjectAccessReview, answered by whoever set the server up; nobody is known and
-//! nothing allowed without that.
+//! Questions about rights, answered and not stored: TokenReview, SubjectAccessReview and their kin,
+//! and the TokenRequest of a service account.
+//!
+//! Whoever set the server up may answer the first two; otherwise the tokens and roles that the
+//! server knows do.
 
-use serde_json::{Value, json};
+use http::HeaderMap;
+use serde_json::{Map, Value, json};
 
 use crate::{
     Server,
+    access::{self, Attributes, User},
+    body, metadata, protobuf,
     schema::FieldError,
     status::{ApiError, Result},
 };
@@ -17,59 +23,201 @@ pub trait Reviewer: Send + Sync + 'static {
     fn access(&self, spec: &Value) -> Value;
 }
 
+const AUTHENTICATION: &str = "authentication.k8s.io";
+const AUTHORIZATION: &str = "authorization.k8s.io";
+
 /// Group, plural and kind of what can be reviewed.
 pub(crate) const KINDS: &[(&str, &str, &str)] = &[
-    ("authentication.k8s.io", "tokenreviews", "TokenReview"),
+    (AUTHENTICATION, "tokenreviews", "TokenReview"),
+    (AUTHENTICATION, "selfsubjectreviews", "SelfSubjectReview"),
+    (AUTHORIZATION, "subjectaccessreviews", "SubjectAccessReview"),
     (
-        "authorization.k8s.io",
-        "subjectaccessreviews",
-        "SubjectAccessReview",
+        AUTHORIZATION,
+        "selfsubjectaccessreviews",
+        "SelfSubjectAccessReview",
+    ),
+    (
+        AUTHORIZATION,
+        "selfsubjectrulesreviews",
+        "SelfSubjectRulesReview",
     ),
 ];
 
-/// Knows nobody and allows nothing.
-struct Nobody;
+/// What is asked at a path.
+pub(crate) enum Asked {
+    Review {
+        group: &'static str,
+        kind: &'static str,
+    },
+    Token {
+        namespace: String,
+        account: String,
+    },
+}
 
-impl Reviewer for Nobody {
-    fn token(&self, _spec: &Value) -> Value {
-        json!({"user": {}, "error": "this server knows no tokens"})
+/// What can be asked at a path, if anything.
+pub(crate) fn at(path: &str) -> Result<Option<Asked>> {
+    let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
+    Ok(match segments[..] {
+        // Silence would look like protection.
+        ["apis", "admissionregistration.k8s.io", ..] => {
+            return Err(ApiError::not_supported(
+                "admission by policies or webhooks (ValidatingAdmissionPolicy and its kin)",
+            ));
+        }
+        ["apis", group, "v1", plural] => {
+            let found = KINDS.iter().find(|(g, p, _)| (*g, *p) == (group, plural));
+            found.map(|(group, _, kind)| Asked::Review { group, kind })
+        }
+        [
+            "api",
+            "v1",
+            "namespaces",
+            namespace,
+            "serviceaccounts",
+            account,
+            "token",
+        ] => Some(Asked::Token {
+            namespace: namespace.to_owned(),
+            account: account.to_owned(),
+        }),
+        _ => None,
+    })
+}
+
+impl Asked {
+    /// Reads the question.
+    pub(crate) fn decode(&self, headers: &HeaderMap, bytes: &[u8]) -> Result<Value> {
+        let kind = self.kind();
+        if body::media_type(headers) == protobuf::MEDIA_TYPE
+            && let Some(question) = protobuf::decode(kind, bytes)
+        {
+            return Ok(question);
+        }
+        body::decode(headers, bytes, kind)
     }
 
-    fn access(&self, _spec: &Value) -> Value {
-        json!({"allowed": false, "reason": "this server grants no rights"})
+    /// The kind of the body.
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Review { kind, .. } => kind,
+            Self::Token { .. } => "TokenRequest",
+        }
+    }
+
+    /// Answers the question.
+    pub(crate) async fn answer(&self, server: &Server, question: Value) -> Result<Value> {
+        match self {
+            Self::Token { namespace, account } => {
+                access::request_token(server, namespace, account, question).await
+            }
+            Self::Review { group, kind } => review(server, group, kind, question),
+        }
     }
 }
 
-/// The kind that is reviewed at a path, if it is one for reviews.
-pub(crate) fn kind_at(path: &str) -> Option<&'static str> {
-    let path = path.trim_end_matches('/');
-    let found = KINDS
-        .iter()
-        .find(|(group, plural, _)| path == format!("/apis/{group}/v1/{plural}"));
-    found.map(|(_, _, kind)| *kind)
-}
-
-/// Answers one review.
-pub(crate) fn answer(server: &Server, kind: &str, mut review: Value) -> Result<Value> {
-    if !review.is_object() {
+fn review(server: &Server, group: &str, kind: &str, mut review: Value) -> Result<Value> {
+    if !review.is_object() || !(review["spec"].is_object() || review["spec"].is_null()) {
         return Err(ApiError::bad_request(format!("expected a {kind}")));
     }
-    let reviewer = server.0.reviewer.as_deref().unwrap_or(&Nobody);
-    let spec = &review["spec"];
-    let (group, status) = match kind {
-        "TokenReview" => {
-            check_token(spec)?;
-            ("authentication.k8s.io", reviewer.token(spec))
-        }
-        _ => {
-            check_access(kind, spec)?;
-            ("authorization.k8s.io", reviewer.access(spec))
-        }
+    let status = match kind {
+        "TokenReview" => token(server, &review["spec"])?,
+        "SelfSubjectReview" => json!({"userInfo": shown(&access::caller())}),
+        "SelfSubjectRulesReview" => rules(server, &review["spec"])?,
+        _ => access_to(server, kind, &review["spec"])?,
     };
     review["apiVersion"] = json!(format!("{group}/v1"));
     review["kind"] = json!(kind);
     review["status"] = status;
     Ok(review)
+}
+
+fn token(server: &Server, spec: &Value) -> Result<Value> {
+    check_token(spec)?;
+    if let Some(reviewer) = &server.0.reviewer {
+        return Ok(reviewer.token(spec));
+    }
+    let token = metadata::text(spec, "/token");
+    Ok(
+        match access::recognise(server, token, &texts(&spec["audiences"])) {
+            Ok(found) => json!({
+                "authenticated": true,
+                "user": shown(&found.user),
+                "audiences": found.audiences,
+            }),
+            Err(why) => json!({"user": {}, "error": why}),
+        },
+    )
+}
+
+fn access_to(server: &Server, kind: &str, spec: &Value) -> Result<Value> {
+    let is_self = kind == "SelfSubjectAccessReview";
+    check_access(kind, spec, is_self)?;
+    if let (Some(reviewer), false) = (&server.0.reviewer, is_self) {
+        return Ok(reviewer.access(spec));
+    }
+    let user = match is_self {
+        true => access::caller(),
+        false => User {
+            name: metadata::text(spec, "/user").to_owned(),
+            groups: texts(&spec["groups"]),
+            ..User::default()
+        },
+    };
+    let decision = access::decide(server, &user, &Attributes::of_review(spec));
+    let mut status = json!({"allowed": decision.allowed});
+    if !decision.reason.is_empty() {
+        status["reason"] = json!(decision.reason);
+    }
+    Ok(status)
+}
+
+fn rules(server: &Server, spec: &Value) -> Result<Value> {
+    let namespace = metadata::text(spec, "/namespace");
+    if namespace.is_empty() {
+        return Err(ApiError::bad_request("no namespace on request"));
+    }
+    let granted = access::rules_for(server, &access::caller(), namespace);
+    let mut resources = Vec::new();
+    let mut paths = Vec::new();
+    for rule in granted.rules.iter().map(|grant| &grant.rule) {
+        if rule.resources.is_empty() {
+            paths.push(json!({"verbs": rule.verbs, "nonResourceURLs": rule.paths}));
+            continue;
+        }
+        let mut told =
+            json!({"verbs": rule.verbs, "apiGroups": rule.groups, "resources": rule.resources});
+        if !rule.names.is_empty() {
+            told["resourceNames"] = json!(rule.names);
+        }
+        resources.push(told);
+    }
+    let mut status =
+        json!({"resourceRules": resources, "nonResourceRules": paths, "incomplete": false});
+    if let Some(problem) = granted.problem() {
+        status["evaluationError"] = json!(problem);
+    }
+    Ok(status)
+}
+
+/// A user as reviews show one.
+fn shown(user: &User) -> Value {
+    let mut shown = Map::new();
+    shown.insert("username".to_owned(), json!(user.name));
+    if !user.uid.is_empty() {
+        shown.insert("uid".to_owned(), json!(user.uid));
+    }
+    shown.insert("groups".to_owned(), json!(user.groups));
+    if !user.extra.is_empty() {
+        shown.insert("extra".to_owned(), json!(user.extra));
+    }
+    shown.into()
+}
+
+fn texts(list: &Value) -> Vec<String> {
+    let list = list.as_array().into_iter().flatten();
+    list.filter_map(|one| one.as_str().map(str::to_owned))
+        .collect()
 }
 
 fn check_token(spec: &Value) -> Result<()> {
@@ -81,7 +229,7 @@ fn check_token(spec: &Value) -> Result<()> {
     }
 }
 
-fn check_access(kind: &str, spec: &Value) -> Result<()> {
+fn check_access(kind: &str, spec: &Value, is_self: bool) -> Result<()> {
     let has = |field: &str| {
         spec.get(field)
             .is_some_and(|value| !value.is_null() && value != "")
@@ -89,7 +237,14 @@ fn check_access(kind: &str, spec: &Value) -> Result<()> {
     let fault = if !has("resourceAttributes") && !has("nonResourceAttributes") {
         let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
         FieldError::invalid("spec.resourceAttributes", &Value::Null, why)
-    } else if !has("user") && !has("groups") {
+    } else if has("resourceAttributes") && has("nonResourceAttributes") {
+        let why = "cannot be specified in combination with resourceAttributes";
+        FieldError::invalid(
+            "spec.nonResourceAttributes",
+            &spec["nonResourceAttributes"],
+            why,
+        )
+    } else if !is_self && !has("user") && !has("groups") {
         FieldError::invalid(
             "spec.user",
             &json!(""),
@@ -98,10 +253,5 @@ fn check_access(kind: &str, spec: &Value) -> Result<()> {
     } else {
         return Ok(());
     };
-    Err(ApiError::invalid_thing(
-        kind,
-        "authorization.k8s.io",
-        "",
-        &[fault],
-    ))
+    Err(ApiError::invalid_thing(kind, AUTHORIZATION, "", &[fault]))
 }

@@ -63,6 +63,12 @@ impl ApiError {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
     }
 
+    /// The change could not be kept, and was not made.
+    pub(crate) fn not_stored(why: &str) -> Self {
+        let message = format!("Internal error occurred: the change was not stored: {why}");
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message)
+    }
+
     /// A known group has no such resource.
     pub(crate) fn no_such_path() -> Self {
         Self::new(
@@ -139,6 +145,46 @@ impl ApiError {
             details["causes"] = causes;
         }
         Self::new(StatusCode::FORBIDDEN, "Forbidden", message).with_details(details)
+    }
+
+    /// The caller has no right to do this; the request was not looked at any further.
+    pub(crate) fn denied(group: &str, resource: &str, name: &str, why: &str) -> Self {
+        let what = match (qualify(resource, group), name) {
+            (_, _) if resource.is_empty() => "forbidden".to_owned(),
+            (what, "") => format!("{what} is forbidden"),
+            (what, name) => format!("{what} {name:?} is forbidden"),
+        };
+        let mut details = json!({});
+        for (field, value) in [("name", name), ("group", group), ("kind", resource)] {
+            set_unless_empty(&mut details, field, value);
+        }
+        Self::new(StatusCode::FORBIDDEN, "Forbidden", format!("{what}: {why}"))
+            .with_details(details)
+    }
+
+    /// Nobody is known by this token.
+    pub(crate) fn unauthorized() -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized")
+    }
+
+    /// There is more to do than can be done; to be tried again.
+    pub(crate) fn too_many_requests() -> Self {
+        Self::new(
+            StatusCode::TOO_MANY_REQUESTS,
+            "TooManyRequests",
+            "Too many requests, please try again later.",
+        )
+        .with_details(json!({"retryAfterSeconds": 1}))
+    }
+
+    /// The request took longer than it may.
+    pub(crate) fn timeout() -> Self {
+        Self::new(
+            StatusCode::GATEWAY_TIMEOUT,
+            "Timeout",
+            "Timeout: request did not complete within the allotted timeout",
+        )
+        .with_details(json!({}))
     }
 
     /// The object breaks a rule; `errors` must not be empty.
@@ -275,6 +321,15 @@ impl ApiError {
             StatusCode::NOT_ACCEPTABLE,
             "NotAcceptable",
             "only the following media types are accepted: application/json",
+        )
+    }
+
+    /// Something this server deliberately does not do.
+    pub(crate) fn not_supported(what: &str) -> Self {
+        Self::new(
+            StatusCode::NOT_IMPLEMENTED,
+            "NotImplemented",
+            format!("{what} is not supported by this server"),
         )
     }
 

@@ -5,20 +5,26 @@
 //! the state at any revision still in the history can be listed. It never looks inside an object
 //! beyond setting `metadata.resourceVersion`.
 
+mod file;
+mod kept;
 mod memory;
+mod state;
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 use futures::future::BoxFuture;
 use serde_json::Value;
 
+pub(crate) use file::File;
+pub use file::OpenError;
+pub(crate) use kept::Kept;
 pub(crate) use memory::Memory;
 
 /// Counts committed changes; an object's `resourceVersion` is the revision of its last change.
 pub(crate) type Revision = u64;
 
 /// Names one object in the store.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Key {
     /// `group/plural`: the same for every version of a kind.
     pub(crate) resource: Arc<str>,
@@ -52,22 +58,45 @@ pub(crate) struct Write {
 pub(crate) struct Event {
     pub(crate) revision: Revision,
     pub(crate) key: Key,
-    pub(crate) object: Option<Arc<Value>>,
-    pub(crate) previous: Option<Arc<Value>>,
+    pub(crate) object: Option<Arc<Kept>>,
+    pub(crate) previous: Option<Arc<Kept>>,
     /// What a watcher is shown when the object is gone: its last state at this revision.
-    pub(crate) tombstone: Option<Arc<Value>>,
+    pub(crate) tombstone: Option<Arc<Kept>>,
+}
+
+impl Event {
+    /// The object as the change left it: its new state, or its last one if it is gone.
+    pub(crate) fn outcome(&self) -> Arc<Value> {
+        let left = self.object.as_ref().or(self.tombstone.as_ref());
+        left.map(|kept| kept.value()).unwrap_or_default()
+    }
 }
 
 /// The objects of one resource at one revision, in key order.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     pub(crate) revision: Revision,
-    pub(crate) objects: Vec<(Key, Arc<Value>)>,
+    pub(crate) objects: Vec<(Key, Arc<Kept>)>,
 }
 
 /// The object is not at the revision that the writer saw.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Stale;
+
+/// Why a change was not made.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// Somebody else was faster.
+    Stale,
+    /// It could not be kept, for this reason; nothing has changed.
+    Failed(Arc<str>),
+}
+
+impl From<Stale> for Refusal {
+    fn from(Stale: Stale) -> Self {
+        Self::Stale
+    }
+}
 
 /// The asked revision is older than the history reaches.
 #[derive(Debug, PartialEq, Eq)]
@@ -89,11 +118,15 @@ pub(crate) trait Store: Send + Sync + 'static {
     -> Result<Snapshot, Expired>;
 
     /// Makes one change, and answers with the object as it is then (its last state, if removed).
-    fn commit(&self, write: Write) -> BoxFuture<'_, Result<Arc<Value>, Stale>>;
+    /// Whoever can see the change can rely on it: where it is kept on disk, it is there by then.
+    fn commit(&self, write: Write) -> BoxFuture<'_, Result<Arc<Value>, Refusal>>;
 
     /// The changes after a revision, oldest first, at most `limit`.
     fn changes(&self, after: Revision, limit: usize) -> Result<Vec<Arc<Event>>, Expired>;
 
     /// Says when the revision rises.
     fn risen(&self) -> tokio::sync::watch::Receiver<Revision>;
+
+    /// Writes a copy of everything, as it is at some moment of the call, to a new file.
+    fn backup(&self, to: &Path) -> std::io::Result<()>;
 }

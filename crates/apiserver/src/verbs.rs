@@ -15,12 +15,12 @@ use axum::{
 use http::{HeaderMap, Method, Request, StatusCode, header, request::Parts};
 use serde_json::Value;
 
-pub(crate) use create::create_first_namespaces;
+pub(crate) use create::{create_default, create_first_namespaces};
 pub(crate) use delete::{Deletion, FOREGROUND_FINALIZER, ORPHAN_FINALIZER, Policy, delete_object};
 pub(crate) use update::{Manner, change_object, target_of};
 
 use crate::{
-    Server, body,
+    Server, access, body,
     builtin::{self, NAMESPACES},
     discovery::{self, aggregated},
     faults::Verdict,
@@ -65,14 +65,23 @@ pub(crate) async fn answer(server: Server, request: Request<Body>) -> Response {
 
 async fn dispatch(server: &Server, request: Request<Body>, verdict: Verdict) -> Result<Response> {
     let (parts, body) = request.into_parts();
+    let user = access::admit(server, &parts)?;
+    access::on_behalf_of(user, admitted(server, (parts, body), verdict)).await
+}
+
+async fn admitted(
+    server: &Server,
+    (parts, body): (Parts, Body),
+    verdict: Verdict,
+) -> Result<Response> {
     check_accept(&parts.headers)?;
     let path = parts.uri.path();
-    if let Some(kind) = reviews::kind_at(path) {
+    if let Some(asked) = reviews::at(path)? {
         if parts.method != Method::POST {
             return Err(ApiError::method_not_allowed());
         }
-        let review = body::decode(&parts.headers, &body::read(body).await?, kind)?;
-        return Ok(created(&reviews::answer(server, kind, review)?));
+        let review = asked.decode(&parts.headers, &body::read(body).await?)?;
+        return Ok(created(&asked.answer(server, review).await?));
     }
     let route = route::parse(server, path)?;
     if !matches!(route, Route::Object(_)) && parts.method != Method::GET {

@@ -1,12 +1,11 @@
 //! create.
 
 use axum::{body::Body, response::Response};
-use futures::FutureExt;
 use serde_json::{Value, json};
 
 use super::{Call, created, update::Manner};
 use crate::{
-    Server, body,
+    Server, access, body,
     builtin::{self, DEFINITIONS},
     definitions,
     metadata::{self, Birth},
@@ -81,7 +80,7 @@ async fn attempt(call: &Call<'_>, manner: &Manner, object: Value) -> Result<Resp
         replaces: None,
         object: Some(resource.to_storage(object)),
     };
-    match call.server.commit(write).await {
+    match call.server.commit(write).await? {
         Ok(stored) => Ok(super::with_warnings(
             created(&resource.present(&stored)),
             &warnings,
@@ -174,6 +173,7 @@ fn prepare(
         builtin::default_new(resource, &mut object);
         builtin::normalise(resource, &mut object);
     }
+    access::check_grant(server, resource, &object, None)?;
     let is_definition = &*resource.storage == DEFINITIONS;
     if is_definition {
         definitions::prepare_new(server, &mut object)?;
@@ -210,28 +210,32 @@ fn uid(server: &Server) -> String {
 }
 
 /// Makes the namespaces that every cluster has.
-pub(crate) fn create_first_namespaces(server: &Server) {
-    let namespaces = server
-        .registry()
-        .find("", "v1", "namespaces")
-        .expect("namespaces are built in");
-    for name in ["default", "kube-node-lease", "kube-public", "kube-system"] {
-        let object = json!({
-            "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name},
-        });
-        let (object, _) = prepare(
-            server,
-            &namespaces,
-            object,
-            &Manner::internal_as("kube-apiserver"),
-        )
-        .expect("a valid namespace");
-        let write = Write {
-            key: namespaces.key(None, name),
-            replaces: None,
-            object: Some(namespaces.to_storage(object)),
-        };
-        // In memory this is done at once; an existing namespace is left as it is.
-        let _ = server.store().commit(write).now_or_never();
+pub(crate) async fn create_first_namespaces(server: &Server) {
+    let names = ["default", "kube-node-lease", "kube-public", "kube-system"];
+    let creations = names.map(|name| {
+        let object = json!({"metadata": {"name": name}});
+        create_default(server, "", "namespaces", object)
+    });
+    futures::future::join_all(creations).await;
+}
+
+/// Makes one built-in object of the server's own, unless it is there already.
+pub(crate) async fn create_default(server: &Server, group: &str, plural: &str, mut object: Value) {
+    let resource = server.registry().find(group, "v1", plural);
+    let resource = resource.expect("a built-in kind");
+    let key = resource.key(None, metadata::name_of(&object));
+    if server.store().get(&key).is_some() {
+        return;
     }
+    object["kind"] = json!(resource.kind);
+    object["apiVersion"] = json!(resource.api_version());
+    let manner = Manner::internal_as("kube-apiserver");
+    let (object, _) = prepare(server, &resource, object, &manner).expect("a valid object");
+    let write = Write {
+        key,
+        replaces: None,
+        object: Some(resource.to_storage(object)),
+    };
+    // A store that cannot keep it says so again at the first request.
+    let _ = server.store().commit(write).await;
 }

@@ -197,7 +197,7 @@ pub(crate) async fn delete_object(
         check_preconditions(resource, &object, deletion)?;
         check_deletable(resource, &object)?;
         if is_released(resource, &object) {
-            match remove(server, key, &stored, deletion).await {
+            match remove(server, key, &stored, deletion).await? {
                 Ok(last) => return Ok(Gone::Now(resource.present(&last))),
                 Err(Stale) => continue,
             }
@@ -215,7 +215,7 @@ pub(crate) async fn delete_object(
             replaces: Some(metadata::revision_of(&stored)),
             object: Some(resource.to_storage(marked)),
         };
-        if let Ok(stored) = server.commit(write).await {
+        if let Ok(stored) = server.commit(write).await? {
             return Ok(Gone::Later(resource.present(&stored)));
         }
     }
@@ -226,9 +226,9 @@ async fn remove(
     key: &Key,
     stored: &Arc<Value>,
     deletion: &Deletion,
-) -> Result<Arc<Value>, Stale> {
+) -> Result<Result<Arc<Value>, Stale>> {
     if deletion.dry_run {
-        return Ok(stored.clone());
+        return Ok(Ok(stored.clone()));
     }
     let write = Write {
         key: key.clone(),

@@ -13,7 +13,7 @@ use crate::{
     schema::FieldError,
     selector::Selector,
     status::{ApiError, Result},
-    store::{Expired, Revision, Snapshot},
+    store::{Expired, Kept, Revision, Snapshot},
     table,
     view::{View, partial},
 };
@@ -81,7 +81,9 @@ fn list_object(call: &Call<'_>, metadata: Value, items: Vec<Value>) -> Value {
         View::Whole => (resource.list_kind.clone(), resource.api_version()),
     };
     let items: Vec<Value> = items.into_iter().map(|item| listed(call, item)).collect();
-    json!({"kind": kind, "apiVersion": api_version, "metadata": metadata, "items": items})
+    let mut list = json!({"kind": kind, "apiVersion": api_version, "metadata": metadata});
+    list["items"] = Value::Array(items);
+    list
 }
 
 /// One object in a list; built-in kinds do not repeat what they are.
@@ -114,8 +116,9 @@ fn snapshot(call: &Call<'_>, prefix: &str, at: Option<Revision>) -> Result<Snaps
 }
 
 /// The stored object as the path's version shows it.
-pub(super) fn present(call: &Call<'_>, stored: &Arc<Value>) -> Value {
-    call.resource().present(stored)
+pub(super) fn present(call: &Call<'_>, stored: &Kept) -> Value {
+    let object = Arc::unwrap_or_clone(stored.value());
+    call.resource().presented(object)
 }
 
 /// What the keys of the asked collection start with.

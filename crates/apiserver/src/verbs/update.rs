@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::Call;
 use crate::{
-    Server,
+    Server, access,
     apply::{self, Ground, Operation, Writer},
     body,
     builtin::{self, DEFINITIONS},
@@ -235,7 +235,7 @@ pub(crate) async fn change_object(
             replaces: Some(metadata::revision_of(&stored)),
             object: (!is_finished).then(|| resource.to_storage(new.clone())),
         };
-        match server.commit(write).await {
+        match server.commit(write).await? {
             Ok(_) if is_finished => return Ok((new, warnings)),
             Ok(stored) => return Ok((resource.present(&stored), warnings)),
             Err(Stale) => {}
@@ -310,6 +310,7 @@ fn prepare(
     if !manner.is_internal {
         builtin::keep(resource, &mut new, old);
     }
+    access::check_grant(server, resource, &new, Some(old))?;
     if &*resource.storage == DEFINITIONS && !target.is_status {
         definitions::prepare_update(server, &mut new, old)?;
     }

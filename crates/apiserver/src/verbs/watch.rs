@@ -21,7 +21,7 @@ use crate::{
     schema::FieldError,
     selector::Selector,
     status::{ApiError, Result},
-    store::{Event, Expired, Revision},
+    store::{Event, Expired, Kept, Revision},
     view::View,
 };
 
@@ -155,7 +155,7 @@ impl Watcher {
         };
         self.revision = snapshot.revision;
         for (_, stored) in &snapshot.objects {
-            let object = self.resource.present(stored);
+            let object = self.resource.present(&stored.value());
             if self.selector.matches(&object) {
                 self.push("ADDED", &object);
             }
@@ -225,8 +225,8 @@ impl Watcher {
         if !is_mine {
             return;
         }
-        let matching = |watcher: &Self, object: &Option<std::sync::Arc<Value>>| {
-            let object = watcher.resource.present(object.as_deref()?);
+        let matching = |watcher: &Self, object: &Option<std::sync::Arc<Kept>>| {
+            let object = watcher.resource.present(&object.as_deref()?.value());
             watcher.selector.matches(&object).then_some(object)
         };
         let before = matching(self, &change.previous);
@@ -281,8 +281,7 @@ impl Watcher {
     }
 
     fn push_line(&mut self, kind: &str, object: &Value) {
-        let mut line = json!({"type": kind, "object": object}).to_string();
-        line.push('\n');
+        let line = format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n");
         self.lines.push_back(line.into());
     }
 }

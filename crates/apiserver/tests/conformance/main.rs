@@ -1,9 +1,10 @@
 //! What a Kubernetes API answers, checked on the embedded server and on a real one.
 //!
 //! Every case uses nothing but a `kube::Client`, so the same case runs on both: by default each case
-//! gets a fresh embedded server; with `SLUICE_TEST_API=real` and `KUBEBUILDER_ASSETS` all cases
-//! share one real control plane, kept apart by their own namespace and their own API group. The
-//! expectations were observed on the real server: a case that passes only there is a bug in ours.
+//! gets a fresh embedded server in memory, with `SLUICE_TEST_API=file` one in a file of its own;
+//! with `SLUICE_TEST_API=real` and `KUBEBUILDER_ASSETS` all cases share one real control plane, kept
+//! apart by their own namespace and their own API group. The expectations were observed on the real
+//! server: a case that passes only there is a bug in ours.
 
 #![expect(
     clippy::unwrap_used,
@@ -11,6 +12,7 @@
     reason = "a failing case is a panic, as in any other test"
 )]
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +23,9 @@ use tokio::runtime::Runtime;
 
 use crate::support::{Case, Context};
 
+mod access;
+mod access_grants;
+mod access_reviews;
 mod apply;
 mod apply_lists;
 mod bad_input;
@@ -62,8 +67,17 @@ const CASES_AT_ONCE: usize = 8;
 
 /// The servers the cases can run on.
 enum Target {
-    Embedded,
+    Memory,
+    /// Each case has its file in this folder.
+    File(tempfile::TempDir),
     Real(Box<ControlPlane>),
+}
+
+/// Where one case gets its client from.
+enum Source {
+    Memory,
+    File(PathBuf),
+    Client(kube::Client),
 }
 
 fn main() -> ExitCode {
@@ -95,12 +109,21 @@ fn main() -> ExitCode {
 }
 
 fn target(runtime: &Runtime, arguments: &Arguments) -> Result<Target, testbed::real::Error> {
-    let wanted = std::env::var("SLUICE_TEST_API").is_ok_and(|api| api == "real");
-    if !wanted || arguments.list {
-        return Ok(Target::Embedded);
+    let wanted = std::env::var("SLUICE_TEST_API").unwrap_or_default();
+    if arguments.list {
+        return Ok(Target::Memory);
     }
-    let control_plane = runtime.block_on(ControlPlane::start(&Assets::from_env()?))?;
-    Ok(Target::Real(Box::new(control_plane)))
+    match wanted.as_str() {
+        "real" => {
+            let control_plane = runtime.block_on(ControlPlane::start(&Assets::from_env()?))?;
+            Ok(Target::Real(Box::new(control_plane)))
+        }
+        "file" => Ok(Target::File(
+            tempfile::tempdir().expect("a temporary folder can be made"),
+        )),
+        "" | "memory" => Ok(Target::Memory),
+        other => panic!("SLUICE_TEST_API is {other:?}: memory, file or real"),
+    }
 }
 
 fn with_causes(error: &dyn std::error::Error) -> String {
@@ -142,32 +165,46 @@ fn all_cases() -> Vec<Case> {
         field_validation::cases(),
         strategic::cases(),
         tables::cases(),
+        access::cases(),
+        access_grants::cases(),
+        access_reviews::cases(),
     ]
     .concat()
 }
 
 fn trial(case: Case, target: &Target, runtime: &Arc<Runtime>) -> Trial {
-    let (client, excluded) = match target {
-        Target::Embedded => (None, exclusions::on_the_embedded_server(case.name)),
-        Target::Real(control_plane) => (
-            Some(control_plane.client()),
-            exclusions::on_a_real_server(case.name),
-        ),
+    let excluded = match target {
+        Target::Real(_) => exclusions::on_a_real_server(case.name),
+        Target::Memory | Target::File(_) => exclusions::on_the_embedded_server(case.name),
+    };
+    let source = match target {
+        Target::Memory => Source::Memory,
+        Target::File(folder) => Source::File(folder.path().join(case.name.replace("::", "-"))),
+        Target::Real(control_plane) => Source::Client(control_plane.client()),
     };
     let runtime = Arc::clone(runtime);
     Trial::ignorable_test(case.name, move || match excluded {
         Some(reason) => Ok(Completion::ignored_with(reason)),
-        None => run(case, client, &runtime),
+        None => run(case, source, &runtime),
     })
 }
 
-fn run(case: Case, client: Option<kube::Client>, runtime: &Runtime) -> Result<Completion, Failed> {
+fn run(case: Case, source: Source, runtime: &Runtime) -> Result<Completion, Failed> {
     runtime.block_on(async {
-        let client = client.unwrap_or_else(|| apiserver::Server::in_memory().client());
-        let context = Context::new(client, case.name).await;
+        let context = Context::new(client(source).await?, case.name).await;
         match tokio::time::timeout(CASE_MAY_TAKE, (case.run)(context)).await {
             Ok(()) => Ok(Completion::Completed),
             Err(_) => Err(format!("not finished after {CASE_MAY_TAKE:?}").into()),
         }
+    })
+}
+
+async fn client(source: Source) -> Result<kube::Client, Failed> {
+    Ok(match source {
+        Source::Memory => apiserver::Server::in_memory().client(),
+        Source::File(path) => apiserver::Server::open(path, apiserver::Options::default())
+            .await?
+            .client(),
+        Source::Client(client) => client,
     })
 }

@@ -61,6 +61,8 @@ pub(crate) struct Context {
     pub(crate) namespace: String,
     /// An API group of the case's own, for its CustomResourceDefinitions.
     pub(crate) group: String,
+    /// Sent with every request.
+    headers: Vec<(&'static str, String)>,
 }
 
 impl Context {
@@ -73,8 +75,20 @@ impl Context {
             client,
             group: format!("{namespace}.example.com"),
             namespace,
+            headers: Vec::new(),
         };
         context.create_namespace(&context.namespace).await;
+        context
+    }
+
+    /// The same, speaking for a user in no group but that of everybody.
+    pub(crate) fn speaking_for(&self, user: &str) -> Self {
+        self.with_header("impersonate-user", user)
+    }
+
+    pub(crate) fn with_header(&self, name: &'static str, value: &str) -> Self {
+        let mut context = self.clone();
+        context.headers.push((name, value.to_owned()));
         context
     }
 
@@ -182,6 +196,9 @@ impl Context {
         let mut request = Request::builder().method(method).uri(path);
         if !content_type.is_empty() {
             request = request.header("content-type", content_type);
+        }
+        for (name, value) in &self.headers {
+            request = request.header(*name, value);
         }
         let request = request.body(Body::from(body.into())).unwrap();
         let response = self.client.send(request).await.expect(&attempted);

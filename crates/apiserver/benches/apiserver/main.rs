@@ -1,0 +1,109 @@
+//! What the API does in a second, ours in memory and in a file and, if `KUBEBUILDER_ASSETS` names
+//! it, a real one: the same client, the same objects, TLS on a loopback socket, one run.
+//!
+//! Each server is a process of its own, so that its memory can be told from the client's; both share
+//! the machine's cores.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a benchmark prints its figures and ends at the first surprise"
+)]
+
+mod load;
+mod target;
+
+use std::{io::Write, time::Instant};
+
+use target::Target;
+
+/// How many objects there are, and how large the spec of each is.
+const OBJECTS: usize = 10_000;
+const SPEC_BYTES: usize = 1_500;
+
+fn main() {
+    if target::is_child() {
+        return target::be_the_server();
+    }
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    println!("{OBJECTS} objects with {SPEC_BYTES} bytes of spec each; rates per second");
+    println!(
+        "one sync of 3 kB takes {:.2} ms here: what a single writer of a file waits for\n",
+        sync_time()
+    );
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let wanted: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|it| !it.starts_with('-'))
+        .collect();
+    for kind in ["memory", "file", "real"] {
+        if wanted.is_empty() || wanted.iter().any(|it| it == kind) {
+            runtime.block_on(measure(kind));
+        }
+    }
+}
+
+async fn measure(kind: &'static str) {
+    let started = Instant::now();
+    let Some(mut target) = Target::start(kind).await else {
+        println!("{kind}: not here (`cargo xtask kube` builds one)\n");
+        return;
+    };
+    println!("{kind}");
+    row(
+        "start to ready",
+        format!("{:.3} s", started.elapsed().as_secs_f64()),
+    );
+    row("memory, empty", target.memory());
+    load::define(&target.client).await;
+    let rate = load::creates(&target.client, 16).await;
+    row("creates, 16 clients", format!("{rate:.0}"));
+    row("memory, all objects", target.memory());
+    let (seconds, bytes) = load::list(&target.client).await;
+    row(
+        "list of everything",
+        format!("{seconds:.3} s, {} MB", bytes / 1_000_000),
+    );
+    row("memory, after the list", target.memory());
+    row(
+        "gets, 16 clients",
+        format!("{:.0}", load::gets(&target.client, 16).await),
+    );
+    for clients in [1, 4, 16] {
+        let rate = load::patches(&target.client, clients).await;
+        row(
+            &format!("status merge patches, {clients} clients"),
+            format!("{rate:.0}"),
+        );
+    }
+    row("memory, after the patches", target.memory());
+    for watchers in [1, 20, 100] {
+        let (half, most) = load::latency(&target.client, watchers).await;
+        let shown = format!("p50 {half:.2} ms, p99 {most:.2} ms");
+        row(&format!("patch to watch, {watchers} watchers"), shown);
+    }
+    if let Some(seconds) = target.restart().await {
+        row("start to ready with all objects", format!("{seconds:.3} s"));
+        row("memory, after that", target.memory());
+    }
+    target.stop();
+    println!();
+}
+
+fn row(what: &str, figure: String) {
+    println!("  {what:<36} {figure}");
+    let _ = std::io::stdout().flush();
+}
+
+/// How long the disk takes to take something for good, in milliseconds.
+fn sync_time() -> f64 {
+    let mut file = tempfile::tempfile().unwrap();
+    let rounds = 200;
+    let started = Instant::now();
+    for _ in 0..rounds {
+        file.write_all(&[7; 3000]).unwrap();
+        file.sync_data().unwrap();
+    }
+    started.elapsed().as_secs_f64() * 1000.0 / f64::from(rounds)
+}

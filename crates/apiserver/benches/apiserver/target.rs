@@ -1,0 +1,159 @@
+//! The servers that are measured: processes with a kubeconfig.
+
+use std::{
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use apiserver::{Options, ServeOptions, Server};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use testbed::real::{Assets, ControlPlane};
+
+/// Tells a child process which server to be, and where.
+const ROLE: &str = "SLUICE_BENCH_ROLE";
+const FOLDER: &str = "SLUICE_BENCH_FOLDER";
+
+/// A running server.
+pub(crate) struct Target {
+    kind: &'static str,
+    pub(crate) client: kube::Client,
+    process: Process,
+}
+
+enum Process {
+    Ours {
+        child: Child,
+        folder: tempfile::TempDir,
+    },
+    Real(Box<ControlPlane>),
+}
+
+/// Whether this process is a server.
+pub(crate) fn is_child() -> bool {
+    std::env::var_os(ROLE).is_some()
+}
+
+/// Serves until the standard input ends, which it does with the process that measures.
+pub(crate) fn be_the_server() {
+    let folder = PathBuf::from(std::env::var_os(FOLDER).unwrap());
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let _served = runtime.block_on(async {
+        let server = match std::env::var(ROLE).unwrap().as_str() {
+            "file" => Server::open(folder.join("store"), Options::default())
+                .await
+                .unwrap(),
+            _ => Server::in_memory(),
+        };
+        server.serve(ServeOptions::new(&folder)).await.unwrap()
+    });
+    let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+}
+
+impl Target {
+    /// Starts a server and waits until it is ready; nothing if there is no such server.
+    pub(crate) async fn start(kind: &'static str) -> Option<Self> {
+        if kind == "real" {
+            let assets = Assets::from_env().ok()?;
+            let control_plane = ControlPlane::start(&assets).await.unwrap();
+            return Some(Self {
+                kind,
+                client: control_plane.client(),
+                process: Process::Real(Box::new(control_plane)),
+            });
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let child = spawn(kind, folder.path());
+        let client = connect(folder.path()).await;
+        let process = Process::Ours { child, folder };
+        Some(Self {
+            kind,
+            client,
+            process,
+        })
+    }
+
+    /// Kills our server that keeps a file, and starts it again; gives the seconds that takes.
+    pub(crate) async fn restart(&mut self) -> Option<f64> {
+        let Process::Ours { child, folder } = &mut self.process else {
+            return None;
+        };
+        if self.kind != "file" {
+            return None;
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        std::fs::remove_file(folder.path().join("kubeconfig")).unwrap();
+        let started = Instant::now();
+        *child = spawn(self.kind, folder.path());
+        self.client = connect(folder.path()).await;
+        Some(started.elapsed().as_secs_f64())
+    }
+
+    /// How much of the machine's memory the API server has.
+    pub(crate) fn memory(&self) -> String {
+        let process = match &self.process {
+            Process::Ours { child, .. } => child.id(),
+            Process::Real(control_plane) => api_server_of(control_plane.folder()),
+        };
+        let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+        let line = status
+            .lines()
+            .find(|line| line.starts_with("VmRSS"))
+            .unwrap();
+        let kilobytes: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+        format!("{} MB", kilobytes * 1024 / 1_000_000)
+    }
+
+    pub(crate) fn stop(self) {
+        match self.process {
+            Process::Ours { mut child, .. } => {
+                child.kill().unwrap();
+                child.wait().unwrap();
+            }
+            Process::Real(control_plane) => control_plane.stop(),
+        }
+    }
+}
+
+fn spawn(kind: &str, folder: &Path) -> Child {
+    Command::new(std::env::current_exe().unwrap())
+        .env(ROLE, kind)
+        .env(FOLDER, folder)
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// A client, once the server has written its kubeconfig and says that it is ready.
+async fn connect(folder: &Path) -> kube::Client {
+    let path = folder.join("kubeconfig");
+    while !path.exists() {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    let config = Kubeconfig::read_from(path).unwrap();
+    let options = KubeConfigOptions::default();
+    let config = kube::Config::from_custom_kubeconfig(config, &options)
+        .await
+        .unwrap();
+    let client = kube::Client::try_from(config).unwrap();
+    let ready = http::Request::get("/readyz").body(Vec::new()).unwrap();
+    assert_eq!(client.request_text(ready).await.unwrap(), "ok");
+    client
+}
+
+/// The kube-apiserver whose command line names this folder.
+fn api_server_of(folder: &Path) -> u32 {
+    let folder = folder.to_str().unwrap();
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let found = processes.filter_map(|entry| {
+        let id: u32 = entry.file_name().to_str()?.parse().ok()?;
+        let command = std::fs::read(entry.path().join("cmdline")).ok()?;
+        let command = String::from_utf8_lossy(&command).into_owned();
+        let program = command.split('\0').next()?;
+        (program.ends_with("kube-apiserver") && command.contains(folder)).then_some(id)
+    });
+    found
+        .last()
+        .unwrap_or_else(|| panic!("no kube-apiserver runs in {folder}"))
+}

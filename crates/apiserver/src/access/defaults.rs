@@ -1,0 +1,195 @@
+//! The roles and bindings that every server starts with, under the names they have on a real one.
+//!
+//! `view`, `edit` and `admin` gather what is labelled for them, so that whoever defines a kind can
+//! add it to them. They are gathered when they are asked, not written down.
+
+use serde_json::{Value, json};
+
+use super::{GROUP, MASTERS};
+use crate::{Server, verbs};
+
+/// What is in a namespace, by group.
+const WORKLOADS: &[(&str, &[&str])] = &[
+    (
+        "",
+        &[
+            "configmaps",
+            "events",
+            "pods",
+            "pods/status",
+            "serviceaccounts",
+            "services",
+            "services/status",
+        ],
+    ),
+    (
+        "apps",
+        &[
+            "daemonsets",
+            "daemonsets/status",
+            "deployments",
+            "deployments/status",
+            "replicasets",
+            "replicasets/status",
+            "statefulsets",
+            "statefulsets/status",
+        ],
+    ),
+    ("batch", &["jobs", "jobs/status"]),
+];
+const READ: &[&str] = &["get", "list", "watch"];
+const WRITE: &[&str] = &["create", "delete", "deletecollection", "patch", "update"];
+
+/// Makes those that are not there yet.
+pub(crate) async fn create_defaults(server: &Server) {
+    let roles = roles().into_iter().map(|role| ("clusterroles", role));
+    let bindings = bindings()
+        .into_iter()
+        .map(|binding| ("clusterrolebindings", binding));
+    let all = roles.chain(bindings);
+    let creations =
+        all.map(|(plural, object)| verbs::create_default(server, GROUP, plural, object));
+    futures::future::join_all(creations).await;
+}
+
+fn roles() -> Vec<Value> {
+    let namespaces = rule("", &["namespaces"], READ);
+    let mut view: Vec<Value> = WORKLOADS
+        .iter()
+        .map(|(group, kinds)| rule(group, kinds, READ))
+        .collect();
+    view.push(namespaces);
+    let mut edit: Vec<Value> = WORKLOADS
+        .iter()
+        .map(|(group, kinds)| {
+            let kinds: Vec<&str> = kinds
+                .iter()
+                .copied()
+                .filter(|kind| !kind.contains('/'))
+                .collect();
+            rule(group, &kinds, WRITE)
+        })
+        .collect();
+    edit.push(rule("", &["secrets"], &[READ, WRITE].concat()));
+    edit.push(rule(
+        "coordination.k8s.io",
+        &["leases"],
+        &[READ, WRITE].concat(),
+    ));
+    edit.push(rule("", &["serviceaccounts"], &["impersonate"]));
+    edit.push(rule("", &["serviceaccounts/token"], &["create"]));
+    let admin = [rule(
+        GROUP,
+        &["roles", "rolebindings"],
+        &[READ, WRITE].concat(),
+    )];
+    let reviews = ["selfsubjectaccessreviews", "selfsubjectrulesreviews"];
+    vec![
+        role(
+            "cluster-admin",
+            json!([rule("*", &["*"], &["*"]), paths(&["*"], "*")]),
+        ),
+        gathering("admin", &["admin", "edit", "view"]),
+        gathering("edit", &["edit", "view"]),
+        gathering("view", &["view"]),
+        gathered("admin", json!(admin)),
+        gathered("edit", json!(edit)),
+        gathered("view", json!(view)),
+        role(
+            "system:basic-user",
+            json!([
+                rule("authorization.k8s.io", &reviews, &["create"]),
+                rule(
+                    "authentication.k8s.io",
+                    &["selfsubjectreviews"],
+                    &["create"]
+                ),
+            ]),
+        ),
+        role(
+            "system:discovery",
+            json!([paths(
+                &[
+                    "/api",
+                    "/api/*",
+                    "/apis",
+                    "/apis/*",
+                    "/healthz",
+                    "/livez",
+                    "/openapi",
+                    "/openapi/*",
+                    "/readyz",
+                    "/version",
+                    "/version/"
+                ],
+                "get"
+            )]),
+        ),
+        role(
+            "system:public-info-viewer",
+            json!([paths(
+                &["/healthz", "/livez", "/readyz", "/version", "/version/"],
+                "get"
+            )]),
+        ),
+    ]
+}
+
+fn bindings() -> Vec<Value> {
+    let authenticated = super::AUTHENTICATED;
+    vec![
+        binding("cluster-admin", &[MASTERS]),
+        binding("system:basic-user", &[authenticated]),
+        binding("system:discovery", &[authenticated]),
+        binding(
+            "system:public-info-viewer",
+            &[authenticated, super::UNAUTHENTICATED],
+        ),
+    ]
+}
+
+fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> Value {
+    json!({"apiGroups": [group], "resources": resources, "verbs": verbs})
+}
+
+fn paths(paths: &[&str], verb: &str) -> Value {
+    json!({"nonResourceURLs": paths, "verbs": [verb]})
+}
+
+fn metadata(name: &str) -> Value {
+    json!({"name": name, "labels": {"kubernetes.io/bootstrapping": "rbac-defaults"}})
+}
+
+fn role(name: &str, rules: Value) -> Value {
+    json!({"metadata": metadata(name), "rules": rules})
+}
+
+fn label(of: &str) -> String {
+    format!("{GROUP}/aggregate-to-{of}")
+}
+
+fn gathering(name: &str, parts: &[&str]) -> Value {
+    let selectors: Vec<Value> = parts
+        .iter()
+        .map(|part| json!({"matchLabels": {label(part): "true"}}))
+        .collect();
+    json!({"metadata": metadata(name), "aggregationRule": {"clusterRoleSelectors": selectors}})
+}
+
+fn gathered(of: &str, rules: Value) -> Value {
+    let mut role = role(&format!("system:aggregate-to-{of}"), rules);
+    role["metadata"]["labels"][label(of)] = json!("true");
+    role
+}
+
+fn binding(role: &str, groups: &[&str]) -> Value {
+    let subjects: Vec<Value> = groups
+        .iter()
+        .map(|group| json!({"apiGroup": GROUP, "kind": "Group", "name": group}))
+        .collect();
+    json!({
+        "metadata": metadata(role),
+        "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": role},
+        "subjects": subjects,
+    })
+}

@@ -1,0 +1,172 @@
+//! Which rules apply to a user: those of every role that a binding gives them.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{GROUP, User, account_name, rules::Rule};
+use crate::{Server, metadata, resource::storage_name, store::Key};
+
+/// A rule, and the binding that gives it.
+pub(crate) struct Grant {
+    pub(crate) rule: Rule,
+    pub(crate) source: String,
+}
+
+/// What a user may do somewhere.
+#[derive(Default)]
+pub(crate) struct Granted {
+    pub(crate) rules: Vec<Grant>,
+    /// Roles that bindings name and that are not there.
+    problems: Vec<String>,
+}
+
+impl Granted {
+    /// What could not be looked up.
+    pub(crate) fn problem(&self) -> Option<String> {
+        match self.problems.as_slice() {
+            [] => None,
+            [one] => Some(one.clone()),
+            many => Some(format!("[{}]", many.join(", "))),
+        }
+    }
+
+    fn add(&mut self, server: &Server, binding: &Value, user: &User) {
+        let namespace = metadata::namespace_of(binding).unwrap_or_default();
+        let mut subjects = binding["subjects"].as_array().into_iter().flatten();
+        let Some(subject) = subjects.find(|subject| is_meant(subject, namespace, user)) else {
+            return;
+        };
+        let role = &binding["roleRef"];
+        match rules_of(server, role, namespace) {
+            Err(problem) => self.problems.push(problem),
+            Ok(rules) => {
+                let source = describe(binding, namespace, subject);
+                self.rules.extend(rules.into_iter().map(|rule| Grant {
+                    rule,
+                    source: source.clone(),
+                }));
+            }
+        }
+    }
+}
+
+/// The rules that apply to a user in a namespace; without one, those for the whole cluster.
+pub(crate) fn rules_for(server: &Server, user: &User, namespace: &str) -> Granted {
+    let mut granted = Granted::default();
+    for binding in all(server, "clusterrolebindings", "") {
+        granted.add(server, &binding, user);
+    }
+    if !namespace.is_empty() {
+        for binding in all(server, "rolebindings", &format!("{namespace}/")) {
+            granted.add(server, &binding, user);
+        }
+    }
+    granted
+}
+
+/// The rules of the role that a binding refers to.
+pub(super) fn rules_of(
+    server: &Server,
+    role: &Value,
+    namespace: &str,
+) -> Result<Vec<Rule>, String> {
+    let name = metadata::text(role, "/name");
+    let (plural, kind, namespace) = match metadata::text(role, "/kind") {
+        "Role" => ("roles", "role", Some(namespace)),
+        _ => ("clusterroles", "clusterrole", None),
+    };
+    let key = Key::new(storage_name(GROUP, plural), namespace, name);
+    let found = server.store().get(&key);
+    let found = found.ok_or_else(|| format!("{kind}.{GROUP} {name:?} not found"))?;
+    let mut rules = Rule::all_of(&found);
+    for selector in selectors(&found) {
+        let others = all(server, "clusterroles", "");
+        for other in others.filter(|other| is_selected(selector, other)) {
+            rules.extend(Rule::all_of(&other));
+        }
+    }
+    Ok(rules)
+}
+
+fn all(server: &Server, plural: &str, prefix: &str) -> impl Iterator<Item = Arc<Value>> + use<> {
+    let listed = server
+        .store()
+        .list(&storage_name(GROUP, plural), prefix, None);
+    let objects = listed.map(|it| it.objects).unwrap_or_default();
+    objects.into_iter().map(|(_, object)| object.value())
+}
+
+/// Whether a subject of a binding is this user.
+fn is_meant(subject: &Value, binding_namespace: &str, user: &User) -> bool {
+    let name = metadata::text(subject, "/name");
+    match metadata::text(subject, "/kind") {
+        "User" => name == user.name,
+        "Group" => user.groups.iter().any(|group| group == name),
+        "ServiceAccount" => {
+            user.name == account_name(account_namespace(subject, binding_namespace), name)
+        }
+        _ => false,
+    }
+}
+
+fn account_namespace<'a>(subject: &'a Value, binding_namespace: &'a str) -> &'a str {
+    match metadata::text(subject, "/namespace") {
+        "" => binding_namespace,
+        namespace => namespace,
+    }
+}
+
+fn describe(binding: &Value, namespace: &str, subject: &Value) -> String {
+    let (kind, name) = (
+        metadata::text(subject, "/kind"),
+        metadata::text(subject, "/name"),
+    );
+    let subject = match kind {
+        "ServiceAccount" => format!("{name}/{}", account_namespace(subject, namespace)),
+        _ => name.to_owned(),
+    };
+    let bound = metadata::name_of(binding);
+    let (binding_kind, bound) = match namespace {
+        "" => ("ClusterRoleBinding", bound.to_owned()),
+        namespace => ("RoleBinding", format!("{bound}/{namespace}")),
+    };
+    let role = &binding["roleRef"];
+    format!(
+        "{binding_kind} {bound:?} of {} {:?} to {kind} {subject:?}",
+        metadata::text(role, "/kind"),
+        metadata::text(role, "/name"),
+    )
+}
+
+fn selectors(role: &Value) -> impl Iterator<Item = &Value> {
+    let selectors = role["aggregationRule"]["clusterRoleSelectors"].as_array();
+    selectors.into_iter().flatten()
+}
+
+/// Whether an aggregated role takes in another one.
+fn is_selected(selector: &Value, role: &Value) -> bool {
+    let labels = &role["metadata"]["labels"];
+    let mut equals = selector["matchLabels"].as_object().into_iter().flatten();
+    let mut expressions = selector["matchExpressions"]
+        .as_array()
+        .into_iter()
+        .flatten();
+    let all_equal = equals.all(|(key, value)| labels[key] == *value);
+    all_equal
+        && expressions.all(|expression| {
+            let value = &labels[metadata::text(expression, "/key")];
+            let is_in = || {
+                expression["values"]
+                    .as_array()
+                    .is_some_and(|it| it.contains(value))
+            };
+            match metadata::text(expression, "/operator") {
+                "In" => is_in(),
+                "NotIn" => !is_in(),
+                "Exists" => !value.is_null(),
+                "DoesNotExist" => value.is_null(),
+                _ => false,
+            }
+        })
+}

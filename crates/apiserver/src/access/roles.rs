@@ -1,0 +1,254 @@
+//! What Roles, ClusterRoles and their bindings look like: types, defaults, and what is wrong.
+
+use serde_json::{Value, json};
+
+use super::GROUP;
+use crate::{
+    metadata::{self, undecodable},
+    name,
+    resource::Resource,
+    schema::FieldError,
+    status::Result,
+};
+
+/// Whether this is one of the kinds that grant rights.
+pub(crate) fn is_one(resource: &Resource) -> bool {
+    resource.group == GROUP && resource.schema.is_none()
+}
+
+/// Refuses what would not decode on a real server.
+pub(crate) fn check_types(resource: &Resource, object: &Value) -> Result<()> {
+    let kind = &resource.kind;
+    let (list, fields): (&str, &[&str]) = match kind.ends_with("Binding") {
+        true => ("subjects", &[]),
+        false => (
+            "rules",
+            &[
+                "verbs",
+                "apiGroups",
+                "resources",
+                "resourceNames",
+                "nonResourceURLs",
+            ],
+        ),
+    };
+    let entries = match &object[list] {
+        Value::Null => &Vec::new(),
+        Value::Array(entries) => entries,
+        other => return Err(misfit(resource, other, list, "[]v1.")),
+    };
+    for entry in entries {
+        if !entry.is_object() {
+            return Err(misfit(resource, entry, list, "v1."));
+        }
+        for field in fields {
+            check_texts(resource, &entry[*field], &format!("{list}.{field}"))?;
+        }
+    }
+    for field in ["roleRef", "aggregationRule"] {
+        if !object[field].is_object() && !object[field].is_null() {
+            return Err(misfit(resource, &object[field], field, "v1."));
+        }
+    }
+    Ok(())
+}
+
+fn check_texts(resource: &Resource, list: &Value, field: &str) -> Result<()> {
+    let texts = match list {
+        Value::Null => return Ok(()),
+        Value::Array(texts) => texts,
+        other => return Err(misfit(resource, other, field, "[]string")),
+    };
+    match texts.iter().find(|text| !text.is_string()) {
+        Some(other) => Err(misfit(resource, other, field, "string")),
+        None => Ok(()),
+    }
+}
+
+fn misfit(
+    resource: &Resource,
+    found: &Value,
+    field: &str,
+    expected: &str,
+) -> crate::status::ApiError {
+    let expected = match expected {
+        "v1." | "[]v1." => {
+            let name = match field {
+                "rules" => "PolicyRule",
+                "subjects" => "Subject",
+                "roleRef" => "RoleRef",
+                _ => "AggregationRule",
+            };
+            format!("{expected}{name}")
+        }
+        plain => plain.to_owned(),
+    };
+    undecodable(
+        resource,
+        found,
+        &format!("{}.{field}", resource.kind),
+        &expected,
+    )
+}
+
+/// Fills in the API groups that may be left out.
+pub(crate) fn normalise(resource: &Resource, object: &mut Value) {
+    if !resource.kind.ends_with("Binding") {
+        if object["rules"].as_array().is_none_or(Vec::is_empty) {
+            object["rules"] = Value::Null;
+        }
+        return;
+    }
+    if metadata::text(object, "/roleRef/apiGroup").is_empty() {
+        object["roleRef"]["apiGroup"] = json!(GROUP);
+    }
+    for subject in object["subjects"].as_array_mut().into_iter().flatten() {
+        let is_account = metadata::text(subject, "/kind") == "ServiceAccount";
+        if metadata::text(subject, "/apiGroup").is_empty() && !is_account {
+            subject["apiGroup"] = json!(GROUP);
+        }
+    }
+}
+
+/// Everything wrong with one.
+pub(crate) fn faults(resource: &Resource, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+    if resource.kind.ends_with("Binding") {
+        return binding_faults(resource, new, old);
+    }
+    let rules = new["rules"].as_array().into_iter().flatten();
+    let mut faults: Vec<FieldError> = rules
+        .enumerate()
+        .flat_map(|(at, rule)| rule_faults(resource, rule, &format!("rules[{at}]")))
+        .collect();
+    let aggregation = &new["aggregationRule"];
+    let selectors = aggregation["clusterRoleSelectors"].as_array();
+    if !aggregation.is_null() && selectors.is_none_or(Vec::is_empty) {
+        faults.push(FieldError::required(
+            "aggregationRule.clusterRoleSelectors",
+            "at least one clusterRoleSelector required if aggregationRule is non-nil",
+        ));
+    }
+    faults
+}
+
+fn rule_faults(resource: &Resource, rule: &Value, path: &str) -> Vec<FieldError> {
+    let mut faults = Vec::new();
+    let is_empty = |field: &str| rule[field].as_array().is_none_or(Vec::is_empty);
+    if is_empty("verbs") {
+        let why = "verbs must contain at least one value";
+        faults.push(FieldError::required(format!("{path}.verbs"), why));
+    }
+    if !is_empty("nonResourceURLs") {
+        let field = format!("{path}.nonResourceURLs");
+        let mut refuse =
+            |why| faults.push(FieldError::invalid(&field, &rule["nonResourceURLs"], why));
+        if resource.namespaced {
+            refuse("namespaced rules cannot apply to non-resource URLs");
+        }
+        if !(is_empty("apiGroups") && is_empty("resources") && is_empty("resourceNames")) {
+            refuse("rules cannot apply to both regular resources and non-resource URLs");
+        }
+        return faults;
+    }
+    for (field, what) in [("apiGroups", "api group"), ("resources", "resource")] {
+        if is_empty(field) {
+            let why = format!("resource rules must supply at least one {what}");
+            faults.push(FieldError::required(format!("{path}.{field}"), &why));
+        }
+    }
+    faults
+}
+
+fn binding_faults(resource: &Resource, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+    let mut faults = Vec::new();
+    let role = &new["roleRef"];
+    let text = |field: &str| role[field].as_str().unwrap_or_default();
+    if text("apiGroup") != GROUP {
+        faults.push(FieldError::not_supported(
+            "roleRef.apiGroup",
+            &json!(text("apiGroup")),
+            &[GROUP],
+        ));
+    }
+    let known: &[&str] = match resource.namespaced {
+        true => &["Role", "ClusterRole"],
+        false => &["ClusterRole"],
+    };
+    if !known.contains(&text("kind")) {
+        faults.push(FieldError::not_supported(
+            "roleRef.kind",
+            &json!(text("kind")),
+            known,
+        ));
+    }
+    if text("name").is_empty() {
+        faults.push(FieldError::required("roleRef.name", ""));
+    }
+    for why in name::NameRule::PathSegment.faults(text("name")) {
+        faults.push(FieldError::invalid("roleRef.name", &role["name"], &why));
+    }
+    for (at, subject) in new["subjects"].as_array().into_iter().flatten().enumerate() {
+        faults.extend(subject_faults(
+            resource,
+            subject,
+            &format!("subjects[{at}]"),
+        ));
+    }
+    if let Some(old) = old
+        && old["roleRef"] != *role
+    {
+        let shown =
+            json!({"APIGroup": text("apiGroup"), "Kind": text("kind"), "Name": text("name")});
+        faults.push(FieldError::invalid(
+            "roleRef",
+            &shown,
+            "cannot change roleRef",
+        ));
+    }
+    faults
+}
+
+fn subject_faults(resource: &Resource, subject: &Value, path: &str) -> Vec<FieldError> {
+    let mut faults = Vec::new();
+    let text = |field: &str| subject[field].as_str().unwrap_or_default();
+    if text("name").is_empty() {
+        faults.push(FieldError::required(format!("{path}.name"), ""));
+    }
+    let group = match text("kind") {
+        "ServiceAccount" => "",
+        "User" | "Group" => GROUP,
+        kind => {
+            let known = ["ServiceAccount", "User", "Group"];
+            faults.push(FieldError::not_supported(
+                format!("{path}.kind"),
+                &json!(kind),
+                &known,
+            ));
+            return faults;
+        }
+    };
+    if text("apiGroup") != group {
+        let given = json!(text("apiGroup"));
+        faults.push(FieldError::not_supported(
+            format!("{path}.apiGroup"),
+            &given,
+            &[group],
+        ));
+    }
+    if text("kind") == "ServiceAccount" {
+        let needs_namespace = !resource.namespaced && text("namespace").is_empty();
+        if !text("name").is_empty() {
+            for why in name::NameRule::Subdomain.faults(text("name")) {
+                faults.push(FieldError::invalid(
+                    format!("{path}.name"),
+                    &subject["name"],
+                    &why,
+                ));
+            }
+        }
+        if needs_namespace {
+            faults.push(FieldError::required(format!("{path}.namespace"), ""));
+        }
+    }
+    faults
+}

@@ -1,0 +1,225 @@
+//! Whose a bearer token is, and new tokens for service accounts.
+//!
+//! A token is either one that the owner of the server made known, or a signed statement about a
+//! service account (a JWT) that holds while the account exists and the time has not passed. The key
+//! lies in the store under a kind that is not served: it survives restarts and is in backups.
+
+use std::collections::HashMap;
+
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use jiff::{SignedDuration, Timestamp};
+use parking_lot::RwLock;
+use ring::{
+    digest, hmac,
+    rand::{SecureRandom, SystemRandom},
+};
+use serde_json::{Value, json};
+
+use super::User;
+use crate::{
+    Server, metadata,
+    schema::FieldError,
+    status::{ApiError, Result},
+    store::{Key, Write},
+};
+
+/// Who signs the tokens, and whom they are for unless somebody else is named.
+const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
+const DEFAULT_SECONDS: i64 = 3600;
+const SHORTEST_SECONDS: i64 = 600;
+const HEADER: &str = r#"{"alg":"HS256","typ":"JWT"}"#;
+
+/// The tokens that were made known.
+#[derive(Default)]
+pub(crate) struct Tokens {
+    /// By digest: the time a look-up takes says nothing about the token.
+    known: RwLock<HashMap<Vec<u8>, User>>,
+}
+
+impl Tokens {
+    /// From now on this token stands for this user.
+    pub(crate) fn add(&self, token: &str, user: User) {
+        self.known.write().insert(digest_of(token), user);
+    }
+}
+
+fn digest_of(token: &str) -> Vec<u8> {
+    digest::digest(&digest::SHA256, token.as_bytes())
+        .as_ref()
+        .to_vec()
+}
+
+/// Somebody who was recognised by a token.
+pub(crate) struct Recognised {
+    pub(crate) user: User,
+    /// For whom among those asked the token is meant.
+    pub(crate) audiences: Vec<String>,
+}
+
+/// Says whose token this is, if it is meant for one of these; for this server if none are named.
+pub(crate) fn recognise(
+    server: &Server,
+    token: &str,
+    audiences: &[String],
+) -> Result<Recognised, &'static str> {
+    let asked = match audiences {
+        [] => vec![ISSUER.to_owned()],
+        some => some.to_vec(),
+    };
+    let known = server.tokens().known.read().get(&digest_of(token)).cloned();
+    if let Some(user) = known {
+        let audiences = asked;
+        return Ok(Recognised { user, audiences });
+    }
+    let claims = claims(server, token).ok_or("invalid bearer token")?;
+    let now = server.timestamp().as_second();
+    if claims["exp"].as_i64().is_none_or(|end| end <= now) {
+        return Err("invalid bearer token: it has expired");
+    }
+    let meant: Vec<&str> = claims["aud"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
+    let audiences: Vec<String> = asked
+        .into_iter()
+        .filter(|one| meant.contains(&one.as_str()))
+        .collect();
+    if audiences.is_empty() {
+        return Err("invalid bearer token: it is meant for somebody else");
+    }
+    let account = &claims["kubernetes.io"];
+    let text = |pointer: &str| metadata::text(account, pointer);
+    let (namespace, name) = (text("/namespace"), text("/serviceaccount/name"));
+    let stored = server.store().get(&account_key(namespace, name));
+    let stored = stored.ok_or("invalid bearer token: the service account is gone")?;
+    let uid = metadata::text(&stored, "/metadata/uid");
+    if uid != text("/serviceaccount/uid") {
+        return Err("invalid bearer token: the service account is another one");
+    }
+    Ok(Recognised {
+        user: User::service_account(namespace, name, uid),
+        audiences,
+    })
+}
+
+/// Answers a TokenRequest about one service account.
+pub(crate) async fn request_token(
+    server: &Server,
+    namespace: &str,
+    name: &str,
+    mut request: Value,
+) -> Result<Value> {
+    let accounts = server.registry().find("", "v1", "serviceaccounts");
+    let accounts = accounts.expect("service accounts are built in");
+    let account = server.store().get(&accounts.key(Some(namespace), name));
+    let account = account.ok_or_else(|| ApiError::not_found(&accounts, name))?;
+    if !request.is_object() || !(request["spec"].is_null() || request["spec"].is_object()) {
+        return Err(ApiError::bad_request("expected a TokenRequest"));
+    }
+    let seconds = check_request(&request["spec"])?;
+    let now = server.timestamp();
+    let end = now
+        .saturating_add(SignedDuration::from_secs(seconds))
+        .unwrap_or(Timestamp::MAX);
+    let audiences = match request["spec"]["audiences"].as_array() {
+        Some(some) if !some.is_empty() => json!(some),
+        _ => json!([ISSUER]),
+    };
+    let uid = &account["metadata"]["uid"];
+    let claims = json!({
+        "iss": ISSUER, "aud": audiences, "sub": super::account_name(namespace, name),
+        "iat": now.as_second(), "nbf": now.as_second(), "exp": end.as_second(),
+        "kubernetes.io": {"namespace": namespace, "serviceaccount": {"name": name, "uid": uid}},
+    });
+    let token = sign(&made_key(server).await?, &claims);
+    request["apiVersion"] = json!("authentication.k8s.io/v1");
+    request["kind"] = json!("TokenRequest");
+    request["metadata"] = json!({"name": name, "namespace": namespace, "uid": uid, "creationTimestamp": server.now()});
+    request["spec"]["audiences"] = audiences;
+    request["spec"]["expirationSeconds"] = json!(seconds);
+    let end = end.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    request["status"] = json!({"token": token, "expirationTimestamp": end});
+    Ok(request)
+}
+
+/// The life of a token in seconds, if the request can be granted.
+fn check_request(spec: &Value) -> Result<i64> {
+    if !spec["boundObjectRef"].is_null() {
+        return Err(ApiError::not_supported("a token bound to another object"));
+    }
+    let seconds = match &spec["expirationSeconds"] {
+        Value::Null => DEFAULT_SECONDS,
+        given => given.as_i64().ok_or_else(|| {
+            ApiError::bad_request("expected a whole number of seconds in spec.expirationSeconds")
+        })?,
+    };
+    let why = match seconds {
+        ..SHORTEST_SECONDS => "may not specify a duration less than 10 minutes",
+        4_294_967_297.. => "may not specify a duration larger than 2^32 seconds",
+        _ => return Ok(seconds),
+    };
+    let fault = FieldError::invalid("spec.expirationSeconds", &json!(seconds), why);
+    Err(ApiError::invalid_thing(
+        "TokenRequest",
+        "authentication.k8s.io",
+        "",
+        &[fault],
+    ))
+}
+
+fn account_key(namespace: &str, name: &str) -> Key {
+    Key::new("/serviceaccounts".into(), Some(namespace), name)
+}
+
+fn sign(key: &hmac::Key, claims: &Value) -> String {
+    let header = URL_SAFE_NO_PAD.encode(HEADER);
+    let said = format!("{header}.{}", URL_SAFE_NO_PAD.encode(claims.to_string()));
+    let signature = hmac::sign(key, said.as_bytes());
+    format!("{said}.{}", URL_SAFE_NO_PAD.encode(signature))
+}
+
+/// What a token says, if we have signed it.
+fn claims(server: &Server, token: &str) -> Option<Value> {
+    let (said, signature) = token.rsplit_once('.')?;
+    let (header, claims) = said.split_once('.')?;
+    let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;
+    hmac::verify(&stored_key(server)?, said.as_bytes(), &signature).ok()?;
+    if URL_SAFE_NO_PAD.decode(header).ok()? != HEADER.as_bytes() {
+        return None;
+    }
+    serde_json::from_slice(&URL_SAFE_NO_PAD.decode(claims).ok()?).ok()
+}
+
+fn key_place() -> Key {
+    // No kind of this name is served.
+    Key::new("sluice.internal/keys".into(), None, "service-accounts")
+}
+
+fn stored_key(server: &Server) -> Option<hmac::Key> {
+    let stored = server.store().get(&key_place())?;
+    let bytes = URL_SAFE_NO_PAD.decode(stored["key"].as_str()?).ok()?;
+    Some(hmac::Key::new(hmac::HMAC_SHA256, &bytes))
+}
+
+/// The key, made at its first use.
+async fn made_key(server: &Server) -> Result<hmac::Key> {
+    let unavailable = || ApiError::not_stored("the operating system gives no random numbers");
+    if let Some(key) = stored_key(server) {
+        return Ok(key);
+    }
+    let mut bytes = [0; 32];
+    SystemRandom::new()
+        .fill(&mut bytes)
+        .map_err(|_| unavailable())?;
+    let object = json!({"metadata": {}, "key": URL_SAFE_NO_PAD.encode(bytes)});
+    let write = Write {
+        key: key_place(),
+        replaces: None,
+        object: Some(object),
+    };
+    // Somebody else may have been faster: then theirs is the key.
+    let _ = server.commit(write).await?;
+    stored_key(server).ok_or_else(unavailable)
+}

@@ -1,0 +1,160 @@
+//! What a request from a socket passes before it is one like any other: its `Host`, its token, and
+//! the limits.
+
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use axum::{
+    body::Body,
+    response::{IntoResponse, Response},
+};
+use bytes::Bytes;
+use http::{Request, StatusCode, header};
+use hyper::body::{Frame, Incoming, SizeHint};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::Limits;
+use crate::{
+    Server, User,
+    access::{self, Attributes},
+    status::{ApiError, Result},
+    verbs,
+};
+
+/// Lets requests in.
+pub(super) struct Gate {
+    server: Server,
+    names: Vec<String>,
+    requests: Arc<Semaphore>,
+    watches: Arc<Semaphore>,
+    limits: Limits,
+}
+
+impl Gate {
+    pub(super) fn new(server: Server, names: Vec<String>, limits: Limits) -> Self {
+        Self {
+            server,
+            names,
+            requests: Arc::new(Semaphore::new(limits.requests)),
+            watches: Arc::new(Semaphore::new(limits.watches)),
+            limits,
+        }
+    }
+
+    /// Answers one request.
+    pub(super) async fn answer(&self, request: Request<Incoming>) -> Response {
+        let outcome = self.pass(request.map(Body::new)).await;
+        outcome.unwrap_or_else(IntoResponse::into_response)
+    }
+
+    async fn pass(&self, request: Request<Body>) -> Result<Response> {
+        self.check_host(&request)?;
+        let (mut parts, body) = request.into_parts();
+        let user = self.recognise(&parts.headers)?;
+        parts.extensions.insert(user);
+        let watches = Attributes::of(&parts).verb == "watch";
+        let seats = if watches {
+            &self.watches
+        } else {
+            &self.requests
+        };
+        let seat = seats.clone().try_acquire_owned();
+        let seat = seat.map_err(|_| ApiError::too_many_requests())?;
+        let work = verbs::answer(self.server.clone(), Request::from_parts(parts, body));
+        // A watch answers at once; what takes its time is its body.
+        let response = tokio::time::timeout(self.limits.request_time, work).await;
+        let response = response.map_err(|_| ApiError::timeout())?;
+        Ok(response.map(|body| Body::new(Seated { body, _seat: seat })))
+    }
+
+    fn check_host(&self, request: &Request<Body>) -> Result<()> {
+        let host = request.headers().get(header::HOST);
+        let host = host.and_then(|host| host.to_str().ok()).unwrap_or_default();
+        let host = match request.uri().host() {
+            Some(host) => host,
+            None => without_port(host),
+        };
+        let name = host.trim_matches(['[', ']']).to_lowercase();
+        if self.names.contains(&name) {
+            return Ok(());
+        }
+        Err(ApiError::new(
+            StatusCode::FORBIDDEN,
+            "Forbidden",
+            format!("this server is not known as {name:?}; ask it under one of its names"),
+        ))
+    }
+
+    fn recognise(&self, headers: &http::HeaderMap) -> Result<User> {
+        let Some(given) = headers.get(header::AUTHORIZATION) else {
+            return Ok(User::anonymous());
+        };
+        let given = given.to_str().map_err(|_| ApiError::unauthorized())?;
+        let token = match given.split_once(' ') {
+            Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => token.trim(),
+            _ => return Err(ApiError::unauthorized()),
+        };
+        let found = access::recognise(&self.server, token, &[]);
+        found
+            .map(|it| it.user)
+            .map_err(|_| ApiError::unauthorized())
+    }
+}
+
+/// `host:port` or `[address]:port` without the port.
+fn without_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, _)) if !name.contains(':') || name.ends_with(']') => name,
+        _ => host,
+    }
+}
+
+/// The body of an answer, which counts as a request until it is read or dropped.
+struct Seated {
+    body: Body,
+    _seat: OwnedSemaphorePermit,
+}
+
+impl hyper::body::Body for Seated {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_port;
+
+    #[test]
+    fn hosts_are_compared_without_their_port() {
+        let hosts = [
+            "localhost:80",
+            "localhost",
+            "[::1]:443",
+            "[::1]",
+            "127.0.0.1:1",
+        ];
+        let names = hosts.map(without_port);
+        assert_eq!(
+            names,
+            ["localhost", "localhost", "[::1]", "[::1]", "127.0.0.1"]
+        );
+    }
+}

@@ -1,0 +1,224 @@
+//! The records of a store's file, byte by byte.
+//!
+//! `mark (4) | length (4) | checksum (4) | body`, numbers little-endian. The checksum covers length
+//! and body, so a record is either whole or recognised as broken; the mark makes it possible to
+//! find the next record behind a broken one. A body is `kind (1) | revision (8) | length of resource
+//! (2) | length of path (2) | resource | path | object as JSON`.
+
+use super::super::{Kept, Key, Revision};
+
+/// What a file of this kind starts with.
+pub(super) const HEADER: &[u8; 16] = b"sluice store 1\n\0";
+
+const MARK: [u8; 4] = [0xf5, b'r', b'e', b'c'];
+const FRAME: usize = 12;
+const FIXED: usize = 13;
+/// No body is longer: bodies of requests are limited far below this.
+const LONGEST: usize = 64 * 1024 * 1024;
+
+/// What a record says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Kind {
+    /// An object as it was at the revision where the file begins.
+    Object = 1,
+    /// All objects are told; changes after this revision follow.
+    Base = 2,
+    /// An object was created or changed.
+    Put = 3,
+    /// An object went away.
+    Removal = 4,
+    /// The file was closed in order after this revision.
+    Closed = 5,
+}
+
+impl Kind {
+    fn of(byte: u8) -> Option<Self> {
+        [
+            Self::Object,
+            Self::Base,
+            Self::Put,
+            Self::Removal,
+            Self::Closed,
+        ]
+        .into_iter()
+        .find(|kind| *kind as u8 == byte)
+    }
+}
+
+/// One record, its object still as text.
+#[derive(Debug)]
+pub(super) struct Record {
+    pub(super) kind: Kind,
+    pub(super) revision: Revision,
+    pub(super) key: Key,
+    pub(super) object: Box<[u8]>,
+}
+
+/// Appends a record to `bytes`.
+pub(super) fn encode(
+    bytes: &mut Vec<u8>,
+    kind: Kind,
+    revision: Revision,
+    entry: Option<(&Key, Option<&Kept>)>,
+) -> Result<(), String> {
+    let start = bytes.len();
+    bytes.extend_from_slice(&MARK);
+    bytes.extend_from_slice(&[0; 8]);
+    bytes.push(kind as u8);
+    bytes.extend_from_slice(&revision.to_le_bytes());
+    let (resource, path) = entry.map_or(("", ""), |(key, _)| (&*key.resource, key.path.as_str()));
+    for name in [resource, path] {
+        let length = u16::try_from(name.len()).map_err(|_| "a name is too long".to_owned())?;
+        bytes.extend_from_slice(&length.to_le_bytes());
+    }
+    bytes.extend_from_slice(resource.as_bytes());
+    bytes.extend_from_slice(path.as_bytes());
+    if let Some(object) = entry.and_then(|(_, object)| object) {
+        bytes.extend_from_slice(object.text());
+    }
+    let body = bytes.len() - start - FRAME;
+    if body > LONGEST {
+        bytes.truncate(start);
+        return Err("the object is too large".to_owned());
+    }
+    let length = u32::try_from(body)
+        .expect("shorter than the longest")
+        .to_le_bytes();
+    bytes[start + 4..start + 8].copy_from_slice(&length);
+    let sum = checksum(&[&length, &bytes[start + FRAME..]]);
+    bytes[start + 8..start + FRAME].copy_from_slice(&sum.to_le_bytes());
+    Ok(())
+}
+
+/// The record at the start of `bytes` and its length, if a whole one is there.
+pub(super) fn decode(bytes: &[u8]) -> Option<(Record, usize)> {
+    let length_bytes = bytes.get(4..8)?;
+    if bytes[..4] != MARK {
+        return None;
+    }
+    let length = number(length_bytes);
+    let body = bytes.get(FRAME..FRAME.checked_add(length)?)?;
+    let sum = checksum(&[length_bytes, body]);
+    if !(FIXED..=LONGEST).contains(&length) || bytes[8..FRAME] != sum.to_le_bytes() {
+        return None;
+    }
+    let (fixed, rest) = body.split_at(FIXED);
+    let resource_end = number(&fixed[9..11]);
+    let path_end = resource_end + number(&fixed[11..13]);
+    let text = |from: usize, to: usize| std::str::from_utf8(rest.get(from..to)?).ok();
+    let record = Record {
+        kind: Kind::of(fixed[0])?,
+        revision: Revision::from_le_bytes(fixed[1..9].try_into().ok()?),
+        key: Key {
+            resource: text(0, resource_end)?.into(),
+            path: text(resource_end, path_end)?.to_owned(),
+        },
+        object: rest.get(path_end..)?.into(),
+    };
+    Some((record, FRAME + length))
+}
+
+/// How many bytes `decode` needs to see a record whose first bytes these are, at most.
+pub(super) fn needed(bytes: &[u8]) -> usize {
+    match bytes.get(4..8) {
+        Some(length) if bytes[..4] == MARK => FRAME + number(length).min(LONGEST),
+        _ => FRAME,
+    }
+}
+
+/// Whether any whole record starts somewhere in `bytes`.
+pub(super) fn any_in(bytes: &[u8]) -> bool {
+    let mut starts = bytes.windows(MARK.len()).enumerate();
+    starts.any(|(at, window)| window == MARK && decode(&bytes[at..]).is_some())
+}
+
+fn number(bytes: &[u8]) -> usize {
+    bytes
+        .iter()
+        .rev()
+        .fold(0, |number, byte| number << 8 | usize::from(*byte))
+}
+
+/// CRC-32C of the parts, one after the other.
+fn checksum(parts: &[&[u8]]) -> u32 {
+    let mut sum = !0_u32;
+    for byte in parts.iter().copied().flatten() {
+        sum = TABLE[usize::from(sum.to_le_bytes()[0] ^ byte)] ^ (sum >> 8);
+    }
+    !sum
+}
+
+const TABLE: [u32; 256] = {
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let mut sum = byte as u32;
+        let mut bit = 0;
+        while bit < 8 {
+            sum = if sum & 1 == 1 {
+                (sum >> 1) ^ 0x82f6_3b78
+            } else {
+                sum >> 1
+            };
+            bit += 1;
+        }
+        table[byte] = sum;
+        byte += 1;
+    }
+    table
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn record() -> Vec<u8> {
+        let key = Key {
+            resource: "g/things".into(),
+            path: "a/b".into(),
+        };
+        let mut bytes = Vec::new();
+        encode(
+            &mut bytes,
+            Kind::Put,
+            7,
+            Some((&key, Some(&Kept::new(json!({"x": 1}))))),
+        )
+        .expect("small");
+        bytes
+    }
+
+    #[test]
+    fn a_record_comes_back() {
+        let bytes = record();
+        let (record, length) = decode(&bytes).expect("whole");
+        assert_eq!(length, bytes.len());
+        assert_eq!(needed(&bytes), bytes.len());
+        assert_eq!((record.kind, record.revision), (Kind::Put, 7));
+        assert_eq!(
+            (&*record.key.resource, record.key.path.as_str()),
+            ("g/things", "a/b")
+        );
+        assert_eq!(&*record.object, br#"{"x":1}"#);
+    }
+
+    #[test]
+    fn no_changed_or_missing_byte_goes_unnoticed() {
+        let bytes = record();
+        for at in 0..bytes.len() {
+            assert!(decode(&bytes[..at]).is_none());
+            for bit in 0..8 {
+                let mut flipped = bytes.clone();
+                flipped[at] ^= 1 << bit;
+                assert!(decode(&flipped).is_none(), "byte {at}, bit {bit}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_checksum_is_the_known_one() {
+        assert_eq!(checksum(&[b"1234", b"56789"]), 0xe306_9283);
+    }
+}

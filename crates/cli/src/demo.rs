@@ -22,8 +22,8 @@ pub(crate) async fn run(out: &mut dyn Write) -> anyhow::Result<()> {
     refuse_pipeline(&client, out).await?;
     writeln!(
         out,
-        "\nThat is all there is in this version: the kinds and the API they live in.\n\
-         Nothing watches clusters yet, and nothing is promoted.\n\
+        "\nThat is all this demo shows so far: the kinds and the API they live in.\n\
+         `sluice controller` watches clusters and keeps pipelines up to date; nothing is promoted yet.\n\
          `sluice crds` prints the definitions for a cluster of yours."
     )?;
     Ok(())

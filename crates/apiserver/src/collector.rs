@@ -75,14 +75,18 @@ impl Collector {
     async fn start_over(&mut self, server: &Server) {
         self.owned.clear();
         self.revision = server.store().revision();
+        let mut keys = Vec::new();
         for resource in server.registry().all() {
             let Ok(snapshot) = server.store().list(&resource.storage, "", None) else {
                 continue;
             };
             for (key, object) in snapshot.objects {
                 self.index(&key, None, Some(&object.value()));
-                self.judge(server, &key).await;
+                keys.push(key);
             }
+        }
+        for key in &keys {
+            self.judge(server, key).await;
         }
         let owners: Vec<String> = self.owned.keys().cloned().collect();
         for uid in owners {

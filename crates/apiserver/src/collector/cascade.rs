@@ -20,6 +20,10 @@ use crate::{
 impl Collector {
     /// Settles the dependents of an object that waits for that.
     pub(super) async fn cascade(&self, server: &Server, key: &Key, owner: &Value) {
+        // Dependents that came before the owner's deletion may not be indexed yet: its turn comes.
+        if metadata::revision_of(owner) > self.revision {
+            return;
+        }
         let finalizers = metadata::finalizers(owner);
         let uid = metadata::text(owner, "/metadata/uid");
         let dependents = self.owned.get(uid).cloned().unwrap_or_default();

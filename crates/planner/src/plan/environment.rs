@@ -2,7 +2,7 @@
 
 use api::{
     Promotion,
-    pipeline::{Environment, PromotionSettings, PromotionSummary},
+    pipeline::{Environment, PromotionSettings, PromotionSummary, TargetStatus},
     promotion::Phase,
 };
 
@@ -87,9 +87,13 @@ pub(super) fn unchanged(world: &World<'_>, name: &str) -> EnvironmentPlan {
     let mut rejected = status
         .map(|status| status.rejected.clone())
         .unwrap_or_default();
-    for promotion in world.last_of_each_place(name) {
+    // Not only the last of each place: a crash may have come between its successor and the status.
+    for promotion in world.last_tries(name) {
         let revision = &promotion.spec.revision;
-        if phase_of(promotion) == Some(Phase::Abandoned) && !rejected.contains(revision) {
+        let runs = |target: &TargetStatus| target.revision.as_ref() == Some(revision);
+        let runs_here = status.is_some_and(|status| status.targets.iter().all(runs));
+        let is_abandoned = phase_of(promotion) == Some(Phase::Abandoned);
+        if is_abandoned && !runs_here && !rejected.contains(revision) {
             push_front(&mut rejected, revision);
         }
     }

@@ -209,13 +209,24 @@ impl<'a> World<'a> {
             .collect()
     }
 
-    /// The youngest promotion of each place of an environment.
-    pub(super) fn last_of_each_place(&self, environment: &str) -> Vec<&'a Promotion> {
-        self.by_place
-            .iter()
-            .filter(|(place, _)| place.environment == environment)
-            .filter_map(|(_, promotions)| promotions.last().copied())
-            .collect()
+    /// The youngest promotion of each revision into each place of an environment, oldest first.
+    pub(super) fn last_tries(&self, environment: &str) -> Vec<&'a Promotion> {
+        let places = self.by_place.iter();
+        let here = places.filter(|(place, _)| place.environment == environment);
+        let mut tries = Vec::new();
+        for (_, promotions) in here {
+            let is_last = |index: usize, promotion: &Promotion| {
+                let mut later = promotions[index + 1..].iter();
+                later.all(|other| other.spec.revision != promotion.spec.revision)
+            };
+            let last = promotions.iter().enumerate();
+            tries.extend(
+                last.filter(|(index, it)| is_last(*index, it))
+                    .map(|(_, it)| *it),
+            );
+        }
+        tries.sort_by_key(|promotion| age_order(promotion));
+        tries
     }
 
     /// The places of every environment that is promoted into.

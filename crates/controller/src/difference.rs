@@ -45,4 +45,34 @@ mod tests {
         assert_eq!(patch, Some(expected));
         assert_eq!(merge_patch(&new, &new), None);
     }
+
+    #[test]
+    fn what_went_away_is_null_and_lists_are_whole() {
+        for (before, after, patch) in [
+            (json!({"a": 1}), json!({"a": 1}), None),
+            (
+                json!({"a": 1}),
+                json!({"a": 2, "b": {"c": 3}}),
+                Some(json!({"a": 2, "b": {"c": 3}})),
+            ),
+            (
+                json!({"a": 1, "b": 2}),
+                json!({"a": 1}),
+                Some(json!({"b": null})),
+            ),
+            (
+                json!({"a": {"x": 1, "y": 2}}),
+                json!({"a": {"x": 1}}),
+                Some(json!({"a": {"y": null}})),
+            ),
+            (
+                json!({"l": [1, 2]}),
+                json!({"l": [2]}),
+                Some(json!({"l": [2]})),
+            ),
+            (json!(null), json!({"a": 1}), Some(json!({"a": 1}))),
+        ] {
+            assert_eq!(merge_patch(&before, &after), patch, "{before} to {after}");
+        }
+    }
 }

@@ -6,7 +6,6 @@
 //! in `planner::trigger`; nothing is decided here.
 
 mod act;
-mod difference;
 mod metrics;
 mod observe;
 mod process;

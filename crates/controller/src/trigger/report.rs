@@ -14,10 +14,10 @@ use serde_json::{Value, json};
 use super::{
     Context, Error,
     act::{Failure, bounded},
-    difference, version,
+    version,
     world::Key,
 };
-use crate::trigger::FIELD_MANAGER;
+use crate::{difference, trigger::FIELD_MANAGER};
 
 /// Writes the status, shows the gauge, publishes the events.
 pub(super) async fn everything(
@@ -45,7 +45,7 @@ async fn write_status(
     status: &PipelineTriggerStatus,
 ) -> Result<(), Error> {
     let before = trigger.status.as_ref().map_or(Value::Null, json_of);
-    let Some(difference) = difference::between(&before, &json_of(status)) else {
+    let Some(difference) = difference::merge_patch(&before, &json_of(status)) else {
         return Ok(());
     };
     let key = Key::of(trigger);

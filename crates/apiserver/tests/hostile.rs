@@ -313,6 +313,11 @@ async fn try_out(server: &Server, attempt: &Attempt) {
     if !code.is_server_error() {
         return;
     }
+    if attempt.method == "HEAD" {
+        // An answer without a body: the code is all there is to judge.
+        assert_eq!(code, StatusCode::NOT_IMPLEMENTED, "{attempt:?}");
+        return;
+    }
     let bytes = response.into_body().collect().await.unwrap().to_bytes();
     let status: Value = serde_json::from_slice(&bytes).unwrap_or_default();
     assert_eq!(status["kind"], "Status", "{attempt:?}: {code}");

@@ -137,8 +137,10 @@ impl Actor<'_> {
             Err(kube::Error::Api(refusal)) if refusal.is_already_exists() => {
                 let name = promotion.metadata.name.as_deref().unwrap_or_default();
                 let found = self.api.get_opt(name).await.map_err(refused)?;
-                found.map(|found| self.shared.promotions.keep(found));
-                Err(Error::Changed)
+                match found.is_some_and(|found| self.shared.promotions.keep(found)) {
+                    true => Err(Error::Changed),
+                    false => Err(refused(kube::Error::Api(refusal))),
+                }
             }
             Err(source) => Err(refused(source)),
         }

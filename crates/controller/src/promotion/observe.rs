@@ -7,7 +7,7 @@ use planner::{Failure, Look, PullRequestSeen, Remedy, Surroundings, Timestamp};
 
 use super::{Promoter, Scene};
 
-/// How often what a promotion failed on is looked at again. Secrets are not watched, so that the
+/// How often, at least, what a promotion failed on is looked at again. Secrets are not watched, so that the
 /// right to `get` the named ones suffices.
 const LOOK_FOR_EDITS: Duration = Duration::from_secs(30);
 
@@ -50,7 +50,8 @@ pub(super) async fn everything(promoter: &Arc<Promoter>, scene: &Scene<'_>) -> S
     let due = status.and_then(|status| status.next_attempt.as_ref());
     if due.is_some_and(|due| now < due.0) {
         sight.edited = is_edited(promoter, scene).await;
-        sight.latest = now.saturating_add(LOOK_FOR_EDITS).ok();
+        let again = LOOK_FOR_EDITS.min(promoter.settings.follow_every);
+        sight.latest = now.saturating_add(again).ok();
     }
     let how = planner::look(scene.promotion, &sight.surroundings(scene), now);
     match how {

@@ -16,7 +16,7 @@ use planner::Failure;
 
 use super::{
     Task,
-    failure::{failure, stuck},
+    failure::{failure, passing, stuck},
     template::fill,
 };
 
@@ -186,36 +186,32 @@ impl<'a> Subject<'a> {
         let app = self.task.pipeline.spec.app_ref.as_ref();
         let approval = spec.approval.as_ref();
         let request = spec.request.as_ref();
-        let targets = self.targets();
+        let targets = self.targets_for(text)?;
         let joined = |pick: fn(&(String, String)) -> &String| {
             let mut all: Vec<_> = targets.iter().map(pick).cloned().collect();
             all.dedup();
-            all.join(", ")
+            Some(all.join(", "))
         };
         let fields = [
-            ("pipeline", self.pipeline.to_owned()),
-            ("pipelineNamespace", self.namespace.to_owned()),
-            ("environment", spec.environment.clone()),
+            ("pipeline", Some(self.pipeline.to_owned())),
+            ("pipelineNamespace", Some(self.namespace.to_owned())),
+            ("environment", Some(spec.environment.clone())),
             ("cluster", joined(|target| &target.0)),
             ("namespace", joined(|target| &target.1)),
-            ("app", app.map(|app| app.name.clone()).unwrap_or_default()),
-            ("revision", spec.revision.clone()),
-            ("version", spec.version.clone()),
-            ("replaces", spec.replaces.clone().unwrap_or_default()),
-            (
-                "approvedBy",
-                approval.map(|it| it.by.clone()).unwrap_or_default(),
-            ),
+            ("app", app.map(|app| app.name.clone())),
+            ("revision", Some(spec.revision.clone())),
+            ("version", Some(spec.version.clone())),
+            ("replaces", spec.replaces.clone()),
+            ("approvedBy", approval.map(|approval| approval.by.clone())),
             (
                 "requestedBy",
-                request.and_then(|it| it.by.clone()).unwrap_or_default(),
+                request.and_then(|request| request.by.clone()),
             ),
         ];
-        let fields = fields.map(|(name, value)| (name, one_line(&value)));
-        let fields: Vec<_> = fields
-            .iter()
-            .map(|(name, value)| (*name, value.as_str()))
-            .collect();
+        let fields = fields.map(|(name, value)| (name, one_line(&value.unwrap_or_default())));
+        let fields = fields
+            .each_ref()
+            .map(|(name, value)| (*name, value.as_str()));
         fill(text, &fields)
     }
 
@@ -223,7 +219,7 @@ impl<'a> Subject<'a> {
     fn paths(&self, to: &PullRequest) -> Result<PathLimits, Failure> {
         let mut patterns = Vec::new();
         for pattern in &to.paths {
-            for (cluster, namespace) in self.targets() {
+            for (cluster, namespace) in self.targets_for(pattern)? {
                 let fields = [
                     ("environment", self.place.environment.as_str()),
                     ("cluster", &cluster),
@@ -232,24 +228,30 @@ impl<'a> Subject<'a> {
                 patterns.push(fill(pattern, &fields)?);
             }
         }
-        patterns.dedup();
         PathLimits::new(patterns.iter().map(String::as_str))
             .map_err(|error| failure(error.reason(), error.remedy(), &error))
     }
 
-    /// Cluster and namespace of each target of the place. Never empty.
-    fn targets(&self) -> Vec<(String, String)> {
+    /// Cluster and namespace of each target of the place; where the text does not ask for them, just
+    /// one that stands for all.
+    fn targets_for(&self, text: &str) -> Result<Vec<(String, String)>, Failure> {
+        let asks = ["${cluster}", "${namespace}"].map(|field| text.contains(field));
+        if asks == [false, false] {
+            return Ok(vec![Default::default()]);
+        }
         if let Some((cluster, namespace)) = &self.place.target {
-            return vec![(cluster.clone().unwrap_or_default(), namespace.clone())];
+            let cluster = cluster.clone().unwrap_or_default();
+            return Ok(vec![(cluster, namespace.clone())]);
         }
         let status = self.task.pipeline.status.as_ref();
         let environment = status.and_then(|it| it.environments.get(&self.place.environment));
         let targets = environment.into_iter().flat_map(|it| &it.targets);
-        let mut all: Vec<_> = targets.map(|target| self.target(target)).collect();
-        if all.is_empty() {
-            all.push(Default::default());
+        let all: Vec<_> = targets.map(|target| self.target(target)).collect();
+        match all.is_empty() {
+            // The promotion may be seen a moment before the status it was planned from.
+            true => Err(passing("NotObserved", "the targets are not known yet")),
+            false => Ok(all),
         }
-        all
     }
 
     fn target(&self, target: &TargetStatus) -> (String, String) {

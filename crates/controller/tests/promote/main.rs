@@ -1,7 +1,7 @@
 //! From an applied manifest to a merged pull request to an environment that runs the revision: both
 //! loops, a hub, leaf clusters, a forge and real git.
 //!
-//! Runs on the embedded API, and with `SLUICE_TEST_API=real` where that is possible on real servers.
+//! On embedded servers; the shortest whole way also on real ones, with `SLUICE_TEST_API=real`.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,

@@ -8,7 +8,7 @@ const PROD: &str = "prod/app.yaml";
 
 #[tokio::test]
 async fn a_revision_walks_from_dev_to_prod() {
-    let world = World::with(&[(PROD, &manifest("1.0.0", "default:app:prod"))]).await;
+    let world = World::anywhere(&[(PROD, &manifest("1.0.0", "default:app:prod"))]).await;
     world.leaf("dev", "dev", "1.0.0").await;
     world.leaf("prod", "prod", "1.0.0").await;
     world

@@ -61,18 +61,25 @@ pub(crate) fn settings() -> Settings {
 }
 
 impl World {
-    /// A forge with these files on `main`, and the loops running.
+    /// A forge with these files on `main`, and the loops running, on embedded servers.
     pub(crate) async fn with(files: &[(&str, &str)]) -> Self {
-        let (hub, clusters) = match std::env::var("SLUICE_TEST_API").as_deref() {
-            Ok("real") => {
-                let assets = Assets::from_env().unwrap();
-                let hub = ControlPlane::start(&assets).await.unwrap();
-                let leaf = ControlPlane::start(&assets).await.unwrap();
-                define(&leaf.client(), &helm_releases()).await;
-                (hub.client(), Clusters::Real(Box::new((hub, leaf))))
-            }
-            _ => (Server::in_memory().client(), Clusters::Embedded),
-        };
+        let hub = Server::in_memory().client();
+        Self::on(hub, Clusters::Embedded, files).await
+    }
+
+    /// The same on the servers that `SLUICE_TEST_API` names.
+    pub(crate) async fn anywhere(files: &[(&str, &str)]) -> Self {
+        if std::env::var("SLUICE_TEST_API").as_deref() != Ok("real") {
+            return Self::with(files).await;
+        }
+        let assets = Assets::from_env().unwrap();
+        let hub = ControlPlane::start(&assets).await.unwrap();
+        let leaf = ControlPlane::start(&assets).await.unwrap();
+        define(&leaf.client(), &helm_releases()).await;
+        Self::on(hub.client(), Clusters::Real(Box::new((hub, leaf))), files).await
+    }
+
+    async fn on(hub: Client, clusters: Clusters, files: &[(&str, &str)]) -> Self {
         for definition in api::crds() {
             define(&hub, &serde_json::to_value(definition).unwrap()).await;
         }

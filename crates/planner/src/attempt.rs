@@ -26,6 +26,9 @@ pub const STRATEGY_CHANGED: &str = "StrategyChanged";
 /// The reason of a promotion whose revision did not come up in time, or failed there.
 pub const DEPLOY_FAILED: &str = "DeployFailed";
 
+/// The reason of a promotion whose branch somebody else pushed to.
+pub const BRANCH_CHANGED_BY_OTHERS: &str = "BranchChangedByOthers";
+
 /// What comes next for a promotion.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Next {

@@ -30,8 +30,8 @@ mod validity;
 
 pub use access::{refuse_cluster, refuse_group};
 pub use attempt::{
-    Act, DEPLOY_FAILED, Failure, Look, Next, Outcome, PullRequestSeen, Remedy, STRATEGY_CHANGED,
-    Surroundings, attempt, conclude, look,
+    Act, BRANCH_CHANGED_BY_OTHERS, DEPLOY_FAILED, Failure, Look, Next, Outcome, PullRequestSeen,
+    Remedy, STRATEGY_CHANGED, Surroundings, attempt, conclude, look,
 };
 pub use explain::explain;
 pub use fold::{fold, needs_images};

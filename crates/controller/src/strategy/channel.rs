@@ -82,18 +82,12 @@ struct Listed {
 
 impl Channel {
     /// Waits for an answer of the forge and counts it.
-    pub(super) async fn ask<T>(&self, answer: forge::Answer<'_, T>) -> Result<T, forge::Error> {
+    pub(super) async fn want<T>(&self, answer: forge::Answer<'_, T>) -> Result<T, Failure> {
         let answer = answer.await;
         let result = answer.as_ref().err().map_or("ok", forge::Error::reason);
-        self.metrics
-            .promotions()
-            .count_forge_call(self.kind, result);
-        answer
-    }
-
-    /// The same, with a failure in the planner's words.
-    pub(super) async fn want<T>(&self, answer: forge::Answer<'_, T>) -> Result<T, Failure> {
-        self.ask(answer).await.map_err(|error| of_forge(&error))
+        let metrics = self.metrics.promotions();
+        metrics.count_forge_call(self.kind, result);
+        answer.map_err(|error| of_forge(&error))
     }
 
     /// The open pull request that is wanted, in a list that is at most so old.

@@ -10,8 +10,8 @@ use git::{
     address::{Reach, RepositoryUrl},
     credentials::Credentials,
     forge::{
-        AppTokens, Changes, Dressing, Error as ForgeError, Http, Kind, Merge, MergeMethod,
-        NewPullRequest, PullRequest, State,
+        Answer, AppTokens, Changes, Dressing, Http, Kind, Merge, MergeMethod, NewPullRequest,
+        PullRequest, State,
     },
     mirror::{Keep, Mirrors},
     names::{BranchName, ObjectId},
@@ -19,11 +19,12 @@ use git::{
     runner::{Limits, Runner},
 };
 use planner::{Failure, Look, Outcome, PullRequestSeen, Remedy};
+use tokio::time::timeout;
 
 use super::{
     Task,
     channel::{Channel, Channels},
-    failure::{failure, of_forge, passing, stuck},
+    failure::{failure, passing, stuck},
     secrets::Contents,
     words::{Words, promotion_in, uid},
 };
@@ -114,12 +115,14 @@ impl PullRequests {
         })
     }
 
-    /// Asked immediately before anything is changed on a forge.
-    fn permit(&self) -> Result<(), Failure> {
-        self.leadership
-            .permit(self.act_time)
-            .map(drop)
-            .map_err(|error| passing("NotPermitted", format!("nothing is done: {error}")))
+    /// Has the forge change something, if this process leads for as long as that may take.
+    async fn change<T>(&self, channel: &Channel, answer: Answer<'_, T>) -> Result<T, Failure> {
+        let permit = self.leadership.permit(self.act_time);
+        permit.map_err(|error| passing("NotPermitted", format!("nothing is done: {error}")))?;
+        // One answer may take several calls.
+        let answer = timeout(self.act_time, channel.want(answer)).await;
+        let late = |_| passing("ForgeTimedOut", "the forge did not answer in time");
+        answer.map_err(late)?
     }
 
     /// What there is to see of the promotion's pull request.
@@ -198,15 +201,7 @@ impl PullRequests {
             body: words.body.clone(),
             draft: to.draft,
         };
-        self.permit()?;
-        match channel.ask(channel.forge.create(&new)).await {
-            Ok(pull) => Ok(pull),
-            Err(ForgeError::NoDifference { .. }) => {
-                let text = "the base branch got the change in the meantime";
-                Err(passing("NoDifference", text))
-            }
-            Err(error) => Err(of_forge(&error)),
-        }
+        self.change(channel, channel.forge.create(&new)).await
     }
 
     async fn bring_up_to_date(
@@ -225,11 +220,9 @@ impl PullRequests {
         if changes == Changes::default() {
             return Ok(pull);
         }
-        self.permit()?;
         let channel = &opened.channel;
-        channel
-            .want(channel.forge.update(pull.number, &changes))
-            .await
+        let update = channel.forge.update(pull.number, &changes);
+        self.change(channel, update).await
     }
 
     /// Labels, reviewers and automatic merging. What the forge will never grant does not keep the
@@ -247,11 +240,8 @@ impl PullRequests {
             reviewers: to.reviewers.clone(),
         };
         if dressing != Dressing::default() {
-            self.permit()?;
-            let dressed = channel
-                .want(channel.forge.dress(pull.number, &dressing))
-                .await;
-            tolerate("labels or reviewers", pull, dressed)?;
+            let dress = channel.forge.dress(pull.number, &dressing);
+            tolerate(pull, self.change(channel, dress).await)?;
         }
         if to.auto_merge && !to.draft {
             let merge = Merge {
@@ -259,16 +249,8 @@ impl PullRequests {
                 method: MergeMethod::Merge,
                 when_ready: true,
             };
-            self.permit()?;
-            let merged = channel.ask(channel.forge.merge(pull.number, &merge)).await;
-            let merged = match merged {
-                Err(error @ ForgeError::NotMergeable { .. }) => {
-                    tracing::warn!(url = pull.url, %error, "merging is left to people");
-                    return Ok(());
-                }
-                merged => merged.map(drop).map_err(|error| of_forge(&error)),
-            };
-            tolerate("automatic merging", pull, merged)?;
+            let merge = channel.forge.merge(pull.number, &merge);
+            tolerate(pull, self.change(channel, merge).await)?;
         }
         Ok(())
     }
@@ -299,16 +281,15 @@ impl PullRequests {
     }
 
     async fn close_one(&self, opened: &Opened, pull: &PullRequest) -> Result<(), Failure> {
-        self.permit()?;
         let close = Changes {
             open: Some(false),
             ..Changes::default()
         };
         let channel = &opened.channel;
-        let closed = channel
-            .want(channel.forge.update(pull.number, &close))
-            .await;
-        closed.map(|_| tracing::info!(url = pull.url, "pull request closed"))
+        let close = channel.forge.update(pull.number, &close);
+        self.change(channel, close).await?;
+        tracing::info!(url = pull.url, "pull request closed");
+        Ok(())
     }
 
     /// Says on the promotion's pull request that nobody follows it any more.
@@ -321,11 +302,9 @@ impl PullRequests {
         let opened = self.open(task, to, secret)?;
         match opened.find_own(task).await? {
             Some(pull) if pull.state == State::Open => {
-                self.permit()?;
                 let channel = &opened.channel;
-                channel
-                    .want(channel.forge.comment(pull.number, FAREWELL))
-                    .await
+                let comment = channel.forge.comment(pull.number, FAREWELL);
+                self.change(channel, comment).await
             }
             _ => Ok(()),
         }
@@ -392,7 +371,7 @@ fn seen(task: Task<'_>, pull: PullRequest) -> PullRequestSeen {
                 // Nothing is known to be pushed: whether the tip is ours is for git to say.
                 (None, _) => (
                     false,
-                    status.reason.as_deref() == Some("BranchChangedByOthers"),
+                    status.reason.as_deref() == Some(planner::BRANCH_CHANGED_BY_OTHERS),
                 ),
             };
             PullRequestSeen::Open {
@@ -404,15 +383,17 @@ fn seen(task: Task<'_>, pull: PullRequest) -> PullRequestSeen {
     }
 }
 
-/// What passes is tried again with all the rest; what does not is left to people.
-fn tolerate(what: &str, pull: &PullRequest, done: Result<(), Failure>) -> Result<(), Failure> {
+/// What passes is tried again with all the rest; what does not, and a merge that people still have
+/// to make possible, is left to people.
+fn tolerate<T>(pull: &PullRequest, done: Result<T, Failure>) -> Result<(), Failure> {
     match done {
-        Err(failure) if failure.remedy == Remedy::WaitForEdit => {
-            let because = failure.message;
-            tracing::warn!(url = pull.url, what, because, "the forge refuses this");
+        Err(failure)
+            if failure.remedy == Remedy::WaitForEdit || failure.reason == "NotMergeable" =>
+        {
+            tracing::warn!(url = pull.url, because = failure.message, "left to people");
             Ok(())
         }
-        done => done,
+        done => done.map(drop),
     }
 }
 

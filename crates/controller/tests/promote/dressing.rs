@@ -44,7 +44,7 @@ async fn labels_reviewers_draft_and_texts() {
         pull.body
     );
     assert!(!pull.body.contains("not-this-one"));
-    assert_eq!(pull.labels, ["promotion", "prod"]);
+    assert_eq!(pull.labels, ["prod", "promotion"]);
     assert_eq!(pull.reviewers, ["ann", "team"]);
 }
 

@@ -52,17 +52,36 @@ async fn what_was_not_written_is_found_again() {
     world.deploy("dev", "dev", "1.1.0").await;
     let promotions = world.expect("prod 1.1.0 WaitingForMerge").await;
     world.stop();
-    let name = promotions[0].metadata.name.as_deref().unwrap();
-    let patch = Patch::Merge(json!({"status": null}));
-    let api = world.promotions();
-    api.patch_status(name, &PatchParams::default(), &patch)
-        .await
-        .unwrap();
+    world.forget_status(&promotions[0]).await;
     world.repository.merge(1).await.unwrap();
     world.restart(settings());
     world.expect("prod 1.1.0 Deploying").await;
     let pulls = world.repository.pull_requests().await;
     assert_eq!((pulls.len(), pulls[0].state), (1, PullState::Merged));
+}
+
+/// Somebody pushed to the branch before it was written that we had.
+#[tokio::test]
+async fn a_branch_that_others_changed_meanwhile_is_followed() {
+    let mut world = dev_and_prod().await;
+    world.deploy("dev", "dev", "1.1.0").await;
+    let promotions = world.expect("prod 1.1.0 WaitingForMerge").await;
+    world.stop();
+    world.forget_status(&promotions[0]).await;
+    let branch = "promotion-default-app-prod";
+    let more = [("more.yaml", "x: 1\n")];
+    let tip = world
+        .repository
+        .commit(branch, "More", &more)
+        .await
+        .unwrap();
+    world.restart(settings());
+    world
+        .expect("prod 1.1.0 WaitingForMerge/BranchChangedByOthers")
+        .await;
+    assert_eq!(world.repository.tip(branch).await, Some(tip));
+    world.repository.merge(1).await.unwrap();
+    world.expect("prod 1.1.0 Deploying").await;
 }
 
 #[tokio::test]

@@ -335,6 +335,17 @@ impl World {
         self.patch_status(pipeline, requests).await;
     }
 
+    /// As if nothing had ever been written about a promotion.
+    pub(crate) async fn forget_status(&self, promotion: &Promotion) {
+        let name = promotion.metadata.name.as_deref().unwrap();
+        let patch = Patch::Merge(json!({"status": null}));
+        let api = self.promotions();
+        let patched = api
+            .patch_status(name, &PatchParams::default(), &patch)
+            .await;
+        patched.unwrap();
+    }
+
     /// A person approves a promotion.
     pub(crate) async fn approve(&self, promotion: &Promotion) {
         let name = promotion.metadata.name.as_deref().unwrap();

@@ -8,7 +8,7 @@ use api::{
 };
 
 use super::{
-    Act, DEPLOY_FAILED, Next, STRATEGY_CHANGED,
+    Act, BRANCH_CHANGED_BY_OTHERS, DEPLOY_FAILED, Next, STRATEGY_CHANGED,
     outcome::with_condition,
     surroundings::{PullRequestSeen, Scene, Surroundings},
 };
@@ -182,7 +182,7 @@ impl Step<'_> {
         self.status.next_attempt = None;
         let (reason, message) = match changed_by_others {
             true => (
-                "BranchChangedByOthers",
+                BRANCH_CHANGED_BY_OTHERS,
                 "somebody else pushed to the branch; it is followed and not pushed to any more",
             ),
             false => ("WaitingForMerge", "the pull request waits to be merged"),

@@ -2,7 +2,10 @@
 
 use api::{Promotion, promotion::Phase};
 
-use super::surroundings::{Scene, Surroundings};
+use super::{
+    BRANCH_CHANGED_BY_OTHERS,
+    surroundings::{Scene, Surroundings},
+};
 use crate::moment::Timestamp;
 
 /// How closely to look at a promotion's pull request.
@@ -50,9 +53,12 @@ pub fn look(promotion: &Promotion, around: &Surroundings<'_>, now: Timestamp) ->
         return Look::Follow;
     }
     let waits = is_early || scene.refusal().is_some() || scene.pause().is_some();
-    match (waits, status.url) {
-        (false, _) => Look::Closely,
-        (true, Some(_)) => Look::Follow,
-        (true, None) => Look::Away,
+    if !waits {
+        return Look::Closely;
+    }
+    let is_foreign = status.reason.as_deref() == Some(BRANCH_CHANGED_BY_OTHERS);
+    match is_foreign || status.url.is_some() {
+        true => Look::Follow,
+        false => Look::Away,
     }
 }

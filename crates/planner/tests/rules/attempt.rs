@@ -203,6 +203,10 @@ fn the_pull_request_is_looked_at_where_it_matters() {
         ),
         // It is open.
         (
+            "prod[1.0.0 ok]\npromotion prod 2.0.0 Running because BranchChangedByOthers until 90s",
+            Look::Follow,
+        ),
+        (
             "prod[1.0.0 ok]\npromotion prod 2.0.0 WaitingForMerge",
             Look::Follow,
         ),

@@ -12,7 +12,7 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::{
     Context,
-    apps::Apps,
+    apps::{Apps, sources::Sources},
     clock::Clock,
     clusters::{Clusters, Connector, kubeconfig::network_connector, supervisor::Handle},
     index::{Index, Want},
@@ -32,6 +32,7 @@ pub struct Shared {
     pub(crate) pipelines: Pipelines,
     pub(crate) clusters: Clusters,
     pub(crate) apps: Apps,
+    pub(crate) sources: Sources,
     /// A client for single requests to each cluster that is connected.
     pub(crate) clients: RwLock<HashMap<ClusterKey, Client>>,
     pub(crate) queue: Queue<ObjectKey>,
@@ -74,6 +75,7 @@ impl Shared {
             pipelines: Pipelines::default(),
             clusters: Clusters::default(),
             apps: Apps::default(),
+            sources: Sources::default(),
             clients: RwLock::default(),
             queue: Queue::new(),
             index: Mutex::default(),
@@ -131,6 +133,7 @@ impl Shared {
     /// Called by a supervisor that nobody needs any more.
     pub(crate) fn forget_cluster(&self, cluster: &ClusterKey) {
         self.apps.forget_cluster(cluster);
+        self.sources.forget_cluster(cluster);
         self.clients.write().remove(cluster);
         self.telemetry.forget(cluster);
         tracing::info!(%cluster, "no longer needed");

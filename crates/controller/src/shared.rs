@@ -38,7 +38,17 @@ pub struct Shared {
     pub(crate) queue: Queue<ObjectKey>,
     pub(crate) telemetry: Telemetry,
     index: Mutex<Index>,
-    supervisors: Mutex<HashMap<ClusterKey, Handle>>,
+    /// Nothing once the loop has ended.
+    supervisors: Mutex<Option<HashMap<ClusterKey, Handle>>>,
+}
+
+/// Ends what was spawned for a loop when the loop ends.
+pub(crate) struct End(Arc<Shared>);
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.0.supervisors.lock().take();
+    }
 }
 
 impl Shared {
@@ -79,15 +89,21 @@ impl Shared {
             clients: RwLock::default(),
             queue: Queue::new(),
             index: Mutex::default(),
-            supervisors: Mutex::default(),
+            supervisors: Mutex::new(Some(HashMap::new())),
         })
+    }
+
+    /// What ends everything that runs for this loop when it is dropped.
+    pub(crate) fn end(self: &Arc<Self>) -> End {
+        End(self.clone())
     }
 
     /// How many clusters are supervised.
     pub fn supervised(&self) -> usize {
         let supervisors = self.supervisors.lock();
         supervisors
-            .values()
+            .iter()
+            .flat_map(HashMap::values)
             .filter(|handle| handle.is_running())
             .count()
     }
@@ -120,6 +136,9 @@ impl Shared {
         for cluster in clusters {
             let demand = self.index.lock().demand(cluster);
             let mut supervisors = self.supervisors.lock();
+            let Some(supervisors) = supervisors.as_mut() else {
+                return;
+            };
             let is_told = supervisors
                 .get(cluster)
                 .is_some_and(|handle| handle.set_demand(demand.clone()));
@@ -171,9 +190,11 @@ impl Shared {
     /// A GitopsCluster came, changed or went.
     pub(crate) fn cluster_changed(&self, key: &ObjectKey) {
         let cluster = ClusterKey::Leaf(key.clone());
-        if let Some(handle) = self.supervisors.lock().get(&cluster) {
+        let supervisors = self.supervisors.lock();
+        if let Some(handle) = supervisors.as_ref().and_then(|all| all.get(&cluster)) {
             handle.cluster_changed();
         }
+        drop(supervisors);
         self.wake_cluster(&cluster);
     }
 
@@ -188,7 +209,8 @@ impl Shared {
     pub(crate) fn is_young(&self, cluster: &ClusterKey, age: Duration) -> bool {
         let supervisors = self.supervisors.lock();
         supervisors
-            .get(cluster)
+            .as_ref()
+            .and_then(|all| all.get(cluster))
             .is_none_or(|handle| handle.since().elapsed() < age)
     }
 

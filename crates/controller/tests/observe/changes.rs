@@ -1,6 +1,6 @@
 //! What changes is noticed without a restart, and what nobody needs is let go.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
@@ -291,4 +291,23 @@ async fn two_environments_that_follow_one_branch_say_so() {
             Some("https://git.example/fleet (branch main)")
         );
     }
+}
+
+/// Who leads no more watches nothing more: all that was spawned for the loop ends with it.
+#[tokio::test(start_paused = true)]
+async fn a_loop_that_ends_leaves_nothing_running() {
+    let mut world = World::new().await;
+    let leaf = world.leaf("dev").await.client();
+    namespace(&leaf, "here").await;
+    deploy(&leaf, &release("here", "app", "1.0.0")).await;
+    world.pipeline("p", spec("dev=dev/here")).await;
+    world.expect("p", "dev[1.0.0 ok]").await;
+    world.stop();
+    for _ in 0..100 {
+        if Arc::strong_count(&world.shared) == 1 {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("{} tasks go on", Arc::strong_count(&world.shared) - 1);
 }

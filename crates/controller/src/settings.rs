@@ -8,7 +8,7 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use crate::lease::Election;
 
 /// How many pipelines are worked on at the same time unless told otherwise.
-pub const CONCURRENT: usize = 10;
+pub const CONCURRENT: usize = 20;
 /// How many finished promotions an environment keeps unless told otherwise.
 pub const HISTORY_LIMIT: usize = 20;
 /// How much room copies of repositories may take unless told otherwise.

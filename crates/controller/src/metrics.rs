@@ -80,7 +80,6 @@ impl Metrics {
         );
         let targets = Family::<ByState, Gauge>::default();
         registry.register("sluice_targets", "Targets, by state", targets.clone());
-        let oldest_observation = Arc::default();
         let leaf_event_to_status = Histogram::new(LATENCY_BUCKETS);
         registry.register(
             "sluice_leaf_event_to_status_seconds",
@@ -94,11 +93,12 @@ impl Metrics {
             "Events that could not be delivered, by where they were to go",
             lost_events.clone(),
         );
+        let oldest_observation = Arc::default();
         registry.register_collector(Box::new(process::Process::new(&oldest_observation)));
         let triggers = trigger::Metrics::default();
         triggers.register_own(&mut registry);
-        let promotions = Promotions::register(&mut registry);
         Self(Arc::new(Inner {
+            promotions: Promotions::register(&mut registry),
             registry,
             work,
             requests,
@@ -108,7 +108,6 @@ impl Metrics {
             leaf_event_to_status,
             lost_events,
             triggers,
-            promotions,
         }))
     }
 

@@ -4,6 +4,7 @@
 mod act;
 mod observe;
 mod report;
+mod source;
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -98,18 +99,17 @@ async fn reconcile(shared: &Arc<Shared>, key: &ObjectKey) -> Next {
     if pipeline.metadata.deletion_timestamp.is_some() {
         return Next::Change;
     }
-    shared.need(
-        key,
-        observe::wants(shared, &pipeline),
-        observe::selects(&pipeline),
-    );
+    let mut wants = observe::wants(shared, &pipeline);
+    wants.extend(source::want(&pipeline));
+    shared.need(key, wants, observe::selects(&pipeline));
     if !shared.promotions.are_known() {
         return Next::After(PATIENCE);
     }
-    let seen = match observe::everything(shared, &pipeline).await {
+    let mut seen = match observe::everything(shared, &pipeline).await {
         observe::Sight::Complete(seen) => seen,
         observe::Sight::TooEarly(wait) => return Next::After(wait),
     };
+    seen.source = source::look(shared, &pipeline);
     let model = planner::fold(&pipeline, &seen, shared.clock.now());
     promote(shared, &pipeline, model).await
 }

@@ -103,13 +103,14 @@ pub struct Promoter {
 }
 
 impl Promoter {
-    /// A loop that knows nothing yet, and that nobody listens to.
+    /// A loop that knows nothing yet, and that nobody listens to. It does nothing without a permit.
     pub fn new(
         hub: Client,
         settings: Settings,
         leadership: Leadership,
     ) -> Result<Arc<Self>, strategy::Error> {
         let telemetry = Telemetry::alone("promotion", settings.concurrent);
+        let telemetry = telemetry.led_by(leadership.clone());
         Self::with(hub, Arc::new(settings), leadership, telemetry)
     }
 

@@ -12,7 +12,7 @@ pub const CONCURRENT: usize = 20;
 /// How many finished promotions an environment keeps unless told otherwise.
 pub const HISTORY_LIMIT: usize = 20;
 /// How much room copies of repositories may take unless told otherwise.
-pub const GIT_MIRRORS_SIZE: u64 = 8 << 30;
+pub const GIT_MIRRORS_SIZE: u64 = 3 << 30;
 /// How often open pull requests are looked at unless told otherwise.
 pub const FOLLOW_EVERY: Duration = Duration::from_secs(60);
 /// How long anything done outside the hub may take at most.

@@ -51,6 +51,11 @@ impl Telemetry {
         }
     }
 
+    /// The same for a loop that asks this before it acts.
+    pub(crate) fn led_by(self, leadership: Leadership) -> Self {
+        Self { leadership, ..self }
+    }
+
     /// For a loop of the process.
     pub(crate) fn of(context: &Context, name: &'static str) -> Self {
         let workers = context.settings.concurrent;

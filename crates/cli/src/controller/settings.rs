@@ -84,15 +84,7 @@ pub(super) fn logging(arguments: &Arguments) -> Logging {
 
 /// The settings of the controller. `own_namespace` is the one it runs in.
 pub(super) fn check(arguments: &Arguments, own_namespace: &str) -> anyhow::Result<Settings> {
-    ensure!(arguments.concurrent > 0, "--concurrent must be at least 1");
-    ensure!(
-        arguments.history_limit > 0,
-        "--history-limit must be at least 1"
-    );
-    ensure!(
-        arguments.follow_every.length() >= std::time::Duration::from_secs(1),
-        "--follow-every must be at least 1s"
-    );
+    check_bounds(arguments)?;
     let namespace = arguments
         .watch_namespace
         .clone()
@@ -127,6 +119,19 @@ pub(super) fn check(arguments: &Arguments, own_namespace: &str) -> anyhow::Resul
         namespace,
         label_selector,
     })
+}
+
+fn check_bounds(arguments: &Arguments) -> anyhow::Result<()> {
+    ensure!(arguments.concurrent > 0, "--concurrent must be at least 1");
+    ensure!(
+        arguments.history_limit > 0,
+        "--history-limit must be at least 1"
+    );
+    ensure!(
+        arguments.follow_every.length() >= std::time::Duration::from_secs(1),
+        "--follow-every must be at least 1s"
+    );
+    Ok(())
 }
 
 fn detect(arguments: &Arguments) -> anyhow::Result<controller::Detect> {

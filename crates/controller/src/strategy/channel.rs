@@ -147,3 +147,6 @@ impl Channel {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,6 +3,8 @@
 //! A pull request is found again by its branch and the promotion's uid in its text, whatever crashed
 //! in between, so there is never a second one. A branch that somebody else pushed to is left alone.
 
+mod sight;
+
 use std::{path::Path, sync::Arc, time::Duration};
 
 use api::pipeline::{Forge as ForgeKind, PullRequest as To};
@@ -26,9 +28,10 @@ use super::{
     channel::{Channel, Channels},
     failure::{failure, passing, stuck},
     secrets::Contents,
-    words::{Words, promotion_in, uid},
+    words::Words,
 };
 use crate::{Metrics, Settings, lease::Leadership};
+use sight::{is_own, seen};
 
 /// How long reading from a repository may take.
 const READ_TIME: Duration = Duration::from_secs(180);
@@ -338,48 +341,6 @@ impl Opened {
         let base = self.words.proposal.base.as_str();
         let mut all = all.into_iter();
         all.find(|pull| pull.state == State::Open && pull.base == base)
-    }
-}
-
-/// Whether a pull request is this promotion's: by the uid in its text, or, where somebody removed
-/// that, by its address.
-fn is_own(task: Task<'_>, pull: &PullRequest) -> bool {
-    match promotion_in(&pull.body) {
-        Some(named) => named == uid(task),
-        None => {
-            let status = task.promotion.status.as_ref();
-            let url = status.and_then(|status| status.url.as_ref());
-            url == Some(&pull.url)
-        }
-    }
-}
-
-fn seen(task: Task<'_>, pull: PullRequest) -> PullRequestSeen {
-    let url = pull.url;
-    match pull.state {
-        State::Merged => PullRequestSeen::Merged {
-            url,
-            commit: pull.merge_commit.map(|commit| commit.as_str().to_owned()),
-        },
-        State::Closed => PullRequestSeen::Closed { url },
-        State::Open => {
-            let status = task.promotion.status.clone().unwrap_or_default();
-            let tip = pull.head_commit.as_ref().map(ObjectId::as_str);
-            let (is_current, changed_by_others) = match (&status.commit, tip) {
-                (Some(ours), Some(tip)) => (ours == tip, ours != tip),
-                (Some(_), None) => (true, false),
-                // Nothing is known to be pushed: whether the tip is ours is for git to say.
-                (None, _) => (
-                    false,
-                    status.reason.as_deref() == Some(planner::BRANCH_CHANGED_BY_OTHERS),
-                ),
-            };
-            PullRequestSeen::Open {
-                url,
-                is_current,
-                changed_by_others,
-            }
-        }
     }
 }
 

@@ -272,3 +272,6 @@ fn one_line(text: &str) -> String {
         .collect();
     text.trim().to_owned()
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,6 +2,10 @@
 
 use std::time::Duration;
 
+use controller::{
+    Settings,
+    lease::{Election, Leadership, Terms},
+};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{
     Api,
@@ -10,7 +14,9 @@ use kube::{
 use serde_json::json;
 use testbed::forge::PullState;
 
-use crate::world::{World, manifest, settings, spec};
+use tokio_util::sync::CancellationToken;
+
+use crate::world::{World, apply, manifest, settings, spec, wait_for};
 
 const PROD: &str = "prod/app.yaml";
 
@@ -114,6 +120,58 @@ async fn wrong_credentials_wait_for_an_edit_and_are_not_shown() {
     assert!(!json!(promotions).to_string().contains("hunter22"));
     world.secret("git").await;
     world.expect("prod 1.1.0 WaitingForMerge").await;
+}
+
+/// Another process holds the Lease; when it lets go, this one goes on.
+#[tokio::test]
+async fn nothing_is_done_without_the_lease() {
+    let mut world = dev_and_prod().await;
+    let lease = json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"name": "lease", "namespace": "default"},
+        "spec": {
+            "holderIdentity": "another", "leaseDurationSeconds": 3600, "leaseTransitions": 1,
+            "acquireTime": "2026-11-15T08:00:00.000000Z", "renewTime": "2026-11-15T08:00:00.000000Z",
+        },
+    });
+    apply(&world.hub, &lease).await;
+    let terms = [4000, 3000, 500].map(Duration::from_millis);
+    let election = Election {
+        namespace: "default".to_owned(),
+        name: "lease".to_owned(),
+        identity: "this one".to_owned(),
+        terms: Terms::new(terms[0], terms[1], terms[2]).unwrap(),
+    };
+    let settings = Settings {
+        election: Some(election.clone()),
+        ..settings()
+    };
+    let release = CancellationToken::new();
+    let (leadership, campaign) = Leadership::campaign(world.hub.clone(), election, release.clone());
+    world.restart_led_by(settings, leadership);
+    world.deploy("dev", "dev", "1.1.0").await;
+    let refused = "controller_runtime_reconcile_total{controller=\"promotion\",result=\"error\"} ";
+    let was_tried = async || {
+        let page = world.promoter.metrics().page();
+        let count = page.lines().find_map(|line| line.strip_prefix(refused));
+        count.is_some_and(|count| count != "0")
+    };
+    assert!(wait_for(was_tried).await, "it was not even tried");
+    world.expect("prod 1.1.0 -").await;
+    assert!(
+        world
+            .repository
+            .tip("promotion-default-app-prod")
+            .await
+            .is_none()
+    );
+
+    let mut free = lease;
+    free["spec"]["holderIdentity"] = json!("");
+    apply(&world.hub, &free).await;
+    world.expect("prod 1.1.0 WaitingForMerge").await;
+    release.cancel();
+    campaign.await.unwrap();
 }
 
 #[tokio::test]

@@ -3,7 +3,9 @@
 
 use serde_json::json;
 
-use crate::world::{World, apply, manifest, released, spec, wait_for};
+use crate::world::{
+    World, apply, define, definition, manifest, released, set_status, spec, wait_for,
+};
 
 const TEST: &str = "test/app.yaml";
 const PROD: &str = "prod/app.yaml";
@@ -93,6 +95,38 @@ async fn rfc_0001_story_7_ci_proposes_a_revision() {
     let report = json!({"revision": "1.1.0", "signed": true, "at": "2026-11-15T08:00:00Z"});
     let reports = json!({"reports": {planner::RELEASE_REPORT: report}});
     world.patch_status("app", reports).await;
+    world.expect("dev 1.1.0 WaitingForMerge").await;
+    world.repository.merge(1).await.unwrap();
+    world.sync(dev, "dev", "dev").await;
+    world.expect("dev 1.1.0 Succeeded").await;
+}
+
+/// A source on the hub proposes revisions for the first environment.
+#[tokio::test]
+async fn a_flux_source_feeds_the_first_environment() {
+    let dev = "dev/app.yaml";
+    let world = World::with(&[(dev, &manifest("1.0.0", "default:app:dev"))]).await;
+    world.leaf("dev", "dev", "1.0.0").await;
+    let mut spec = spec("dev=dev/dev", &world.promotion());
+    spec["source"] = json!({"kind": "HelmChart", "name": "app"});
+    world.pipeline("app", spec).await;
+    world.expect_hold("app", "dev", "SourceUnreadable").await;
+    define(
+        &world.hub,
+        &definition("source.toolkit.fluxcd.io", "HelmChart", "v1"),
+    )
+    .await;
+    let chart = json!({
+        "apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "HelmChart",
+        "metadata": {"name": "app", "namespace": "default"}, "spec": {"chart": "app"},
+    });
+    apply(&world.hub, &chart).await;
+    let status = json!({
+        "observedGeneration": 1, "artifact": {"revision": "1.1.0"},
+        "conditions": [{"type": "Ready", "status": "True", "reason": "Done", "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z"}],
+    });
+    set_status(&world.hub, &chart, &status).await;
     world.expect("dev 1.1.0 WaitingForMerge").await;
     world.repository.merge(1).await.unwrap();
     world.sync(dev, "dev", "dev").await;

@@ -121,8 +121,14 @@ impl World {
 
     /// Starts both loops anew, as after a restart.
     pub(crate) fn restart(&mut self, settings: Settings) {
+        self.restart_led_by(settings, Leadership::unopposed());
+    }
+
+    /// The same with a promotion loop that may not lead.
+    pub(crate) fn restart_led_by(&mut self, settings: Settings, leadership: Leadership) {
         self.stop();
-        self.promoter = promoter(&self.hub, settings.clone());
+        let promoter = Promoter::new(self.hub.clone(), settings.clone(), leadership);
+        self.promoter = promoter.unwrap();
         self.run(settings);
     }
 
@@ -196,11 +202,7 @@ impl World {
     }
 
     pub(crate) async fn set_status(&self, cluster: &str, namespace: &str, status: &Value) {
-        let patch = Patch::Merge(json!({"status": status}));
-        api_of(&self.cluster(cluster), &release(namespace))
-            .patch_status("app", &PatchParams::default(), &patch)
-            .await
-            .unwrap();
+        set_status(&self.cluster(cluster), &release(namespace), status).await;
     }
 
     /// Flux brings to a cluster what its file on `main` says.
@@ -462,16 +464,22 @@ pub(crate) fn released(version: &str, ready: bool) -> Value {
 }
 
 fn helm_releases() -> Value {
+    definition("helm.toolkit.fluxcd.io", "HelmRelease", "v2")
+}
+
+/// A kind that takes anything.
+pub(crate) fn definition(group: &str, kind: &str, version: &str) -> Value {
+    let (singular, plural) = (kind.to_lowercase(), format!("{}s", kind.to_lowercase()));
     let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let schema = json!({"type": "object", "properties": {"spec": open, "status": open}});
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "helmreleases.helm.toolkit.fluxcd.io"},
+        "metadata": {"name": format!("{plural}.{group}")},
         "spec": {
-            "group": "helm.toolkit.fluxcd.io", "scope": "Namespaced",
-            "names": {"plural": "helmreleases", "singular": "helmrelease", "kind": "HelmRelease"},
+            "group": group, "scope": "Namespaced",
+            "names": {"plural": plural, "singular": singular, "kind": kind},
             "versions": [{
-                "name": "v2", "served": true, "storage": true, "subresources": {"status": {}},
+                "name": version, "served": true, "storage": true, "subresources": {"status": {}},
                 "schema": {"openAPIV3Schema": schema},
             }],
         },
@@ -479,7 +487,7 @@ fn helm_releases() -> Value {
 }
 
 /// Creates a definition and waits until it is served.
-async fn define(client: &Client, definition: &Value) {
+pub(crate) async fn define(client: &Client, definition: &Value) {
     apply(client, definition).await;
     let name = definition["metadata"]["name"].as_str().unwrap();
     let definitions = api_of(client, definition);
@@ -518,6 +526,18 @@ pub(crate) async fn apply(client: &Client, object: &Value) {
         }
         Err(error) => panic!("{object}: {error}"),
     }
+}
+
+pub(crate) async fn set_status(client: &Client, object: &Value, status: &Value) {
+    let name = object["metadata"]["name"].as_str().unwrap();
+    let (api, patch) = (
+        api_of(client, object),
+        Patch::Merge(json!({"status": status})),
+    );
+    let patched = api
+        .patch_status(name, &PatchParams::default(), &patch)
+        .await;
+    patched.unwrap();
 }
 
 fn kubeconfig(host: &str) -> String {

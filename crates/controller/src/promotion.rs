@@ -269,9 +269,10 @@ async fn reconcile(
     let next = planner::attempt(scene.promotion, &around, promoter.clock.now());
     let again = sight.sooner(next.wake);
     let outcome = act::carry_out(promoter, scene, next.act, &sight).await;
-    let status = match outcome {
-        None => next.status,
-        Some(outcome) => {
+    let status = match (outcome, &sight.failure) {
+        (None, None) => next.status,
+        (None, Some(failure)) => planner::not_seen(next.status, failure, promoter.clock.now()),
+        (Some(outcome), _) => {
             let (now, seed) = (promoter.clock.now(), act::seed(scene.promotion));
             planner::conclude(scene.promotion, next, outcome, now, seed)
         }

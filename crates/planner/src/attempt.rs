@@ -18,7 +18,7 @@ use crate::moment::Timestamp;
 
 pub use lifecycle::attempt;
 pub use look::{Look, look};
-pub use outcome::{Failure, Outcome, Remedy, conclude};
+pub use outcome::{Failure, Outcome, Remedy, conclude, not_seen};
 pub use surroundings::{PullRequestSeen, Surroundings};
 
 /// The reason of a promotion that is not what its pipeline asks for.

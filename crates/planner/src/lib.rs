@@ -31,7 +31,7 @@ mod validity;
 pub use access::{refuse_cluster, refuse_group};
 pub use attempt::{
     Act, BRANCH_CHANGED_BY_OTHERS, DEPLOY_FAILED, Failure, Look, Next, Outcome, PullRequestSeen,
-    Remedy, STRATEGY_CHANGED, Surroundings, attempt, conclude, look,
+    Remedy, STRATEGY_CHANGED, Surroundings, attempt, conclude, look, not_seen,
 };
 pub use explain::explain;
 pub use fold::{fold, needs_images};

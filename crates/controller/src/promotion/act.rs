@@ -17,26 +17,30 @@ pub(super) async fn carry_out(
     act: Act,
     sight: &Sight,
 ) -> Option<Outcome> {
+    if act == Act::Nothing {
+        return None;
+    }
+    // Before it is used: an edit in the meantime must not go unnoticed.
+    let dependencies = promoter.strategies.dependencies(scene.task()).await;
     let outcome = match (act, &sight.failure) {
-        (Act::Nothing, _) => return None,
         // Without having looked, nothing is done.
         (_, Some(failure)) => Outcome::Failed(failure.clone()),
-        (Act::CarryOut, None) => promoter.strategies.carry_out(scene.task()).await,
         (Act::ClosePullRequest, None) => promoter.strategies.close(scene.task()).await,
+        (_, None) => promoter.strategies.carry_out(scene.task()).await,
     };
-    remember(promoter, scene, &outcome).await;
+    remember(promoter, scene, &outcome, dependencies);
     Some(outcome)
 }
 
 /// Remembers what to look at for an edit that helps.
-async fn remember(promoter: &Promoter, scene: &Scene<'_>, outcome: &Outcome) {
+fn remember(promoter: &Promoter, scene: &Scene<'_>, outcome: &Outcome, dependencies: String) {
     let uid = scene.promotion.metadata.uid.clone().unwrap_or_default();
     let Outcome::Failed(failure) = outcome else {
         promoter.faults.lock().remove(&uid);
         return;
     };
     let fault = match failure.remedy {
-        Remedy::WaitForEdit => promoter.strategies.dependencies(scene.task()).await,
+        Remedy::WaitForEdit => dependencies,
         Remedy::Retry | Remedy::RetryAfter(_) => String::new(),
     };
     promoter.faults.lock().insert(uid, fault);

@@ -103,7 +103,19 @@ async fn an_edited_secret_lifts_what_it_caused() {
     let status = world.all_promotions().await[0].status.clone().unwrap();
     assert!(status.message.unwrap().contains("default/git"));
     world.secret("git").await;
-    world.expect("prod 1.1.0 WaitingForMerge").await;
+    world
+        .expect("prod 1.1.0 WaitingForMerge/WaitingForMerge")
+        .await;
+
+    let deleted = secrets.delete("git", &DeleteParams::default()).await;
+    deleted.unwrap();
+    world
+        .expect("prod 1.1.0 WaitingForMerge/SecretMissing")
+        .await;
+    world.secret("git").await;
+    world
+        .expect("prod 1.1.0 WaitingForMerge/WaitingForMerge")
+        .await;
 }
 
 #[tokio::test]

@@ -113,6 +113,18 @@ fn failed(
     status
 }
 
+/// The status of a promotion whose pull request should be followed and could not be seen. Only what
+/// differs in its fixed word is news, so that a wait that is counted down is not written each time.
+pub fn not_seen(mut status: PromotionStatus, failure: &Failure, now: Timestamp) -> PromotionStatus {
+    let is_news = status.reason.as_ref() != Some(&failure.reason);
+    if status.phase == Some(Phase::WaitingForMerge) && is_news {
+        status.reason = Some(failure.reason.clone());
+        status.message = Some(cut(&failure.message, LONGEST_MESSAGE));
+        status = with_condition(status, now);
+    }
+    status
+}
+
 fn succeeded(mut status: PromotionStatus, outcome: Outcome, now: Timestamp) -> PromotionStatus {
     status.attempts = status.attempts.saturating_add(1);
     status.next_attempt = None;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use api::promotion::PromotionStatus;
 use planner::{
     Act, Failure, Look, Next, Outcome, PullRequestSeen, Remedy, Surroundings, Timestamp, attempt,
-    conclude, look,
+    conclude, look, not_seen,
 };
 
 use crate::drawing::{World, draw, now};
@@ -167,6 +167,24 @@ fn a_forge_that_does_not_answer_is_asked_again_before_anything_ends() {
         "unanswered",
         "WaitingForMerge/WaitingForMerge: -, again in 60s",
     );
+}
+
+#[test]
+fn what_keeps_a_pull_request_from_being_seen_is_said_once() {
+    let drawing = "prod[1.0.0 ok]\npromotion prod 2.0.0 WaitingForMerge because WaitingForMerge";
+    let world = draw(&format!("dev[2.0.0 ok] > {drawing}"));
+    let Outcome::Failed(mut failure) = failure(Remedy::WaitForEdit) else {
+        panic!("it is a failure");
+    };
+    let status = next_of(&world, "").status;
+    let said = not_seen(status, &failure, now());
+    assert_eq!(said.reason.as_ref(), Some(&failure.reason));
+    assert_eq!(said.message.as_ref(), Some(&failure.message));
+    failure.message = "a second later".to_owned();
+    assert_eq!(not_seen(said.clone(), &failure, now()), said);
+    let running = draw("dev[2.0.0 ok] > prod[1.0.0 ok]\npromotion prod 2.0.0 Deploying merged 1m");
+    let status = next_of(&running, "").status;
+    assert_eq!(not_seen(status.clone(), &failure, now()), status);
 }
 
 #[test]

@@ -199,10 +199,10 @@ impl Reply {
 
     /// What the forge said, shortened: its message and the messages of its details.
     pub(super) fn message(&self) -> String {
-        let body: Value = serde_json::from_slice(&self.body).unwrap_or_default();
-        let mut parts: Vec<&str> = body["message"].as_str().into_iter().collect();
-        for detail in body["errors"].as_array().into_iter().flatten() {
-            parts.extend(detail["message"].as_str().or_else(|| detail.as_str()));
+        let body = self.json();
+        let mut parts = Vec::new();
+        for place in ["message", "error", "errors"] {
+            sentences(&body[place], &mut parts);
         }
         let text = parts.join("; ");
         let text: String = text.chars().filter(|c| !c.is_control()).take(300).collect();
@@ -211,6 +211,11 @@ impl Reply {
         } else {
             text
         }
+    }
+
+    /// The answer whatever it is; nothing if it is not JSON.
+    pub(super) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_default()
     }
 
     /// Whether the forge has another page.
@@ -230,7 +235,22 @@ impl Reply {
     }
 }
 
-/// Talks to one API as one credential.
+/// The sentences in an error: alone, in lists, under a field's name, or as the message of an object.
+fn sentences<'a>(said: &'a Value, parts: &mut Vec<&'a str>) {
+    match said {
+        Value::String(text) => parts.push(text),
+        Value::Array(items) => items.iter().for_each(|item| sentences(item, parts)),
+        Value::Object(fields) if fields.contains_key("message") => {
+            for place in ["message", "detail", "fields", "vetoes"] {
+                sentences(&said[place], parts);
+            }
+        }
+        Value::Object(fields) => fields.values().for_each(|field| sentences(field, parts)),
+        _ => {}
+    }
+}
+
+/// Talks to one API.
 pub(super) struct Caller {
     client: reqwest::Client,
     base: Url,

@@ -10,6 +10,7 @@ pub mod commit;
 pub mod credentials;
 pub mod edit;
 pub mod forge;
+pub mod manifest;
 pub mod mirror;
 pub mod names;
 pub mod paths;

@@ -56,7 +56,7 @@ fn not_found() -> Response {
 async fn guard(request: Request, next: Next) -> Response {
     let expected = format!("Basic {}", STANDARD.encode(format!(":{TOKEN}")));
     let sent = request.headers().get("authorization");
-    if !sent.is_some_and(|sent| *sent == expected) {
+    if sent.is_none_or(|sent| *sent != expected) {
         let page = Html("<html>Sign in</html>");
         return (StatusCode::NON_AUTHORITATIVE_INFORMATION, page).into_response();
     }
@@ -184,7 +184,7 @@ async fn edit(
     }
     match body["status"].as_str() {
         Some("completed") => {
-            if let Err(refusal) = complete(&mut world, number, &body) {
+            if let Some(refusal) = complete(&mut world, number, &body) {
                 return refusal;
             }
         }
@@ -213,16 +213,16 @@ async fn edit(
     answer(200, shown(&world, &pull))
 }
 
-fn complete(world: &mut World, number: u64, body: &Value) -> Result<(), Response> {
+fn complete(world: &mut World, number: u64, body: &Value) -> Option<Response> {
     let pull = world.find(number).expect("it is there").clone();
     let head = world.commit_of(&pull.head);
     if !pull.is_open {
         let said = "TF401181: The pull request cannot be edited due to its state.";
-        return Err(refuse(400, "GitPullRequestNotEditableException", said));
+        return Some(refuse(400, "GitPullRequestNotEditableException", said));
     }
     match body["lastMergeSourceCommit"]["commitId"].as_str() {
         None => {
-            return Err(refuse(
+            return Some(refuse(
                 400,
                 "InvalidArgumentValueException",
                 "lastMergeSourceCommit",
@@ -230,12 +230,12 @@ fn complete(world: &mut World, number: u64, body: &Value) -> Result<(), Response
         }
         Some(seen) if seen != head => {
             let said = "TF401192: The pull request's source branch has changed.";
-            return Err(refuse(409, "GitPullRequestStaleException", said));
+            return Some(refuse(409, "GitPullRequestStaleException", said));
         }
         Some(_) => {}
     }
     if pull.is_draft {
-        return Err(refuse(
+        return Some(refuse(
             400,
             "GitPullRequestDraftException",
             "A draft cannot be completed.",
@@ -243,13 +243,13 @@ fn complete(world: &mut World, number: u64, body: &Value) -> Result<(), Response
     }
     if world.has_pending_checks {
         let said = "TF402455: Policies of the target branch are not met.";
-        return Err(refuse(403, "GitRefUpdateRejectedByPolicyException", said));
+        return Some(refuse(403, "GitRefUpdateRejectedByPolicyException", said));
     }
     // Conflicts do not refuse the wish; they only keep it from coming true.
     if !world.has_conflicts {
         world.merge(number);
     }
-    Ok(())
+    None
 }
 
 async fn label(

@@ -40,7 +40,7 @@ fn not_found() -> Response {
 
 async fn guard(request: Request, next: Next) -> Response {
     let sent = request.headers().get("authorization");
-    if !sent.is_some_and(|sent| *sent == format!("Bearer {TOKEN}")) {
+    if sent.is_none_or(|sent| *sent != format!("Bearer {TOKEN}")) {
         return refuse(401, "Token is invalid or not supported for this endpoint.");
     }
     next.run(request).await

@@ -59,7 +59,7 @@ fn out_of_date() -> Response {
 
 async fn guard(request: Request, next: Next) -> Response {
     let sent = request.headers().get("authorization");
-    if !sent.is_some_and(|sent| *sent == format!("Bearer {TOKEN}")) {
+    if sent.is_none_or(|sent| *sent != format!("Bearer {TOKEN}")) {
         let exception = "auth.IncorrectPasswordAuthenticationException";
         return refuse(
             401,

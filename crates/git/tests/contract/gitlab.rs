@@ -31,7 +31,7 @@ pub(crate) fn router(world: Shared) -> Router {
 
 async fn guard(request: Request, next: Next) -> Response {
     let sent = request.headers().get("authorization");
-    if !sent.is_some_and(|sent| *sent == format!("Bearer {TOKEN}")) {
+    if sent.is_none_or(|sent| *sent != format!("Bearer {TOKEN}")) {
         return answer(401, json!({"message": "401 Unauthorized"}));
     }
     // The whole path of a project is one segment, its slashes encoded.

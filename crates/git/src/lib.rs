@@ -18,8 +18,10 @@ pub mod propose;
 pub mod push;
 pub mod runner;
 
+mod proxy;
 mod remedy;
 mod secret;
 
+pub use proxy::Proxy;
 pub use remedy::Remedy;
 pub use secret::Secret;

@@ -105,6 +105,12 @@ pub enum Error {
         /// What was looked for.
         what: String,
     },
+    /// Not everything was looked at.
+    #[error("cannot find {what} without a marker: its directories are built of too much")]
+    TooMuch {
+        /// What was looked for.
+        what: String,
+    },
     /// Nothing fits.
     #[error("cannot find {what} in {}{}", searched.join(", "), remark(skipped))]
     NotFound {
@@ -150,6 +156,7 @@ impl Error {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::NoDirectory { .. } => "NoDirectory",
+            Self::TooMuch { .. } => "TooManyFiles",
             Self::NotFound { .. } => "NoManifest",
             Self::Several { .. } => "SeveralManifests",
             Self::Shared { .. } => "SharedManifest",

@@ -124,7 +124,11 @@ impl Mirror {
 
     /// Who we are to the remote, right now.
     pub(crate) async fn access(&self) -> Result<Access, Error> {
-        let addresses = self.url.resolve(self.runner.reach()).await?;
+        let proxy = self.runner.proxy_to(&self.url);
+        let addresses = match &proxy {
+            Some(_) => Vec::new(),
+            None => self.url.resolve(self.runner.reach()).await?,
+        };
         let login = match (
             &self.credentials.password,
             &self.credentials.app,
@@ -144,7 +148,10 @@ impl Mirror {
         };
         let authority = self.credentials.certificate_authority.clone();
         let access = Access::new(&self.url, login, self.credentials.ssh.clone(), authority);
-        Ok(access.tied_to(&self.url, &addresses))
+        Ok(match proxy {
+            Some(proxy) => access.through(proxy),
+            None => access.tied_to(&self.url, &addresses),
+        })
     }
 
     /// Most take a token whatever the name beside it; Bitbucket takes its own by one name only.

@@ -15,6 +15,7 @@ use super::Error;
 use super::rate::Limiter;
 use crate::address::{Reach, check_address};
 use crate::credentials::Credentials;
+use crate::{Proxy, Secret};
 
 /// How long one call may take, answer included.
 const TIME: Duration = Duration::from_secs(30);
@@ -28,6 +29,7 @@ type Who = (String, [u8; 32]);
 /// What all forges of a process share: where they may go, and what they were told to wait for.
 pub struct Http {
     reach: Reach,
+    proxy: Option<Proxy>,
     time: Duration,
     limiters: Mutex<HashMap<Who, Arc<Limiter>>>,
 }
@@ -37,6 +39,7 @@ impl Http {
     pub fn new(reach: Reach) -> Self {
         Self {
             reach,
+            proxy: None,
             time: TIME,
             limiters: Mutex::default(),
         }
@@ -45,6 +48,12 @@ impl Http {
     /// The same with another bound on the time of one call.
     pub fn with_time_limit(mut self, time: Duration) -> Self {
         self.time = time;
+        self
+    }
+
+    /// The same through a proxy.
+    pub fn with_proxy(mut self, proxy: Proxy) -> Self {
+        self.proxy = Some(proxy);
         self
     }
 
@@ -60,10 +69,11 @@ impl Http {
                 because: error.to_string(),
             })?;
         }
+        let proxy = self.proxy.as_ref().and_then(|proxy| proxy.to(&host));
+        let authority = credentials.certificate_authority.as_deref();
+        let client = client(self.reach, authority, proxy)?;
         let key = (host, *credentials.fingerprint());
         let limiter = self.limiters.lock().entry(key).or_default().clone();
-        let authority = credentials.certificate_authority.as_deref();
-        let client = client(self.reach, authority)?;
         Ok(Caller {
             client,
             base,
@@ -73,7 +83,11 @@ impl Http {
     }
 }
 
-fn client(reach: Reach, authority: Option<&[u8]>) -> Result<reqwest::Client, Error> {
+fn client(
+    reach: Reach,
+    authority: Option<&[u8]>,
+    proxy: Option<&Secret>,
+) -> Result<reqwest::Client, Error> {
     static PROVIDER: Once = Once::new();
     // Another part of the process may have chosen one before us, which is just as good.
     PROVIDER.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));
@@ -87,6 +101,10 @@ fn client(reach: Reach, authority: Option<&[u8]>) -> Result<reqwest::Client, Err
         .https_only(!reach.allow_insecure)
         .connect_timeout(Duration::from_secs(10))
         .dns_resolver(Arc::new(CheckedResolver(reach)));
+    if let Some(proxy) = proxy {
+        let proxy = reqwest::Proxy::all(proxy.expose_text().unwrap_or_default());
+        builder = builder.proxy(proxy.map_err(|_| unusable("the proxy's URL is not usable"))?);
+    }
     if let Some(authority) = authority {
         let certificates = reqwest::Certificate::from_pem_bundle(authority)
             .map_err(|_| unusable("the certificate authority is not readable"))?;

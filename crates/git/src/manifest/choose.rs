@@ -29,6 +29,10 @@ impl Candidate<'_> {
 
 /// The one field to set, of everything that was reached.
 pub(crate) fn choose(files: &Files, wanted: &Wanted, own: &Walk<'_>) -> Result<Change, Error> {
+    if own.is_cut || Walk::from(files, &wanted.others).is_cut {
+        let what = wanted.what();
+        return Err(Error::TooMuch { what });
+    }
     let chosen = the_one(wanted, own)?;
     let (what, candidate) = (wanted.what(), chosen.shown());
     if let Some(other) = shared_with(files, wanted, &chosen.reached.path) {

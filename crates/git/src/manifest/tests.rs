@@ -345,15 +345,39 @@ fn a_path_of_another_repository_is_not_followed() {
 
 #[test]
 fn circles_and_paths_that_leave_end_the_walk() {
-    let text = format!(
-        "== apps/prod/kustomization.yaml\nnamePrefix: a\nresources: [., ../prod, ../../../etc, \
-         https://example.com/x, git@example.com:x, b]\n== apps/prod/b/kustomization.yaml\n\
-         resources: [..]\n== apps/prod/a.yaml\n{}",
-        of_chart("1")
-    );
-    let refused = promote(&repository(&text), &wanted(Field::Chart, release()));
-    assert_eq!(
-        refused.expect_err("nothing is listed").reason(),
-        "NoManifest"
-    );
+    for list in ["resources", "components"] {
+        let text = format!(
+            "== apps/prod/kustomization.yaml\nnamePrefix: a\n{list}: [., ../prod, ../../../etc, \
+             https://example.com/x, git@example.com:x, b]\n== apps/prod/b/kustomization.yaml\n\
+             {list}: [..]\n== apps/prod/a.yaml\n{}",
+            of_chart("1")
+        );
+        let refused = promote(&repository(&text), &wanted(Field::Chart, release()));
+        assert_eq!(
+            refused.expect_err("nothing is listed").reason(),
+            "NoManifest"
+        );
+    }
+}
+
+#[test]
+fn what_has_no_end_is_refused() {
+    let mut deep = Repository::new();
+    for level in 0..2000 {
+        let text = format!("components: [../{}]\n", level + 1);
+        deep.insert(format!("apps/{level}/kustomization.yaml"), text);
+    }
+    let mut wide = Repository::new();
+    for level in 0..24 {
+        let text = format!("namePrefix: a\nresources: [../{0}, ../{0}x]\n", level + 1);
+        wide.insert(format!("apps/{level}/kustomization.yaml"), text);
+        let text = format!("namePrefix: b\nresources: [../{0}, ../{0}x]\n", level + 1);
+        wide.insert(format!("apps/{level}x/kustomization.yaml"), text);
+    }
+    for repository in [deep, wide] {
+        let mut wanted = wanted(Field::Chart, release());
+        wanted.directories = vec!["apps/0".to_owned()];
+        let refused = promote(&repository, &wanted).expect_err("it has no end");
+        assert_eq!(refused.reason(), "TooManyFiles");
+    }
 }

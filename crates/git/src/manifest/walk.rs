@@ -10,7 +10,10 @@ use crate::address::{Reach, RepositoryUrl};
 use super::read::{Manifest, Manifests, join};
 
 /// Deeper than this nobody builds.
-const DEEPEST: usize = 16;
+const DEEPEST: usize = 32;
+
+/// Nor of more than this.
+const MOST: usize = 5000;
 
 const KUSTOMIZATIONS: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
 
@@ -135,6 +138,10 @@ pub(crate) struct Walk<'a> {
     pub(super) inlines: Vec<Inline>,
     pub(crate) missing: BTreeSet<String>,
     directories: BTreeSet<(String, Naming)>,
+    /// The directories that are being walked, outermost first.
+    under_way: Vec<String>,
+    /// There is more than anybody builds of, and not all of it was walked.
+    pub(super) is_cut: bool,
 }
 
 impl<'a> Walk<'a> {
@@ -145,6 +152,8 @@ impl<'a> Walk<'a> {
             inlines: Vec::new(),
             missing: BTreeSet::new(),
             directories: BTreeSet::new(),
+            under_way: Vec::new(),
+            is_cut: false,
         };
         for directory in directories {
             if let Some(path) = resolve("", directory) {
@@ -189,9 +198,21 @@ impl<'a> Walk<'a> {
 
     fn directory(&mut self, path: &str, depth: usize, naming: &Naming) {
         let key = (path.to_owned(), naming.clone());
-        if depth > DEEPEST || !self.directories.insert(key) {
+        // A circle is refused by whoever builds it.
+        let is_circle = self.under_way.iter().any(|outer| outer == path);
+        if is_circle || self.directories.contains(&key) {
             return;
         }
+        self.is_cut |= self.under_way.len() >= DEEPEST || self.directories.len() >= MOST;
+        if !self.is_cut {
+            self.directories.insert(key);
+            self.under_way.push(path.to_owned());
+            self.inside(path, depth, naming);
+            self.under_way.pop();
+        }
+    }
+
+    fn inside(&mut self, path: &str, depth: usize, naming: &Naming) {
         let mut names = KUSTOMIZATIONS.into_iter();
         let own = names.find_map(|name| {
             let file = below(path, name);
@@ -202,7 +223,13 @@ impl<'a> Walk<'a> {
         }
         // Without one everything below counts, as if it were listed.
         let files = self.files;
-        let inside = files.paths.iter().filter_map(|file| strip(file, path));
+        let start = if path.is_empty() {
+            String::new()
+        } else {
+            below(path, "")
+        };
+        let inside = files.paths.range(start.clone()..);
+        let inside = inside.map_while(|file| file.strip_prefix(start.as_str()));
         let mut folders = BTreeSet::new();
         for rest in inside {
             match rest.split_once('/') {
@@ -320,14 +347,6 @@ impl<'a> Walk<'a> {
 
 fn is_manifest(name: &str) -> bool {
     name.ends_with(".yaml") || name.ends_with(".yml")
-}
-
-/// The rest of a path behind a folder. The empty folder is the root.
-fn strip<'a>(path: &'a str, folder: &str) -> Option<&'a str> {
-    if folder.is_empty() {
-        return Some(path);
-    }
-    path.strip_prefix(folder)?.strip_prefix('/')
 }
 
 fn below(folder: &str, name: &str) -> String {

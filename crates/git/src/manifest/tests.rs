@@ -322,6 +322,36 @@ fn what_cannot_be_set_is_refused_and_not_passed_over() {
 }
 
 #[test]
+fn tags_and_digests_of_replaced_images_move_together() {
+    let name = "host:5000/team/app";
+    let text = |tag: &str, digest: &str| {
+        format!(
+            "== apps/prod/kustomization.yaml\nimages:\n- {{name: {name}, {tag}digest: {digest}}}\n"
+        )
+    };
+    let mut wanted = image("Deployment");
+    let before = repository(&text("newTag: 1.0.0, ", "sha256:aa"));
+    let refused = promote(&before, &wanted).expect_err("no digest is known");
+    assert_eq!(refused.reason(), "UneditableFile");
+    wanted.pin.digest = Some("sha256:bb".to_owned());
+    let after = repository(&text("newTag: 2.0.0, ", "sha256:bb"));
+    assert_eq!(promote(&before, &wanted), Ok(after));
+    check_with(&wanted, &text("", "<sha256:aa>"), "sha256:bb");
+}
+
+#[test]
+fn what_is_written_elsewhere_is_refused() {
+    let alias = of_chart("*chart").replace("metadata:", "x-chart: &chart 1.0.0\nmetadata:");
+    let text = format!(
+        "== apps/prod/kustomization.yaml\nresources: [../base]\npatches: [{{path: p.yaml}}]\n\
+         == apps/prod/p.yaml\n{alias}== apps/base/a.yaml\n{}",
+        of_chart("1.0.0")
+    );
+    let refused = promote(&repository(&text), &wanted(Field::Chart, release()));
+    assert_eq!(refused.expect_err("an alias").reason(), "UneditableFile");
+}
+
+#[test]
 fn a_path_of_another_repository_is_not_followed() {
     let text = |url: &str, version: &str| {
         format!(

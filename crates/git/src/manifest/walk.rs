@@ -30,20 +30,16 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// Whether what a manifest applies comes from another repository, as far as is known.
-    fn is_foreign(&self, applier: Manifest<'_>) -> bool {
-        let source = |field: &str| applier.text(&format!("spec.sourceRef.{field}"));
-        if source("kind").is_some_and(|kind| kind != "GitRepository") {
-            return true;
-        }
-        let is_source = |manifest: &Manifest<'_>| {
-            manifest.kind() == "GitRepository" && manifest.text("metadata.name") == source("name")
-        };
+    /// The names of the sources that are known to be other repositories.
+    fn foreign(&self) -> BTreeSet<&str> {
         let manifests = self.read.values().flatten().flat_map(Manifests::each);
-        let mut urls = manifests
-            .filter(is_source)
-            .filter_map(|source| source.text("spec.url"));
-        urls.any(|url| normal(url) != self.url)
+        let sources = manifests.filter(|manifest| manifest.kind() == "GitRepository");
+        let is_foreign = |url: &str| normal(url) != self.url;
+        let foreign = sources.filter_map(|source| {
+            let url = source.text("spec.url")?;
+            source.text("metadata.name").filter(|_| is_foreign(url))
+        });
+        foreign.collect()
     }
 }
 
@@ -134,6 +130,7 @@ pub(super) struct Inline {
 /// What was reached from some directories.
 pub(crate) struct Walk<'a> {
     files: &'a Files,
+    foreign: BTreeSet<&'a str>,
     pub(super) reached: BTreeSet<Reached>,
     pub(super) inlines: Vec<Inline>,
     pub(crate) missing: BTreeSet<String>,
@@ -148,6 +145,7 @@ impl<'a> Walk<'a> {
     pub(crate) fn from(files: &'a Files, directories: &[String]) -> Self {
         let mut walk = Self {
             files,
+            foreign: files.foreign(),
             reached: BTreeSet::new(),
             inlines: Vec::new(),
             missing: BTreeSet::new(),
@@ -334,7 +332,9 @@ impl<'a> Walk<'a> {
             self.patches((path, ""), manifest, "spec.patches", (depth, naming));
             let target = manifest.text("spec.targetNamespace");
             let naming = Naming::default().around(target, manifest, "spec.");
-            let is_foreign = self.files.is_foreign(manifest);
+            let source = |field: &str| manifest.text(&format!("spec.sourceRef.{field}"));
+            let is_foreign = source("kind").is_some_and(|kind| kind != "GitRepository")
+                || source("name").is_some_and(|name| self.foreign.contains(name));
             let applied = manifest.text("spec.path").filter(|_| !is_foreign);
             let applied = applied.and_then(|path| resolve("", path));
             // The root of a repository is applied by itself, or is that of another repository.

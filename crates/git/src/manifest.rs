@@ -7,6 +7,7 @@
 
 mod choose;
 mod fields;
+mod images;
 mod read;
 mod walk;
 
@@ -29,6 +30,13 @@ pub struct Identity {
     pub namespace: String,
     /// Its name there.
     pub name: String,
+}
+
+impl Identity {
+    /// Whether it runs containers itself, and does not stand for what does.
+    pub(crate) fn is_workload(&self) -> bool {
+        !matches!(self.kind.as_str(), "Kustomization" | "HelmRelease")
+    }
 }
 
 impl fmt::Display for Identity {

@@ -14,6 +14,9 @@ pub(super) enum Quotes {
     Double,
 }
 
+/// Nobody asks for anything further inside; a file made of brackets must not fill the memory.
+const LONGEST: usize = 64;
+
 /// One step of the way from a document to something in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
@@ -37,7 +40,7 @@ pub(crate) struct Scalar {
     pub(super) range: Range<usize>,
     pub(crate) value: String,
     pub(super) quotes: Quotes,
-    pub(crate) is_block: bool,
+    pub(super) is_block: bool,
     /// Nothing is written there.
     pub(super) is_null: bool,
     /// First and last line, from 1.
@@ -212,7 +215,7 @@ impl Reader {
         };
         Way {
             document: self.documents.saturating_sub(1),
-            steps: self.levels.iter().map(step).collect(),
+            steps: self.levels.iter().take(LONGEST).map(step).collect(),
         }
     }
 

@@ -1,17 +1,19 @@
 //! Which of the fields that could be meant is set.
 
 use super::fields::{self, Setting};
+use super::images::{self, Scope};
 use super::read::Manifest;
-use super::walk::{Reached, Role, Walk, resolve};
+use super::walk::{Inline, Reached, Role, Walk, resolve};
 use super::{Error, Field, Files, Identity, Manifests, Wanted};
 
 /// A file and what is to be written at which of its events.
 pub(crate) type Change = (String, Vec<(usize, String)>);
 
 /// One that could be meant.
-struct Candidate<'a> {
+pub(super) struct Candidate<'a> {
     reached: &'a Reached,
     setting: Setting,
+    pub(super) scope: Scope,
 }
 
 impl Candidate<'_> {
@@ -33,7 +35,7 @@ pub(crate) fn choose(files: &Files, wanted: &Wanted, own: &Walk<'_>) -> Result<C
         let what = wanted.what();
         return Err(Error::TooMuch { what });
     }
-    let chosen = the_one(wanted, own)?;
+    let chosen = the_one(files, wanted, own)?;
     let (what, candidate) = (wanted.what(), chosen.shown());
     if let Some(other) = shared_with(files, wanted, &chosen.reached.path) {
         return Err(Error::Shared {
@@ -53,13 +55,15 @@ pub(crate) fn choose(files: &Files, wanted: &Wanted, own: &Walk<'_>) -> Result<C
 }
 
 /// The only one on the level that says most.
-fn the_one<'a>(wanted: &Wanted, own: &'a Walk<'_>) -> Result<Candidate<'a>, Error> {
+fn the_one<'a>(files: &Files, wanted: &Wanted, own: &'a Walk<'_>) -> Result<Candidate<'a>, Error> {
     let what = wanted.what();
     if wanted.directories.is_empty() {
         return Err(Error::NoDirectory { what });
     }
     let subject = subject(wanted, own);
     let mut found = candidates(wanted, &subject, own);
+    let meant = images::meant(files, wanted, own);
+    images::retain_effective(files, &mut found, &meant);
     found.sort_by_key(|candidate| (candidate.level(), candidate.shown()));
     let level = found.first().map(Candidate::level);
     let depth = level.map_or(usize::MAX, |(depth, _)| depth);
@@ -74,7 +78,11 @@ fn the_one<'a>(wanted: &Wanted, own: &'a Walk<'_>) -> Result<Candidate<'a>, Erro
     found.retain(|candidate| Some(candidate.level()) == level);
     // One file may be reached on several ways.
     found.dedup_by_key(|candidate| candidate.shown());
-    let candidates: Vec<String> = found.iter().map(Candidate::shown).collect();
+    let mut candidates: Vec<String> = found.iter().map(Candidate::shown).collect();
+    if let Some(first) = found.first() {
+        candidates.extend(images::left_behind(files, first, &meant));
+        candidates.dedup();
+    }
     match found.pop() {
         None => Err(Error::NotFound {
             what,
@@ -123,8 +131,7 @@ fn candidates<'a>(wanted: &Wanted, subject: &Identity, own: &'a Walk<'_>) -> Vec
             if let Some(list) = fields::replacements(manifest, is_kustomization) {
                 return fields::replacement(manifest, list, name, pin);
             }
-            let is_workload = !matches!(&*subject.kind, "Kustomization" | "HelmRelease");
-            let is_meant = !is_workload || is(subject, reached, manifest);
+            let is_meant = !subject.is_workload() || is(subject, reached, manifest);
             is_meant.then(|| fields::workload(manifest, name, pin))?
         }),
         _ => collect(
@@ -154,8 +161,20 @@ fn operands(wanted: &Wanted, subject: &Identity) -> &'static [&'static str] {
     &["spec.ref", "spec.version"]
 }
 
+/// Whether a manifest is about this. Where a patch has a target, its own name says nothing.
 fn is(identity: &Identity, reached: &Reached, manifest: Manifest<'_>) -> bool {
-    fields::is(manifest, &reached.naming, identity)
+    match &reached.target {
+        Some(target) => {
+            manifest.kind() == identity.kind && (*target == identity.name || !is_name(target))
+        }
+        None => fields::is(manifest, &reached.naming, identity),
+    }
+}
+
+/// Neither a pattern nor another choice of several.
+fn is_name(target: &str) -> bool {
+    let mut characters = target.chars();
+    characters.all(|c| c.is_ascii_alphanumeric() || c == '-')
 }
 
 fn collect<'a>(
@@ -167,15 +186,25 @@ fn collect<'a>(
     let found = own.manifests().filter_map(|(reached, manifest)| {
         let is_patch = reached.role == Role::Patch && may_mean(&reached.target, subject);
         let operations = || fields::operations(manifest, operands).filter(|_| is_patch);
-        let setting = setting(reached, manifest).or_else(operations)?;
-        Some(Candidate { reached, setting })
+        let mut setting = setting(reached, manifest).or_else(operations)?;
+        if reached
+            .target
+            .as_ref()
+            .is_some_and(|target| !is_name(target))
+        {
+            setting.outcome = Err("it is a patch for more than one; give it a target by name");
+        }
+        Some(Candidate {
+            reached,
+            setting,
+            scope: Scope::of(reached, manifest),
+        })
     });
     found.collect()
 }
 
 /// Whether a patch for this target, by a name or a pattern, may be for the subject.
 fn may_mean(target: &Option<String>, subject: &Identity) -> bool {
-    let is_name = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
     target
         .as_ref()
         .is_none_or(|target| !is_name(target) || subject.name.contains(target.as_str()))
@@ -183,20 +212,22 @@ fn may_mean(target: &Option<String>, subject: &Identity) -> bool {
 
 /// A patch written inside another file that says more than what was found so deep.
 fn overruling(wanted: &Wanted, subject: &Identity, own: &Walk<'_>, depth: usize) -> Option<String> {
-    let is_meant = |manifest: Manifest<'_>| {
+    let is_meant = |inline: &Inline, manifest: Manifest<'_>| {
         if let Field::Image { name } = &wanted.field {
-            return fields::workload(manifest, name, &wanted.pin).is_some();
+            let is_ours = !subject.is_workload() || may_mean(&inline.target, subject);
+            return is_ours && fields::workload(manifest, name, &wanted.pin).is_some();
         }
         let named = manifest.text("metadata.name").map(str::to_owned);
-        let is_subject = manifest.kind() == subject.kind && may_mean(&named, subject);
+        let named = inline.target.clone().or(named);
+        let is_subject = manifest.kind() == subject.kind;
         let held = || held(wanted, subject, manifest).filter(|_| is_subject);
         let operations = fields::operations(manifest, operands(wanted, subject));
-        operations.or_else(held).is_some()
+        may_mean(&named, subject) && operations.or_else(held).is_some()
     };
     let mut inlines = own.inlines.iter().filter(|inline| inline.depth <= depth);
     let found = inlines.find(|inline| {
-        let manifests = inline.patch.iter().flat_map(Manifests::each);
-        may_mean(&inline.target, subject) && manifests.into_iter().any(is_meant)
+        let mut manifests = inline.patch.iter().flat_map(Manifests::each);
+        manifests.any(|manifest| is_meant(inline, manifest))
     });
     found.map(|inline| format!("{}:{}", inline.path, inline.line))
 }

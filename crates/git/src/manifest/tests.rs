@@ -302,6 +302,9 @@ fn what_cannot_be_set_is_refused_and_not_passed_over() {
     let sentence = "the chart version of HelmRelease shop/app is in apps/prod/kustomization.yaml:5, but \
                     a patch inside another file cannot be set; put it into a file of its own";
     check_refused(&wanted, &overlay(inline), sentence);
+    let merged = "patches:\n- target: {name: app}\n  patch: |\n    kind: HelmRelease\n    metadata: \
+                  {name: unused}\n    spec: {chart: {spec: {version: 1.1.0}}}\n";
+    check_refused(&wanted, &overlay(merged), sentence);
     // Patches for others are none of our business.
     check(
         &wanted,
@@ -337,6 +340,88 @@ fn tags_and_digests_of_replaced_images_move_together() {
     let after = repository(&text("newTag: 2.0.0, ", "sha256:bb"));
     assert_eq!(promote(&before, &wanted), Ok(after));
     check_with(&wanted, &text("", "<sha256:aa>"), "sha256:bb");
+}
+
+#[test]
+fn the_target_of_a_patch_says_whom_it_is_for() {
+    let text = |target: &str, version: &str, base: &str| {
+        format!(
+            "== apps/prod/kustomization.yaml\nresources: [../base]\npatches:\n- path: p.yaml\n  target: {target}\n\
+             == apps/prod/p.yaml\n{}== apps/base/a.yaml\n{}",
+            of_chart(version).replace("{name: app}", "{name: unused}"),
+            of_chart(base)
+        )
+    };
+    let wanted = wanted(Field::Chart, release());
+    check(
+        &wanted,
+        &text("{kind: HelmRelease, name: app}", "<1.0.0>", "0.1.0"),
+    );
+    check(
+        &wanted,
+        &text("{kind: HelmRelease, name: other}", "1.0.0", "<0.1.0>"),
+    );
+    for several in [
+        "{kind: HelmRelease}",
+        "{name: ap.*}",
+        "{labelSelector: a=b}",
+    ] {
+        let refused = promote(&repository(&text(several, "1.0.0", "0.1.0")), &wanted);
+        assert_eq!(refused.expect_err(several).reason(), "UneditableFile");
+    }
+}
+
+#[test]
+fn a_replacement_counts_only_for_what_it_reaches() {
+    let name = "host:5000/team/app";
+    let text = |image: &str| {
+        format!(
+            "== apps/prod/kustomization.yaml\nresources: [a, b]\n\
+             == apps/prod/a/kustomization.yaml\nresources: [a.yaml]\nimages:\n- name: {name}\n  newTag: 1.0.0\n\
+             == apps/prod/a/a.yaml\n{}{name}\n\
+             == apps/prod/b/b.yaml\n{DEPLOYMENT}{image}\n",
+            DEPLOYMENT.replace("{name: app}", "{name: other}")
+        )
+    };
+    let new = format!("{name}:2.0.0");
+    check_with(
+        &image("Deployment"),
+        &text(&format!("<{name}:1.0.0>")),
+        &new,
+    );
+    // Both are the application's; to set one would leave the other behind.
+    check_refused(
+        &image("Kustomization"),
+        &text(&format!("{name}:1.0.0")),
+        "the image host:5000/team/app of Kustomization shop/app may be any of \
+         apps/prod/a/kustomization.yaml:4, apps/prod/b/b.yaml:9; mark the one that is meant",
+    );
+}
+
+#[test]
+fn another_applications_replacement_is_not_ours() {
+    let name = "host:5000/team/app";
+    let applier = |app: &str, rest: &str| {
+        format!(
+            "== clusters/prod/{app}.yaml\napiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\n\
+             metadata: {{name: {app}, namespace: shop}}\nspec:\n  path: apps/{app}\n{rest}"
+        )
+    };
+    let text = format!(
+        "{}{}== apps/other/a.yaml\n{}{name}:1.0.0\n== apps/app/a.yaml\n{DEPLOYMENT}<{name}:1.0.0>\n",
+        applier("app", ""),
+        applier(
+            "other",
+            &format!("  images:\n  - name: {name}\n    newTag: 1.0.0\n")
+        ),
+        DEPLOYMENT.replace("{name: app}", "{name: other}")
+    );
+    let new = format!("{name}:2.0.0");
+    for kind in ["Deployment", "Kustomization"] {
+        let mut wanted = image(kind);
+        wanted.directories = vec!["clusters/prod".to_owned()];
+        check_with(&wanted, &text, &new);
+    }
 }
 
 #[test]
@@ -388,6 +473,14 @@ fn circles_and_paths_that_leave_end_the_walk() {
             "NoManifest"
         );
     }
+}
+
+#[test]
+fn a_file_made_of_brackets_does_not_fill_the_memory() {
+    let depth = 20_000;
+    let text = format!("{}{}", "[a,".repeat(depth), "]".repeat(depth));
+    // Whether it can be read is the reader's business; here it must only come to an end.
+    let _ = Manifests::read(text.as_bytes());
 }
 
 #[test]

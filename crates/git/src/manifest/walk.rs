@@ -293,7 +293,7 @@ impl<'a> Walk<'a> {
     ) {
         for item in (0..manifest.count(list)).map(|index| join(list, index)) {
             let at = |field: &str| manifest.scalar(&format!("{item}{field}"));
-            let target = at(".target.name").map(|name| name.value.clone());
+            let target = target(manifest, &item);
             let path = at(".path")
                 .or_else(|| at(""))
                 .map(|path| path.value.as_str());
@@ -345,8 +345,29 @@ impl<'a> Walk<'a> {
     }
 }
 
+/// Whom a patch in a list is for, by name or pattern, where that is said.
+fn target(manifest: Manifest<'_>, item: &str) -> Option<String> {
+    let text = |field: &str| manifest.text(&format!("{item}.target.{field}"));
+    // Whoever is chosen by anything else than a name may be several.
+    let others = [
+        "kind",
+        "group",
+        "namespace",
+        "labelSelector",
+        "annotationSelector",
+    ];
+    let is_open = || others.iter().any(|field| text(field).is_some());
+    let name = text("name").map(str::to_owned);
+    name.or_else(|| is_open().then(|| "*".to_owned()))
+}
+
 fn is_manifest(name: &str) -> bool {
     name.ends_with(".yaml") || name.ends_with(".yml")
+}
+
+/// The directory that a file is in.
+pub(super) fn folder(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
 fn below(folder: &str, name: &str) -> String {

@@ -26,6 +26,9 @@ use wire::{Difference, Identity, Page, Pull, WhoAmI};
 /// Understood by the service and by every server that is still looked after.
 const VERSION: &str = "6.0";
 
+/// What that version promised only as a preview is refused without the word.
+const PREVIEW: &str = "6.0-preview.1";
+
 /// How many pull requests are asked for at once.
 const PAGE: usize = 100;
 
@@ -69,7 +72,13 @@ impl AzureDevOps {
 
     async fn ask(&self, session: &Session, call: Call<'_>) -> Result<Reply, Error> {
         let attempted = call.attempted;
-        let reply = session.call(call.query("api-version", VERSION)).await?;
+        let has_version = call.query.iter().any(|(name, _)| *name == "api-version");
+        let call = if has_version {
+            call
+        } else {
+            call.query("api-version", VERSION)
+        };
+        let reply = session.call(call).await?;
         match reply.status.as_u16() {
             203 | 302 => Err(Error::Unauthorized { attempted }),
             _ => Ok(reply),
@@ -158,11 +167,9 @@ impl AzureDevOps {
 
     async fn own_identity(&self, attempted: &'static str) -> Result<String, Error> {
         let call = Call::new(attempted, Method::GET, &["_apis", "connectionData"]);
-        // Microsoft promises this one only as a preview.
-        let reply = self
-            .collection
-            .call(call.query("api-version", "6.0-preview"));
-        Ok(reply.await?.read::<WhoAmI>()?.authenticated_user.id)
+        let call = call.query("api-version", PREVIEW);
+        let reply = self.ask(&self.collection, call).await?;
+        Ok(reply.read::<WhoAmI>()?.authenticated_user.id)
     }
 
     /// Everything that is needed is there and yet it is not merged: it is, as soon as it may be.
@@ -267,7 +274,8 @@ impl Forge for AzureDevOps {
             let number = number.to_string();
             for label in &dressing.labels {
                 let path = ["pullrequests", &number, "labels"];
-                let call = Call::new("label the pull request", Method::POST, &path);
+                let call = Call::new("label the pull request", Method::POST, &path)
+                    .query("api-version", PREVIEW);
                 self.call(call.body(json!({"name": label})))
                     .await?
                     .accepted()?;

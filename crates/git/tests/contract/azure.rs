@@ -65,6 +65,12 @@ async fn guard(request: Request, next: Next) -> Response {
         let said = "No api-version was supplied for the request.";
         return refuse(400, "VssVersionNotSpecifiedException", said);
     }
+    let path = request.uri().path();
+    let is_preview = path.ends_with("/labels") || path.ends_with("/connectionData");
+    if is_preview && !query.contains("-preview") {
+        let said = "The -preview flag must be supplied in the api-version for such requests.";
+        return refuse(400, "VssInvalidPreviewVersionException", said);
+    }
     next.run(request).await
 }
 

@@ -13,7 +13,7 @@ use super::read::{Manifest, Manifests, join};
 const DEEPEST: usize = 32;
 
 /// Nor of more than this.
-const MOST: usize = 5000;
+const MOST: usize = 20_000;
 
 const KUSTOMIZATIONS: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
 

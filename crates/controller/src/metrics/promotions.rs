@@ -117,10 +117,7 @@ impl Promotions {
 
     /// A forge answered, or did not; `result` is `ok` or the fixed word of the error.
     pub(crate) fn count_forge_call(&self, kind: Kind, result: &'static str) {
-        let forge = match kind {
-            Kind::GitHub => "github",
-            Kind::Gitea => "gitea",
-        };
+        let forge = kind.as_str();
         self.calls.get_or_create(&ByCall { forge, result }).inc();
     }
 

@@ -26,7 +26,7 @@ use tokio::time::timeout;
 use super::{
     Task,
     channel::{Channel, Channels},
-    failure::{failure, passing, stuck},
+    failure::{failure, passing},
     secrets::Contents,
     words::Words,
 };
@@ -98,20 +98,12 @@ impl PullRequests {
     }
 
     fn open(&self, task: Task<'_>, to: &To, secret: &Contents) -> Result<Opened, Failure> {
-        let kind = kind(to.forge)?;
         let url = RepositoryUrl::parse(&to.url, self.reach)
             .map_err(|error| failure(error.reason(), error.remedy(), &error))?;
         let credentials = Credentials::from_entries(&secret.entries)
             .map_err(|error| failure(error.reason(), error.remedy(), &error))?;
-        if !credentials.has_forge_token() {
-            let text = format!(
-                "the Secret {} has no `token` for the forge; add one, or the keys of a GitHub App",
-                secret.name
-            );
-            return Err(stuck("InvalidCredentials", text));
-        }
         Ok(Opened {
-            channel: self.channels.open(kind, &url, &credentials)?,
+            channel: self.channels.open(kind(to.forge), &url, &credentials)?,
             words: Words::of(task, to)?,
             url,
             credentials,
@@ -244,7 +236,11 @@ impl PullRequests {
         };
         if dressing != Dressing::default() {
             let dress = channel.forge.dress(pull.number, &dressing);
-            tolerate(pull, self.change(channel, dress).await)?;
+            let dressed = self.change(channel, dress).await;
+            for because in dressed.iter().flatten() {
+                tracing::warn!(url = pull.url, because, "left out");
+            }
+            tolerate(pull, dressed)?;
         }
         if to.auto_merge && !to.draft {
             let merge = Merge {
@@ -358,13 +354,13 @@ fn tolerate<T>(pull: &PullRequest, done: Result<T, Failure>) -> Result<(), Failu
     }
 }
 
-fn kind(forge: ForgeKind) -> Result<Kind, Failure> {
+fn kind(forge: ForgeKind) -> Kind {
     match forge {
-        ForgeKind::Github => Ok(Kind::GitHub),
-        ForgeKind::Gitea => Ok(Kind::Gitea),
-        other => Err(stuck(
-            "ForgeNotSupported",
-            format!("this version of Sluice cannot open pull requests on {other:?} yet"),
-        )),
+        ForgeKind::Github => Kind::GitHub,
+        ForgeKind::Gitlab => Kind::GitLab,
+        ForgeKind::BitbucketServer => Kind::BitbucketServer,
+        ForgeKind::BitbucketCloud => Kind::BitbucketCloud,
+        ForgeKind::Gitea => Kind::Gitea,
+        ForgeKind::AzureDevops => Kind::AzureDevOps,
     }
 }

@@ -28,7 +28,6 @@ const READ_TIME: Duration = Duration::from_secs(10);
 
 /// What is in a Secret.
 pub(super) struct Contents {
-    pub(super) name: String,
     /// Differs after every edit.
     pub(super) version: String,
     pub(super) entries: BTreeMap<String, Vec<u8>>,
@@ -97,7 +96,6 @@ impl Secrets {
         };
         let entries = secret.data.unwrap_or_default().into_iter();
         Ok(Contents {
-            name: name.clone(),
             version: secret.metadata.resource_version.unwrap_or_default(),
             entries: entries.map(|(key, value)| (key, value.0)).collect(),
         })

@@ -45,7 +45,7 @@ impl Forge for Shared {
     fn update<'a>(&'a self, _: u64, _: &'a Changes) -> Answer<'a, PullRequest> {
         never()
     }
-    fn dress<'a>(&'a self, _: u64, _: &'a Dressing) -> Answer<'a, ()> {
+    fn dress<'a>(&'a self, _: u64, _: &'a Dressing) -> Answer<'a, Vec<String>> {
         never()
     }
     fn merge<'a>(&'a self, _: u64, _: &'a Merge) -> Answer<'a, Merged> {

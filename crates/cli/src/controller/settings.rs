@@ -84,11 +84,7 @@ pub(super) fn logging(arguments: &Arguments) -> Logging {
 
 /// The settings of the controller. `own_namespace` is the one it runs in.
 pub(super) fn check(arguments: &Arguments, own_namespace: &str) -> anyhow::Result<Settings> {
-    ensure!(arguments.concurrent > 0, "--concurrent must be at least 1");
-    ensure!(
-        arguments.history_limit > 0,
-        "--history-limit must be at least 1"
-    );
+    check_bounds(arguments)?;
     let namespace = arguments
         .watch_namespace
         .clone()
@@ -110,6 +106,11 @@ pub(super) fn check(arguments: &Arguments, own_namespace: &str) -> anyhow::Resul
         no_cross_namespace_refs: arguments.no_cross_namespace_refs.0,
         allow_unsigned_reports: arguments.allow_unsigned_reports.0,
         history_limit: arguments.history_limit,
+        git_folder: arguments.git_folder.clone(),
+        git_mirrors_size: arguments.git_mirrors_size.saturating_mul(1 << 20),
+        allow_internal_urls: arguments.allow_internal_urls.0,
+        follow_every: arguments.follow_every.length(),
+        metrics_per_pipeline: arguments.metrics_per_pipeline.0,
         events_address: events_address(arguments)?,
         metrics_address: arguments.metrics_bind_address.0,
         probe_address: arguments.health_probe_bind_address.0,
@@ -118,6 +119,19 @@ pub(super) fn check(arguments: &Arguments, own_namespace: &str) -> anyhow::Resul
         namespace,
         label_selector,
     })
+}
+
+fn check_bounds(arguments: &Arguments) -> anyhow::Result<()> {
+    ensure!(arguments.concurrent > 0, "--concurrent must be at least 1");
+    ensure!(
+        arguments.history_limit > 0,
+        "--history-limit must be at least 1"
+    );
+    ensure!(
+        arguments.follow_every.length() >= std::time::Duration::from_secs(1),
+        "--follow-every must be at least 1s"
+    );
+    Ok(())
 }
 
 fn detect(arguments: &Arguments) -> anyhow::Result<controller::Detect> {

@@ -93,7 +93,7 @@ impl Metrics {
         );
         registry.register_collector(Box::new(process::Process::new(&oldest_observation)));
         let triggers = trigger::Metrics::default();
-        triggers.register_own(&mut registry);
+        triggers.register(&mut registry);
         Self(Arc::new(Inner {
             registry,
             work,

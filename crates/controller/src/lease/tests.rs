@@ -200,7 +200,7 @@ async fn a_clock_that_stands_still_or_goes_back_does_not_lose_the_lease() {
             true => "1999-01-01T00:00:00Z".parse().unwrap(),
         }
     };
-    let (first, _campaign) = Leadership::campaign_by(
+    let (first, _campaign) = Leadership::unopposed().campaign_by(
         server.client(),
         election("first"),
         CancellationToken::new(),

@@ -1,4 +1,5 @@
-//! The trigger loop against the embedded API, under a paused clock.
+//! The trigger loop against the embedded API, under a paused clock; the examples of the operator's
+//! README also on a real kube-apiserver (`cargo xtask test --real`).
 
 #[cfg(test)]
 mod cluster;
@@ -7,6 +8,7 @@ mod examples;
 #[cfg(test)]
 mod faults;
 mod installation;
+mod leading;
 #[cfg(test)]
 mod metrics;
 mod readme;

@@ -5,7 +5,7 @@ use std::io::Write;
 use anyhow::Context;
 use api::{Pipeline, PipelineTrigger};
 use kube::{
-    Api, Client, ResourceExt,
+    Api, Client,
     api::ListParams,
     core::{ApiResource, DynamicObject},
     discovery,

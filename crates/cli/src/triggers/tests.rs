@@ -1,6 +1,7 @@
 use apiserver::Server;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
+    ResourceExt,
     api::{Patch, PatchParams, PostParams},
     core::GroupVersionKind,
 };

@@ -16,7 +16,7 @@ use mysql_async::{Conn, OptsBuilder, prelude::Queryable};
 use tokio::sync::Notify;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-const PASSWORD: &str = "secret of the test";
+pub(crate) const PASSWORD: &str = "secret of the test";
 
 /// Many run at once: little memory, small files, and none of the kernel's asynchronous input and
 /// output, of which there is a limited number for the whole machine.

@@ -124,6 +124,7 @@ fn events_seen(seen: &Seen<'_>) -> Result<Vec<Event>, Option<Trouble>> {
     let source = &seen.trigger.spec.source;
     let (group, plural) = group_and_plural(source.kind);
     match seen.source {
+        SourceState::Forbidden(because) => Err(trouble("Forbidden", because)),
         SourceState::NotServed => Err(trouble(
             "SourceKindNotInstalled",
             format!(

@@ -24,8 +24,10 @@ fn image_definition(kind: &str, plural: &str) -> CustomResourceDefinition {
     serde_json::from_value(definition).unwrap()
 }
 
-async fn create(client: &Client, resource: (&str, &str, &str, &str), object: Value) {
+async fn create(client: &Client, resource: (&str, &str, &str, &str), mut object: Value) {
     let (group, version, kind, plural) = resource;
+    object["apiVersion"] = json!(format!("{group}/{version}"));
+    object["kind"] = json!(kind);
     let kind = GroupVersionKind::gvk(group, version, kind);
     let resource = ApiResource::from_gvk_with_plural(&kind, plural);
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), "default", &resource);

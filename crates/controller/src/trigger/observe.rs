@@ -22,6 +22,8 @@ use crate::keys::ObjectKey;
 
 /// What was seen, owned.
 pub(super) struct Observed {
+    /// What the server said when something was asked for that we may not see.
+    forbidden: Option<String>,
     is_served: bool,
     source: Option<Arc<Value>>,
     tekton: Option<Version>,
@@ -34,10 +36,11 @@ impl Observed {
     pub(super) fn seen<'a>(&'a self, trigger: &'a PipelineTrigger, now: Timestamp) -> Seen<'a> {
         Seen {
             trigger,
-            source: match &self.source {
-                Some(object) => SourceState::Found(object),
-                None if self.is_served => SourceState::Missing,
-                None => SourceState::NotServed,
+            source: match (&self.forbidden, &self.source) {
+                (Some(because), _) => SourceState::Forbidden(because),
+                (None, Some(object)) => SourceState::Found(object),
+                (None, None) if self.is_served => SourceState::Missing,
+                (None, None) => SourceState::NotServed,
             },
             tekton: self.tekton,
             pipeline: self.pipeline.clone(),
@@ -53,15 +56,25 @@ pub(super) async fn everything(shared: &Shared, trigger: &PipelineTrigger) -> Op
     let world = &shared.world;
     let key = ObjectKey::of(&trigger.metadata);
     let kind = trigger.spec.source.kind;
-    let is_served = is_served(&world.served(Watched::Source(kind)))?;
-    let tekton = match world.served(Watched::Runs) {
+    let (sources, runs) = (Watched::Source(kind), Watched::Runs);
+    let is_served = is_served(&world.served(sources))?;
+    let tekton = match world.served(runs) {
         Served::NotYetKnown => return None,
-        Served::No => None,
+        Served::No | Served::Forbidden(_) => None,
         Served::Yes(resource) => Version::named(&resource.version),
     };
     let pipeline = pipeline(shared, trigger, &key)?;
     let source = ObjectKey::new(&key.namespace, &trigger.spec.source.name);
+    let needed = [sources, runs, Watched::Pipelines].into_iter();
+    let needed = needed.take(if pipeline == PipelineState::NotNeeded {
+        2
+    } else {
+        3
+    });
     Some(Observed {
+        forbidden: needed
+            .filter_map(|kind| world.served(kind).refusal())
+            .next(),
         is_served,
         source: world.source(kind, source),
         tekton,
@@ -88,7 +101,7 @@ pub(super) async fn again(
 fn is_served(served: &Served) -> Option<bool> {
     match served {
         Served::NotYetKnown => None,
-        Served::No => Some(false),
+        Served::No | Served::Forbidden(_) => Some(false),
         Served::Yes(_) => Some(true),
     }
 }

@@ -210,7 +210,7 @@ impl Follower {
             tokio::select! {
                 event = events.next() => match event {
                     Some(Ok(event)) => self.take(event, resource, &mut listed),
-                    Some(Err(_)) => self.doubt.notify_one(),
+                    Some(Err(error)) => self.note_interruption(&error),
                     None => return,
                 },
                 changed = told.changed() => {
@@ -247,6 +247,18 @@ impl Follower {
                 self.world.note_served(self.watched, served);
             }
         }
+    }
+
+    /// Nothing is known about a kind that may not be listed; after a list, the watch is tried again.
+    fn note_interruption(&self, error: &watcher::Error) {
+        tracing::warn!(kind = ?self.watched, %error, "watch interrupted");
+        if let watcher::Error::InitialListFailed(kube::Error::Api(status)) = error
+            && status.is_forbidden()
+        {
+            let because = Served::Forbidden(status.message.clone());
+            self.world.note_served(self.watched, because);
+        }
+        self.doubt.notify_one();
     }
 
     fn note(&self, mut object: DynamicObject) {

@@ -31,7 +31,19 @@ pub(super) enum Served {
     /// Not found out yet, or not yet listed.
     NotYetKnown,
     No,
+    /// We may not see it; what the server said.
+    Forbidden(String),
     Yes(ApiResource),
+}
+
+impl Served {
+    /// What the server said if we may not see it.
+    pub(super) fn refusal(self) -> Option<String> {
+        match self {
+            Self::Forbidden(because) => Some(because),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Default)]

@@ -4,6 +4,12 @@ use std::{sync::Arc, time::Duration};
 
 use api::PipelineTrigger;
 use apiserver::{Faults, Options, Server};
+use axum::{
+    extract::{Request, State},
+    http::StatusCode,
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
 use controller::{
     Context, Metrics, Settings,
     events::{Recorder, Reporter},
@@ -20,6 +26,7 @@ use kube::{
     core::{ApiResource, DynamicObject, GroupVersionKind},
     runtime::wait::{await_condition, conditions::is_crd_established},
 };
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use testbed::real::{Assets, ControlPlane};
 use tokio::{task::JoinHandle, time::Instant};
@@ -98,6 +105,8 @@ pub(crate) struct Cluster {
     /// What the loop uses: its requests are counted.
     counted: Client,
     namespace: &'static str,
+    /// Paths that contain this are refused to the loop.
+    forbidden: Arc<Mutex<Option<&'static str>>>,
     /// The time the server puts on objects, followed by the loop.
     started: (Timestamp, Instant),
     _control_plane: Option<Arc<ControlPlane>>,
@@ -115,10 +124,12 @@ impl Cluster {
             ..Options::default()
         });
         let metrics = Metrics::new();
+        let forbidden = Arc::<Mutex<Option<&str>>>::default();
+        let guard = axum::middleware::from_fn_with_state(forbidden.clone(), refuse);
         let counted = ServiceBuilder::new()
             .layer(metrics.count_requests("hub"))
             .map_request(|request: http::Request<Body>| request.map(axum::body::Body::new))
-            .service(server.router());
+            .service(server.router().layer(guard));
         let cluster = Self {
             client: server.client(),
             counted: Client::new(counted, "default"),
@@ -126,6 +137,7 @@ impl Cluster {
             metrics,
             settings: Settings::default(),
             namespace,
+            forbidden,
             started: (Timestamp::now(), Instant::now()),
             _control_plane: None,
         };
@@ -144,6 +156,7 @@ impl Cluster {
             metrics: Metrics::new(),
             settings: Settings::default(),
             namespace: NAMESPACE,
+            forbidden: Arc::default(),
             started: (Timestamp::now(), Instant::now()),
             _control_plane: Some(Arc::new(control_plane)),
         };
@@ -213,6 +226,11 @@ impl Cluster {
             stop: CancellationToken::new(),
         };
         tokio::spawn(async move { trigger::serve(context).await.unwrap() })
+    }
+
+    /// From now on the loop may not see a kind, or may see everything.
+    pub(crate) fn forbid(&self, plural: Option<&'static str>) {
+        *self.forbidden.lock() = plural;
     }
 
     pub(crate) fn inject(&self, faults: Faults) {
@@ -427,6 +445,26 @@ impl Cluster {
             "{trigger} never became {expected}: {:#}",
             self.status(trigger).await
         );
+    }
+}
+
+async fn refuse(
+    State(forbidden): State<Arc<Mutex<Option<&'static str>>>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let path = request.uri().path().to_owned();
+    let plural = *forbidden.lock();
+    match plural.filter(|plural| path.ends_with(plural)) {
+        None => next.run(request).await,
+        Some(plural) => {
+            let message = format!("{plural} is forbidden: you may not list it");
+            let status = json!({
+                "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+                "message": message, "reason": "Forbidden", "code": 403,
+            });
+            (StatusCode::FORBIDDEN, axum::Json(status)).into_response()
+        }
     }
 }
 

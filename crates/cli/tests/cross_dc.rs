@@ -1,5 +1,9 @@
 //! The binary itself in two data centres that share a MariaDB: one acts, and hands over when told.
-#![expect(clippy::unwrap_used, reason = "a failing test is a panic")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a failing test is a panic"
+)]
 
 #[path = "../../controller/tests/cross_dc/mariadb.rs"]
 #[expect(dead_code, reason = "the suite of the lock uses the rest")]

@@ -246,7 +246,7 @@ impl Cluster {
             .filter(|line| line.starts_with("rest_client_requests_total{"));
         let asked = lines.filter(|line| {
             let method = |method: &&str| line.contains(&format!("method=\"{method}\""));
-            methods.iter().any(|name| method(&name))
+            methods.iter().any(method)
         });
         let count = |line: &str| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap();
         asked.map(count).sum()

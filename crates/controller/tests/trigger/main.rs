@@ -7,9 +7,13 @@ mod cluster;
 mod examples;
 #[cfg(test)]
 mod faults;
+#[cfg(test)]
 mod installation;
+#[cfg(test)]
 mod leading;
 #[cfg(test)]
 mod metrics;
+#[cfg(test)]
 mod readme;
+#[cfg(test)]
 mod runs;

@@ -67,21 +67,31 @@ impl Shared {
         triggers.get(key).map(|known| known.newest.clone())
     }
 
-    /// Takes up a trigger that the watch showed.
+    /// Takes up a trigger that the watch showed. What we wrote ourselves is no news.
     pub(super) fn note(&self, trigger: PipelineTrigger) {
         let key = ObjectKey::of(&trigger.metadata);
         self.world.note_interest(&trigger);
-        let mut triggers = self.triggers.lock();
-        match triggers.get_mut(&key) {
-            Some(known) if known.newest.metadata.uid == trigger.metadata.uid => {
-                if version(&trigger) >= version(&known.newest) {
-                    known.newest = Arc::new(trigger);
-                }
-            }
-            _ => drop(triggers.insert(key.clone(), Known::new(trigger))),
+        if self.keep(&key, trigger) {
+            self.work.add(key);
         }
-        drop(triggers);
-        self.work.add(key);
+    }
+
+    /// Whether it is newer than what is known.
+    fn keep(&self, key: &ObjectKey, trigger: PipelineTrigger) -> bool {
+        let mut triggers = self.triggers.lock();
+        if let Some(known) = triggers.get_mut(key)
+            && known.newest.metadata.uid == trigger.metadata.uid
+        {
+            let is_same =
+                known.newest.metadata.resource_version == trigger.metadata.resource_version;
+            if is_same || version(&trigger) < version(&known.newest) {
+                return false;
+            }
+            known.newest = Arc::new(trigger);
+        } else {
+            triggers.insert(key.clone(), Known::new(trigger));
+        }
+        true
     }
 
     /// Forgets every trigger but these.

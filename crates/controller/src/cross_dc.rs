@@ -26,6 +26,8 @@ pub use settings::{Encryption, Secret, Settings, SettingsError, from_environment
 /// Between attempts to reach the database: the first pause, doubled up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// How long handing over may take. Whoever waits for us to end does not wait longer.
+const HAND_OVER_TIME: Duration = Duration::from_secs(2);
 
 /// Competes for the lock in the background until `release` is cancelled; then hands it over at once.
 /// `pass_on` hands it over as well, to whoever waits for it, and lets some time pass before this
@@ -117,9 +119,18 @@ impl Campaign {
                 return Ok(end);
             }
             let stops = grant.asked_at + settings.acting_time();
-            let renewed = timeout_at(stops, session.renew(settings, grant)).await;
-            grant = renewed.unwrap_or(Err(SessionError::Slow))?;
+            let renewing = timeout_at(stops, session.renew(settings, grant));
+            grant = tokio::select! {
+                renewed = renewing => renewed.unwrap_or(Err(SessionError::Slow))?,
+                () = self.out_of_patience() => return Ok(End::Released),
+            };
         }
+    }
+
+    /// Who ends does not wait long for a database that does not answer.
+    async fn out_of_patience(&self) {
+        self.release.cancelled().await;
+        sleep(HAND_OVER_TIME).await;
     }
 }
 

@@ -7,7 +7,10 @@ use std::time::Duration;
 use mysql_async::{Conn, OptsBuilder, SslOpts, prelude::Queryable};
 use tokio::time::Instant;
 
-use super::settings::{Encryption, Settings};
+use super::{
+    HAND_OVER_TIME,
+    settings::{Encryption, Settings},
+};
 
 /// The operator's locks, in the order in which they are taken.
 const NAMED_LOCKS: [&str; 2] = ["leader.txt//", "leader.txt"];
@@ -213,11 +216,11 @@ impl Session {
         );
         let values = (&settings.identity, grant.token);
         let given = self.0.exec_drop(statement, values);
-        match bounded(settings, "hand over the lease", given).await {
+        match within(HAND_OVER_TIME, "hand over the lease", given).await {
             Ok(()) => tracing::info!("the lock between data centres is handed over"),
             Err(error) => tracing::warn!(reason = error.reason(), "the lock was not handed over"),
         }
-        let _ = bounded(settings, "disconnect", self.0.disconnect()).await;
+        let _ = within(HAND_OVER_TIME, "disconnect", self.0.disconnect()).await;
     }
 }
 

@@ -110,17 +110,27 @@ async fn shown(client: &Client, pipeline: &str, output: Output) -> anyhow::Resul
 async fn the_table_names_everything_that_sets_a_pipeline_in_motion() {
     let client = cluster().await;
     let table = shown(&client, "shop", Output::Table).await.unwrap();
+    let cells = |line: &str| {
+        let cells = line
+            .split("  ")
+            .map(str::trim)
+            .filter(|cell| !cell.is_empty());
+        cells.map(str::to_owned).collect::<Vec<_>>().join(" | ")
+    };
     assert_eq!(
-        table.lines().collect::<Vec<_>>(),
+        table.lines().map(cells).collect::<Vec<_>>(),
         [
-            "KIND                    NAME                                              WHAT IT DOES",
-            "Hook                    https://hooks.example/release/default/shop        proposes revisions to the first environment",
-            "ImageUpdateAutomation   default/writer                                    writes to git what shop chooses",
-            "ImagePolicy             default/shop                                      chooses r.example/shop v2, an image of the pipeline",
-            "PipelineTrigger         default/delivery                                  starts Tekton runs for GitRepository code",
-            "Hook                    https://hooks.example/promotion/default/shop/dev   takes reports of what runs in dev",
+            "KIND | NAME | WHAT IT DOES",
+            "Hook | https://hooks.example/release/default/shop | proposes revisions to the first environment",
+            "ImageUpdateAutomation | default/writer | writes to git what shop chooses",
+            "ImagePolicy | default/shop | chooses r.example/shop v2, an image of the pipeline",
+            "PipelineTrigger | default/delivery | starts Tekton runs for GitRepository code",
+            "Hook | https://hooks.example/promotion/default/shop/dev | takes reports of what runs in dev",
         ]
     );
+    let column = table.find("NAME");
+    let starts = |line: &str| column.is_some_and(|at| !line[at..].starts_with(' '));
+    assert!(table.lines().all(starts), "{table}");
 }
 
 #[tokio::test]

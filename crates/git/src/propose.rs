@@ -16,7 +16,7 @@ use crate::commit::{self, Maker};
 use crate::mirror::{self, Mirror, short_hash};
 use crate::names::{BranchName, ObjectId};
 use crate::paths::{self, PathLimits};
-use crate::{Remedy, edit, push, runner};
+use crate::{Remedy, edit, manifest, push, runner};
 
 /// What should be different.
 #[derive(Clone, Debug)]
@@ -27,6 +27,16 @@ pub enum Alteration {
         marker: String,
         /// The new value.
         value: String,
+    },
+    /// The same where a file has the marker; where none has, a field of a manifest that is found by
+    /// what the manifest describes.
+    Found {
+        /// As it would stand in the files.
+        marker: String,
+        /// The new value of what is marked.
+        value: String,
+        /// What is looked for without a marker.
+        wanted: Box<manifest::Wanted>,
     },
     /// A file exists with this content.
     File {
@@ -105,6 +115,9 @@ pub enum Error {
         /// Files that have it but may not change.
         outside: Vec<String>,
     },
+    /// No file asks for it, and no manifest is the one that is meant.
+    #[error(transparent)]
+    Manifest(#[from] manifest::Error),
     /// A file asks for it in a way we cannot follow.
     #[error("cannot edit {path}")]
     Edit {
@@ -155,6 +168,7 @@ impl Error {
         match self {
             Self::NoBase { .. } => "NoBaseBranch",
             Self::NoMarker { .. } => "NoMarker",
+            Self::Manifest(error) => error.reason(),
             Self::Edit { source, .. } => source.reason(),
             Self::Path { .. } => "InvalidPath",
             Self::TooManyFiles { .. } => "TooManyFiles",

@@ -15,8 +15,8 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::address::Reach;
-use crate::{Remedy, Secret};
+use crate::address::{Reach, RepositoryUrl, Scheme};
+use crate::{Proxy, Remedy, Secret};
 
 /// Why git did not do what was asked.
 #[derive(Debug, thiserror::Error)]
@@ -113,6 +113,7 @@ pub struct Runner {
     home: PathBuf,
     limits: Limits,
     reach: Reach,
+    proxy: Option<Proxy>,
 }
 
 /// One run, described.
@@ -188,6 +189,7 @@ impl Runner {
             home,
             limits,
             reach,
+            proxy: None,
         })
     }
 
@@ -195,6 +197,19 @@ impl Runner {
     pub fn with_program(mut self, program: impl Into<PathBuf>) -> Self {
         self.program = program.into();
         self
+    }
+
+    /// The same through a proxy.
+    pub fn with_proxy(mut self, proxy: Proxy) -> Self {
+        self.proxy = Some(proxy);
+        self
+    }
+
+    /// The proxy to a repository, if one is between it and us.
+    pub(crate) fn proxy_to(&self, url: &RepositoryUrl) -> Option<Secret> {
+        let is_http = matches!(url.scheme(), Scheme::Https | Scheme::Http);
+        let proxy = self.proxy.as_ref().filter(|_| is_http)?;
+        proxy.to(url.host()).cloned()
     }
 
     /// The limits it runs under.

@@ -96,7 +96,7 @@ impl Metrics {
         let oldest_observation = Arc::default();
         registry.register_collector(Box::new(process::Process::new(&oldest_observation)));
         let triggers = trigger::Metrics::default();
-        triggers.register_own(&mut registry);
+        triggers.register(&mut registry);
         Self(Arc::new(Inner {
             promotions: Promotions::register(&mut registry),
             registry,

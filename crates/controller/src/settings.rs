@@ -5,7 +5,7 @@
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-use crate::lease::Election;
+use crate::{cross_dc, lease::Election};
 
 /// How many pipelines are worked on at the same time unless told otherwise.
 pub const CONCURRENT: usize = 20;
@@ -59,6 +59,8 @@ pub struct Settings {
     pub probe_address: Option<SocketAddr>,
     /// How replicas agree on one leader; without it this process leads from the start.
     pub election: Option<Election>,
+    /// The lock between data centres, above the election.
+    pub cross_dc: Option<cross_dc::Settings>,
     /// How long a loop may make no progress while work waits before the liveness probe fails.
     pub stall_after: Duration,
     /// How long loops may take to end at shutdown.
@@ -85,6 +87,7 @@ impl Default for Settings {
             metrics_address: None,
             probe_address: None,
             election: None,
+            cross_dc: None,
             stall_after: STALL_AFTER,
             grace: GRACE,
         }

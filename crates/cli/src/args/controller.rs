@@ -4,6 +4,7 @@ use std::{path::PathBuf, str::FromStr};
 
 use clap::{Args, ValueEnum};
 
+use super::cross_dc::CrossDc;
 use crate::address::Address;
 
 /// Other spellings of flags, which help does not show.
@@ -11,7 +12,7 @@ pub(crate) const HIDDEN_SPELLINGS: &[&str] = &["cross-ds-leader-elect"];
 
 const WHICH: &str = "Which objects";
 const HOW: &str = "How";
-const ELECTION: &str = "Leader election";
+pub(super) const ELECTION: &str = "Leader election";
 const DOORS: &str = "Where it listens and reports";
 const LOGS: &str = "Logs";
 const OLD: &str = "From the older projects: accepted, so that their manifests go on working";
@@ -87,6 +88,9 @@ pub(crate) struct Arguments {
 
     #[command(flatten)]
     pub(crate) election: Election,
+
+    #[command(flatten)]
+    pub(crate) cross_dc: CrossDc,
 
     /// Where `/metrics` is served; `0` for nowhere
     #[arg(long, env = "SLUICE_METRICS_BIND_ADDRESS", value_name = "ADDRESS", default_value = ":8080", help_heading = DOORS)]
@@ -205,10 +209,6 @@ pub(crate) struct Old {
     /// No effect: see --promotion-retry-delay
     #[arg(long, env = "SLUICE_PROMOTION_RETRY_THRESHOLD", value_name = "NUMBER", allow_negative_numbers = true, help_heading = OLD)]
     pub(crate) promotion_retry_threshold: Option<i64>,
-
-    /// Refused: the lock across data centres is not part of this version yet
-    #[arg(long, alias = "cross-ds-leader-elect", env = "SLUICE_CROSS_DC_LEADER_ELECT", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = OLD)]
-    pub(crate) cross_dc_leader_elect: Option<Switch>,
 
     /// Refused: use the lock across data centres instead
     #[arg(long, env = "SLUICE_SECOND_CLUSTER", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = OLD)]

@@ -26,12 +26,6 @@ pub(super) fn refuse_what_cannot_work(arguments: &Arguments) -> anyhow::Result<(
              remove the --second-cluster flags"
         );
     }
-    if old.cross_dc_leader_elect == Some(Switch(true)) {
-        bail!(
-            "--cross-dc-leader-elect is not part of this version yet, and without it two data \
-             centres would both work: run the controller in one of them"
-        );
-    }
     Ok(())
 }
 
@@ -98,8 +92,10 @@ pub(super) fn check(arguments: &Arguments, own_namespace: &str) -> anyhow::Resul
         namespace: namespace.as_deref(),
         selector: label_selector.as_deref(),
     };
+    let identity = identity();
     Ok(Settings {
-        election: election(arguments, own_namespace, &shard)?,
+        cross_dc: cross_dc(arguments, &identity)?,
+        election: election(arguments, own_namespace, &shard, identity)?,
         concurrent: arguments.concurrent,
         detect: detect(arguments)?,
         probe_clusters: arguments.probe_clusters.0,
@@ -158,6 +154,19 @@ fn events_address(arguments: &Arguments) -> anyhow::Result<Option<String>> {
     Ok(Some(address.to_owned()))
 }
 
+/// How the database of the lock between data centres is reached, if there is to be one.
+fn cross_dc(
+    arguments: &Arguments,
+    identity: &str,
+) -> anyhow::Result<Option<controller::cross_dc::Settings>> {
+    if !arguments.cross_dc.cross_dc_leader_elect.0 {
+        return Ok(None);
+    }
+    let look_up = |name: &str| env::var(name).ok();
+    let settings = controller::cross_dc::from_environment(identity.to_owned(), look_up)?;
+    Ok(Some(settings))
+}
+
 /// The part of the objects this process looks at.
 struct Shard<'a> {
     namespace: Option<&'a str>,
@@ -168,6 +177,7 @@ fn election(
     arguments: &Arguments,
     own_namespace: &str,
     shard: &Shard<'_>,
+    identity: String,
 ) -> anyhow::Result<Option<Election>> {
     let typed = &arguments.election;
     if !typed.leader_elect.0 {
@@ -186,7 +196,7 @@ fn election(
     Ok(Some(Election {
         namespace: namespace.unwrap_or_else(|| own_namespace.to_owned()),
         name: lease_name(&typed.leader_election_id, shard),
-        identity: identity(),
+        identity,
         terms,
     }))
 }

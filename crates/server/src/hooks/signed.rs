@@ -87,10 +87,10 @@ impl<R: Road> FromRequest<Arc<Door>> for Signed<R> {
         let (parts, body) = request.into_parts();
         let peer = parts.extensions.get::<Peer>().copied().unwrap_or_default();
         let caller = bucket(peer, &parts.headers, &door.settings.trusted_proxies);
-        let count_stranger = || door.strangers.count(caller, 1).map_err(too_many);
+        let count_stranger = || door.strangers.count(caller, 1);
         let claims_to_sign = parts.headers.contains_key(SIGNATURE);
         if !claims_to_sign {
-            count_stranger()?;
+            count_stranger().map_err(too_many)?;
         }
         let call = Call {
             door,
@@ -105,7 +105,7 @@ impl<R: Road> FromRequest<Arc<Door>> for Signed<R> {
             let counted = door.signed.count(signed.key.clone(), targets);
             counted.map_err(too_many)?;
         } else if claims_to_sign {
-            count_stranger()?;
+            count_stranger().map_err(too_many)?;
         }
         checked
     }

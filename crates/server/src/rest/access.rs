@@ -28,13 +28,13 @@ const FRESH: Duration = Duration::from_secs(60);
 const REMEMBERED: usize = 10_000;
 const LONGEST_TOKEN: usize = 16 << 10;
 
-type Fingerprint = Vec<u8>;
+/// A user by the hash of their token; nobody, where it is no good; and when that was asked.
+type Known = HashMap<Vec<u8>, (Instant, Option<Arc<UserInfo>>)>;
 
 /// Asks the API server about tokens and rights.
 pub(crate) struct Access {
     client: Client,
-    /// Users by the hash of their token; nobody, where it is no good.
-    known: Mutex<HashMap<Fingerprint, (Instant, Option<Arc<UserInfo>>)>>,
+    known: Mutex<Known>,
 }
 
 impl Access {

@@ -8,9 +8,10 @@ use api::{
 };
 use axum::{
     Json,
-    extract::{FromRequest, Path, State, rejection::JsonRejection},
+    extract::{FromRequest, Path, State},
     response::{IntoResponse, Response},
 };
+use bytes::Bytes;
 use http::StatusCode;
 use jiff::Timestamp;
 use kube::{
@@ -30,7 +31,7 @@ use crate::{Door, FIELD_MANAGER, random, record::entry, watched::ObjectKey};
 const LONGEST_NOTE: usize = 1024;
 const LONGEST_NAME: usize = 256;
 
-/// What somebody wants, in their words.
+/// What somebody wants, in their words; silence is fine where there is nothing to say.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Words {
@@ -42,10 +43,14 @@ impl<S: Send + Sync> FromRequest<S> for Words {
     type Rejection = Problem;
 
     async fn from_request(request: axum::extract::Request, state: &S) -> Result<Self, Problem> {
-        let read = Json::<Self>::from_request(request, state).await;
-        let Json(words) = read.map_err(|error: JsonRejection| {
+        let body = Bytes::from_request(request, state).await;
+        let body = body.map_err(|error| Problem::new(error.status(), error.body_text()))?;
+        if body.is_empty() {
+            return Ok(Self::default());
+        }
+        let words: Self = serde_json::from_slice(&body).map_err(|error| {
             let what = r#"send JSON such as {"revision": "1.2.3", "note": "why"}"#;
-            Problem::new(error.status(), format!("{}; {what}", error.body_text()))
+            Problem::new(StatusCode::UNPROCESSABLE_ENTITY, format!("{error}; {what}"))
         })?;
         let note = words.note.as_deref().unwrap_or_default();
         if note.chars().count() > LONGEST_NOTE {

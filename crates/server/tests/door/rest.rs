@@ -198,7 +198,10 @@ async fn story_10_only_who_may_pauses_and_resumes() {
             environments.map(|it| it.suspend).collect::<Vec<_>>(),
         )
     };
-    let act = async |user: &str, path: &str| post(&world, user, path, json!({})).await.code;
+    let act = async |user: &str, path: &str| {
+        let request = Request::post(path).header("Authorization", format!("Bearer {user}"));
+        ask(&world.rest, request.body(String::new())).await.code
+    };
     let (whole, prod, dev) = (
         APP.to_owned(),
         format!("{APP}/environments/prod"),

@@ -84,7 +84,7 @@ pub(crate) struct Arguments {
     pub(crate) events_addr: Option<String>,
 
     #[command(flatten)]
-    pub(crate) server: super::server::Arguments,
+    pub(crate) server: super::server::Door,
 
     #[command(flatten)]
     pub(crate) logs: Logs,

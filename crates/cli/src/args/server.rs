@@ -11,7 +11,7 @@ use crate::address::Address;
 const DOOR: &str = "Hooks and REST, served by every replica";
 
 #[derive(Debug, Args)]
-pub(crate) struct Arguments {
+pub(crate) struct Door {
     /// Where Flux and CI call: `/promotion`, `/approval` and `/release`; `0` for nowhere
     #[arg(long, env = "SLUICE_PROMOTION_HOOK_BIND_ADDRESS", value_name = "ADDRESS", default_value = ":8082", help_heading = DOOR)]
     pub(crate) promotion_hook_bind_address: Address,

@@ -91,6 +91,11 @@ async fn measure(client: Client, of_door: Client, calls: Option<&Calls>) {
         "signed hooks stored:        {hooks:.0}/s, {:.0} % of that",
         100.0 * hooks / plain
     );
+    if let Some(calls) = calls {
+        let stored = (ROUNDS * count + CALLERS * 4) as f64;
+        let each = calls.lock().unwrap().len() as f64 / stored;
+        println!("calls of the API for each:  {each:.2}, watches included");
+    }
     refuse(address, calls).await;
     stop.cancel();
 }

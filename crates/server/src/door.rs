@@ -6,7 +6,10 @@ use api::Pipeline;
 use kube::Client;
 use parking_lot::Mutex;
 use planner::hook::{Awaited, Outcome, outcome};
-use tokio::{sync::Mutex as AsyncMutex, time::timeout};
+use tokio::{
+    sync::{Mutex as AsyncMutex, Semaphore},
+    time::timeout,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -16,6 +19,9 @@ use crate::{
     secrets::Secrets,
     watched::{ObjectKey, Watched},
 };
+
+/// How much the bodies of all calls under way may take together.
+const BODIES: usize = 64 << 20;
 
 /// What all handlers share.
 pub struct Door {
@@ -29,6 +35,8 @@ pub struct Door {
     pub(crate) strangers: Limiter<IpAddr>,
     /// Counts signed calls about a pipeline.
     pub(crate) signed: Limiter<ObjectKey>,
+    /// Room for the bodies of all calls together, in bytes.
+    pub(crate) bodies: Arc<Semaphore>,
     /// Whose turn it is to write to a pipeline.
     pub(crate) turns: Mutex<HashMap<ObjectKey, Arc<AsyncMutex<()>>>>,
 }
@@ -48,6 +56,7 @@ impl Door {
             access: Access::new(client.clone()),
             strangers: Limiter::new(limit, interval),
             signed: Limiter::new(limit, interval),
+            bodies: Arc::new(Semaphore::new(BODIES)),
             turns: Mutex::default(),
             client,
             settings,

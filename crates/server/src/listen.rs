@@ -34,7 +34,7 @@ use stall::Impatient;
 pub(crate) use tls::Tls;
 
 /// Open connections; more are closed at once.
-const CONNECTIONS: usize = 2000;
+const CONNECTIONS: usize = 1000;
 /// How long a TLS handshake, or a request's headers, may take; also how long a connection may idle.
 const SLOWEST_HEADERS: Duration = Duration::from_secs(15);
 /// How long a client may read nothing of what is there for it.
@@ -44,7 +44,7 @@ const SLOWEST_ANSWER: Duration = Duration::from_secs(60);
 /// How long calls under way may take once the process is to end.
 const GRACE: Duration = Duration::from_secs(5);
 const MOST_HEADERS: usize = 64;
-const LONGEST_HEADERS: usize = 64 << 10;
+const LONGEST_HEADERS: usize = 32 << 10;
 
 /// The open connections of all sockets.
 pub(crate) struct Connections {

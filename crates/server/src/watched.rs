@@ -173,13 +173,8 @@ impl Watched {
             match event {
                 Ok(Event::Init) => listed.clear(),
                 Ok(Event::InitDone) => shelf.retain(&std::mem::take(&mut listed)),
-                Ok(Event::InitApply(object)) => {
+                Ok(Event::InitApply(object) | Event::Apply(object)) => {
                     listed.insert(ObjectKey::of(&object));
-                    let pipeline = pipeline_of(&object);
-                    shelf.keep(slim(object));
-                    self.wake(&pipeline);
-                }
-                Ok(Event::Apply(object)) => {
                     let pipeline = pipeline_of(&object);
                     shelf.keep(slim(object));
                     self.wake(&pipeline);

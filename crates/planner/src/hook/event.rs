@@ -147,10 +147,6 @@ pub fn hear(
     is_signed: bool,
     now: Timestamp,
 ) -> Heard {
-    let refuse = |refusal| Heard {
-        report: None,
-        answer: Answer::Refuse(refusal),
-    };
     let revision = match revision(event) {
         Ok(revision) => revision,
         Err(refusal) => return refuse(refusal),
@@ -185,10 +181,6 @@ pub fn hear(
 
 /// What a revision that CI proposes means. `at` is when it was proposed, by the caller's clock.
 pub fn release(pipeline: &Pipeline, revision: &str, at: Timestamp) -> Heard {
-    let refuse = |refusal| Heard {
-        report: None,
-        answer: Answer::Refuse(refusal),
-    };
     let source = pipeline.spec.source.as_ref();
     if source.is_none_or(|source| source.kind != SourceKind::Hook) {
         return refuse(Refusal::NoHook);
@@ -212,6 +204,13 @@ pub fn release(pipeline: &Pipeline, revision: &str, at: Timestamp) -> Heard {
             Some(first) => promote_into(pipeline, None, &first.name, revision.into()),
         },
         report: (standing == Standing::News).then(|| (RELEASE_REPORT.to_owned(), report)),
+    }
+}
+
+fn refuse(refusal: Refusal) -> Heard {
+    Heard {
+        report: None,
+        answer: Answer::Refuse(refusal),
     }
 }
 

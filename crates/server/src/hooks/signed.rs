@@ -7,15 +7,16 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use api::{Pipeline, pipeline::PipelineSpec};
 use axum::{
-    body::{Body, to_bytes},
+    body::Body,
     extract::{FromRequest, Request},
     response::Response,
 };
 use bytes::Bytes;
+use futures::StreamExt;
 use http::{Method, StatusCode, request::Parts};
 use jiff::Timestamp;
 use percent_encoding::percent_decode_str;
-use tokio::time::timeout;
+use tokio::{sync::OwnedSemaphorePermit, time::timeout};
 use tracing::warn;
 
 use super::answer::{empty, no_such_page, too_many};
@@ -28,7 +29,7 @@ use crate::{
 };
 
 /// The longest body that is read.
-pub(super) const LONGEST_BODY: usize = 1 << 20;
+const LONGEST_BODY: usize = 1 << 20;
 /// How long a body may take.
 const SLOWEST_BODY: Duration = Duration::from_secs(10);
 /// How far the time of a signature may be from ours.
@@ -72,6 +73,7 @@ pub(super) struct Signed<R> {
     pub(super) body: Bytes,
     /// The Secret whose key has signed it, and when, if the signature says.
     pub(super) seal: Option<Seal>,
+    _room: Option<OwnedSemaphorePermit>,
 }
 
 /// A valid signature.
@@ -132,7 +134,9 @@ impl Call<'_> {
             return Err(empty(StatusCode::METHOD_NOT_ALLOWED));
         }
         let road = self.segments().and_then(R::read).ok_or_else(no_such_page)?;
-        let body = read(body).await?;
+        let body = timeout(SLOWEST_BODY, read(self.door, body)).await;
+        let body = body.unwrap_or(Err(StatusCode::REQUEST_TIMEOUT));
+        let Read { bytes: body, room } = body.map_err(empty)?;
         let key = road.pipeline();
         let pipeline = self.pipeline(&key).await?;
         let demand = road.demand(&pipeline.spec);
@@ -143,6 +147,7 @@ impl Call<'_> {
             pipeline,
             body,
             seal,
+            _room: room,
         })
     }
 
@@ -227,17 +232,31 @@ impl Call<'_> {
     }
 }
 
-async fn read(body: Body) -> Result<Bytes, Response> {
-    match timeout(SLOWEST_BODY, to_bytes(body, LONGEST_BODY)).await {
-        Ok(Ok(bytes)) => Ok(bytes),
-        Ok(Err(error)) => {
-            let cause = std::error::Error::source(&error);
-            let is_long = cause.is_some_and(|it| it.to_string() == "length limit exceeded");
-            Err(empty(match is_long {
-                true => StatusCode::PAYLOAD_TOO_LARGE,
-                false => StatusCode::BAD_REQUEST,
-            }))
+/// A body, and the room it takes until the call is answered.
+struct Read {
+    bytes: Bytes,
+    room: Option<OwnedSemaphorePermit>,
+}
+
+/// Reads a body as it comes, within what all bodies together may take.
+async fn read(door: &Door, body: Body) -> Result<Read, StatusCode> {
+    let mut chunks = body.into_data_stream();
+    let mut bytes = Vec::new();
+    let mut room: Option<OwnedSemaphorePermit> = None;
+    while let Some(chunk) = chunks.next().await {
+        let chunk = chunk.map_err(|_| StatusCode::BAD_REQUEST)?;
+        if bytes.len() + chunk.len() > LONGEST_BODY {
+            return Err(StatusCode::PAYLOAD_TOO_LARGE);
         }
-        Err(_) => Err(empty(StatusCode::REQUEST_TIMEOUT)),
+        let size = u32::try_from(chunk.len()).unwrap_or(u32::MAX);
+        let more = door.bodies.clone().acquire_many_owned(size).await;
+        let more = more.expect("nobody closes it");
+        match &mut room {
+            Some(room) => room.merge(more),
+            None => room = Some(more),
+        }
+        bytes.extend_from_slice(&chunk);
     }
+    let bytes = bytes.into();
+    Ok(Read { bytes, room })
 }

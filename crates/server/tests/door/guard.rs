@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use apiserver::Faults;
 use http::{Method, Request};
 use serde_json::json;
 use server::Settings;
@@ -54,7 +55,7 @@ async fn a_hook_delivered_five_times_is_stored_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ten_thousand_wrong_signatures_cost_one_read_in_ten_seconds_and_no_write() {
+async fn wrong_signatures_cost_one_read_in_ten_seconds_and_no_write() {
     let world = World::new().await;
     world.demand_signatures().await;
     let body = event("app-dev", "5.0.0").to_string();
@@ -249,6 +250,39 @@ async fn a_hundred_targets_at_once_are_all_stored() {
         assert!(code.is_success(), "{code}");
     }
     assert_eq!(world.pipeline().await.status.unwrap().reports.len(), 100);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_answered_with_success_is_stored_whatever_the_api_does() {
+    let settings = Settings {
+        wait: Duration::ZERO,
+        ..unlimited()
+    };
+    let world = World::with(settings).await;
+    for seed in 0..100 {
+        let revision = format!("1.{seed}.0");
+        let mut event = event("app-dev", &revision);
+        let at = jiff::Timestamp::from_second(1_700_000_000 + seed).unwrap();
+        event["timestamp"] = json!(at);
+        world.server.inject(Faults {
+            seed: seed.unsigned_abs(),
+            conflict: 0.4,
+            server_error: 0.2,
+            timeout: 0.2,
+            dropped_watch: 0.2,
+            stale_list: 0.2,
+        });
+        let code = world.post(DEV, &event.to_string()).await.code;
+        world.server.inject(Faults::default());
+        assert!(code == 202 || code == 500, "seed {seed}: {code}");
+        let status = world.pipeline().await.status.unwrap_or_default();
+        let stored = status.reports.get("dev/-/app-dev");
+        let is_stored = stored.is_some_and(|report| report.revision == revision);
+        assert!(
+            is_stored || code == 500,
+            "seed {seed}: answered {code}, not stored"
+        );
+    }
 }
 
 fn limited() -> Settings {

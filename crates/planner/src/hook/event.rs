@@ -8,7 +8,7 @@ use api::{
 };
 use serde::Deserialize;
 
-use super::{attribution, outcome::Awaited};
+use super::{attribution, outcome::Awaited, secret::report_secret};
 use crate::{
     conditions::cut,
     fold::{Tidings, told},
@@ -152,10 +152,8 @@ pub fn hear(
         Err(refusal) => return refuse(refusal),
     };
     let environments = &pipeline.spec.environments;
-    let Some(index) = environments
-        .iter()
-        .position(|known| known.name == environment)
-    else {
+    let index = environments.iter().position(|it| it.name == environment);
+    let Some(index) = index else {
         return refuse(Refusal::unknown(pipeline, environment));
     };
     let next = environments.get(index + 1);
@@ -168,7 +166,10 @@ pub fn hear(
     };
     let report = report(event, revision, is_signed, now);
     let counts = Tidings::of(&report) == Tidings::Deployed;
-    let standing = standing(pipeline, &key, &report);
+    let standing = match is_outranked(pipeline, environment, &key, is_signed) {
+        true => Standing::Older,
+        false => standing(pipeline, &key, &report),
+    };
     let is_refused = matches!(answer, Answer::Refuse(_) | Answer::CannotPromote);
     Heard {
         answer: match is_refused || counts && standing != Standing::Older {
@@ -338,6 +339,16 @@ fn standing(pipeline: &Pipeline, key: &str, report: &Report) -> Standing {
     } else {
         Standing::News
     }
+}
+
+/// Whether it is unsigned and what is stored is not, although there is a key to sign with: then
+/// anybody could make known facts unknown.
+fn is_outranked(pipeline: &Pipeline, environment: &str, key: &str, is_signed: bool) -> bool {
+    let known = pipeline.status.as_ref();
+    let known = known.and_then(|status| status.reports.get(key));
+    !is_signed
+        && known.is_some_and(|known| known.signed)
+        && report_secret(&pipeline.spec, environment).is_some()
 }
 
 fn report(event: &Event, revision: String, signed: bool, now: Timestamp) -> Report {

@@ -304,6 +304,15 @@ async fn a_key_of_one_environment_is_used_but_not_demanded() {
         202
     );
     assert!(signed().await);
+    let mut later = event("app-dev", "6.0.0");
+    later["timestamp"] = json!("2026-02-08T13:00:00Z");
+    assert_eq!(world.post(DEV, &later.to_string()).await.code, 202);
+    let kept = reported(&world, "dev/-/app-dev").await;
+    assert_eq!(
+        kept.as_deref(),
+        Some("5.0.0"),
+        "unsigned words replace no signed ones"
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,6 +2,7 @@
 
 pub(crate) mod controller;
 pub(crate) mod cross_dc;
+pub(crate) mod server;
 pub(crate) mod triggers;
 
 use std::ffi::OsString;
@@ -18,7 +19,8 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Runs the controller: watches what every environment runs and keeps pipelines up to date
+    /// Runs the controller: watches what every environment runs and keeps pipelines up to date,
+    /// and takes hooks and REST calls
     #[command(after_help = controller::AFTER_HELP)]
     Controller(Box<controller::Arguments>),
     /// Prints the CustomResourceDefinitions as YAML, for `kubectl apply -f -`

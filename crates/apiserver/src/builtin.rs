@@ -1,11 +1,13 @@
 //! The built-in kinds: plain stored objects with the few rules that clients rely on.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use crate::{
     access, data, event,
     name::NameRule,
-    resource::{Resource, storage_name},
+    resource::{BUILTIN, CONVERTED, Resource, storage_name},
     schema::FieldError,
     status::Result,
     types::{self, Type},
@@ -263,6 +265,11 @@ fn resource(builtin: &Builtin) -> Resource {
         storage: storage_name(stored_group, builtin.plural),
         deprecation: None,
         since: 0,
+        mark: match builtin.group {
+            "events.k8s.io" => CONVERTED,
+            _ => BUILTIN,
+        },
+        versions: Arc::new([]),
     }
 }
 

@@ -10,9 +10,10 @@ use serde_json::{Map, Value, json};
 use crate::{
     Server,
     access::{self, Attributes, User},
-    body, metadata, protobuf,
+    body, metadata,
     schema::FieldError,
     status::{ApiError, Result},
+    types::Type,
 };
 
 /// Answers reviews. Both methods get the `spec` and give the `status`.
@@ -89,12 +90,7 @@ impl Asked {
     /// Reads the question.
     pub(crate) fn decode(&self, headers: &HeaderMap, bytes: &[u8]) -> Result<Value> {
         let kind = self.kind();
-        if body::media_type(headers) == protobuf::MEDIA_TYPE
-            && let Some(question) = protobuf::decode(kind, bytes)
-        {
-            return Ok(question);
-        }
-        body::decode(headers, bytes, kind)
+        body::decode(headers, bytes, kind, Some(&Type::named(kind)))
     }
 
     /// The kind of the body.

@@ -20,6 +20,8 @@ mod shape;
 mod structural;
 mod value;
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+
 use serde_json::Value;
 
 use error::NO_FIELD;
@@ -32,6 +34,7 @@ use crate::types::Type;
 #[derive(Debug)]
 pub(crate) struct Schema {
     root: Box<Node>,
+    fingerprint: u64,
 }
 
 impl Schema {
@@ -55,7 +58,10 @@ impl Schema {
             defaults::check(&root, &mut errors);
         }
         match errors.is_empty() {
-            true => Ok(Self { root }),
+            true => Ok(Self {
+                root,
+                fingerprint: fingerprint(open_api_v3_schema),
+            }),
             false => Err(errors),
         }
     }
@@ -130,6 +136,11 @@ impl Schema {
         cel::evaluate(&self.root, new, old, errors);
     }
 
+    /// Differs from that of every other schema.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        self.fingerprint
+    }
+
     /// What of its objects writers can share.
     pub(crate) fn shape(&self) -> Type {
         shape::of(&self.root)
@@ -141,6 +152,12 @@ impl Schema {
         let (path, node) = path::follow(&self.root, json_path, false)?;
         Ok((path, &node.type_name))
     }
+}
+
+fn fingerprint(schema: &Value) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    schema.to_string().hash(&mut hasher);
+    hasher.finish()
 }
 
 /// Rules only see objects whose types are right.

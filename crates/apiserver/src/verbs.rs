@@ -3,6 +3,8 @@
 mod apply;
 mod create;
 mod delete;
+mod listing;
+mod manner;
 mod patch;
 mod read;
 mod update;
@@ -17,7 +19,8 @@ use serde_json::Value;
 
 pub(crate) use create::{create_default, create_first_namespaces};
 pub(crate) use delete::{Deletion, FOREGROUND_FINALIZER, ORPHAN_FINALIZER, Policy, delete_object};
-pub(crate) use update::{Manner, change_object, target_of};
+pub(crate) use manner::Manner;
+pub(crate) use update::{change_object, target_of};
 
 use crate::{
     Server, access, body,
@@ -32,7 +35,7 @@ use crate::{
     schema::FieldError,
     status::{ApiError, Result},
     types,
-    view::{self, View},
+    view::{self, Shown, View},
 };
 
 /// As much of a client's own name is kept.
@@ -216,14 +219,23 @@ impl Call<'_> {
     }
 
     /// The object in the form that the client asked for.
-    fn show(&self, object: &Value) -> Response {
-        shown(&self.view().show(self.server, self.resource(), object))
+    fn show(&self, object: &Shown) -> Response {
+        let (view, resource) = (self.view(), self.resource());
+        match object {
+            Shown::Stored(kept) => json_response(view.text(self.server, resource, kept)),
+            Shown::Made(object) => shown(&view.show(self.server, resource, object)),
+        }
     }
 
     /// The form in which the client wants objects.
     fn view(&self) -> View {
         View::of(self.headers(), &self.query)
     }
+}
+
+fn json_response(body: impl Into<Body>) -> Response {
+    let media_type = [(header::CONTENT_TYPE, "application/json")];
+    (media_type, body.into()).into_response()
 }
 
 fn shown(object: &Value) -> Response {

@@ -217,7 +217,7 @@ async fn made_key(server: &Server) -> Result<hmac::Key> {
     let write = Write {
         key: key_place(),
         replaces: None,
-        object: Some(object),
+        object: Some(object.into()),
     };
     // Somebody else may have been faster: then theirs is the key.
     let _ = server.commit(write).await?;

@@ -74,6 +74,9 @@ fn compare_maps(
         let absent: Option<&Value> = is_inline.then_some(&EMPTY);
         let before = old.and_then(|value| value.get(name)).or(absent);
         let after = new.and_then(|value| value.get(name)).or(absent);
+        if before == after {
+            continue;
+        }
         let kind = map.field(name).unwrap_or(&Type::OPAQUE);
         difference.put(&field_step(name), compare(kind, before, after));
     }

@@ -5,11 +5,9 @@ use http::StatusCode;
 use json_patch::{AddOperation, PatchOperation};
 use serde_json::Value;
 
-use super::{
-    Call, apply,
-    update::{Manner, change_object},
-};
+use super::{Call, Manner, apply, update::change_object};
 use crate::{
+    apply::Live,
     body, json, metadata,
     resource::Resource,
     schema::FieldError,
@@ -45,8 +43,9 @@ pub(super) async fn patch(call: &Call<'_>, body: Body) -> Result<Response> {
     let bytes = body::read(body).await?;
     manner.look_for_repetition(&bytes);
     let change = decode(media_type, &bytes)?;
-    let (object, warnings) = change_object(call.server, &call.target, &manner, |old| {
-        body::check_patched(resource, changed(&change, resource, old)?)
+    let (object, warnings) = change_object(call.server, &call.target, &manner, |live| {
+        let changed = changed(&change, resource, live)?;
+        Ok(body::check_patched(resource, changed)?.into())
     })
     .await?;
     Ok(super::with_warnings(call.show(&object), &warnings))
@@ -117,12 +116,27 @@ fn decode(media_type: &str, bytes: &[u8]) -> Result<Change> {
     ))
 }
 
-fn changed(change: &Change, resource: &Resource, old: &Value) -> Result<Value> {
-    let mut new = old.clone();
+impl Change {
+    /// Whether it may look at who owns what.
+    fn sees_owners(&self) -> bool {
+        match self {
+            Self::Merge(patch) | Self::Strategic(patch) => {
+                patch.pointer("/metadata/managedFields").is_some()
+            }
+            Self::Operations(_) => true,
+        }
+    }
+}
+
+fn changed(change: &Change, resource: &Resource, live: Live<'_>) -> Result<Value> {
+    let mut new = live.object.clone();
+    if change.sees_owners() && !live.owners.is_empty() {
+        new["metadata"]["managedFields"] = serde_json::from_slice(live.owners).unwrap_or_default();
+    }
     match change {
         Change::Merge(patch) => json_patch::merge(&mut new, patch),
         Change::Strategic(patch) => {
-            new = strategic::merged(&resource.shape, old, patch).map_err(ApiError::bad_request)?;
+            new = strategic::merged(&resource.shape, &new, patch).map_err(ApiError::bad_request)?;
         }
         Change::Operations(operations) => {
             for operation in operations {

@@ -20,7 +20,7 @@ use std::sync::LazyLock;
 use serde_json::{Value, json};
 
 use crate::{fields::Fields, types::Type};
-use compare::compare;
+use compare::{compare, compare_without};
 use managers::{Entry, Managers};
 pub(crate) use managers::{Operation, Writer};
 
@@ -123,7 +123,7 @@ fn updated(
     mut managers: Managers,
     writer: &Writer,
 ) -> Managers {
-    let difference = compare(ground.kind, Some(live), Some(new)).without(ground.reset);
+    let difference = compare_without(ground.kind, Some(live), Some(new), ground.reset);
     let changed = difference.modified.union(&difference.added);
     for entry in managers.iter_mut() {
         entry.fields.subtract(&changed);
@@ -204,7 +204,8 @@ impl Application<'_> {
         let last = std::mem::replace(&mut entry.fields, set.clone());
         entry.api_version.clone_from(&self.writer.api_version);
         let object = remove::pruned(kind, merged, &last, &managers.all_fields());
-        let difference = compare(kind, Some(self.live), Some(&object)).without(self.ground.reset);
+        let reset = self.ground.reset;
+        let difference = compare_without(kind, Some(self.live), Some(&object), reset);
         let changed = difference.modified.union(&difference.added);
         let mut conflicts = Vec::new();
         for entry in managers.iter_mut() {

@@ -225,6 +225,15 @@ pub(crate) fn resources() -> Vec<Resource> {
     BUILTINS.iter().map(resource).collect()
 }
 
+fn names(builtin: &Builtin) -> NameRule {
+    match builtin.kind {
+        "Namespace" => NameRule::Label,
+        "Service" => NameRule::Label1035,
+        _ if builtin.group == access::GROUP => NameRule::PathSegment,
+        _ => NameRule::Subdomain,
+    }
+}
+
 fn resource(builtin: &Builtin) -> Resource {
     // Both event groups show the same objects.
     let stored_group = match builtin.group {
@@ -250,12 +259,7 @@ fn resource(builtin: &Builtin) -> Resource {
         replaces_unconditionally: !matches!(builtin.kind, "Lease" | "CustomResourceDefinition"),
         creates_on_replace: matches!(builtin.kind, "Lease" | "Event")
             || builtin.group == access::GROUP,
-        names: match builtin.kind {
-            "Namespace" => NameRule::Label,
-            "Service" => NameRule::Label1035,
-            _ if builtin.group == access::GROUP => NameRule::PathSegment,
-            _ => NameRule::Subdomain,
-        },
+        names: names(builtin),
         schema: None,
         shape: types::of_builtin(builtin.group, builtin.kind)
             .unwrap_or(Type::FREE)

@@ -35,6 +35,10 @@ use crate::types::Type;
 pub(crate) struct Schema {
     root: Box<Node>,
     fingerprint: u64,
+    /// Whether any list in it is a set or a map.
+    has_keyed_lists: bool,
+    /// Whether there are resources in the resource.
+    has_embedded: bool,
 }
 
 impl Schema {
@@ -59,8 +63,10 @@ impl Schema {
         }
         match errors.is_empty() {
             true => Ok(Self {
-                root,
                 fingerprint: fingerprint(open_api_v3_schema),
+                has_keyed_lists: root.has_any(&|node| node.list_type.is_some()),
+                has_embedded: root.has_any(&|node| node.embedded),
+                root,
             }),
             false => Err(errors),
         }
@@ -86,11 +92,15 @@ impl Schema {
             path: "",
             old,
         };
-        if let Some(problem) = embedded::undecodable(&self.root, new, "") {
+        if self.has_embedded
+            && let Some(problem) = embedded::undecodable(&self.root, new, "")
+        {
             return vec![problem];
         }
         let mut errors = value::check(&self.root, place).into_errors();
-        embedded::check(&self.root, new, "", &mut errors);
+        if self.has_embedded {
+            embedded::check(&self.root, new, "", &mut errors);
+        }
         self.check_lists_and_rules(new, old, &mut errors);
         errors
     }
@@ -118,12 +128,14 @@ impl Schema {
         old: Option<&Value>,
         errors: &mut Vec<FieldError>,
     ) {
-        let mut repeated_before = Vec::new();
-        if let Some(old) = old {
-            lists::check(&self.root, old, "", &mut repeated_before);
-        }
-        if repeated_before.is_empty() {
-            lists::check(&self.root, new, "", errors);
+        if self.has_keyed_lists {
+            let mut repeated_before = Vec::new();
+            if let Some(old) = old {
+                lists::check(&self.root, old, "", &mut repeated_before);
+            }
+            if repeated_before.is_empty() {
+                lists::check(&self.root, new, "", errors);
+            }
         }
         if !self.root.has_rules {
             return;

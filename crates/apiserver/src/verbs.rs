@@ -7,6 +7,7 @@ mod listing;
 mod manner;
 mod patch;
 mod read;
+mod scale;
 mod update;
 mod watch;
 
@@ -20,6 +21,7 @@ use serde_json::Value;
 pub(crate) use create::{create_default, create_first_namespaces};
 pub(crate) use delete::{Deletion, FOREGROUND_FINALIZER, ORPHAN_FINALIZER, Policy, delete_object};
 pub(crate) use manner::Manner;
+pub(crate) use scale::has_scale;
 pub(crate) use update::{change_object, target_of};
 
 use crate::{
@@ -151,6 +153,9 @@ impl Call<'_> {
     async fn carry_out(self, body: Body) -> Result<Response> {
         let is_object = self.target.name.is_some();
         let is_main = !self.target.is_status;
+        if self.target.is_scale {
+            return scale::answer(&self, body).await;
+        }
         match (self.parts.method.clone(), is_object) {
             (Method::GET, false) if self.query.watch => watch::watch(self),
             (Method::GET, false) => read::list(&self).await,
@@ -277,7 +282,10 @@ fn check(
     is_status: bool,
     mut faults: Vec<FieldError>,
 ) -> Result<()> {
-    faults.extend(metadata::faults(resource, new));
+    // What does not change was right when it was written.
+    if old.is_none_or(|old| old["metadata"] != new["metadata"]) {
+        faults.extend(metadata::faults(resource, new));
+    }
     if let Some(old) = old {
         faults.extend(metadata::update_faults(new, old));
     }

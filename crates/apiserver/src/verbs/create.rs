@@ -186,16 +186,7 @@ fn prepare(
         random: server.random(),
     };
     let warnings = super::clean(resource, &mut object, manner)?;
-    if resource.has_status {
-        super::remove(&mut object, "status");
-    }
-    metadata::prepare_new(resource, &mut object, &birth);
-    if let Some(schema) = &resource.schema {
-        schema.default(&mut object);
-    } else {
-        builtin::default_new(resource, &mut object);
-        builtin::normalise(resource, &mut object);
-    }
+    complete(resource, &mut object, &birth);
     access::check_grant(server, resource, &object, None)?;
     let is_definition = &*resource.storage == DEFINITIONS;
     if is_definition {
@@ -226,6 +217,20 @@ fn prepare(
         owners,
         warnings,
     })
+}
+
+/// Fills in what a new object does not say.
+fn complete(resource: &Resource, object: &mut Value, birth: &Birth) {
+    if resource.has_status {
+        super::remove(object, "status");
+    }
+    metadata::prepare_new(resource, object, birth);
+    if let Some(schema) = &resource.schema {
+        schema.default(object);
+    } else {
+        builtin::default_new(resource, object);
+        builtin::normalise(resource, object);
+    }
 }
 
 /// The owners of a new definition; its status is the server's own.

@@ -139,13 +139,6 @@ async fn options(call: &Call<'_>, body: Body) -> Result<Deletion> {
         )));
     }
     let policy = policy(call, &options)?;
-    let mut query = call.query.clone();
-    if let Some(values) = options["dryRun"].as_array() {
-        query.dry_run = values
-            .iter()
-            .map(|value| value.as_str().unwrap_or_default().to_owned())
-            .collect();
-    }
     let text = |pointer| {
         options
             .pointer(pointer)
@@ -155,9 +148,18 @@ async fn options(call: &Call<'_>, body: Body) -> Result<Deletion> {
     Ok(Deletion {
         uid: text("/preconditions/uid"),
         resource_version: text("/preconditions/resourceVersion"),
-        dry_run: query.write_options("DeleteOptions")?.dry_run,
+        dry_run: is_dry_run(call, &options)?,
         policy,
     })
+}
+
+fn is_dry_run(call: &Call<'_>, options: &Value) -> Result<bool> {
+    let mut query = call.query.clone();
+    if let Some(values) = options["dryRun"].as_array() {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        query.dry_run = values.iter().map(text).collect();
+    }
+    Ok(query.write_options("DeleteOptions")?.dry_run)
 }
 
 /// What becomes of dependents, as the request asks.
@@ -199,19 +201,9 @@ pub(crate) async fn delete_object(
         let stored = server.store().kept(key);
         let stored = stored.ok_or_else(|| ApiError::not_found(resource, name))?;
         let present = resource.bare(&stored);
-        let object = guarded(
-            resource,
-            with_policy(Value::clone(&present), deletion.policy),
-        );
-        check_preconditions(resource, &object, deletion)?;
-        check_deletable(resource, &object)?;
-        let admitted = Admitted {
-            resource,
-            is_status: false,
-            new: None,
-            old: Some(&present),
-        };
-        admission::check(server, &admitted)?;
+        check(server, resource, &present, deletion)?;
+        let object = with_policy(Value::clone(&present), deletion.policy);
+        let object = guarded(resource, object);
         if is_released(resource, &object) {
             match remove(server, key, &stored, deletion).await? {
                 Ok(last) => return Ok(Gone::Now(last)),
@@ -236,6 +228,19 @@ pub(crate) async fn delete_object(
             return Ok(Gone::Later(Shown::Stored(stored)));
         }
     }
+}
+
+/// Refuses to delete what must not be, or is not what was meant.
+fn check(server: &Server, resource: &Resource, object: &Value, deletion: &Deletion) -> Result<()> {
+    check_preconditions(resource, object, deletion)?;
+    check_deletable(resource, object)?;
+    let admitted = Admitted {
+        resource,
+        is_status: false,
+        new: None,
+        old: Some(object),
+    };
+    admission::check(server, &admitted)
 }
 
 async fn remove(

@@ -2,7 +2,10 @@
 
 use serde_json::Value;
 
-use super::{Call, update::Owners};
+use super::{
+    Call,
+    update::{Owners, is_same},
+};
 use crate::{
     Server,
     apply::{self, Ground, Live, Operation, Writer},
@@ -118,7 +121,7 @@ impl Manner {
         };
         // A write that changes nothing else leaves the times as well.
         let is_idle =
-            new == live.object && apply::is_same_but_times(owners.as_bytes(), live.owners);
+            is_same(new, live.object) && apply::is_same_but_times(owners.as_bytes(), live.owners);
         match is_idle {
             true => String::from_utf8_lossy(live.owners).into_owned(),
             false => owners,

@@ -24,7 +24,7 @@ const APPLY: &str = "application/apply-patch+yaml";
 const OPERATIONS_LIMIT: usize = 10_000;
 
 /// A decoded patch.
-enum Change {
+pub(super) enum Change {
     Merge(Value),
     Strategic(Value),
     Operations(Vec<PatchOperation>),
@@ -49,6 +49,16 @@ pub(super) async fn patch(call: &Call<'_>, body: Body) -> Result<Response> {
     })
     .await?;
     Ok(super::with_warnings(call.show(&object), &warnings))
+}
+
+/// Reads a patch that is none of a whole object.
+pub(super) async fn read(call: &Call<'_>, body: Body) -> Result<Change> {
+    let media_type = body::media_type(call.headers());
+    if media_type == APPLY {
+        return Err(ApiError::not_supported("applying a scale"));
+    }
+    check_media_type(call.resource(), media_type)?;
+    decode(media_type, &body::read(body).await?)
 }
 
 /// Custom objects have no merge keys, so no strategic merge patch.
@@ -128,7 +138,8 @@ impl Change {
     }
 }
 
-fn changed(change: &Change, resource: &Resource, live: Live<'_>) -> Result<Value> {
+/// What a patch makes of an object.
+pub(super) fn changed(change: &Change, resource: &Resource, live: Live<'_>) -> Result<Value> {
     let mut new = live.object.clone();
     if change.sees_owners() && !live.owners.is_empty() {
         new["metadata"]["managedFields"] = serde_json::from_slice(live.owners).unwrap_or_default();

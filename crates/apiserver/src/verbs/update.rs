@@ -17,7 +17,7 @@ use crate::{
     route::Target,
     schema::FieldError,
     status::{ApiError, Result},
-    store::Write,
+    store::{Kept, Key, Write},
     view::Shown,
 };
 
@@ -166,28 +166,37 @@ pub(crate) async fn change_object(
         proposal.object = named(target, proposal.object)?;
         check_revision(resource, &proposal.object, &old)?;
         let new = prepare(server, target, manner, proposal, live)?;
-        let is_same = new.object == *old && new.owners.as_bytes() == live.owners;
+        let is_same = is_same(&new.object, &old) && new.owners.as_bytes() == live.owners;
         if is_same || manner.options.dry_run {
             return Ok(new.shown());
         }
-        let is_finished = metadata::is_deleting(&new.object) && is_released(resource, &new.object);
-        if is_finished {
-            let write = Write::removal(&key, &stored);
-            if server.commit(write).await?.is_ok() {
-                return Ok(new.shown());
-            }
-            continue;
-        }
-        let write = Write {
-            replaces: Some(stored.revision()),
-            object: Some(resource.to_storage(new.object, new.owners)),
-            key: key.clone(),
-        };
-        if let Ok(stored) = server.commit(write).await? {
-            return Ok((Shown::Stored(stored), new.warnings));
+        if let Some(outcome) = store(server, resource, (&key, &stored), new).await? {
+            return Ok(outcome);
         }
     }
     Err(ApiError::modified(resource, target.name()))
+}
+
+/// Stores a new state, or removes what nothing keeps any longer; nothing if somebody was faster.
+async fn store(
+    server: &Server,
+    resource: &Resource,
+    (key, seen): (&Key, &Kept),
+    new: Prepared,
+) -> Result<Option<(Shown, Vec<String>)>> {
+    if metadata::is_deleting(&new.object) && is_released(resource, &new.object) {
+        let removed = server.commit(Write::removal(key, seen)).await?;
+        return Ok(removed.is_ok().then(|| new.shown()));
+    }
+    let write = Write {
+        key: key.clone(),
+        replaces: Some(seen.revision()),
+        object: Some(resource.to_storage(new.object, new.owners)),
+    };
+    let stored = server.commit(write).await?;
+    Ok(stored
+        .ok()
+        .map(|stored| (Shown::Stored(stored), new.warnings)))
 }
 
 /// Whether nothing keeps a deleted object any longer.
@@ -237,17 +246,11 @@ fn prepare(
     let (resource, old) = (&*target.resource, live.object);
     let mut new = proposal.object;
     let warnings = super::clean(resource, &mut new, manner)?;
-    let mut faults = Vec::new();
-    if target.is_status {
-        new = with_status(old, new);
-    } else {
-        faults = metadata::immutable_faults(&new, old);
-        metadata::keep_server_fields(&mut new, old);
-        if resource.has_status {
-            set_or_remove(&mut new, "status", old.get("status"));
-        }
-    }
-    new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"].clone();
+    let faults = match target.is_status {
+        true => Vec::new(),
+        false => metadata::immutable_faults(&new, old),
+    };
+    new = with_what_stays(target, new, old);
     if let Some(schema) = &resource.schema {
         schema.default(&mut new);
     } else {
@@ -277,6 +280,20 @@ fn prepare(
         owners,
         warnings,
     })
+}
+
+/// The new object with what of the old one this endpoint cannot change.
+fn with_what_stays(target: &Target, mut new: Value, old: &Value) -> Value {
+    if target.is_status {
+        new = with_status(old, new);
+    } else {
+        metadata::keep_server_fields(&mut new, old);
+        if target.resource.has_status {
+            set_or_remove(&mut new, "status", old.get("status"));
+        }
+    }
+    new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"].clone();
+    new
 }
 
 fn count_generation(resource: &Resource, new: &mut Value, old: &Value) {
@@ -311,6 +328,11 @@ fn set_or_remove(object: &mut Value, field: &str, value: Option<&Value>) {
     }
 }
 
+/// Whether two objects are the same; the status, which changes most, is looked at first.
+pub(super) fn is_same(one: &Value, two: &Value) -> bool {
+    one.get("status") == two.get("status") && one == two
+}
+
 /// Whether two maps agree on all fields but these.
 fn is_same_but(apart: &[&str], one: &Value, two: &Value) -> bool {
     let fields = |object: &'_ Value| object.as_object().map_or(0, |fields| fields.len());
@@ -331,5 +353,6 @@ pub(crate) fn target_of(resource: Arc<Resource>, object: &Value) -> Target {
         namespace: metadata::namespace_of(object).map(str::to_owned),
         name: Some(metadata::name_of(object).to_owned()),
         is_status: false,
+        is_scale: false,
     }
 }

@@ -174,17 +174,29 @@ fn number(bytes: &[u8]) -> usize {
         .fold(0, |number, byte| number << 8 | usize::from(*byte))
 }
 
-/// CRC-32C of the parts, one after the other.
+/// CRC-32C of the parts, one after the other; eight bytes at a time, which is several times as fast.
 fn checksum(parts: &[&[u8]]) -> u32 {
     let mut sum = !0_u32;
-    for byte in parts.iter().copied().flatten() {
-        sum = TABLE[usize::from(sum.to_le_bytes()[0] ^ byte)] ^ (sum >> 8);
+    let look_up = |table: usize, byte: u8| TABLES[table][usize::from(byte)];
+    for part in parts {
+        let (chunks, rest) = part.as_chunks::<8>();
+        for chunk in chunks {
+            let start = sum.to_le_bytes();
+            sum = 0;
+            for (at, byte) in chunk.iter().enumerate() {
+                sum ^= look_up(7 - at, byte ^ start.get(at).copied().unwrap_or(0));
+            }
+        }
+        for byte in rest {
+            sum = look_up(0, sum.to_le_bytes()[0] ^ byte) ^ (sum >> 8);
+        }
     }
     !sum
 }
 
-const TABLE: [u32; 256] = {
-    let mut table = [0; 256];
+/// What a byte does to a sum when so many bytes come after it.
+static TABLES: [[u32; 256]; 8] = {
+    let mut tables = [[0; 256]; 8];
     let mut byte = 0;
     while byte < 256 {
         let mut sum = byte as u32;
@@ -197,10 +209,20 @@ const TABLE: [u32; 256] = {
             };
             bit += 1;
         }
-        table[byte] = sum;
+        tables[0][byte] = sum;
         byte += 1;
     }
-    table
+    let mut table = 1;
+    while table < 8 {
+        let mut byte = 0;
+        while byte < 256 {
+            let before = tables[table - 1][byte];
+            tables[table][byte] = tables[0][before as usize & 0xff] ^ (before >> 8);
+            byte += 1;
+        }
+        table += 1;
+    }
+    tables
 };
 
 #[cfg(test)]
@@ -256,5 +278,7 @@ mod tests {
     #[test]
     fn the_checksum_is_the_known_one() {
         assert_eq!(checksum(&[b"1234", b"56789"]), 0xe306_9283);
+        assert_eq!(checksum(&[b"123456789"]), 0xe306_9283);
+        assert_eq!(checksum(&[&[0; 32]]), 0x8a91_36aa);
     }
 }

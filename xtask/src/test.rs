@@ -17,6 +17,7 @@ const REAL_SUITES: &[(&str, &str)] = &[
     ("sluice-apiserver", "conformance"),
     ("sluice-testbed", "kinds"),
     ("sluice-testbed", "real"),
+    ("sluice-testbed", "policy"),
     ("sluice-controller", "process"),
     ("sluice-controller", "two_servers"),
 ];

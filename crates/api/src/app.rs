@@ -98,6 +98,13 @@ pub fn read_as(kind: Kind, app: &DynamicObject, image: Option<&str>) -> Reading 
     reading
 }
 
+/// The source of which an app of this kind applies the revisions.
+pub fn source_of(kind: Kind, app: &DynamicObject) -> Option<flux::ObjectReference> {
+    let fields: &Value = &app.data;
+    (kind == Kind::Kustomization)
+        .then(|| read_fields::<flux::Kustomization>(fields).spec.source_ref)
+}
+
 fn kind_of(app: &DynamicObject) -> Kind {
     match &app.types {
         Some(types) => Kind::of(&types.api_version, &types.kind),

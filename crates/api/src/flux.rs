@@ -3,6 +3,10 @@
 //! Any API version is read by the same types: fields a version does not have
 //! are absent, and a field of an unexpected type counts as absent too.
 
+mod followed;
+
+pub use followed::followed;
+
 use crate::{
     foreign::{Object, StatusCondition, slim},
     image::Image,

@@ -5,10 +5,14 @@
 
 pub(crate) mod feed;
 pub(crate) mod images;
+pub(crate) mod sources;
 
-use std::collections::{BTreeSet, HashMap};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
 
-use api::app::Reading;
+use api::{app::Reading, flux::ObjectReference};
 use parking_lot::RwLock;
 
 use crate::keys::{AppKind, ClusterKey};
@@ -22,6 +26,8 @@ pub(crate) struct Record {
     pub(crate) pipeline: Option<String>,
     /// The images it runs, once they have been read for this state.
     pub(crate) images: Option<Vec<String>>,
+    /// The source its revision is one of.
+    pub(crate) source: Option<ObjectReference>,
 }
 
 /// Whether a feed can be relied on.
@@ -69,6 +75,7 @@ struct KindApps {
     records: HashMap<String, HashMap<String, Record>>,
     /// Why images are left out.
     images_note: Option<String>,
+    asked: Arc<images::Line>,
 }
 
 impl KindApps {
@@ -235,6 +242,23 @@ impl Apps {
     pub(crate) fn images_note(&self, cluster: &ClusterKey, kind: &AppKind) -> Option<String> {
         let clusters = self.clusters.read();
         clusters.get(cluster)?.kinds.get(kind)?.images_note.clone()
+    }
+
+    /// Where those who ask for the images of this kind's apps wait.
+    pub(crate) fn line(&self, cluster: &ClusterKey, kind: &AppKind) -> Arc<images::Line> {
+        self.with_kind(cluster, kind, |apps| apps.asked.clone())
+    }
+
+    /// The source of an app.
+    pub(crate) fn source(
+        &self,
+        cluster: &ClusterKey,
+        kind: &AppKind,
+        (namespace, name): (&str, &str),
+    ) -> Option<ObjectReference> {
+        let clusters = self.clusters.read();
+        let apps = clusters.get(cluster)?.kinds.get(kind)?;
+        apps.records.get(namespace)?.get(name)?.source.clone()
     }
 
     /// The app of that name.

@@ -34,6 +34,7 @@ pub(crate) async fn serve(context: Context) -> Result<(), Failure> {
 
 /// Runs the loop until dropped.
 pub async fn run(shared: Arc<Shared>) {
+    let _end = shared.end();
     let mut tasks = JoinSet::new();
     tasks.spawn(telemetry::count(shared.clone()));
     tasks.spawn(follow_pipelines(shared.clone()));

@@ -8,7 +8,7 @@ use std::{net::SocketAddr, time::Duration};
 use crate::lease::Election;
 
 /// How many pipelines are worked on at the same time unless told otherwise.
-pub const CONCURRENT: usize = 10;
+pub const CONCURRENT: usize = 20;
 /// How many finished promotions an environment keeps unless told otherwise.
 pub const HISTORY_LIMIT: usize = 20;
 /// How long a loop may make no progress while work waits, unless told otherwise.

@@ -12,7 +12,7 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::{
     Context,
-    apps::Apps,
+    apps::{Apps, sources::Sources},
     clock::Clock,
     clusters::{Clusters, Connector, kubeconfig::network_connector, supervisor::Handle},
     index::{Index, Want},
@@ -32,12 +32,23 @@ pub struct Shared {
     pub(crate) pipelines: Pipelines,
     pub(crate) clusters: Clusters,
     pub(crate) apps: Apps,
+    pub(crate) sources: Sources,
     /// A client for single requests to each cluster that is connected.
     pub(crate) clients: RwLock<HashMap<ClusterKey, Client>>,
     pub(crate) queue: Queue<ObjectKey>,
     pub(crate) telemetry: Telemetry,
     index: Mutex<Index>,
-    supervisors: Mutex<HashMap<ClusterKey, Handle>>,
+    /// Nothing once the loop has ended.
+    supervisors: Mutex<Option<HashMap<ClusterKey, Handle>>>,
+}
+
+/// Ends what was spawned for a loop when the loop ends.
+pub(crate) struct End(Arc<Shared>);
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.0.supervisors.lock().take();
+    }
 }
 
 impl Shared {
@@ -74,18 +85,25 @@ impl Shared {
             pipelines: Pipelines::default(),
             clusters: Clusters::default(),
             apps: Apps::default(),
+            sources: Sources::default(),
             clients: RwLock::default(),
             queue: Queue::new(),
             index: Mutex::default(),
-            supervisors: Mutex::default(),
+            supervisors: Mutex::new(Some(HashMap::new())),
         })
+    }
+
+    /// What ends everything that runs for this loop when it is dropped.
+    pub(crate) fn end(self: &Arc<Self>) -> End {
+        End(self.clone())
     }
 
     /// How many clusters are supervised.
     pub fn supervised(&self) -> usize {
         let supervisors = self.supervisors.lock();
         supervisors
-            .values()
+            .iter()
+            .flat_map(HashMap::values)
             .filter(|handle| handle.is_running())
             .count()
     }
@@ -118,6 +136,9 @@ impl Shared {
         for cluster in clusters {
             let demand = self.index.lock().demand(cluster);
             let mut supervisors = self.supervisors.lock();
+            let Some(supervisors) = supervisors.as_mut() else {
+                return;
+            };
             let is_told = supervisors
                 .get(cluster)
                 .is_some_and(|handle| handle.set_demand(demand.clone()));
@@ -131,6 +152,7 @@ impl Shared {
     /// Called by a supervisor that nobody needs any more.
     pub(crate) fn forget_cluster(&self, cluster: &ClusterKey) {
         self.apps.forget_cluster(cluster);
+        self.sources.forget_cluster(cluster);
         self.clients.write().remove(cluster);
         self.telemetry.forget(cluster);
         tracing::info!(%cluster, "no longer needed");
@@ -168,9 +190,11 @@ impl Shared {
     /// A GitopsCluster came, changed or went.
     pub(crate) fn cluster_changed(&self, key: &ObjectKey) {
         let cluster = ClusterKey::Leaf(key.clone());
-        if let Some(handle) = self.supervisors.lock().get(&cluster) {
+        let supervisors = self.supervisors.lock();
+        if let Some(handle) = supervisors.as_ref().and_then(|all| all.get(&cluster)) {
             handle.cluster_changed();
         }
+        drop(supervisors);
         self.wake_cluster(&cluster);
     }
 
@@ -185,7 +209,8 @@ impl Shared {
     pub(crate) fn is_young(&self, cluster: &ClusterKey, age: Duration) -> bool {
         let supervisors = self.supervisors.lock();
         supervisors
-            .get(cluster)
+            .as_ref()
+            .and_then(|all| all.get(cluster))
             .is_none_or(|handle| handle.since().elapsed() < age)
     }
 

@@ -110,9 +110,10 @@ async fn bench(is_real: bool) {
     );
     let burst = measure::burst(&world, &mut watch, scale.pipelines.min(1_000)).await;
     println!(
-        "burst of {} changes       {:>8.2?}; {:.2} writes per change",
+        "burst of {} changes       {:>8.2?}, of which making them {:.2?}; {:.2} writes per change",
         scale.pipelines.min(1_000),
         burst.took,
+        burst.making,
         burst.writes_per_change
     );
     println!("memory of the controller  {:>8} MiB", controller.memory());

@@ -220,6 +220,8 @@ pub(crate) async fn single(world: &World, watch: &mut Watch, count: usize) -> La
 
 pub(crate) struct Burst {
     pub(crate) took: Duration,
+    /// Until the last change was made.
+    pub(crate) making: Duration,
     pub(crate) writes_per_change: f64,
 }
 
@@ -227,8 +229,12 @@ pub(crate) struct Burst {
 pub(crate) async fn burst(world: &World, watch: &mut Watch, count: usize) -> Burst {
     let before = watch.writes();
     let started = Instant::now();
-    let changes = futures::stream::iter(0..count)
-        .for_each_concurrent(16, |number| world.deploy(number, 2, "4.0.0"));
+    let changes = async {
+        futures::stream::iter(0..count)
+            .for_each_concurrent(16, |number| world.deploy(number, 2, "4.0.0"))
+            .await;
+        started.elapsed()
+    };
     let seen = async {
         let mut left = count;
         let mut last = started;
@@ -241,10 +247,11 @@ pub(crate) async fn burst(world: &World, watch: &mut Watch, count: usize) -> Bur
         }
         last
     };
-    let ((), last) = tokio::join!(changes, seen);
+    let (making, last) = tokio::join!(changes, seen);
     let writes = watch.writes() - before;
     Burst {
         took: last - started,
+        making,
         writes_per_change: writes as f64 / count as f64,
     }
 }

@@ -70,7 +70,11 @@ impl Feed {
 
     /// How the cluster serves the kind; says so if it does not.
     async fn served(&self) -> Option<ApiResource> {
-        let found = tokio::time::timeout(crate::clusters::CALL_TIMEOUT, self.discover()).await;
+        let found = tokio::time::timeout(
+            crate::clusters::CALL_TIMEOUT,
+            discover(&self.client, &self.kind),
+        )
+        .await;
         let state = match found {
             Ok(Ok(Some(resource))) => return Some(resource),
             Ok(Ok(None)) => FeedState::KindMissing,
@@ -79,24 +83,6 @@ impl Feed {
         };
         self.set_state("", state);
         None
-    }
-
-    async fn discover(&self) -> Result<Option<ApiResource>, kube::Error> {
-        let group = match kube::discovery::group(&self.client, &self.kind.group).await {
-            Ok(group) => group,
-            Err(kube::Error::Discovery(_)) => return Ok(None),
-            Err(kube::Error::Api(status)) if status.code == 404 => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        let found = group.recommended_kind(&self.kind.kind).or_else(|| {
-            group.versions().find_map(|version| {
-                let kinds = group.versioned_resources(version);
-                kinds
-                    .into_iter()
-                    .find(|(resource, _)| resource.kind == self.kind.kind)
-            })
-        });
-        Ok(found.map(|(resource, _)| resource))
     }
 
     /// Where not everything may be read: each namespace that is needed, on its own.
@@ -250,6 +236,7 @@ impl Feed {
             pipeline: label(api::names::PIPELINE_LABEL)
                 .or_else(|| label(api::names::PIPELINE_LABEL_EARLY)),
             images,
+            source: api::app::source_of(kind, app),
         };
         let place = (namespace.as_str(), name.as_str());
         let is_news = self
@@ -281,6 +268,28 @@ impl Feed {
             self.shared.wake_cluster(&self.cluster);
         }
     }
+}
+
+/// How a cluster serves a kind, in whichever version it prefers.
+pub(super) async fn discover(
+    client: &Client,
+    kind: &AppKind,
+) -> Result<Option<ApiResource>, kube::Error> {
+    let group = match kube::discovery::group(client, &kind.group).await {
+        Ok(group) => group,
+        Err(kube::Error::Discovery(_)) => return Ok(None),
+        Err(kube::Error::Api(status)) if status.code == 404 => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let found = group.recommended_kind(&kind.kind).or_else(|| {
+        group.versions().find_map(|version| {
+            let kinds = group.versioned_resources(version);
+            kinds
+                .into_iter()
+                .find(|(resource, _)| resource.kind == kind.kind)
+        })
+    });
+    Ok(found.map(|(resource, _)| resource))
 }
 
 fn place(app: &DynamicObject) -> (String, String) {

@@ -3,7 +3,10 @@
 //! Flux labels what it deploys with the app it belongs to. When a feed has become complete all
 //! workloads of its cluster are read at once; afterwards only those of an app that changed.
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::{BTreeSet, HashMap},
+    time::Duration,
+};
 
 use k8s_openapi::api::{
     apps::v1::{DaemonSet, Deployment, StatefulSet},
@@ -13,20 +16,29 @@ use kube::{
     Api, Client, Resource,
     api::{DynamicObject, ListParams},
 };
+use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
+use tokio::sync::oneshot::{self, error::TryRecvError};
 
 use super::feed::Feed;
 use crate::keys::AppKind;
 
 /// How long reading images may take; they are worth less than the rest of a status.
 const WITHIN: Duration = Duration::from_secs(3);
-const PAGE: u32 = 500;
+
+/// For how many apps one list asks.
+const AT_ONCE: usize = 64;
+const UNANSWERED: &str = "images could not be read: whoever read them stopped";
 
 /// An app by namespace and name.
 type Place = (String, String);
+/// The images of apps.
+type Images = HashMap<Place, Vec<String>>;
+/// The labels that name an app and its namespace.
+type Labels = (String, String);
 
 /// The labels by which Flux marks what an app of this kind deployed: name and namespace.
-fn labels(kind: &AppKind) -> Option<(String, String)> {
+fn labels(kind: &AppKind) -> Option<Labels> {
     let is_flux =
         [api::flux::HELM_GROUP, api::flux::KUSTOMIZE_GROUP].contains(&kind.group.as_str());
     is_flux.then(|| {
@@ -57,10 +69,10 @@ fn sorted(images: impl Iterator<Item = String>) -> Vec<String> {
 
 /// Reads the images of all apps of a feed.
 pub(super) async fn fill(feed: &Feed, scope: &str) {
-    let Some((name_label, namespace_label)) = labels(&feed.kind) else {
+    let Some(labels) = labels(&feed.kind) else {
         return;
     };
-    let read = all(&feed.client, scope, &name_label, &namespace_label);
+    let read = all(&feed.client, scope, &labels.0, &labels);
     let (images, note) = match tokio::time::timeout(WITHIN, read).await {
         Ok(Ok(images)) => (images, None),
         Ok(Err(error)) => (HashMap::new(), Some(note(&error))),
@@ -77,29 +89,83 @@ pub(super) async fn fill(feed: &Feed, scope: &str) {
     }
 }
 
-/// The images of one app; or why they are left out.
-pub(crate) async fn of_app(
-    client: &Client,
-    kind: &AppKind,
-    place: (&str, &str),
-) -> Result<Vec<String>, String> {
-    let Some((name_label, namespace_label)) = labels(kind) else {
-        return Ok(Vec::new());
-    };
-    let (namespace, name) = place;
-    let selector = format!("{name_label}={name},{namespace_label}={namespace}");
-    let read = async {
-        match selected(client, "", &selector).await {
-            Err(kube::Error::Api(status)) if status.code == 403 => {
-                selected(client, namespace, &selector).await
+/// Those who ask for the images of apps of one kind on one cluster. One list answers all who have
+/// asked by the time it is sent, so that many changes at once do not cost a list each.
+#[derive(Default)]
+pub(crate) struct Line {
+    waiting: Mutex<Vec<Question>>,
+    turn: tokio::sync::Mutex<()>,
+}
+
+/// The images, or why they are left out.
+type Answer = Result<Vec<String>, String>;
+
+struct Question {
+    place: Place,
+    answer: oneshot::Sender<Answer>,
+}
+
+impl Line {
+    /// The images of one app.
+    pub(crate) async fn ask(&self, client: &Client, kind: &AppKind, place: Place) -> Answer {
+        let (answer, mut answered) = oneshot::channel();
+        self.waiting.lock().push(Question { place, answer });
+        loop {
+            // Whoever has the turn asks for everybody; the others find their answer when they get it.
+            let _turn = self.turn.lock().await;
+            match answered.try_recv() {
+                Ok(answer) => return answer,
+                Err(TryRecvError::Closed) => return Err(UNANSWERED.to_owned()),
+                Err(TryRecvError::Empty) => {}
             }
-            found => found,
+            let questions: Vec<Question> = {
+                let mut waiting = self.waiting.lock();
+                let count = waiting.len().min(AT_ONCE);
+                waiting.drain(..count).collect()
+            };
+            answer_all(client, kind, questions).await;
         }
-    };
-    match tokio::time::timeout(WITHIN, read).await {
-        Ok(Ok(workloads)) => Ok(sorted(workloads.into_iter().flat_map(|(_, images)| images))),
+    }
+}
+
+async fn answer_all(client: &Client, kind: &AppKind, questions: Vec<Question>) {
+    let places: BTreeSet<&Place> = questions.iter().map(|question| &question.place).collect();
+    let read = tokio::time::timeout(WITHIN, of_apps(client, kind, &places)).await;
+    let answers = match read {
+        Ok(Ok(images)) => Ok(images),
         Ok(Err(error)) => Err(note(&error)),
         Err(_) => Err("images could not be read in time".to_owned()),
+    };
+    for question in questions {
+        let answer = answers.as_ref().map_err(Clone::clone);
+        let answer = answer.map(|all| all.get(&question.place).cloned().unwrap_or_default());
+        // Whoever does not wait any more does not need it.
+        let _ = question.answer.send(answer);
+    }
+}
+
+/// The images of several apps, asked for in one go where that is allowed.
+async fn of_apps(
+    client: &Client,
+    kind: &AppKind,
+    places: &BTreeSet<&Place>,
+) -> Result<Images, kube::Error> {
+    let Some(labels) = labels(kind) else {
+        return Ok(Images::new());
+    };
+    let names: BTreeSet<&str> = places.iter().map(|(_, name)| name.as_str()).collect();
+    let names: Vec<&str> = names.into_iter().collect();
+    let selector = format!("{} in ({})", labels.0, names.join(","));
+    match all(client, "", &selector, &labels).await {
+        Err(kube::Error::Api(status)) if status.code == 403 => {
+            let namespaces: BTreeSet<&str> = places.iter().map(|(it, _)| it.as_str()).collect();
+            let mut images = Images::new();
+            for namespace in namespaces {
+                images.extend(all(client, namespace, &selector, &labels).await?);
+            }
+            Ok(images)
+        }
+        found => found,
     }
 }
 
@@ -112,15 +178,15 @@ fn note(error: &kube::Error) -> String {
     }
 }
 
-/// The images of every app of a kind.
+/// The images of the apps whose workloads are selected, in one namespace or (`scope` empty) in all.
 async fn all(
     client: &Client,
     scope: &str,
-    name_label: &str,
-    namespace_label: &str,
-) -> Result<HashMap<Place, Vec<String>>, kube::Error> {
-    let mut images: HashMap<Place, Vec<String>> = HashMap::new();
-    for (labels, found) in selected(client, scope, name_label).await? {
+    selector: &str,
+    (name_label, namespace_label): &Labels,
+) -> Result<Images, kube::Error> {
+    let mut images = Images::new();
+    for (labels, found) in selected(client, scope, selector).await? {
         let label = |key: &str| labels.get(key).cloned().unwrap_or_default();
         let place = (label(namespace_label), label(name_label));
         images.entry(place).or_default().extend(found);
@@ -175,7 +241,9 @@ where
         "" => Api::all(client.clone()),
         namespace => Api::namespaced(client.clone(), namespace),
     };
-    let mut parameters = ListParams::default().labels(selector).limit(PAGE);
+    // From the server's memory: a list that must be the newest waits for etcd, 100 ms at a time, and
+    // a workload changed long before its app became ready.
+    let mut parameters = ListParams::default().labels(selector).match_any();
     let mut workloads = Vec::new();
     loop {
         let page = api.list(&parameters).await?;
@@ -204,4 +272,78 @@ pub(crate) fn tracked(images: &[String], name: &str) -> Option<api::image::Image
         .iter()
         .filter_map(|text| api::image::Image::parse(text));
     parsed.find(|image| image.is(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    };
+
+    use apiserver::Server;
+    use futures::future::join_all;
+    use kube::{api::PostParams, client::Body};
+    use serde_json::json;
+    use tower::ServiceExt;
+
+    use super::*;
+
+    /// A client that counts what it asks.
+    fn counted(server: &Server) -> (Client, Arc<AtomicUsize>) {
+        let count = Arc::new(AtomicUsize::new(0));
+        let (router, asked) = (server.router(), count.clone());
+        let service = tower::service_fn(move |request: http::Request<Body>| {
+            asked.fetch_add(1, Ordering::Relaxed);
+            router.clone().oneshot(request.map(axum::body::Body::new))
+        });
+        (Client::new(service, "default"), count)
+    }
+
+    async fn workload(server: &Server, number: usize) {
+        let app = format!("app-{number}");
+        let labels = json!({"helm.toolkit.fluxcd.io/name": app, "helm.toolkit.fluxcd.io/namespace": "default"});
+        let image = format!("registry.example/app:{number}");
+        let deployment = serde_json::from_value(json!({
+            "metadata": {"name": app, "labels": labels},
+            "spec": {
+                "selector": {"matchLabels": {"app": app}},
+                "template": {
+                    "metadata": {"labels": {"app": app}},
+                    "spec": {"containers": [{"name": "app", "image": image}]},
+                },
+            },
+        }));
+        let api: Api<Deployment> = Api::namespaced(server.client(), "default");
+        let deployment = deployment.unwrap();
+        api.create(&PostParams::default(), &deployment)
+            .await
+            .unwrap();
+    }
+
+    #[tokio::test]
+    async fn many_questions_at_once_cost_a_few_lists() {
+        let server = Server::in_memory();
+        for number in 0..40 {
+            workload(&server, number).await;
+        }
+        let (client, count) = counted(&server);
+        let kind = AppKind {
+            group: api::flux::HELM_GROUP.to_owned(),
+            kind: "HelmRelease".to_owned(),
+        };
+        let line = Line::default();
+        let answers = join_all((0..40).map(|number| {
+            line.ask(
+                &client,
+                &kind,
+                ("default".to_owned(), format!("app-{number}")),
+            )
+        }));
+        for (number, answer) in answers.await.into_iter().enumerate() {
+            assert_eq!(answer.unwrap(), [format!("registry.example/app:{number}")]);
+        }
+        // Three kinds of workload for whoever came first, and three for all who came meanwhile.
+        assert_eq!(count.load(Ordering::Relaxed), 6);
+    }
 }

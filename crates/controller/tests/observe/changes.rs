@@ -1,11 +1,11 @@
 //! What changes is noticed without a restart, and what nobody needs is let go.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
 
-use crate::world::{World, deploy, kubeconfig, namespace, release, spec};
+use crate::world::{World, app_definition, create, deploy, kubeconfig, namespace, release, spec};
 
 #[tokio::test(start_paused = true)]
 async fn targets_on_the_hub_itself() {
@@ -239,4 +239,75 @@ async fn events_tell_what_happened() {
             "dev: x runs 1.1.0"
         ]
     );
+}
+
+/// What a Kustomization's revision follows is told, so that nobody promotes a commit between two
+/// environments that both follow the same branch.
+#[tokio::test(start_paused = true)]
+async fn two_environments_that_follow_one_branch_say_so() {
+    let mut world = World::new().await;
+    for name in ["dev", "prod"] {
+        let leaf = world.leaf(name).await.client();
+        let source = app_definition("source.toolkit.fluxcd.io", "GitRepository", &["v1"]);
+        create(&leaf, &source).await;
+        namespace(&leaf, "here").await;
+        let url = format!("https://{name}:secret@git.example/fleet");
+        create(
+            &leaf,
+            &json!({
+                "apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "GitRepository",
+                "metadata": {"name": "fleet", "namespace": "here"},
+                "spec": {"url": url, "ref": {"branch": "main"}},
+            }),
+        )
+        .await;
+        deploy(
+            &leaf,
+            &json!({
+                "apiVersion": "kustomize.toolkit.fluxcd.io/v1", "kind": "Kustomization",
+                "metadata": {"name": "app", "namespace": "here"},
+                "spec": {"sourceRef": {"kind": "GitRepository", "name": "fleet"}},
+                "status": {
+                    "observedGeneration": 1, "lastAppliedRevision": "main@sha1:abc",
+                    "conditions": [{"type": "Ready", "status": "True", "reason": "Done",
+                        "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}],
+                },
+            }),
+        )
+        .await;
+    }
+    let mut spec = spec("dev=dev/here > prod=prod/here");
+    spec["appRef"] = json!({
+        "apiVersion": "kustomize.toolkit.fluxcd.io/v1", "kind": "Kustomization", "name": "app",
+    });
+    world.pipeline("p", spec).await;
+    world
+        .expect("p", "dev[main@sha1:abc ok] > prod[main@sha1:abc ok]")
+        .await;
+    let status = world.pipelines().get("p").await.unwrap().status.unwrap();
+    for environment in status.environments.values() {
+        assert_eq!(
+            environment.targets[0].follows.as_deref(),
+            Some("https://git.example/fleet (branch main)")
+        );
+    }
+}
+
+/// Who leads no more watches nothing more: all that was spawned for the loop ends with it.
+#[tokio::test(start_paused = true)]
+async fn a_loop_that_ends_leaves_nothing_running() {
+    let mut world = World::new().await;
+    let leaf = world.leaf("dev").await.client();
+    namespace(&leaf, "here").await;
+    deploy(&leaf, &release("here", "app", "1.0.0")).await;
+    world.pipeline("p", spec("dev=dev/here")).await;
+    world.expect("p", "dev[1.0.0 ok]").await;
+    world.stop();
+    for _ in 0..100 {
+        if Arc::strong_count(&world.shared) == 1 {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("{} tasks go on", Arc::strong_count(&world.shared) - 1);
 }

@@ -37,7 +37,7 @@ impl Drop for World {
 
 /// A kind of app, served in one version.
 pub(crate) fn app_definition(group: &str, kind: &str, versions: &[&str]) -> Value {
-    let plural = format!("{}s", kind.to_lowercase());
+    let plural = ApiResource::from_gvk(&GroupVersionKind::gvk(group, "", kind)).plural;
     let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let versions: Vec<Value> = versions
         .iter()

@@ -1,0 +1,117 @@
+//! What a source follows, in words that are equal exactly when two sources change together.
+
+use serde_json::Value;
+
+use super::{BucketSpec, GitReference, GitRepositorySpec, OCIReference, OCIRepositorySpec};
+use crate::foreign::read;
+
+/// What a status has room for.
+const LONGEST: usize = 2304;
+
+/// The address and reference of a source of this kind, without credentials. Nothing for other kinds
+/// and for a source without an address.
+pub fn followed(kind: &str, spec: &Value) -> Option<String> {
+    let text = match kind {
+        "GitRepository" => {
+            let spec: GitRepositorySpec = read(spec);
+            format!("{} ({})", address(&spec.url?), git(&spec.reference))
+        }
+        "OCIRepository" => {
+            let spec: OCIRepositorySpec = read(spec);
+            format!("{} ({})", address(&spec.url?), oci(&spec.reference))
+        }
+        "Bucket" => {
+            let spec: BucketSpec = read(spec);
+            format!("{}/{}", spec.endpoint?, spec.bucket_name?)
+        }
+        _ => return None,
+    };
+    (text.len() <= LONGEST).then_some(text)
+}
+
+fn git(reference: &GitReference) -> String {
+    let given = [
+        ("commit", &reference.commit),
+        ("ref", &reference.name),
+        ("semver", &reference.semver),
+        ("tag", &reference.tag),
+        ("branch", &reference.branch),
+    ];
+    first(&given).unwrap_or("branch master".to_owned())
+}
+
+fn oci(reference: &OCIReference) -> String {
+    let given = [
+        ("digest", &reference.digest),
+        ("semver", &reference.semver),
+        ("tag", &reference.tag),
+    ];
+    first(&given).unwrap_or("tag latest".to_owned())
+}
+
+fn first(given: &[(&str, &Option<String>)]) -> Option<String> {
+    given.iter().find_map(|(word, value)| {
+        let value = value.as_deref().filter(|value| !value.is_empty())?;
+        Some(format!("{word} {value}"))
+    })
+}
+
+/// The address without what would let somebody in, nor what makes no difference.
+fn address(url: &str) -> String {
+    let plain = match url.split_once("://") {
+        Some((scheme, rest)) => {
+            let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+            let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
+            format!("{scheme}://{host}/{path}")
+        }
+        None => url.to_owned(),
+    };
+    let plain = plain.trim_end_matches('/');
+    plain.strip_suffix(".git").unwrap_or(plain).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn sources_that_change_together_read_the_same() {
+        let git = |spec| followed("GitRepository", &spec).unwrap_or_default();
+        let table = [
+            (
+                json!({"url": "https://git.example/fleet.git", "ref": {"branch": "main"}}),
+                "https://git.example/fleet (branch main)",
+            ),
+            (
+                json!({"url": "https://joe:secret@git.example/fleet/", "ref": {"branch": "main"}}),
+                "https://git.example/fleet (branch main)",
+            ),
+            (
+                json!({"url": "ssh://git@git.example/fleet", "ref": {"branch": "main", "tag": "v1"}}),
+                "ssh://git.example/fleet (tag v1)",
+            ),
+            (
+                json!({"url": "https://git.example/fleet"}),
+                "https://git.example/fleet (branch master)",
+            ),
+            (json!({}), ""),
+            (
+                json!({"url": format!("https://git.example/{}", "x".repeat(3000))}),
+                "",
+            ),
+        ];
+        for (spec, expected) in table {
+            assert_eq!(git(spec), expected);
+        }
+        let oci = json!({"url": "oci://registry.example/fleet", "ref": {"semver": ">=1"}});
+        assert_eq!(
+            followed("OCIRepository", &oci).unwrap(),
+            "oci://registry.example/fleet (semver >=1)"
+        );
+        let bucket = json!({"endpoint": "minio.example", "bucketName": "fleet"});
+        assert_eq!(followed("Bucket", &bucket).unwrap(), "minio.example/fleet");
+        assert_eq!(followed("HelmChart", &oci), None);
+    }
+}

@@ -1,0 +1,162 @@
+//! Adds to what the feeds know what has to be asked for: images, sources, whether a namespace exists.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use api::{Pipeline, Revision, pipeline::AppStatus};
+use planner::{SeenApp, SeenTarget, TargetState};
+
+use super::Place;
+use crate::{
+    Detect, Shared,
+    apps::images,
+    clusters::supervisor,
+    keys::{AppKind, ClusterKey},
+};
+
+/// The stored state of each app, by environment-independent place.
+pub(super) type Known = BTreeMap<(String, String, String), AppStatus>;
+
+pub(super) fn known_apps(pipeline: &Pipeline) -> Known {
+    let mut known = Known::new();
+    let environments = pipeline
+        .status
+        .iter()
+        .flat_map(|status| status.environments.values());
+    for target in environments.flat_map(|environment| &environment.targets) {
+        let cluster = target
+            .cluster_app_ref
+            .as_ref()
+            .and_then(|it| it.cluster_ref.as_ref());
+        let cluster = cluster.map(|it| format!("{:?}/{}", it.namespace, it.name));
+        let namespace = target.namespace.clone().unwrap_or_default();
+        for app in &target.apps {
+            let place = (
+                cluster.clone().unwrap_or_default(),
+                namespace.clone(),
+                app.name.clone(),
+            );
+            known.insert(place, app.clone());
+        }
+    }
+    known
+}
+
+/// Adds what has to be asked for: images, and whether a namespace exists.
+pub(super) async fn complete(
+    shared: &Arc<Shared>,
+    pipeline: &Pipeline,
+    known: &Known,
+    place: Place,
+    state: TargetState,
+) -> SeenTarget {
+    let state = match state {
+        TargetState::Observed(apps) if apps.is_empty() => {
+            match shared.has_namespace(&place.cluster, &place.namespace).await {
+                Some(false) => TargetState::NamespaceMissing,
+                _ => TargetState::Missing,
+            }
+        }
+        TargetState::Observed(mut apps) => {
+            for app in &mut apps {
+                with_images(shared, known, &place, app).await;
+                match &pipeline.spec.track {
+                    Some(track) => follow_image(app, &track.image),
+                    None => with_source(shared, &place, app).await,
+                }
+            }
+            TargetState::Observed(apps)
+        }
+        other => other,
+    };
+    SeenTarget {
+        cluster: place.reference,
+        namespace: place.namespace,
+        relies_on_reports: shared.settings.detect == Detect::Webhook,
+        state,
+    }
+}
+
+async fn with_images(shared: &Arc<Shared>, known: &Known, place: &Place, app: &mut SeenApp) {
+    let kind = kind_of(app);
+    if app.images.is_none() {
+        app.note = shared.apps.images_note(&place.cluster, &kind);
+    }
+    let cluster = place
+        .reference
+        .as_ref()
+        .map(|it| format!("{:?}/{}", it.namespace, it.name));
+    let known = known.get(&(
+        cluster.unwrap_or_default(),
+        place.namespace.clone(),
+        app.name.clone(),
+    ));
+    if app.images.is_some() || app.note.is_some() || !planner::needs_images(known, app) {
+        return;
+    }
+    let Some(client) = shared.clients.read().get(&place.cluster).cloned() else {
+        return;
+    };
+    let here = (place.namespace.as_str(), app.name.as_str());
+    let line = shared.apps.line(&place.cluster, &kind);
+    let asked = (place.namespace.clone(), app.name.clone());
+    match line.ask(&client, &kind, asked).await {
+        Ok(images) => {
+            shared
+                .apps
+                .put_images(&place.cluster, &kind, here, &app.reading, images.clone());
+            app.images = Some(images);
+        }
+        Err(note) => app.note = Some(note),
+    }
+}
+
+fn kind_of(app: &SeenApp) -> AppKind {
+    let group = app.api_version.split_once('/').map_or("", |(it, _)| it);
+    AppKind {
+        group: group.to_owned(),
+        kind: app.kind.clone(),
+    }
+}
+
+/// What the app's revision follows, where its source can be read.
+async fn with_source(shared: &Arc<Shared>, place: &Place, app: &mut SeenApp) {
+    let here = (place.namespace.as_str(), app.name.as_str());
+    let source = shared.apps.source(&place.cluster, &kind_of(app), here);
+    let client = shared.clients.read().get(&place.cluster).cloned();
+    if let (Some(source), Some(client)) = (source, client) {
+        let sources = &shared.sources;
+        app.follows = sources
+            .follows(&client, &place.cluster, &place.namespace, &source)
+            .await;
+    }
+}
+
+/// The revision is the tag of one image, as `track` asks.
+fn follow_image(app: &mut SeenApp, image: &str) {
+    let found = app
+        .images
+        .as_deref()
+        .and_then(|all| images::tracked(all, image));
+    let reading = &mut app.reading;
+    let revision = found
+        .as_ref()
+        .and_then(|image| Revision::new(image.version()));
+    reading.digest = found
+        .as_ref()
+        .and_then(|image| image.digest().map(str::to_owned));
+    reading.version = revision.as_ref().map(ToString::to_string);
+    if revision.is_none() {
+        reading.ready = false;
+        reading.error = Some(format!("no workload of the app runs the image {image}"));
+    }
+    reading.attempted.clone_from(&revision);
+    reading.revision = revision;
+}
+
+impl Shared {
+    /// Whether a namespace exists on a cluster; `None` if that cannot be told.
+    async fn has_namespace(&self, cluster: &ClusterKey, namespace: &str) -> Option<bool> {
+        let client = self.clients.read().get(cluster).cloned()?;
+        supervisor::has_namespace(&client, namespace).await
+    }
+}

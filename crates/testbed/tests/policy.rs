@@ -1,0 +1,288 @@
+//! The installed admission policy on a real API server: kubectl obeys the same rights as the door.
+#![expect(clippy::unwrap_used, reason = "a failing test is a panic")]
+
+use std::time::Duration;
+
+use kube::{
+    Api, Client, Config, Discovery, ResourceExt,
+    api::{DynamicObject, Patch, PatchParams, PostParams},
+    config::{KubeConfigOptions, Kubeconfig},
+    core::{ApiResource, GroupVersionKind},
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use testbed::real::{Assets, ControlPlane};
+
+const MANIFESTS: [&str; 4] = [
+    include_str!("../../../deploy/manifests/namespace.yaml"),
+    include_str!("../../../deploy/manifests/access.yaml"),
+    include_str!("../../../deploy/manifests/roles.yaml"),
+    include_str!("../../../deploy/manifests/policy.yaml"),
+];
+const SLUICE: &str = "system:serviceaccount:pipeline-system:pipeline-controller";
+
+/// Applies any objects, as kubectl would.
+async fn apply(client: &Client, objects: impl IntoIterator<Item = DynamicObject>) {
+    let discovery = Discovery::new(client.clone()).run().await.unwrap();
+    for object in objects {
+        let types = object.types.clone().unwrap();
+        let kind = GroupVersionKind::try_from(&types).unwrap();
+        let (resource, _) = discovery.resolve_gvk(&kind).unwrap();
+        let api: Api<DynamicObject> = match &object.metadata.namespace {
+            Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+            None => Api::all_with(client.clone(), &resource),
+        };
+        let parameters = PatchParams::apply("test").force();
+        let patch = Patch::Apply(&object);
+        api.patch(&object.name_any(), &parameters, &patch)
+            .await
+            .unwrap();
+    }
+}
+
+fn objects(yaml: &str) -> Vec<DynamicObject> {
+    let documents: Vec<Value> = serde_saphyr::from_multiple(yaml).unwrap();
+    let read = |document| DynamicObject::deserialize(document).unwrap();
+    documents.into_iter().map(read).collect()
+}
+
+/// A client that speaks for somebody.
+async fn client_of(plane: &ControlPlane, user: &str) -> Client {
+    let kubeconfig = Kubeconfig::from_yaml(plane.kubeconfig()).unwrap();
+    let options = KubeConfigOptions::default();
+    let mut config = Config::from_custom_kubeconfig(kubeconfig, &options)
+        .await
+        .unwrap();
+    config.auth_info.impersonate = Some(user.to_owned());
+    Client::try_from(config).unwrap()
+}
+
+fn kind(name: &str) -> ApiResource {
+    ApiResource::from_gvk(&GroupVersionKind::gvk(
+        "pipelines.weave.works",
+        "v1alpha1",
+        name,
+    ))
+}
+
+fn api(client: Client, kind_name: &str) -> Api<DynamicObject> {
+    Api::namespaced_with(client, "default", &kind(kind_name))
+}
+
+fn pipeline() -> DynamicObject {
+    DynamicObject::deserialize(json!({
+        "apiVersion": "pipelines.weave.works/v1alpha1", "kind": "Pipeline",
+        "metadata": {"name": "shop", "namespace": "default"},
+        "spec": {
+            "appRef": {"apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease", "name": "shop"},
+            "environments": [{"name": "dev", "targets": []}, {"name": "prod", "targets": []}],
+        },
+    }))
+    .unwrap()
+}
+
+fn promotion(name: &str) -> DynamicObject {
+    DynamicObject::deserialize(json!({
+        "apiVersion": "pipelines.weave.works/v1alpha1", "kind": "Promotion",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            "pipeline": "shop", "environment": "prod", "revision": "1.2.3", "version": "1.2.3",
+            "ordinal": 0, "needsApproval": true, "strategy": {"notification": {}},
+        },
+    }))
+    .unwrap()
+}
+
+/// A user with these verbs on these resources of ours, besides patching what they want.
+fn user(name: &str, resource: &str, verbs: &[&str]) -> Vec<DynamicObject> {
+    let group = ["pipelines.weave.works"];
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
+        "metadata": {"name": name, "namespace": "default"},
+        "rules": [
+            {"apiGroups": group, "resources": ["pipelines", "promotions"],
+             "verbs": ["get", "create", "patch", "update"]},
+            {"apiGroups": group, "resources": [resource], "verbs": verbs},
+        ],
+    });
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+        "metadata": {"name": name, "namespace": "default"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": name}],
+    });
+    let read = |object| DynamicObject::deserialize(object).unwrap();
+    [role, binding].map(read).into()
+}
+
+struct World {
+    plane: ControlPlane,
+}
+
+impl World {
+    async fn new() -> Self {
+        let plane = ControlPlane::start(&Assets::from_env().unwrap())
+            .await
+            .unwrap();
+        let client = plane.client();
+        let definitions = api::crds().into_iter().map(|definition| {
+            let mut value = serde_json::to_value(definition).unwrap();
+            value["apiVersion"] = json!("apiextensions.k8s.io/v1");
+            value["kind"] = json!("CustomResourceDefinition");
+            DynamicObject::deserialize(value).unwrap()
+        });
+        apply(&client, definitions).await;
+        for manifest in MANIFESTS {
+            apply(&client, objects(manifest)).await;
+        }
+        for (name, resource, verbs) in [
+            ("patcher", "pipelines", &["get"][..]),
+            ("approver", "pipelines", &["approve"]),
+            ("prod-approver", "pipelines/prod", &["approve", "suspend"]),
+            ("dev-approver", "pipelines/dev", &["approve", "suspend"]),
+            ("operator", "pipelines", &["suspend", "promote"]),
+        ] {
+            apply(&client, user(name, resource, verbs)).await;
+        }
+        let world = Self { plane };
+        world.until_served().await;
+        api(client, "Pipeline")
+            .create(&PostParams::default(), &pipeline())
+            .await
+            .unwrap();
+        let sluice = api(client_of(&world.plane, SLUICE).await, "Promotion");
+        sluice
+            .create(&PostParams::default(), &promotion("one"))
+            .await
+            .unwrap();
+        world
+    }
+
+    /// Definitions take a moment until they are served, policies until they are enforced.
+    async fn until_served(&self) {
+        let administrator = api(self.plane.client(), "Promotion");
+        for attempt in 0..300 {
+            let probe = promotion(&format!("probe-{attempt}"));
+            match administrator.create(&PostParams::default(), &probe).await {
+                Err(kube::Error::Api(status)) if status.code == 403 => return,
+                _ => tokio::time::sleep(Duration::from_millis(100)).await,
+            }
+        }
+        unreachable!("the policy is not enforced");
+    }
+
+    /// What the server says to a merge patch: `ok`, or its message.
+    async fn patch(&self, user: &str, kind: &str, patch: Value) -> String {
+        let name = if kind == "Pipeline" { "shop" } else { "one" };
+        let objects = api(client_of(&self.plane, user).await, kind);
+        let patch = Patch::Merge(&patch);
+        match objects.patch(name, &PatchParams::default(), &patch).await {
+            Ok(_) => "ok".to_owned(),
+            Err(kube::Error::Api(status)) => status.message,
+            Err(error) => error.to_string(),
+        }
+    }
+
+    async fn check(&self, user: &str, kind: &str, patch: Value, expected: &str) {
+        let said = self.patch(user, kind, patch.clone()).await;
+        assert!(
+            said.contains(expected),
+            "{user} {kind} {patch}:\n{said}\nand not\n{expected}"
+        );
+    }
+}
+
+fn approval(by: &str) -> Value {
+    json!({"spec": {"approval": {"by": by, "at": "2026-01-01T00:00:00Z"}}})
+}
+
+#[tokio::test]
+#[ignore = "needs a real control plane: `cargo xtask test --real`"]
+async fn kubectl_obeys_the_rights_to_approve() {
+    let world = World::new().await;
+    let check = |user, patch, expected| world.check(user, "Promotion", patch, expected);
+    let no_right = "may not approve promotions of pipeline shop into prod: the verb approve";
+    check("patcher", approval("patcher"), no_right).await;
+    check("dev-approver", approval("dev-approver"), no_right).await;
+    check(
+        "approver",
+        approval("boss"),
+        "spec.approval.by must be approver",
+    )
+    .await;
+    let withdrawn = json!({"spec": {"withdrawn": {"reason": "not wanted"}}});
+    check("approver", withdrawn, "promotions are withdrawn by Sluice").await;
+    let changed = json!({"spec": {"revision": "6.6.6"}});
+    check("approver", changed, "a promotion cannot be edited").await;
+    check("prod-approver", approval("prod-approver"), "ok").await;
+    let taken_back = json!({"spec": {"approval": null}});
+    check("prod-approver", taken_back, "approval").await;
+    check("approver", approval("approver"), "approval").await;
+    let created = api(client_of(&world.plane, "approver").await, "Promotion")
+        .create(&PostParams::default(), &promotion("two"))
+        .await;
+    let refused = created.unwrap_err().to_string();
+    assert!(
+        refused.contains("promotions are created by Sluice"),
+        "{refused}"
+    );
+}
+
+#[tokio::test]
+#[ignore = "needs a real control plane: `cargo xtask test --real`"]
+async fn kubectl_obeys_the_rights_to_suspend_and_to_ask() {
+    let world = World::new().await;
+    let check = |user, patch, expected| world.check(user, "Pipeline", patch, expected);
+    let suspend = |is: bool| json!({"spec": {"suspend": is}});
+    let prod = |is: bool| {
+        json!({"spec": {"environments": [
+            {"name": "dev", "targets": []}, {"name": "prod", "targets": [], "suspend": is},
+        ]}})
+    };
+    check(
+        "patcher",
+        suspend(true),
+        "may not suspend or resume pipeline shop",
+    )
+    .await;
+    check(
+        "prod-approver",
+        suspend(true),
+        "may not suspend or resume pipeline shop",
+    )
+    .await;
+    check("operator", suspend(true), "ok").await;
+    check(
+        "patcher",
+        suspend(false),
+        "may not suspend or resume pipeline shop",
+    )
+    .await;
+    check(
+        "dev-approver",
+        prod(true),
+        "may not suspend or resume environments",
+    )
+    .await;
+    check("prod-approver", prod(true), "ok").await;
+    let other = json!({"metadata": {"labels": {"team": "shop"}}});
+    check("patcher", other, "ok").await;
+    let ask = |by: &str| {
+        let request =
+            json!({"environment": "prod", "revision": "1.2.3", "kind": "Promote", "by": by});
+        json!({"metadata": {"annotations": {"pipelines.weave.works/request": request.to_string()}}})
+    };
+    check(
+        "patcher",
+        ask("patcher"),
+        "may not ask for promotions of pipeline shop",
+    )
+    .await;
+    check(
+        "operator",
+        ask("boss"),
+        "leave \"by\" out or make it operator",
+    )
+    .await;
+    check("operator", ask("operator"), "ok").await;
+}

@@ -55,26 +55,24 @@ pub struct Request<'a> {
     pub old_object: Option<&'a Value>,
 }
 
-/// A write on its way to whoever has a say.
-pub(crate) struct Admitted<'a> {
-    pub(crate) resource: &'a Resource,
-    pub(crate) is_status: bool,
-    pub(crate) new: Option<&'a Value>,
-    pub(crate) old: Option<&'a Value>,
-}
-
-/// Refuses what somebody with a say refuses.
-pub(crate) fn check(server: &Server, write: &Admitted<'_>) -> Result<()> {
+/// Refuses what somebody with a say refuses: a create without an old object, a deletion without a
+/// new one.
+pub(crate) fn check(
+    server: &Server,
+    resource: &Resource,
+    is_status: bool,
+    new: Option<&Value>,
+    old: Option<&Value>,
+) -> Result<()> {
     let (Some(admission), Some(user)) = (&server.0.admission, access::asking()) else {
         return Ok(());
     };
-    let resource = write.resource;
-    let Some(object) = write.new.or(write.old) else {
+    let Some(object) = new.or(old) else {
         return Ok(());
     };
     let request = Request {
         user: &user,
-        operation: match (write.new, write.old) {
+        operation: match (new, old) {
             (Some(_), None) => Operation::Create,
             (Some(_), Some(_)) => Operation::Update,
             (None, _) => Operation::Delete,
@@ -82,13 +80,12 @@ pub(crate) fn check(server: &Server, write: &Admitted<'_>) -> Result<()> {
         group: &resource.group,
         version: &resource.version,
         resource: &resource.plural,
-        subresource: if write.is_status { "status" } else { "" },
+        subresource: if is_status { "status" } else { "" },
         namespace: metadata::namespace_of(object).unwrap_or_default(),
         name: metadata::name_of(object),
-        object: write.new,
-        old_object: write.old,
+        object: new,
+        old_object: old,
     };
-    admission
-        .review(&request)
-        .map_err(|why| ApiError::forbidden(resource, metadata::name_of(object), &why, Value::Null))
+    let refuse = |why: String| ApiError::forbidden(resource, request.name, &why, Value::Null);
+    admission.review(&request).map_err(refuse)
 }

@@ -236,9 +236,9 @@ fn names(builtin: &Builtin) -> NameRule {
 
 fn resource(builtin: &Builtin) -> Resource {
     // Both event groups show the same objects.
-    let stored_group = match builtin.group {
-        "events.k8s.io" => "",
-        group => group,
+    let (stored_group, mark) = match builtin.group {
+        "events.k8s.io" => ("", CONVERTED),
+        group => (group, BUILTIN),
     };
     Resource {
         group: builtin.group.into(),
@@ -269,10 +269,7 @@ fn resource(builtin: &Builtin) -> Resource {
         storage: storage_name(stored_group, builtin.plural),
         deprecation: None,
         since: 0,
-        mark: match builtin.group {
-            "events.k8s.io" => CONVERTED,
-            _ => BUILTIN,
-        },
+        mark,
         versions: Arc::new([]),
     }
 }

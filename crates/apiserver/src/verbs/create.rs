@@ -9,8 +9,7 @@ use super::{
     update::{Owners, Prepared, Proposal},
 };
 use crate::{
-    Server, access,
-    admission::{self, Admitted},
+    Server, access, admission,
     apply::Live,
     body,
     builtin::{self, DEFINITIONS},
@@ -205,13 +204,7 @@ fn prepare(
         builtin::complete_new(resource, &mut object);
     }
     super::check(resource, &object, None, false, Vec::new())?;
-    let admitted = Admitted {
-        resource,
-        is_status: false,
-        new: Some(&object),
-        old: None,
-    };
-    admission::check(server, &admitted)?;
+    admission::check(server, resource, false, Some(&object), None)?;
     Ok(Prepared {
         object,
         owners,

@@ -7,9 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Call, read, shown, update::is_released};
 use crate::{
-    Server,
-    admission::{self, Admitted},
-    body,
+    Server, admission, body,
     builtin::{CLEANUP_FINALIZER, DEFINITIONS},
     metadata,
     query::unsupported,
@@ -234,13 +232,7 @@ pub(crate) async fn delete_object(
 fn check(server: &Server, resource: &Resource, object: &Value, deletion: &Deletion) -> Result<()> {
     check_preconditions(resource, object, deletion)?;
     check_deletable(resource, object)?;
-    let admitted = Admitted {
-        resource,
-        is_status: false,
-        new: None,
-        old: Some(object),
-    };
-    admission::check(server, &admitted)
+    admission::check(server, resource, false, None, Some(object))
 }
 
 async fn remove(

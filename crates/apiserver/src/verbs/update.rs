@@ -7,8 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Call, Manner};
 use crate::{
-    Server, access,
-    admission::{self, Admitted},
+    Server, access, admission,
     apply::Live,
     body,
     builtin::{self, DEFINITIONS},
@@ -268,13 +267,7 @@ fn prepare(
     if !target.is_status {
         count_generation(resource, &mut new, old);
     }
-    let admitted = Admitted {
-        resource,
-        is_status: target.is_status,
-        new: Some(&new),
-        old: Some(old),
-    };
-    admission::check(server, &admitted)?;
+    admission::check(server, resource, target.is_status, Some(&new), Some(old))?;
     Ok(Prepared {
         object: new,
         owners,

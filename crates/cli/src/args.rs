@@ -1,6 +1,8 @@
 //! What can be typed.
 
 pub(crate) mod controller;
+pub(crate) mod cross_dc;
+pub(crate) mod triggers;
 
 use std::ffi::OsString;
 
@@ -21,6 +23,8 @@ pub(crate) enum Command {
     Controller(Box<controller::Arguments>),
     /// Prints the CustomResourceDefinitions as YAML, for `kubectl apply -f -`
     Crds,
+    /// Lists what sets a pipeline in motion: its source, image automation, triggers and hooks
+    Triggers(triggers::Arguments),
     /// Shows what works so far: the kinds, on the embedded Kubernetes API, without a cluster
     Demo,
 }

@@ -8,13 +8,9 @@ mod signals;
 
 use anyhow::Context;
 use controller::Metrics;
-use kube::{
-    Config,
-    client::ClientBuilder,
-    config::{KubeConfigOptions, Kubeconfig},
-};
+use kube::{Config, client::ClientBuilder};
 
-use crate::args::controller::Arguments;
+use crate::{args::controller::Arguments, kubeconfig};
 
 /// Runs the controller.
 pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
@@ -25,7 +21,7 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
     // TLS needs to be told whose cryptography to use before the first connection.
     drop(rustls::crypto::ring::default_provider().install_default());
-    let config = connection(arguments).await?;
+    let config = kubeconfig::load(arguments.kubeconfig.as_deref()).await?;
     let settings = settings::check(arguments, &config.default_namespace)?;
     let metrics = Metrics::new();
     let client = client(config, &metrics)?;
@@ -34,19 +30,6 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     controller::run(client, settings, metrics, shutdown).await?;
     tracing::info!("ended");
     Ok(())
-}
-
-async fn connection(arguments: &Arguments) -> anyhow::Result<Config> {
-    let Some(file) = &arguments.kubeconfig else {
-        return Config::infer()
-            .await
-            .context("found neither a kubeconfig nor a cluster to run in");
-    };
-    let kubeconfig = Kubeconfig::read_from(file)
-        .with_context(|| format!("cannot read the kubeconfig {}", file.display()))?;
-    Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
-        .await
-        .with_context(|| format!("cannot use the kubeconfig {}", file.display()))
 }
 
 fn client(config: Config, metrics: &Metrics) -> anyhow::Result<kube::Client> {

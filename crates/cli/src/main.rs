@@ -5,6 +5,8 @@ mod args;
 mod controller;
 mod crds;
 mod demo;
+mod kubeconfig;
+mod triggers;
 
 use std::{io, process::ExitCode};
 
@@ -15,6 +17,9 @@ async fn main() -> ExitCode {
     let outcome = match args::parse().command {
         Command::Controller(arguments) => controller::run(&arguments).await,
         Command::Crds => crds::print(&mut anstream::stdout().lock()),
+        Command::Triggers(arguments) => {
+            triggers::print(&arguments, &mut anstream::stdout().lock()).await
+        }
         Command::Demo => demo::run(&mut anstream::stdout().lock()).await,
     };
     match outcome {

@@ -9,127 +9,153 @@
 mod session;
 mod settings;
 
-use std::{
-    future::Future,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::{Duration, Instant},
+use std::{sync::Arc, time::Duration};
+
+use tokio::{
+    sync::{Notify, futures::Notified, watch},
+    task::JoinHandle,
+    time::{sleep, timeout_at},
 };
+use tokio_util::sync::CancellationToken;
 
-use session::{Session, SessionError};
+use crate::lease::{Fence, Leadership, Tenure};
+use session::{Grant, Session, SessionError};
 
-pub use settings::{
-    Encryption, SECOND_CLUSTER_REFUSAL, Secret, Settings, SettingsError, from_environment,
-};
+pub use settings::{Encryption, Secret, Settings, SettingsError, from_environment};
 
-/// Between attempts to reach the database.
-const PAUSE: Duration = Duration::from_millis(500);
+/// Between attempts to reach the database: the first pause, doubled up to the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// How long handing over may take. Whoever waits for us to end does not wait longer.
+const HAND_OVER_TIME: Duration = Duration::from_secs(2);
 
-/// Whether this process may act. Cloning shares it.
-#[derive(Clone)]
-pub struct Leadership(Arc<State>);
-
-struct State {
-    /// What the other times count from.
-    base: Instant,
-    /// Nanoseconds after the base at which leading ends; zero while not leading.
-    until: AtomicU64,
-    token: AtomicU64,
-}
-
-impl Leadership {
-    /// Nobody leads until the lock is held.
-    pub fn new() -> Self {
-        Self(Arc::new(State {
-            base: Instant::now(),
-            until: AtomicU64::new(0),
-            token: AtomicU64::new(0),
-        }))
-    }
-
-    /// Whether this process may start an act that ends within the margin.
-    pub fn leads(&self) -> bool {
-        self.now() < self.0.until.load(Ordering::SeqCst)
-    }
-
-    /// Grows with every holder; zero before the first time.
-    pub fn token(&self) -> u64 {
-        self.0.token.load(Ordering::SeqCst)
-    }
-
-    fn now(&self) -> u64 {
-        u64::try_from(self.0.base.elapsed().as_nanos()).unwrap_or(u64::MAX)
-    }
-
-    fn lead_until(&self, instant: Instant, token: u64) {
-        let until = instant.saturating_duration_since(self.0.base).as_nanos();
-        self.0.token.store(token, Ordering::SeqCst);
-        let until = u64::try_from(until).unwrap_or(u64::MAX);
-        self.0.until.store(until, Ordering::SeqCst);
-    }
-
-    fn stop(&self) {
-        self.0.until.store(0, Ordering::SeqCst);
-    }
-}
-
-impl Default for Leadership {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-/// Competes for the lock until `shutdown` resolves; then hands it over at once.
-pub async fn compete(
+/// Competes for the lock in the background until `release` is cancelled; then hands it over at once.
+/// `pass_on` hands it over as well, to whoever waits for it, and lets some time pass before this
+/// process competes again.
+pub fn campaign(
     settings: Settings,
-    leadership: Leadership,
-    shutdown: impl Future<Output = ()>,
-) {
-    let mut shutdown = std::pin::pin!(shutdown);
-    loop {
-        let term = serve_one_term(&settings, &leadership, shutdown.as_mut()).await;
-        leadership.stop();
-        match term {
-            Ok(()) => return,
-            Err(error) => {
-                tracing::warn!(reason = error.reason(), error = ?error, "not holding the lock between data centres");
-            }
-        }
-        tokio::select! {
-            () = tokio::time::sleep(PAUSE) => {}
-            () = shutdown.as_mut() => return,
-        }
-    }
-}
-
-/// Gets the lock, holds it, and gives it back; an error means that it is lost or out of reach.
-async fn serve_one_term(
-    settings: &Settings,
-    leadership: &Leadership,
-    mut shutdown: std::pin::Pin<&mut impl Future<Output = ()>>,
-) -> Result<(), SessionError> {
-    let acquired = tokio::select! {
-        acquired = acquire(settings) => acquired?,
-        () = shutdown.as_mut() => return Ok(()),
+    pass_on: Arc<Notify>,
+    release: CancellationToken,
+) -> (Leadership, JoinHandle<()>) {
+    let (tenure, claim) = watch::channel(None);
+    let campaign = Campaign {
+        settings,
+        pass_on,
+        release,
+        tenure,
     };
-    let (mut session, mut grant) = acquired;
-    tracing::info!(token = grant.token, "holding the lock between data centres");
-    loop {
-        leadership.lead_until(grant.asked_at + settings.acting_time(), grant.token);
-        tokio::select! {
-            () = tokio::time::sleep(settings.renew_every) => {}
-            () = shutdown.as_mut() => {
-                leadership.stop();
-                return session.hand_over(settings, grant).await;
+    let leadership = Leadership::unopposed().and(claim);
+    (leadership, tokio::spawn(campaign.run()))
+}
+
+struct Campaign {
+    settings: Settings,
+    pass_on: Arc<Notify>,
+    release: CancellationToken,
+    tenure: watch::Sender<Option<Tenure>>,
+}
+
+/// How a time of holding the lock ended, unless it was lost.
+enum End {
+    /// The process ends.
+    Released,
+    /// It is somebody else's turn.
+    PassedOn,
+}
+
+impl Campaign {
+    async fn run(self) {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let term = self.serve_one_term().await;
+            let led = self.tenure.send_replace(None).is_some();
+            let rest = match term {
+                Ok(End::Released) => return,
+                Ok(End::PassedOn) => self.settings.lease,
+                Err(error) => {
+                    pause = if led { FIRST_PAUSE } else { pause };
+                    complain(&error, led);
+                    pause
+                }
+            };
+            pause = LONGEST_PAUSE.min(pause * 2);
+            tokio::select! {
+                () = sleep(rest) => {}
+                () = self.release.cancelled() => return,
             }
         }
-        grant = session.renew(settings, grant).await?;
+    }
+
+    /// Gets the lock, holds it, and gives it back; an error means that it is lost or out of reach.
+    async fn serve_one_term(&self) -> Result<End, SessionError> {
+        let (session, grant) = tokio::select! {
+            acquired = acquire(&self.settings) => acquired?,
+            () = self.release.cancelled() => return Ok(End::Released),
+        };
+        tracing::info!(token = grant.token, "holding the lock between data centres");
+        // Asked for before anyone can know that the lock is held, so that no word is missed.
+        let passed_on = self.pass_on.notified();
+        self.hold(session, grant, passed_on).await
+    }
+
+    async fn hold(
+        &self,
+        mut session: Session,
+        mut grant: Grant,
+        passed_on: Notified<'_>,
+    ) -> Result<End, SessionError> {
+        let settings = &self.settings;
+        let mut passed_on = std::pin::pin!(passed_on);
+        loop {
+            self.tenure.send_replace(Some(tenure(settings, grant)));
+            let end = tokio::select! {
+                () = sleep(settings.renew_every) => None,
+                () = self.release.cancelled() => Some(End::Released),
+                () = passed_on.as_mut() => Some(End::PassedOn),
+            };
+            if let Some(end) = end {
+                self.tenure.send_replace(None);
+                session.hand_over(settings, grant).await;
+                return Ok(end);
+            }
+            let stops = grant.asked_at + settings.acting_time();
+            let renewing = timeout_at(stops, session.renew(settings, grant));
+            grant = tokio::select! {
+                renewed = renewing => renewed.unwrap_or(Err(SessionError::Slow))?,
+                () = self.out_of_patience() => return Ok(End::Released),
+            };
+        }
+    }
+
+    /// Who ends does not wait long for a database that does not answer.
+    async fn out_of_patience(&self) {
+        self.release.cancelled().await;
+        sleep(HAND_OVER_TIME).await;
     }
 }
 
-async fn acquire(settings: &Settings) -> Result<(Session, session::Grant), SessionError> {
+/// Others may take over when the row expires; a little is left for clocks that tick differently.
+fn tenure(settings: &Settings, grant: Grant) -> Tenure {
+    Tenure {
+        fence: Fence {
+            lease: format!("{}.lease", settings.database),
+            transitions: grant.token,
+        },
+        lapses: grant.asked_at + settings.lease - settings.lease / 50,
+    }
+}
+
+fn complain(error: &SessionError, led: bool) {
+    let reason = error.reason();
+    let cause = std::error::Error::source(error).map(ToString::to_string);
+    if led {
+        tracing::error!(reason, %error, cause, "lost the lock between data centres");
+    } else {
+        tracing::warn!(reason, %error, cause, "cannot compete for the lock between data centres");
+    }
+}
+
+async fn acquire(settings: &Settings) -> Result<(Session, Grant), SessionError> {
     let mut session = Session::open(settings).await?;
     session.wait_for_named_locks(settings).await?;
     let grant = session.wait_for_row(settings).await?;

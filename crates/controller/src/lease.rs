@@ -10,7 +10,8 @@
 //!   up before anyone else's count is.
 //!
 //! It gives up leading some time before that, so that loops can stop. Whoever is about to do
-//! something outside the cluster asks [`Leadership::permit`] immediately before. Deleting a Lease by
+//! something outside the cluster asks [`Leadership::permit`] immediately before. Where more than one
+//! thing must be held (the lock between data centres above the Lease), leading is holding all. Deleting a Lease by
 //! hand takes the protection away from a candidate that has never seen it. A machine that is put to
 //! sleep may stop its monotonic clock; what acts do must stay safe to repeat.
 
@@ -21,10 +22,12 @@ mod tests;
 
 use std::{sync::Arc, time::Duration};
 
+use futures::{StreamExt, stream::FuturesUnordered};
 use jiff::Timestamp;
 use kube::Client;
 use tokio::{
     sync::watch,
+    task::JoinHandle,
     time::{Instant, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
@@ -91,6 +94,26 @@ impl Terms {
         Ok(terms)
     }
 
+    /// How long something may take that a leader begins at any time between two renewals.
+    pub fn longest_act(self) -> Duration {
+        let between = self.retry_period.saturating_mul(2);
+        self.trusted().saturating_sub(between)
+    }
+
+    /// What controller-runtime uses unless told otherwise, which the trigger operator was not.
+    pub(crate) fn of_controller_runtime() -> Self {
+        Self {
+            duration: Duration::from_secs(15),
+            renew_deadline: Duration::from_secs(10),
+            retry_period: Duration::from_secs(2),
+        }
+    }
+
+    /// How long others wait for a holder that is silent.
+    pub(crate) fn duration(self) -> Duration {
+        self.duration
+    }
+
     /// How much of the duration the holder relies on. The rest is for clocks that do not tick
     /// equally fast.
     fn trusted(self) -> Duration {
@@ -115,7 +138,7 @@ pub struct Fence {
     /// The uid of the Lease.
     pub lease: String,
     /// How often the Lease has changed hands.
-    pub transitions: i32,
+    pub transitions: u64,
 }
 
 /// Leave to do one thing now.
@@ -135,16 +158,23 @@ pub struct NotLeading {
     pub needed: Duration,
 }
 
+/// A time of holding a Lease or a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Tenure {
-    fence: Option<Fence>,
-    /// When others may take over; never, where there is no election.
-    lapses: Option<Instant>,
+pub(crate) struct Tenure {
+    pub(crate) fence: Fence,
+    /// When others may take over.
+    pub(crate) lapses: Instant,
 }
+
+/// Something that must be held in order to lead.
+pub(crate) type Claim = watch::Receiver<Option<Tenure>>;
 
 /// Whether this process leads, and for how long that is certain. Cloning shares it.
 #[derive(Clone, Debug)]
-pub struct Leadership(watch::Receiver<Option<Tenure>>);
+pub struct Leadership {
+    /// All must be held, the later ones below the earlier ones.
+    claims: Vec<Claim>,
+}
 
 impl Leadership {
     /// Runs for the Lease in the background until `release` is cancelled. Then a held Lease is given
@@ -153,81 +183,95 @@ impl Leadership {
         client: Client,
         election: Election,
         release: CancellationToken,
-    ) -> (Self, tokio::task::JoinHandle<()>) {
-        Self::campaign_by(client, election, release, Arc::new(Timestamp::now))
+    ) -> (Self, JoinHandle<()>) {
+        Self::unopposed().campaign_below(client, election, release)
+    }
+
+    /// The same, but only while this leadership lasts: leading is then both.
+    pub fn campaign_below(
+        &self,
+        client: Client,
+        election: Election,
+        release: CancellationToken,
+    ) -> (Self, JoinHandle<()>) {
+        self.campaign_by(client, election, release, Arc::new(Timestamp::now))
     }
 
     fn campaign_by(
+        &self,
         client: Client,
         election: Election,
         release: CancellationToken,
         wall: WallClock,
-    ) -> (Self, tokio::task::JoinHandle<()>) {
+    ) -> (Self, JoinHandle<()>) {
         let (campaign, tenure) = Campaign::new(client, election, wall);
-        (Self(tenure), tokio::spawn(campaign.run(release)))
+        let running = tokio::spawn(campaign.run(self.clone(), release));
+        (self.clone().and(tenure), running)
     }
 
     /// Leads for ever: there is no election.
     pub fn unopposed() -> Self {
-        Self(
-            watch::channel(Some(Tenure {
-                fence: None,
-                lapses: None,
-            }))
-            .1,
-        )
+        Self { claims: Vec::new() }
+    }
+
+    /// Leads while this and the claim are held.
+    pub(crate) fn and(mut self, claim: Claim) -> Self {
+        self.claims.push(claim);
+        self
     }
 
     /// How long it is certain that nobody else leads. Zero if this process does not lead.
     pub fn remaining(&self) -> Duration {
-        match &*self.0.borrow() {
-            None => Duration::ZERO,
-            Some(Tenure { lapses: None, .. }) => Duration::MAX,
-            Some(Tenure {
-                lapses: Some(lapses),
-                ..
-            }) => lapses.saturating_duration_since(Instant::now()),
-        }
+        let now = Instant::now();
+        let left = self.claims.iter().map(|claim| {
+            let tenure = claim.borrow();
+            let lapses = tenure.as_ref().map_or(now, |tenure| tenure.lapses);
+            lapses.saturating_duration_since(now)
+        });
+        left.min().unwrap_or(Duration::MAX)
     }
 
     /// Asked immediately before something outside is done that takes at most `needed`.
     pub fn permit(&self, needed: Duration) -> Result<Permit, NotLeading> {
         let remaining = self.remaining();
-        match &*self.0.borrow() {
-            Some(tenure) if remaining >= needed && !remaining.is_zero() => Ok(Permit {
-                fence: tenure.fence.clone(),
-            }),
-            _ => Err(NotLeading { remaining, needed }),
+        if remaining < needed || remaining.is_zero() {
+            return Err(NotLeading { remaining, needed });
         }
+        let lowest = self.claims.last();
+        let fence = lowest.and_then(|claim| Some(claim.borrow().as_ref()?.fence.clone()));
+        Ok(Permit { fence })
     }
 
     /// Waits until this process leads.
     pub async fn acquired(&self) {
-        let mut tenure = self.0.clone();
-        if tenure.wait_for(Option::is_some).await.is_err() {
-            // The campaign has ended; it will never lead.
-            std::future::pending::<()>().await;
+        while !self.claims.iter().all(|claim| claim.borrow().is_some()) {
+            for claim in &self.claims {
+                if claim.clone().wait_for(Option::is_some).await.is_err() {
+                    // The campaign has ended; it will never lead.
+                    std::future::pending::<()>().await;
+                }
+            }
         }
     }
 
     /// Waits until this process no longer leads; at once if it does not.
     pub async fn lost(&self) {
-        let mut tenure = self.0.clone();
-        loop {
-            let Some(Tenure { lapses, .. }) = tenure.borrow_and_update().clone() else {
-                return;
-            };
+        let mut losses: FuturesUnordered<_> = self.claims.iter().cloned().map(loss).collect();
+        if losses.next().await.is_none() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+async fn loss(mut claim: Claim) {
+    loop {
+        let Some(Tenure { lapses, .. }) = claim.borrow_and_update().clone() else {
+            return;
+        };
+        tokio::select! {
             // Also without a word from the campaign, time runs out.
-            let out_of_time = async {
-                match lapses {
-                    Some(lapses) => sleep_until(lapses).await,
-                    None => std::future::pending().await,
-                }
-            };
-            tokio::select! {
-                () = out_of_time => return,
-                Ok(()) = tenure.changed() => {}
-            }
+            () = sleep_until(lapses) => return,
+            Ok(()) = claim.changed() => {}
         }
     }
 }

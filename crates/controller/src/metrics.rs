@@ -4,6 +4,7 @@
 //! are fixed words, never text from an object. Counting never fails and never waits for anything.
 
 mod process;
+mod promotions;
 mod requests;
 #[cfg(test)]
 mod tests;
@@ -20,6 +21,7 @@ use prometheus_client::{
 };
 use tokio::time::Instant;
 
+pub use promotions::Promotions;
 pub use requests::{CountRequests, RequestsLayer};
 pub use work::{LoopMetrics, Outcome, Pass};
 
@@ -40,6 +42,7 @@ struct Inner {
     leaf_event_to_status: Histogram,
     lost_events: Family<BySink, Counter>,
     triggers: trigger::Metrics,
+    promotions: Promotions,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -77,7 +80,6 @@ impl Metrics {
         );
         let targets = Family::<ByState, Gauge>::default();
         registry.register("sluice_targets", "Targets, by state", targets.clone());
-        let oldest_observation = Arc::default();
         let leaf_event_to_status = Histogram::new(LATENCY_BUCKETS);
         registry.register(
             "sluice_leaf_event_to_status_seconds",
@@ -91,10 +93,12 @@ impl Metrics {
             "Events that could not be delivered, by where they were to go",
             lost_events.clone(),
         );
+        let oldest_observation = Arc::default();
         registry.register_collector(Box::new(process::Process::new(&oldest_observation)));
         let triggers = trigger::Metrics::default();
-        triggers.register_own(&mut registry);
+        triggers.register(&mut registry);
         Self(Arc::new(Inner {
+            promotions: Promotions::register(&mut registry),
             registry,
             work,
             requests,
@@ -110,6 +114,11 @@ impl Metrics {
     /// What the trigger loop counts beside the rest.
     pub fn triggers(&self) -> &trigger::Metrics {
         &self.0.triggers
+    }
+
+    /// What is counted about promotions.
+    pub fn promotions(&self) -> &Promotions {
+        &self.0.promotions
     }
 
     /// What one loop counts; `controller` also names its queue.

@@ -1,9 +1,10 @@
-//! The controller process: checks what is installed, serves probes and metrics, runs for the Lease,
-//! and runs the loops while it leads.
+//! The controller process: checks what is installed, serves probes and metrics, runs for the Lease
+//! (and for the lock between data centres, if told to), and runs the loops while it leads.
 //!
 //! Loops end before the Lease is given back, so that whoever takes over never meets them. Losing
-//! the Lease ends the loops, not the process.
+//! the Lease or the lock ends the loops, not the process.
 
+mod elections;
 #[cfg(test)]
 mod tests;
 
@@ -22,9 +23,9 @@ use crate::{
     events::{Recorder, Reporter},
     health::{self, Health},
     installed,
-    lease::Leadership,
     loops::{Context, Failure, Loop},
 };
+use elections::Elections;
 
 /// What Events name as their source; the ancestor's name, which Alerts may filter by.
 const REPORTER: &str = "pipeline-controller";
@@ -94,21 +95,20 @@ pub async fn run_loops(
     let (events, deliveries) =
         Recorder::start(client.clone(), reporter(&settings), flux, metrics.clone())
             .map_err(Error::Events)?;
-    let release = CancellationToken::new();
-    let (leadership, campaign) = campaign(&client, &settings, &release);
+    let elections = Elections::start(&client, &settings);
     let context = Context {
         client,
         settings: Arc::new(settings),
         metrics,
         events,
-        leadership,
+        leadership: elections.leadership.clone(),
         health,
         stop: shutdown,
     };
     let outcome = lead_again_and_again(&context, &loops).await;
     drop(context);
-    release.cancel();
-    finish(campaign, deliveries).await;
+    elections.give_back().await;
+    deliver_the_last(deliveries).await;
     outcome
 }
 
@@ -167,26 +167,9 @@ fn reporter(settings: &Settings) -> Reporter {
     }
 }
 
-fn campaign(
-    client: &Client,
-    settings: &Settings,
-    release: &CancellationToken,
-) -> (Leadership, Option<JoinHandle<()>>) {
-    match settings.election.clone() {
-        None => (Leadership::unopposed(), None),
-        Some(election) => {
-            info!(lease = %election.name, namespace = %election.namespace, identity = %election.identity, "standing by");
-            let (leadership, campaign) =
-                Leadership::campaign(client.clone(), election, release.clone());
-            (leadership, Some(campaign))
-        }
-    }
-}
-
 /// Runs the loops each time this process leads, until it is told to stop or a loop ends.
 async fn lead_again_and_again(context: &Context, loops: &[Loop]) -> Result<(), Error> {
-    let election = context.settings.election.as_ref();
-    let lease = election.map(|election| election.name.as_str());
+    let lease = elections::name(&context.settings);
     loop {
         set_leading(context, lease, false);
         tokio::select! {
@@ -207,7 +190,7 @@ fn set_leading(context: &Context, lease: Option<&str>, leads: bool) {
     }
 }
 
-/// Runs the loops until the Lease is lost, the process is told to stop, or one of them ends.
+/// Runs the loops until it no longer leads, the process is told to stop, or one of them ends.
 async fn lead(context: &Context, loops: &[Loop]) -> Result<(), Error> {
     let stop = context.stop.child_token();
     let mut running = JoinSet::new();
@@ -250,13 +233,8 @@ fn ended_on_its_own(
     Error::LoopEnded { name, source }
 }
 
-/// Waits for the Lease to be given back and for the last events to go out, but not for ever.
-async fn finish(campaign: Option<JoinHandle<()>>, deliveries: Vec<JoinHandle<()>>) {
-    if let Some(campaign) = campaign
-        && let Err(error) = campaign.await
-    {
-        error!(%error, "the election ended badly");
-    }
+/// Waits for the last events to go out, but not for ever.
+async fn deliver_the_last(deliveries: Vec<JoinHandle<()>>) {
     let delivered = futures::future::join_all(deliveries);
     if timeout(LAST_EVENTS, delivered).await.is_err() {
         warn!("the last events were not delivered in time");

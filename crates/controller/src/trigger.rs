@@ -8,96 +8,46 @@
 mod act;
 mod metrics;
 mod observe;
-mod process;
 mod report;
+mod shared;
 mod watch;
+mod work;
 mod world;
 
-use std::{
-    collections::HashMap,
-    convert::Infallible,
-    future::Future,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use api::PipelineTrigger;
-use futures::{StreamExt, TryStreamExt};
-use jiff::Timestamp;
-use kube::{
-    Api, Client, Resource,
-    runtime::{
-        WatchStreamExt,
-        controller::{self, Action, applier, trigger_self},
-        events::{Recorder, Reporter},
-        reflector::{self, ObjectRef},
-        watcher,
-    },
+use tokio::{
+    task::{JoinHandle, JoinSet},
+    time::timeout,
 };
-use parking_lot::Mutex;
-use tokio::{sync::mpsc, task::JoinSet};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    Context,
+    events::{Recorder, Reporter},
+    keys::ObjectKey,
+    lease::{Election, Leadership, Terms},
+    loops::Failure,
+    metrics::work::Outcome,
+};
 
 pub use metrics::Metrics;
 
-use world::{Key, World};
+use shared::Shared;
 
 /// The name that status is written and events are published under, as by the operator.
 const FIELD_MANAGER: &str = "pipelinetrigger-controller";
 const REPORTER: &str = "PipelineTrigger";
-/// How often it is looked whether leadership came.
-const LEADERSHIP_CHECK: Duration = Duration::from_millis(250);
+/// The Lease of the operator. Holding it keeps a replica of the operator in our namespace still.
+const OPERATOR_LEASE: &str = "bb9e0b30.jquad.rocks";
 /// No single call takes longer, so that none outlives the margin of a lease.
 const CALL_LIMIT: Duration = Duration::from_secs(5);
-const FIRST_WAIT: Duration = Duration::from_millis(500);
-const LONGEST_WAIT: Duration = Duration::from_secs(300);
+/// How long a trigger waits that was left alone because the lease is about to run out.
+const LEFT_ALONE: Duration = Duration::from_millis(250);
 
-/// How the loop runs.
-#[derive(Clone)]
-pub struct Settings {
-    /// The one namespace to look at; all without it.
-    pub namespace: Option<String>,
-    /// How many triggers are reconciled at once.
-    pub concurrency: u16,
-    /// How often kinds that are not installed are looked for.
-    pub discovery_interval: Duration,
-    /// What time it is.
-    pub clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
-    /// Where the figures go.
-    pub metrics: Metrics,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            namespace: None,
-            concurrency: 16,
-            discovery_interval: Duration::from_secs(10),
-            clock: Arc::new(Timestamp::now),
-            metrics: Metrics::default(),
-        }
-    }
-}
-
-/// What a reconcile needs.
-struct Context {
-    client: Client,
-    settings: Settings,
-    world: Arc<World>,
-    leads: Box<dyn Fn() -> bool + Send + Sync>,
-    /// A trigger was left alone because somebody else leads.
-    was_passive: AtomicBool,
-    recorder: Recorder,
-    /// What we wrote and the watch has not shown yet.
-    written: Mutex<HashMap<Key, Arc<PipelineTrigger>>>,
-    /// From which resource version on a trigger holds everything we wrote to it. Run names follow
-    /// from the status, so runs are started only from one that is certain.
-    certain: Mutex<HashMap<Key, u64>>,
-    /// How often in a row a trigger could not be dealt with.
-    failures: Mutex<HashMap<Key, u32>>,
-}
+/// How long the last events may take.
+const LAST_EVENTS: Duration = Duration::from_secs(1);
 
 /// We could not do our job; trying again may help.
 #[derive(Debug, thiserror::Error)]
@@ -111,7 +61,7 @@ enum Error {
 }
 
 impl Error {
-    /// A fixed word for metrics.
+    /// A fixed word for logs.
     fn reason(&self) -> &'static str {
         match self {
             Self::Report(kube::Error::Api(status)) if status.is_conflict() => "Conflict",
@@ -123,198 +73,148 @@ impl Error {
 }
 
 /// Runs the loop as part of the process, until it is told to stop.
-pub(crate) async fn serve(context: crate::Context) -> Result<(), crate::loops::Failure> {
-    let settings = Settings {
-        namespace: context.settings.namespace.clone(),
-        concurrency: u16::try_from(context.settings.concurrent).unwrap_or(u16::MAX),
-        metrics: context.metrics.triggers().clone(),
-        ..Settings::default()
+pub async fn serve(context: Context) -> Result<(), Failure> {
+    let reporter = Reporter {
+        controller: REPORTER.to_owned(),
+        instance: instance(&context),
     };
-    let leadership = context.leadership.clone();
-    let leads = move || leadership.permit(CALL_LIMIT).is_ok();
-    run(
-        context.client,
-        settings,
-        leads,
-        context.stop.cancelled_owned(),
-    )
-    .await;
+    let flux = context.settings.events_address.as_deref();
+    let (client, metrics) = (context.client.clone(), context.metrics.clone());
+    let (events, deliveries) = Recorder::start(client, reporter, flux, metrics)?;
+    let release = CancellationToken::new();
+    let guard = release.clone().drop_guard();
+    let (leadership, campaign) = below_the_operator(&context, release);
+    tokio::select! {
+        () = context.stop.cancelled() => {}
+        () = lead_again_and_again(&context, &leadership, &events) => {}
+    }
+    context.metrics.triggers().clear();
+    drop(guard);
+    if let Some(campaign) = campaign {
+        campaign.await?;
+    }
+    drop(events);
+    // Events are for people; losing the last ones is no failure.
+    let _ = timeout(LAST_EVENTS, futures::future::join_all(deliveries)).await;
     Ok(())
 }
 
-/// Runs the loop until `shutdown` resolves. Acts only while `leads` says so.
-pub async fn run(
-    client: Client,
-    settings: Settings,
-    leads: impl Fn() -> bool + Clone + Send + Sync + 'static,
-    shutdown: impl Future<Output = ()> + Send + 'static,
-) {
-    let (wake, woken) = mpsc::unbounded_channel();
-    let world = Arc::new(World::new(wake));
-    let mut tasks = JoinSet::new();
-    watch::spawn_all(&mut tasks, &client, &settings, &world);
-    let reporter = Reporter {
-        controller: REPORTER.to_owned(),
-        instance: None,
+fn instance(context: &Context) -> String {
+    let election = context.settings.election.as_ref();
+    election.map_or(REPORTER.to_owned(), |election| election.identity.clone())
+}
+
+/// Also runs for the operator's Lease, on its terms. Not where the work is shared by several
+/// processes: the operator has one Lease for all triggers.
+fn below_the_operator(
+    context: &Context,
+    release: CancellationToken,
+) -> (Leadership, Option<JoinHandle<()>>) {
+    let settings = &context.settings;
+    let is_shared = settings.namespace.is_some() || settings.label_selector.is_some();
+    let Some(own) = settings.election.as_ref().filter(|_| !is_shared) else {
+        return (context.leadership.clone(), None);
     };
-    let concurrency = settings.concurrency;
-    let context = Arc::new(Context {
-        recorder: Recorder::new(client.clone(), reporter),
-        leads: Box::new(leads),
-        was_passive: AtomicBool::new(false),
-        written: Mutex::default(),
-        certain: Mutex::default(),
-        failures: Mutex::default(),
-        client,
-        settings,
-        world,
-    });
-    tasks.spawn(watch_leadership(context.clone()));
-    reconcile_all(context, woken, concurrency, shutdown).await;
+    let election = Election {
+        name: OPERATOR_LEASE.to_owned(),
+        terms: Terms::of_controller_runtime(),
+        ..own.clone()
+    };
+    let client = context.client.clone();
+    let above = &context.leadership;
+    let (leadership, campaign) = above.campaign_below(client, election, release);
+    (leadership, Some(campaign))
 }
 
-async fn reconcile_all(
-    context: Arc<Context>,
-    woken: mpsc::UnboundedReceiver<ObjectRef<PipelineTrigger>>,
-    concurrency: u16,
-    shutdown: impl Future<Output = ()> + Send + 'static,
-) {
-    let (store, writer) = reflector::store();
-    let noting = context.clone();
-    let changed = watcher(context.triggers(), watcher::Config::default())
-        .default_backoff()
-        .inspect_ok(move |event| noting.note(event))
-        .reflect(writer)
-        .touched_objects()
-        // A watch that fails is tried again; meanwhile everything else goes on.
-        .filter_map(|object| std::future::ready(object.ok()))
-        .map(Ok::<_, Infallible>);
-    let woken = futures::stream::unfold(woken, |mut woken| async move {
-        let next = woken.recv().await?;
-        Some((Ok(next.into()), woken))
-    });
-    let queue = futures::stream::select(trigger_self(changed, ()), woken.boxed());
-    applier(
-        |trigger, context| Box::pin(reconcile(trigger, context)),
-        wait_after_error,
-        context,
-        store,
-        queue.boxed(),
-        controller::Config::default().concurrency(concurrency),
-    )
-    .take_until(shutdown)
-    .for_each(|_| std::future::ready(()))
-    .await;
-}
-
-/// Wakes every trigger when leadership comes. Whoever led before has written meanwhile.
-async fn watch_leadership(context: Arc<Context>) {
-    let mut led = (context.leads)();
+async fn lead_again_and_again(context: &Context, leadership: &Leadership, events: &Recorder) {
     loop {
-        tokio::time::sleep(LEADERSHIP_CHECK).await;
-        let leads = (context.leads)();
-        let was_passive = context.was_passive.swap(false, Ordering::SeqCst);
-        if leads && (!led || was_passive) {
-            context.certain.lock().clear();
-            context.written.lock().clear();
-            context.world.wake_all();
+        leadership.acquired().await;
+        // Whoever led before has written meanwhile: nothing is remembered.
+        let shared = Shared::new(context, leadership.clone(), events.clone());
+        tokio::select! {
+            () = run(shared) => {}
+            () = leadership.lost() => {}
         }
-        led = leads;
     }
+}
+
+async fn run(shared: Arc<Shared>) {
+    let mut tasks = JoinSet::new();
+    watch::spawn_all(&mut tasks, &shared);
+    for _ in 0..shared.settings.concurrent.max(1) {
+        tasks.spawn(work(shared.clone()));
+    }
+    tasks.join_all().await;
+}
+
+async fn work(shared: Arc<Shared>) {
+    loop {
+        let (key, pass) = shared.work.next().await;
+        let outcome = match reconcile(&shared, &key).await {
+            Ok(Next::Change) => Outcome::Success,
+            Ok(Next::After(wait)) => {
+                shared.work.add_after(&key, wait);
+                Outcome::LookAgain
+            }
+            Ok(Next::Retry) => {
+                shared.work.retry(&key, shared.next_wait(&key));
+                Outcome::LookAgain
+            }
+            Err(error) => {
+                tracing::warn!(trigger = %key, reason = error.reason(), error = ?error, "not reconciled");
+                shared.work.retry(&key, shared.next_wait(&key));
+                Outcome::Error
+            }
+        };
+        shared.work.finish(&key, pass, outcome);
+    }
+}
+
+/// When a trigger is looked at again.
+enum Next {
+    /// When something changes.
+    Change,
+    After(Duration),
+    /// Something could not be started.
+    Retry,
 }
 
 /// Brings one trigger a step closer to what its spec asks for.
-async fn reconcile(trigger: Arc<PipelineTrigger>, context: Arc<Context>) -> Result<Action, Error> {
-    if !(context.leads)() {
-        context.was_passive.store(true, Ordering::SeqCst);
-        return Ok(Action::await_change());
-    }
-    if trigger.metadata.deletion_timestamp.is_some() {
-        return Ok(Action::await_change());
-    }
-    let _timer = context.settings.metrics.time_reconcile();
-    let mut trigger = context.freshest(trigger);
-    let Some(observed) = observe::everything(&context, &trigger).await else {
-        return Ok(Action::await_change());
+async fn reconcile(shared: &Shared, key: &ObjectKey) -> Result<Next, Error> {
+    let Some(mut trigger) = shared.trigger(key) else {
+        return Ok(Next::Change);
     };
-    let now = (context.settings.clock)();
+    if trigger.metadata.deletion_timestamp.is_some() {
+        return Ok(Next::Change);
+    }
+    if !shared.may_act() {
+        return Ok(Next::After(LEFT_ALONE));
+    }
+    let Some(observed) = observe::everything(shared, &trigger).await else {
+        return Ok(Next::Change);
+    };
+    let now = shared.clock.now();
     let mut plan = planner::trigger::plan(&observed.seen(&trigger, now));
-    if !plan.steps.is_empty() && !context.is_certain(&trigger) {
-        trigger = observe::again(&context, &trigger).await?;
+    // Run names follow from the status, so runs are started only from one that is certain.
+    if !plan.steps.is_empty() && !shared.is_certain(&trigger) {
+        trigger = observe::again(shared, &trigger).await?;
         plan = planner::trigger::plan(&observed.seen(&trigger, now));
     }
-    let seen = observed.seen(&trigger, now);
-    let outcome = act::carry_out(&context, &trigger, &plan).await;
-    if !(context.leads)() {
-        context.was_passive.store(true, Ordering::SeqCst);
-        return Ok(Action::await_change());
+    let outcome = act::carry_out(shared, &trigger, &plan).await;
+    if !shared.may_act() {
+        return Ok(Next::After(LEFT_ALONE));
     }
-    report::everything(&context, &seen, &plan, &outcome).await?;
-    let key = Key::of(&*trigger);
+    report::everything(shared, &observed.seen(&trigger, now), &plan, &outcome).await?;
     if !outcome.is_complete() {
-        return Ok(Action::requeue(context.next_wait(&key)));
+        return Ok(Next::Retry);
     }
-    context.failures.lock().remove(&key);
-    Ok(plan
-        .look_again
-        .map_or_else(Action::await_change, Action::requeue))
-}
-
-fn wait_after_error(trigger: Arc<PipelineTrigger>, error: &Error, context: Arc<Context>) -> Action {
-    context.settings.metrics.count_error(error.reason());
-    let key = Key::of(&*trigger);
-    let wait = context.next_wait(&key);
-    tracing::warn!(trigger = %key, reason = error.reason(), error = ?error, "not reconciled");
-    Action::requeue(wait)
-}
-
-impl Context {
-    fn triggers(&self) -> Api<PipelineTrigger> {
-        match &self.settings.namespace {
-            Some(namespace) => Api::namespaced(self.client.clone(), namespace),
-            None => Api::all(self.client.clone()),
-        }
-    }
-
-    fn note(&self, event: &watcher::Event<PipelineTrigger>) {
-        for gone in self.world.note_trigger(event) {
-            self.settings.metrics.forget(&gone.namespace, &gone.name);
-            self.written.lock().remove(&gone);
-            self.certain.lock().remove(&gone);
-            self.failures.lock().remove(&gone);
-        }
-    }
-
-    /// The trigger as we last wrote it, until the watch shows that or something newer.
-    fn freshest(&self, shown: Arc<PipelineTrigger>) -> Arc<PipelineTrigger> {
-        let mut written = self.written.lock();
-        let key = Key::of(&*shown);
-        match written.get(&key) {
-            Some(ours) if version(&shown) < version(ours) => ours.clone(),
-            Some(_) => {
-                written.remove(&key);
-                shown
-            }
-            None => shown,
-        }
-    }
-
-    fn is_certain(&self, trigger: &PipelineTrigger) -> bool {
-        let certain = self.certain.lock().get(&Key::of(trigger)).copied();
-        certain.is_some_and(|certain| version(trigger) >= certain)
-    }
-
-    fn next_wait(&self, key: &Key) -> Duration {
-        let mut failures = self.failures.lock();
-        let count = failures.entry(key.clone()).or_default();
-        *count = count.saturating_add(1);
-        LONGEST_WAIT.min(FIRST_WAIT * 2_u32.pow((*count - 1).min(16)))
-    }
+    shared.succeeded(key);
+    Ok(plan.look_again.map_or(Next::Change, Next::After))
 }
 
 /// Resource versions are numbers on every server there is; one that is not counts as the newest.
 fn version(trigger: &PipelineTrigger) -> u64 {
-    let version = trigger.meta().resource_version.as_deref();
+    let version = trigger.metadata.resource_version.as_deref();
     version
         .and_then(|version| version.parse().ok())
         .unwrap_or(u64::MAX)

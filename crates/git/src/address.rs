@@ -180,7 +180,13 @@ impl fmt::Display for RepositoryUrl {
 
 fn parse_url(text: &str) -> Result<RepositoryUrl, Error> {
     let invalid = |because| Error::Invalid { because };
-    let url = url::Url::parse(text).map_err(|_| invalid("it is not a URL"))?;
+    let mut url = url::Url::parse(text).map_err(|_| invalid("it is not a URL"))?;
+    let mut text = text.to_owned();
+    // Azure DevOps shows its URLs with the organisation as a user, which says nothing.
+    if url.host_str() == Some("dev.azure.com") && url.password().is_none() {
+        text = text.replacen(&format!("//{}@", url.username()), "//", 1);
+        let _ = url.set_username("");
+    }
     let scheme = match url.scheme() {
         "https" => Scheme::Https,
         "ssh" => Scheme::Ssh,
@@ -203,7 +209,7 @@ fn parse_url(text: &str) -> Result<RepositoryUrl, Error> {
     }
     let path = url.path().to_owned();
     Ok(RepositoryUrl {
-        text: text.to_owned(),
+        text,
         scheme,
         host,
         port: url.port(),
@@ -318,6 +324,12 @@ mod tests {
                 "team/app",
             ),
             (
+                "https://acme@dev.azure.com/acme/shop/_git/config",
+                Scheme::Https,
+                "dev.azure.com",
+                "acme/shop/_git/config",
+            ),
+            (
                 "git@example.com:team/app.git",
                 Scheme::Ssh,
                 "example.com",
@@ -369,6 +381,15 @@ mod tests {
                 "{text}"
             );
         }
+    }
+
+    #[test]
+    fn the_user_that_azure_shows_is_dropped() {
+        let text = "https://acme@dev.azure.com/acme/shop/_git/config";
+        let url = RepositoryUrl::parse(text, Reach::default()).expect("a URL");
+        assert_eq!(url.as_str(), "https://dev.azure.com/acme/shop/_git/config");
+        let with_password = "https://acme:hunter22@dev.azure.com/acme/shop/_git/config";
+        assert!(RepositoryUrl::parse(with_password, Reach::default()).is_err());
     }
 
     #[test]

@@ -66,6 +66,8 @@ pub struct Credentials {
     pub(crate) ssh: Option<SshKey>,
     pub(crate) app: Option<GitHubApp>,
     pub(crate) certificate_authority: Option<Vec<u8>>,
+    /// Where the forge's API is, if that does not follow from where the repository is.
+    pub(crate) api_url: Option<String>,
     fingerprint: [u8; 32],
 }
 
@@ -81,6 +83,7 @@ mod entry {
     pub(super) const APP_INSTALLATION: &str = "githubAppInstallationID";
     pub(super) const APP_KEY: &str = "githubAppPrivateKey";
     pub(super) const APP_BASE_URL: &str = "githubAppBaseURL";
+    pub(super) const API_URL: &str = "apiURL";
 }
 
 impl Credentials {
@@ -96,17 +99,18 @@ impl Credentials {
                 .find_map(|name| entries.get(*name))
                 .filter(|value| !value.is_empty())
                 .cloned(),
+            api_url: read_text(entries, entry::API_URL)?,
             fingerprint: fingerprint(entries),
         })
     }
 
     /// Whether a forge would know who is asking.
     pub fn has_forge_token(&self) -> bool {
-        self.token.is_some() || self.app.is_some()
+        self.token.is_some() || self.app.is_some() || self.password.is_some()
     }
 
     /// Tells two credentials apart without giving either away to who cannot read them.
-    pub(crate) fn fingerprint(&self) -> &[u8; 32] {
+    pub fn fingerprint(&self) -> &[u8; 32] {
         &self.fingerprint
     }
 }

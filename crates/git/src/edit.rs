@@ -11,7 +11,7 @@
 //! anchors, quotes, other documents stay as they are. Every result is read again and compared
 //! before it is handed out.
 
-mod document;
+pub(crate) mod document;
 mod marker;
 mod scalar;
 mod verify;
@@ -35,8 +35,8 @@ pub enum Error {
         /// Where the reader gave up.
         line: usize,
     },
-    /// A marker on a text block, which no version can replace.
-    #[error("the marker on line {line} belongs to a block of text, not to a single value")]
+    /// A text block, which no version can replace.
+    #[error("what should change on line {line} is a block of text, not a single value")]
     BlockScalar {
         /// Where the block begins.
         line: usize,
@@ -73,7 +73,7 @@ impl Error {
 pub struct Edited {
     /// The file as it should be.
     pub content: Vec<u8>,
-    /// How many scalars carry the marker.
+    /// How many scalars should have the value.
     pub marked: usize,
     /// How many of them had another value.
     pub changed: usize,
@@ -92,12 +92,12 @@ pub fn markers(content: &[u8]) -> Result<BTreeSet<String>, Error> {
         .collect())
 }
 
+/// A scalar and the value it should have.
+type Target<'a> = (&'a document::Scalar, &'a str);
+
 /// Sets every scalar that carries the marker.
 pub fn set_marked(content: &[u8], marker: &str, value: &str) -> Result<Edited, Error> {
-    let is_printable = !value.is_empty() && value.len() <= 512 && !value.contains(char::is_control);
-    if !is_printable {
-        return Err(Error::UnusableValue);
-    }
+    check_value(value)?;
     let unchanged = Edited {
         content: content.to_vec(),
         marked: 0,
@@ -108,19 +108,38 @@ pub fn set_marked(content: &[u8], marker: &str, value: &str) -> Result<Edited, E
     }
     let (mark, text) = split_mark(content)?;
     let document = document::read(text)?;
+    let found = marker::marked(text, &document).into_iter();
+    let ours = found.filter(|(_, found)| found == marker);
+    set(
+        mark,
+        text,
+        ours.map(|(scalar, _)| (scalar, value)).collect(),
+    )
+}
+
+/// Sets the scalars at these events of the file.
+pub(crate) fn set_events(content: &[u8], wanted: &[(usize, String)]) -> Result<Edited, Error> {
+    let (mark, text) = split_mark(content)?;
+    let document = document::read(text)?;
     let mut targets = Vec::new();
-    for (scalar, found) in marker::marked(text, &document) {
-        if found == marker {
-            targets.push(scalar);
-        }
+    for (event, value) in wanted {
+        check_value(value)?;
+        let mut scalars = document.scalars.iter();
+        let scalar = scalars.find(|scalar| scalar.event == *event);
+        targets.push((scalar.ok_or(Error::Ambiguous { line: 0 })?, value.as_str()));
     }
+    targets.sort_by_key(|(scalar, _)| scalar.range.start);
+    set(mark, text, targets)
+}
+
+fn set(mark: &[u8], text: &str, mut targets: Vec<Target<'_>>) -> Result<Edited, Error> {
     let marked = targets.len();
-    targets.retain(|scalar| scalar.value != value || scalar.is_null);
-    if let Some(block) = targets.iter().find(|scalar| scalar.is_block) {
+    targets.retain(|(scalar, value)| scalar.value != *value || scalar.is_null);
+    if let Some((block, _)) = targets.iter().find(|(scalar, _)| scalar.is_block) {
         return Err(Error::BlockScalar { line: block.line });
     }
-    let edited = splice(text, &targets, value);
-    verify::only_these_changed(text, &edited, &targets, value)?;
+    let edited = splice(text, &targets);
+    verify::only_these_changed(text, &edited, &targets)?;
     Ok(Edited {
         content: [mark, edited.as_bytes()].concat(),
         marked,
@@ -128,21 +147,26 @@ pub fn set_marked(content: &[u8], marker: &str, value: &str) -> Result<Edited, E
     })
 }
 
+fn check_value(value: &str) -> Result<(), Error> {
+    let is_printable = !value.is_empty() && value.len() <= 512 && !value.contains(char::is_control);
+    is_printable.then_some(()).ok_or(Error::UnusableValue)
+}
+
 fn may_hold_markers(content: &[u8]) -> bool {
     content.windows(TOKEN.len()).any(|window| window == TOKEN)
 }
 
 /// The byte order mark, if there is one, and the text behind it.
-fn split_mark(content: &[u8]) -> Result<(&[u8], &str), Error> {
+pub(crate) fn split_mark(content: &[u8]) -> Result<(&[u8], &str), Error> {
     let text = std::str::from_utf8(content).map_err(|_| Error::NotText)?;
     let rest = text.strip_prefix('\u{feff}').unwrap_or(text);
     Ok((&content[..text.len() - rest.len()], rest))
 }
 
-fn splice(text: &str, targets: &[&document::Scalar], value: &str) -> String {
-    let mut edited = String::with_capacity(text.len() + value.len() * targets.len());
+fn splice(text: &str, targets: &[Target<'_>]) -> String {
+    let mut edited = String::with_capacity(text.len());
     let mut copied = 0;
-    for target in targets {
+    for (target, value) in targets {
         edited.push_str(&text[copied..target.range.start]);
         if target.range.is_empty() {
             edited.push(' ');

@@ -5,11 +5,16 @@
 //! trying again may help. Look before you create; "already there" is not an error for whoever
 //! looked.
 
+pub mod azure;
+pub mod bitbucket_cloud;
+pub mod bitbucket_server;
 mod error;
 pub mod gitea;
 pub mod github;
+pub mod gitlab;
 mod http;
 mod rate;
+mod session;
 mod wire;
 
 pub use error::Error;
@@ -31,6 +36,39 @@ pub enum Kind {
     GitHub,
     /// Gitea and Forgejo.
     Gitea,
+    /// gitlab.com and self-managed GitLab.
+    GitLab,
+    /// Bitbucket Server and Data Center.
+    BitbucketServer,
+    /// bitbucket.org.
+    BitbucketCloud,
+    /// Azure DevOps, the service and the server.
+    AzureDevOps,
+}
+
+impl Kind {
+    /// All of them, by the names that people write.
+    pub const ALL: [(&'static str, Self); 6] = [
+        ("github", Self::GitHub),
+        ("gitea", Self::Gitea),
+        ("gitlab", Self::GitLab),
+        ("bitbucket-server", Self::BitbucketServer),
+        ("bitbucket-cloud", Self::BitbucketCloud),
+        ("azure-devops", Self::AzureDevOps),
+    ];
+
+    /// The name that people write.
+    pub fn as_str(self) -> &'static str {
+        let mut all = Self::ALL.into_iter();
+        let found = all.find(|(_, kind)| *kind == self);
+        found.expect("all of them are named").0
+    }
+
+    /// The forge of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        let mut all = Self::ALL.into_iter();
+        all.find(|(known, _)| *known == name).map(|(_, kind)| kind)
+    }
 }
 
 /// Where a pull request stands.
@@ -53,7 +91,7 @@ pub struct PullRequest {
     pub url: String,
     /// Without the marks that some forges keep drafts by.
     pub title: String,
-    /// All of it.
+    /// All of it. In the lists of Azure DevOps only the first 400 characters.
     pub body: String,
     /// Where it stands.
     pub state: State,
@@ -171,10 +209,12 @@ pub trait Forge: Send + Sync {
     /// Changes title, body or state.
     fn update<'a>(&'a self, number: u64, changes: &'a Changes) -> Answer<'a, PullRequest>;
 
-    /// Adds labels and asks reviewers.
-    fn dress<'a>(&'a self, number: u64, dressing: &'a Dressing) -> Answer<'a, ()>;
+    /// Adds labels and asks reviewers. Answers with a sentence for each thing that the forge does
+    /// not have, and that was therefore left out.
+    fn dress<'a>(&'a self, number: u64, dressing: &'a Dressing) -> Answer<'a, Vec<String>>;
 
-    /// Merges it, or asks the forge to. Done already is done.
+    /// Merges it, or asks the forge to. Done already is done. A forge that cannot be asked to merge
+    /// by itself says [`Error::NotMergeable`] until it can be merged: ask again.
     fn merge<'a>(&'a self, number: u64, merge: &'a Merge) -> Answer<'a, Merged>;
 
     /// Says something on it.
@@ -194,5 +234,17 @@ pub fn open(
     Ok(match kind {
         Kind::GitHub => Box::new(github::GitHub::new(http, url, credentials)?),
         Kind::Gitea => Box::new(gitea::Gitea::new(http, url, credentials)?),
+        Kind::GitLab => Box::new(gitlab::GitLab::new(http, url, credentials)?),
+        Kind::BitbucketServer => Box::new(bitbucket_server::BitbucketServer::new(
+            http,
+            url,
+            credentials,
+        )?),
+        Kind::BitbucketCloud => Box::new(bitbucket_cloud::BitbucketCloud::new(
+            http,
+            url,
+            credentials,
+        )?),
+        Kind::AzureDevOps => Box::new(azure::AzureDevOps::new(http, url, credentials)?),
     })
 }

@@ -10,6 +10,7 @@ pub mod commit;
 pub mod credentials;
 pub mod edit;
 pub mod forge;
+pub mod manifest;
 pub mod mirror;
 pub mod names;
 pub mod paths;
@@ -17,8 +18,10 @@ pub mod propose;
 pub mod push;
 pub mod runner;
 
+mod proxy;
 mod remedy;
 mod secret;
 
+pub use proxy::Proxy;
 pub use remedy::Remedy;
 pub use secret::Secret;

@@ -38,6 +38,9 @@ const FETCHES_BEFORE_CLEANING: u32 = 100;
 /// A file must not be larger than this to be edited.
 pub(crate) const FILE_LIMIT: u64 = 1 << 20;
 
+/// The name that goes with a token.
+const TOKEN_USER: &str = "x-access-token";
+
 /// A file that is written at every use, for its time.
 const USED: &str = "used";
 
@@ -121,7 +124,11 @@ impl Mirror {
 
     /// Who we are to the remote, right now.
     pub(crate) async fn access(&self) -> Result<Access, Error> {
-        let addresses = self.url.resolve(self.runner.reach()).await?;
+        let proxy = self.runner.proxy_to(&self.url);
+        let addresses = match &proxy {
+            Some(_) => Vec::new(),
+            None => self.url.resolve(self.runner.reach()).await?,
+        };
         let login = match (
             &self.credentials.password,
             &self.credentials.app,
@@ -134,14 +141,25 @@ impl Mirror {
                     .token(app)
                     .await
                     .map_err(|source| Error::Token { source })?;
-                Some(("x-access-token".to_owned(), token))
+                Some((TOKEN_USER.to_owned(), token))
             }
-            (None, None, Some(token)) => Some(("x-access-token".to_owned(), token.clone())),
+            (None, None, Some(token)) => Some((self.token_user().to_owned(), token.clone())),
             (None, None, None) => None,
         };
         let authority = self.credentials.certificate_authority.clone();
         let access = Access::new(&self.url, login, self.credentials.ssh.clone(), authority);
-        Ok(access.tied_to(&self.url, &addresses))
+        Ok(match proxy {
+            Some(proxy) => access.through(proxy),
+            None => access.tied_to(&self.url, &addresses),
+        })
+    }
+
+    /// Most take a token whatever the name beside it; Bitbucket takes its own by one name only.
+    fn token_user(&self) -> &'static str {
+        match self.url.host() {
+            "bitbucket.org" => "x-token-auth",
+            _ => TOKEN_USER,
+        }
     }
 
     /// Asks the remote where the branches are and brings their tips here. Branches that do not

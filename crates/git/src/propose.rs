@@ -16,7 +16,7 @@ use crate::commit::{self, Maker};
 use crate::mirror::{self, Mirror, short_hash};
 use crate::names::{BranchName, ObjectId};
 use crate::paths::{self, PathLimits};
-use crate::{Remedy, edit, push, runner};
+use crate::{Remedy, edit, manifest, push, runner};
 
 /// What should be different.
 #[derive(Clone, Debug)]
@@ -27,6 +27,16 @@ pub enum Alteration {
         marker: String,
         /// The new value.
         value: String,
+    },
+    /// The same where a file has the marker; where none has, a field of a manifest that is found by
+    /// what the manifest describes.
+    Found {
+        /// As it would stand in the files.
+        marker: String,
+        /// The new value of what is marked.
+        value: String,
+        /// What is looked for without a marker.
+        wanted: Box<manifest::Wanted>,
     },
     /// A file exists with this content.
     File {
@@ -105,6 +115,9 @@ pub enum Error {
         /// Files that have it but may not change.
         outside: Vec<String>,
     },
+    /// No file asks for it, and no manifest is the one that is meant.
+    #[error(transparent)]
+    Manifest(#[from] manifest::Error),
     /// A file asks for it in a way we cannot follow.
     #[error("cannot edit {path}")]
     Edit {
@@ -155,6 +168,7 @@ impl Error {
         match self {
             Self::NoBase { .. } => "NoBaseBranch",
             Self::NoMarker { .. } => "NoMarker",
+            Self::Manifest(error) => error.reason(),
             Self::Edit { source, .. } => source.reason(),
             Self::Path { .. } => "InvalidPath",
             Self::TooManyFiles { .. } => "TooManyFiles",
@@ -214,7 +228,8 @@ impl Mirror {
     ) -> Result<Outcome, Error> {
         let _in_use = self.hold().await;
         let access = self.access().await?;
-        let (own, other) = (&proposal.branch, branch_beside(proposal));
+        let own = &proposal.branch;
+        let other = branch_beside(own, &proposal.message.owner);
         let wanted = [&proposal.base, own, &other];
         let tips = self.refresh(&access, &wanted).await?;
         let Some(base) = tips.get(&proposal.base).cloned() else {
@@ -238,7 +253,7 @@ impl Mirror {
             if let Some(tip) = seen.filter(|tip| **tip != base) {
                 self.must_be_ours(&branch, tip).await?;
             }
-            if !permission(self.runner.limits().remote) {
+            if !permission(self.runner.limits().push) {
                 return Err(Error::NotPermitted);
             }
             push::push(self, &access, &branch, seen, &commit).await?;
@@ -270,8 +285,8 @@ impl Mirror {
     }
 }
 
-/// Where the change goes if its branch belongs to another owner.
-fn branch_beside(proposal: &Proposal) -> BranchName {
-    let owner = short_hash(&[proposal.message.owner.as_bytes()]);
-    proposal.branch.with_suffix(&owner[..8])
+/// Where an owner's change goes if its branch belongs to another owner.
+pub fn branch_beside(branch: &BranchName, owner: &str) -> BranchName {
+    let owner = short_hash(&[owner.as_bytes()]);
+    branch.with_suffix(&owner[..8])
 }

@@ -1,11 +1,17 @@
 //! The contract of every forge, against strict doubles on loopback.
 //!
 //! A new forge joins with a double of its API (`contract/<forge>.rs`) and one row at the end of
-//! this file.
+//! this file. A run of all of it prints a table: case × forge.
 #![expect(clippy::panic, reason = "a check that cannot go on ends the test")]
 
 #[path = "contract/app.rs"]
 mod app;
+#[path = "contract/azure.rs"]
+mod azure;
+#[path = "contract/bitbucket_cloud.rs"]
+mod bitbucket_cloud;
+#[path = "contract/bitbucket_server.rs"]
+mod bitbucket_server;
 #[path = "contract/checks.rs"]
 mod checks;
 #[path = "contract/double.rs"]
@@ -14,15 +20,25 @@ mod double;
 mod gitea;
 #[path = "contract/github.rs"]
 mod github;
+#[path = "contract/gitlab.rs"]
+mod gitlab;
+#[path = "contract/logins.rs"]
+mod logins;
+#[path = "contract/table.rs"]
+mod table;
 
 /// One test per check, for one forge.
 macro_rules! contract {
     ($forge:ident, $kind:expr, $router:expr, [$($check:ident),* $(,)?]) => {
-        mod $forge {
+        pub(crate) mod $forge {
+            pub(crate) const CASES: &[&str] = &[$(stringify!($check)),*];
             $(
                 #[tokio::test]
                 async fn $check() {
-                    crate::checks::$check(crate::double::Arena::start($kind, $router).await).await;
+                    let arena = crate::double::Arena::start($kind, $router).await;
+                    let cell = crate::table::Cell::new(stringify!($check), stringify!($forge), &arena);
+                    crate::checks::$check(arena).await;
+                    cell.holds();
                 }
             )*
         }
@@ -32,12 +48,15 @@ macro_rules! contract {
 /// Every check for every forge.
 macro_rules! forges {
     ($($forge:ident: $kind:expr, $router:expr;)*) => {
+        /// Each with its cases.
+        pub(crate) const FORGES: &[(&str, &[&str])] = &[$((stringify!($forge), $forge::CASES)),*];
         $(contract!($forge, $kind, $router, [
             a_pull_request_is_found_by_its_head_in_every_state,
             a_duplicate_is_refused,
             branches_that_do_not_differ_are_refused,
             title_body_and_state_change,
             a_draft_is_one,
+            a_long_text_is_found_whole,
             wrong_tokens_are_refused_and_not_repeated,
             what_is_not_there_is_not_found,
             what_is_forbidden_waits_for_an_edit,
@@ -49,6 +68,7 @@ macro_rules! forges {
             what_waits_for_checks_is_merged_later,
             what_waits_for_nothing_is_merged_now,
             labels_reviewers_and_comments_arrive,
+            asking_one_more_keeps_those_who_were_asked,
             open_ones_are_listed_and_changes_noticed,
             a_rate_limit_is_honoured_and_shared,
             a_secondary_limit_is_a_limit,
@@ -64,5 +84,9 @@ mod rows {
     forges! {
         github: git::forge::Kind::GitHub, crate::github::router;
         gitea: git::forge::Kind::Gitea, crate::gitea::router;
+        gitlab: git::forge::Kind::GitLab, crate::gitlab::router;
+        bitbucket_server: git::forge::Kind::BitbucketServer, crate::bitbucket_server::router;
+        bitbucket_cloud: git::forge::Kind::BitbucketCloud, crate::bitbucket_cloud::router;
+        azure: git::forge::Kind::AzureDevOps, crate::azure::router;
     }
 }

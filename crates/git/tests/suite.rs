@@ -3,6 +3,8 @@
 
 #[path = "suite/edits.rs"]
 mod edits;
+#[path = "suite/found.rs"]
+mod found;
 #[path = "suite/mirrors.rs"]
 mod mirrors;
 #[path = "suite/propose.rs"]

@@ -27,7 +27,7 @@ use api::{names, trigger::Concurrency};
 use serde_json::Value;
 
 pub use event::{Event, Subject, events_of};
-pub use listing::{Listed, triggers_of};
+pub use listing::{Around, Listed, triggers_of};
 pub use parameters::DeclaredTypes;
 pub use run::Credential;
 pub use seen::{CredentialState, PipelineState, Run, Seen, SourceState, essence, pipeline_needed};
@@ -124,6 +124,7 @@ fn events_seen(seen: &Seen<'_>) -> Result<Vec<Event>, Option<Trouble>> {
     let source = &seen.trigger.spec.source;
     let (group, plural) = group_and_plural(source.kind);
     match seen.source {
+        SourceState::Forbidden(because) => Err(trouble("Forbidden", because)),
         SourceState::NotServed => Err(trouble(
             "SourceKindNotInstalled",
             format!(

@@ -1,8 +1,10 @@
-//! Any other kind that has conditions and a `lastAppliedRevision`.
+//! Any other kind that has conditions and a `lastAppliedRevision`, such as a source with an artifact
+//! or a policy with a latest image.
 
 use super::{Health, Reading, why_unknown};
 use crate::{
     Revision,
+    flux::{Artifact, ImagePolicyStatus, ImageReference},
     foreign::{Object, StatusCondition, slim},
 };
 
@@ -25,6 +27,29 @@ slim! {
         last_applied_revision: Option<String>,
         /// The revision last tried.
         last_attempted_revision: Option<String>,
+        /// What a source last fetched.
+        artifact: Option<Artifact>,
+        /// The image that a policy chose, since 2025.
+        latest_ref: Option<ImageReference>,
+        /// The image that a policy chose, until 2025.
+        latest_image: Option<String>,
+    }
+}
+
+impl AppStatus {
+    /// What runs; of a source, what it has; of a policy, what it chose.
+    fn revision(&self) -> Option<String> {
+        let fetched = || self.artifact.as_ref()?.revision.clone();
+        let chosen = || {
+            let policy = ImagePolicyStatus {
+                latest_ref: self.latest_ref.clone(),
+                latest_image: self.latest_image.clone(),
+                ..ImagePolicyStatus::default()
+            };
+            Some(policy.latest()?.version().to_owned())
+        };
+        let applied = self.last_applied_revision.clone();
+        applied.or_else(fetched).or_else(chosen)
     }
 }
 
@@ -37,10 +62,7 @@ pub(super) fn reading(app: &App, generation: i64) -> Reading {
         };
     };
     let health = Health::of(conditions, status.observed_generation, generation);
-    let revision = status
-        .last_applied_revision
-        .as_deref()
-        .and_then(Revision::new);
+    let revision = status.revision().as_deref().and_then(Revision::new);
     Reading {
         ready: health.is_ready && !health.lagging && revision.is_some(),
         error: (health.is_ready && revision.is_none())

@@ -85,10 +85,7 @@ fn the_manifests_of_the_trigger_operator_start() {
     let address = parsed.metrics_bind_address.0.unwrap();
     assert_eq!(address, "127.0.0.1:8080".parse().unwrap());
     assert_eq!(parsed.old.zap_log_level, Some(controller::Level::Debug));
-    assert_eq!(
-        parsed.old.cross_dc_leader_elect,
-        Some(controller::Switch(false))
-    );
+    assert!(!parsed.cross_dc.cross_dc_leader_elect.0);
 }
 
 #[test]

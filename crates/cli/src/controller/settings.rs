@@ -26,12 +26,6 @@ pub(super) fn refuse_what_cannot_work(arguments: &Arguments) -> anyhow::Result<(
              remove the --second-cluster flags"
         );
     }
-    if old.cross_dc_leader_elect == Some(Switch(true)) {
-        bail!(
-            "--cross-dc-leader-elect is not part of this version yet, and without it two data \
-             centres would both work: run the controller in one of them"
-        );
-    }
     Ok(())
 }
 
@@ -84,11 +78,7 @@ pub(super) fn logging(arguments: &Arguments) -> Logging {
 
 /// The settings of the controller. `own_namespace` is the one it runs in.
 pub(super) fn check(arguments: &Arguments, own_namespace: &str) -> anyhow::Result<Settings> {
-    ensure!(arguments.concurrent > 0, "--concurrent must be at least 1");
-    ensure!(
-        arguments.history_limit > 0,
-        "--history-limit must be at least 1"
-    );
+    check_bounds(arguments)?;
     let namespace = arguments
         .watch_namespace
         .clone()
@@ -102,14 +92,21 @@ pub(super) fn check(arguments: &Arguments, own_namespace: &str) -> anyhow::Resul
         namespace: namespace.as_deref(),
         selector: label_selector.as_deref(),
     };
+    let identity = identity();
     Ok(Settings {
-        election: election(arguments, own_namespace, &shard)?,
+        cross_dc: cross_dc(arguments, &identity)?,
+        election: election(arguments, own_namespace, &shard, identity)?,
         concurrent: arguments.concurrent,
         detect: detect(arguments)?,
         probe_clusters: arguments.probe_clusters.0,
         no_cross_namespace_refs: arguments.no_cross_namespace_refs.0,
         allow_unsigned_reports: arguments.allow_unsigned_reports.0,
         history_limit: arguments.history_limit,
+        git_folder: arguments.git_folder.clone(),
+        git_mirrors_size: arguments.git_mirrors_size.saturating_mul(1 << 20),
+        allow_internal_urls: arguments.allow_internal_urls.0,
+        follow_every: arguments.follow_every.length(),
+        metrics_per_pipeline: arguments.metrics_per_pipeline.0,
         events_address: events_address(arguments)?,
         metrics_address: arguments.metrics_bind_address.0,
         probe_address: arguments.health_probe_bind_address.0,
@@ -118,6 +115,19 @@ pub(super) fn check(arguments: &Arguments, own_namespace: &str) -> anyhow::Resul
         namespace,
         label_selector,
     })
+}
+
+fn check_bounds(arguments: &Arguments) -> anyhow::Result<()> {
+    ensure!(arguments.concurrent > 0, "--concurrent must be at least 1");
+    ensure!(
+        arguments.history_limit > 0,
+        "--history-limit must be at least 1"
+    );
+    ensure!(
+        arguments.follow_every.length() >= std::time::Duration::from_secs(1),
+        "--follow-every must be at least 1s"
+    );
+    Ok(())
 }
 
 fn detect(arguments: &Arguments) -> anyhow::Result<controller::Detect> {
@@ -144,6 +154,19 @@ fn events_address(arguments: &Arguments) -> anyhow::Result<Option<String>> {
     Ok(Some(address.to_owned()))
 }
 
+/// How the database of the lock between data centres is reached, if there is to be one.
+fn cross_dc(
+    arguments: &Arguments,
+    identity: &str,
+) -> anyhow::Result<Option<controller::cross_dc::Settings>> {
+    if !arguments.cross_dc.cross_dc_leader_elect.0 {
+        return Ok(None);
+    }
+    let look_up = |name: &str| env::var(name).ok();
+    let settings = controller::cross_dc::from_environment(identity.to_owned(), look_up)?;
+    Ok(Some(settings))
+}
+
 /// The part of the objects this process looks at.
 struct Shard<'a> {
     namespace: Option<&'a str>,
@@ -154,6 +177,7 @@ fn election(
     arguments: &Arguments,
     own_namespace: &str,
     shard: &Shard<'_>,
+    identity: String,
 ) -> anyhow::Result<Option<Election>> {
     let typed = &arguments.election;
     if !typed.leader_elect.0 {
@@ -172,7 +196,7 @@ fn election(
     Ok(Some(Election {
         namespace: namespace.unwrap_or_else(|| own_namespace.to_owned()),
         name: lease_name(&typed.leader_election_id, shard),
-        identity: identity(),
+        identity,
         terms,
     }))
 }

@@ -2,11 +2,15 @@
 //!
 //! Every statement is bounded in time. After a failure the session is dropped, never reused.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mysql_async::{Conn, OptsBuilder, SslOpts, prelude::Queryable};
+use tokio::time::Instant;
 
-use super::settings::{Encryption, Settings};
+use super::{
+    HAND_OVER_TIME,
+    settings::{Encryption, Settings},
+};
 
 /// The operator's locks, in the order in which they are taken.
 const NAMED_LOCKS: [&str; 2] = ["leader.txt//", "leader.txt"];
@@ -68,26 +72,39 @@ impl Session {
     }
 
     async fn prepare_table(&mut self, settings: &Settings) -> Result<(), SessionError> {
-        let Settings { database, .. } = settings;
         // The server drops a session that went silent, and its named locks with it, no earlier
         // than acting has ceased.
         let silence = settings.lease.as_millis().div_ceil(1000);
-        for statement in [
-            format!("SET SESSION wait_timeout = {silence}"),
-            format!("CREATE DATABASE IF NOT EXISTS {database}"),
-            format!(
-                "CREATE TABLE IF NOT EXISTS {database}.lease (name VARCHAR(64) PRIMARY KEY, \
-                 holder VARCHAR(255) NOT NULL, token BIGINT UNSIGNED NOT NULL, \
-                 expires DATETIME(6) NOT NULL)"
-            ),
-            format!(
-                "INSERT IGNORE INTO {database}.lease VALUES ('{ROW}', '', 0, UTC_TIMESTAMP(6))"
-            ),
-        ] {
-            let done = self.0.query_drop(statement);
-            bounded(settings, "prepare the lease's table", done).await?;
+        self.run(settings, format!("SET SESSION wait_timeout = {silence}"))
+            .await?;
+        // Creating asks for rights that are not needed where an administrator has made the table.
+        if self.insert_row(settings).await.is_ok() {
+            return Ok(());
         }
-        Ok(())
+        let Settings { database, .. } = settings;
+        self.run(
+            settings,
+            format!("CREATE DATABASE IF NOT EXISTS {database}"),
+        )
+        .await?;
+        let table = format!(
+            "CREATE TABLE IF NOT EXISTS {database}.lease (name VARCHAR(64) PRIMARY KEY, \
+             holder VARCHAR(255) NOT NULL, token BIGINT UNSIGNED NOT NULL, \
+             expires DATETIME(6) NOT NULL)"
+        );
+        self.run(settings, table).await?;
+        self.insert_row(settings).await
+    }
+
+    async fn insert_row(&mut self, settings: &Settings) -> Result<(), SessionError> {
+        let row = format!("VALUES ('{ROW}', '', 0, UTC_TIMESTAMP(6))");
+        let statement = format!("INSERT IGNORE INTO {}.lease {row}", settings.database);
+        self.run(settings, statement).await
+    }
+
+    async fn run(&mut self, settings: &Settings, statement: String) -> Result<(), SessionError> {
+        let done = self.0.query_drop(statement);
+        bounded(settings, "prepare the lease's table", done).await
     }
 
     /// Waits until nobody else holds the operator's locks.
@@ -189,27 +206,21 @@ impl Session {
         }
     }
 
-    /// Lets the lease expire now; the named locks go with the session.
-    pub(super) async fn hand_over(
-        mut self,
-        settings: &Settings,
-        grant: Grant,
-    ) -> Result<(), SessionError> {
+    /// Lets the lease expire now; the named locks go with the session. Where the row cannot be given
+    /// back it expires by itself.
+    pub(super) async fn hand_over(mut self, settings: &Settings, grant: Grant) {
         let statement = format!(
             "UPDATE {}.lease SET holder = '', expires = UTC_TIMESTAMP(6) - INTERVAL 1 MICROSECOND \
              WHERE name = '{ROW}' AND holder = ? AND token = ?",
             settings.database
         );
-        let given = self
-            .0
-            .exec_drop(statement, (&settings.identity, grant.token));
-        // The row expires by itself where it cannot be given back.
-        if let Err(error) = bounded(settings, "hand over the lease", given).await {
-            tracing::warn!(reason = error.reason(), "the lease was not handed over");
-            return Ok(());
+        let values = (&settings.identity, grant.token);
+        let given = self.0.exec_drop(statement, values);
+        match within(HAND_OVER_TIME, "hand over the lease", given).await {
+            Ok(()) => tracing::info!("the lock between data centres is handed over"),
+            Err(error) => tracing::warn!(reason = error.reason(), "the lock was not handed over"),
         }
-        let _ = bounded(settings, "disconnect", self.0.disconnect()).await;
-        Ok(())
+        let _ = within(HAND_OVER_TIME, "disconnect", self.0.disconnect()).await;
     }
 }
 

@@ -2,11 +2,6 @@
 
 use std::{fmt, path::PathBuf, time::Duration};
 
-/// What to say to `--second-cluster` and its like.
-pub const SECOND_CLUSTER_REFUSAL: &str = "--second-cluster, --second-cluster-address and \
---second-cluster-bearer-token are not supported: asking the other cluster cannot keep two from \
-starting the same run. Use --cross-dc-leader-elect, which lets one of them act at a time";
-
 /// A value that is never shown.
 #[derive(Clone)]
 pub struct Secret(String);
@@ -53,7 +48,7 @@ pub struct Settings {
     pub identity: String,
     /// How long a lease lasts without being renewed.
     pub lease: Duration,
-    /// How long before its end acting ceases: no single act takes longer.
+    /// How long before its end loops are stopped.
     pub margin: Duration,
     /// How often the lease is renewed.
     pub renew_every: Duration,
@@ -124,9 +119,10 @@ pub fn from_environment(
         },
         database,
         identity,
-        lease: Duration::from_secs(15),
+        // As long as the Lease below it, so that what fits into that fits into both.
+        lease: Duration::from_secs(35),
         margin: Duration::from_secs(5),
-        renew_every: Duration::from_secs(2),
+        renew_every: Duration::from_secs(5),
     })
 }
 

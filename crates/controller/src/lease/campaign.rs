@@ -16,7 +16,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use super::{Election, Tenure, WallClock, record};
+use super::{Election, Leadership, Tenure, WallClock, record};
 
 /// How long giving back may take. Whoever waits for us to end does not wait longer.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -68,7 +68,19 @@ impl Campaign {
         (campaign, receiver)
     }
 
-    pub(super) async fn run(mut self, release: CancellationToken) {
+    /// Runs for the Lease whenever there is a leadership above, until told to release it.
+    pub(super) async fn run(mut self, above: Leadership, release: CancellationToken) {
+        while !release.is_cancelled() {
+            tokio::select! {
+                () = release.cancelled() => {}
+                () = above.acquired() => self.run_until(&above, &release).await,
+            }
+        }
+        // Also asked without having led: a write of ours may have arrived unknown to us.
+        self.give_back().await;
+    }
+
+    async fn run_until(&mut self, above: &Leadership, release: &CancellationToken) {
         loop {
             let turn = async {
                 let pause = self.attempt_in_time().await;
@@ -76,11 +88,14 @@ impl Campaign {
             };
             tokio::select! {
                 biased;
-                () = release.cancelled() => break,
+                () = release.cancelled() => return,
+                () = above.lost() => break,
                 () = turn => {}
             }
         }
+        self.step_down("what is above the lease is lost");
         self.give_back().await;
+        self.distrust();
     }
 
     /// One attempt to take or renew, cut off before it could outlast the leadership. Returns how
@@ -190,8 +205,8 @@ impl Campaign {
         }
         self.stops = Some(sent + terms.renew_deadline);
         self.tenure.send_replace(Some(Tenure {
-            fence: Some(fence),
-            lapses: Some(sent + terms.trusted()),
+            fence,
+            lapses: sent + terms.trusted(),
         }));
     }
 
@@ -231,7 +246,6 @@ impl Campaign {
     /// Stops leading first, then says so on the Lease.
     async fn give_back(&mut self) {
         self.tenure.send_replace(None);
-        // Also asked without having led: a write of ours may have arrived unknown to us.
         match timeout(RELEASE_TIMEOUT, self.write_release()).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {

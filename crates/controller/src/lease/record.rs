@@ -73,7 +73,7 @@ pub(super) fn duration(lease: &Lease) -> Option<Duration> {
 pub(super) fn fence(lease: &Lease) -> Fence {
     Fence {
         lease: lease.metadata.uid.clone().unwrap_or_default(),
-        transitions: transitions(lease),
+        transitions: u64::try_from(transitions(lease)).unwrap_or_default(),
     }
 }
 

@@ -19,12 +19,13 @@ use kube::{
 };
 use serde_json::json;
 use tokio::{
+    sync::watch,
     task::JoinHandle,
     time::{Instant, sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{BadTerms, Election, Leadership, Terms};
+use super::{BadTerms, Election, Fence, Leadership, Tenure, Terms};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -200,7 +201,7 @@ async fn a_clock_that_stands_still_or_goes_back_does_not_lose_the_lease() {
             true => "1999-01-01T00:00:00Z".parse().unwrap(),
         }
     };
-    let (first, _campaign) = Leadership::campaign_by(
+    let (first, _campaign) = Leadership::unopposed().campaign_by(
         server.client(),
         election("first"),
         CancellationToken::new(),
@@ -212,6 +213,45 @@ async fn a_clock_that_stands_still_or_goes_back_does_not_lose_the_lease() {
         is_back.store(round > 100, Ordering::Relaxed);
         sleep(SECOND).await;
         assert!(first.permit(SECOND).is_ok() && !second.leads());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn below_another_the_lease_is_held_only_while_that_is() {
+    let server = Server::in_memory();
+    let (tenure, claim) = watch::channel(None);
+    let above = Leadership::unopposed().and(claim);
+    let release = CancellationToken::new();
+    let (both, _campaign) =
+        above.campaign_below(server.client(), election("first"), release.clone());
+    sleep(SECOND * 60).await;
+    let leases: Api<Lease> = Api::namespaced(server.client(), "default");
+    assert!(leases.get_opt("shard").await.unwrap().is_none());
+    for _ in 0..2 {
+        tenure.send_replace(Some(Tenure {
+            fence: Fence {
+                lease: "above".to_owned(),
+                transitions: 7,
+            },
+            lapses: Instant::now() + SECOND * 20,
+        }));
+        both.acquired().await;
+        assert!(both.permit(SECOND * 21).is_err());
+        assert_ne!(
+            both.permit(SECOND * 10).unwrap().fence.unwrap().lease,
+            "above"
+        );
+        assert_eq!(holder(&server).await, "first");
+        tenure.send_replace(None);
+        both.lost().await;
+        assert!(both.permit(Duration::ZERO).is_err());
+        timeout(SECOND, async {
+            while !holder(&server).await.is_empty() {
+                sleep(Duration::from_millis(10)).await;
+            }
+        })
+        .await
+        .unwrap();
     }
 }
 

@@ -10,38 +10,35 @@ use planner::trigger::{Outcome, Plan, Step};
 use serde_json::{Value, json};
 
 use super::{
-    CALL_LIMIT, Context, Error, FIELD_MANAGER,
-    world::{Key, Served, Watched},
+    CALL_LIMIT, Error, FIELD_MANAGER, Shared,
+    world::{Served, Watched},
 };
+use crate::keys::ObjectKey;
 
 /// Carries out every step while we lead.
-pub(super) async fn carry_out(
-    context: &Context,
-    trigger: &PipelineTrigger,
-    plan: &Plan,
-) -> Outcome {
+pub(super) async fn carry_out(shared: &Shared, trigger: &PipelineTrigger, plan: &Plan) -> Outcome {
     let mut outcome = Outcome::default();
-    let Served::Yes(resource) = context.world.served(Watched::Runs) else {
+    let Served::Yes(resource) = shared.world.served(Watched::Runs) else {
         return outcome;
     };
-    let key = Key::of(trigger);
+    let key = ObjectKey::of(&trigger.metadata);
     let runs: Api<DynamicObject> =
-        Api::namespaced_with(context.client.clone(), &key.namespace, &resource);
+        Api::namespaced_with(shared.client.clone(), &key.namespace, &resource);
     for step in &plan.steps {
-        if !(context.leads)() {
+        if !shared.may_act() {
             return outcome;
         }
         match step {
             Step::Start { run, object } => {
-                let started = start(context, &runs, trigger, object).await;
+                let started = start(&runs, trigger, object).await;
                 if let Err(because) = started {
                     outcome.failures.insert(run.clone(), because);
                 }
             }
-            Step::Cancel { run } => cancel(context, &runs, run).await,
+            Step::Cancel { run } => cancel(&runs, run).await,
             // Room is made only for runs that exist.
             Step::Remove { .. } if !outcome.is_complete() => {}
-            Step::Remove { run, uid } => remove(context, &runs, run, uid).await,
+            Step::Remove { run, uid } => remove(&runs, run, uid).await,
         }
     }
     outcome
@@ -49,7 +46,6 @@ pub(super) async fn carry_out(
 
 /// Creates a run; one that is already there and ours is the same run.
 async fn start(
-    context: &Context,
     runs: &Api<DynamicObject>,
     trigger: &PipelineTrigger,
     object: &Value,
@@ -60,24 +56,23 @@ async fn start(
         field_manager: Some(FIELD_MANAGER.to_owned()),
         ..PostParams::default()
     };
-    let created = bounded(context, "POST", runs.create(&parameters, &run)).await;
+    let created = bounded(runs.create(&parameters, &run)).await;
     match created {
         Ok(_) => Ok(()),
         Err(Failure::Api(kube::Error::Api(status))) if status.is_already_exists() => {
-            check_owner(context, runs, trigger, &run).await
+            check_owner(runs, trigger, &run).await
         }
         Err(failure) => Err(failure.sentence()),
     }
 }
 
 async fn check_owner(
-    context: &Context,
     runs: &Api<DynamicObject>,
     trigger: &PipelineTrigger,
     run: &DynamicObject,
 ) -> Result<(), String> {
     let name = run.metadata.name.as_deref().unwrap_or_default();
-    let found = bounded(context, "GET", runs.get(name)).await;
+    let found = bounded(runs.get(name)).await;
     let found = found.map_err(|failure| failure.sentence())?;
     let owners = found.metadata.owner_references.unwrap_or_default();
     let uid = trigger.metadata.uid.as_deref().unwrap_or_default();
@@ -91,20 +86,20 @@ async fn check_owner(
 }
 
 /// A run that ends or goes away first needs no cancelling; anything else is tried at the next look.
-async fn cancel(context: &Context, runs: &Api<DynamicObject>, run: &str) {
+async fn cancel(runs: &Api<DynamicObject>, run: &str) {
     let patch = Patch::Merge(json!({ "spec": { "status": "Cancelled" } }));
     let parameters = PatchParams {
         field_manager: Some(FIELD_MANAGER.to_owned()),
         ..PatchParams::default()
     };
-    let cancelled = bounded(context, "PATCH", runs.patch(run, &parameters, &patch)).await;
+    let cancelled = bounded(runs.patch(run, &parameters, &patch)).await;
     if let Err(failure) = cancelled {
         tracing::warn!(run, error = failure.sentence(), "not cancelled");
     }
 }
 
 /// Only this very object; what does not work now is tried at the next look.
-async fn remove(context: &Context, runs: &Api<DynamicObject>, run: &str, uid: &str) {
+async fn remove(runs: &Api<DynamicObject>, run: &str, uid: &str) {
     let parameters = DeleteParams {
         preconditions: Some(Preconditions {
             uid: Some(uid.to_owned()),
@@ -112,7 +107,7 @@ async fn remove(context: &Context, runs: &Api<DynamicObject>, run: &str, uid: &s
         }),
         ..DeleteParams::background()
     };
-    let removed = bounded(context, "DELETE", runs.delete(run, &parameters)).await;
+    let removed = bounded(runs.delete(run, &parameters)).await;
     match removed {
         Ok(_) => {}
         Err(Failure::Api(kube::Error::Api(status))) if status.is_not_found() => {}
@@ -127,7 +122,7 @@ pub(super) enum Failure {
 }
 
 impl Failure {
-    fn sentence(&self) -> String {
+    pub(super) fn sentence(&self) -> String {
         match self {
             Self::Api(error) => sentence(error),
             Self::Slow => Error::Slow.to_string(),
@@ -135,25 +130,16 @@ impl Failure {
     }
 }
 
-/// Waits for a call, but not for ever, and counts it.
+/// Waits for a call, but not for ever.
 pub(super) async fn bounded<T>(
-    context: &Context,
-    method: &'static str,
     call: impl Future<Output = Result<T, kube::Error>>,
 ) -> Result<T, Failure> {
     let answer = tokio::time::timeout(CALL_LIMIT, call).await;
-    let answer = answer.map_or(Err(Failure::Slow), |answer| answer.map_err(Failure::Api));
-    let code = match &answer {
-        Ok(_) => 200,
-        Err(Failure::Api(kube::Error::Api(status))) => status.code,
-        Err(_) => 0,
-    };
-    context.settings.metrics.count_call(method, code);
-    answer
+    answer.map_or(Err(Failure::Slow), |answer| answer.map_err(Failure::Api))
 }
 
 /// What an error says to a person: the server's own words where it has some.
-pub(super) fn sentence(error: &kube::Error) -> String {
+fn sentence(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
         other => other.to_string(),

@@ -14,14 +14,16 @@ use planner::trigger::{
 use serde_json::Value;
 
 use super::{
-    CALL_LIMIT, Context, Error,
+    Error, Shared,
     act::{Failure, bounded},
-    version,
-    world::{Key, Served, Watched},
+    world::{Served, Watched},
 };
+use crate::keys::ObjectKey;
 
 /// What was seen, owned.
 pub(super) struct Observed {
+    /// What the server said when something was asked for that we may not see.
+    forbidden: Option<String>,
     is_served: bool,
     source: Option<Arc<Value>>,
     tekton: Option<Version>,
@@ -34,10 +36,11 @@ impl Observed {
     pub(super) fn seen<'a>(&'a self, trigger: &'a PipelineTrigger, now: Timestamp) -> Seen<'a> {
         Seen {
             trigger,
-            source: match &self.source {
-                Some(object) => SourceState::Found(object),
-                None if self.is_served => SourceState::Missing,
-                None => SourceState::NotServed,
+            source: match (&self.forbidden, &self.source) {
+                (Some(because), _) => SourceState::Forbidden(because),
+                (None, Some(object)) => SourceState::Found(object),
+                (None, None) if self.is_served => SourceState::Missing,
+                (None, None) => SourceState::NotServed,
             },
             tekton: self.tekton,
             pipeline: self.pipeline.clone(),
@@ -49,40 +52,47 @@ impl Observed {
 }
 
 /// Nothing while a kind that matters has not been listed yet; the trigger is woken when it is.
-pub(super) async fn everything(context: &Context, trigger: &PipelineTrigger) -> Option<Observed> {
-    let world = &context.world;
-    let key = Key::of(trigger);
+pub(super) async fn everything(shared: &Shared, trigger: &PipelineTrigger) -> Option<Observed> {
+    let world = &shared.world;
+    let key = ObjectKey::of(&trigger.metadata);
     let kind = trigger.spec.source.kind;
-    let is_served = is_served(&world.served(Watched::Source(kind)))?;
-    let tekton = match world.served(Watched::Runs) {
+    let (sources, runs) = (Watched::Source(kind), Watched::Runs);
+    let is_served = is_served(&world.served(sources))?;
+    let tekton = match world.served(runs) {
         Served::NotYetKnown => return None,
-        Served::No => None,
+        Served::No | Served::Forbidden(_) => None,
         Served::Yes(resource) => Version::named(&resource.version),
     };
-    let pipeline = pipeline(context, trigger, &key)?;
-    let source = Key::new(&key.namespace, &trigger.spec.source.name);
+    let pipeline = pipeline(shared, trigger, &key)?;
+    let source = ObjectKey::new(&key.namespace, &trigger.spec.source.name);
+    let needed = [sources, runs, Watched::Pipelines].into_iter();
+    let needed = needed.take(if pipeline == PipelineState::NotNeeded {
+        2
+    } else {
+        3
+    });
     Some(Observed {
+        forbidden: needed
+            .filter_map(|kind| world.served(kind).refusal())
+            .next(),
         is_served,
         source: world.source(kind, source),
         tekton,
         pipeline,
-        credential: credential(context, trigger, &key).await,
+        credential: credential(shared, trigger, &key).await,
         runs: world.runs(&key, trigger.metadata.uid.as_ref()),
     })
 }
 
 /// The trigger itself, from the server instead of the watch, which may lag behind what we wrote.
 pub(super) async fn again(
-    context: &Context,
+    shared: &Shared,
     trigger: &PipelineTrigger,
 ) -> Result<Arc<PipelineTrigger>, Error> {
-    let key = Key::of(trigger);
-    let api: Api<PipelineTrigger> = Api::namespaced(context.client.clone(), &key.namespace);
-    match bounded(context, "GET", api.get(&key.name)).await {
-        Ok(trigger) => {
-            context.certain.lock().insert(key, version(&trigger));
-            Ok(Arc::new(trigger))
-        }
+    let key = ObjectKey::of(&trigger.metadata);
+    let api: Api<PipelineTrigger> = Api::namespaced(shared.client.clone(), &key.namespace);
+    match bounded(api.get(&key.name)).await {
+        Ok(trigger) => Ok(shared.confirm(trigger)),
         Err(Failure::Api(error)) => Err(Error::Observe(error)),
         Err(Failure::Slow) => Err(Error::Slow),
     }
@@ -91,17 +101,19 @@ pub(super) async fn again(
 fn is_served(served: &Served) -> Option<bool> {
     match served {
         Served::NotYetKnown => None,
-        Served::No => Some(false),
+        Served::No | Served::Forbidden(_) => Some(false),
         Served::Yes(_) => Some(true),
     }
 }
 
-fn pipeline(context: &Context, trigger: &PipelineTrigger, key: &Key) -> Option<PipelineState> {
+fn pipeline(shared: &Shared, trigger: &PipelineTrigger, key: &ObjectKey) -> Option<PipelineState> {
     let Some(name) = pipeline_needed(trigger) else {
         return Some(PipelineState::NotNeeded);
     };
-    is_served(&context.world.served(Watched::Pipelines))?;
-    let found = context.world.pipeline(&Key::new(&key.namespace, &name));
+    is_served(&shared.world.served(Watched::Pipelines))?;
+    let found = shared
+        .world
+        .pipeline(&ObjectKey::new(&key.namespace, &name));
     Some(match found {
         Some(types) => PipelineState::Found(types),
         None => PipelineState::Missing { name },
@@ -109,29 +121,29 @@ fn pipeline(context: &Context, trigger: &PipelineTrigger, key: &Key) -> Option<P
 }
 
 /// Read each time: few triggers have one, and it may be in any namespace.
-async fn credential(context: &Context, trigger: &PipelineTrigger, key: &Key) -> CredentialState {
+async fn credential(
+    shared: &Shared,
+    trigger: &PipelineTrigger,
+    key: &ObjectKey,
+) -> CredentialState {
     let Some(reference) = trigger.spec.credentials() else {
         return CredentialState::NotNeeded;
     };
     let kind = GroupVersionKind::gvk("credentials.jquad.rocks", "v1alpha1", "ManagedCredential");
     let resource = ApiResource::from_gvk_with_plural(&kind, "managedcredentials");
     let namespace = reference.namespace.as_deref().unwrap_or(&key.namespace);
-    let api: Api<DynamicObject> =
-        Api::namespaced_with(context.client.clone(), namespace, &resource);
+    let api: Api<DynamicObject> = Api::namespaced_with(shared.client.clone(), namespace, &resource);
     let name = |object: &DynamicObject, field: &str| {
         let name = object.data["status"][field]["name"].as_str();
         name.filter(|name| !name.is_empty()).map(str::to_owned)
     };
-    match tokio::time::timeout(CALL_LIMIT, api.get(&reference.name)).await {
-        Ok(Ok(object)) => CredentialState::Found(Credential {
+    match bounded(api.get(&reference.name)).await {
+        Ok(object) => CredentialState::Found(Credential {
             service_account: name(&object, "serviceAccountRef"),
             secret: name(&object, "secretRef"),
         }),
-        Ok(Err(error)) => CredentialState::Missing {
-            because: super::act::sentence(&error),
-        },
-        Err(_) => CredentialState::Missing {
-            because: super::Error::Slow.to_string(),
+        Err(failure) => CredentialState::Missing {
+            because: failure.sentence(),
         },
     }
 }

@@ -1,46 +1,47 @@
 //! Saying how it went: one status write, only of what differs, and the events.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
 
 use api::{PipelineTrigger, trigger::PipelineTriggerStatus};
 use kube::{
     Api, Resource,
     api::{Patch, PatchParams},
-    runtime::events::{Event, EventType},
 };
 use planner::trigger::{Announcement, Outcome, Plan, Seen, announcements, signals, status};
 use serde_json::{Value, json};
 
 use super::{
-    Context, Error,
+    Error, FIELD_MANAGER, Shared,
     act::{Failure, bounded},
-    version,
-    world::Key,
+    observe,
 };
-use crate::{difference, trigger::FIELD_MANAGER};
+use crate::{
+    difference,
+    events::{Occurrence, Severity},
+    keys::ObjectKey,
+};
 
 /// Writes the status, shows the gauge, publishes the events.
 pub(super) async fn everything(
-    context: &Arc<Context>,
+    shared: &Shared,
     seen: &Seen<'_>,
     plan: &Plan,
     outcome: &Outcome,
 ) -> Result<(), Error> {
     let trigger = seen.trigger;
-    let key = Key::of(trigger);
     let status = status(seen, plan, outcome);
     let announcements = announcements(seen, plan, outcome, &status);
     let source = &trigger.spec.source;
     let shown = signals(&status, &source.name);
-    let metrics = &context.settings.metrics;
-    metrics.show(&key.namespace, &key.name, source.kind, &shown);
+    let key = ObjectKey::of(&trigger.metadata);
+    shared.gauge.show(&key, source.kind, &shown);
     // Published before the status is written, so that a crash repeats rather than loses them.
-    publish(context, trigger, announcements);
-    write_status(context, trigger, &status).await
+    publish(shared, trigger, announcements);
+    write_status(shared, trigger, &status).await
 }
 
 async fn write_status(
-    context: &Context,
+    shared: &Shared,
     trigger: &PipelineTrigger,
     status: &PipelineTriggerStatus,
 ) -> Result<(), Error> {
@@ -48,8 +49,8 @@ async fn write_status(
     let Some(difference) = difference::merge_patch(&before, &json_of(status)) else {
         return Ok(());
     };
-    let key = Key::of(trigger);
-    let api: Api<PipelineTrigger> = Api::namespaced(context.client.clone(), &key.namespace);
+    let key = ObjectKey::of(&trigger.metadata);
+    let api: Api<PipelineTrigger> = Api::namespaced(shared.client.clone(), &key.namespace);
     let patch = Patch::Merge(json!({
         "metadata": { "resourceVersion": trigger.metadata.resource_version },
         "status": difference,
@@ -58,20 +59,21 @@ async fn write_status(
         field_manager: Some(FIELD_MANAGER.to_owned()),
         ..PatchParams::default()
     };
-    let written = api.patch_status(&key.name, &parameters, &patch);
-    match bounded(context, "PATCH", written).await {
+    match bounded(api.patch_status(&key.name, &parameters, &patch)).await {
         Ok(trigger) => {
-            context
-                .certain
-                .lock()
-                .insert(key.clone(), version(&trigger));
-            context.written.lock().insert(key, Arc::new(trigger));
+            shared.confirm(trigger);
             Ok(())
         }
         Err(Failure::Api(kube::Error::Api(status))) if status.is_not_found() => Ok(()),
+        Err(Failure::Api(kube::Error::Api(status))) if status.is_conflict() => {
+            // Somebody else wrote: look at the newest state and decide again.
+            observe::again(shared, trigger).await?;
+            shared.work.add(key);
+            Ok(())
+        }
         Err(failure) => {
             // It may have been written all the same.
-            context.certain.lock().remove(&key);
+            shared.doubt(&key);
             Err(match failure {
                 Failure::Api(error) => Error::Report(error),
                 Failure::Slow => Error::Slow,
@@ -84,27 +86,18 @@ fn json_of(status: &PipelineTriggerStatus) -> Value {
     serde_json::to_value(status).expect("a status is plain data")
 }
 
-/// Events are for people; nothing waits for them and losing one is no failure.
-fn publish(context: &Arc<Context>, trigger: &PipelineTrigger, list: Vec<Announcement>) {
-    if list.is_empty() {
-        return;
+fn publish(shared: &Shared, trigger: &PipelineTrigger, list: Vec<Announcement>) {
+    for announcement in list {
+        shared.events.record(Occurrence {
+            regarding: trigger.object_ref(&()),
+            severity: match announcement.is_warning {
+                true => Severity::Error,
+                false => Severity::Info,
+            },
+            reason: announcement.reason.to_owned(),
+            action: "Reconcile".to_owned(),
+            note: announcement.note,
+            metadata: BTreeMap::new(),
+        });
     }
-    let about = trigger.object_ref(&());
-    let context = context.clone();
-    tokio::spawn(async move {
-        for announcement in list {
-            let event = Event {
-                type_: match announcement.is_warning {
-                    true => EventType::Warning,
-                    false => EventType::Normal,
-                },
-                reason: announcement.reason.to_owned(),
-                note: Some(announcement.note),
-                action: "Reconcile".to_owned(),
-                secondary: None,
-            };
-            let published = context.recorder.publish(&event, &about);
-            let _ = bounded(&context, "POST", published).await;
-        }
-    });
 }

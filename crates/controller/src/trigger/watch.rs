@@ -3,14 +3,21 @@
 //! One task finds out what is served; one task per kind watches it. A kind that is not installed
 //! is waited for, one that is removed is forgotten, one that changes its version is watched anew.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
 
-use api::trigger::TriggerSourceKind;
+use api::{PipelineTrigger, trigger::TriggerSourceKind};
 use futures::StreamExt;
 use kube::{
-    Api, Client,
-    core::{ApiResource, DynamicObject, GroupVersion},
-    runtime::{WatchStreamExt, watcher},
+    Api, Client, Resource,
+    core::{ApiResource, DeserializeGuard, DynamicObject, GroupVersion},
+    runtime::{
+        WatchStreamExt,
+        watcher::{self, Event, watcher},
+    },
 };
 use planner::trigger::group_and_plural;
 use tokio::{
@@ -19,9 +26,13 @@ use tokio::{
 };
 
 use super::{
-    Settings,
-    world::{Key, Served, Watched, World},
+    Shared,
+    world::{Served, Watched, World},
 };
+use crate::keys::ObjectKey;
+
+/// How often kinds that are not installed are looked for.
+const DISCOVER_EVERY: Duration = Duration::from_secs(10);
 
 const WATCHED: [Watched; 8] = [
     Watched::Source(TriggerSourceKind::GitRepository),
@@ -46,35 +57,58 @@ fn place(watched: Watched) -> (&'static str, &'static str) {
 }
 
 /// Starts the tasks.
-pub(super) fn spawn_all(
-    tasks: &mut JoinSet<()>,
-    client: &Client,
-    settings: &Settings,
-    world: &Arc<World>,
-) {
+pub(super) fn spawn_all(tasks: &mut JoinSet<()>, shared: &Arc<Shared>) {
     let (tell, told) = watch::channel(None);
     let doubt = Arc::new(Notify::new());
-    let interval = settings.discovery_interval;
-    tasks.spawn(discover(client.clone(), tell, doubt.clone(), interval));
+    tasks.spawn(discover(shared.client.clone(), tell, doubt.clone()));
     for watched in WATCHED {
         let follower = Follower {
             watched,
-            client: client.clone(),
-            namespace: settings.namespace.clone(),
-            world: world.clone(),
+            client: shared.client.clone(),
+            namespace: shared.settings.namespace.clone(),
+            world: shared.world.clone(),
             doubt: doubt.clone(),
         };
         tasks.spawn(follower.follow(told.clone()));
     }
+    tasks.spawn(follow_triggers(shared.clone()));
+}
+
+/// Follows the triggers that this process looks after.
+async fn follow_triggers(shared: Arc<Shared>) {
+    let api: Api<DeserializeGuard<PipelineTrigger>> = match &shared.settings.namespace {
+        Some(namespace) => Api::namespaced(shared.client.clone(), namespace),
+        None => Api::all(shared.client.clone()),
+    };
+    let mut config = watcher::Config::default();
+    if let Some(labels) = &shared.settings.label_selector {
+        config = config.labels(labels);
+    }
+    let mut events = watcher(api, config).default_backoff().boxed();
+    let mut listed = HashSet::new();
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(Event::Apply(trigger)) => drop(take(&shared, trigger)),
+            Ok(Event::Delete(trigger)) => shared.forget(&ObjectKey::of(trigger.meta())),
+            Ok(Event::Init) => listed.clear(),
+            Ok(Event::InitApply(trigger)) => drop(listed.insert(take(&shared, trigger))),
+            Ok(Event::InitDone) => shared.retain(&listed),
+            Err(error) => tracing::warn!(%error, "watch on triggers interrupted"),
+        }
+    }
+}
+
+fn take(shared: &Shared, trigger: DeserializeGuard<PipelineTrigger>) -> ObjectKey {
+    let key = ObjectKey::of(trigger.meta());
+    match trigger.0 {
+        Ok(trigger) => shared.note(trigger),
+        Err(error) => tracing::warn!(trigger = %key, %error, "cannot be read"),
+    }
+    key
 }
 
 /// Keeps finding out what is served: regularly, and at once when somebody doubts it.
-async fn discover(
-    client: Client,
-    tell: watch::Sender<Option<ServedKinds>>,
-    doubt: Arc<Notify>,
-    interval: Duration,
-) {
+async fn discover(client: Client, tell: watch::Sender<Option<ServedKinds>>, doubt: Arc<Notify>) {
     loop {
         match served(&client).await {
             Ok(kinds) => {
@@ -88,7 +122,7 @@ async fn discover(
             }
             Err(error) => tracing::warn!(%error, "cannot find out which kinds are served"),
         }
-        let _ = tokio::time::timeout(interval, doubt.notified()).await;
+        let _ = tokio::time::timeout(DISCOVER_EVERY, doubt.notified()).await;
         // Doubt comes in bursts when a server goes away.
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
@@ -176,7 +210,7 @@ impl Follower {
             tokio::select! {
                 event = events.next() => match event {
                     Some(Ok(event)) => self.take(event, resource, &mut listed),
-                    Some(Err(_)) => self.doubt.notify_one(),
+                    Some(Err(error)) => self.note_interruption(&error),
                     None => return,
                 },
                 changed = told.changed() => {
@@ -191,21 +225,22 @@ impl Follower {
 
     fn take(
         &self,
-        event: watcher::Event<DynamicObject>,
+        event: Event<DynamicObject>,
         resource: &ApiResource,
-        listed: &mut Vec<Key>,
+        listed: &mut Vec<ObjectKey>,
     ) {
         match event {
-            watcher::Event::Init => listed.clear(),
-            watcher::Event::InitApply(object) => {
-                listed.push(Key::of_dynamic(&object));
+            Event::Init => listed.clear(),
+            Event::InitApply(object) => {
+                listed.push(ObjectKey::of(&object.metadata));
                 self.note(object);
             }
-            watcher::Event::Apply(object) => self.note(object),
-            watcher::Event::Delete(object) => {
-                self.world.forget(self.watched, &Key::of_dynamic(&object));
+            Event::Apply(object) => self.note(object),
+            Event::Delete(object) => {
+                self.world
+                    .forget(self.watched, &ObjectKey::of(&object.metadata));
             }
-            watcher::Event::InitDone => {
+            Event::InitDone => {
                 self.world.replace(self.watched, listed);
                 listed.clear();
                 let served = Served::Yes(resource.clone());
@@ -214,8 +249,20 @@ impl Follower {
         }
     }
 
+    /// Nothing is known about a kind that may not be listed; after a list, the watch is tried again.
+    fn note_interruption(&self, error: &watcher::Error) {
+        tracing::warn!(kind = ?self.watched, %error, "watch interrupted");
+        if let watcher::Error::InitialListFailed(kube::Error::Api(status)) = error
+            && status.is_forbidden()
+        {
+            let because = Served::Forbidden(status.message.clone());
+            self.world.note_served(self.watched, because);
+        }
+        self.doubt.notify_one();
+    }
+
     fn note(&self, mut object: DynamicObject) {
-        let key = Key::of_dynamic(&object);
+        let key = ObjectKey::of(&object.metadata);
         object.metadata.managed_fields = None;
         if let Ok(value) = serde_json::to_value(&object) {
             self.world.note(self.watched, &key, &value);

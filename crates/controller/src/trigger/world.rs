@@ -5,57 +5,17 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
-    fmt,
     sync::Arc,
 };
 
 use api::{PipelineTrigger, foreign, tekton, trigger::TriggerSourceKind};
-use kube::{
-    Resource,
-    core::{ApiResource, DynamicObject, ObjectMeta},
-    runtime::{reflector::ObjectRef, watcher},
-};
+use kube::core::ApiResource;
 use parking_lot::RwLock;
 use planner::trigger::{DeclaredTypes, Run, essence, pipeline_needed};
 use serde_json::Value;
-use tokio::sync::mpsc::UnboundedSender;
 
-/// An object's namespace and name.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Key {
-    pub(super) namespace: String,
-    pub(super) name: String,
-}
-
-impl Key {
-    pub(super) fn new(namespace: &str, name: &str) -> Self {
-        Self {
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-        }
-    }
-
-    pub(super) fn of_dynamic(object: &DynamicObject) -> Self {
-        Self::of_metadata(&object.metadata)
-    }
-
-    pub(super) fn of(object: &impl Resource) -> Self {
-        Self::of_metadata(object.meta())
-    }
-
-    fn of_metadata(metadata: &ObjectMeta) -> Self {
-        Self {
-            namespace: metadata.namespace.clone().unwrap_or_default(),
-            name: metadata.name.clone().unwrap_or_default(),
-        }
-    }
-}
-
-impl fmt::Display for Key {
-    fn fmt(&self, text: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(text, "{}/{}", self.namespace, self.name)
-    }
-}
+use super::work::Work;
+use crate::keys::ObjectKey;
 
 /// A kind that is watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -71,40 +31,51 @@ pub(super) enum Served {
     /// Not found out yet, or not yet listed.
     NotYetKnown,
     No,
+    /// We may not see it; what the server said.
+    Forbidden(String),
     Yes(ApiResource),
+}
+
+impl Served {
+    /// What the server said if we may not see it.
+    pub(super) fn refusal(self) -> Option<String> {
+        match self {
+            Self::Forbidden(because) => Some(because),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Default)]
 struct Inner {
     served: HashMap<Watched, Served>,
-    sources: HashMap<(TriggerSourceKind, Key), Arc<Value>>,
-    pipelines: HashMap<Key, DeclaredTypes>,
-    runs: HashMap<Key, BTreeMap<String, Run>>,
-    owners: HashMap<Key, Key>,
-    interests: HashMap<Key, Interest>,
-    by_source: HashMap<(TriggerSourceKind, Key), BTreeSet<Key>>,
-    by_pipeline: HashMap<Key, BTreeSet<Key>>,
-    listed: BTreeSet<Key>,
+    sources: HashMap<(TriggerSourceKind, ObjectKey), Arc<Value>>,
+    pipelines: HashMap<ObjectKey, DeclaredTypes>,
+    runs: HashMap<ObjectKey, BTreeMap<String, Run>>,
+    owners: HashMap<ObjectKey, ObjectKey>,
+    interests: HashMap<ObjectKey, Interest>,
+    by_source: HashMap<(TriggerSourceKind, ObjectKey), BTreeSet<ObjectKey>>,
+    by_pipeline: HashMap<ObjectKey, BTreeSet<ObjectKey>>,
 }
 
 /// What a trigger looks at.
 #[derive(Clone, PartialEq)]
 struct Interest {
-    source: (TriggerSourceKind, Key),
-    pipeline: Option<Key>,
+    source: (TriggerSourceKind, ObjectKey),
+    pipeline: Option<ObjectKey>,
 }
 
 /// What the watches have shown.
 pub(super) struct World {
     inner: RwLock<Inner>,
-    wake: UnboundedSender<ObjectRef<PipelineTrigger>>,
+    work: Arc<Work>,
 }
 
 impl World {
-    pub(super) fn new(wake: UnboundedSender<ObjectRef<PipelineTrigger>>) -> Self {
+    pub(super) fn new(work: Arc<Work>) -> Self {
         Self {
             inner: RwLock::default(),
-            wake,
+            work,
         }
     }
 
@@ -114,16 +85,16 @@ impl World {
         served.cloned().unwrap_or(Served::NotYetKnown)
     }
 
-    pub(super) fn source(&self, kind: TriggerSourceKind, key: Key) -> Option<Arc<Value>> {
+    pub(super) fn source(&self, kind: TriggerSourceKind, key: ObjectKey) -> Option<Arc<Value>> {
         self.inner.read().sources.get(&(kind, key)).cloned()
     }
 
-    pub(super) fn pipeline(&self, key: &Key) -> Option<DeclaredTypes> {
+    pub(super) fn pipeline(&self, key: &ObjectKey) -> Option<DeclaredTypes> {
         self.inner.read().pipelines.get(key).cloned()
     }
 
     /// The runs of a trigger; none of an earlier trigger of the same name.
-    pub(super) fn runs(&self, trigger: &Key, uid: Option<&String>) -> Vec<Run> {
+    pub(super) fn runs(&self, trigger: &ObjectKey, uid: Option<&String>) -> Vec<Run> {
         let inner = self.inner.read();
         let runs = inner
             .runs
@@ -146,35 +117,33 @@ impl World {
         self.wake_all();
     }
 
-    pub(super) fn wake_all(&self) {
-        let all: Vec<Key> = self.inner.read().interests.keys().cloned().collect();
+    fn wake_all(&self) {
+        let all: Vec<ObjectKey> = self.inner.read().interests.keys().cloned().collect();
         self.wake(all);
     }
 
-    fn wake(&self, triggers: impl IntoIterator<Item = Key>) {
+    fn wake(&self, triggers: Vec<ObjectKey>) {
         for key in triggers {
-            let object = ObjectRef::new(&key.name).within(&key.namespace);
-            // Nobody listens any more only when the loop has ended.
-            let _ = self.wake.send(object);
+            self.work.add(key);
         }
     }
 
     /// An object appeared or changed.
-    pub(super) fn note(&self, watched: Watched, key: &Key, object: &Value) {
+    pub(super) fn note(&self, watched: Watched, key: &ObjectKey, object: &Value) {
         let woken = self.inner.write().note(watched, key, object);
         self.wake(woken);
     }
 
     /// An object went away.
-    pub(super) fn forget(&self, watched: Watched, key: &Key) {
+    pub(super) fn forget(&self, watched: Watched, key: &ObjectKey) {
         let woken = self.inner.write().forget(watched, key);
         self.wake(woken);
     }
 
     /// After a new list: what is not in it is gone.
-    pub(super) fn replace(&self, watched: Watched, listed: &[Key]) {
-        let listed: BTreeSet<&Key> = listed.iter().collect();
-        let gone: Vec<Key> = {
+    pub(super) fn replace(&self, watched: Watched, listed: &[ObjectKey]) {
+        let listed: BTreeSet<&ObjectKey> = listed.iter().collect();
+        let gone: Vec<ObjectKey> = {
             let inner = self.inner.read();
             let known = inner.known(watched);
             known
@@ -187,34 +156,19 @@ impl World {
         }
     }
 
-    /// Follows what triggers look at; says which ones are gone.
-    pub(super) fn note_trigger(&self, event: &watcher::Event<PipelineTrigger>) -> Vec<Key> {
-        let mut inner = self.inner.write();
-        match event {
-            watcher::Event::Apply(trigger) => inner.note_interest(trigger),
-            watcher::Event::InitApply(trigger) => {
-                inner.listed.insert(Key::of(trigger));
-                inner.note_interest(trigger);
-            }
-            watcher::Event::Delete(trigger) => {
-                inner.drop_interest(&Key::of(trigger));
-                return vec![Key::of(trigger)];
-            }
-            watcher::Event::Init => inner.listed.clear(),
-            watcher::Event::InitDone => {
-                let listed = std::mem::take(&mut inner.listed);
-                let known = inner.interests.keys().cloned();
-                let gone: Vec<Key> = known.filter(|key| !listed.contains(key)).collect();
-                gone.iter().for_each(|key| inner.drop_interest(key));
-                return gone;
-            }
-        }
-        Vec::new()
+    /// Follows what a trigger looks at.
+    pub(super) fn note_interest(&self, trigger: &PipelineTrigger) {
+        self.inner.write().note_interest(trigger);
+    }
+
+    /// A trigger is gone.
+    pub(super) fn drop_interest(&self, trigger: &ObjectKey) {
+        self.inner.write().drop_interest(trigger);
     }
 }
 
 impl Inner {
-    fn note(&mut self, watched: Watched, key: &Key, object: &Value) -> Vec<Key> {
+    fn note(&mut self, watched: Watched, key: &ObjectKey, object: &Value) -> Vec<ObjectKey> {
         match watched {
             Watched::Source(kind) => {
                 let at = (kind, key.clone());
@@ -243,11 +197,11 @@ impl Inner {
         }
     }
 
-    fn note_run(&mut self, key: &Key, object: &Value) -> Vec<Key> {
+    fn note_run(&mut self, key: &ObjectKey, object: &Value) -> Vec<ObjectKey> {
         let Some((trigger, run)) = Run::read(object) else {
             return Vec::new();
         };
-        let trigger = Key::new(&key.namespace, &trigger);
+        let trigger = ObjectKey::new(&key.namespace, &trigger);
         self.owners.insert(key.clone(), trigger.clone());
         let runs = self.runs.entry(trigger.clone()).or_default();
         let before = runs.insert(key.name.clone(), run.clone());
@@ -257,7 +211,7 @@ impl Inner {
         vec![trigger]
     }
 
-    fn forget(&mut self, watched: Watched, key: &Key) -> Vec<Key> {
+    fn forget(&mut self, watched: Watched, key: &ObjectKey) -> Vec<ObjectKey> {
         match watched {
             Watched::Source(kind) => {
                 let at = (kind, key.clone());
@@ -283,7 +237,7 @@ impl Inner {
         }
     }
 
-    fn known(&self, watched: Watched) -> Vec<Key> {
+    fn known(&self, watched: Watched) -> Vec<ObjectKey> {
         match watched {
             Watched::Source(kind) => {
                 let sources = self.sources.keys().filter(|(known, _)| *known == kind);
@@ -295,8 +249,8 @@ impl Inner {
     }
 
     fn note_interest(&mut self, trigger: &PipelineTrigger) {
-        let key = Key::of(trigger);
-        let near = |name: &str| Key::new(&key.namespace, name);
+        let key = ObjectKey::of(&trigger.metadata);
+        let near = |name: &str| ObjectKey::new(&key.namespace, name);
         let source = &trigger.spec.source;
         let interest = Interest {
             source: (source.kind, near(&source.name)),
@@ -315,7 +269,7 @@ impl Inner {
         self.interests.insert(key, interest);
     }
 
-    fn drop_interest(&mut self, key: &Key) {
+    fn drop_interest(&mut self, key: &ObjectKey) {
         let Some(interest) = self.interests.remove(key) else {
             return;
         };
@@ -326,11 +280,15 @@ impl Inner {
     }
 }
 
-fn interested(triggers: Option<&BTreeSet<Key>>) -> Vec<Key> {
+fn interested(triggers: Option<&BTreeSet<ObjectKey>>) -> Vec<ObjectKey> {
     triggers.into_iter().flatten().cloned().collect()
 }
 
-fn leave<At: std::hash::Hash + Eq>(index: &mut HashMap<At, BTreeSet<Key>>, at: &At, key: &Key) {
+fn leave<At: std::hash::Hash + Eq>(
+    index: &mut HashMap<At, BTreeSet<ObjectKey>>,
+    at: &At,
+    key: &ObjectKey,
+) {
     if let Some(triggers) = index.get_mut(at) {
         triggers.remove(key);
         if triggers.is_empty() {

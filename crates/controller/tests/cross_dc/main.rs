@@ -1,9 +1,9 @@
 //! The lock between data centres on a real MariaDB: never two actors at once, whatever happens.
 //!
-//! Actors are processes of their own (this test binary, started again) that write into a witness
-//! table whenever they believe they lead, and each act is noted with whether its token was still the
-//! newest. One that was not is accepted only where a process is stopped, which can happen between
-//! asking whether it leads and acting.
+//! Actors are processes of their own (this test binary, started again), each with a cluster of its
+//! own. They write into a witness table whenever they may act, and each act is noted with whether
+//! the lock was still theirs. One where it was not is accepted only where a process is stopped, which
+//! can happen between asking whether it may act and acting.
 
 #[cfg(test)]
 mod actor;
@@ -12,11 +12,16 @@ mod mariadb;
 #[cfg(test)]
 mod proxy;
 
+use std::time::Duration;
+
 use controller::cross_dc::Encryption;
 use mariadb::MariaDb;
 use mysql_async::prelude::Queryable;
 
 use crate::{actor::Actor, proxy::Proxy};
+
+/// Enough for one act.
+const TIME: Duration = Duration::from_millis(100);
 
 /// Not a test of its own: what an actor's process runs.
 #[test]
@@ -30,8 +35,10 @@ async fn one_of_two_acts_and_a_kill_hands_over() {
     let first = Actor::start("first", &database, database.port);
     database.wait_for_acts("first", 5).await;
     let second = Actor::start("second", &database, database.port);
+    database.wait_for_waiting_session().await;
     database.wait_for_acts("first", 20).await;
     assert_eq!(database.acts("second").await, 0);
+    mariadb::wait_until("a standby answers its probes", async || second.is_healthy()).await;
     first.signal("KILL");
     database.wait_for_acts("second", 5).await;
     drop(second);
@@ -102,6 +109,37 @@ async fn a_restart_of_the_database_is_survived() {
 }
 
 #[tokio::test]
+async fn who_cannot_hold_the_lease_of_its_cluster_passes_the_lock_on() {
+    let database = MariaDb::start(&[]).await;
+    let first = Actor::start("first", &database, database.port);
+    database.wait_for_acts("first", 5).await;
+    let _second = Actor::start("second", &database, database.port);
+    database.wait_for_waiting_session().await;
+    // Its API server is down from now on.
+    first.signal("USR1");
+    database.wait_for_acts("second", 20).await;
+    let acts = database.acts("first").await;
+    database.wait_for_acts("second", 200).await;
+    assert_eq!(database.acts("first").await, acts);
+    database.assert_never_two(0).await;
+}
+
+#[tokio::test]
+async fn a_table_made_by_an_administrator_needs_no_right_to_create() {
+    let database = MariaDb::start(&[]).await;
+    let (leadership, end) = database.compete("first", Encryption::Plaintext);
+    mariadb::wait_until("the table is made", async || leadership.remaining() > TIME).await;
+    drop(end);
+    mariadb::wait_until("the lock is free", async || {
+        database.lease().await.0.is_empty()
+    })
+    .await;
+    database.take_away_rights().await;
+    let (leadership, _end) = database.compete("second", Encryption::Plaintext);
+    mariadb::wait_until("the lock is held", async || leadership.remaining() > TIME).await;
+}
+
+#[tokio::test]
 async fn an_old_replica_and_ours_exclude_each_other() {
     for name in ["leader.txt//", "leader.txt"] {
         let database = MariaDb::start(&[]).await;
@@ -133,8 +171,12 @@ async fn tls_is_checked() {
     let database = MariaDb::start(&flags).await;
     let authority = Some(folder.path().join("ca.pem"));
     let (leadership, _end) = database.compete("tls", Encryption::Tls { authority });
-    mariadb::wait_until("the lock is held over TLS", async || leadership.leads()).await;
-    assert_eq!(leadership.token(), 1);
+    mariadb::wait_until("the lock is held over TLS", async || {
+        leadership.remaining() > TIME
+    })
+    .await;
+    let fence = leadership.permit(TIME).unwrap().fence;
+    assert_eq!(fence.unwrap().transitions, 1);
     // Without the authority the certificate is worth nothing.
     let before = database.refused_connections().await;
     let (stranger, _end) = database.compete("stranger", Encryption::Tls { authority: None });
@@ -142,5 +184,5 @@ async fn tls_is_checked() {
         database.refused_connections().await >= before + 2
     })
     .await;
-    assert!(!stranger.leads() && leadership.leads());
+    assert!(stranger.permit(TIME).is_err() && leadership.permit(TIME).is_ok());
 }

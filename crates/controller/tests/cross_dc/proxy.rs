@@ -56,13 +56,15 @@ async fn copy(
 ) {
     let mut buffer = vec![0; 16 * 1024];
     loop {
-        let Ok(length @ 1..) = from.read(&mut buffer).await else {
-            let _ = to.shutdown().await;
-            return;
-        };
+        let read = from.read(&mut buffer).await;
+        // A cut also hides that the other side has closed.
         if is_open.wait_for(|open| *open).await.is_err() {
             return;
         }
+        let Ok(length @ 1..) = read else {
+            let _ = to.shutdown().await;
+            return;
+        };
         if to.write_all(&buffer[..length]).await.is_err() {
             return;
         }

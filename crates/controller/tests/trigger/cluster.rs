@@ -1,25 +1,37 @@
 //! A cluster in the process: definitions of the kinds that triggers look at, and the loop itself.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use api::PipelineTrigger;
-use apiserver::{Options, Server};
-use controller::trigger::{Metrics, Settings, run};
+use apiserver::{Faults, Options, Server};
+use axum::{
+    extract::{Request, State},
+    http::StatusCode,
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+use controller::{
+    Context, Metrics, Settings,
+    events::{Recorder, Reporter},
+    health::Health,
+    lease::Leadership,
+    trigger,
+};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
-    Api, Client,
+    Api, Client, ResourceExt,
     api::{ListParams, Patch, PatchParams, PostParams},
+    client::Body,
     core::{ApiResource, DynamicObject, GroupVersionKind},
+    runtime::wait::{await_condition, conditions::is_crd_established},
 };
+use parking_lot::Mutex;
 use serde_json::{Value, json};
+use testbed::real::{Assets, ControlPlane};
 use tokio::{task::JoinHandle, time::Instant};
+use tokio_util::sync::CancellationToken;
+use tower::ServiceBuilder;
 
 pub(crate) const NAMESPACE: &str = "jq-example-namespace";
 
@@ -84,13 +96,20 @@ const OTHERS: &[(&str, &str, &str, &str)] = &[
 /// A cluster and everything a test does to it.
 #[derive(Clone)]
 pub(crate) struct Cluster {
-    pub(crate) server: Server,
+    /// The embedded API; none where a real one is used.
+    server: Option<Server>,
+    /// The test's own way to it.
     pub(crate) client: Client,
     pub(crate) metrics: Metrics,
+    pub(crate) settings: Settings,
+    /// What the loop uses: its requests are counted.
+    counted: Client,
     namespace: &'static str,
-    leads: Arc<AtomicBool>,
+    /// Paths that contain this are refused to the loop.
+    forbidden: Arc<Mutex<Option<&'static str>>>,
     /// The time the server puts on objects, followed by the loop.
     started: (Timestamp, Instant),
+    _control_plane: Option<Arc<ControlPlane>>,
 }
 
 impl Cluster {
@@ -104,21 +123,55 @@ impl Cluster {
             seed: Some(seed),
             ..Options::default()
         });
+        let metrics = Metrics::new();
+        let forbidden = Arc::<Mutex<Option<&str>>>::default();
+        let guard = axum::middleware::from_fn_with_state(forbidden.clone(), refuse);
+        let counted = ServiceBuilder::new()
+            .layer(metrics.count_requests("hub"))
+            .map_request(|request: http::Request<Body>| request.map(axum::body::Body::new))
+            .service(server.router().layer(guard));
         let cluster = Self {
             client: server.client(),
-            server,
-            metrics: Metrics::default(),
+            counted: Client::new(counted, "default"),
+            server: Some(server),
+            metrics,
+            settings: Settings::default(),
             namespace,
-            leads: Arc::new(AtomicBool::new(true)),
+            forbidden,
             started: (Timestamp::now(), Instant::now()),
+            _control_plane: None,
         };
-        for definition in api::crds() {
-            cluster.define(&definition).await;
-        }
-        let manifest =
-            json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": namespace } });
-        cluster.apply(&manifest).await;
+        cluster.prepare().await;
         cluster
+    }
+
+    /// A real control plane with everything and the loop.
+    pub(crate) async fn real() -> Self {
+        let control_plane = ControlPlane::start(&Assets::from_env().unwrap()).await;
+        let control_plane = control_plane.unwrap();
+        let cluster = Self {
+            client: control_plane.client(),
+            counted: control_plane.client(),
+            server: None,
+            metrics: Metrics::new(),
+            settings: Settings::default(),
+            namespace: NAMESPACE,
+            forbidden: Arc::default(),
+            started: (Timestamp::now(), Instant::now()),
+            _control_plane: Some(Arc::new(control_plane)),
+        };
+        cluster.prepare().await;
+        cluster
+    }
+
+    async fn prepare(&self) {
+        for definition in api::crds() {
+            self.define(&definition).await;
+        }
+        let name = self.namespace;
+        let manifest =
+            json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
+        self.apply(&manifest).await;
     }
 
     /// With Flux, Tekton and the loop.
@@ -129,18 +182,25 @@ impl Cluster {
     /// The same, with everything in another namespace.
     pub(crate) async fn whole_in(namespace: &'static str) -> Self {
         let cluster = Self::bare_in(namespace, 1).await;
-        for kind in FOREIGN {
-            cluster.install(kind).await;
-        }
+        cluster.install_all().await;
         cluster.start();
         cluster
+    }
+
+    /// Flux and Tekton.
+    pub(crate) async fn install_all(&self) {
+        for kind in FOREIGN {
+            self.install(kind).await;
+        }
     }
 
     async fn define(&self, definition: &CustomResourceDefinition) {
         let definitions: Api<CustomResourceDefinition> = Api::all(self.client.clone());
         let parameters = PostParams::default();
         let created = definitions.create(&parameters, definition).await;
-        created.expect("a valid definition");
+        let name = created.expect("a valid definition").name_any();
+        let established = await_condition(definitions, &name, is_crd_established());
+        established.await.expect("it is served");
     }
 
     /// A definition that takes anything.
@@ -150,26 +210,51 @@ impl Cluster {
 
     /// Starts the loop.
     pub(crate) fn start(&self) -> JoinHandle<()> {
-        let (start, instant) = self.started;
-        let settings = Settings {
-            clock: Arc::new(move || {
-                start + SignedDuration::try_from(instant.elapsed()).expect("a short test")
-            }),
-            metrics: self.metrics.clone(),
-            ..Settings::default()
+        let reporter = Reporter {
+            controller: "test".to_owned(),
+            instance: "test".to_owned(),
         };
-        let leads = self.leads.clone();
-        let leads = move || leads.load(Ordering::SeqCst);
-        tokio::spawn(run(
-            self.client.clone(),
-            settings,
-            leads,
-            std::future::pending(),
-        ))
+        let (client, metrics) = (self.counted.clone(), self.metrics.clone());
+        let (events, _) = Recorder::start(client, reporter, None, metrics).unwrap();
+        let context = Context {
+            client: self.counted.clone(),
+            settings: Arc::new(self.settings.clone()),
+            metrics: self.metrics.clone(),
+            events,
+            leadership: Leadership::unopposed(),
+            health: Health::new(Duration::from_secs(300)),
+            stop: CancellationToken::new(),
+        };
+        tokio::spawn(async move { trigger::serve(context).await.unwrap() })
     }
 
-    pub(crate) fn lead(&self, leads: bool) {
-        self.leads.store(leads, Ordering::SeqCst);
+    /// From now on the loop may not see a kind, or may see everything.
+    pub(crate) fn forbid(&self, plural: Option<&'static str>) {
+        *self.forbidden.lock() = plural;
+    }
+
+    pub(crate) fn inject(&self, faults: Faults) {
+        let server = self.server.as_ref().expect("the embedded API");
+        server.inject(faults);
+    }
+
+    /// How many requests of the loop had one of these methods.
+    pub(crate) fn requests(&self, methods: &[&str]) -> u64 {
+        let page = self.metrics.page();
+        let lines = page
+            .lines()
+            .filter(|line| line.starts_with("rest_client_requests_total{"));
+        let asked = lines.filter(|line| {
+            let method = |method: &&str| line.contains(&format!("method=\"{method}\""));
+            methods.iter().any(method)
+        });
+        let count = |line: &str| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap();
+        asked.map(count).sum()
+    }
+
+    /// How often the loop wrote anything.
+    pub(crate) fn writes(&self) -> u64 {
+        self.requests(&["POST", "PUT", "PATCH", "DELETE"])
     }
 
     /// Objects of the first known kind of that name.
@@ -205,11 +290,15 @@ impl Cluster {
         let api_version = manifest["apiVersion"].as_str().expect("an API version");
         let group = api_version.rsplit_once('/').map_or("", |(group, _)| group);
         let objects = self.objects_in(Some(group), kind);
-        let created = objects.create(&PostParams::default(), &object).await;
-        created.unwrap_or_else(|error| panic!("{manifest} is refused: {error}"));
+        let name = object.name_any();
+        // Fields that the definition does not know are refused.
+        let strictly = PatchParams::apply("test").validation_strict();
+        let applied = objects
+            .patch(&name, &strictly, &Patch::Apply(&object))
+            .await;
+        applied.unwrap_or_else(|error| panic!("{manifest} is refused: {error}"));
         if let Some(status) = manifest.get("status") {
-            let name = object.metadata.name.as_deref().unwrap();
-            self.set_status(kind, name, status.clone()).await;
+            self.set_status(kind, &name, status.clone()).await;
         }
     }
 
@@ -356,6 +445,26 @@ impl Cluster {
             "{trigger} never became {expected}: {:#}",
             self.status(trigger).await
         );
+    }
+}
+
+async fn refuse(
+    State(forbidden): State<Arc<Mutex<Option<&'static str>>>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let path = request.uri().path().to_owned();
+    let plural = *forbidden.lock();
+    match plural.filter(|plural| path.ends_with(plural)) {
+        None => next.run(request).await,
+        Some(plural) => {
+            let message = format!("{plural} is forbidden: you may not list it");
+            let status = json!({
+                "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+                "message": message, "reason": "Forbidden", "code": 403,
+            });
+            (StatusCode::FORBIDDEN, axum::Json(status)).into_response()
+        }
     }
 }
 

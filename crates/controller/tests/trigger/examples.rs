@@ -20,11 +20,52 @@ async fn push(cluster: &Cluster) {
         .await;
 }
 
+/// The commands of the guide, in their order.
+fn commands() -> Vec<String> {
+    let path = format!("{}/../../docs/tekton.md", env!("CARGO_MANIFEST_DIR"));
+    let guide = std::fs::read_to_string(path).unwrap();
+    let blocks = guide.split("```sh\n").skip(1);
+    let blocks = blocks.map(|block| block.split_once("```").unwrap().0);
+    let text = blocks.collect::<String>().replace("\\\n", " ");
+    text.lines().map(str::to_owned).collect()
+}
+
+/// Does what a command of the guide says; one that nobody tried is refused.
+async fn follow(cluster: &Cluster, command: &str) {
+    match command.split_whitespace().collect::<Vec<_>>().as_slice() {
+        ["kubectl", "apply", "-f", file] => {
+            apply(cluster, file.strip_prefix("examples/").unwrap()).await;
+        }
+        ["kubectl", "create", "namespace", name] => assert_eq!(*name, SHOP),
+        ["kubectl", "get", "pipelinetriggers", "-n", namespace] => assert_eq!(*namespace, SHOP),
+        [
+            "kubectl",
+            "annotate",
+            "--overwrite",
+            "pipelinetrigger",
+            name,
+            "-n",
+            _,
+            annotation,
+        ] => {
+            let (key, value) = annotation.split_once('=').unwrap();
+            let patch = json!({ "metadata": { "annotations": { key: value } } });
+            cluster.change("PipelineTrigger", name, patch).await;
+        }
+        // Tried by tests of the command line.
+        ["sluice", ..] => {}
+        _ => panic!("the guide says {command:?}, which nobody tries"),
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_guide_from_push_to_run() {
     let cluster = Cluster::whole_in(SHOP).await;
-    for file in ["1-source", "2-delivery", "3-trigger", "4-promotion"] {
-        apply(&cluster, &format!("tekton/{file}.yaml")).await;
+    let commands = commands();
+    let (asking, setting_up): (Vec<_>, Vec<_>) =
+        commands.iter().partition(|line| line.contains("annotate"));
+    for command in setting_up {
+        follow(&cluster, command).await;
     }
     push(&cluster).await;
     let runs = cluster.wait_for_runs(1).await;
@@ -41,6 +82,9 @@ async fn the_guide_from_push_to_run() {
     cluster
         .wait_for_ready("shop-delivery", "True Succeeded")
         .await;
+    assert_eq!(asking.len(), 1);
+    follow(&cluster, asking[0]).await;
+    cluster.wait_for_runs(2).await;
 }
 
 #[tokio::test(start_paused = true)]

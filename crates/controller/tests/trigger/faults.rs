@@ -5,16 +5,14 @@ use std::{collections::BTreeMap, time::Duration};
 use apiserver::Faults;
 use serde_json::json;
 
-use crate::cluster::{Cluster, FOREIGN, NAMESPACE};
+use crate::cluster::{Cluster, NAMESPACE};
 
 const TRIGGERS: usize = 5;
 const REVISIONS: usize = 6;
 
 async fn prepare(seed: u64) -> Cluster {
     let cluster = Cluster::bare(seed).await;
-    for kind in FOREIGN {
-        cluster.install(kind).await;
-    }
+    cluster.install_all().await;
     for number in 0..TRIGGERS {
         let name = format!("t{number}");
         cluster
@@ -54,7 +52,7 @@ async fn push_everything(cluster: &Cluster) {
 }
 
 async fn assert_one_run_per_event(cluster: &Cluster, seed: u64) {
-    cluster.server.inject(Faults::default());
+    cluster.inject(Faults::default());
     cluster.settle().await;
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for run in cluster.runs().await {
@@ -81,7 +79,7 @@ async fn assert_one_run_per_event(cluster: &Cluster, seed: u64) {
 async fn each_event_gets_one_run_in_spite_of_faults() {
     for seed in 1..=4 {
         let cluster = prepare(seed).await;
-        cluster.server.inject(Faults {
+        cluster.inject(Faults {
             seed,
             conflict: 0.1,
             server_error: 0.1,
@@ -99,7 +97,7 @@ async fn each_event_gets_one_run_in_spite_of_faults() {
 async fn each_event_gets_one_run_although_the_loop_is_killed() {
     for seed in 1..=3 {
         let cluster = prepare(seed).await;
-        cluster.server.inject(Faults {
+        cluster.inject(Faults {
             seed,
             timeout: 0.3,
             server_error: 0.1,

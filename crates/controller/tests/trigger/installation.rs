@@ -107,3 +107,35 @@ async fn tekton_in_its_old_version_only() {
     assert_eq!(runs.len(), 1);
     assert_eq!(runs[0].data["spec"]["serviceAccountName"], "bot");
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_may_not_be_seen_is_said_on_the_trigger() {
+    for plural in ["gitrepositories", "pipelines", "pipelineruns"] {
+        let cluster = Cluster::bare(1).await;
+        cluster.install_all().await;
+        cluster.forbid(Some(plural));
+        cluster.start();
+        cluster
+            .apply(&json!({
+                "apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "GitRepository",
+                "metadata": { "name": "shop", "namespace": NAMESPACE }, "spec": {},
+            }))
+            .await;
+        cluster.push("shop", "main@sha1:aa").await;
+        cluster
+            .apply(&json!({ "apiVersion": "tekton.dev/v1", "kind": "Pipeline", "metadata": { "name": "build", "namespace": NAMESPACE }, "spec": {} }))
+            .await;
+        cluster
+            .apply(&json!({
+                "apiVersion": "pipeline.jquad.rocks/v1alpha1", "kind": "PipelineTrigger",
+                "metadata": { "name": "shop", "namespace": NAMESPACE },
+                "spec": { "source": { "kind": "GitRepository", "name": "shop" }, "pipelineRunSpec": { "pipelineRef": { "name": "build" } } }
+            }))
+            .await;
+        let expected = format!("False Forbidden: {plural} is forbidden: you may not list it");
+        cluster.wait_for_ready("shop", &expected).await;
+        assert!(cluster.runs().await.is_empty());
+        cluster.forbid(None);
+        cluster.wait_for_runs(1).await;
+    }
+}

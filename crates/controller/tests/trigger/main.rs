@@ -1,4 +1,5 @@
-//! The trigger loop against the embedded API, under a paused clock.
+//! The trigger loop against the embedded API, under a paused clock; the examples of the operator's
+//! README also on a real kube-apiserver (`cargo xtask test --real`).
 
 #[cfg(test)]
 mod cluster;
@@ -6,8 +7,13 @@ mod cluster;
 mod examples;
 #[cfg(test)]
 mod faults;
+#[cfg(test)]
 mod installation;
 #[cfg(test)]
+mod leading;
+#[cfg(test)]
 mod metrics;
+#[cfg(test)]
 mod readme;
+#[cfg(test)]
 mod runs;

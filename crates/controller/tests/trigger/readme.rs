@@ -47,7 +47,26 @@ spec:
 
 #[tokio::test(start_paused = true)]
 async fn example_1_a_git_push() {
-    let cluster = Cluster::whole().await;
+    push_to_git(&Cluster::whole().await).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn example_2_a_new_base_image() {
+    release_a_base_image(&Cluster::whole().await).await;
+}
+
+/// Tekton and Flux are installed when everything runs already.
+#[tokio::test]
+#[ignore = "needs a real kube-apiserver: cargo xtask test --real"]
+async fn both_examples_on_a_real_server() {
+    let cluster = Cluster::real().await;
+    cluster.start();
+    cluster.install_all().await;
+    push_to_git(&cluster).await;
+    release_a_base_image(&cluster).await;
+}
+
+async fn push_to_git(cluster: &Cluster) {
     let git = json!({
         "apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "GitRepository",
         "metadata": { "name": "microservice-code-repo", "namespace": "jq-example-namespace" },
@@ -130,10 +149,9 @@ async fn example_1_a_git_push() {
     assert_eq!(event.data["reportingController"], "PipelineTrigger");
 }
 
-#[tokio::test(start_paused = true)]
-async fn example_2_a_new_base_image() {
-    let cluster = Cluster::whole().await;
+async fn release_a_base_image(cluster: &Cluster) {
     cluster.apply_yaml(PIPELINE).await;
+    let before = cluster.runs().await.len();
     let text = trigger(
         "pipelinetrigger-sample-image",
         "ImagePolicy",
@@ -159,11 +177,12 @@ async fn example_2_a_new_base_image() {
     cluster
         .set_status("ImagePolicy", "latest-image-notifier", image)
         .await;
-    let runs = cluster.wait_for_runs(1).await;
-    let labels = &runs[0]["metadata"]["labels"];
+    let runs = cluster.wait_for_runs(before + 1).await;
+    let run = runs.last().unwrap();
+    let labels = &run["metadata"]["labels"];
     assert_eq!(labels["pipeline.jquad.rocks/ip.image.name"], "base");
     assert_eq!(labels["pipeline.jquad.rocks/ip.image.version"], "1.2.0");
-    cluster.finish(&name(&runs[0]), "True", "Succeeded").await;
+    cluster.finish(&name(run), "True", "Succeeded").await;
     let status = cluster
         .wait_for_ready("pipelinetrigger-sample-image", "True Succeeded")
         .await;

@@ -14,19 +14,37 @@ pub(super) enum Quotes {
     Double,
 }
 
+/// Nobody asks for anything further inside; a file made of brackets must not fill the memory.
+const LONGEST: usize = 64;
+
+/// One step of the way from a document to something in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Key(String),
+    Item(usize),
+}
+
+/// The way to something in a file: which of its documents, and the steps from there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Way {
+    pub(crate) document: usize,
+    pub(crate) steps: Vec<Step>,
+}
+
 /// A scalar that is not a key.
 #[derive(Debug)]
-pub(super) struct Scalar {
+pub(crate) struct Scalar {
     /// Which event of the stream it is.
-    pub(super) event: usize,
+    pub(crate) event: usize,
+    pub(crate) way: Way,
     pub(super) range: Range<usize>,
-    pub(super) value: String,
+    pub(crate) value: String,
     pub(super) quotes: Quotes,
     pub(super) is_block: bool,
     /// Nothing is written there.
     pub(super) is_null: bool,
     /// First and last line, from 1.
-    pub(super) line: usize,
+    pub(crate) line: usize,
     pub(super) end_line: usize,
     pub(super) key: Option<Key>,
     /// A block collection further to the right ended just before it.
@@ -43,6 +61,18 @@ pub(super) struct Key {
     pub(super) follows_deeper: bool,
 }
 
+impl Key {
+    fn new(range: Range<usize>, line: usize, end_line: usize, follows_deeper: bool) -> Self {
+        Self {
+            start: range.start,
+            end: range.end,
+            line,
+            end_line,
+            follows_deeper,
+        }
+    }
+}
+
 /// A comment, `#` included.
 #[derive(Debug)]
 pub(super) struct Comment {
@@ -51,9 +81,11 @@ pub(super) struct Comment {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Document {
-    pub(super) scalars: Vec<Scalar>,
+pub(crate) struct Document {
+    pub(crate) scalars: Vec<Scalar>,
     pub(super) comments: Vec<Comment>,
+    /// Where something stands that is written elsewhere.
+    pub(crate) aliases: Vec<Way>,
 }
 
 /// Where the reader is: inside a mapping or a sequence.
@@ -62,17 +94,22 @@ struct Level {
     is_mapping: bool,
     expects_key: bool,
     key: Option<Key>,
+    /// The last key that was read, or how many items were begun.
+    name: String,
+    items: usize,
 }
 
 #[derive(Default)]
 struct Reader {
     document: Document,
     levels: Vec<Level>,
+    /// How many documents were begun.
+    documents: usize,
     /// Columns of the block collections that ended since the last node.
     ended: Vec<usize>,
 }
 
-pub(super) fn read(text: &str) -> Result<Document, Error> {
+pub(crate) fn read(text: &str) -> Result<Document, Error> {
     let mut reader = Reader::default();
     for (index, next) in Parser::new_from_str(text).enumerate() {
         let (event, span) = next.map_err(|error| Error::NotYaml {
@@ -108,7 +145,13 @@ impl Reader {
                 });
             }
             Event::Scalar(value, style, ..) => self.scalar(index, (value, *style), span, text)?,
-            Event::Alias(_) => self.node_passed(),
+            Event::Alias(_) => {
+                self.begin();
+                let way = self.way();
+                self.document.aliases.push(way);
+                self.node_passed();
+            }
+            Event::DocumentStart(..) => self.documents += 1,
             Event::SequenceStart(style, ..) => self.enter(*style, dash_column(text, span), false),
             Event::MappingStart(style, ..) => self.enter(*style, span.start.col(), true),
             Event::SequenceEnd | Event::MappingEnd => self.leave(),
@@ -125,17 +168,14 @@ impl Reader {
         span: Span,
         text: &str,
     ) -> Result<(), Error> {
+        self.begin();
         let range = byte_range(span)?;
         let follows_deeper = self.follows_deeper(text, range.start);
         let end_line = last_line(&text[range.clone()], span.start.line());
+        let line = span.start.line();
         if let Some(level) = self.levels.last_mut().filter(|level| level.expects_key) {
-            level.key = Some(Key {
-                start: range.start,
-                end: range.end,
-                line: span.start.line(),
-                end_line,
-                follows_deeper,
-            });
+            value.clone_into(&mut level.name);
+            level.key = Some(Key::new(range, line, end_line, follows_deeper));
         } else {
             let key = self.levels.last_mut().and_then(|level| level.key.take());
             let is_null = range.is_empty() && style == ScalarStyle::Plain;
@@ -144,12 +184,13 @@ impl Reader {
             let range = colon.map_or(range, |place| place..place);
             self.document.scalars.push(Scalar {
                 event: index,
+                way: self.way(),
                 range,
                 value: value.to_owned(),
                 quotes: quotes(style),
                 is_block: matches!(style, ScalarStyle::Literal | ScalarStyle::Folded),
                 is_null,
-                line: span.start.line(),
+                line,
                 end_line,
                 key,
                 follows_deeper,
@@ -157,6 +198,25 @@ impl Reader {
         }
         self.node_passed();
         Ok(())
+    }
+
+    /// A node begins.
+    fn begin(&mut self) {
+        if let Some(level) = self.levels.last_mut() {
+            level.items += 1;
+        }
+    }
+
+    /// The way to the node that was begun last.
+    fn way(&self) -> Way {
+        let step = |level: &Level| match level.is_mapping {
+            true => Step::Key(level.name.clone()),
+            false => Step::Item(level.items.saturating_sub(1)),
+        };
+        Way {
+            document: self.documents.saturating_sub(1),
+            steps: self.levels.iter().take(LONGEST).map(step).collect(),
+        }
     }
 
     /// A key was read if one was expected, a value otherwise.
@@ -169,16 +229,22 @@ impl Reader {
 
     fn enter(&mut self, style: StructureStyle, column: usize, is_mapping: bool) {
         // The collection is a node of the level around it; its key, if any, is used up.
-        self.node_passed();
+        self.begin();
         if let Some(level) = self.levels.last_mut() {
             level.key = None;
+            if level.expects_key {
+                level.name.clear();
+            }
         }
+        self.node_passed();
         let column = (style == StructureStyle::Block).then_some(column);
         self.levels.push(Level {
             column,
             is_mapping,
             expects_key: is_mapping,
             key: None,
+            name: String::new(),
+            items: 0,
         });
     }
 

@@ -1,22 +1,21 @@
 //! Reads an edited file again and compares it with the original.
 
+use std::collections::BTreeMap;
+
 use granit_parser::{Event, Parser};
 
-use super::Error;
-use super::document::Scalar;
+use super::{Error, Target};
 
-/// Fails unless exactly the targets differ, and they hold the value.
+/// Fails unless exactly the targets differ, and they hold their values.
 pub(super) fn only_these_changed(
     before: &str,
     after: &str,
-    targets: &[&Scalar],
-    value: &str,
+    targets: &[Target<'_>],
 ) -> Result<(), Error> {
     let mut old = Parser::new_from_str(before);
     let mut new = Parser::new_from_str(after);
-    let mut targets: Vec<usize> = targets.iter().map(|scalar| scalar.event).collect();
-    targets.sort_unstable();
-    let mut targets = targets.into_iter().peekable();
+    let wanted = targets.iter().map(|(scalar, value)| (scalar.event, *value));
+    let mut wanted: BTreeMap<usize, &str> = wanted.collect();
     for index in 0.. {
         let (old, new) = match (old.next(), new.next()) {
             (None, None) => break,
@@ -28,11 +27,9 @@ pub(super) fn only_these_changed(
             }
             (None | Some(Err(_)), _) => return Err(Error::Ambiguous { line: 0 }),
         };
-        let is_target = targets.next_if_eq(&index).is_some();
-        let is_right = if is_target {
-            holds(&old.0, &new.0, value)
-        } else {
-            old.0 == new.0
+        let is_right = match wanted.remove(&index) {
+            Some(value) => holds(&old.0, &new.0, value),
+            None => old.0 == new.0,
         };
         if !is_right {
             return Err(Error::Ambiguous {

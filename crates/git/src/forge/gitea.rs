@@ -5,20 +5,17 @@ use std::sync::Arc;
 use ::http::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use url::Url;
 
-use super::http::{Call, Caller, Http, Reply};
-use super::wire::Pull;
+use super::http::{Call, Http};
+use super::session::{List, Login, Pages, Session, api, origin, unusable};
+use super::wire::{self, Pull};
 use super::{
-    Answer, Changes, Dressing, Error, Forge, Listing, Merge, MergeMethod, Merged, NewPullRequest,
-    PullRequest, State, Validator,
+    Answer, Changes, Dressing, Error, Forge, Listing, Merge, Merged, NewPullRequest, PullRequest,
+    State, Validator,
 };
-use crate::Secret;
-use crate::address::{RepositoryUrl, Scheme};
+use crate::address::RepositoryUrl;
 use crate::credentials::Credentials;
 use crate::names::BranchName;
-
-const ACCEPT: &str = "application/json";
 
 /// Gitea keeps drafts by a mark at the start of the title.
 const DRAFT: &str = "WIP: ";
@@ -37,10 +34,9 @@ const COLOUR: &str = "#ededed";
 
 /// One repository on a Gitea.
 pub struct Gitea {
-    caller: Caller,
+    session: Session,
     owner: String,
     name: String,
-    token: Secret,
 }
 
 #[derive(Deserialize)]
@@ -56,37 +52,22 @@ impl Gitea {
         url: &RepositoryUrl,
         credentials: &Credentials,
     ) -> Result<Self, Error> {
-        let unusable = |because: &str| Error::Unusable {
-            because: because.to_owned(),
-        };
         let mut parts: Vec<&str> = url.project().split('/').collect();
         let (Some(name), Some(owner)) = (parts.pop(), parts.pop()) else {
             return Err(unusable("a Gitea URL ends in owner/repository"));
         };
-        let authority = match url.scheme() {
-            Scheme::Http => format!("http://{}", url.authority()),
-            Scheme::Ssh => format!("https://{}", url.host()),
-            _ => format!("https://{}", url.authority()),
-        };
         // Gitea may live below a path of its host.
-        let root: String = parts.iter().map(|part| format!("{part}/")).collect();
-        let base = Url::parse(&format!("{authority}/{root}api/v1"))
-            .map_err(|_| unusable("the URL has no usable host"))?;
-        let Some(token) = credentials.token.clone() else {
-            return Err(unusable("the secret has no \"token\""));
+        let root: String = parts.iter().map(|part| format!("/{part}")).collect();
+        let base = api(credentials, || format!("{}{root}/api/v1", origin(url)))?;
+        let login = match &credentials.token {
+            Some(token) => Login::Token(token.clone()),
+            None => Login::password(credentials)?,
         };
-        let caller = http.caller(base, credentials)?;
         Ok(Self {
-            caller,
+            session: Session::new(http, base, credentials, login)?,
             owner: owner.to_owned(),
             name: name.to_owned(),
-            token,
         })
-    }
-
-    async fn call(&self, call: Call<'_>) -> Result<Reply, Error> {
-        let authorization = format!("token {}", self.token.expose_text().unwrap_or_default());
-        self.caller.call(call, &authorization, ACCEPT).await
     }
 
     fn project(&self) -> String {
@@ -107,66 +88,49 @@ impl Gitea {
         let number = number.to_string();
         let mut call = Call::new(attempted, method, &self.path(&["pulls", &number]));
         call.body = body;
-        Ok(ours(self.call(call).await?.read()?))
+        Ok(as_ours(self.session.call(call).await?.read()?))
+    }
+
+    fn list<'a>(&'a self, attempted: &'static str, what: &'a str) -> List<'a> {
+        List {
+            attempted,
+            path: self.path(&[what]),
+            query: vec![("limit", PAGE.to_owned())],
+        }
     }
 
     /// Pages of pull requests from this repository, the most recently changed first.
-    async fn pages(
+    async fn pulls(
         &self,
         attempted: &'static str,
-        state: &str,
+        state: &'static str,
         limit: usize,
-    ) -> Result<(Vec<PullRequest>, bool), Error> {
+    ) -> Result<Pages<PullRequest>, Error> {
         let project = self.project();
-        let mut found = Vec::new();
-        for page in 1..=limit {
-            let call = Call::new(attempted, Method::GET, &self.path(&["pulls"]))
-                .query("state", state)
-                .query("sort", "recentupdate")
-                .query("limit", PAGE)
-                .query("page", page.to_string());
-            let reply = self.call(call).await?.accepted()?;
-            let has_next = reply.has_next();
-            let pulls = reply.read::<Vec<Pull>>()?;
-            found.extend(
-                pulls
-                    .into_iter()
-                    .filter(|pull| pull.is_from(&project))
-                    .map(ours),
-            );
-            if !has_next {
-                return Ok((found, true));
-            }
-        }
-        Ok((found, false))
+        let mut list = self.list(attempted, "pulls");
+        list.query.push(("state", state.to_owned()));
+        list.query.push(("sort", "recentupdate".to_owned()));
+        let pages = self.session.pages::<Pull>(&list, limit).await?;
+        let ours = pages
+            .items
+            .into_iter()
+            .filter(|pull| pull.is_from(&project));
+        Ok(Pages {
+            items: ours.map(as_ours).collect(),
+            validator: pages.validator,
+            is_whole: pages.is_whole,
+        })
     }
 
     async fn all_open(&self, attempted: &'static str) -> Result<Vec<PullRequest>, Error> {
-        match self.pages(attempted, "open", PAGES).await? {
-            (found, true) => Ok(found),
-            (_, false) => Err(Error::Unreadable {
-                attempted,
-                because: "too many pages",
-            }),
-        }
+        let pages = self.pulls(attempted, "open", PAGES).await?;
+        Ok(pages.whole(attempted)?.0)
     }
 
     /// Gitea takes labels by number. Those it does not know are made.
     async fn label_ids(&self, names: &[String]) -> Result<Vec<u64>, Error> {
-        let attempted = "find the labels";
-        let mut known: Vec<Label> = Vec::new();
-        for page in 1..=PAGES {
-            let call = Call::new(attempted, Method::GET, &self.path(&["labels"]));
-            let reply = self
-                .call(call.query("limit", PAGE).query("page", page.to_string()))
-                .await?;
-            let reply = reply.accepted()?;
-            let has_next = reply.has_next();
-            known.extend(reply.read::<Vec<Label>>()?);
-            if !has_next {
-                break;
-            }
-        }
+        let list = self.list("find the labels", "labels");
+        let known = self.session.pages::<Label>(&list, PAGES).await?.items;
         let mut ids = Vec::new();
         for name in names {
             let id = match known.iter().find(|label| label.name == *name) {
@@ -181,11 +145,11 @@ impl Gitea {
     async fn make_label(&self, name: &str) -> Result<u64, Error> {
         let body = json!({"name": name, "color": COLOUR});
         let call = Call::new("make a label", Method::POST, &self.path(&["labels"])).body(body);
-        Ok(self.call(call).await?.read::<Label>()?.id)
+        Ok(self.session.call(call).await?.read::<Label>()?.id)
     }
 }
 
-fn ours(pull: Pull) -> PullRequest {
+fn as_ours(pull: Pull) -> PullRequest {
     let mut ours = pull.into_ours();
     if let Some(title) = ours.title.strip_prefix(DRAFT) {
         ours.title = title.to_owned();
@@ -194,20 +158,13 @@ fn ours(pull: Pull) -> PullRequest {
     ours
 }
 
-fn method(method: MergeMethod) -> &'static str {
-    match method {
-        MergeMethod::Merge => "merge",
-        MergeMethod::Squash => "squash",
-        MergeMethod::Rebase => "rebase",
-    }
-}
-
 impl Forge for Gitea {
     fn find<'a>(&'a self, head: &'a BranchName) -> Answer<'a, Vec<PullRequest>> {
         Box::pin(async move {
             let attempted = "look for pull requests";
             let mut found = self.all_open(attempted).await?;
-            found.extend(self.pages(attempted, "closed", FINISHED_PAGES).await?.0);
+            let finished = self.pulls(attempted, "closed", FINISHED_PAGES).await?;
+            found.extend(finished.items);
             found.retain(|pull| pull.head == head.as_str());
             found.sort_by_key(|pull| std::cmp::Reverse(pull.number));
             // One that was closed between the two questions was seen by both.
@@ -229,63 +186,49 @@ impl Forge for Gitea {
                 "title": format!("{mark}{}", new.title), "body": new.body,
             });
             let call = Call::new(attempted, Method::POST, &self.path(&["pulls"])).body(body);
-            let reply = self.call(call).await?;
+            let reply = self.session.call(call).await?;
             match reply.status.as_u16() {
                 409 => Err(Error::AlreadyExists { attempted }),
                 422 if reply.message().contains("no changes between") => {
                     Err(Error::NoDifference { attempted })
                 }
-                _ => Ok(ours(reply.read()?)),
+                _ => Ok(as_ours(reply.read()?)),
             }
         })
     }
 
     fn update<'a>(&'a self, number: u64, changes: &'a Changes) -> Answer<'a, PullRequest> {
         Box::pin(async move {
-            let mut body = json!({});
-            if let Some(title) = &changes.title {
-                let mark = if self.get(number).await?.draft {
-                    DRAFT
-                } else {
-                    ""
-                };
-                body["title"] = json!(format!("{mark}{title}"));
-            }
-            if let Some(text) = &changes.body {
-                body["body"] = json!(text);
-            }
-            if let Some(open) = changes.open {
-                body["state"] = json!(if open { "open" } else { "closed" });
+            let mut body = wire::changes(changes);
+            if let Some(title) = &changes.title
+                && self.get(number).await?.draft
+            {
+                body["title"] = json!(format!("{DRAFT}{title}"));
             }
             self.one("update the pull request", Method::PATCH, number, Some(body))
                 .await
         })
     }
 
-    fn dress<'a>(&'a self, number: u64, dressing: &'a Dressing) -> Answer<'a, ()> {
+    fn dress<'a>(&'a self, number: u64, dressing: &'a Dressing) -> Answer<'a, Vec<String>> {
         Box::pin(async move {
             let number = number.to_string();
             if !dressing.labels.is_empty() {
                 let ids = self.label_ids(&dressing.labels).await?;
                 let path = self.path(&["issues", &number, "labels"]);
                 let call = Call::new("label the pull request", Method::POST, &path);
-                self.call(call.body(json!({"labels": ids})))
+                self.session
+                    .call(call.body(json!({"labels": ids})))
                     .await?
                     .accepted()?;
             }
             if !dressing.reviewers.is_empty() {
-                let (teams, people): (Vec<&String>, Vec<&String>) = dressing
-                    .reviewers
-                    .iter()
-                    .partition(|name| name.contains('/'));
-                let teams = teams.iter().filter_map(|team| team.rsplit('/').next());
-                let body =
-                    json!({"reviewers": people, "team_reviewers": teams.collect::<Vec<_>>()});
+                let body = wire::reviewers(&dressing.reviewers);
                 let path = self.path(&["pulls", &number, "requested_reviewers"]);
                 let call = Call::new("ask for reviews", Method::POST, &path);
-                self.call(call.body(body)).await?.accepted()?;
+                self.session.call(call.body(body)).await?.accepted()?;
             }
-            Ok(())
+            Ok(Vec::new())
         })
     }
 
@@ -293,13 +236,14 @@ impl Forge for Gitea {
         Box::pin(async move {
             let attempted = "merge the pull request";
             let body = json!({
-                "Do": method(merge.method),
+                "Do": wire::method(merge.method),
                 "head_commit_id": merge.head.as_str(),
                 "merge_when_checks_succeed": merge.when_ready,
             });
             let text = number.to_string();
             let path = self.path(&["pulls", &text, "merge"]);
             let reply = self
+                .session
                 .call(Call::new(attempted, Method::POST, &path).body(body))
                 .await?;
             let (status, message) = (reply.status.as_u16(), reply.message());
@@ -330,7 +274,8 @@ impl Forge for Gitea {
             let number = number.to_string();
             let path = self.path(&["issues", &number, "comments"]);
             let call = Call::new("comment on the pull request", Method::POST, &path);
-            self.call(call.body(json!({"body": text})))
+            self.session
+                .call(call.body(json!({"body": text})))
                 .await?
                 .accepted()
                 .map(drop)

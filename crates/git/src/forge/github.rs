@@ -10,15 +10,15 @@ use ::http::{Method, StatusCode};
 use serde_json::{Value, json};
 use url::Url;
 
-use super::http::{Call, Caller, Http, Reply};
-use super::wire::Pull;
+use super::http::{Call, Http, Reply};
+use super::session::{List, Login, Session, api, below, origin, unusable};
+use super::wire::{self, Pull};
 use super::{
-    Answer, Changes, Dressing, Error, Forge, Listing, Merge, MergeMethod, Merged, NewPullRequest,
-    PullRequest, State, Validator,
+    Answer, Changes, Dressing, Error, Forge, Listing, Merge, Merged, NewPullRequest, PullRequest,
+    State, Validator,
 };
-use crate::Secret;
-use crate::address::{RepositoryUrl, Scheme};
-use crate::credentials::{Credentials, GitHubApp};
+use crate::address::RepositoryUrl;
+use crate::credentials::Credentials;
 use crate::names::BranchName;
 
 const ACCEPT: &str = "application/vnd.github+json";
@@ -28,16 +28,10 @@ const PAGES: usize = 30;
 
 /// One repository on GitHub.
 pub struct GitHub {
-    caller: Caller,
-    graph: Caller,
+    session: Session,
+    graph: Session,
     owner: String,
     name: String,
-    login: Login,
-}
-
-enum Login {
-    Token(Secret),
-    App(GitHubApp, Arc<AppTokens>),
 }
 
 impl GitHub {
@@ -47,54 +41,31 @@ impl GitHub {
         url: &RepositoryUrl,
         credentials: &Credentials,
     ) -> Result<Self, Error> {
-        let api = match url.host() {
+        let base = api(credentials, || match url.host() {
             "github.com" | "www.github.com" | "ssh.github.com" => {
                 "https://api.github.com".to_owned()
             }
-            _ if url.scheme() == Scheme::Http => format!("http://{}/api/v3", url.authority()),
-            _ if url.scheme() == Scheme::Ssh => format!("https://{}/api/v3", url.host()),
-            _ => format!("https://{}/api/v3", url.authority()),
-        };
-        let unusable = |because: &str| Error::Unusable {
-            because: because.to_owned(),
-        };
-        let base = Url::parse(&api).map_err(|_| unusable("the URL has no usable host"))?;
-        let Some((owner, name)) = url
-            .project()
+            _ => format!("{}/api/v3", origin(url)),
+        })?;
+        let project = below(url.project(), &base, "/api/v3");
+        let Some((owner, name)) = project
             .split_once('/')
             .filter(|(_, name)| !name.contains('/'))
         else {
             return Err(unusable("a GitHub URL ends in owner/repository"));
         };
         let login = match (&credentials.token, &credentials.app) {
-            (Some(token), _) => Login::Token(token.clone()),
             (None, Some(app)) => Login::App(app.clone(), Arc::new(AppTokens::new(http.clone()))),
-            (None, None) => return Err(unusable("the secret has no \"token\"")),
+            _ => Login::Bearer(Login::token(credentials)?),
         };
+        let login = Arc::new(login);
+        let open = |url| Session::new(http, url, credentials, login.clone());
         Ok(Self {
-            graph: http.caller(graph_url(&base), credentials)?,
-            caller: http.caller(base, credentials)?,
+            graph: open(graph_url(&base))?.accepting(ACCEPT),
+            session: open(base)?.accepting(ACCEPT),
             owner: owner.to_owned(),
             name: name.to_owned(),
-            login,
         })
-    }
-
-    async fn call(&self, call: Call<'_>) -> Result<Reply, Error> {
-        self.caller
-            .call(call, &self.authorization().await?, ACCEPT)
-            .await
-    }
-
-    async fn authorization(&self) -> Result<String, Error> {
-        let token = match &self.login {
-            Login::Token(token) => token.clone(),
-            Login::App(app, tokens) => tokens.token(app).await?,
-        };
-        Ok(format!(
-            "Bearer {}",
-            token.expose_text().unwrap_or_default()
-        ))
     }
 
     fn project(&self) -> String {
@@ -115,63 +86,27 @@ impl GitHub {
         let number = number.to_string();
         let mut call = Call::new(attempted, method, &self.path(&["pulls", &number]));
         call.body = body;
-        self.call(call).await?.read()
+        self.session.call(call).await?.read()
     }
 
-    /// All pages of a list, first page first.
-    async fn pages(
-        &self,
-        attempted: &'static str,
-        query: &[(&'static str, String)],
-    ) -> Result<(Vec<Pull>, Validator), Error> {
-        let mut pulls = Vec::new();
-        let mut validator = Validator::default();
-        for page in 1..=PAGES {
-            let mut call = Call::new(attempted, Method::GET, &self.path(&["pulls"]));
-            call.query = query.to_vec();
-            let call = call
-                .query("per_page", "100")
-                .query("page", page.to_string());
-            let reply = self.call(call).await?.accepted()?;
-            validator.0.extend(reply.etag());
-            let has_next = reply.has_next();
-            pulls.extend(reply.read::<Vec<Pull>>()?);
-            if !has_next {
-                return Ok((pulls, validator));
-            }
-        }
-        Err(Error::Unreadable {
+    fn list(&self, attempted: &'static str, state: &str) -> List<'_> {
+        List {
             attempted,
-            because: "too many pages",
-        })
-    }
-
-    /// Whether every page still is what it was. Costs nothing of the rate limit if so.
-    async fn is_same(&self, attempted: &'static str, since: &Validator) -> Result<bool, Error> {
-        for (index, etag) in since.0.iter().enumerate() {
-            let call = Call::new(attempted, Method::GET, &self.path(&["pulls"])).since(Some(etag));
-            let call = call.query("state", "open").query("per_page", "100");
-            let reply = self
-                .call(call.query("page", (index + 1).to_string()))
-                .await?;
-            if reply.status != StatusCode::NOT_MODIFIED {
-                reply.accepted()?;
-                return Ok(false);
-            }
+            path: self.path(&["pulls"]),
+            query: vec![("state", state.to_owned()), ("per_page", "100".to_owned())],
         }
-        Ok(!since.0.is_empty())
     }
 
     async fn merge_now(&self, number: u64, merge: &Merge) -> Result<Merged, Error> {
         let attempted = "merge the pull request";
-        let body = json!({"sha": merge.head.as_str(), "merge_method": method(merge.method)});
+        let body = json!({"sha": merge.head.as_str(), "merge_method": wire::method(merge.method)});
         let text = number.to_string();
         let call = Call::new(
             attempted,
             Method::PUT,
             &self.path(&["pulls", &text, "merge"]),
         );
-        let reply = self.call(call.body(body)).await?;
+        let reply = self.session.call(call.body(body)).await?;
         match reply.status.as_u16() {
             405 | 422 => {}
             409 => return Err(Error::HeadMoved { attempted }),
@@ -193,15 +128,11 @@ impl GitHub {
             "variables": {"input": {
                 "pullRequestId": pull.node_id,
                 "expectedHeadOid": merge.head.as_str(),
-                "mergeMethod": method(merge.method).to_uppercase(),
+                "mergeMethod": wire::method(merge.method).to_uppercase(),
             }},
         });
         let call = Call::new(attempted, Method::POST, &[]).body(body);
-        let reply = self
-            .graph
-            .call(call, &self.authorization().await?, ACCEPT)
-            .await?
-            .accepted()?;
+        let reply = self.graph.call(call).await?.accepted()?;
         let message = reply.message();
         let answer: Value = reply.read()?;
         if answer["errors"].as_array().is_none_or(Vec::is_empty) {
@@ -227,14 +158,6 @@ fn graph_url(base: &Url) -> Url {
     graph
 }
 
-fn method(method: MergeMethod) -> &'static str {
-    match method {
-        MergeMethod::Merge => "merge",
-        MergeMethod::Squash => "squash",
-        MergeMethod::Rebase => "rebase",
-    }
-}
-
 /// GitHub says 422 to everything it does not like; only the message tells what it was.
 fn sort_refusal(attempted: &'static str, reply: &Reply) -> Error {
     let message = reply.message();
@@ -250,15 +173,14 @@ fn sort_refusal(attempted: &'static str, reply: &Reply) -> Error {
 impl Forge for GitHub {
     fn find<'a>(&'a self, head: &'a BranchName) -> Answer<'a, Vec<PullRequest>> {
         Box::pin(async move {
-            let query = [
-                ("state", "all".to_owned()),
-                ("head", format!("{}:{head}", self.owner)),
-            ];
-            let (pulls, _) = self.pages("look for pull requests", &query).await?;
+            let attempted = "look for pull requests";
+            let mut list = self.list(attempted, "all");
+            list.query.push(("head", format!("{}:{head}", self.owner)));
+            let (pulls, _) = self.session.pages(&list, PAGES).await?.whole(attempted)?;
             let project = self.project();
             let mut found: Vec<Pull> = pulls
                 .into_iter()
-                .filter(|pull| pull.head() == head.as_str() && pull.is_from(&project))
+                .filter(|pull: &Pull| pull.head() == head.as_str() && pull.is_from(&project))
                 .collect();
             found.sort_by_key(|pull| std::cmp::Reverse(pull.number));
             Ok(found.into_iter().map(Pull::into_ours).collect())
@@ -282,7 +204,7 @@ impl Forge for GitHub {
                 "title": new.title, "body": new.body, "draft": new.draft,
             });
             let call = Call::new(attempted, Method::POST, &self.path(&["pulls"])).body(body);
-            let reply = self.call(call).await?;
+            let reply = self.session.call(call).await?;
             if reply.status == StatusCode::UNPROCESSABLE_ENTITY {
                 return Err(sort_refusal(attempted, &reply));
             }
@@ -292,46 +214,36 @@ impl Forge for GitHub {
 
     fn update<'a>(&'a self, number: u64, changes: &'a Changes) -> Answer<'a, PullRequest> {
         Box::pin(async move {
-            let mut body = json!({});
-            if let Some(title) = &changes.title {
-                body["title"] = json!(title);
-            }
-            if let Some(text) = &changes.body {
-                body["body"] = json!(text);
-            }
-            if let Some(open) = changes.open {
-                body["state"] = json!(if open { "open" } else { "closed" });
-            }
             let pull = self
-                .one("update the pull request", Method::PATCH, number, Some(body))
+                .one(
+                    "update the pull request",
+                    Method::PATCH,
+                    number,
+                    Some(wire::changes(changes)),
+                )
                 .await?;
             Ok(pull.into_ours())
         })
     }
 
-    fn dress<'a>(&'a self, number: u64, dressing: &'a Dressing) -> Answer<'a, ()> {
+    fn dress<'a>(&'a self, number: u64, dressing: &'a Dressing) -> Answer<'a, Vec<String>> {
         Box::pin(async move {
             let number = number.to_string();
             if !dressing.labels.is_empty() {
                 let path = self.path(&["issues", &number, "labels"]);
                 let call = Call::new("label the pull request", Method::POST, &path);
-                self.call(call.body(json!({"labels": dressing.labels})))
+                self.session
+                    .call(call.body(json!({"labels": dressing.labels})))
                     .await?
                     .accepted()?;
             }
             if !dressing.reviewers.is_empty() {
-                let (teams, people): (Vec<&String>, Vec<&String>) = dressing
-                    .reviewers
-                    .iter()
-                    .partition(|name| name.contains('/'));
-                let teams = teams.iter().filter_map(|team| team.rsplit('/').next());
-                let body =
-                    json!({"reviewers": people, "team_reviewers": teams.collect::<Vec<_>>()});
+                let body = wire::reviewers(&dressing.reviewers);
                 let path = self.path(&["pulls", &number, "requested_reviewers"]);
                 let call = Call::new("ask for reviews", Method::POST, &path);
-                self.call(call.body(body)).await?.accepted()?;
+                self.session.call(call.body(body)).await?.accepted()?;
             }
-            Ok(())
+            Ok(Vec::new())
         })
     }
 
@@ -350,7 +262,8 @@ impl Forge for GitHub {
             let number = number.to_string();
             let path = self.path(&["issues", &number, "comments"]);
             let call = Call::new("comment on the pull request", Method::POST, &path);
-            self.call(call.body(json!({"body": text})))
+            self.session
+                .call(call.body(json!({"body": text})))
                 .await?
                 .accepted()
                 .map(drop)
@@ -360,14 +273,15 @@ impl Forge for GitHub {
     fn list_open<'a>(&'a self, since: Option<&'a Validator>) -> Answer<'a, Listing> {
         Box::pin(async move {
             let attempted = "list the open pull requests";
+            let list = self.list(attempted, "open");
+            // Costs nothing of the rate limit if nothing changed.
             if let Some(since) = since
-                && self.is_same(attempted, since).await?
+                && self.session.is_same(&list, since).await?
             {
                 return Ok(Listing::Same);
             }
-            let (pulls, validator) = self
-                .pages(attempted, &[("state", "open".to_owned())])
-                .await?;
+            let pages = self.session.pages::<Pull>(&list, PAGES).await?;
+            let (pulls, validator) = pages.whole(attempted)?;
             let project = self.project();
             let ours = pulls.into_iter().filter(|pull| pull.is_from(&project));
             Ok(Listing::Now {

@@ -15,6 +15,7 @@ use super::Error;
 use super::rate::Limiter;
 use crate::address::{Reach, check_address};
 use crate::credentials::Credentials;
+use crate::{Proxy, Secret};
 
 /// How long one call may take, answer included.
 const TIME: Duration = Duration::from_secs(30);
@@ -28,6 +29,7 @@ type Who = (String, [u8; 32]);
 /// What all forges of a process share: where they may go, and what they were told to wait for.
 pub struct Http {
     reach: Reach,
+    proxy: Option<Proxy>,
     time: Duration,
     limiters: Mutex<HashMap<Who, Arc<Limiter>>>,
 }
@@ -37,6 +39,7 @@ impl Http {
     pub fn new(reach: Reach) -> Self {
         Self {
             reach,
+            proxy: None,
             time: TIME,
             limiters: Mutex::default(),
         }
@@ -45,6 +48,12 @@ impl Http {
     /// The same with another bound on the time of one call.
     pub fn with_time_limit(mut self, time: Duration) -> Self {
         self.time = time;
+        self
+    }
+
+    /// The same through a proxy.
+    pub fn with_proxy(mut self, proxy: Proxy) -> Self {
+        self.proxy = Some(proxy);
         self
     }
 
@@ -60,10 +69,11 @@ impl Http {
                 because: error.to_string(),
             })?;
         }
+        let proxy = self.proxy.as_ref().and_then(|proxy| proxy.to(&host));
+        let authority = credentials.certificate_authority.as_deref();
+        let client = client(self.reach, authority, proxy)?;
         let key = (host, *credentials.fingerprint());
         let limiter = self.limiters.lock().entry(key).or_default().clone();
-        let authority = credentials.certificate_authority.as_deref();
-        let client = client(self.reach, authority)?;
         Ok(Caller {
             client,
             base,
@@ -73,7 +83,11 @@ impl Http {
     }
 }
 
-fn client(reach: Reach, authority: Option<&[u8]>) -> Result<reqwest::Client, Error> {
+fn client(
+    reach: Reach,
+    authority: Option<&[u8]>,
+    proxy: Option<&Secret>,
+) -> Result<reqwest::Client, Error> {
     static PROVIDER: Once = Once::new();
     // Another part of the process may have chosen one before us, which is just as good.
     PROVIDER.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));
@@ -87,6 +101,10 @@ fn client(reach: Reach, authority: Option<&[u8]>) -> Result<reqwest::Client, Err
         .https_only(!reach.allow_insecure)
         .connect_timeout(Duration::from_secs(10))
         .dns_resolver(Arc::new(CheckedResolver(reach)));
+    if let Some(proxy) = proxy {
+        let proxy = reqwest::Proxy::all(proxy.expose_text().unwrap_or_default());
+        builder = builder.proxy(proxy.map_err(|_| unusable("the proxy's URL is not usable"))?);
+    }
     if let Some(authority) = authority {
         let certificates = reqwest::Certificate::from_pem_bundle(authority)
             .map_err(|_| unusable("the certificate authority is not readable"))?;
@@ -199,10 +217,10 @@ impl Reply {
 
     /// What the forge said, shortened: its message and the messages of its details.
     pub(super) fn message(&self) -> String {
-        let body: Value = serde_json::from_slice(&self.body).unwrap_or_default();
-        let mut parts: Vec<&str> = body["message"].as_str().into_iter().collect();
-        for detail in body["errors"].as_array().into_iter().flatten() {
-            parts.extend(detail["message"].as_str().or_else(|| detail.as_str()));
+        let body = self.json();
+        let mut parts = Vec::new();
+        for place in ["message", "error", "errors"] {
+            sentences(&body[place], &mut parts);
         }
         let text = parts.join("; ");
         let text: String = text.chars().filter(|c| !c.is_control()).take(300).collect();
@@ -211,6 +229,11 @@ impl Reply {
         } else {
             text
         }
+    }
+
+    /// The answer whatever it is; nothing if it is not JSON.
+    pub(super) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_default()
     }
 
     /// Whether the forge has another page.
@@ -230,7 +253,22 @@ impl Reply {
     }
 }
 
-/// Talks to one API as one credential.
+/// The sentences in an error: alone, in lists, under a field's name, or as the message of an object.
+fn sentences<'a>(said: &'a Value, parts: &mut Vec<&'a str>) {
+    match said {
+        Value::String(text) => parts.push(text),
+        Value::Array(items) => items.iter().for_each(|item| sentences(item, parts)),
+        Value::Object(fields) if fields.contains_key("message") => {
+            for place in ["message", "detail", "fields", "vetoes"] {
+                sentences(&said[place], parts);
+            }
+        }
+        Value::Object(fields) => fields.values().for_each(|field| sentences(field, parts)),
+        _ => {}
+    }
+}
+
+/// Talks to one API.
 pub(super) struct Caller {
     client: reqwest::Client,
     base: Url,

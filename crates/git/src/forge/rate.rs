@@ -67,10 +67,16 @@ impl Limiter {
     }
 }
 
+/// Most forges write these headers with `x-`; GitLab does not.
+fn allowance(headers: &HeaderMap, name: &str) -> Option<i64> {
+    number(headers, &format!("x-ratelimit-{name}"))
+        .or_else(|| number(headers, &format!("ratelimit-{name}")))
+}
+
 fn speaks_of_limits(headers: &HeaderMap, message: &str) -> bool {
     let message = message.to_ascii_lowercase();
     headers.contains_key("retry-after")
-        || number(headers, "x-ratelimit-remaining") == Some(0)
+        || allowance(headers, "remaining") == Some(0)
         || message.contains("secondary rate limit")
         || message.contains("rate limit exceeded")
         || message.contains("abuse detection")
@@ -95,10 +101,10 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
 
 /// Until the counter starts anew, if it is used up.
 fn exhausted_for(headers: &HeaderMap) -> Option<Duration> {
-    if number(headers, "x-ratelimit-remaining")? > 0 {
+    if allowance(headers, "remaining")? > 0 {
         return None;
     }
-    let reset = Timestamp::from_second(number(headers, "x-ratelimit-reset")?).ok()?;
+    let reset = Timestamp::from_second(allowance(headers, "reset")?).ok()?;
     Some(until(headers, reset))
 }
 
@@ -156,6 +162,16 @@ mod tests {
             ],
             "",
             Some(30),
+        );
+        check(
+            429,
+            &[
+                DATE,
+                ("ratelimit-remaining", "0"),
+                ("ratelimit-reset", "1794736840"),
+            ],
+            "",
+            Some(40),
         );
         check(
             403,

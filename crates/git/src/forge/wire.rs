@@ -1,8 +1,9 @@
-//! A pull request as GitHub and those who follow it write it.
+//! Pull requests as GitHub and those who follow it write them.
 
 use serde::Deserialize;
+use serde_json::{Value, json};
 
-use super::{PullRequest, State};
+use super::{Changes, MergeMethod, PullRequest, State};
 use crate::names::ObjectId;
 
 #[derive(Debug, Deserialize)]
@@ -70,5 +71,43 @@ impl Pull {
                 .filter(|_| is_merged)
                 .and_then(|id| ObjectId::new(id).ok()),
         }
+    }
+}
+
+pub(super) fn changes(changes: &Changes) -> Value {
+    let mut body = json!({});
+    if let Some(title) = &changes.title {
+        body["title"] = json!(title);
+    }
+    if let Some(text) = &changes.body {
+        body["body"] = json!(text);
+    }
+    if let Some(open) = changes.open {
+        body["state"] = json!(if open { "open" } else { "closed" });
+    }
+    body
+}
+
+/// Teams are named without their organisation.
+pub(super) fn reviewers(reviewers: &[String]) -> Value {
+    let (teams, people) = teams_and_people(reviewers);
+    let teams: Vec<&str> = teams
+        .iter()
+        .filter_map(|team| team.rsplit('/').next())
+        .collect();
+    json!({"reviewers": people, "team_reviewers": teams})
+}
+
+/// A reviewer with a slash is a team.
+pub(super) fn teams_and_people(reviewers: &[String]) -> (Vec<&str>, Vec<&str>) {
+    let names = reviewers.iter().map(String::as_str);
+    names.partition(|name| name.contains('/'))
+}
+
+pub(super) fn method(method: MergeMethod) -> &'static str {
+    match method {
+        MergeMethod::Merge => "merge",
+        MergeMethod::Squash => "squash",
+        MergeMethod::Rebase => "rebase",
     }
 }

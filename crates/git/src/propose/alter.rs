@@ -1,10 +1,16 @@
 //! The files a change consists of.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::{Alteration, Error, Outcome, Proposal, Proposed};
 use crate::commit::FileChange;
+use crate::manifest::{self, Files, Manifests, Walk, Wanted};
 use crate::mirror::{self, Entry, FILE_LIMIT, Mirror, Skipped};
 use crate::names::{BranchName, ObjectId};
 use crate::{edit, paths};
+
+/// How many files are read in one go.
+const BATCH: usize = 64;
 
 /// More files than this in one change are a mistake.
 const FILES: usize = 500;
@@ -43,6 +49,16 @@ pub(super) async fn alter(
 ) -> Result<Altered, Error> {
     match &proposal.alteration {
         Alteration::Marked { marker, value } => set(mirror, base, proposal, (marker, value)).await,
+        Alteration::Found {
+            marker,
+            value,
+            wanted,
+        } => match set(mirror, base, proposal, (marker, value)).await {
+            Err(Error::NoMarker { outside, .. }) if outside.is_empty() => {
+                find(mirror, base, proposal, wanted).await
+            }
+            altered => altered,
+        },
         Alteration::File { path, content } => write(mirror, base, proposal, (path, content)).await,
     }
 }
@@ -85,6 +101,88 @@ async fn set(
         }
     }
     Ok(Altered { files, skipped })
+}
+
+/// Sets a field of the manifest that is meant.
+async fn find(
+    mirror: &Mirror,
+    base: &ObjectId,
+    proposal: &Proposal,
+    wanted: &Wanted,
+) -> Result<Altered, Error> {
+    let entries = mirror::list(mirror, base).await?.into_iter();
+    let entries: BTreeMap<String, Entry> = entries
+        .filter(Entry::is_file)
+        .map(|entry| (entry.path.clone(), entry))
+        .collect();
+    let mut files = Files {
+        url: manifest::normal(mirror.url.as_str()),
+        paths: entries.keys().cloned().collect(),
+        read: BTreeMap::new(),
+    };
+    let (path, changes) = loop {
+        let own = Walk::from(&files, &wanted.directories);
+        let others = Walk::from(&files, &wanted.others);
+        let missing: BTreeSet<&String> = own.missing.union(&others.missing).collect();
+        if missing.is_empty() {
+            break manifest::choose(&files, wanted, &own)?;
+        }
+        let missing: Vec<&Entry> = missing.into_iter().map(|path| &entries[path]).collect();
+        let read = parse(mirror, missing).await?;
+        files.read.extend(read);
+    };
+    if !proposal.paths.allow(&path) {
+        let because = "it is outside the paths that may change";
+        return Err(Error::Path { path, because });
+    }
+    write_fields(mirror, &entries[&path], &changes).await
+}
+
+async fn write_fields(
+    mirror: &Mirror,
+    entry: &Entry,
+    changes: &[(usize, String)],
+) -> Result<Altered, Error> {
+    let path = entry.path.clone();
+    let content = mirror::read(mirror, std::slice::from_ref(&entry.id)).await?;
+    let edited = edit::set_events(&content.concat(), changes).map_err(|source| Error::Edit {
+        path: path.clone(),
+        source,
+    })?;
+    let mut altered = Altered::default();
+    if edited.changed > 0 {
+        altered.files.push(FileChange {
+            path,
+            mode: entry.mode.clone(),
+            content: edited.content,
+        });
+    }
+    Ok(altered)
+}
+
+/// Reads files as manifests, a few at a time.
+async fn parse(
+    mirror: &Mirror,
+    entries: Vec<&Entry>,
+) -> Result<Vec<(String, Option<Manifests>)>, Error> {
+    let mut parsed = Vec::new();
+    for some in entries.chunks(BATCH) {
+        let (some, large): (Vec<&Entry>, Vec<&Entry>) =
+            some.iter().partition(|entry| entry.size <= FILE_LIMIT);
+        parsed.extend(large.into_iter().map(|entry| (entry.path.clone(), None)));
+        let ids: Vec<ObjectId> = some.iter().map(|entry| entry.id.clone()).collect();
+        let contents = mirror::read(mirror, &ids).await?;
+        let paths: Vec<String> = some.iter().map(|entry| entry.path.clone()).collect();
+        // Many files must not hold up other work.
+        let read = tokio::task::spawn_blocking(move || {
+            let read = |content: &Vec<u8>| Manifests::read(content).ok();
+            contents.iter().map(read).collect::<Vec<_>>()
+        });
+        let mut read = read.await.unwrap_or_default();
+        read.resize_with(paths.len(), || None);
+        parsed.extend(paths.into_iter().zip(read));
+    }
+    Ok(parsed)
 }
 
 async fn write(

@@ -24,6 +24,9 @@ pub struct Access {
     key: Option<SshKey>,
     certificate_authority: Option<Vec<u8>>,
     resolved: Option<String>,
+    /// The address that ssh connects to, and the name that it knows the host by.
+    pinned: Option<(String, String)>,
+    proxy: Option<Secret>,
 }
 
 impl Access {
@@ -46,7 +49,15 @@ impl Access {
             key: key.filter(|_| url.scheme() == Scheme::Ssh),
             certificate_authority: certificate_authority.filter(|_| is_http),
             resolved: None,
+            pinned: None,
+            proxy: None,
         }
+    }
+
+    /// Through a proxy, which finds the host's address itself.
+    pub(crate) fn through(mut self, proxy: Secret) -> Self {
+        self.proxy = Some(proxy);
+        self
     }
 
     /// Ties the host to the addresses that were checked, so that it cannot move between the check
@@ -63,11 +74,18 @@ impl Access {
             let list = list.join(",");
             self.resolved = Some(format!("{}:{}:{list}", url.host(), url.port_or_default()));
         }
+        // What is not plain could mean something to the shell that starts ssh.
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || ".-_".contains(c);
+        if url.scheme() == Scheme::Ssh && is_name && url.host().chars().all(is_plain) {
+            let first = addresses.first().map(|address| address.ip().to_string());
+            self.pinned = first.map(|address| (address, known_as(url)));
+        }
         self
     }
 
     pub(super) fn secrets(&self) -> Vec<Secret> {
-        let mut secrets: Vec<Secret> = self.key.iter().map(|key| key.identity.clone()).collect();
+        let keys = self.key.iter().map(|key| key.identity.clone());
+        let mut secrets: Vec<Secret> = keys.chain(self.proxy.clone()).collect();
         if let Some((username, password)) = &self.login {
             secrets.push(password.clone());
             secrets.push(Secret::new(basic(username, password)));
@@ -103,9 +121,25 @@ impl Access {
         }
         let mut environment = settings(extra.into_iter());
         if let Some(key) = key {
-            environment.push(("GIT_SSH_COMMAND".to_owned(), key.command()?.into()));
+            let mut command = key.command()?;
+            if let Some((address, name)) = &self.pinned {
+                command.push_str(&format!(" -o HostName={address} -o 'HostKeyAlias={name}'"));
+            }
+            environment.push(("GIT_SSH_COMMAND".to_owned(), command.into()));
+        }
+        let proxy = self.proxy.as_ref().and_then(Secret::expose_text);
+        for name in ["https_proxy", "http_proxy"] {
+            environment.extend(proxy.map(|proxy| (name.to_owned(), proxy.into())));
         }
         Ok(environment)
+    }
+}
+
+/// As ssh itself writes a host into its list of known ones.
+fn known_as(url: &RepositoryUrl) -> String {
+    match url.port_or_default() {
+        22 => url.host().to_owned(),
+        port => format!("[{}]:{port}", url.host()),
     }
 }
 

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use git::Remedy;
-use git::forge::{Changes, Dressing, Error, Http, Listing, Merge, MergeMethod, Merged, State};
+use git::forge::{
+    Changes, Dressing, Error, Http, Listing, Merge, MergeMethod, Merged, PullRequest, State,
+};
 use git::names::ObjectId;
 
 use crate::double::{Arena, BRANCH, Fault, PROJECT, TOKEN, branch, new_pull, tip};
@@ -30,6 +32,14 @@ fn fault(status: u16, headers: &[(&'static str, &str)], body: &'static str) -> F
         .map(|(name, value)| (*name, (*value).to_owned()))
         .collect();
     Fault::Answer(status, headers, body)
+}
+
+/// As the lists of this forge show it.
+fn listed(arena: &Arena, mut pull: PullRequest) -> PullRequest {
+    if !arena.habits().lists_commits {
+        (pull.head_commit, pull.merge_commit) = (None, None);
+    }
+    pull
 }
 
 fn whole_story(error: &dyn std::error::Error) -> String {
@@ -68,8 +78,9 @@ pub(crate) async fn a_pull_request_is_found_by_its_head_in_every_state(arena: Ar
                 .collect::<Vec<_>>(),
             expected
         );
-        assert_eq!(forge.get(opened.number).await.expect("read"), found[0]);
-        assert_eq!(found[0].merge_commit.is_some(), state == State::Merged);
+        let read = forge.get(opened.number).await.expect("read");
+        assert_eq!(read.merge_commit.is_some(), state == State::Merged);
+        assert_eq!(listed(&arena, read), found[0]);
     }
     assert_eq!(
         forge
@@ -138,14 +149,14 @@ pub(crate) async fn title_body_and_state_change(arena: Arena) {
         open: Some(true),
         ..Changes::default()
     };
-    assert_eq!(
-        forge
-            .update(number, &open)
-            .await
-            .expect("opened again")
-            .state,
-        State::Open
-    );
+    let again = forge.update(number, &open).await;
+    if arena.habits().reopens {
+        assert_eq!(again.expect("opened again").state, State::Open);
+    } else {
+        arena.remark("never reopens");
+        let error = again.expect_err("it never opens again");
+        assert_eq!((error.reason(), error.remedy()), ("Refused", Remedy::Edit));
+    }
 }
 
 pub(crate) async fn a_draft_is_one(arena: Arena) {
@@ -334,6 +345,20 @@ pub(crate) async fn what_waits_for_checks_is_merged_later(arena: Arena) {
         .expect("a pull request")
         .number;
     arena.world.lock().has_pending_checks = true;
+    if !arena.habits().merges_later {
+        arena.remark("asked again");
+        for _ in 0..2 {
+            let error = forge.merge(number, &later()).await.expect_err("not yet");
+            assert_eq!(
+                (error.reason(), error.remedy()),
+                ("NotMergeable", Remedy::RETRY)
+            );
+        }
+        arena.world.lock().has_pending_checks = false;
+        let merged = forge.merge(number, &later()).await;
+        assert_eq!(merged.expect("nothing is in the way"), Merged::Now);
+        return;
+    }
     for _ in 0..2 {
         assert_eq!(
             forge.merge(number, &later()).await.expect("asked for"),
@@ -381,17 +406,71 @@ pub(crate) async fn labels_reviewers_and_comments_arrive(arena: Arena) {
         labels: vec!["label-66".into(), "brand new".into()],
         reviewers: vec!["ann".into(), "team/platform".into()],
     };
-    forge.dress(number, &dressing).await.expect("dressed");
-    forge
-        .dress(number, &Dressing::default())
-        .await
-        .expect("nothing to do");
+    let habits = arena.habits();
+    let notes = forge.dress(number, &dressing).await.expect("dressed");
+    let left_out = usize::from(!habits.has_labels) + usize::from(!habits.asks_teams);
+    assert_eq!(notes.len(), left_out, "{notes:?}");
+    let nothing = forge.dress(number, &Dressing::default()).await;
+    assert_eq!(nothing.expect("nothing to do"), [""; 0]);
     forge.comment(number, "superseded").await.expect("said");
     let mut world = arena.world.lock();
     let pull = world.find(number).expect("it is there");
-    assert_eq!(pull.labels, ["label-66", "brand new"]);
-    assert_eq!(pull.reviewers, ["ann", "team:platform"]);
+    let (mut labels, mut reviewers) = (Vec::new(), vec!["ann"]);
+    if habits.has_labels {
+        labels = vec!["label-66", "brand new"];
+    }
+    if habits.asks_teams {
+        reviewers.push("team:platform");
+    }
+    assert_eq!(
+        (&pull.labels, &pull.reviewers),
+        (&owned(&labels), &owned(&reviewers))
+    );
     assert_eq!(pull.comments, ["superseded"]);
+    world.remark = match (habits.has_labels, habits.asks_teams) {
+        (false, _) => Some("no labels, teams"),
+        (true, false) => Some("no teams"),
+        (true, true) => None,
+    };
+}
+
+fn owned(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+pub(crate) async fn asking_one_more_keeps_those_who_were_asked(arena: Arena) {
+    let forge = arena.forge();
+    let opened = forge.create(&new_pull()).await.expect("a pull request");
+    for name in ["ann", "zoe", "ann"] {
+        let dressing = Dressing {
+            reviewers: vec![name.into()],
+            ..Dressing::default()
+        };
+        forge.dress(opened.number, &dressing).await.expect("asked");
+    }
+    let title = Changes {
+        title: Some("other".into()),
+        ..Changes::default()
+    };
+    forge.update(opened.number, &title).await.expect("changed");
+    let mut world = arena.world.lock();
+    let mut asked = world
+        .find(opened.number)
+        .expect("it is there")
+        .reviewers
+        .clone();
+    asked.sort();
+    asked.dedup();
+    assert_eq!(asked, ["ann", "zoe"]);
+}
+
+pub(crate) async fn a_long_text_is_found_whole(arena: Arena) {
+    let forge = arena.forge();
+    let mut new = new_pull();
+    new.body = format!("{}\nend", "long ".repeat(600));
+    forge.create(&new).await.expect("a pull request");
+    let found = forge.find(&branch(BRANCH)).await.expect("found");
+    assert_eq!(found[0].body, new.body);
 }
 
 pub(crate) async fn open_ones_are_listed_and_changes_noticed(arena: Arena) {
@@ -412,13 +491,17 @@ pub(crate) async fn open_ones_are_listed_and_changes_noticed(arena: Arena) {
     else {
         panic!("there is nothing it could be the same as");
     };
+    let ours = listed(&arena, ours);
     assert!(pull_requests.contains(&ours));
     // A forge without validators lists them all again.
     let again = forge.list_open(Some(&validator)).await.expect("a list");
     assert!(again == Listing::Same || again == first);
     let is_conditional = arena.world.lock().not_modified > 0;
     assert_eq!(again == Listing::Same, is_conditional);
-    assert!(is_conditional || arena.kind != git::forge::Kind::GitHub);
+    assert_eq!(is_conditional, arena.habits().has_validators);
+    if is_conditional {
+        arena.remark("conditional");
+    }
     // The oldest is on the last page; its end must be noticed all the same.
     arena.world.lock().merge(ours.number);
     match forge.list_open(Some(&validator)).await.expect("a list") {

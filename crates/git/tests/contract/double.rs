@@ -20,6 +20,9 @@ pub(crate) const PROJECT: &str = "team/config";
 pub(crate) const TOKEN: &str = "the-right-token";
 pub(crate) const BRANCH: &str = "promotion-team-app-prod";
 
+/// Who can be asked for a review.
+pub(crate) const PEOPLE: [&str; 3] = ["zoe", "ann", "ben"];
+
 const REACH: Reach = Reach {
     allow_internal: true,
     allow_insecure: true,
@@ -29,6 +32,8 @@ const REACH: Reach = Reach {
 #[derive(Clone, Debug)]
 pub(crate) struct Pull {
     pub(crate) number: u64,
+    /// How often it was changed, where a forge counts that.
+    pub(crate) version: u64,
     pub(crate) title: String,
     pub(crate) body: String,
     pub(crate) is_open: bool,
@@ -52,6 +57,31 @@ pub(crate) enum Fault {
     EndlessBody,
 }
 
+/// What a forge does not have, or does in its own way.
+#[derive(Clone, Copy)]
+pub(crate) struct Habits {
+    pub(crate) has_labels: bool,
+    pub(crate) asks_teams: bool,
+    pub(crate) reopens: bool,
+    /// It merges by itself once it may.
+    pub(crate) merges_later: bool,
+    /// Its lists name whole commits.
+    pub(crate) lists_commits: bool,
+    pub(crate) has_validators: bool,
+}
+
+pub(crate) fn habits(kind: Kind) -> Habits {
+    let is_bitbucket = matches!(kind, Kind::BitbucketServer | Kind::BitbucketCloud);
+    Habits {
+        has_labels: !is_bitbucket,
+        asks_teams: !is_bitbucket && kind != Kind::GitLab,
+        reopens: kind != Kind::BitbucketCloud,
+        merges_later: !is_bitbucket,
+        lists_commits: kind != Kind::BitbucketCloud,
+        has_validators: matches!(kind, Kind::GitHub | Kind::GitLab),
+    }
+}
+
 /// What a double knows.
 #[derive(Default)]
 pub(crate) struct World {
@@ -63,6 +93,8 @@ pub(crate) struct World {
     pub(crate) faults: VecDeque<Fault>,
     pub(crate) requests: usize,
     pub(crate) not_modified: usize,
+    /// What the table says of this check beside that it holds.
+    pub(crate) remark: Option<&'static str>,
 }
 
 pub(crate) type Shared = Arc<Mutex<World>>;
@@ -88,6 +120,7 @@ impl World {
         }
         let pull = Pull {
             number: self.pulls.len() as u64 + 1,
+            version: 0,
             title: title.to_owned(),
             body: body.to_owned(),
             is_open: true,
@@ -152,13 +185,40 @@ impl Arena {
         }
     }
 
+    /// Where people would clone the repository from, and what else the secret has to say.
+    fn address_of(&self, project: &str) -> (String, Option<String>) {
+        let address = &self.address;
+        match self.kind {
+            Kind::BitbucketServer => (format!("{address}/scm/{project}.git"), None),
+            Kind::BitbucketCloud => {
+                let url = format!("https://bitbucket.org/{project}.git");
+                (url, Some(format!("{address}/2.0")))
+            }
+            Kind::AzureDevOps => {
+                let (project, name) = project.split_once('/').expect("two parts");
+                (format!("{address}/collection/{project}/_git/{name}"), None)
+            }
+            _ => (format!("{address}/{project}.git"), None),
+        }
+    }
+
     /// The forge as who has this token sees this repository.
     pub(crate) fn forge_of(&self, project: &str, token: &str, http: &Arc<Http>) -> Box<dyn Forge> {
-        let url = format!("{}/{project}.git", self.address);
+        let (url, api) = self.address_of(project);
         let url = RepositoryUrl::parse(&url, REACH).expect("a URL");
-        let entries = [("token".to_owned(), token.as_bytes().to_vec())].into();
+        let mut entries: BTreeMap<String, Vec<u8>> =
+            [("token".to_owned(), token.as_bytes().to_vec())].into();
+        entries.extend(api.map(|api| ("apiURL".to_owned(), api.into_bytes())));
         let login = Credentials::from_entries(&entries).expect("credentials");
         forge::open(self.kind, http, &url, &login).expect("a forge")
+    }
+
+    pub(crate) fn habits(&self) -> Habits {
+        habits(self.kind)
+    }
+
+    pub(crate) fn remark(&self, remark: &'static str) {
+        self.world.lock().remark = Some(remark);
     }
 
     pub(crate) fn forge(&self) -> Box<dyn Forge> {
@@ -236,4 +296,37 @@ pub(crate) fn page<T: Clone>(items: &[T], size: usize, page: usize) -> (Vec<T>, 
 pub(crate) fn answer(status: u16, body: serde_json::Value) -> Response {
     let status = StatusCode::from_u16(status).expect("a status");
     (status, axum::Json(body)).into_response()
+}
+
+/// A number among the parameters of a request.
+pub(crate) fn number(query: &BTreeMap<String, String>, name: &str, default: usize) -> usize {
+    let value = query.get(name).and_then(|value| value.parse().ok());
+    value.unwrap_or(default)
+}
+
+/// A page with its link and its tag, or the word that it is the same.
+pub(crate) fn tagged(
+    world: &mut World,
+    asked: &http::HeaderMap,
+    body: serde_json::Value,
+    next: Option<String>,
+) -> Response {
+    let hash = body.to_string().bytes().fold(7u64, |hash, byte| {
+        hash.wrapping_mul(31).wrapping_add(byte.into())
+    });
+    let etag = format!("W/\"{hash:x}\"");
+    if asked
+        .get("if-none-match")
+        .is_some_and(|sent| *sent == *etag)
+    {
+        world.not_modified += 1;
+        return answer(304, serde_json::Value::Null);
+    }
+    let mut response = answer(200, body);
+    let headers = response.headers_mut();
+    headers.insert("etag", etag.parse().expect("a header"));
+    if let Some(next) = next {
+        headers.insert("link", next.parse().expect("a header"));
+    }
+    response
 }

@@ -9,7 +9,7 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde_json::{Value, json};
 
-use crate::double::{PROJECT, Pull, Shared, TOKEN, World, answer, page};
+use crate::double::{PROJECT, Pull, Shared, TOKEN, World, answer, number, page};
 
 pub(crate) fn router(world: Shared) -> Router {
     let repository = Router::new()
@@ -65,13 +65,11 @@ fn shown(world: &World, pull: &Pull) -> Value {
 }
 
 fn paged(items: Vec<Value>, query: &BTreeMap<String, String>) -> Response {
-    let number = |name: &str, default: usize| {
-        query
-            .get(name)
-            .and_then(|n| n.parse().ok())
-            .unwrap_or(default)
-    };
-    let (shown, next) = page(&items, number("limit", 30).min(50), number("page", 1));
+    let (shown, next) = page(
+        &items,
+        number(query, "limit", 30).min(50),
+        number(query, "page", 1),
+    );
     let mut response = answer(200, json!(shown));
     if let Some(next) = next {
         response

@@ -10,7 +10,7 @@ use axum::{Json, Router};
 use http::HeaderMap;
 use serde_json::{Value, json};
 
-use crate::double::{PROJECT, Pull, Shared, TOKEN, World, answer, page};
+use crate::double::{PROJECT, Pull, Shared, TOKEN, World, answer, number, page, tagged};
 
 pub(crate) fn router(world: Shared) -> Router {
     let repository = Router::new()
@@ -95,37 +95,10 @@ async fn list(
         pulls.retain(|pull| label(pull) == *head);
     }
     pulls.reverse();
-    let number = |name: &str, default: usize| {
-        query
-            .get(name)
-            .and_then(|n| n.parse().ok())
-            .unwrap_or(default)
-    };
-    let (page, next) = page(&pulls, number("per_page", 30).min(100), number("page", 1));
+    let size = number(&query, "per_page", 30).min(100);
+    let (page, next) = page(&pulls, size, number(&query, "page", 1));
     let body: Vec<Value> = page.iter().map(|pull| shown(&world, pull)).collect();
-    let etag = format!(
-        "\"{:x}\"",
-        json!(body).to_string().bytes().fold(7u64, |hash, byte| hash
-            .wrapping_mul(31)
-            .wrapping_add(byte.into()))
-    );
-    if headers
-        .get("if-none-match")
-        .is_some_and(|sent| *sent == *etag)
-    {
-        world.not_modified += 1;
-        return answer(304, Value::Null);
-    }
-    let mut response = answer(200, json!(body));
-    response
-        .headers_mut()
-        .insert("etag", etag.parse().expect("a header"));
-    if let Some(next) = next {
-        response
-            .headers_mut()
-            .insert("link", next.parse().expect("a header"));
-    }
-    response
+    tagged(&mut world, &headers, json!(body), next)
 }
 
 async fn create(State(world): State<Shared>, Json(body): Json<Value>) -> Response {

@@ -121,7 +121,7 @@ async fn keys_reach_ssh_in_private_files_that_do_not_stay() {
     ]);
     let all = mirrors_with(runner, folder.path(), Keep::default());
     // Nothing listens there: the program in ssh's place does not connect.
-    let address = format!("ssh://git@127.0.0.1{}", remote.display());
+    let address = format!("ssh://git@localhost:2222{}", remote.display());
     propose(&all.open(&url(&address), &login), &proposal("2.0.0")).await;
     let seen = std::fs::read_to_string(seen).expect("what was seen");
     for word in [
@@ -129,6 +129,9 @@ async fn keys_reach_ssh_in_private_files_that_do_not_stay() {
         "BatchMode=yes",
         "IdentitiesOnly=yes",
         "UserKnownHostsFile=",
+        // Tied to the address that was checked, known by the name that was written.
+        "-o HostName=",
+        "-o HostKeyAlias=[localhost]:2222",
         "600",
         "a-private-key",
     ] {
@@ -293,4 +296,55 @@ async fn an_app_opens_a_repository_with_a_token_it_traded_for() {
     let mirror = mirrors(folder.path()).open(&url(&repository.url()), &login);
     propose(&mirror, &proposal("2.0.0")).await;
     assert_eq!(holding(folder.path(), forge.token()), Vec::<PathBuf>::new());
+}
+
+#[tokio::test]
+async fn a_proxy_is_asked_for_hosts_that_only_it_knows() {
+    let asked: std::sync::Arc<parking_lot::Mutex<Vec<String>>> = Default::default();
+    let note = asked.clone();
+    let proxy = Router::new().fallback(move |uri: http::Uri| {
+        note.lock().push(uri.to_string());
+        std::future::ready(http::StatusCode::UNAUTHORIZED)
+    });
+    let address = serve(proxy)
+        .await
+        .replace("http://", "http://bot:hunter22@");
+    let proxy = git::Proxy::new(&address, "elsewhere.invalid").expect("a proxy");
+    let folder = TempDir::new().expect("a folder");
+    let runner = runner(folder.path()).with_proxy(proxy.clone());
+    let all = mirrors_with(runner, folder.path(), Keep::default());
+    let login = credentials(&[("token", "token1")]);
+    let repository = url("http://git.invalid/team/config");
+    let error = refusal(&all.open(&repository, &login), &proposal("2.0.0")).await;
+    assert!(!whole_story(&error).contains("hunter22"));
+    let http = std::sync::Arc::new(git::forge::Http::new(REACH).with_proxy(proxy));
+    let open = |url| git::forge::open(git::forge::Kind::Gitea, &http, url, &login);
+    let error = open(&repository)
+        .expect("a forge")
+        .get(7)
+        .await
+        .expect_err("refused");
+    assert_eq!(error.reason(), "Unauthorized");
+    let elsewhere = url("http://elsewhere.invalid/team/config");
+    let error = open(&elsewhere)
+        .expect("a forge")
+        .get(7)
+        .await
+        .expect_err("no address");
+    // Where names are looked up elsewhere, that may take its time.
+    let reason = error.reason();
+    assert!(
+        ["ForgeUnreachable", "ForgeTimedOut"].contains(&reason),
+        "{reason}"
+    );
+    let asked = asked.lock();
+    assert!(
+        asked[0].starts_with("http://git.invalid/team/config/info/refs"),
+        "{asked:?}"
+    );
+    let last = asked.last().map(String::as_str);
+    assert_eq!(
+        last,
+        Some("http://git.invalid/api/v1/repos/team/config/pulls/7")
+    );
 }

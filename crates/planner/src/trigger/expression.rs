@@ -250,6 +250,9 @@ mod tests {
             "Expression is longer than 1024 characters.",
         );
         assert!(evaluate(&format!("${}", "[?(".repeat(30)), &json!({})).is_err());
+        for expression in [".name", "$.name"] {
+            assert!(evaluate(expression, &Value::Null).is_err(), "{expression}");
+        }
         assert_eq!(
             evaluate("$.x", &json!({})).unwrap_err(),
             "Expression $.x evaluates to null."

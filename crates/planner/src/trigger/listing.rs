@@ -1,80 +1,195 @@
-//! What can set a pipeline in motion: its source, its hook, and the triggers whose runs feed it.
+//! What can set a pipeline in motion: its source and hooks, Flux's image automation, and the triggers
+//! whose runs feed it.
+//!
+//! Says what can be told from the objects alone. What writes to git by other ways is not seen.
 
 use api::{
-    Pipeline, PipelineTrigger, names,
+    Pipeline, PipelineTrigger, flux, foreign,
+    image::Image,
+    names,
     pipeline::{Source, SourceKind},
 };
+use serde::Serialize;
+use serde_json::Value;
 
-/// One thing that can set a pipeline in motion.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Listed {
-    /// A Flux object whose revisions are proposed to the first environment.
-    Source {
-        /// Its kind.
-        kind: SourceKind,
-        /// Its name, in the pipeline's namespace.
-        name: String,
-    },
-    /// A signed call that proposes a revision.
-    Hook {
-        /// The path to POST to.
-        path: String,
-    },
-    /// A trigger whose runs build what the pipeline promotes.
-    PipelineTrigger {
-        /// Its name, in the pipeline's namespace.
-        name: String,
-        /// The kind and name of what starts its runs.
-        source: String,
-    },
+type ImagePolicy = foreign::Object<flux::ImagePolicySpec, flux::ImagePolicyStatus>;
+
+/// What there is around a pipeline.
+#[derive(Clone, Debug, Default)]
+pub struct Around {
+    /// The triggers in its namespace.
+    pub triggers: Vec<PipelineTrigger>,
+    /// Flux's ImagePolicies, of any namespace.
+    pub image_policies: Vec<Value>,
+    /// Flux's ImageUpdateAutomations, of any namespace.
+    pub image_automations: Vec<Value>,
 }
 
-/// What can set a pipeline in motion, of the triggers in its namespace those that are labelled with
-/// its name or follow the same source.
-pub fn triggers_of(pipeline: &Pipeline, triggers: &[PipelineTrigger]) -> Vec<Listed> {
-    let namespace = pipeline.metadata.namespace.as_deref().unwrap_or_default();
+/// One thing that can set a pipeline in motion.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Listed {
+    /// The kind of object; `Hook` for a path that takes signed calls.
+    pub kind: String,
+    /// The object's namespace; hooks have none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// The object's name, or the hook's path.
+    pub name: String,
+    /// What it does, as a clause.
+    pub effect: String,
+}
+
+/// What can set a pipeline in motion, nearest first.
+pub fn triggers_of(pipeline: &Pipeline, around: &Around) -> Vec<Listed> {
+    let mut list = Vec::from_iter(proposed_by(pipeline));
+    let policies = policies_of(pipeline, around);
+    list.extend(around.image_automations.iter().filter_map(|automation| {
+        let used = policies.iter().filter(|policy| uses(automation, policy));
+        let used: Vec<&str> = used.map(|policy| name_of(policy)).collect();
+        let effect = format!("writes to git what {} chooses", used.join(", "));
+        (!used.is_empty()).then(|| object("ImageUpdateAutomation", automation, effect))
+    }));
+    list.extend(policies.into_iter().filter_map(|policy| {
+        let image = chosen(policy)?;
+        let (name, version) = (image.name(), image.version());
+        let effect = format!("chooses {name} {version}, an image of the pipeline");
+        Some(object("ImagePolicy", policy, effect))
+    }));
+    list.extend(triggers_feeding(pipeline, &around.triggers));
+    list.extend(hooks(pipeline));
+    list
+}
+
+/// The pipeline's source.
+fn proposed_by(pipeline: &Pipeline) -> Option<Listed> {
+    let source = pipeline.spec.source.as_ref()?;
+    let effect = "proposes revisions to the first environment".to_owned();
+    if source.kind == SourceKind::Hook {
+        let path = format!("/release/{}", path_of(pipeline));
+        return Some(hook(path, effect));
+    }
+    Some(Listed {
+        kind: format!("{:?}", source.kind),
+        namespace: pipeline.metadata.namespace.clone(),
+        name: source.name.clone().unwrap_or_default(),
+        effect,
+    })
+}
+
+/// Where deployments are reported.
+fn hooks(pipeline: &Pipeline) -> impl Iterator<Item = Listed> {
+    let environments = pipeline.spec.environments.iter();
+    environments.map(|environment| {
+        let name = &environment.name;
+        let path = format!("/promotion/{}/{name}", path_of(pipeline));
+        hook(path, format!("takes reports of what runs in {name}"))
+    })
+}
+
+fn hook(path: String, effect: String) -> Listed {
+    Listed {
+        kind: "Hook".to_owned(),
+        namespace: None,
+        name: path,
+        effect,
+    }
+}
+
+fn path_of(pipeline: &Pipeline) -> String {
+    let metadata = &pipeline.metadata;
+    let text = |value: &Option<String>| value.clone().unwrap_or_default();
+    format!("{}/{}", text(&metadata.namespace), text(&metadata.name))
+}
+
+/// The policies that choose an image which the pipeline tracks or its apps run.
+fn policies_of<'a>(pipeline: &Pipeline, around: &'a Around) -> Vec<&'a Value> {
+    let images = images_of(pipeline);
+    let source = pipeline.spec.source.as_ref();
+    let is_source = |policy: &Value| {
+        let source = source.filter(|source| source.kind == SourceKind::ImagePolicy);
+        namespace_of(policy) == pipeline.metadata.namespace.as_deref()
+            && source.is_some_and(|source| source.name.as_deref() == Some(name_of(policy)))
+    };
+    let concerns = |policy: &&Value| {
+        let image = chosen(policy);
+        !is_source(policy) && image.is_some_and(|image| images.iter().any(|name| image.is(name)))
+    };
+    around.image_policies.iter().filter(concerns).collect()
+}
+
+/// The names of the images that a pipeline is about.
+fn images_of(pipeline: &Pipeline) -> Vec<String> {
+    let tracked = pipeline.spec.track.iter().map(|track| track.image.clone());
+    let environments = pipeline.status.iter().flat_map(|s| s.environments.values());
+    let targets = environments.flat_map(|environment| &environment.targets);
+    let apps = targets.flat_map(|target| &target.apps);
+    let images = apps.flat_map(|app| &app.images);
+    let running = images.filter_map(|image| Some(Image::parse(image)?.name().to_owned()));
+    tracked.chain(running).collect()
+}
+
+fn chosen(policy: &Value) -> Option<Image> {
+    foreign::read::<ImagePolicy>(policy).status.latest()
+}
+
+/// An automation works on the policies of its namespace; which of them, its status tells.
+fn uses(automation: &Value, policy: &Value) -> bool {
+    let observed = automation.pointer("/status/observedPolicies");
+    let observed = observed.and_then(Value::as_object);
+    namespace_of(automation) == namespace_of(policy)
+        && observed.is_none_or(|observed| observed.contains_key(name_of(policy)))
+}
+
+/// Of the triggers in its namespace those that are labelled with its name or follow its source.
+fn triggers_feeding(
+    pipeline: &Pipeline,
+    triggers: &[PipelineTrigger],
+) -> impl Iterator<Item = Listed> {
     let name = pipeline.metadata.name.as_deref().unwrap_or_default();
     let source = pipeline.spec.source.as_ref();
-    let mut list: Vec<Listed> = source
-        .map(|source| match source.kind {
-            SourceKind::Hook => Listed::Hook {
-                path: format!("/release/{namespace}/{name}"),
-            },
-            kind => Listed::Source {
-                kind,
-                name: source.name.clone().unwrap_or_default(),
-            },
-        })
-        .into_iter()
-        .collect();
-    let feeding = triggers.iter().filter(|trigger| {
+    let feeding = triggers.iter().filter(move |trigger| {
         trigger.metadata.namespace == pipeline.metadata.namespace
             && (is_labelled(trigger, name) || source.is_some_and(|s| follows(trigger, s)))
     });
-    list.extend(feeding.map(|trigger| Listed::PipelineTrigger {
-        name: trigger.metadata.name.clone().unwrap_or_default(),
-        source: format!(
-            "{:?} {}",
-            trigger.spec.source.kind, trigger.spec.source.name
-        ),
-    }));
-    list
+    feeding.map(|trigger| {
+        let source = &trigger.spec.source;
+        Listed {
+            kind: "PipelineTrigger".to_owned(),
+            namespace: trigger.metadata.namespace.clone(),
+            name: trigger.metadata.name.clone().unwrap_or_default(),
+            effect: format!("starts Tekton runs for {:?} {}", source.kind, source.name),
+        }
+    })
 }
 
 fn is_labelled(trigger: &PipelineTrigger, pipeline: &str) -> bool {
     let labels = trigger.metadata.labels.as_ref();
+    let says = |label: &&str| labels.is_some_and(|l| l.get(*label).is_some_and(|n| n == pipeline));
     [names::PIPELINE_LABEL, names::PIPELINE_LABEL_EARLY]
         .iter()
-        .any(|label| {
-            labels
-                .and_then(|l| l.get(*label))
-                .is_some_and(|name| name == pipeline)
-        })
+        .any(says)
 }
 
 fn follows(trigger: &PipelineTrigger, source: &Source) -> bool {
     format!("{:?}", trigger.spec.source.kind) == format!("{:?}", source.kind)
         && Some(&trigger.spec.source.name) == source.name.as_ref()
+}
+
+fn object(kind: &str, object: &Value, effect: String) -> Listed {
+    Listed {
+        kind: kind.to_owned(),
+        namespace: namespace_of(object).map(str::to_owned),
+        name: name_of(object).to_owned(),
+        effect,
+    }
+}
+
+fn namespace_of(object: &Value) -> Option<&str> {
+    object["metadata"]["namespace"].as_str()
+}
+
+fn name_of(object: &Value) -> &str {
+    object["metadata"]["name"].as_str().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -83,55 +198,91 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn lists_what_feeds_a_pipeline() {
-        let pipeline = |source: serde_json::Value| -> Pipeline {
-            serde_json::from_value(json!({
-                "apiVersion": "pipelines.weave.works/v1alpha1", "kind": "Pipeline",
-                "metadata": { "name": "shop", "namespace": "ns" }, "spec": { "environments": [], "source": source }
-            }))
-            .unwrap()
-        };
-        let trigger = |name: &str, label: &str, source: &str| -> PipelineTrigger {
-            serde_json::from_value(json!({
+    fn pipeline(source: Value) -> Pipeline {
+        serde_json::from_value(json!({
+            "apiVersion": "pipelines.weave.works/v1alpha1", "kind": "Pipeline",
+            "metadata": { "name": "shop", "namespace": "ns" },
+            "spec": { "environments": [{ "name": "dev", "targets": [] }], "source": source },
+            "status": { "environments": { "dev": { "targets": [{ "apps": [{ "images": ["r.example/shop:1"] }] }] } } }
+        }))
+        .unwrap()
+    }
+
+    fn around() -> Around {
+        let trigger = |name: &str, label: &str, source: &str| {
+            let trigger = serde_json::from_value(json!({
                 "apiVersion": "pipeline.jquad.rocks/v1alpha1", "kind": "PipelineTrigger",
                 "metadata": { "name": name, "namespace": "ns", "labels": { "pipelines.weave.works/pipeline": label } },
                 "spec": { "source": { "kind": "ImagePolicy", "name": source } }
-            }))
-            .unwrap()
+            }));
+            trigger.unwrap()
         };
-        let triggers = [
-            trigger("labelled", "shop", "x"),
-            trigger("same", "", "img"),
-            trigger("other", "else", "x"),
-        ];
-        let fed = |source: &str, name: &str| Listed::PipelineTrigger {
-            name: name.into(),
-            source: format!("ImagePolicy {source}"),
+        let policy = |name: &str, image: &str| {
+            json!({
+                "metadata": { "name": name, "namespace": "flux" },
+                "status": { "latestRef": { "name": image, "tag": "2" } }
+            })
         };
+        let automation = |name: &str, observed: Value| json!({ "metadata": { "name": name, "namespace": "flux" }, "status": observed });
+        Around {
+            triggers: vec![
+                trigger("labelled", "shop", "x"),
+                trigger("same", "", "img"),
+                trigger("other", "else", "x"),
+            ],
+            image_policies: vec![
+                policy("shop", "r.example/shop"),
+                policy("db", "r.example/db"),
+            ],
+            image_automations: vec![
+                automation("silent", json!({})),
+                automation("shops", json!({ "observedPolicies": { "shop": {} } })),
+                automation("databases", json!({ "observedPolicies": { "db": {} } })),
+            ],
+        }
+    }
+
+    fn shown(pipeline: &Pipeline, around: &Around) -> Vec<String> {
+        let listed = triggers_of(pipeline, around);
+        let line = |it: &Listed| {
+            let namespace = it.namespace.as_deref().unwrap_or("-");
+            format!("{} {namespace} {} {}", it.kind, it.name, it.effect)
+        };
+        listed.iter().map(line).collect()
+    }
+
+    #[test]
+    fn lists_what_feeds_a_pipeline() {
+        let fed = pipeline(json!({ "kind": "ImagePolicy", "name": "img" }));
         assert_eq!(
-            triggers_of(
-                &pipeline(json!({ "kind": "ImagePolicy", "name": "img" })),
-                &triggers
-            ),
+            shown(&fed, &around()),
             [
-                Listed::Source {
-                    kind: SourceKind::ImagePolicy,
-                    name: "img".into()
-                },
-                fed("x", "labelled"),
-                fed("img", "same")
+                "ImagePolicy ns img proposes revisions to the first environment",
+                "ImageUpdateAutomation flux silent writes to git what shop chooses",
+                "ImageUpdateAutomation flux shops writes to git what shop chooses",
+                "ImagePolicy flux shop chooses r.example/shop 2, an image of the pipeline",
+                "PipelineTrigger ns labelled starts Tekton runs for ImagePolicy x",
+                "PipelineTrigger ns same starts Tekton runs for ImagePolicy img",
+                "Hook - /promotion/ns/shop/dev takes reports of what runs in dev",
             ]
         );
+    }
+
+    #[test]
+    fn a_hook_is_shown_with_its_path() {
+        let hooked = pipeline(json!({ "kind": "Hook" }));
         assert_eq!(
-            triggers_of(&pipeline(json!({ "kind": "Hook" })), &triggers),
+            shown(&hooked, &Around::default()),
             [
-                Listed::Hook {
-                    path: "/release/ns/shop".into()
-                },
-                fed("x", "labelled")
+                "Hook - /release/ns/shop proposes revisions to the first environment",
+                "Hook - /promotion/ns/shop/dev takes reports of what runs in dev",
             ]
         );
-        assert_eq!(triggers_of(&pipeline(json!(null)), &[]), []);
+    }
+
+    #[test]
+    fn what_has_no_source_has_the_hooks_alone() {
+        let bare = pipeline(Value::Null);
+        assert_eq!(shown(&bare, &Around::default()).len(), 1);
     }
 }

@@ -32,6 +32,8 @@ pub struct Seen<'a> {
 /// The trigger's source.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum SourceState<'a> {
+    /// It, or something else that the trigger needs, may not be seen; what the server said.
+    Forbidden(&'a str),
     /// Nothing serves its kind.
     NotServed,
     /// There is no object of that name.

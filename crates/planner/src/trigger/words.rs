@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use api::{conditions, trigger::PipelineTriggerStatus};
+use api::{
+    conditions,
+    trigger::{PipelineTriggerStatus, Template},
+};
 
 use super::{
     Plan,
@@ -70,6 +73,7 @@ pub fn announcements(
         .as_deref()
         .unwrap_or_default();
     let source = &seen.trigger.spec.source.name;
+    let is_early = matches!(seen.trigger.spec.template(), Some(Template::Pipeline(_)));
     let mut list = Vec::new();
     for lane in &plan.lanes {
         let Verdict::Start { run, retry, .. } = &lane.verdict else {
@@ -79,15 +83,12 @@ pub fn announcements(
             list.push(warning("Error", because.to_owned()));
             continue;
         }
-        if *retry == 0 {
-            let event = &lane.event.text;
-            list.push(information(format!(
-                "Source {source} in namespace {namespace} got new event {event}"
-            )));
-        }
-        list.push(information(format!(
-            "Started the pipeline {run} in namespace {namespace}"
-        )));
+        // Each release said one thing; one event is one request less.
+        let event = &lane.event.text;
+        list.push(information(match is_early && *retry == 0 {
+            true => format!("Source {source} in namespace {namespace} got new event {event}"),
+            false => format!("Started the pipeline {run} in namespace {namespace}"),
+        }));
         if let CredentialState::Missing { because } = &seen.credential {
             let note = format!("Failed to get ManagedCredential: {because}");
             list.push(warning("Warning", note));

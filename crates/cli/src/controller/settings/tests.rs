@@ -108,7 +108,17 @@ fn a_second_cluster_is_refused_with_the_way_out_and_without_the_token() {
         assert!(!refusal.contains("hush"));
     }
     assert!(checked(&["--second-cluster=false", "--second-cluster-address="]).is_ok());
-    assert!(refusal(&["--cross-dc-leader-elect"]).contains("not part of this version"));
+}
+
+#[test]
+fn the_lock_between_data_centres_is_off_unless_asked_for_in_either_spelling() {
+    assert!(checked(&[]).unwrap().cross_dc.is_none());
+    for flag in ["--cross-dc-leader-elect", "--cross-ds-leader-elect"] {
+        assert!(typed(&[flag]).cross_dc.cross_dc_leader_elect.0, "{flag}");
+    }
+    // Nothing says how to reach a database.
+    let refusal = refusal(&["--cross-dc-leader-elect"]);
+    assert!(refusal.contains("the environment variable"), "{refusal}");
 }
 
 #[test]

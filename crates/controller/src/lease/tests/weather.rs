@@ -185,7 +185,7 @@ async fn lives(who: usize, server: Server, dice: Dice, witness: Witness, weather
         let stop = CancellationToken::new();
         let clock = weather.clone();
         let identity = format!("{who}-{life}");
-        let (leadership, campaign) = Leadership::campaign_by(
+        let (leadership, campaign) = Leadership::unopposed().campaign_by(
             weather.client(&server, &dice),
             election(&identity),
             release.clone(),

@@ -1,4 +1,33 @@
-//! What the operator's own tests asked for, as far as it is behaviour: its specification's starred cases.
+//! What the operator's own tests asked for, as far as it is behaviour: its specification's starred
+//! cases. Where each is tried; without a path, below:
+//!
+//! | case | test |
+//! | --- | --- |
+//! | 1 | `template_namespace_differs` |
+//! | 2, 82 | `source_api_version_without_version`, `run_api_version_without_version` |
+//! | 3 | `missing_git_repository_comes_before_missing_pipeline` |
+//! | 4, 36, 83 | `git_happy_path` |
+//! | 5 | `missing_image_policy` |
+//! | 6, 47 | `image_happy_path` |
+//! | 7 | `missing_pull_request` |
+//! | 8, 10 | `pull_request_happy_path` |
+//! | 9 | `missing_pipeline` |
+//! | 16 | `parameters`: `tektons_own_references_and_other_dollars_are_left_alone` |
+//! | 18 | `malformed_params_start_nothing` |
+//! | 19, 64, 66 | `expression`: `paths`, `b10_values_that_contain_null_are_fine_and_escapes_are_decoded` |
+//! | 21, 22, 56 | `runs_are_named_after_branch_image_or_template` |
+//! | 23, 27, 28 | `pull_request_labels_replace_slashes` |
+//! | 25, 32 | `defects`: `b8_…`, `b1_two_new_pull_requests_each_get_their_own_run` |
+//! | 38, 45 | `lives`: `going_back_to_an_earlier_revision_runs_again`, `nothing_is_written_when_nothing_changed` |
+//! | 39–42 | `event`: `every_git_revision_grammar`, `b7_a_short_artifact_path_falls_back_to_the_objects_name` |
+//! | 46 | `event`: `git_details_have_the_operators_order_and_escapes` |
+//! | 50–53, 57 | `event`: `images_in_both_notations` |
+//! | 58, 61 | `without_a_credential_the_run_is_as_the_template_says` |
+//! | 59, 62 | controller, `trigger/runs.rs`: `b15_a_managed_credential_changes_the_run` |
+//! | 60 | `a_missing_credential_is_a_warning_and_the_run_goes_without` |
+//! | 63 | `credentials_change_account_and_append_a_workspace` |
+//! | 65, 67–69 | `expression`: `errors_are_clear`; `a_bad_expression_starts_nothing_until_it_is_mended` |
+//! | 70–74, 77, 78 | `only_what_matters_wakes_a_trigger` |
 
 use super::*;
 
@@ -323,15 +352,73 @@ fn a_missing_credential_is_a_warning_and_the_run_goes_without() {
 }
 
 #[test]
+fn without_a_credential_the_run_is_as_the_template_says() {
+    let mut world = World::git().at("main@sha1:abc123");
+    let spec = json!({ "taskRunTemplate": { "serviceAccountName": "bot" } });
+    world
+        .trigger
+        .spec
+        .pipeline_run
+        .as_mut()
+        .unwrap()
+        .insert("spec".into(), spec.clone());
+    world.settle();
+    assert_eq!(world.runs[0]["spec"], spec);
+}
+
+#[test]
+fn runs_are_named_after_branch_image_or_template() {
+    let mut git = World::git().at("git-details@sha1:abc123");
+    let mut image = image();
+    image.source = Some(json!({ "status": { "latestImage": "ghcr.io/acme/repo:v1" } }));
+    let mut named = World::git().at("main@sha1:abc123");
+    let metadata = json!({ "generateName": "my-image:v1.0" });
+    named
+        .trigger
+        .spec
+        .pipeline_run
+        .as_mut()
+        .unwrap()
+        .insert("metadata".into(), metadata);
+    for (world, prefix) in [
+        (&mut git, "git-details-"),
+        (&mut image, "repo-"),
+        (&mut named, "my-image-v1-0-"),
+    ] {
+        world.settle();
+        let name = world.names().remove(0);
+        assert!(name.starts_with(prefix), "{name}");
+        let labels = world.runs[0]["metadata"]["labels"].as_object().unwrap();
+        // Two about the event, and the trigger's name.
+        assert_eq!(labels.len(), 3, "{labels:?}");
+    }
+}
+
+#[test]
 fn only_what_matters_wakes_a_trigger() {
-    let kind = api::trigger::TriggerSourceKind::GitRepository;
-    let object = |revision: &str, other: &str| {
+    use api::trigger::TriggerSourceKind::{GitRepository, PullRequest};
+    let git = |revision: &str, other: &str| {
         essence(
-            kind,
+            GitRepository,
             &json!({ "metadata": { "resourceVersion": other }, "status": {
             "conditions": other, "artifact": { "revision": revision, "lastUpdateTime": other } } }),
         )
     };
-    assert_eq!(object("a", "1"), object("a", "2"));
-    assert_ne!(object("a", "1"), object("b", "1"));
+    assert_eq!(git("a", "1"), git("a", "2"));
+    assert_ne!(git("a", "1"), git("b", "1"));
+    let requests = |commit: &str, etag: &str| {
+        let branches = json!([{ "name": "fix", "commit": commit }]);
+        let status = json!({ "etag": etag, "sourceBranches": { "branches": branches } });
+        essence(PullRequest, &json!({ "status": status }))
+    };
+    assert_eq!(requests("a", "1"), requests("a", "2"));
+    assert_ne!(requests("a", "1"), requests("b", "1"));
+    let run = |status: &str, other: &str| {
+        Run::read(&json!({
+            "metadata": { "name": "r", "resourceVersion": other, "labels": { "pipeline.jquad.rocks/pipelinetrigger": "shop" } },
+            "status": { "conditions": [{ "type": "Succeeded", "status": status }], "childReferences": other }
+        }))
+    };
+    assert_eq!(run("Unknown", "1"), run("Unknown", "2"));
+    assert_ne!(run("Unknown", "1"), run("True", "1"));
 }

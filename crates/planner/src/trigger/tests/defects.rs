@@ -1,4 +1,17 @@
-//! What the operator got wrong and a user would meet, by the number its specification gives it.
+//! What the operator got wrong and a user would meet, by the number its specification gives it, which
+//! the names of tests begin with. Not here:
+//!
+//! | defect | test |
+//! | --- | --- |
+//! | B2 on the API, B9 on the API, B15 | controller, `trigger/runs.rs` |
+//! | B7 of sources | `event` |
+//! | B10 | `expression`, `parameters` |
+//! | B14 | controller, `trigger/metrics.rs` |
+//! | B16 | cli, `a_second_cluster_is_refused_with_the_way_out_and_without_the_token` |
+//! | B17 | controller, `trigger/installation.rs` |
+//! | B18, B21, R6 | controller, `trigger/leading.rs` |
+//! | B19 | `lives`: retries, suspension, filters, concurrency, requests |
+//! | R7 | controller, `cross_dc` |
 
 use super::*;
 

@@ -1,0 +1,141 @@
+//! `sluice triggers`: what sets a pipeline in motion, as far as the caller may see it.
+
+use std::io::Write;
+
+use anyhow::Context;
+use api::{Pipeline, PipelineTrigger};
+use kube::{
+    Api, Client,
+    api::ListParams,
+    core::{ApiResource, DynamicObject},
+    discovery,
+};
+use planner::trigger::{Around, Listed, triggers_of};
+use serde_json::{Value, json};
+
+use crate::{
+    args::triggers::{Arguments, Output},
+    kubeconfig,
+};
+
+/// Prints what sets a pipeline in motion.
+pub(crate) async fn print(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
+    // TLS needs to be told whose cryptography to use before the first connection.
+    drop(rustls::crypto::ring::default_provider().install_default());
+    let config = kubeconfig::load(arguments.kubeconfig.as_deref()).await?;
+    let namespace = arguments.namespace.clone();
+    let namespace = namespace.unwrap_or_else(|| config.default_namespace.clone());
+    let client = Client::try_from(config).context("cannot set up the connection")?;
+    write(&client, &namespace, arguments, out).await
+}
+
+async fn write(
+    client: &Client,
+    namespace: &str,
+    arguments: &Arguments,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let name = &arguments.pipeline;
+    let pipelines: Api<Pipeline> = Api::namespaced(client.clone(), namespace);
+    let pipeline = pipelines
+        .get(name)
+        .await
+        .with_context(|| format!("cannot read the pipeline {name} in namespace {namespace}"))?;
+    let (around, omitted) = look_around(client, namespace).await?;
+    let mut listed = triggers_of(&pipeline, &around);
+    for hook in listed.iter_mut().filter(|listed| listed.kind == "Hook") {
+        let base = arguments.hook_url.trim_end_matches('/');
+        hook.name = format!("{base}{}", hook.name);
+    }
+    match arguments.output {
+        Output::Table => write_table(&listed, out)?,
+        Output::Json => writeln!(out, "{:#}", json!(listed))?,
+    }
+    for note in omitted {
+        anstream::eprintln!("sluice: {note}");
+    }
+    Ok(())
+}
+
+/// Triggers in the pipeline's namespace, and Flux's image automation wherever it may be seen.
+async fn look_around(client: &Client, namespace: &str) -> anyhow::Result<(Around, Vec<String>)> {
+    let triggers: Api<PipelineTrigger> = Api::namespaced(client.clone(), namespace);
+    let triggers = triggers
+        .list(&ListParams::default())
+        .await
+        .with_context(|| format!("cannot list the PipelineTriggers in namespace {namespace}"))?;
+    let mut omitted = Vec::new();
+    let mut around = Around {
+        triggers: triggers.items,
+        ..Around::default()
+    };
+    for (kind, found) in [
+        ("ImagePolicy", &mut around.image_policies),
+        ("ImageUpdateAutomation", &mut around.image_automations),
+    ] {
+        match list_images(client, namespace, kind).await {
+            Ok(objects) => *found = objects,
+            Err(error) => omitted.push(format!("{kind} objects are left out: {error}")),
+        }
+    }
+    Ok((around, omitted))
+}
+
+/// Objects of one of Flux's image kinds: of all namespaces, or of the pipeline's where only that is
+/// allowed. None where Flux's image automation is not installed.
+async fn list_images(
+    client: &Client,
+    namespace: &str,
+    kind: &str,
+) -> Result<Vec<Value>, kube::Error> {
+    let Some(resource) = served(client, kind).await? else {
+        return Ok(Vec::new());
+    };
+    let everywhere: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+    let here: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
+    let list = match everywhere.list(&ListParams::default()).await {
+        Err(kube::Error::Api(status)) if status.is_forbidden() => {
+            here.list(&ListParams::default()).await?
+        }
+        outcome => outcome?,
+    };
+    Ok(list.items.iter().map(|object| json!(object)).collect())
+}
+
+async fn served(client: &Client, kind: &str) -> Result<Option<ApiResource>, kube::Error> {
+    let groups = client.list_api_groups().await?.groups;
+    let group = api::flux::IMAGE_GROUP;
+    if !groups.iter().any(|served| served.name == group) {
+        return Ok(None);
+    }
+    let group = discovery::group(client, group).await?;
+    Ok(group.recommended_kind(kind).map(|(resource, _)| resource))
+}
+
+fn write_table(listed: &[Listed], out: &mut dyn Write) -> anyhow::Result<()> {
+    if listed.is_empty() {
+        writeln!(out, "Nothing sets this pipeline in motion by itself.")?;
+        return Ok(());
+    }
+    let heading = ["KIND", "NAME", "WHAT IT DOES"].map(str::to_owned);
+    let rows = listed.iter().map(|listed| {
+        let place = listed.namespace.as_ref();
+        let name = place.map_or(listed.name.clone(), |place| {
+            format!("{place}/{}", listed.name)
+        });
+        [listed.kind.clone(), name, listed.effect.clone()]
+    });
+    let rows: Vec<[String; 3]> = std::iter::once(heading).chain(rows).collect();
+    let width = |column: usize| {
+        let widths = rows.iter().map(|row| row[column].chars().count());
+        widths.max().unwrap_or_default()
+    };
+    let (first, second) = (width(0), width(1));
+    for [kind, name, effect] in &rows {
+        writeln!(out, "{kind:first$}   {name:second$}   {effect}")?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

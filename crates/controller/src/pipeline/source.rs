@@ -1,0 +1,144 @@
+//! What a pipeline's source proposes, where that is an object on the hub. It is watched like an app.
+
+use api::{
+    Pipeline, Revision,
+    app::Kind,
+    flux::{IMAGE_GROUP, SOURCE_GROUP},
+    pipeline::{PipelineSpec, SourceKind},
+    revision::{SourceRevision, without_oci_digest},
+};
+use planner::SeenSource;
+
+use crate::{
+    Shared,
+    apps::{FeedState, Look},
+    index::Want,
+    keys::{AppKind, ClusterKey, ObjectKey},
+};
+
+/// What has to be watched for a pipeline's source.
+pub(super) fn want(pipeline: &Pipeline) -> Option<Want> {
+    let source = pipeline.spec.source.as_ref()?;
+    Some(Want {
+        cluster: ClusterKey::Hub,
+        kind: app_kind(source.kind)?,
+        namespace: ObjectKey::of(&pipeline.metadata).namespace,
+        name: Some(source.name.clone()?),
+    })
+}
+
+fn app_kind(kind: SourceKind) -> Option<AppKind> {
+    let group = match kind {
+        SourceKind::HelmChart | SourceKind::OCIRepository | SourceKind::GitRepository => {
+            SOURCE_GROUP
+        }
+        SourceKind::ImagePolicy => IMAGE_GROUP,
+        SourceKind::Hook => return None,
+    };
+    Some(AppKind {
+        group: group.to_owned(),
+        kind: format!("{kind:?}"),
+    })
+}
+
+/// What the source proposes.
+pub(super) fn look(shared: &Shared, pipeline: &Pipeline) -> SeenSource {
+    let Some(want) = want(pipeline) else {
+        return SeenSource::NotLookedAt;
+    };
+    let name = want.name.as_deref().unwrap_or_default();
+    let look = shared
+        .apps
+        .look_for(&want.cluster, &want.kind, &want.namespace, name);
+    let kind = &want.kind;
+    let nothing = |because: String| SeenSource::Nothing { because };
+    let found = match look {
+        Look::Found(found) => found.into_iter().next(),
+        Look::Unknown(FeedState::KindMissing) => {
+            return nothing(format!("the hub does not know {kind}"));
+        }
+        Look::Unknown(FeedState::Forbidden(because) | FeedState::Failing(because)) => {
+            return nothing(format!("{kind} {name} cannot be read: {because}"));
+        }
+        Look::Unknown(FeedState::Starting | FeedState::Synced) => return SeenSource::NotLookedAt,
+    };
+    let Some((_, record)) = found else {
+        return nothing(format!("there is no {kind} {name} in {}", want.namespace));
+    };
+    match record.reading.revision {
+        // What it has is not what it is asked for now.
+        _ if record.reading.lagging => SeenSource::NotLookedAt,
+        Some(revision) => proposes(&pipeline.spec, revision.as_str()),
+        None => nothing(format!("{kind} {name} has nothing yet")),
+    }
+}
+
+/// The revision as the app will show it, and what to write to git for it.
+fn proposes(spec: &PipelineSpec, text: &str) -> SeenSource {
+    let kind = spec.source.as_ref().map(|source| source.kind);
+    let app = spec.app_ref.clone().unwrap_or_default();
+    let is_chart = Kind::of(&app.api_version, &app.kind) == Kind::HelmRelease;
+    let source = SourceRevision::parse(text);
+    let (revision, version) = match kind {
+        _ if spec.track.is_some() => (text.to_owned(), None),
+        Some(SourceKind::HelmChart) => (without_oci_digest(text, None).to_owned(), None),
+        Some(SourceKind::OCIRepository) if is_chart => {
+            (source.reference().unwrap_or(text).to_owned(), None)
+        }
+        Some(SourceKind::OCIRepository) => (text.to_owned(), source.oci_version()),
+        Some(SourceKind::GitRepository) => {
+            let version = source.git_version().map(str::to_owned);
+            (text.to_owned(), version)
+        }
+        _ => (text.to_owned(), None),
+    };
+    match Revision::new(&revision) {
+        Some(revision) => SeenSource::Proposes {
+            version: version.unwrap_or_else(|| revision.to_string()),
+            revision,
+        },
+        None => SeenSource::Nothing {
+            because: "its revision is too long or not printable".to_owned(),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_source_proposes_what_the_app_will_show() {
+        let helm = ("helm.toolkit.fluxcd.io/v2", "HelmRelease");
+        let kustomize = ("kustomize.toolkit.fluxcd.io/v1", "Kustomization");
+        let workload = ("apps/v1", "Deployment");
+        let sha = "5394cb7f48332b2de7c17dd8b8384bbc84b7e738";
+        let git = format!("main@sha1:{sha}");
+        for (app, source, text, revision, version) in [
+            (helm, "HelmChart", "6.5.0+0123456789ab", "6.5.0", "6.5.0"),
+            (helm, "OCIRepository", "6.5.0@sha256:abc", "6.5.0", "6.5.0"),
+            (kustomize, "GitRepository", &*git, &*git, sha),
+            (
+                kustomize,
+                "OCIRepository",
+                "v1@sha256:abc",
+                "v1@sha256:abc",
+                "v1",
+            ),
+            (workload, "ImagePolicy", "6.5.0", "6.5.0", "6.5.0"),
+        ] {
+            let spec = json!({
+                "appRef": {"apiVersion": app.0, "kind": app.1, "name": "app"},
+                "source": {"kind": source, "name": "app"},
+            });
+            let spec = serde_json::from_value(spec).expect("a spec");
+            let expected = SeenSource::Proposes {
+                revision: Revision::new(revision).expect("a revision"),
+                version: version.to_owned(),
+            };
+            assert_eq!(proposes(&spec, text), expected, "{source}");
+        }
+    }
+}

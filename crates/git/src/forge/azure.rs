@@ -1,0 +1,353 @@
+//! Azure DevOps, the service and the server.
+//!
+//! It opens pull requests without a difference, which we do not; it knows people by numbers, which
+//! another of its services tells; and to who is not known it shows a page to sign in.
+
+mod place;
+mod wire;
+
+use std::sync::Arc;
+
+use ::http::Method;
+use serde_json::{Value, json};
+
+use super::http::{Call, Http, Reply};
+use super::session::{Login, Session};
+use super::{
+    Answer, Changes, Dressing, Error, Forge, Listing, Merge, MergeMethod, Merged, NewPullRequest,
+    PullRequest, State, Validator,
+};
+use crate::address::RepositoryUrl;
+use crate::credentials::Credentials;
+use crate::names::BranchName;
+use place::Place;
+use wire::{Difference, Identity, Page, Pull, WhoAmI};
+
+/// Understood by the service and by every server that is still looked after.
+const VERSION: &str = "6.0";
+
+/// What that version promised only as a preview is refused without the word.
+const PREVIEW: &str = "6.0-preview.1";
+
+/// How many pull requests are asked for at once.
+const PAGE: usize = 100;
+
+/// More pages than this are more than anybody looks at.
+const PAGES: usize = 30;
+
+/// A list shows no more of a description.
+const SHOWN: usize = 400;
+
+/// One repository on Azure DevOps.
+pub struct AzureDevOps {
+    repository: Session,
+    collection: Session,
+    identities: Session,
+    web: String,
+}
+
+impl AzureDevOps {
+    /// `https://dev.azure.com/organisation/project/_git/repository` and its older and local kin.
+    pub fn new(
+        http: &Arc<Http>,
+        url: &RepositoryUrl,
+        credentials: &Credentials,
+    ) -> Result<Self, Error> {
+        let place = Place::of(url, credentials)?;
+        let login = match &credentials.token {
+            // An access token, not a personal one.
+            Some(token) if token.expose().starts_with(b"eyJ") => Login::Bearer(token.clone()),
+            Some(token) => Login::Basic(String::new(), token.clone()),
+            None => Login::password(credentials)?,
+        };
+        let login = Arc::new(login);
+        let open = |url| Session::new(http, url, credentials, login.clone());
+        Ok(Self {
+            repository: open(place.repository)?,
+            collection: open(place.collection)?,
+            identities: open(place.identities)?,
+            web: place.web,
+        })
+    }
+
+    async fn ask(&self, session: &Session, call: Call<'_>) -> Result<Reply, Error> {
+        let attempted = call.attempted;
+        let has_version = call.query.iter().any(|(name, _)| *name == "api-version");
+        let call = if has_version {
+            call
+        } else {
+            call.query("api-version", VERSION)
+        };
+        let reply = session.call(call).await?;
+        match reply.status.as_u16() {
+            203 | 302 => Err(Error::Unauthorized { attempted }),
+            _ => Ok(reply),
+        }
+    }
+
+    async fn call(&self, call: Call<'_>) -> Result<Reply, Error> {
+        self.ask(&self.repository, call).await
+    }
+
+    async fn one(
+        &self,
+        attempted: &'static str,
+        method: Method,
+        number: u64,
+        body: Option<Value>,
+    ) -> Result<Pull, Error> {
+        let number = number.to_string();
+        let mut call = Call::new(attempted, method, &["pullrequests", &number]);
+        call.body = body;
+        self.call(call).await?.read()
+    }
+
+    /// All pages of a list, forks left out.
+    async fn pages(
+        &self,
+        attempted: &'static str,
+        query: &[(&'static str, String)],
+    ) -> Result<Vec<PullRequest>, Error> {
+        let mut found = Vec::new();
+        for page in 0..PAGES {
+            let mut call = Call::new(attempted, Method::GET, &["pullrequests"]);
+            call.query = query.to_vec();
+            let call = call
+                .query("$top", PAGE.to_string())
+                .query("$skip", (page * PAGE).to_string());
+            let page: Page<Pull> = self.call(call).await?.read()?;
+            let is_last = page.value.len() < PAGE;
+            let ours = page.value.into_iter().filter(Pull::is_ours);
+            found.extend(ours.map(|pull| pull.into_ours(&self.web)));
+            if is_last {
+                found.sort_by_key(|pull: &PullRequest| std::cmp::Reverse(pull.number));
+                return Ok(found);
+            }
+        }
+        Err(Error::Unreadable {
+            attempted,
+            because: "too many pages",
+        })
+    }
+
+    async fn differ(&self, attempted: &'static str, new: &NewPullRequest) -> Result<bool, Error> {
+        let call = Call::new(attempted, Method::GET, &["diffs", "commits"])
+            .query("baseVersionType", "branch")
+            .query("baseVersion", new.base.as_str())
+            .query("targetVersionType", "branch")
+            .query("targetVersion", new.head.as_str())
+            .query("$top", "1");
+        let difference: Difference = self.call(call).await?.read()?;
+        Ok(difference.ahead_count > 0)
+    }
+
+    /// The number of a person, by name or address, or of a team.
+    async fn identity(&self, name: &str) -> Result<String, Error> {
+        let attempted = "find a reviewer";
+        let is_number = name.len() == 36 && name.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
+        if is_number {
+            return Ok(name.to_owned());
+        }
+        let team = name.split_once('/');
+        let filter = team.map(|(project, team)| format!("[{project}]\\{team}"));
+        let call = Call::new(attempted, Method::GET, &["_apis", "identities"])
+            .query("searchFilter", "General")
+            .query("filterValue", filter.unwrap_or_else(|| name.to_owned()))
+            .query("queryMembership", "None");
+        let found: Page<Identity> = self.ask(&self.identities, call).await?.read()?;
+        let mut found = found.value.into_iter();
+        let refused = |message| Error::Refused { attempted, message };
+        let first = found.next();
+        let first = first.ok_or_else(|| refused(format!("there is nobody called {name:?}")))?;
+        match found.next() {
+            None => Ok(first.id),
+            Some(_) => Err(refused(format!("several are called {name:?}"))),
+        }
+    }
+
+    async fn own_identity(&self, attempted: &'static str) -> Result<String, Error> {
+        let call = Call::new(attempted, Method::GET, &["_apis", "connectionData"]);
+        let call = call.query("api-version", PREVIEW);
+        let reply = self.ask(&self.collection, call).await?;
+        Ok(reply.read::<WhoAmI>()?.authenticated_user.id)
+    }
+
+    /// Everything that is needed is there and yet it is not merged: it is, as soon as it may be.
+    async fn merge_later(
+        &self,
+        attempted: &'static str,
+        number: u64,
+        merge: &Merge,
+    ) -> Result<Merged, Error> {
+        let id = self.own_identity(attempted).await?;
+        let body = json!({"autoCompleteSetBy": {"id": id}, "completionOptions": options(merge)});
+        let pull = self.one(attempted, Method::PATCH, number, Some(body));
+        let is_merged = pull.await?.is_merged();
+        Ok(if is_merged {
+            Merged::Now
+        } else {
+            Merged::Later
+        })
+    }
+}
+
+fn options(merge: &Merge) -> Value {
+    let strategy = match merge.method {
+        MergeMethod::Merge => "noFastForward",
+        MergeMethod::Squash => "squash",
+        MergeMethod::Rebase => "rebase",
+    };
+    json!({"mergeStrategy": strategy})
+}
+
+impl Forge for AzureDevOps {
+    fn find<'a>(&'a self, head: &'a BranchName) -> Answer<'a, Vec<PullRequest>> {
+        Box::pin(async move {
+            let query = [
+                ("searchCriteria.status", "all".to_owned()),
+                ("searchCriteria.sourceRefName", head.reference()),
+            ];
+            let mut found = self.pages("look for pull requests", &query).await?;
+            found.retain(|pull| pull.head == head.as_str());
+            for pull in &mut found {
+                if pull.body.chars().count() >= SHOWN {
+                    *pull = self.get(pull.number).await?;
+                }
+            }
+            Ok(found)
+        })
+    }
+
+    fn get(&self, number: u64) -> Answer<'_, PullRequest> {
+        Box::pin(async move {
+            let attempted = "read the pull request";
+            let pull = self.one(attempted, Method::GET, number, None).await?;
+            Ok(pull.into_ours(&self.web))
+        })
+    }
+
+    fn create<'a>(&'a self, new: &'a NewPullRequest) -> Answer<'a, PullRequest> {
+        Box::pin(async move {
+            let attempted = "open a pull request";
+            if !self.differ(attempted, new).await? {
+                return Err(Error::NoDifference { attempted });
+            }
+            let body = json!({
+                "sourceRefName": new.head.reference(), "targetRefName": new.base.reference(),
+                "title": new.title, "description": new.body, "isDraft": new.draft,
+            });
+            let call = Call::new(attempted, Method::POST, &["pullrequests"]).body(body);
+            let reply = self.call(call).await?;
+            if reply.json()["typeKey"] == "GitPullRequestExistsException" {
+                return Err(Error::AlreadyExists { attempted });
+            }
+            Ok(reply.read::<Pull>()?.into_ours(&self.web))
+        })
+    }
+
+    fn update<'a>(&'a self, number: u64, changes: &'a Changes) -> Answer<'a, PullRequest> {
+        Box::pin(async move {
+            let attempted = "update the pull request";
+            let mut body = json!({});
+            if let Some(title) = &changes.title {
+                body["title"] = json!(title);
+            }
+            if let Some(text) = &changes.body {
+                body["description"] = json!(text);
+            }
+            if let Some(open) = changes.open {
+                body["status"] = json!(if open { "active" } else { "abandoned" });
+            }
+            let method = if *changes == Changes::default() {
+                Method::GET
+            } else {
+                Method::PATCH
+            };
+            let body = Some(body).filter(|_| method == Method::PATCH);
+            let pull = self.one(attempted, method, number, body).await?;
+            Ok(pull.into_ours(&self.web))
+        })
+    }
+
+    fn dress<'a>(&'a self, number: u64, dressing: &'a Dressing) -> Answer<'a, Vec<String>> {
+        Box::pin(async move {
+            let number = number.to_string();
+            for label in &dressing.labels {
+                let path = ["pullrequests", &number, "labels"];
+                let call = Call::new("label the pull request", Method::POST, &path)
+                    .query("api-version", PREVIEW);
+                self.call(call.body(json!({"name": label})))
+                    .await?
+                    .accepted()?;
+            }
+            for name in &dressing.reviewers {
+                let id = self.identity(name).await?;
+                let path = ["pullrequests", &number, "reviewers", &id];
+                let call = Call::new("ask for reviews", Method::PUT, &path);
+                self.call(call.body(json!({"vote": 0}))).await?.accepted()?;
+            }
+            Ok(Vec::new())
+        })
+    }
+
+    fn merge<'a>(&'a self, number: u64, merge: &'a Merge) -> Answer<'a, Merged> {
+        Box::pin(async move {
+            let attempted = "merge the pull request";
+            let seen = self.one(attempted, Method::GET, number, None).await?;
+            if seen.is_merged() {
+                return Ok(Merged::Now);
+            }
+            if seen.head() != Some(merge.head.as_str()) {
+                return Err(Error::HeadMoved { attempted });
+            }
+            let body = json!({
+                "status": "completed",
+                "lastMergeSourceCommit": {"commitId": merge.head.as_str()},
+                "completionOptions": options(merge),
+            });
+            let text = number.to_string();
+            let path = ["pullrequests", text.as_str()];
+            let call = Call::new(attempted, Method::PATCH, &path).body(body);
+            let reply = self.call(call).await?;
+            let (status, mut message) = (reply.status.as_u16(), reply.message());
+            if reply.json()["typeKey"] == "GitPullRequestStaleException" {
+                return Err(Error::HeadMoved { attempted });
+            }
+            // What policies forbid is a refusal of the merge, not of the token.
+            if !matches!(status, 400 | 403 | 409) {
+                let seen = reply.read::<Pull>()?;
+                message = format!("its merge status is {}", seen.merge_status);
+            }
+            let seen = self.one(attempted, Method::GET, number, None).await?;
+            match seen.into_ours(&self.web).state {
+                State::Merged => Ok(Merged::Now),
+                State::Open if merge.when_ready => self.merge_later(attempted, number, merge).await,
+                _ => Err(Error::NotMergeable { attempted, message }),
+            }
+        })
+    }
+
+    fn comment<'a>(&'a self, number: u64, text: &'a str) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let number = number.to_string();
+            let path = ["pullrequests", &number, "threads"];
+            let comment = json!({"parentCommentId": 0, "content": text, "commentType": "text"});
+            // An open thread may stand in the way of the merge.
+            let body = json!({"comments": [comment], "status": "closed"});
+            let call = Call::new("comment on the pull request", Method::POST, &path).body(body);
+            self.call(call).await?.accepted().map(drop)
+        })
+    }
+
+    fn list_open<'a>(&'a self, _since: Option<&'a Validator>) -> Answer<'a, Listing> {
+        // Azure DevOps has no validators for lists.
+        Box::pin(async move {
+            let query = [("searchCriteria.status", "active".to_owned())];
+            let pull_requests = self.pages("list the open pull requests", &query).await?;
+            Ok(Listing::Now {
+                pull_requests,
+                validator: Validator::default(),
+            })
+        })
+    }
+}

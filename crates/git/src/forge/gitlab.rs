@@ -1,0 +1,367 @@
+//! GitLab, gitlab.com and self-managed.
+//!
+//! A project may be in groups within groups. A GitLab that lives below a path of its host cannot be
+//! told from one more group: the secret then says where the API is.
+
+use std::sync::Arc;
+
+use ::http::Method;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::http::{Call, Http, Reply};
+use super::session::{List, Login, Session, api, below, origin, unusable};
+use super::wire::teams_and_people;
+use super::{
+    Answer, Changes, Dressing, Error, Forge, Listing, Merge, MergeMethod, Merged, NewPullRequest,
+    PullRequest, State, Validator,
+};
+use crate::address::RepositoryUrl;
+use crate::credentials::Credentials;
+use crate::names::{BranchName, ObjectId};
+
+/// GitLab keeps drafts by a mark at the start of the title.
+const DRAFT: &str = "Draft: ";
+
+/// More pages than this are more than anybody looks at.
+const PAGES: usize = 30;
+
+/// One project on a GitLab.
+pub struct GitLab {
+    session: Session,
+    project: String,
+}
+
+#[derive(Deserialize)]
+struct MergeRequest {
+    iid: u64,
+    web_url: String,
+    title: String,
+    description: Option<String>,
+    state: String,
+    #[serde(default)]
+    draft: bool,
+    source_branch: String,
+    target_branch: String,
+    source_project_id: Option<u64>,
+    target_project_id: u64,
+    sha: Option<String>,
+    merge_commit_sha: Option<String>,
+    squash_commit_sha: Option<String>,
+    #[serde(default)]
+    merge_when_pipeline_succeeds: bool,
+    #[serde(default)]
+    reviewers: Vec<User>,
+}
+
+#[derive(Deserialize)]
+struct User {
+    id: u64,
+}
+
+#[derive(Deserialize)]
+struct Comparison {
+    commits: Vec<Value>,
+}
+
+impl MergeRequest {
+    /// A fork may have a branch of the same name; its merge requests are not ours.
+    fn is_ours(&self) -> bool {
+        self.source_project_id == Some(self.target_project_id)
+    }
+
+    fn into_ours(self) -> PullRequest {
+        let state = match self.state.as_str() {
+            "merged" => State::Merged,
+            "closed" => State::Closed,
+            // Locked is a merge under way.
+            _ => State::Open,
+        };
+        let id = |text: Option<String>| text.and_then(|text| ObjectId::new(text).ok());
+        let head_commit = id(self.sha);
+        // Where branches are only moved forward there is no commit for the merge.
+        let merge_commit = id(self.merge_commit_sha)
+            .or_else(|| id(self.squash_commit_sha))
+            .or_else(|| head_commit.clone())
+            .filter(|_| state == State::Merged);
+        let title = self.title.strip_prefix(DRAFT).filter(|_| self.draft);
+        PullRequest {
+            number: self.iid,
+            url: self.web_url,
+            title: title.unwrap_or(&self.title).to_owned(),
+            body: self.description.unwrap_or_default(),
+            state,
+            draft: self.draft,
+            head: self.source_branch,
+            head_commit,
+            base: self.target_branch,
+            merge_commit,
+        }
+    }
+}
+
+impl GitLab {
+    /// The whole path of the repository is the project.
+    pub fn new(
+        http: &Arc<Http>,
+        url: &RepositoryUrl,
+        credentials: &Credentials,
+    ) -> Result<Self, Error> {
+        let base = api(credentials, || format!("{}/api/v4", origin(url)))?;
+        let project = below(url.project(), &base, "/api/v4").to_owned();
+        if !project.contains('/') {
+            return Err(unusable("a GitLab URL ends in group/project"));
+        }
+        // Personal, project and group tokens, also where they are kept as a password.
+        let login = Login::Bearer(Login::token(credentials)?);
+        Ok(Self {
+            session: Session::new(http, base, credentials, login)?,
+            project,
+        })
+    }
+
+    fn path<'a>(&'a self, rest: &[&'a str]) -> Vec<&'a str> {
+        [&["projects", self.project.as_str()], rest].concat()
+    }
+
+    async fn one(
+        &self,
+        attempted: &'static str,
+        method: Method,
+        number: u64,
+        body: Option<Value>,
+    ) -> Result<MergeRequest, Error> {
+        let number = number.to_string();
+        let path = self.path(&["merge_requests", &number]);
+        let mut call = Call::new(attempted, method, &path);
+        call.body = body;
+        self.session.call(call).await?.read()
+    }
+
+    fn list(&self, attempted: &'static str, state: &str) -> List<'_> {
+        List {
+            attempted,
+            path: self.path(&["merge_requests"]),
+            query: vec![
+                ("state", state.to_owned()),
+                ("order_by", "created_at".to_owned()),
+                ("per_page", "100".to_owned()),
+            ],
+        }
+    }
+
+    /// GitLab opens merge requests without a difference; we do not.
+    async fn differ(&self, attempted: &'static str, new: &NewPullRequest) -> Result<bool, Error> {
+        let path = self.path(&["repository", "compare"]);
+        let call = Call::new(attempted, Method::GET, &path)
+            .query("from", new.base.as_str())
+            .query("to", new.head.as_str());
+        let comparison: Comparison = self.session.call(call).await?.read()?;
+        Ok(!comparison.commits.is_empty())
+    }
+
+    async fn user(&self, name: &str) -> Result<u64, Error> {
+        let attempted = "find a reviewer";
+        let call = Call::new(attempted, Method::GET, &["users"]).query("username", name);
+        let found: Vec<User> = self.session.call(call).await?.read()?;
+        let message = || format!("there is no user {name:?}");
+        let user = found.first().ok_or_else(|| Error::Refused {
+            attempted,
+            message: message(),
+        })?;
+        Ok(user.id)
+    }
+
+    async fn ask_to_merge(
+        &self,
+        attempted: &'static str,
+        number: u64,
+        merge: &Merge,
+        when_ready: bool,
+    ) -> Result<Reply, Error> {
+        let mut body = json!({
+            "sha": merge.head.as_str(),
+            // Whether there is a merge commit is a setting of the project.
+            "squash": merge.method == MergeMethod::Squash,
+        });
+        if when_ready {
+            // The newer word and the older one.
+            body["auto_merge"] = json!(true);
+            body["merge_when_pipeline_succeeds"] = json!(true);
+        }
+        let number = number.to_string();
+        let path = self.path(&["merge_requests", &number, "merge"]);
+        let call = Call::new(attempted, Method::PUT, &path).body(body);
+        self.session.call(call).await
+    }
+}
+
+impl Forge for GitLab {
+    fn find<'a>(&'a self, head: &'a BranchName) -> Answer<'a, Vec<PullRequest>> {
+        Box::pin(async move {
+            let attempted = "look for merge requests";
+            let mut list = self.list(attempted, "all");
+            list.query.push(("source_branch", head.as_str().to_owned()));
+            let pages = self.session.pages::<MergeRequest>(&list, PAGES).await?;
+            let (found, _) = pages.whole(attempted)?;
+            let ours = found.into_iter().filter(MergeRequest::is_ours);
+            let mut ours: Vec<PullRequest> = ours.map(MergeRequest::into_ours).collect();
+            ours.retain(|pull| pull.head == head.as_str());
+            ours.sort_by_key(|pull| std::cmp::Reverse(pull.number));
+            Ok(ours)
+        })
+    }
+
+    fn get(&self, number: u64) -> Answer<'_, PullRequest> {
+        Box::pin(async move {
+            let attempted = "read the merge request";
+            let found = self.one(attempted, Method::GET, number, None).await?;
+            Ok(found.into_ours())
+        })
+    }
+
+    fn create<'a>(&'a self, new: &'a NewPullRequest) -> Answer<'a, PullRequest> {
+        Box::pin(async move {
+            let attempted = "open a merge request";
+            if !self.differ(attempted, new).await? {
+                return Err(Error::NoDifference { attempted });
+            }
+            let mark = if new.draft { DRAFT } else { "" };
+            let body = json!({
+                "source_branch": new.head.as_str(), "target_branch": new.base.as_str(),
+                "title": format!("{mark}{}", new.title), "description": new.body,
+            });
+            let path = self.path(&["merge_requests"]);
+            let call = Call::new(attempted, Method::POST, &path).body(body);
+            let reply = self.session.call(call).await?;
+            if reply.status.as_u16() == 409 {
+                return Err(Error::AlreadyExists { attempted });
+            }
+            Ok(reply.read::<MergeRequest>()?.into_ours())
+        })
+    }
+
+    fn update<'a>(&'a self, number: u64, changes: &'a Changes) -> Answer<'a, PullRequest> {
+        Box::pin(async move {
+            let attempted = "update the merge request";
+            let seen = self.one(attempted, Method::GET, number, None).await?;
+            let mut body = json!({});
+            if let Some(title) = &changes.title {
+                let mark = if seen.draft { DRAFT } else { "" };
+                body["title"] = json!(format!("{mark}{title}"));
+            }
+            if let Some(text) = &changes.body {
+                body["description"] = json!(text);
+            }
+            // Closing what is closed is refused.
+            if let Some(open) = changes
+                .open
+                .filter(|open| *open != (seen.state == "opened"))
+            {
+                body["state_event"] = json!(if open { "reopen" } else { "close" });
+            }
+            if body.as_object().is_some_and(serde_json::Map::is_empty) {
+                return Ok(seen.into_ours());
+            }
+            let changed = self.one(attempted, Method::PUT, number, Some(body)).await?;
+            Ok(changed.into_ours())
+        })
+    }
+
+    fn dress<'a>(&'a self, number: u64, dressing: &'a Dressing) -> Answer<'a, Vec<String>> {
+        Box::pin(async move {
+            let attempted = "dress the merge request";
+            let mut body = json!({});
+            // Labels that do not exist are made by GitLab.
+            if !dressing.labels.is_empty() {
+                body["add_labels"] = json!(dressing.labels.join(","));
+            }
+            let (teams, people) = teams_and_people(&dressing.reviewers);
+            if !people.is_empty() {
+                // The list replaces the one that is there.
+                let seen = self.one(attempted, Method::GET, number, None).await?;
+                let mut ids: Vec<u64> = seen.reviewers.iter().map(|user| user.id).collect();
+                for name in people {
+                    ids.push(self.user(name).await?);
+                }
+                ids.dedup();
+                body["reviewer_ids"] = json!(ids);
+            }
+            if body.as_object().is_some_and(|body| !body.is_empty()) {
+                self.one(attempted, Method::PUT, number, Some(body)).await?;
+            }
+            let note =
+                |team| format!("GitLab does not ask groups for reviews: {team} was left out");
+            Ok(teams.into_iter().map(note).collect())
+        })
+    }
+
+    fn merge<'a>(&'a self, number: u64, merge: &'a Merge) -> Answer<'a, Merged> {
+        Box::pin(async move {
+            let attempted = "merge the merge request";
+            let mut reply = self
+                .ask_to_merge(attempted, number, merge, merge.when_ready)
+                .await?;
+            if merge.when_ready && matches!(reply.status.as_u16(), 405 | 406 | 422) {
+                let seen = self.one(attempted, Method::GET, number, None).await?;
+                if seen.merge_when_pipeline_succeeds {
+                    return Ok(Merged::Later);
+                }
+                // Where there is nothing to wait for, GitLab wants it merged the ordinary way.
+                reply = self.ask_to_merge(attempted, number, merge, false).await?;
+            }
+            let message = reply.message();
+            match reply.status.as_u16() {
+                409 => return Err(Error::HeadMoved { attempted }),
+                // Who may see the merge request but not merge it is told so.
+                401 => return Err(Error::Forbidden { attempted, message }),
+                405 | 406 | 422 => {}
+                _ => {
+                    let merged: MergeRequest = reply.read()?;
+                    let is_merged = merged.state == "merged";
+                    return Ok(if is_merged {
+                        Merged::Now
+                    } else {
+                        Merged::Later
+                    });
+                }
+            }
+            match self.get(number).await? {
+                seen if seen.state == State::Merged => Ok(Merged::Now),
+                seen if seen.head_commit.as_ref() != Some(&merge.head) => {
+                    Err(Error::HeadMoved { attempted })
+                }
+                _ => Err(Error::NotMergeable { attempted, message }),
+            }
+        })
+    }
+
+    fn comment<'a>(&'a self, number: u64, text: &'a str) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let number = number.to_string();
+            let path = self.path(&["merge_requests", &number, "notes"]);
+            let call = Call::new("comment on the merge request", Method::POST, &path);
+            let reply = self.session.call(call.body(json!({"body": text}))).await?;
+            reply.accepted().map(drop)
+        })
+    }
+
+    fn list_open<'a>(&'a self, since: Option<&'a Validator>) -> Answer<'a, Listing> {
+        Box::pin(async move {
+            let attempted = "list the open merge requests";
+            let list = self.list(attempted, "opened");
+            if let Some(since) = since
+                && self.session.is_same(&list, since).await?
+            {
+                return Ok(Listing::Same);
+            }
+            let pages = self.session.pages::<MergeRequest>(&list, PAGES).await?;
+            let (found, validator) = pages.whole(attempted)?;
+            let ours = found.into_iter().filter(MergeRequest::is_ours);
+            Ok(Listing::Now {
+                pull_requests: ours.map(MergeRequest::into_ours).collect(),
+                validator,
+            })
+        })
+    }
+}

@@ -1,0 +1,257 @@
+//! Where manifests of the kinds we know keep the version of something.
+
+use super::read::{Manifest, join};
+use super::walk::{APPLIER, Naming, Walk};
+use super::{Identity, Pin};
+
+/// Group of the sources that others refer to.
+const SOURCES: &str = "source.toolkit.fluxcd.io";
+
+/// Where a workload has its containers, by where its pods are described.
+const PODS: [&str; 3] = [
+    "spec.template.spec",
+    "spec.jobTemplate.spec.template.spec",
+    "spec",
+];
+
+/// How a source may be pinned, the ones that count before others first.
+const PINS: [&str; 4] = ["digest", "commit", "semver", "tag"];
+
+const DIGEST_UNKNOWN: &str = "it is pinned by a digest, and none is known for the new version";
+const COMMIT_UNKNOWN: &str = "it is pinned by a commit, and the new version is none";
+const NOT_A_COMMIT: &str = "it is pinned by a version, and the new one is a commit";
+const REFERENCE: &str = "it is pinned by the whole name of a reference; use a tag";
+const VARIABLE: &str = "its value is a variable or written elsewhere";
+const JSON_PATCH: &str = "a list of single operations sets it; use a patch that is a manifest";
+
+/// A field and what is to be written there; or why nothing can be.
+pub(super) struct Setting {
+    pub(super) line: usize,
+    pub(super) outcome: Result<Vec<(usize, String)>, &'static str>,
+}
+
+impl Setting {
+    fn cannot(line: usize, because: &'static str) -> Self {
+        Self {
+            line,
+            outcome: Err(because),
+        }
+    }
+}
+
+pub(super) fn is(manifest: Manifest<'_>, naming: &Naming, identity: &Identity) -> bool {
+    let (namespace, name) = naming.of(manifest);
+    manifest.kind() == identity.kind
+        && manifest.group() == identity.group
+        && name == identity.name
+        && namespace.is_none_or(|namespace| namespace == identity.namespace)
+}
+
+/// Sets the fields that are there, each to its value.
+fn set(manifest: Manifest<'_>, fields: &[(String, Option<String>)]) -> Option<Setting> {
+    let mut changes = Vec::new();
+    let mut line = None;
+    for (path, value) in fields {
+        if manifest.is_alias(path) {
+            return Some(Setting::cannot(0, VARIABLE));
+        }
+        let Some(scalar) = manifest.scalar(path) else {
+            continue;
+        };
+        line.get_or_insert(scalar.line);
+        if scalar.value.contains("${") {
+            return Some(Setting::cannot(scalar.line, VARIABLE));
+        }
+        changes.extend(value.clone().map(|value| (scalar.event, value)));
+    }
+    let line = line?;
+    let is_anything = !changes.is_empty();
+    Some(Setting {
+        line,
+        outcome: is_anything.then_some(changes).ok_or(NOT_A_COMMIT),
+    })
+}
+
+/// The version of a release's chart, where the release has it.
+pub(super) fn release(manifest: Manifest<'_>, pin: &Pin) -> Option<Setting> {
+    let path = "spec.chart.spec.version".to_owned();
+    set(manifest, &[(path, Some(pin.version.clone()))])
+}
+
+/// What a source is pinned to.
+pub(super) fn source(manifest: Manifest<'_>, pin: &Pin) -> Option<Setting> {
+    let version = Some(pin.version.clone()).filter(|_| !pin.is_commit());
+    if manifest.kind() == "HelmChart" {
+        return set(manifest, &[("spec.version".to_owned(), version)]);
+    }
+    let path = |field: &str| format!("spec.ref.{field}");
+    if let Some(objection) = objection(manifest, pin) {
+        let mut lines = PINS
+            .iter()
+            .filter_map(|field| manifest.scalar(&path(field)));
+        let line = lines.next().map_or(0, |scalar| scalar.line);
+        return Some(Setting::cannot(line, objection));
+    }
+    // A tag of a registry has no plus; charts are stored under an underscore in its place.
+    let is_registry = manifest.kind() == "OCIRepository";
+    let plus = if is_registry { "_" } else { "+" };
+    let tag = version.as_ref().map(|tag| tag.replace('+', plus));
+    let commit = Some(pin.version.clone()).filter(|_| pin.is_commit());
+    let values = [
+        ("digest", pin.digest.clone()),
+        ("commit", commit),
+        ("semver", version),
+        ("tag", tag),
+    ];
+    set(manifest, &values.map(|(field, value)| (path(field), value)))
+}
+
+/// Why a source that is pinned like this cannot be set to that.
+fn objection(manifest: Manifest<'_>, pin: &Pin) -> Option<&'static str> {
+    let path = |field: &str| format!("spec.ref.{field}");
+    let is_at = |field: &str| manifest.scalar(&path(field)).is_some();
+    if PINS.iter().any(|field| manifest.is_alias(&path(field))) {
+        return Some(VARIABLE);
+    }
+    if is_at("digest") {
+        return pin.digest.is_none().then_some(DIGEST_UNKNOWN);
+    }
+    if is_at("commit") {
+        return (!pin.is_commit()).then_some(COMMIT_UNKNOWN);
+    }
+    is_at("name").then_some(REFERENCE)
+}
+
+/// The source that a manifest refers to.
+pub(super) fn referred(walk: &Walk<'_>, identity: &Identity) -> Option<Identity> {
+    let ours = walk
+        .manifests()
+        .filter(|(reached, manifest)| is(*manifest, &reached.naming, identity));
+    ours.into_iter().find_map(|(_, manifest)| {
+        let mut places = ["spec.chartRef", "spec.sourceRef"].into_iter();
+        places.find_map(|place| {
+            let text = |field: &str| manifest.text(&format!("{place}.{field}"));
+            Some(Identity {
+                group: SOURCES.to_owned(),
+                kind: text("kind")?.to_owned(),
+                namespace: text("namespace").unwrap_or(&identity.namespace).to_owned(),
+                name: text("name")?.to_owned(),
+            })
+        })
+    })
+}
+
+/// An entry of a list that replaces images: Kustomize's own, or that of who applies it.
+pub(super) fn replacement(
+    manifest: Manifest<'_>,
+    list: &str,
+    image: &str,
+    pin: &Pin,
+) -> Option<Setting> {
+    let items = 0..manifest.count(list);
+    let mut items = items.map(|index| join(list, index));
+    let item = items.find(|item| manifest.text(&format!("{item}.name")) == Some(image))?;
+    let (tag, digest) = (format!("{item}.newTag"), format!("{item}.digest"));
+    if let Some(scalar) = manifest.scalar(&digest).filter(|_| pin.digest.is_none()) {
+        return Some(Setting::cannot(scalar.line, DIGEST_UNKNOWN));
+    }
+    set(
+        manifest,
+        &[
+            (tag, Some(pin.version.clone())),
+            (digest, pin.digest.clone()),
+        ],
+    )
+}
+
+/// The list of replacements in a manifest, if it is one that has them.
+pub(super) fn replacements(manifest: Manifest<'_>, is_kustomization: bool) -> Option<&'static str> {
+    if is_kustomization {
+        return Some("images");
+    }
+    let is_applier = manifest.group() == APPLIER && manifest.kind() == "Kustomization";
+    is_applier.then_some("spec.images")
+}
+
+/// The containers of a workload that run the image.
+pub(super) fn workload(manifest: Manifest<'_>, image: &str, pin: &Pin) -> Option<Setting> {
+    let mut fields = Vec::new();
+    for pod in PODS {
+        for list in ["containers", "initContainers"] {
+            let list = format!("{pod}.{list}");
+            for item in (0..manifest.count(&list)).map(|index| join(&list, index)) {
+                let path = format!("{item}.image");
+                let Some(scalar) = manifest.scalar(&path) else {
+                    continue;
+                };
+                let (name, rest) = split_image(&scalar.value);
+                if name != image {
+                    continue;
+                }
+                match renewed(name, rest, pin) {
+                    Some(value) => fields.push((path, Some(value))),
+                    None => return Some(Setting::cannot(scalar.line, DIGEST_UNKNOWN)),
+                }
+            }
+        }
+    }
+    set(manifest, &fields)
+}
+
+/// Name, and tag and digest behind it.
+fn split_image(image: &str) -> (&str, &str) {
+    let start = image.rfind('/').map_or(0, |slash| slash + 1);
+    let end = image[start..].find([':', '@']);
+    image.split_at(end.map_or(image.len(), |end| start + end))
+}
+
+fn renewed(name: &str, rest: &str, pin: &Pin) -> Option<String> {
+    let version = &pin.version;
+    match (rest.split_once('@'), &pin.digest) {
+        (None, _) => Some(format!("{name}:{version}")),
+        (Some(("", _)), Some(digest)) => Some(format!("{name}@{digest}")),
+        (Some(_), Some(digest)) => Some(format!("{name}:{version}@{digest}")),
+        (Some(_), None) => None,
+    }
+}
+
+/// Whether single operations in a patch set one of the fields.
+pub(super) fn operations(manifest: Manifest<'_>, fields: &[&str]) -> Option<Setting> {
+    let pointer = |field: &str| format!("/{}", field.replace('.', "/"));
+    let operations = 0..manifest.count("");
+    let mut paths =
+        operations.filter_map(|index| manifest.scalar(&format!("{}.path", join("", index))));
+    let found = paths.find(|path| {
+        fields
+            .iter()
+            .any(|field| path.value.starts_with(&pointer(field)))
+    })?;
+    Some(Setting::cannot(found.line, JSON_PATCH))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn images_are_taken_apart_and_put_together() {
+        let pin = |digest: Option<&str>| Pin {
+            version: "2".to_owned(),
+            digest: digest.map(str::to_owned),
+        };
+        for (image, digest, expected) in [
+            ("app", None, Some("app:2")),
+            ("app:1", None, Some("app:2")),
+            ("host:5000/team/app:1", None, Some("host:5000/team/app:2")),
+            ("host:5000/team/app", None, Some("host:5000/team/app:2")),
+            ("app:1", Some("sha256:b"), Some("app:2")),
+            ("app:1@sha256:a", Some("sha256:b"), Some("app:2@sha256:b")),
+            ("app@sha256:a", Some("sha256:b"), Some("app@sha256:b")),
+            ("app@sha256:a", None, None),
+        ] {
+            let (name, rest) = split_image(image);
+            let renewed = renewed(name, rest, &pin(digest));
+            assert_eq!(renewed.as_deref(), expected, "{image}");
+        }
+    }
+}

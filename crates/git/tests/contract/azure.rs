@@ -1,0 +1,361 @@
+//! A double of Azure DevOps' API, as far as we use it.
+
+use std::collections::BTreeMap;
+
+use axum::extract::{Path, Query, Request, State};
+use axum::middleware::Next;
+use axum::response::{Html, IntoResponse, Response};
+use axum::routing::{get, post, put};
+use axum::{Json, Router};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use crate::double::{PEOPLE, PROJECT, Pull, Shared, TOKEN, World, answer, number};
+
+type Parameters = Query<BTreeMap<String, String>>;
+
+const SELF: &str = "00000000-0000-0000-0000-0000000000ff";
+
+pub(crate) fn router(world: Shared) -> Router {
+    let (project, repository) = PROJECT.split_once('/').expect("two parts");
+    let pulls = Router::new()
+        .route("/pullrequests", get(list).post(create))
+        .route("/pullrequests/{number}", get(show).patch(edit))
+        .route("/pullrequests/{number}/labels", post(label))
+        .route("/pullrequests/{number}/reviewers/{id}", put(review))
+        .route("/pullrequests/{number}/threads", post(comment))
+        .route("/diffs/commits", get(difference));
+    let path = format!("/collection/{project}/_apis/git/repositories/{repository}");
+    Router::new()
+        .nest(&path, pulls)
+        .route("/collection/_apis/connectionData", get(who_am_i))
+        .route("/collection/_apis/identities", get(identities))
+        .layer(axum::middleware::from_fn(guard))
+        .with_state(world)
+        .fallback(|| async { refuse(404, "GitRepositoryNotFoundException", "TF401019: It does not exist or you do not have permissions for the operation you are attempting.") })
+}
+
+fn refuse(status: u16, kind: &str, message: &str) -> Response {
+    answer(
+        status,
+        json!({"$id": "1", "innerException": null, "message": message, "typeKey": kind, "errorCode": 0}),
+    )
+}
+
+fn not_found() -> Response {
+    refuse(
+        404,
+        "GitPullRequestNotFoundException",
+        "TF401180: The requested pull request was not found.",
+    )
+}
+
+/// Who is not known is shown a page to sign in, as a success.
+async fn guard(request: Request, next: Next) -> Response {
+    let expected = format!("Basic {}", STANDARD.encode(format!(":{TOKEN}")));
+    let sent = request.headers().get("authorization");
+    if sent.is_none_or(|sent| *sent != expected) {
+        let page = Html("<html>Sign in</html>");
+        return (StatusCode::NON_AUTHORITATIVE_INFORMATION, page).into_response();
+    }
+    let query = request.uri().query().unwrap_or_default();
+    if !query.contains("api-version=") {
+        let said = "No api-version was supplied for the request.";
+        return refuse(400, "VssVersionNotSpecifiedException", said);
+    }
+    let path = request.uri().path();
+    let is_preview = path.ends_with("/labels") || path.ends_with("/connectionData");
+    if is_preview && !query.contains("-preview") {
+        let said = "The -preview flag must be supplied in the api-version for such requests.";
+        return refuse(400, "VssInvalidPreviewVersionException", said);
+    }
+    next.run(request).await
+}
+
+fn shown(world: &World, pull: &Pull) -> Value {
+    let status = match (pull.is_open, pull.is_merged) {
+        (true, _) => "active",
+        (false, true) => "completed",
+        (false, false) => "abandoned",
+    };
+    let mut shown = json!({
+        "pullRequestId": pull.number, "status": status, "title": pull.title,
+        "isDraft": pull.is_draft,
+        "sourceRefName": format!("refs/heads/{}", pull.head),
+        "targetRefName": format!("refs/heads/{}", pull.base),
+        "mergeStatus": if world.has_conflicts { "conflicts" } else { "succeeded" },
+        "lastMergeSourceCommit": {"commitId": world.commit_of(&pull.head)},
+        "lastMergeCommit": {"commitId": "c".repeat(40)},
+        "repository": {"name": "config", "project": {"name": "team"}},
+    });
+    if !pull.body.is_empty() {
+        shown["description"] = json!(pull.body);
+    }
+    if pull.head_project != PROJECT {
+        shown["forkSource"] = json!({"repository": {"name": "stranger"}});
+    }
+    if pull.waits_for_merge {
+        shown["autoCompleteSetBy"] = json!({"id": SELF});
+    }
+    shown
+}
+
+async fn list(State(world): State<Shared>, Query(query): Parameters) -> Response {
+    let world = world.lock();
+    let mut found: Vec<Value> = world
+        .pulls
+        .iter()
+        .rev()
+        .map(|pull| shown(&world, pull))
+        .collect();
+    let status = query
+        .get("searchCriteria.status")
+        .map_or("active", String::as_str);
+    found.retain(|pull| status == "all" || pull["status"] == status);
+    if let Some(branch) = query.get("searchCriteria.sourceRefName") {
+        found.retain(|pull| pull["sourceRefName"] == **branch);
+    }
+    let (skip, top) = (number(&query, "$skip", 0), number(&query, "$top", 101));
+    let mut found: Vec<Value> = found.into_iter().skip(skip).take(top).collect();
+    for pull in &mut found {
+        if let Some(text) = pull["description"].as_str() {
+            pull["description"] = text.chars().take(400).collect::<String>().into();
+        }
+    }
+    answer(200, json!({"count": found.len(), "value": found}))
+}
+
+async fn create(State(world): State<Shared>, Json(body): Json<Value>) -> Response {
+    let mut world = world.lock();
+    let branch = |name: &str| {
+        body[name]
+            .as_str()?
+            .strip_prefix("refs/heads/")
+            .map(str::to_owned)
+    };
+    let (Some(head), Some(base), Some(title)) = (
+        branch("sourceRefName"),
+        branch("targetRefName"),
+        body["title"].as_str(),
+    ) else {
+        return refuse(400, "InvalidArgumentValueException", "A value is missing.");
+    };
+    let text = body["description"].as_str().unwrap_or_default();
+    if text.chars().count() > 4000 {
+        return refuse(
+            400,
+            "InvalidArgumentValueException",
+            "The description is too long.",
+        );
+    }
+    match world.open(title, text, &head, &base) {
+        Err(_) => {
+            let said =
+                "TF401179: An active pull request for the source and target branch already exists.";
+            refuse(409, "GitPullRequestExistsException", said)
+        }
+        // It does not mind that nothing differs.
+        Ok(pull) => {
+            world.find(pull.number).expect("it is there").is_draft = body["isDraft"] == true;
+            let pull = world.find(pull.number).expect("it is there").clone();
+            answer(201, shown(&world, &pull))
+        }
+    }
+}
+
+async fn show(State(world): State<Shared>, Path(number): Path<u64>) -> Response {
+    let mut world = world.lock();
+    match world.find(number).cloned() {
+        Some(pull) => answer(200, shown(&world, &pull)),
+        None => not_found(),
+    }
+}
+
+async fn edit(
+    State(world): State<Shared>,
+    Path(number): Path<u64>,
+    Json(body): Json<Value>,
+) -> Response {
+    let mut world = world.lock();
+    let Some(pull) = world.find(number) else {
+        return not_found();
+    };
+    if let Some(title) = body["title"].as_str() {
+        pull.title = title.to_owned();
+    }
+    if let Some(text) = body["description"].as_str() {
+        pull.body = text.to_owned();
+    }
+    match body["status"].as_str() {
+        Some("completed") => {
+            if let Some(refusal) = complete(&mut world, number, &body) {
+                return refusal;
+            }
+        }
+        Some(_) if pull.is_merged => {
+            return refuse(
+                400,
+                "GitPullRequestNotEditableException",
+                "TF401181: The pull request cannot be edited due to its state.",
+            );
+        }
+        Some(status) => pull.is_open = status == "active",
+        None => {}
+    }
+    let pull = world.find(number).expect("it is there");
+    if let Some(id) = body["autoCompleteSetBy"]["id"].as_str() {
+        if id != SELF {
+            return refuse(
+                400,
+                "InvalidArgumentValueException",
+                "It can only be set by who asks.",
+            );
+        }
+        pull.waits_for_merge = true;
+    }
+    let pull = pull.clone();
+    answer(200, shown(&world, &pull))
+}
+
+fn complete(world: &mut World, number: u64, body: &Value) -> Option<Response> {
+    let pull = world.find(number).expect("it is there").clone();
+    let head = world.commit_of(&pull.head);
+    if !pull.is_open {
+        let said = "TF401181: The pull request cannot be edited due to its state.";
+        return Some(refuse(400, "GitPullRequestNotEditableException", said));
+    }
+    match body["lastMergeSourceCommit"]["commitId"].as_str() {
+        None => {
+            return Some(refuse(
+                400,
+                "InvalidArgumentValueException",
+                "lastMergeSourceCommit",
+            ));
+        }
+        Some(seen) if seen != head => {
+            let said = "TF401192: The pull request's source branch has changed.";
+            return Some(refuse(409, "GitPullRequestStaleException", said));
+        }
+        Some(_) => {}
+    }
+    if pull.is_draft {
+        return Some(refuse(
+            400,
+            "GitPullRequestDraftException",
+            "A draft cannot be completed.",
+        ));
+    }
+    if world.has_pending_checks {
+        let said = "TF402455: Policies of the target branch are not met.";
+        return Some(refuse(403, "GitRefUpdateRejectedByPolicyException", said));
+    }
+    // Conflicts do not refuse the wish; they only keep it from coming true.
+    if !world.has_conflicts {
+        world.merge(number);
+    }
+    None
+}
+
+async fn label(
+    State(world): State<Shared>,
+    Path(number): Path<u64>,
+    Json(body): Json<Value>,
+) -> Response {
+    let mut world = world.lock();
+    let (Some(pull), Some(name)) = (world.find(number), body["name"].as_str()) else {
+        return not_found();
+    };
+    pull.labels.push(name.to_owned());
+    answer(200, json!({"id": "x", "name": name, "active": true}))
+}
+
+/// The identity of the person at a place.
+fn identity(index: usize) -> String {
+    format!("00000000-0000-0000-0000-{index:012}")
+}
+
+async fn review(
+    State(world): State<Shared>,
+    Path((number, id)): Path<(u64, String)>,
+    Json(body): Json<Value>,
+) -> Response {
+    let mut world = world.lock();
+    let Some(pull) = world.find(number) else {
+        return not_found();
+    };
+    if body["vote"] != 0 {
+        return refuse(400, "InvalidArgumentValueException", "vote");
+    }
+    let place = (0..=PEOPLE.len()).find(|place| identity(*place) == id);
+    match place {
+        Some(place) => pull.reviewers.push(
+            PEOPLE
+                .get(place)
+                .map_or("team:platform", |name| name)
+                .to_owned(),
+        ),
+        None => return refuse(400, "InvalidArgumentValueException", "No such identity."),
+    }
+    answer(200, json!({"id": id, "vote": 0}))
+}
+
+async fn comment(
+    State(world): State<Shared>,
+    Path(number): Path<u64>,
+    Json(body): Json<Value>,
+) -> Response {
+    let mut world = world.lock();
+    let (Some(pull), Some(text)) = (world.find(number), body["comments"][0]["content"].as_str())
+    else {
+        return not_found();
+    };
+    if body["status"] != "closed" {
+        return refuse(400, "Test", "an open thread would hold up the merge");
+    }
+    pull.comments.push(text.to_owned());
+    answer(200, json!({"id": 1}))
+}
+
+async fn difference(State(world): State<Shared>, Query(query): Parameters) -> Response {
+    let world = world.lock();
+    let commit = |name: &str| {
+        query
+            .get(name)
+            .and_then(|branch| world.branches.get(branch))
+    };
+    let (Some(base), Some(target)) = (commit("baseVersion"), commit("targetVersion")) else {
+        return refuse(
+            404,
+            "GitUnresolvableToCommitException",
+            "TF401175: The version descriptor could not be resolved.",
+        );
+    };
+    let ahead = u64::from(base != target);
+    answer(
+        200,
+        json!({"aheadCount": ahead, "behindCount": 0, "changes": []}),
+    )
+}
+
+async fn who_am_i() -> Response {
+    answer(200, json!({"authenticatedUser": {"id": SELF}}))
+}
+
+async fn identities(Query(query): Parameters) -> Response {
+    let wanted = query.get("filterValue").map_or("", String::as_str);
+    if query
+        .get("searchFilter")
+        .is_none_or(|filter| filter != "General")
+    {
+        return refuse(400, "InvalidArgumentValueException", "searchFilter");
+    }
+    let mut names = PEOPLE.iter().copied().chain(["[team]\\platform"]);
+    let found = names.position(|name| name == wanted);
+    let found: Vec<Value> = found
+        .map(|place| json!({"id": identity(place)}))
+        .into_iter()
+        .collect();
+    answer(200, json!({"count": found.len(), "value": found}))
+}

@@ -1,0 +1,265 @@
+//! A double of GitLab's API, as far as we use it.
+
+use std::collections::BTreeMap;
+
+use axum::extract::{Path, Query, Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+use axum::routing::{get, post, put};
+use axum::{Json, Router};
+use http::HeaderMap;
+use serde_json::{Value, json};
+
+use crate::double::{PEOPLE, PROJECT, Pull, Shared, TOKEN, World, answer, number, page, tagged};
+
+type Parameters = Query<BTreeMap<String, String>>;
+
+pub(crate) fn router(world: Shared) -> Router {
+    let project = Router::new()
+        .route("/merge_requests", get(list).post(create))
+        .route("/merge_requests/{number}", get(show).put(edit))
+        .route("/merge_requests/{number}/merge", put(merge))
+        .route("/merge_requests/{number}/notes", post(comment))
+        .route("/repository/compare", get(compare));
+    Router::new()
+        .nest("/api/v4/projects/{project}", project)
+        .route("/api/v4/users", get(users))
+        .layer(axum::middleware::from_fn(guard))
+        .with_state(world)
+        .fallback(|| async { answer(404, json!({"error": "404 Not Found"})) })
+}
+
+async fn guard(request: Request, next: Next) -> Response {
+    let sent = request.headers().get("authorization");
+    if sent.is_none_or(|sent| *sent != format!("Bearer {TOKEN}")) {
+        return answer(401, json!({"message": "401 Unauthorized"}));
+    }
+    // The whole path of a project is one segment, its slashes encoded.
+    let project = format!("/api/v4/projects/{}/", PROJECT.replace('/', "%2F"));
+    let path = request.uri().path();
+    if path.starts_with("/api/v4/projects/") && !path.starts_with(&project) {
+        return answer(404, json!({"message": "404 Project Not Found"}));
+    }
+    next.run(request).await
+}
+
+fn shown(world: &World, pull: &Pull) -> Value {
+    let state = match (pull.is_open, pull.is_merged) {
+        (true, _) => "opened",
+        (false, true) => "merged",
+        (false, false) => "closed",
+    };
+    let ids = PEOPLE.iter().enumerate();
+    let reviewers = ids.filter(|(_, name)| pull.reviewers.iter().any(|asked| asked == *name));
+    json!({
+        "id": 1000 + pull.number,
+        "iid": pull.number,
+        "web_url": format!("https://example.com/{PROJECT}/-/merge_requests/{}", pull.number),
+        "title": pull.title,
+        "description": if pull.body.is_empty() { Value::Null } else { json!(pull.body) },
+        "state": state,
+        "draft": pull.title.starts_with("Draft:"),
+        "source_branch": pull.head,
+        "target_branch": pull.base,
+        "source_project_id": if pull.head_project == PROJECT { 1 } else { 2 },
+        "target_project_id": 1,
+        "sha": world.commit_of(&pull.head),
+        "merge_commit_sha": pull.is_merged.then(|| "c".repeat(40)),
+        "squash_commit_sha": null,
+        "merge_when_pipeline_succeeds": pull.waits_for_merge,
+        "reviewers": reviewers.map(|(id, name)| json!({"id": id, "username": name})).collect::<Vec<_>>(),
+    })
+}
+
+fn not_found() -> Response {
+    answer(404, json!({"message": "404 Not found"}))
+}
+
+async fn list(
+    State(world): State<Shared>,
+    Query(query): Parameters,
+    headers: HeaderMap,
+) -> Response {
+    let mut world = world.lock();
+    let state = query.get("state").map_or("all", String::as_str);
+    if !["opened", "closed", "merged", "all"].contains(&state) {
+        return answer(400, json!({"error": "state does not have a valid value"}));
+    }
+    let mut shown: Vec<Value> = world
+        .pulls
+        .iter()
+        .rev()
+        .map(|pull| shown(&world, pull))
+        .collect();
+    shown.retain(|pull| state == "all" || pull["state"] == state);
+    if let Some(branch) = query.get("source_branch") {
+        shown.retain(|pull| pull["source_branch"] == **branch);
+    }
+    let size = number(&query, "per_page", 20).min(100);
+    let (shown, next) = page(&shown, size, number(&query, "page", 1));
+    tagged(&mut world, &headers, json!(shown), next)
+}
+
+async fn create(State(world): State<Shared>, Json(body): Json<Value>) -> Response {
+    let mut world = world.lock();
+    let text = |name: &str| body[name].as_str().unwrap_or_default().to_owned();
+    let (head, base, title) = (text("source_branch"), text("target_branch"), text("title"));
+    if title.is_empty() {
+        return answer(400, json!({"error": "title is missing"}));
+    }
+    match world.open(&title, &text("description"), &head, &base) {
+        Err(other) => {
+            let said = format!(
+                "Another open merge request already exists for this source branch: !{other}"
+            );
+            answer(409, json!({"message": [said]}))
+        }
+        // It does not mind that nothing differs.
+        Ok(pull) => answer(201, shown(&world, &pull)),
+    }
+}
+
+async fn show(State(world): State<Shared>, Path((_, number)): Path<(String, u64)>) -> Response {
+    let mut world = world.lock();
+    match world.find(number).cloned() {
+        Some(pull) => answer(200, shown(&world, &pull)),
+        None => not_found(),
+    }
+}
+
+async fn edit(
+    State(world): State<Shared>,
+    Path((_, number)): Path<(String, u64)>,
+    Json(body): Json<Value>,
+) -> Response {
+    let mut world = world.lock();
+    let Some(pull) = world.find(number) else {
+        return not_found();
+    };
+    let known = [
+        "title",
+        "description",
+        "state_event",
+        "add_labels",
+        "reviewer_ids",
+    ];
+    if !known.iter().any(|name| body.get(name).is_some()) {
+        return answer(
+            400,
+            json!({"error": "title, description are missing, at least one parameter must be provided"}),
+        );
+    }
+    if let Some(title) = body["title"].as_str() {
+        pull.title = title.to_owned();
+    }
+    if let Some(text) = body["description"].as_str() {
+        pull.body = text.to_owned();
+    }
+    match body["state_event"].as_str() {
+        Some("close") => pull.is_open = false,
+        Some("reopen") if !pull.is_merged => pull.is_open = true,
+        Some(_) => {
+            return answer(
+                400,
+                json!({"error": "state_event does not have a valid value"}),
+            );
+        }
+        None => {}
+    }
+    if let Some(labels) = body["add_labels"].as_str() {
+        pull.labels.extend(labels.split(',').map(str::to_owned));
+    }
+    if let Some(ids) = body["reviewer_ids"].as_array() {
+        let name = |id: &Value| {
+            PEOPLE
+                .get(id.as_u64()? as usize)
+                .map(|name| (*name).to_owned())
+        };
+        pull.reviewers = ids.iter().filter_map(name).collect();
+    }
+    let pull = pull.clone();
+    answer(200, shown(&world, &pull))
+}
+
+async fn merge(
+    State(world): State<Shared>,
+    Path((_, number)): Path<(String, u64)>,
+    Json(body): Json<Value>,
+) -> Response {
+    let mut world = world.lock();
+    let Some(pull) = world.find(number).cloned() else {
+        return not_found();
+    };
+    let not_allowed = || answer(405, json!({"message": "405 Method Not Allowed"}));
+    let Some(sha) = body["sha"].as_str() else {
+        return answer(400, json!({"message": "SHA must be provided when merging"}));
+    };
+    if !pull.is_open || pull.title.starts_with("Draft:") {
+        return not_allowed();
+    }
+    if sha != world.commit_of(&pull.head) {
+        let said = format!(
+            "SHA does not match HEAD of source branch: {}",
+            world.commit_of(&pull.head)
+        );
+        return answer(409, json!({"message": said}));
+    }
+    if world.has_conflicts {
+        return answer(422, json!({"message": "Branch cannot be merged"}));
+    }
+    let later = body["auto_merge"] == true || body["merge_when_pipeline_succeeds"] == true;
+    match (world.has_pending_checks, later) {
+        (true, false) | (false, true) => return not_allowed(),
+        (true, true) if pull.waits_for_merge => return not_allowed(),
+        (true, true) => world.find(number).expect("it is there").waits_for_merge = true,
+        (false, false) => world.merge(number),
+    }
+    let pull = world.find(number).expect("it is there").clone();
+    answer(200, shown(&world, &pull))
+}
+
+async fn comment(
+    State(world): State<Shared>,
+    Path((_, number)): Path<(String, u64)>,
+    Json(body): Json<Value>,
+) -> Response {
+    let mut world = world.lock();
+    let Some(pull) = world.find(number) else {
+        return not_found();
+    };
+    let Some(text) = body["body"].as_str() else {
+        return answer(400, json!({"error": "body is missing"}));
+    };
+    pull.comments.push(text.to_owned());
+    answer(201, json!({"id": 1}))
+}
+
+async fn compare(State(world): State<Shared>, Query(query): Parameters) -> Response {
+    let world = world.lock();
+    let commit = |name: &str| {
+        query
+            .get(name)
+            .and_then(|branch| world.branches.get(branch))
+    };
+    let (Some(from), Some(to)) = (commit("from"), commit("to")) else {
+        return not_found();
+    };
+    let commits: Vec<Value> = (from != to)
+        .then(|| json!({"id": to}))
+        .into_iter()
+        .collect();
+    answer(
+        200,
+        json!({"commits": commits, "diffs": [], "compare_same_ref": from == to}),
+    )
+}
+
+async fn users(Query(query): Parameters) -> Response {
+    let wanted = query.get("username").map_or("", String::as_str);
+    let found = PEOPLE
+        .iter()
+        .enumerate()
+        .filter(|(_, name)| **name == wanted);
+    let found = found.map(|(id, name)| json!({"id": id, "username": name}));
+    answer(200, json!(found.collect::<Vec<_>>()))
+}

@@ -1,0 +1,230 @@
+//! Promotions without markers, in the layouts that Flux's documentation shows, with real git.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::support::*;
+use git::manifest::{Field, Identity, Pin, Wanted};
+use git::mirror::Mirror;
+use git::paths::PathLimits;
+use git::propose::{Alteration, Outcome, Proposal};
+use tempfile::TempDir;
+use testbed::forge::{Forge, Repository};
+
+/// The files of a layout, sorted by path.
+fn layout(name: &str) -> Vec<(String, String)> {
+    fn collect(root: &Path, folder: &Path, files: &mut Vec<(String, String)>) {
+        for entry in std::fs::read_dir(folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                collect(root, &path, files);
+                continue;
+            }
+            let name = path.strip_prefix(root).expect("it is below");
+            let content = std::fs::read_to_string(&path).expect("text");
+            files.push((name.display().to_string(), content));
+        }
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/fixtures")
+        .join(name);
+    let mut files = Vec::new();
+    collect(&root, &root, &mut files);
+    files.sort();
+    files
+}
+
+/// A layout in a repository, and our mirror of it.
+struct World {
+    _forge: Forge,
+    repository: Repository,
+    mirror: Arc<Mirror>,
+    _folder: TempDir,
+    files: Vec<(String, String)>,
+}
+
+impl World {
+    async fn of(files: Vec<(String, String)>) -> Self {
+        let forge = Forge::start().await.expect("a forge");
+        let texts: Vec<(&str, &str)> = files
+            .iter()
+            .map(|(path, text)| (path.as_str(), text.as_str()))
+            .collect();
+        let repository = forge.create_repository("team/config", &texts).await;
+        let repository = repository.expect("a repository");
+        let folder = TempDir::new().expect("a folder");
+        let login = credentials(&[("username", "git"), ("password", forge.token())]);
+        let mirror = mirrors(folder.path()).open(&url(&repository.url()), &login);
+        Self {
+            _forge: forge,
+            repository,
+            mirror,
+            _folder: folder,
+            files,
+        }
+    }
+
+    /// Proposes, and wants exactly these lines of one file to differ on the branch.
+    async fn check(&self, wanted: Wanted, changed: &str, lines: &[(&str, &str)]) {
+        let proposed = propose(&self.mirror, &found(wanted.clone())).await;
+        assert_eq!(proposed.files, [changed]);
+        for (path, before) in &self.files {
+            let mut expected = before.clone();
+            for (old, new) in lines.iter().filter(|_| path == changed) {
+                assert_eq!(expected.matches(old).count(), 1, "{old:?} in {path}");
+                expected = expected.replace(old, new);
+            }
+            let after = self.repository.read(BRANCH, path).await.expect("the file");
+            assert_eq!(String::from_utf8(after).expect("text"), expected, "{path}");
+        }
+        // Once more ends in the same place.
+        let again = propose(&self.mirror, &found(wanted)).await;
+        assert_eq!((again.commit, again.pushed), (proposed.commit, false));
+    }
+}
+
+fn found(wanted: Wanted) -> Proposal {
+    let value = wanted.pin.version.clone();
+    let mut proposal = proposal(&value);
+    proposal.alteration = Alteration::Found {
+        marker: MARKER.to_owned(),
+        value,
+        wanted: Box::new(wanted),
+    };
+    proposal
+}
+
+fn wanted(kind: &str, name: &str, field: Field, directories: [&str; 2]) -> Wanted {
+    let group = match kind {
+        "HelmRelease" => "helm.toolkit.fluxcd.io",
+        "Kustomization" => "kustomize.toolkit.fluxcd.io",
+        _ => "apps",
+    };
+    let [own, other] = directories.map(str::to_owned);
+    Wanted {
+        identity: Identity {
+            group: group.to_owned(),
+            kind: kind.to_owned(),
+            namespace: "shop".to_owned(),
+            name: name.to_owned(),
+        },
+        field,
+        pin: Pin {
+            version: "6.5.0".to_owned(),
+            digest: None,
+        },
+        directories: vec![own],
+        others: vec![other]
+            .into_iter()
+            .filter(|other| !other.is_empty())
+            .collect(),
+    }
+}
+
+const PRODUCTION: [&str; 2] = ["./apps/production", "./apps/staging"];
+
+#[tokio::test]
+async fn a_monorepo_with_overlays() {
+    let world = World::of(layout("monorepo")).await;
+    let chart = wanted("HelmRelease", "checkout", Field::Chart, PRODUCTION);
+    let line = [("\"6.4.1\"   # follows", "\"6.5.0\"   # follows")];
+    world
+        .check(chart, "apps/production/checkout-patch.yaml", &line)
+        .await;
+    // From the cluster's own directory the same is found.
+    let clusters = ["./clusters/production", "./clusters/staging"];
+    let chart = wanted("HelmRelease", "checkout", Field::Chart, clusters);
+    world
+        .check(chart, "apps/production/checkout-patch.yaml", &line)
+        .await;
+}
+
+#[tokio::test]
+async fn an_image_in_a_monorepo() {
+    let world = World::of(layout("monorepo")).await;
+    let name = "registry.example/catalog".to_owned();
+    let mut image = wanted("Deployment", "catalog", Field::Image { name }, PRODUCTION);
+    image.pin.version = "1.4.0".to_owned();
+    let line = [("newTag: 1.3.2 # moved", "newTag: 1.4.0 # moved")];
+    world
+        .check(image, "apps/production/kustomization.yaml", &line)
+        .await;
+}
+
+#[tokio::test]
+async fn what_clusters_share_is_refused() {
+    let world = World::of(layout("monorepo")).await;
+    let clusters = ["clusters/production", "clusters/staging"];
+    let mut shared = wanted("HelmRelease", "ingress", Field::Chart, clusters);
+    shared.identity.namespace = "ingress".to_owned();
+    let error = refusal(&world.mirror, &found(shared)).await;
+    assert_eq!(
+        (error.reason(), error.remedy()),
+        ("SharedManifest", git::Remedy::Edit)
+    );
+    assert!(
+        error.to_string().contains("infrastructure/ingress.yaml:11"),
+        "{error}"
+    );
+    assert_eq!(world.mirror.traffic().pushes, 0);
+}
+
+#[tokio::test]
+async fn a_repository_per_environment() {
+    let world = World::of(layout("per-environment")).await;
+    let chart = wanted("HelmRelease", "checkout", Field::Chart, [".", ""]);
+    let line = [(
+        "checkout\n  ref:\n    tag: 6.4.1",
+        "checkout\n  ref:\n    tag: 6.5.0",
+    )];
+    world.check(chart, "shop/sources.yaml", &line).await;
+}
+
+#[tokio::test]
+async fn a_repository_per_team() {
+    let world = World::of(layout("per-team")).await;
+    let directories = ["deploy/production", "deploy/staging"];
+    let mut source = wanted("Kustomization", "checkout", Field::Source, directories);
+    source.identity.namespace = "checkout".to_owned();
+    source.pin.version = "v1.9.0".to_owned();
+    let line = [("'v1.8.3'", "'v1.9.0'")];
+    world
+        .check(source, "deploy/production/pin.yaml", &line)
+        .await;
+}
+
+#[tokio::test]
+async fn a_marker_counts_before_what_is_found() {
+    let mut files = layout("monorepo");
+    files.push(("apps/production/marked.yaml".to_owned(), manifest("1.0.0")));
+    let world = World::of(files).await;
+    let chart = wanted("HelmRelease", "checkout", Field::Chart, PRODUCTION);
+    let line = [("version: 1.0.0", "version: 6.5.0")];
+    world
+        .check(chart, "apps/production/marked.yaml", &line)
+        .await;
+}
+
+#[tokio::test]
+async fn paths_limit_what_is_found_too() {
+    let world = World::of(layout("monorepo")).await;
+    let mut proposal = found(wanted("HelmRelease", "checkout", Field::Chart, PRODUCTION));
+    proposal.paths = PathLimits::new(["apps/staging"]).expect("patterns");
+    let error = refusal(&world.mirror, &proposal).await;
+    assert_eq!(error.reason(), "InvalidPath");
+    assert!(
+        error
+            .to_string()
+            .contains("apps/production/checkout-patch.yaml"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn what_is_there_already_needs_no_branch() {
+    let world = World::of(layout("monorepo")).await;
+    let mut chart = wanted("HelmRelease", "checkout", Field::Chart, PRODUCTION);
+    chart.pin.version = "6.4.1".to_owned();
+    let outcome = world.mirror.propose(&found(chart), &|_| true).await;
+    assert!(matches!(outcome, Ok(Outcome::NothingToChange { .. })));
+}

@@ -4,6 +4,7 @@ mod bench;
 mod check;
 mod command;
 mod fences;
+mod fuzz;
 mod generate;
 mod kube;
 mod licences;
@@ -41,6 +42,14 @@ enum Task {
         #[arg(long)]
         real: bool,
     },
+    /// Tries one thing with other dice each time, for a while
+    Fuzz {
+        /// Which one; without a name, lists them
+        name: Option<String>,
+        /// For how long
+        #[arg(default_value_t = 60)]
+        seconds: u64,
+    },
     /// Builds a real control plane (etcd, kube-apiserver, kube-controller-manager, kubectl) from
     /// Go modules into a cache folder and prints that folder
     Kube,
@@ -52,6 +61,7 @@ fn main() -> anyhow::Result<()> {
         Task::Test { real: false } => test::test(),
         Task::Test { real: true } => test::test_real(),
         Task::Generate => generate::generate(),
+        Task::Fuzz { name, seconds } => fuzz::fuzz(name.as_deref(), seconds),
         Task::Bench { name, real } => bench::bench(name.as_deref(), real),
         Task::Kube => {
             let folder = kube::kube()?;

@@ -110,7 +110,12 @@ pub(crate) async fn on_behalf_of<F: Future>(user: User, work: F) -> F::Output {
 
 /// Who the running request is for; the server itself has every right.
 pub(crate) fn caller() -> User {
-    CALLER.try_with(Clone::clone).unwrap_or_else(|_| trusted())
+    asking().unwrap_or_else(trusted)
+}
+
+/// Who the running request is for; nobody where the server acts by itself.
+pub(crate) fn asking() -> Option<User> {
+    CALLER.try_with(Clone::clone).ok()
 }
 
 fn trusted() -> User {

@@ -17,10 +17,10 @@ mod tests;
 
 use std::sync::LazyLock;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::{fields::Fields, types::Type};
-use compare::compare;
+use compare::{compare, compare_without};
 use managers::{Entry, Managers};
 pub(crate) use managers::{Operation, Writer};
 
@@ -67,48 +67,53 @@ static UNOWNED: LazyLock<Fields> = LazyLock::new(|| {
     fields
 });
 
-/// The `managedFields` of an object that changed from `live` to `new` by an update; `live` is an
-/// empty object for a create. Null if nobody is known to own anything.
+/// An object as it is, and the text of its `managedFields`, which are not in it.
+#[derive(Clone, Copy)]
+pub(crate) struct Live<'a> {
+    pub(crate) object: &'a Value,
+    pub(crate) owners: &'a [u8],
+}
+
+/// The `managedFields` of an object that an update makes of the live one (an empty object for a
+/// create), as text. Empty if nobody is known to own anything. `given` is what the writer says.
 pub(crate) fn after_update(
     ground: &Ground<'_>,
-    live: &Value,
+    live: Live<'_>,
     new: &Value,
+    given: &Value,
     writer: &Writer,
-) -> Value {
+) -> String {
     let is_subresource = !writer.subresource.is_empty();
-    let managers = given_managers(live, new, is_subresource);
-    let is_create = live["metadata"]["uid"].is_null();
+    let managers = given_managers(live.owners, given, is_subresource);
+    let is_create = live.object["metadata"]["uid"].is_null();
     // Who took all owners away does not want them tracked until the first apply.
     if managers.is_empty() && !is_create {
-        return Value::Null;
+        return String::new();
     }
-    let mut managers = updated(ground, live, new, managers, writer);
+    let mut managers = updated(ground, live.object, new, managers, writer);
     managers.cap();
-    managers.encode()
+    managers.write()
 }
 
 /// The owners to start from: those the writer names, else those of the live object.
-fn given_managers(live: &Value, new: &Value, is_subresource: bool) -> Managers {
-    let of = |object: &Value| Managers::decode(&object["metadata"]["managedFields"]);
-    let given = &new["metadata"]["managedFields"];
+fn given_managers(live: &[u8], given: &Value, is_subresource: bool) -> Managers {
+    let live = || Managers::read(live).unwrap_or_default();
     if is_subresource {
-        return of(live).unwrap_or_default();
+        return live();
     }
     if *given == json!([]) || *given == json!([{}]) {
         return Managers::default();
     }
-    match of(new) {
+    match Managers::decode(given) {
         Some(managers) if !managers.is_empty() => managers,
-        _ => of(live).unwrap_or_default(),
+        _ => live(),
     }
 }
 
-fn without_managers(object: &Value) -> Value {
-    let mut object = object.clone();
-    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-        metadata.remove("managedFields");
-    }
-    object
+/// Whether two `managedFields` differ in nothing but times.
+pub(crate) fn is_same_but_times(one: &[u8], two: &[u8]) -> bool {
+    one == two
+        || matches!((Managers::read(one), Managers::read(two)), (Some(one), Some(two)) if one.is_as(&two))
 }
 
 fn updated(
@@ -118,13 +123,11 @@ fn updated(
     mut managers: Managers,
     writer: &Writer,
 ) -> Managers {
-    let difference = compare(ground.kind, Some(live), Some(new)).without(ground.reset);
+    let difference = compare_without(ground.kind, Some(live), Some(new), ground.reset);
     let changed = difference.modified.union(&difference.added);
     for entry in managers.iter_mut() {
-        entry.fields = entry
-            .fields
-            .difference(&changed)
-            .difference(&difference.removed);
+        entry.fields.subtract(&changed);
+        entry.fields.subtract(&difference.removed);
     }
     let taken = changed.difference(&UNOWNED);
     if !taken.is_empty() {
@@ -136,52 +139,22 @@ fn updated(
     managers
 }
 
-/// Keeps the old times if a write changed nothing but them.
-pub(crate) fn keep_times(new: &mut Value, old: &Value) {
-    if is_same_but_times(new, old) {
-        *new = old.clone();
-    }
-}
-
-fn is_same_but_times(new: &Value, old: &Value) -> bool {
-    let (new_meta, old_meta) = (&new["metadata"], &old["metadata"]);
-    let no_owners = Vec::new();
-    let new_owners = new_meta["managedFields"].as_array().unwrap_or(&no_owners);
-    let old_owners = old_meta["managedFields"].as_array().unwrap_or(&no_owners);
-    let pairs = || new_owners.iter().zip(old_owners);
-    new_owners.len() == old_owners.len()
-        && same_except("metadata", new, old)
-        && same_except("managedFields", new_meta, old_meta)
-        && pairs().all(|(new, old)| same_except("time", new, old))
-}
-
-/// Whether two maps agree on all fields but one.
-fn same_except(name: &str, one: &Value, two: &Value) -> bool {
-    let (Value::Object(one), Value::Object(two)) = (one, two) else {
-        return one == two;
-    };
-    let others = |map: &Map<String, Value>| map.len() - usize::from(map.contains_key(name));
-    let is_same =
-        |(field, value): (&String, &Value)| field == name || two.get(field) == Some(value);
-    others(one) == others(two) && one.iter().all(is_same)
-}
-
-/// The object that `live` becomes when a configuration is applied, with its `managedFields`.
-/// `live` is an empty object where there is none yet.
+/// The object that the live one becomes when a configuration is applied, and the text of its
+/// `managedFields`. The live object is empty where there is none yet.
 pub(crate) fn applied(
     ground: &Ground<'_>,
-    live: &Value,
+    live: Live<'_>,
     config: &Value,
     writer: &Writer,
     force: bool,
-) -> Result<Value, Refusal> {
+) -> Result<(Value, String), Refusal> {
     check::fits(ground.kind, config).map_err(Refusal::Misfit)?;
-    let managers = Managers::decode(&live["metadata"]["managedFields"]).ok_or_else(|| {
+    let managers = Managers::read(live.owners).ok_or_else(|| {
         Refusal::Misfit("failed to decode managed fields of the live object".to_owned())
     })?;
     let application = Application {
         ground,
-        live: without_managers(live),
+        live: live.object,
         config,
         writer,
     };
@@ -197,17 +170,13 @@ pub(crate) fn applied(
     if writer.manager == "kubectl" {
         refresh_last_applied(&mut object, config);
     }
-    let encoded = managers.encode();
-    if !encoded.is_null() {
-        object["metadata"]["managedFields"] = encoded;
-    }
-    Ok(object)
+    Ok((object, managers.write()))
 }
 
 /// One configuration on its way into an object.
 struct Application<'a> {
     ground: &'a Ground<'a>,
-    live: Value,
+    live: &'a Value,
     config: &'a Value,
     writer: &'a Writer,
 }
@@ -224,18 +193,19 @@ impl Application<'_> {
             ..self.writer.clone()
         };
         let empty = json!({"apiVersion": self.live["apiVersion"], "kind": self.live["kind"]});
-        updated(self.ground, &empty, &self.live, managers, &before)
+        updated(self.ground, &empty, self.live, managers, &before)
     }
 
     fn attempt(&self, mut managers: Managers, force: bool) -> Result<(Value, Managers), Refusal> {
         let kind = self.ground.kind;
-        let merged = merge::merged(kind, &self.live, self.config);
+        let merged = merge::merged(kind, self.live, self.config);
         let set = owned::owned(kind, self.config).without_trees(self.ground.reset);
         let entry = managers.entry(self.writer);
         let last = std::mem::replace(&mut entry.fields, set.clone());
         entry.api_version.clone_from(&self.writer.api_version);
         let object = remove::pruned(kind, merged, &last, &managers.all_fields());
-        let difference = compare(kind, Some(&self.live), Some(&object)).without(self.ground.reset);
+        let reset = self.ground.reset;
+        let difference = compare_without(kind, Some(self.live), Some(&object), reset);
         let changed = difference.modified.union(&difference.added);
         let mut conflicts = Vec::new();
         for entry in managers.iter_mut() {
@@ -245,15 +215,13 @@ impl Application<'_> {
             }
             let contested = entry.fields.intersection(&changed);
             conflicts.extend(entry.conflicts(&contested));
-            entry.fields = entry
-                .fields
-                .difference(&contested)
-                .difference(&difference.removed);
+            entry.fields.subtract(&contested);
+            entry.fields.subtract(&difference.removed);
         }
         if !force && !conflicts.is_empty() {
             return Err(Refusal::Conflicts(conflicts));
         }
-        if object != self.live {
+        if object != *self.live {
             managers.entry(self.writer).time = Some(self.writer.time.clone());
         }
         managers.drop_empty();
@@ -288,7 +256,7 @@ impl Application<'_> {
             return None;
         }
         let kind = self.ground.kind;
-        let difference = compare(kind, Some(&last), Some(&self.live));
+        let difference = compare(kind, Some(&last), Some(self.live));
         let set = owned::owned(kind, &last);
         Some(
             set.difference(&difference.modified)

@@ -8,10 +8,11 @@ use serde_json::{Value, json};
 use serde_saphyr::options::DuplicateKeyPolicy;
 
 use crate::{
-    builtin, json, metadata,
+    builtin, json, metadata, protobuf,
     resource::Resource,
     schema::FieldError,
     status::{ApiError, Result},
+    types::Type,
 };
 
 /// As much as a real server takes.
@@ -41,17 +42,42 @@ pub(crate) fn media_type(headers: &HeaderMap) -> &str {
         .trim()
 }
 
-/// Decodes JSON or YAML, whichever the content type says. `kind` is what error texts call it.
-pub(crate) fn decode(headers: &HeaderMap, bytes: &[u8], kind: &str) -> Result<Value> {
-    let decoded = match media_type(headers) {
+/// Decodes an object of a kind.
+pub(crate) fn decode_object(
+    headers: &HeaderMap,
+    bytes: &[u8],
+    resource: &Resource,
+) -> Result<Value> {
+    let built_in = resource.schema.is_none().then_some(&*resource.shape);
+    decode(headers, bytes, &resource.kind, built_in)
+}
+
+/// Decodes what the content type says: JSON, YAML or, for a built-in type, the binary form. `kind` is
+/// what error texts call it.
+pub(crate) fn decode(
+    headers: &HeaderMap,
+    bytes: &[u8],
+    kind: &str,
+    built_in: Option<&Type>,
+) -> Result<Value> {
+    let media_type = media_type(headers);
+    if let (Some(built_in), protobuf::MEDIA_TYPE) = (built_in, media_type) {
+        let decoded = protobuf::decode(built_in, bytes);
+        return decoded.ok_or_else(|| unrecognized(kind, "proto: it is cut off or malformed"));
+    }
+    let decoded = match media_type {
         "" | "application/json" => {
             json::parse(bytes).map_err(|fault| format!("{UNREADABLE}{fault}"))
         }
         "application/yaml" => from_yaml(bytes, true).map_err(|fault| format!("yaml: {fault}")),
         _ => {
-            return Err(ApiError::unsupported_media_type(
-                "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml",
-            ));
+            let binary = match built_in {
+                Some(_) => ", application/vnd.kubernetes.protobuf",
+                None => "",
+            };
+            return Err(ApiError::unsupported_media_type(format!(
+                "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml{binary}",
+            )));
         }
     };
     let object = decoded.and_then(|object| check_shape(&object).map(|()| object));

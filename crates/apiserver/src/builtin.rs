@@ -1,11 +1,13 @@
 //! The built-in kinds: plain stored objects with the few rules that clients rely on.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use crate::{
     access, data, event,
     name::NameRule,
-    resource::{Resource, storage_name},
+    resource::{BUILTIN, CONVERTED, Resource, storage_name},
     schema::FieldError,
     status::Result,
     types::{self, Type},
@@ -223,11 +225,20 @@ pub(crate) fn resources() -> Vec<Resource> {
     BUILTINS.iter().map(resource).collect()
 }
 
+fn names(builtin: &Builtin) -> NameRule {
+    match builtin.kind {
+        "Namespace" => NameRule::Label,
+        "Service" => NameRule::Label1035,
+        _ if builtin.group == access::GROUP => NameRule::PathSegment,
+        _ => NameRule::Subdomain,
+    }
+}
+
 fn resource(builtin: &Builtin) -> Resource {
     // Both event groups show the same objects.
-    let stored_group = match builtin.group {
-        "events.k8s.io" => "",
-        group => group,
+    let (stored_group, mark) = match builtin.group {
+        "events.k8s.io" => ("", CONVERTED),
+        group => (group, BUILTIN),
     };
     Resource {
         group: builtin.group.into(),
@@ -248,12 +259,7 @@ fn resource(builtin: &Builtin) -> Resource {
         replaces_unconditionally: !matches!(builtin.kind, "Lease" | "CustomResourceDefinition"),
         creates_on_replace: matches!(builtin.kind, "Lease" | "Event")
             || builtin.group == access::GROUP,
-        names: match builtin.kind {
-            "Namespace" => NameRule::Label,
-            "Service" => NameRule::Label1035,
-            _ if builtin.group == access::GROUP => NameRule::PathSegment,
-            _ => NameRule::Subdomain,
-        },
+        names: names(builtin),
         schema: None,
         shape: types::of_builtin(builtin.group, builtin.kind)
             .unwrap_or(Type::FREE)
@@ -263,6 +269,8 @@ fn resource(builtin: &Builtin) -> Resource {
         storage: storage_name(stored_group, builtin.plural),
         deprecation: None,
         since: 0,
+        mark,
+        versions: Arc::new([]),
     }
 }
 

@@ -24,6 +24,8 @@ use crate::{
 };
 
 const BATCH: usize = 256;
+/// What is in the text of every object with owners.
+const OWNED: &str = "\"ownerReferences\"";
 
 /// Starts the collector of a server.
 pub(crate) fn spawn(server: &Server) {
@@ -97,7 +99,8 @@ impl Collector {
     async fn handle(&mut self, server: &Server, change: &Event) {
         let key = &change.key;
         let (before, now) = [&change.previous, &change.object]
-            .map(|kept| kept.as_ref().map(|kept| kept.value()))
+            .map(|kept| kept.as_ref().filter(|kept| kept.mentions(OWNED)))
+            .map(|kept| kept.map(|kept| kept.value()))
             .into();
         self.index(key, before.as_deref(), now.as_deref());
         match (&change.object, &change.tombstone) {
@@ -215,12 +218,12 @@ async fn check_owners(server: &Server, key: &Key) {
     }
     let target = target_of(resource, &object);
     // A failure means that the object changed: that change is looked at in its turn.
-    let _ = change_object(server, &target, &Manner::internal(), |old| {
-        let mut new = old.clone();
+    let _ = change_object(server, &target, &Manner::internal(), |live| {
+        let mut new = live.object.clone();
         if let Some(owners) = new["metadata"]["ownerReferences"].as_array_mut() {
             owners.retain(|owner| !absent.contains(owner));
         }
-        Ok(new)
+        Ok(new.into())
     })
     .await;
 }
@@ -297,10 +300,10 @@ async fn release(server: &Server, storage: &str, name: &str, change: impl Fn(&mu
         return;
     };
     let target = target_of(resource, &object);
-    let _ = change_object(server, &target, &Manner::internal(), |old| {
-        let mut new = old.clone();
+    let _ = change_object(server, &target, &Manner::internal(), |live| {
+        let mut new = live.object.clone();
         change(&mut new);
-        Ok(new)
+        Ok(new.into())
     })
     .await;
 }

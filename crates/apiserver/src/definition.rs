@@ -39,6 +39,8 @@ pub(crate) struct Definition {
 pub(crate) struct Version {
     pub(crate) name: String,
     pub(crate) served: bool,
+    /// Whether objects are stored in this version.
+    pub(crate) is_stored: bool,
     /// The warning that goes with every answer of a deprecated version.
     pub(crate) deprecation_warning: Option<String>,
     pub(crate) status_subresource: bool,
@@ -128,6 +130,7 @@ fn read_version(version: &Value, schema: Arc<Schema>, group: &str, kind: &str) -
     Version {
         name: name.to_owned(),
         served: flag("served"),
+        is_stored: flag("storage"),
         deprecation_warning: flag("deprecated").then(warning),
         status_subresource: version["subresources"]["status"].is_object(),
         schema,

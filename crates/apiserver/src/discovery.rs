@@ -11,6 +11,7 @@ use crate::{
     resource::Resource,
     reviews, route,
     status::{ApiError, Result},
+    verbs,
 };
 
 /// What can be done with objects of every kind.
@@ -75,18 +76,19 @@ pub(crate) fn resources(server: &Server, group: &str, version: &str) -> Result<V
         if resource.group == group && resource.version == version {
             entries.push(entry(&resource));
             entries.extend(resource.has_status.then(|| status_entry(&resource)));
+            entries.extend(has_tokens(&resource).then(token_entry));
+            entries.extend(verbs::has_scale(&resource).then(|| scale_entry(&resource)));
         }
     }
-    for (review_group, plural, kind) in reviews::KINDS {
-        if *review_group == group && version == "v1" {
-            entries.push(json!({
-                "name": plural,
-                "singularName": kind.to_lowercase(),
-                "namespaced": false,
-                "kind": kind,
-                "verbs": ["create"],
-            }));
-        }
+    let reviews = reviews::KINDS.iter();
+    for review in reviews.filter(|it| it.group == group && version == "v1") {
+        entries.push(json!({
+            "name": review.plural,
+            "singularName": review.kind.to_lowercase(),
+            "namespaced": review.namespaced,
+            "kind": review.kind,
+            "verbs": ["create"],
+        }));
     }
     if entries.is_empty() {
         return Err(route::unknown(server, group));
@@ -106,7 +108,7 @@ pub(crate) fn resources(server: &Server, group: &str, version: &str) -> Result<V
 fn versions_by_group(server: &Server) -> BTreeMap<String, Vec<String>> {
     let reviews = reviews::KINDS
         .iter()
-        .map(|(group, ..)| ((*group).to_owned(), vec!["v1".to_owned()]));
+        .map(|review| (review.group.to_owned(), vec!["v1".to_owned()]));
     let mut groups: BTreeMap<String, Vec<String>> = reviews.collect();
     for resource in server.registry().all() {
         if resource.group.is_empty() {
@@ -166,6 +168,35 @@ fn entry(resource: &Resource) -> Value {
         }
     }
     entry
+}
+
+/// Whether tokens can be had for objects of this kind.
+fn has_tokens(resource: &Resource) -> bool {
+    resource.group.is_empty() && resource.kind == "ServiceAccount"
+}
+
+fn token_entry() -> Value {
+    json!({
+        "name": "serviceaccounts/token",
+        "singularName": "",
+        "namespaced": true,
+        "group": "authentication.k8s.io",
+        "version": "v1",
+        "kind": "TokenRequest",
+        "verbs": ["create"],
+    })
+}
+
+fn scale_entry(resource: &Resource) -> Value {
+    json!({
+        "name": format!("{}/scale", resource.plural),
+        "singularName": "",
+        "namespaced": resource.namespaced,
+        "group": "autoscaling",
+        "version": "v1",
+        "kind": "Scale",
+        "verbs": ["get", "patch", "update"],
+    })
 }
 
 fn status_entry(resource: &Resource) -> Value {

@@ -6,7 +6,12 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{Error, IgnoredAny, MapAccess, Visitor},
+    ser::SerializeMap,
+};
+use serde_json::Value;
 
 /// A set of fields.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -69,6 +74,19 @@ impl Fields {
         self.pairwise(other, |mine, theirs| mine && !theirs, true)
     }
 
+    /// Takes away the members of another set.
+    pub(crate) fn subtract(&mut self, other: &Self) {
+        self.is_member &= !other.is_member;
+        for (step, theirs) in &other.below {
+            if let Some(mine) = self.below.get_mut(step) {
+                mine.subtract(theirs);
+                if mine.is_empty() {
+                    self.below.remove(step);
+                }
+            }
+        }
+    }
+
     fn pairwise(&self, other: &Self, rule: fn(bool, bool) -> bool, keeps_alone: bool) -> Self {
         let mut result = Self {
             is_member: rule(self.is_member, other.is_member),
@@ -115,46 +133,68 @@ impl Fields {
             fields.collect_paths(&format!("{path}{}", told(step)), paths);
         }
     }
+}
 
-    /// The wire form.
-    pub(crate) fn encode(&self) -> Value {
-        let mut map = Map::new();
+impl Serialize for Fields {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
         if self.is_member && !self.below.is_empty() {
-            map.insert(".".to_owned(), Value::Object(Map::new()));
+            map.serialize_entry(".", &Self::default())?;
         }
         for (step, fields) in &self.below {
-            map.insert(step.clone(), fields.encode());
+            map.serialize_entry(step, fields)?;
         }
-        Value::Object(map)
+        map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for Fields {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Reader)
+    }
+}
+
+/// Reads the wire form.
+struct Reader;
+
+impl<'de> Visitor<'de> for Reader {
+    type Value = Fields;
+
+    fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("a set of fields")
     }
 
-    /// Reads the wire form; `None` if it is not one.
-    pub(crate) fn decode(value: &Value) -> Option<Self> {
-        let mut fields = Self::default();
-        let map = value.as_object()?;
-        for (step, below) in map {
+    fn visit_unit<E>(self) -> Result<Fields, E> {
+        Ok(Fields::default())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
+        let mut fields = Fields::default();
+        while let Some(step) = map.next_key::<String>()? {
             if step == "." {
+                map.next_value::<IgnoredAny>()?;
                 fields.is_member = true;
                 continue;
             }
-            let mut inner = Self::decode(below)?;
+            let mut inner: Fields = map.next_value()?;
             inner.is_member |= inner.below.is_empty();
-            fields.below.insert(canonical(step)?, inner);
+            let step = canonical(step).ok_or_else(|| A::Error::custom("no step to a field"))?;
+            fields.below.insert(step, inner);
         }
-        Some(fields)
+        Ok(fields)
     }
 }
 
 /// A step in the one spelling that is compared.
-fn canonical(step: &str) -> Option<String> {
+fn canonical(step: String) -> Option<String> {
     let (kind, rest) = step.split_once(':')?;
     match kind {
-        "f" => Some(step.to_owned()),
+        "f" => Some(step),
         "k" | "v" => {
             let value: Value = serde_json::from_str(rest).ok()?;
             Some(format!("{kind}:{value}"))
         }
-        "i" => rest.parse::<u64>().ok().map(|_| step.to_owned()),
+        "i" => rest.parse::<u64>().ok().map(|_| step),
         _ => None,
     }
 }
@@ -183,7 +223,7 @@ mod tests {
     use super::*;
 
     fn set(value: Value) -> Fields {
-        Fields::decode(&value).expect("well-formed")
+        Fields::deserialize(value).expect("well-formed")
     }
 
     #[test]
@@ -194,7 +234,7 @@ mod tests {
                        "f:tags": {"v:\"x\"": {}}},
         });
         let fields = set(wire.clone());
-        assert_eq!(fields.encode(), wire);
+        assert_eq!(json!(fields), wire);
         assert_eq!(
             fields.paths(),
             [
@@ -205,8 +245,8 @@ mod tests {
                 ".spec.tags[=\"x\"]",
             ]
         );
-        assert!(Fields::decode(&json!({"x": {}})).is_none());
-        assert!(Fields::decode(&json!({"k:{": {}})).is_none());
+        assert!(Fields::deserialize(json!({"x": {}})).is_err());
+        assert!(Fields::deserialize(json!({"k:{": {}})).is_err());
     }
 
     #[test]
@@ -219,6 +259,9 @@ mod tests {
         );
         assert_eq!(one.intersection(&two), set(json!({"f:a": {"f:b": {}}})));
         assert_eq!(one.difference(&two), set(json!({"f:a": {}, "f:c": {}})));
+        let mut rest = one.clone();
+        rest.subtract(&two);
+        assert_eq!(rest, one.difference(&two));
         let trees = set(json!({"f:a": {}}));
         assert_eq!(one.without_trees(&trees), set(json!({"f:c": {}})));
         assert_eq!(one.difference(&trees).paths(), [".a.b", ".c"]);

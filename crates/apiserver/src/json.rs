@@ -2,9 +2,29 @@
 
 mod duplicates;
 
+use std::{borrow::Cow, fmt};
+
 use serde_json::{Value, error::Category};
 
 pub(crate) use duplicates::duplicates;
+
+/// Where a value stands. It becomes text only when somebody wants to read it.
+pub(crate) enum Path<'a> {
+    Root,
+    Field(&'a Path<'a>, &'a str),
+    Item(&'a Path<'a>, usize),
+}
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Root => Ok(()),
+            Self::Field(Self::Root, name) => formatter.write_str(name),
+            Self::Field(path, name) => write!(formatter, "{path}.{name}"),
+            Self::Item(path, index) => write!(formatter, "{path}[{index}]"),
+        }
+    }
+}
 
 /// How deep a body may nest.
 const DEPTH_LIMIT: usize = 127;
@@ -75,7 +95,10 @@ fn reworded(text: &str, error: &serde_json::Error) -> String {
 }
 
 /// Replaces `\\ud800`-like escapes that are no half of a pair.
-fn without_lone_surrogates(text: &str) -> String {
+fn without_lone_surrogates(text: &str) -> Cow<'_, str> {
+    if !text.contains("\\u") {
+        return text.into();
+    }
     let mut whole = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find('\\') {
@@ -98,7 +121,7 @@ fn without_lone_surrogates(text: &str) -> String {
         rest = &rest[taken..];
     }
     whole.push_str(rest);
-    whole
+    whole.into()
 }
 
 /// The UTF-16 unit of a `\\uXXXX` escape at the start of a text.

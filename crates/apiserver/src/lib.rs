@@ -11,6 +11,7 @@
 //! definition any more.
 
 mod access;
+mod admission;
 mod apply;
 mod body;
 mod builtin;
@@ -55,10 +56,10 @@ use faults::Fate;
 use futures::FutureExt;
 use parking_lot::Mutex;
 use registry::Registry;
-use serde_json::Value;
-use store::{File, Key, Memory, Refusal, Stale, Store};
+use store::{File, Kept, Key, Memory, Refusal, Stale, Store};
 
 pub use access::{MASTERS, User};
+pub use admission::{Admission, Operation, Request as AdmissionRequest};
 pub use faults::Faults;
 pub use reviews::Reviewer;
 pub use serve::{Limits, ServeError, ServeOptions, Served};
@@ -80,6 +81,8 @@ pub struct Options {
     /// Who answers TokenReview and SubjectAccessReview; without one the server's own tokens and
     /// roles do.
     pub reviewer: Option<Arc<dyn Reviewer>>,
+    /// Who has a say in what is written, after access control and all checks.
+    pub admission: Option<Arc<dyn Admission>>,
 }
 
 impl Default for Options {
@@ -88,6 +91,7 @@ impl Default for Options {
             history: HISTORY,
             seed: None,
             reviewer: None,
+            admission: None,
         }
     }
 }
@@ -98,6 +102,7 @@ struct Inner {
     clock: Clock,
     random: Mutex<faults::Random>,
     reviewer: Option<Arc<dyn Reviewer>>,
+    admission: Option<Arc<dyn Admission>>,
     tokens: access::Tokens,
     fate: Mutex<Fate>,
 }
@@ -138,6 +143,7 @@ impl Server {
             clock: Clock::start(),
             random: Mutex::new(faults::Random::new(options.seed)),
             reviewer: options.reviewer,
+            admission: options.admission,
             tokens: access::Tokens::default(),
             fate: Mutex::default(),
         }))
@@ -221,12 +227,12 @@ impl Server {
 
     /// Commits one change and lets the registry follow it. The outer error is that of a store which
     /// cannot keep anything.
-    async fn commit(&self, write: store::Write) -> status::Result<Result<Arc<Value>, Stale>> {
+    async fn commit(&self, write: store::Write) -> status::Result<Result<Arc<Kept>, Stale>> {
         let key = write.key.clone();
         let is_removal = write.object.is_none();
         match self.store().commit(write).await {
             Ok(object) => {
-                self.follow(&key, (!is_removal).then_some(&object));
+                self.follow(&key, (!is_removal).then_some(&*object));
                 Ok(Ok(object))
             }
             Err(Refusal::Stale) => Ok(Err(Stale)),
@@ -234,12 +240,12 @@ impl Server {
         }
     }
 
-    fn follow(&self, key: &Key, object: Option<&Value>) {
+    fn follow(&self, key: &Key, object: Option<&Kept>) {
         if &*key.resource != builtin::DEFINITIONS {
             return;
         }
         match object {
-            Some(crd) => self.registry().define(crd),
+            Some(crd) => self.registry().define(&crd.value()),
             None => self.registry().forget(&key.path),
         }
     }

@@ -1,15 +1,17 @@
 //! The metadata every object carries: filled in on create, guarded on update, validated always.
 
+mod faults;
+
 use serde_json::{Map, Value, json};
 
+pub(crate) use faults::{faults, update_faults};
+
 use crate::{
-    name,
     resource::Resource,
     schema::FieldError,
     status::{ApiError, Result},
 };
 
-const ANNOTATIONS_LIMIT: usize = 256 * 1024;
 /// What a generated suffix is made of: no vowels, so no words.
 const SUFFIX_LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 const SUFFIX_LENGTH: usize = 5;
@@ -26,10 +28,10 @@ const KEPT_ON_UPDATE: &[&str] = &[
 
 /// A text at a path such as `/metadata/name`, empty if there is none.
 pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object
-        .pointer(pointer)
-        .and_then(Value::as_str)
-        .unwrap_or_default()
+    // Like `Value::pointer`, which makes a copy of every step.
+    let mut steps = pointer.split('/').skip(1);
+    let found = steps.try_fold(object, |value, step| value.get(step));
+    found.and_then(Value::as_str).unwrap_or_default()
 }
 
 /// The object's name.
@@ -270,146 +272,4 @@ pub(crate) fn keep_server_fields(new: &mut Value, old: &Value) {
         };
     }
     metadata.remove("selfLink");
-}
-
-/// Everything wrong with an object's metadata.
-pub(crate) fn faults(resource: &Resource, object: &Value) -> Vec<FieldError> {
-    let metadata = &object["metadata"];
-    let mut faults = Vec::new();
-    let base = text(object, "/metadata/generateName");
-    // The suffix comes after the base, so a base may end in a dash.
-    for fault in resource
-        .names
-        .faults(&base.replace('-', "a"))
-        .iter()
-        .filter(|_| !base.is_empty())
-    {
-        faults.push(FieldError::invalid(
-            "metadata.generateName",
-            &json!(base),
-            fault,
-        ));
-    }
-    match name_of(object) {
-        "" => faults.push(FieldError::required(
-            "metadata.name",
-            "name or generateName is required",
-        )),
-        name => {
-            for fault in resource.names.faults(name) {
-                faults.push(FieldError::invalid("metadata.name", &json!(name), &fault));
-            }
-        }
-    }
-    for (key, value) in entries(&metadata["labels"]) {
-        for fault in name::qualified(key) {
-            faults.push(FieldError::invalid("metadata.labels", &json!(key), &fault));
-        }
-        for fault in name::label_value(value) {
-            faults.push(FieldError::invalid(
-                "metadata.labels",
-                &json!(value),
-                &fault,
-            ));
-        }
-    }
-    let mut size = 0;
-    for (key, value) in entries(&metadata["annotations"]) {
-        size += key.len() + value.len();
-        for fault in name::qualified(&key.to_lowercase()) {
-            faults.push(FieldError::invalid(
-                "metadata.annotations",
-                &json!(key),
-                &fault,
-            ));
-        }
-    }
-    if size > ANNOTATIONS_LIMIT {
-        faults.push(FieldError {
-            reason: "FieldValueTooLong",
-            field: "metadata.annotations".into(),
-            message: format!("Too long: may not be more than {ANNOTATIONS_LIMIT} bytes"),
-        });
-    }
-    for (index, finalizer) in finalizers(object).into_iter().enumerate() {
-        for fault in name::qualified(finalizer) {
-            faults.push(FieldError::invalid(
-                "metadata.finalizers",
-                &json!(finalizer),
-                &fault,
-            ));
-        }
-        if resource.schema.is_none() && !finalizer.contains('/') && !is_standard(finalizer) {
-            let field = format!("metadata.finalizers[{index}]");
-            let why = "name is neither a standard finalizer name nor is it fully qualified";
-            faults.push(FieldError::invalid(&field, &json!(finalizer), why));
-        }
-    }
-    faults.extend(owner_faults(&metadata["ownerReferences"]));
-    faults
-}
-
-fn is_standard(finalizer: &str) -> bool {
-    matches!(finalizer, "kubernetes" | "orphan" | "foregroundDeletion")
-        || finalizer == crate::builtin::CLEANUP_FINALIZER
-}
-
-fn entries(map: &Value) -> impl Iterator<Item = (&str, &str)> {
-    let map = map.as_object().into_iter().flatten();
-    map.map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default()))
-}
-
-fn owner_faults(owners: &Value) -> Vec<FieldError> {
-    const FIELD: &str = "metadata.ownerReferences";
-    let mut faults = Vec::new();
-    let mut controller: Option<String> = None;
-    for owner in owners.as_array().into_iter().flatten() {
-        for field in ["apiVersion", "kind", "name", "uid"] {
-            if text(owner, &format!("/{field}")).is_empty() {
-                let what = if field == "apiVersion" {
-                    "version must"
-                } else {
-                    "must"
-                };
-                let field = format!("{FIELD}.{field}");
-                faults.push(FieldError::invalid(
-                    &field,
-                    &json!(""),
-                    &format!("{what} not be empty"),
-                ));
-            }
-        }
-        if owner["controller"] != json!(true) {
-            continue;
-        }
-        let this = format!("{}/{}", text(owner, "/kind"), text(owner, "/name"));
-        match &controller {
-            Some(first) => faults.push(FieldError::invalid(FIELD, owners, &format!(
-                "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {this}"
-            ))),
-            None => controller = Some(this),
-        }
-    }
-    faults
-}
-
-/// Everything wrong with a change of metadata.
-pub(crate) fn update_faults(new: &Value, old: &Value) -> Vec<FieldError> {
-    let mut faults = Vec::new();
-    let before = finalizers(old);
-    let mut added: Vec<&str> = finalizers(new);
-    added.retain(|finalizer| !before.contains(finalizer));
-    if is_deleting(old) && !added.is_empty() {
-        added.sort_unstable();
-        let added: Vec<String> = added.iter().map(|name| format!("{name:?}")).collect();
-        faults.push(FieldError {
-            reason: "FieldValueForbidden",
-            field: "metadata.finalizers".into(),
-            message: format!(
-                "Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
-                added.join(", ")
-            ),
-        });
-    }
-    faults
 }

@@ -1,128 +1,228 @@
-//! Reviews in Kubernetes' binary encoding, which kubectl sends whatever it is told.
+//! Built-in objects and questions in Kubernetes' binary encoding, which clients written in Go prefer
+//! and kubectl sends whatever it is told.
 //!
-//! Only the questions of `reviews` can be read, and only their specs; what is answered is JSON, which
-//! every client takes. All else in this encoding is refused as an unknown format.
+//! The table of types says which number each field has. Only reading is possible: what is answered
+//! is JSON, which every client takes. Fields that the table does not have are skipped, as are those
+//! of a zero that means nothing.
 
+use base64::{Engine, engine::general_purpose::STANDARD};
+use jiff::Timestamp;
 use serde_json::{Map, Value, json};
+
+use crate::types::{Field, MapType, Scalar, Type};
 
 /// The media type of this encoding.
 pub(crate) const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
 
 const MAGIC: &[u8] = b"k8s\0";
 
-/// How one field of a message is read.
-enum Shape {
-    Text,
-    Texts,
-    Number,
-    Message(Fields),
-}
-
-/// Number, name and shape of each field that is read.
-type Fields = &'static [(u64, &'static str, Shape)];
-
-use Shape::{Message, Number, Text, Texts};
-
-const RESOURCE: Fields = &[
-    (1, "namespace", Text),
-    (2, "verb", Text),
-    (3, "group", Text),
-    (4, "version", Text),
-    (5, "resource", Text),
-    (6, "subresource", Text),
-    (7, "name", Text),
-];
-const PATH: Fields = &[(1, "path", Text), (2, "verb", Text)];
-const ACCESS: Fields = &[
-    (1, "resourceAttributes", Message(RESOURCE)),
-    (2, "nonResourceAttributes", Message(PATH)),
-    (3, "user", Text),
-    (4, "groups", Texts),
-    (6, "uid", Text),
-];
-const TOKEN: Fields = &[
-    (1, "audiences", Texts),
-    (3, "boundObjectRef", Message(&[])),
-    (4, "expirationSeconds", Number),
-];
-
-/// The fields of the object that a request with this kind of body holds.
-fn fields_of(kind: &str) -> Option<Fields> {
-    Some(match kind {
-        "SelfSubjectAccessReview" | "SubjectAccessReview" => &[(2, "spec", Message(ACCESS))],
-        "SelfSubjectRulesReview" => &[(2, "spec", Message(&[(1, "namespace", Text)]))],
-        "TokenReview" => &[(
-            2,
-            "spec",
-            Message(&[(1, "token", Text), (2, "audiences", Texts)]),
-        )],
-        "TokenRequest" => &[(2, "spec", Message(TOKEN))],
-        "SelfSubjectReview" => &[],
-        _ => return None,
-    })
-}
-
-/// Reads a question of this kind; nothing if it is none.
-pub(crate) fn decode(kind: &str, bytes: &[u8]) -> Option<Value> {
-    let fields = fields_of(kind)?;
+/// Reads an object of this type; nothing if it is none.
+pub(crate) fn decode(kind: &Type, bytes: &[u8]) -> Option<Value> {
     let mut envelope = bytes.strip_prefix(MAGIC)?;
     let mut object = Map::new();
     while !envelope.is_empty() {
-        // The second field of the envelope is the object; the first says what the path says too.
-        if let (2, Field::Bytes(raw)) = take(&mut envelope)? {
-            object = message(fields, raw)?;
+        match take(&mut envelope)? {
+            (1, Wire::Bytes(meta)) => name(meta, &mut object)?,
+            (2, Wire::Bytes(raw)) => {
+                let Type::Map(map) = kind.resolve() else {
+                    return None;
+                };
+                message(map, &[], raw, &mut object)?;
+            }
+            _ => {}
         }
     }
     Some(object.into())
 }
 
-fn message(fields: Fields, mut bytes: &[u8]) -> Option<Map<String, Value>> {
-    let mut object = Map::new();
+/// Reads which version and kind the envelope says that it holds.
+fn name(mut bytes: &[u8], object: &mut Map<String, Value>) -> Option<()> {
     while !bytes.is_empty() {
-        let (number, field) = take(&mut bytes)?;
-        let Some((_, name, shape)) = fields.iter().find(|(known, ..)| *known == number) else {
-            continue;
+        match take(&mut bytes)? {
+            (1, Wire::Bytes(version)) => object.insert("apiVersion".to_owned(), text(version)?),
+            (2, Wire::Bytes(kind)) => object.insert("kind".to_owned(), text(kind)?),
+            _ => None,
         };
-        let text = |bytes: &[u8]| Some(json!(std::str::from_utf8(bytes).ok()?));
-        match (shape, field) {
-            (Text, Field::Bytes(bytes)) => {
-                object.insert((*name).to_owned(), text(bytes)?);
-            }
-            (Texts, Field::Bytes(bytes)) => {
-                let list = object.entry(*name).or_insert_with(|| json!([]));
-                list.as_array_mut()?.push(text(bytes)?);
-            }
-            (Number, Field::Number(number)) => {
-                object.insert((*name).to_owned(), json!(number.cast_signed()));
-            }
-            (Message(fields), Field::Bytes(bytes)) => {
-                object.insert((*name).to_owned(), message(fields, bytes)?.into());
-            }
-            _ => return None,
+    }
+    Some(())
+}
+
+/// Reads the fields of a message; those `above` are levels that JSON leaves out.
+fn message(
+    map: &MapType,
+    above: &[u64],
+    mut bytes: &[u8],
+    object: &mut Map<String, Value>,
+) -> Option<()> {
+    while !bytes.is_empty() {
+        let (number, wire) = take(&mut bytes)?;
+        let number = [above, &[number]].concat();
+        let found = map.fields.iter().find(|(_, it)| it.number == number);
+        if let Some((name, field)) = found {
+            read_field(name, field, &wire, object)?;
+        } else if map.fields.values().any(|it| it.number.starts_with(&number))
+            && let Wire::Bytes(inner) = wire
+        {
+            message(map, &number, inner, object)?;
         }
     }
-    Some(object)
+    Some(())
+}
+
+fn read_field(
+    name: &str,
+    field: &Field,
+    wire: &Wire<'_>,
+    object: &mut Map<String, Value>,
+) -> Option<()> {
+    match field.kind.resolve() {
+        Type::List(list) => {
+            let items = object.entry(name).or_insert_with(|| json!([]));
+            items.as_array_mut()?.push(value(&list.items, wire)?);
+        }
+        Type::Map(map) if map.fields.is_empty() => {
+            let entries = object.entry(name).or_insert_with(|| json!({}));
+            let (key, value) = entry(map, wire)?;
+            entries.as_object_mut()?.insert(key, value);
+        }
+        kind => {
+            let value = value(kind, wire)?;
+            let is_zero = [json!(null), json!(""), json!(0), json!(false)].contains(&value);
+            if !is_zero || field.can_be_zero || field.is_required {
+                object.insert(name.to_owned(), value);
+            }
+        }
+    }
+    Some(())
+}
+
+/// One entry of a map: a message of a key and a value.
+fn entry(map: &MapType, wire: &Wire<'_>) -> Option<(String, Value)> {
+    let mut bytes = wire.bytes()?;
+    let kind = map.others.as_ref()?;
+    let mut key = String::new();
+    let mut found = match kind {
+        Type::Scalar(Scalar::Text | Scalar::Bytes) => json!(""),
+        _ => Value::Null,
+    };
+    while !bytes.is_empty() {
+        match take(&mut bytes)? {
+            (1, Wire::Bytes(text)) => std::str::from_utf8(text).ok()?.clone_into(&mut key),
+            (2, wire) => found = value(kind, &wire)?,
+            _ => {}
+        }
+    }
+    Some((key, found))
+}
+
+/// Reads one value; null is none.
+fn value(kind: &Type, wire: &Wire<'_>) -> Option<Value> {
+    Some(match (kind.resolve(), wire) {
+        (Type::Scalar(Scalar::Text), Wire::Bytes(bytes)) => text(bytes)?,
+        (Type::Scalar(Scalar::Bytes), Wire::Bytes(bytes)) => json!(STANDARD.encode(bytes)),
+        (Type::Scalar(Scalar::Bool), Wire::Number(number)) => json!(*number != 0),
+        (Type::Scalar(Scalar::Int32 | Scalar::Int64), Wire::Number(number)) => {
+            json!(number.cast_signed())
+        }
+        (Type::Scalar(Scalar::Number), Wire::Fixed(bits)) => json!(f64::from_bits(*bits)),
+        (Type::Scalar(Scalar::Time), Wire::Bytes(bytes)) => time(bytes)?,
+        (Type::Scalar(Scalar::Quantity), Wire::Bytes(bytes)) => {
+            text(parts(bytes)?.bytes[1].unwrap_or_default())?
+        }
+        (Type::Scalar(Scalar::IntOrText), Wire::Bytes(bytes)) => {
+            let parts = parts(bytes)?;
+            match parts.numbers[1] {
+                0 => json!(parts.numbers[2].cast_signed()),
+                _ => text(parts.bytes[3].unwrap_or_default())?,
+            }
+        }
+        // What is not looked into travels as JSON.
+        (Type::Any { .. }, Wire::Bytes(bytes)) => match parts(bytes)?.bytes[1] {
+            Some(raw) => serde_json::from_slice(raw).ok()?,
+            None => Value::Null,
+        },
+        (Type::Map(map), Wire::Bytes(bytes)) => {
+            let mut object = Map::new();
+            message(map, &[], bytes, &mut object)?;
+            object.into()
+        }
+        _ => return None,
+    })
+}
+
+fn text(bytes: &[u8]) -> Option<Value> {
+    Some(json!(std::str::from_utf8(bytes).ok()?))
+}
+
+/// A moment as JSON tells it; null for none.
+fn time(bytes: &[u8]) -> Option<Value> {
+    let numbers = parts(bytes)?.numbers;
+    if bytes.is_empty() {
+        return Some(Value::Null);
+    }
+    let nanoseconds = i32::try_from(numbers[2]).ok()?;
+    let time = Timestamp::new(numbers[1].cast_signed(), nanoseconds).ok()?;
+    Some(json!(match nanoseconds {
+        0 => format!("{time:.0}"),
+        _ => format!("{time:.6}"),
+    }))
+}
+
+/// The first fields of a small message, by number.
+#[derive(Default)]
+struct Parts<'a> {
+    numbers: [u64; 4],
+    bytes: [Option<&'a [u8]>; 4],
+}
+
+fn parts(mut bytes: &[u8]) -> Option<Parts<'_>> {
+    let mut parts = Parts::default();
+    while !bytes.is_empty() {
+        let (number, wire) = take(&mut bytes)?;
+        let at = usize::try_from(number).ok().filter(|at| *at < 4);
+        match (at, wire) {
+            (Some(at), Wire::Number(number)) => parts.numbers[at] = number,
+            (Some(at), Wire::Bytes(bytes)) => parts.bytes[at] = Some(bytes),
+            _ => {}
+        }
+    }
+    Some(parts)
 }
 
 /// A field as it is on the wire.
-enum Field<'a> {
+enum Wire<'a> {
     Number(u64),
+    Fixed(u64),
     Bytes(&'a [u8]),
 }
 
-fn take<'a>(bytes: &mut &'a [u8]) -> Option<(u64, Field<'a>)> {
+impl<'a> Wire<'a> {
+    fn bytes(&self) -> Option<&'a [u8]> {
+        match self {
+            Self::Bytes(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+}
+
+fn take<'a>(bytes: &mut &'a [u8]) -> Option<(u64, Wire<'a>)> {
     let tag = number(bytes)?;
-    let field = match tag & 7 {
-        0 => Field::Number(number(bytes)?),
+    let wire = match tag & 7 {
+        0 => Wire::Number(number(bytes)?),
+        1 => {
+            let (fixed, rest) = bytes.split_first_chunk()?;
+            *bytes = rest;
+            Wire::Fixed(u64::from_le_bytes(*fixed))
+        }
         2 => {
             let length = usize::try_from(number(bytes)?).ok()?;
             let (field, rest) = bytes.split_at_checked(length)?;
             *bytes = rest;
-            Field::Bytes(field)
+            Wire::Bytes(field)
         }
         _ => return None,
     };
-    Some((tag >> 3, field))
+    Some((tag >> 3, wire))
 }
 
 fn number(bytes: &mut &[u8]) -> Option<u64> {
@@ -142,19 +242,60 @@ fn number(bytes: &mut &[u8]) -> Option<u64> {
 mod tests {
     use super::*;
 
+    /// A field of bytes.
+    fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
+        let mut field = vec![number << 3 | 2, u8::try_from(bytes.len()).expect("short")];
+        field.extend_from_slice(bytes);
+        field
+    }
+
+    fn envelope(version: &str, kind: &str, object: &[u8]) -> Vec<u8> {
+        let meta = [field(1, version.as_bytes()), field(2, kind.as_bytes())].concat();
+        [b"k8s\0".to_vec(), field(1, &meta), field(2, object)].concat()
+    }
+
+    fn check(version: &str, kind: &str, object: &[u8], expected: &Value) {
+        let bytes = envelope(version, kind, object);
+        let read = decode(&Type::named(kind), &bytes).expect("well formed");
+        assert_eq!(read, *expected);
+        for length in 0..bytes.len() {
+            let _ = decode(&Type::named(kind), &bytes[..length]);
+        }
+    }
+
     #[test]
     fn a_question_is_read() {
-        let spec = b"\x0a\x0d\x12\x03get\x2a\x04pods\x3a\x00";
-        let mut object = vec![0x12, u8::try_from(spec.len()).expect("short")];
-        object.extend_from_slice(spec);
-        let mut bytes = b"k8s\0\x0a\x04\x0a\x02v1\x12".to_vec();
-        bytes.push(u8::try_from(object.len()).expect("short"));
-        bytes.extend_from_slice(&object);
-        let read = decode("SelfSubjectAccessReview", &bytes).expect("well formed");
-        let asked = json!({"verb": "get", "resource": "pods", "name": ""});
-        assert_eq!(read, json!({"spec": {"resourceAttributes": asked}}));
-        for length in 0..bytes.len() {
-            let _ = decode("SelfSubjectAccessReview", &bytes[..length]);
-        }
+        let asked = [field(2, b"get"), field(5, b"pods"), field(7, b"")].concat();
+        let spec = field(2, &field(1, &asked));
+        let version = "authorization.k8s.io/v1";
+        let expected = json!({
+            "apiVersion": version, "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}},
+        });
+        check(version, "SelfSubjectAccessReview", &spec, &expected);
+    }
+
+    #[test]
+    fn maps_bytes_times_and_zeros_are_read() {
+        let metadata = [field(1, b"a"), field(3, b""), field(8, &[8, 60])].concat();
+        let entry = [field(1, b"key"), field(2, b"value")].concat();
+        let object = [field(1, &metadata), field(2, &entry), vec![4 << 3, 0]].concat();
+        let expected = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "immutable": false, "data": {"key": "value"},
+            "metadata": {"name": "a", "creationTimestamp": "1970-01-01T00:01:00Z"},
+        });
+        check("v1", "ConfigMap", &object, &expected);
+        let expected = json!({"apiVersion": "v1", "kind": "Secret", "data": {"key": "dmFsdWU="}});
+        check("v1", "Secret", &field(2, &entry), &expected);
+    }
+
+    #[test]
+    fn levels_that_json_leaves_out_are_left_out() {
+        let empty = field(2, &field(2, &[]));
+        let volume = [field(1, b"scratch"), empty].concat();
+        let expected = json!({
+            "apiVersion": "v1", "kind": "PodSpec", "volumes": [{"name": "scratch", "emptyDir": {}}],
+        });
+        check("v1", "PodSpec", &field(1, &volume), &expected);
     }
 }

@@ -1,6 +1,9 @@
 //! What the server knows of one served kind: how it is addressed and which rules it obeys.
 
-use std::sync::Arc;
+use std::{
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::{Arc, LazyLock},
+};
 
 use serde_json::{Value, json};
 
@@ -9,7 +12,7 @@ use crate::{
     fields::Fields,
     name::NameRule,
     schema::Schema,
-    store::{Key, Revision},
+    store::{Draft, Kept, Key, Revision},
     table::Column,
     types::Type,
 };
@@ -49,7 +52,26 @@ pub(crate) struct Resource {
     pub(crate) deprecation: Option<String>,
     /// There is no history of this kind before this revision.
     pub(crate) since: Revision,
+    /// How this version looks. An object that is stored with the same mark is shown as it is.
+    pub(crate) mark: u64,
+    /// All versions of a custom kind, served or not.
+    pub(crate) versions: Arc<[StoredAs]>,
 }
+
+/// A version in which objects may be stored.
+pub(crate) struct StoredAs {
+    api_version: String,
+    schema: Arc<Schema>,
+    /// Whether new objects are.
+    is_current: bool,
+}
+
+/// The mark of built-in kinds.
+pub(crate) const BUILTIN: u64 = 0;
+/// The mark of what is shown otherwise than it is stored.
+pub(crate) const CONVERTED: u64 = 1;
+/// The mark of what is stored otherwise than anybody has looked at it.
+const UNSEEN: u64 = 2;
 
 impl Resource {
     /// A kind that some CustomResourceDefinition brought.
@@ -80,6 +102,16 @@ impl Resource {
             deprecation: version.deprecation_warning.clone(),
             storage: storage_name(&definition.group, &definition.plural),
             since,
+            mark: mark(version),
+            versions: definition
+                .versions
+                .iter()
+                .map(|version| StoredAs {
+                    api_version: qualified_version(&definition.group, &version.name),
+                    schema: version.schema.clone(),
+                    is_current: version.is_stored,
+                })
+                .collect(),
         }
     }
 
@@ -95,19 +127,20 @@ impl Resource {
 
     /// `group/version`, or `version` in the core group.
     pub(crate) fn api_version(&self) -> String {
-        match self.group.as_str() {
-            "" => self.version.clone(),
-            group => format!("{group}/{}", self.version),
-        }
+        qualified_version(&self.group, &self.version)
     }
 
     /// What cannot be written through an endpoint: `status` through the main one, all else through
     /// that of the status.
-    pub(crate) fn reset(&self, is_status: bool) -> Fields {
+    pub(crate) fn reset(&self, is_status: bool) -> &'static Fields {
+        static ALL_BUT_STATUS: LazyLock<Fields> =
+            LazyLock::new(|| Fields::of(&[&["spec"], &["metadata"]]));
+        static STATUS: LazyLock<Fields> = LazyLock::new(|| Fields::of(&[&["status"]]));
+        static NOTHING: LazyLock<Fields> = LazyLock::new(Fields::default);
         match (is_status, self.has_status) {
-            (true, _) => Fields::of(&[&["spec"], &["metadata"]]),
-            (false, true) => Fields::of(&[&["status"]]),
-            (false, false) => Fields::default(),
+            (true, _) => &ALL_BUT_STATUS,
+            (false, true) => &STATUS,
+            (false, false) => &NOTHING,
         }
     }
 
@@ -117,51 +150,78 @@ impl Resource {
         Key::new(self.storage.clone(), namespace, name)
     }
 
-    /// The stored object as this version shows it.
-    pub(crate) fn present(&self, stored: &Value) -> Value {
-        self.presented(stored.clone())
-    }
-
-    /// Like [`Resource::present`], for who has the object to himself.
-    pub(crate) fn presented(&self, mut object: Value) -> Value {
-        if self.schema.is_some() {
-            object["apiVersion"] = json!(self.api_version());
+    /// The stored object as this version shows it, without its `managedFields`.
+    pub(crate) fn bare(&self, stored: &Kept) -> Arc<Value> {
+        let object = stored.value();
+        if stored.shape() == self.mark {
+            return object;
         }
+        let mut object = Arc::unwrap_or_clone(object);
         if let Some(schema) = &self.schema {
-            // A default added to the schema later shows on objects stored before it.
-            schema.default(&mut object);
+            // What the definition has said since then shows on objects stored before.
+            let then = crate::metadata::text(&object, "/apiVersion");
+            if let Some(version) = self.versions.iter().find(|it| it.api_version == then) {
+                version.schema.prune(&mut object);
+                version.schema.default(&mut object);
+            }
+            object["apiVersion"] = json!(self.api_version());
+            schema.prune(&mut object);
         }
-        expand_owners(&mut object);
         if self.group == "events.k8s.io" {
             crate::event::from_core(&mut object);
+        }
+        Arc::new(object)
+    }
+
+    /// The stored object as this version shows it.
+    pub(crate) fn present(&self, stored: &Kept) -> Value {
+        let mut object = Arc::unwrap_or_clone(self.bare(stored));
+        if !stored.owners().is_empty() {
+            let owners = serde_json::from_slice(stored.owners());
+            object["metadata"]["managedFields"] = owners.unwrap_or_default();
         }
         object
     }
 
     /// The object as it is stored, whatever version it came in.
-    pub(crate) fn to_storage(&self, mut object: Value) -> Value {
+    pub(crate) fn to_storage(&self, mut object: Value, owners: String) -> Draft {
+        let mut shape = if self.schema.is_some() {
+            UNSEEN
+        } else {
+            BUILTIN
+        };
         if self.group == "events.k8s.io" {
             crate::event::to_core(&mut object);
         }
-        compact_owners(&mut object);
-        object
+        if let Some(current) = self.versions.iter().find(|version| version.is_current) {
+            if current.api_version == self.api_version() {
+                shape = self.mark;
+            } else {
+                object["apiVersion"] = json!(current.api_version);
+                current.schema.prune(&mut object);
+            }
+        }
+        Draft {
+            object,
+            owners,
+            shape,
+        }
     }
 }
 
-/// Who owns what takes more room than the object itself, so it is stored as text.
-fn compact_owners(object: &mut Value) {
-    if let Some(owners) = object.pointer_mut("/metadata/managedFields")
-        && owners.is_array()
-    {
-        *owners = Value::String(owners.to_string());
-    }
+/// Tells apart how versions look.
+fn mark(version: &Version) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    version.name.hash(&mut hasher);
+    version.schema.fingerprint().hash(&mut hasher);
+    hasher.finish().max(UNSEEN + 1)
 }
 
-fn expand_owners(object: &mut Value) {
-    if let Some(owners) = object.pointer_mut("/metadata/managedFields")
-        && let Some(text) = owners.as_str()
-    {
-        *owners = serde_json::from_str(text).unwrap_or_default();
+/// `group/version`, or `version` in the core group.
+fn qualified_version(group: &str, version: &str) -> String {
+    match group {
+        "" => version.to_owned(),
+        group => format!("{group}/{version}"),
     }
 }
 

@@ -10,9 +10,10 @@ use serde_json::{Map, Value, json};
 use crate::{
     Server,
     access::{self, Attributes, User},
-    body, metadata, protobuf,
+    body, metadata,
     schema::FieldError,
     status::{ApiError, Result},
+    types::Type,
 };
 
 /// Answers reviews. Both methods get the `spec` and give the `status`.
@@ -25,18 +26,41 @@ pub trait Reviewer: Send + Sync + 'static {
 
 const AUTHENTICATION: &str = "authentication.k8s.io";
 const AUTHORIZATION: &str = "authorization.k8s.io";
+const LOCAL: &str = "LocalSubjectAccessReview";
 
-/// Group, plural and kind of what can be reviewed.
-pub(crate) const KINDS: &[(&str, &str, &str)] = &[
-    (AUTHENTICATION, "tokenreviews", "TokenReview"),
-    (AUTHENTICATION, "selfsubjectreviews", "SelfSubjectReview"),
-    (AUTHORIZATION, "subjectaccessreviews", "SubjectAccessReview"),
-    (
+/// Something that can be reviewed.
+pub(crate) struct Review {
+    pub(crate) group: &'static str,
+    pub(crate) plural: &'static str,
+    pub(crate) kind: &'static str,
+    /// Whether the question is about one namespace.
+    pub(crate) namespaced: bool,
+}
+
+const fn review_of(group: &'static str, plural: &'static str, kind: &'static str) -> Review {
+    Review {
+        group,
+        plural,
+        kind,
+        namespaced: false,
+    }
+}
+
+/// All that can be reviewed.
+pub(crate) const KINDS: &[Review] = &[
+    review_of(AUTHENTICATION, "tokenreviews", "TokenReview"),
+    review_of(AUTHENTICATION, "selfsubjectreviews", "SelfSubjectReview"),
+    Review {
+        namespaced: true,
+        ..review_of(AUTHORIZATION, "localsubjectaccessreviews", LOCAL)
+    },
+    review_of(AUTHORIZATION, "subjectaccessreviews", "SubjectAccessReview"),
+    review_of(
         AUTHORIZATION,
         "selfsubjectaccessreviews",
         "SelfSubjectAccessReview",
     ),
-    (
+    review_of(
         AUTHORIZATION,
         "selfsubjectrulesreviews",
         "SelfSubjectRulesReview",
@@ -46,8 +70,9 @@ pub(crate) const KINDS: &[(&str, &str, &str)] = &[
 /// What is asked at a path.
 pub(crate) enum Asked {
     Review {
-        group: &'static str,
-        kind: &'static str,
+        review: &'static Review,
+        /// Empty where there is none.
+        namespace: String,
     },
     Token {
         namespace: String,
@@ -65,9 +90,9 @@ pub(crate) fn at(path: &str) -> Result<Option<Asked>> {
                 "admission by policies or webhooks (ValidatingAdmissionPolicy and its kin)",
             ));
         }
-        ["apis", group, "v1", plural] => {
-            let found = KINDS.iter().find(|(g, p, _)| (*g, *p) == (group, plural));
-            found.map(|(group, _, kind)| Asked::Review { group, kind })
+        ["apis", group, "v1", plural] => at_place(group, "", plural),
+        ["apis", group, "v1", "namespaces", namespace, plural] => {
+            at_place(group, namespace, plural)
         }
         [
             "api",
@@ -85,22 +110,28 @@ pub(crate) fn at(path: &str) -> Result<Option<Asked>> {
     })
 }
 
+fn at_place(group: &str, namespace: &str, plural: &str) -> Option<Asked> {
+    let is_it = |it: &&Review| {
+        (it.group, it.plural, it.namespaced) == (group, plural, !namespace.is_empty())
+    };
+    let review = KINDS.iter().find(is_it)?;
+    Some(Asked::Review {
+        review,
+        namespace: namespace.to_owned(),
+    })
+}
+
 impl Asked {
     /// Reads the question.
     pub(crate) fn decode(&self, headers: &HeaderMap, bytes: &[u8]) -> Result<Value> {
         let kind = self.kind();
-        if body::media_type(headers) == protobuf::MEDIA_TYPE
-            && let Some(question) = protobuf::decode(kind, bytes)
-        {
-            return Ok(question);
-        }
-        body::decode(headers, bytes, kind)
+        body::decode(headers, bytes, kind, Some(&Type::named(kind)))
     }
 
     /// The kind of the body.
     fn kind(&self) -> &'static str {
         match self {
-            Self::Review { kind, .. } => kind,
+            Self::Review { review, .. } => review.kind,
             Self::Token { .. } => "TokenRequest",
         }
     }
@@ -111,14 +142,22 @@ impl Asked {
             Self::Token { namespace, account } => {
                 access::request_token(server, namespace, account, question).await
             }
-            Self::Review { group, kind } => review(server, group, kind, question),
+            Self::Review { review, namespace } => answered(server, review, namespace, question),
         }
     }
 }
 
-fn review(server: &Server, group: &str, kind: &str, mut review: Value) -> Result<Value> {
+fn answered(
+    server: &Server,
+    &Review { group, kind, .. }: &Review,
+    namespace: &str,
+    mut review: Value,
+) -> Result<Value> {
     if !review.is_object() || !(review["spec"].is_object() || review["spec"].is_null()) {
         return Err(ApiError::bad_request(format!("expected a {kind}")));
+    }
+    if kind == LOCAL {
+        check_local(&mut review, namespace)?;
     }
     let status = match kind {
         "TokenReview" => token(server, &review["spec"])?,
@@ -227,6 +266,30 @@ fn check_token(spec: &Value) -> Result<()> {
         )),
         Some(_) => Ok(()),
     }
+}
+
+/// A local question stays in its namespace.
+fn check_local(review: &mut Value, namespace: &str) -> Result<()> {
+    let given = metadata::text(review, "/metadata/namespace");
+    if !given.is_empty() && given != namespace {
+        return Err(ApiError::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
+    review["metadata"] = json!({"namespace": namespace});
+    check_access(LOCAL, &review["spec"], false)?;
+    let asked = metadata::text(review, "/spec/resourceAttributes/namespace");
+    let other = &review["spec"]["nonResourceAttributes"];
+    let fault = if !other.is_null() {
+        let why = "disallowed on this kind of request";
+        FieldError::invalid("spec.nonResourceAttributes", other, why)
+    } else if asked != namespace {
+        let field = "spec.resourceAttributes.namespace";
+        FieldError::invalid(field, &json!(asked), "must match metadata.namespace")
+    } else {
+        return Ok(());
+    };
+    Err(ApiError::invalid_thing(LOCAL, AUTHORIZATION, "", &[fault]))
 }
 
 fn check_access(kind: &str, spec: &Value, is_self: bool) -> Result<()> {

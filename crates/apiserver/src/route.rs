@@ -6,6 +6,7 @@ use crate::{
     Server, percent,
     resource::Resource,
     status::{ApiError, Result},
+    verbs,
 };
 
 /// What a path below `/api/v1` or `/apis/{group}/{version}` names.
@@ -16,6 +17,8 @@ pub(crate) struct Target {
     pub(crate) name: Option<String>,
     /// Whether the path ends in `/status`.
     pub(crate) is_status: bool,
+    /// Whether the path ends in `/scale`.
+    pub(crate) is_scale: bool,
 }
 
 impl Target {
@@ -60,52 +63,73 @@ pub(crate) fn parse(server: &Server, path: &str) -> Result<Route> {
     }
 }
 
+/// The parts of a path below a version.
+struct Place<'a> {
+    namespace: Option<&'a str>,
+    plural: &'a str,
+    name: Option<&'a str>,
+    subresource: Option<&'a str>,
+}
+
+impl<'a> Place<'a> {
+    fn parse(rest: &[&'a str]) -> Option<Self> {
+        let (namespace, plural, name, subresource) = match *rest {
+            [plural] => (None, plural, None, None),
+            [plural, name] => (None, plural, Some(name), None),
+            ["namespaces", name, subresource @ ("status" | "finalize")] => {
+                (None, "namespaces", Some(name), Some(subresource))
+            }
+            ["namespaces", namespace, plural] => (Some(namespace), plural, None, None),
+            ["namespaces", namespace, plural, name] => (Some(namespace), plural, Some(name), None),
+            ["namespaces", namespace, plural, name, subresource] => {
+                (Some(namespace), plural, Some(name), Some(subresource))
+            }
+            [plural, name, subresource] => (None, plural, Some(name), Some(subresource)),
+            _ => return None,
+        };
+        Some(Self {
+            namespace,
+            plural,
+            name,
+            subresource,
+        })
+    }
+}
+
 fn below(server: &Server, group: &str, version: &str, rest: &[&str]) -> Result<Route> {
-    let (namespace, plural, name, subresource) = match *rest {
-        [] => {
-            return Ok(Route::Resources {
-                group: group.to_owned(),
-                version: version.to_owned(),
-            });
-        }
-        [plural] => (None, plural, None, None),
-        [plural, name] => (None, plural, Some(name), None),
-        ["namespaces", name, subresource @ ("status" | "finalize")] => {
-            (None, "namespaces", Some(name), Some(subresource))
-        }
-        ["namespaces", namespace, plural] => (Some(namespace), plural, None, None),
-        ["namespaces", namespace, plural, name] => (Some(namespace), plural, Some(name), None),
-        ["namespaces", namespace, plural, name, subresource] => {
-            (Some(namespace), plural, Some(name), Some(subresource))
-        }
-        [plural, name, subresource] => (None, plural, Some(name), Some(subresource)),
-        _ => return Err(unknown(server, group)),
-    };
-    let Some(resource) = server.registry().find(group, version, plural) else {
-        return Err(unknown(server, group));
-    };
+    if rest.is_empty() {
+        return Ok(Route::Resources {
+            group: group.to_owned(),
+            version: version.to_owned(),
+        });
+    }
+    let place = Place::parse(rest).ok_or_else(|| unknown(server, group))?;
+    let resource = server.registry().find(group, version, place.plural);
+    let resource = resource.ok_or_else(|| unknown(server, group))?;
     // An object of a namespaced kind is only below its namespace, and the other way round.
-    let is_everywhere = name.is_none() && namespace.is_none();
-    if resource.namespaced != namespace.is_some() && !is_everywhere {
+    let is_everywhere = place.name.is_none() && place.namespace.is_none();
+    if resource.namespaced != place.namespace.is_some() && !is_everywhere {
         return Err(unknown(server, group));
     }
-    if let Some(name @ ("." | "..")) = name {
+    if let Some(name @ ("." | "..")) = place.name {
         return Err(ApiError::bad_request(format!(
             "Name parameter invalid: {name:?}: may not be '{name}'"
         )));
     }
-    let is_status = subresource == Some("status");
-    if subresource.is_some() && !(is_status && resource.has_status) {
+    let is_status = place.subresource == Some("status") && resource.has_status;
+    let is_scale = place.subresource == Some("scale") && verbs::has_scale(&resource);
+    if place.subresource.is_some() && !is_status && !is_scale {
         return Err(match resource.schema {
-            Some(_) => ApiError::not_found(&resource, name.unwrap_or_default()),
+            Some(_) => ApiError::not_found(&resource, place.name.unwrap_or_default()),
             None => ApiError::no_such_path(),
         });
     }
     Ok(Route::Object(Target {
         resource,
-        namespace: namespace.map(str::to_owned),
-        name: name.map(str::to_owned),
+        namespace: place.namespace.map(str::to_owned),
+        name: place.name.map(str::to_owned),
         is_status,
+        is_scale,
     }))
 }
 

@@ -198,21 +198,17 @@ fn parse_test(tokens: &[Token]) -> Result<(Test, &[Token]), String> {
             let bound = bound.parse().map_err(|_| {
                 format!("values[0]: Invalid value: {bound:?}: for 'Gt', 'Lt' operators, the value must be an integer")
             })?;
-            let test = if *sign == ">" {
-                Test::Above(bound)
+            let test: fn(i64) -> Test = if *sign == ">" {
+                Test::Above
             } else {
-                Test::Below(bound)
+                Test::Below
             };
-            Ok((test, rest))
+            Ok((test(bound), rest))
         }
         [Token::Word(word), rest @ ..] if word == "in" || word == "notin" => {
             let (values, rest) = parse_set(rest)?;
-            let test = if word == "in" {
-                Test::In(values)
-            } else {
-                Test::NotIn(values)
-            };
-            Ok((test, rest))
+            let test: fn(_) -> Test = if word == "in" { Test::In } else { Test::NotIn };
+            Ok((test(values), rest))
         }
         [other, ..] => Err(format!(
             "found {}, expected: in, notin, =, ==, !=, gt, lt",

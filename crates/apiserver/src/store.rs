@@ -17,7 +17,7 @@ use serde_json::Value;
 
 pub(crate) use file::File;
 pub use file::OpenError;
-pub(crate) use kept::Kept;
+pub(crate) use kept::{Draft, Kept};
 pub(crate) use memory::Memory;
 
 /// Counts committed changes; an object's `resourceVersion` is the revision of its last change.
@@ -50,7 +50,18 @@ pub(crate) struct Write {
     /// The revision of the object that the writer saw; `None`: there was none.
     pub(crate) replaces: Option<Revision>,
     /// The object to keep; `None` removes it.
-    pub(crate) object: Option<Value>,
+    pub(crate) object: Option<Draft>,
+}
+
+impl Write {
+    /// Removes an object as somebody saw it.
+    pub(crate) fn removal(key: &Key, seen: &Kept) -> Self {
+        Self {
+            key: key.clone(),
+            replaces: Some(seen.revision()),
+            object: None,
+        }
+    }
 }
 
 /// One committed change.
@@ -66,9 +77,9 @@ pub(crate) struct Event {
 
 impl Event {
     /// The object as the change left it: its new state, or its last one if it is gone.
-    pub(crate) fn outcome(&self) -> Arc<Value> {
+    pub(crate) fn outcome(&self) -> Arc<Kept> {
         let left = self.object.as_ref().or(self.tombstone.as_ref());
-        left.map(|kept| kept.value()).unwrap_or_default()
+        left.expect("what goes away leaves a tombstone").clone()
     }
 }
 
@@ -111,7 +122,12 @@ pub(crate) trait Store: Send + Sync + 'static {
     fn revision(&self) -> Revision;
 
     /// The object under `key` now.
-    fn get(&self, key: &Key) -> Option<Arc<Value>>;
+    fn kept(&self, key: &Key) -> Option<Arc<Kept>>;
+
+    /// Like [`Store::kept`], without its `managedFields`.
+    fn get(&self, key: &Key) -> Option<Arc<Value>> {
+        self.kept(key).map(|kept| kept.value())
+    }
 
     /// The objects of `resource` whose path starts with `prefix`, now or at an earlier revision.
     fn list(&self, resource: &str, prefix: &str, at: Option<Revision>)
@@ -119,7 +135,7 @@ pub(crate) trait Store: Send + Sync + 'static {
 
     /// Makes one change, and answers with the object as it is then (its last state, if removed).
     /// Whoever can see the change can rely on it: where it is kept on disk, it is there by then.
-    fn commit(&self, write: Write) -> BoxFuture<'_, Result<Arc<Value>, Refusal>>;
+    fn commit(&self, write: Write) -> BoxFuture<'_, Result<Arc<Kept>, Refusal>>;
 
     /// The changes after a revision, oldest first, at most `limit`.
     fn changes(&self, after: Revision, limit: usize) -> Result<Vec<Arc<Event>>, Expired>;

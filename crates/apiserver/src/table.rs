@@ -119,7 +119,8 @@ fn cells(resource: &Resource, object: &Value, now: &str) -> Vec<Value> {
     cells
 }
 
-fn row(resource: &Resource, object: &Value, included: Included, now: &str) -> Value {
+/// One object as a row.
+pub(crate) fn row(resource: &Resource, object: &Value, included: Included, now: &str) -> Value {
     let mut row = json!({"cells": cells(resource, object, now)});
     row["object"] = match included {
         Included::Nothing => Value::Null,

@@ -63,6 +63,10 @@ pub(crate) struct Field {
     pub(crate) is_inline: bool,
     /// A strategic merge patch keeps only the keys that it names.
     pub(crate) retains_keys: bool,
+    /// Where it is in the binary form; several numbers lead through what JSON leaves out.
+    pub(crate) number: Vec<u64>,
+    /// Zero, false and empty text mean something else than nothing.
+    pub(crate) can_be_zero: bool,
 }
 
 impl From<Type> for Field {
@@ -73,6 +77,8 @@ impl From<Type> for Field {
             default: None,
             is_inline: false,
             retains_keys: false,
+            number: Vec::new(),
+            can_be_zero: false,
         }
     }
 }

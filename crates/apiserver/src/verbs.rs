@@ -3,8 +3,11 @@
 mod apply;
 mod create;
 mod delete;
+mod listing;
+mod manner;
 mod patch;
 mod read;
+mod scale;
 mod update;
 mod watch;
 
@@ -17,7 +20,9 @@ use serde_json::Value;
 
 pub(crate) use create::{create_default, create_first_namespaces};
 pub(crate) use delete::{Deletion, FOREGROUND_FINALIZER, ORPHAN_FINALIZER, Policy, delete_object};
-pub(crate) use update::{Manner, change_object, target_of};
+pub(crate) use manner::Manner;
+pub(crate) use scale::has_scale;
+pub(crate) use update::{change_object, target_of};
 
 use crate::{
     Server, access, body,
@@ -32,7 +37,7 @@ use crate::{
     schema::FieldError,
     status::{ApiError, Result},
     types,
-    view::{self, View},
+    view::{self, Shown, View},
 };
 
 /// As much of a client's own name is kept.
@@ -148,6 +153,9 @@ impl Call<'_> {
     async fn carry_out(self, body: Body) -> Result<Response> {
         let is_object = self.target.name.is_some();
         let is_main = !self.target.is_status;
+        if self.target.is_scale {
+            return scale::answer(&self, body).await;
+        }
         match (self.parts.method.clone(), is_object) {
             (Method::GET, false) if self.query.watch => watch::watch(self),
             (Method::GET, false) => read::list(&self).await,
@@ -216,14 +224,23 @@ impl Call<'_> {
     }
 
     /// The object in the form that the client asked for.
-    fn show(&self, object: &Value) -> Response {
-        shown(&self.view().show(self.server, self.resource(), object))
+    fn show(&self, object: &Shown) -> Response {
+        let (view, resource) = (self.view(), self.resource());
+        match object {
+            Shown::Stored(kept) => json_response(view.text(self.server, resource, kept)),
+            Shown::Made(object) => shown(&view.show(self.server, resource, object)),
+        }
     }
 
     /// The form in which the client wants objects.
     fn view(&self) -> View {
         View::of(self.headers(), &self.query)
     }
+}
+
+fn json_response(body: impl Into<Body>) -> Response {
+    let media_type = [(header::CONTENT_TYPE, "application/json")];
+    (media_type, body.into()).into_response()
 }
 
 fn shown(object: &Value) -> Response {
@@ -265,7 +282,10 @@ fn check(
     is_status: bool,
     mut faults: Vec<FieldError>,
 ) -> Result<()> {
-    faults.extend(metadata::faults(resource, new));
+    // What does not change was right when it was written.
+    if old.is_none_or(|old| old["metadata"] != new["metadata"]) {
+        faults.extend(metadata::faults(resource, new));
+    }
     if let Some(old) = old {
         faults.extend(metadata::update_faults(new, old));
     }

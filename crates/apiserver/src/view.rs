@@ -1,9 +1,38 @@
 //! In which form a client wants its objects: whole, only their metadata, or as rows of a table.
 
+use std::sync::Arc;
+
+use bytes::Bytes;
 use http::{HeaderMap, header};
 use serde_json::{Value, json};
 
-use crate::{Server, query::Query, resource::Resource, table};
+use crate::{Server, query::Query, resource::Resource, store::Kept, table};
+
+/// An object that is about to be shown.
+pub(crate) enum Shown {
+    Stored(Arc<Kept>),
+    /// One that is not stored, or not like this.
+    Made(Value),
+}
+
+impl Shown {
+    /// An object with the text of its `managedFields`.
+    pub(crate) fn made(mut object: Value, owners: &[u8]) -> Self {
+        if !owners.is_empty() {
+            let owners = serde_json::from_slice(owners).unwrap_or_default();
+            object["metadata"]["managedFields"] = owners;
+        }
+        Self::Made(object)
+    }
+
+    /// The whole object as a version shows it.
+    pub(crate) fn value(&self, resource: &Resource) -> Value {
+        match self {
+            Self::Stored(kept) => resource.present(kept),
+            Self::Made(object) => object.clone(),
+        }
+    }
+}
 
 /// A form of objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +72,15 @@ impl View {
             Some("PartialObjectMetadata" | "PartialObjectMetadataList") => Self::Metadata,
             _ => Self::Whole,
         }
+    }
+
+    /// One stored object in this form, as JSON.
+    pub(crate) fn text(self, server: &Server, resource: &Resource, stored: &Kept) -> Bytes {
+        if self == Self::Whole && stored.shape() == resource.mark {
+            return stored.wire().clone();
+        }
+        let object = resource.present(stored);
+        self.show(server, resource, &object).to_string().into()
     }
 
     /// One object in this form.

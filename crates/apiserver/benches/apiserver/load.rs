@@ -17,16 +17,26 @@ use tokio::sync::mpsc;
 
 use crate::{OBJECTS, SPEC_BYTES};
 
-const THINGS: &str = "/apis/bench.example.com/v1/namespaces/default/things";
+pub(crate) const THINGS: &str = "/apis/bench.example.com/v1/namespaces/default/things";
 /// How long a rate is measured.
 const WHILE: Duration = Duration::from_secs(4);
+/// How long to wait for a log to be rewritten.
+const STORM: Duration = Duration::from_secs(60);
 /// How many changes the latency is measured with.
 const CHANGES: usize = 100;
 
-async fn send(client: &Client, method: Method, path: &str, body: String) -> Vec<u8> {
-    let content_type = match method {
+/// What a body of a request is in.
+pub(crate) fn content_type(method: &Method) -> &'static str {
+    match *method {
         Method::PATCH => "application/merge-patch+json",
         _ => "application/json",
+    }
+}
+
+async fn send(client: &Client, method: Method, path: &str, body: String) -> Vec<u8> {
+    let content_type = match path.contains("fieldManager=") {
+        true => "application/apply-patch+yaml",
+        false => content_type(&method),
     };
     let request = Request::builder().method(method).uri(path);
     let request = request.header("content-type", content_type);
@@ -42,11 +52,11 @@ async fn send(client: &Client, method: Method, path: &str, body: String) -> Vec<
     bytes.to_vec()
 }
 
-/// Defines the kind of the objects and waits until it is served.
-pub(crate) async fn define(client: &Client) {
+/// The definition of the objects.
+pub(crate) fn definition() -> String {
     let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let schema = json!({"type": "object", "properties": {"spec": open, "status": open}});
-    let definition = json!({
+    json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": "things.bench.example.com"},
         "spec": {
@@ -57,9 +67,14 @@ pub(crate) async fn define(client: &Client) {
                 "schema": {"openAPIV3Schema": schema},
             }],
         },
-    });
+    })
+    .to_string()
+}
+
+/// Defines the kind of the objects and waits until it is served.
+pub(crate) async fn define(client: &Client) {
     let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-    send(client, Method::POST, path, definition.to_string()).await;
+    send(client, Method::POST, path, definition()).await;
     loop {
         let request = Request::get(THINGS).body(Body::empty()).unwrap();
         if client.send(request).await.unwrap().status().is_success() {
@@ -70,7 +85,7 @@ pub(crate) async fn define(client: &Client) {
 }
 
 /// A Thing that looks like a pipeline: environments with targets, in [`SPEC_BYTES`].
-fn thing(number: usize) -> Value {
+pub(crate) fn thing(number: usize) -> Value {
     let mut environments = Vec::new();
     while json!(environments).to_string().len() < SPEC_BYTES - 60 {
         let name = format!("environment-{}", environments.len());
@@ -87,7 +102,7 @@ fn thing(number: usize) -> Value {
     })
 }
 
-fn status(step: usize, sent: Option<usize>) -> String {
+pub(crate) fn status(step: usize, sent: Option<usize>) -> String {
     let environments: Vec<Value> = (0..3)
         .map(|at| json!({"name": format!("environment-{at}"), "revision": format!("{step:040x}"), "ready": true}))
         .collect();
@@ -162,6 +177,52 @@ pub(crate) async fn patches(client: &Client, clients: usize) -> f64 {
         send(&client, Method::PATCH, &path, status(step, None)).await;
     })
     .await
+}
+
+/// Applies another label to one object after the other.
+pub(crate) async fn applies(client: &Client, clients: usize) -> f64 {
+    rate(client, clients, |client, worker, count| async move {
+        let path = format!("{}?fieldManager=bench&force=true", place(worker, count));
+        let labels = json!({"round": (count / (OBJECTS / 16)).to_string()});
+        let object = json!({
+            "apiVersion": "bench.example.com/v1", "kind": "Thing", "metadata": {"labels": labels},
+        });
+        send(&client, Method::PATCH, &path, object.to_string()).await;
+    })
+    .await
+}
+
+/// Patches until `is_enough` says so, a while at most; gives the number of patches and the
+/// milliseconds that the 99th of 100 and the slowest took.
+pub(crate) async fn storm(client: &Client, is_enough: impl Fn() -> bool) -> (usize, f64, f64) {
+    let started = Instant::now();
+    let is_over = Arc::new(AtomicUsize::new(0));
+    let work = (0..16).map(|worker| {
+        let (client, is_over) = (client.clone(), is_over.clone());
+        tokio::spawn(async move {
+            let mut waits = Vec::new();
+            while is_over.load(Ordering::Relaxed) == 0 {
+                let path = format!("{}/status", place(worker, waits.len()));
+                let sent = Instant::now();
+                let step = waits.len() + 99_000_000;
+                send(&client, Method::PATCH, &path, status(step, None)).await;
+                waits.push(sent.elapsed().as_secs_f64() * 1000.0);
+            }
+            waits
+        })
+    });
+    let work: Vec<_> = work.collect();
+    while !is_enough() && started.elapsed() < STORM {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    is_over.store(1, Ordering::Relaxed);
+    let mut waits = Vec::new();
+    for done in work {
+        waits.extend(done.await.unwrap());
+    }
+    waits.sort_by(f64::total_cmp);
+    let last = waits.last().copied().unwrap();
+    (waits.len(), waits[waits.len() * 99 / 100], last)
 }
 
 /// Lists all objects; gives the seconds of the best of three, and the bytes.

@@ -11,6 +11,8 @@
     reason = "a benchmark prints its figures and ends at the first surprise"
 )]
 
+mod alone;
+mod cpu;
 mod load;
 mod target;
 
@@ -37,8 +39,14 @@ fn main() {
         .skip(1)
         .filter(|it| !it.starts_with('-'))
         .collect();
+    let is_wanted = |kind: &str| wanted.is_empty() || wanted.iter().any(|it| it == kind);
+    if is_wanted("alone") {
+        println!("one request at a time to a file, without sockets");
+        alone::measure(row);
+        println!();
+    }
     for kind in ["memory", "file", "real"] {
-        if wanted.is_empty() || wanted.iter().any(|it| it == kind) {
+        if is_wanted(kind) {
             runtime.block_on(measure(kind));
         }
     }
@@ -51,37 +59,38 @@ async fn measure(kind: &'static str) {
         return;
     };
     println!("{kind}");
-    row(
-        "start to ready",
-        format!("{:.3} s", started.elapsed().as_secs_f64()),
-    );
+    let ready = started.elapsed().as_secs_f64();
+    row("start to ready", format!("{ready:.3} s"));
     row("memory, empty", target.memory());
     load::define(&target.client).await;
-    let rate = load::creates(&target.client, 16).await;
-    row("creates, 16 clients", format!("{rate:.0}"));
+    let client = target.client.clone();
+    rated(&target, "creates, 16 clients", load::creates(&client, 16)).await;
     row("memory, all objects", target.memory());
-    let (seconds, bytes) = load::list(&target.client).await;
-    row(
-        "list of everything",
-        format!("{seconds:.3} s, {} MB", bytes / 1_000_000),
-    );
+    let (seconds, bytes) = load::list(&client).await;
+    let shown = format!("{seconds:.3} s, {} MB", bytes / 1_000_000);
+    row("list of everything", shown);
     row("memory, after the list", target.memory());
-    row(
-        "gets, 16 clients",
-        format!("{:.0}", load::gets(&target.client, 16).await),
-    );
+    rated(&target, "gets, 16 clients", load::gets(&client, 16)).await;
     for clients in [1, 4, 16] {
-        let rate = load::patches(&target.client, clients).await;
-        row(
-            &format!("status merge patches, {clients} clients"),
-            format!("{rate:.0}"),
-        );
+        let what = format!("status merge patches, {clients} clients");
+        rated(&target, &what, load::patches(&client, clients)).await;
     }
+    rated(&target, "applies, 16 clients", load::applies(&client, 16)).await;
     row("memory, after the patches", target.memory());
     for watchers in [1, 20, 100] {
-        let (half, most) = load::latency(&target.client, watchers).await;
+        let (half, most) = load::latency(&client, watchers).await;
         let shown = format!("p50 {half:.2} ms, p99 {most:.2} ms");
         row(&format!("patch to watch, {watchers} watchers"), shown);
+    }
+    if let ("file", Some(log)) = (kind, target.log()) {
+        let storm = load::storm(&client, || target.log() != Some(log)).await;
+        let (count, most, longest) = storm;
+        let outcome = match target.log() == Some(log) {
+            true => "no rewrite",
+            false => "the log rewritten once",
+        };
+        let shown = format!("{count}, {outcome}: p99 {most:.1} ms, the slowest {longest:.1} ms");
+        row("patches during a rewrite", shown);
     }
     if let Some(seconds) = target.restart().await {
         row("start to ready with all objects", format!("{seconds:.3} s"));
@@ -89,6 +98,18 @@ async fn measure(kind: &'static str) {
     }
     target.stop();
     println!();
+}
+
+/// Prints a rate, and what each request cost the server.
+async fn rated(target: &Target, what: &str, work: impl Future<Output = f64>) {
+    let (started, before) = (Instant::now(), target.processor_time());
+    let rate = work.await;
+    let spent = target.processor_time() - before;
+    let each = spent * 1_000_000.0 / (rate * started.elapsed().as_secs_f64());
+    row(
+        what,
+        format!("{rate:.0}  ({each:.0} µs of processor time each)"),
+    );
 }
 
 fn row(what: &str, figure: String) {

@@ -10,6 +10,8 @@ use apiserver::{Options, ServeOptions, Server};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use testbed::real::{Assets, ControlPlane};
 
+use crate::cpu;
+
 /// Tells a child process which server to be, and where.
 const ROLE: &str = "SLUICE_BENCH_ROLE";
 const FOLDER: &str = "SLUICE_BENCH_FOLDER";
@@ -90,12 +92,34 @@ impl Target {
         Some(started.elapsed().as_secs_f64())
     }
 
+    fn process(&self) -> u32 {
+        match &self.process {
+            Process::Ours { child, .. } => child.id(),
+            Process::Real(control_plane) => process_of("kube-apiserver", control_plane.folder()),
+        }
+    }
+
+    /// The seconds of processor time that the server, with its store, has used.
+    pub(crate) fn processor_time(&self) -> f64 {
+        let store = match &self.process {
+            Process::Ours { .. } => 0.0,
+            Process::Real(control_plane) => cpu::of(process_of("etcd", control_plane.folder())),
+        };
+        cpu::of(self.process()) + store
+    }
+
+    /// The number of the file that our server writes to; another one after each rewrite.
+    pub(crate) fn log(&self) -> Option<u64> {
+        let Process::Ours { folder, .. } = &self.process else {
+            return None;
+        };
+        let store = std::fs::metadata(folder.path().join("store")).ok()?;
+        Some(std::os::unix::fs::MetadataExt::ino(&store))
+    }
+
     /// How much of the machine's memory the API server has.
     pub(crate) fn memory(&self) -> String {
-        let process = match &self.process {
-            Process::Ours { child, .. } => child.id(),
-            Process::Real(control_plane) => api_server_of(control_plane.folder()),
-        };
+        let process = self.process();
         let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
         let line = status
             .lines()
@@ -142,8 +166,8 @@ async fn connect(folder: &Path) -> kube::Client {
     client
 }
 
-/// The kube-apiserver whose command line names this folder.
-fn api_server_of(folder: &Path) -> u32 {
+/// The program whose command line names this folder.
+fn process_of(wanted: &str, folder: &Path) -> u32 {
     let folder = folder.to_str().unwrap();
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     let found = processes.filter_map(|entry| {
@@ -151,9 +175,9 @@ fn api_server_of(folder: &Path) -> u32 {
         let command = std::fs::read(entry.path().join("cmdline")).ok()?;
         let command = String::from_utf8_lossy(&command).into_owned();
         let program = command.split('\0').next()?;
-        (program.ends_with("kube-apiserver") && command.contains(folder)).then_some(id)
+        (program.ends_with(wanted) && command.contains(folder)).then_some(id)
     });
     found
         .last()
-        .unwrap_or_else(|| panic!("no kube-apiserver runs in {folder}"))
+        .unwrap_or_else(|| panic!("no {wanted} runs in {folder}"))
 }

@@ -28,10 +28,13 @@ const WORKLOADS: &[(&str, &[&str])] = &[
             "daemonsets",
             "daemonsets/status",
             "deployments",
+            "deployments/scale",
             "deployments/status",
             "replicasets",
+            "replicasets/scale",
             "replicasets/status",
             "statefulsets",
+            "statefulsets/scale",
             "statefulsets/status",
         ],
     ),
@@ -39,6 +42,27 @@ const WORKLOADS: &[(&str, &[&str])] = &[
 ];
 const READ: &[&str] = &["get", "list", "watch"];
 const WRITE: &[&str] = &["create", "delete", "deletecollection", "patch", "update"];
+const ALL: &[&str] = &[
+    "get",
+    "list",
+    "watch",
+    "create",
+    "delete",
+    "deletecollection",
+    "patch",
+    "update",
+];
+/// What everybody may look at.
+const PUBLIC_PATHS: &[&str] = &["/healthz", "/livez", "/readyz", "/version", "/version/"];
+/// What everybody with a name may look at as well.
+const DISCOVERY_PATHS: &[&str] = &[
+    "/api",
+    "/api/*",
+    "/apis",
+    "/apis/*",
+    "/openapi",
+    "/openapi/*",
+];
 
 /// Makes those that are not there yet.
 pub(crate) async fn create_defaults(server: &Server) {
@@ -53,86 +77,62 @@ pub(crate) async fn create_defaults(server: &Server) {
 }
 
 fn roles() -> Vec<Value> {
-    let namespaces = rule("", &["namespaces"], READ);
-    let mut view: Vec<Value> = WORKLOADS
-        .iter()
-        .map(|(group, kinds)| rule(group, kinds, READ))
-        .collect();
-    view.push(namespaces);
-    let mut edit: Vec<Value> = WORKLOADS
-        .iter()
-        .map(|(group, kinds)| {
-            let kinds: Vec<&str> = kinds
-                .iter()
-                .copied()
-                .filter(|kind| !kind.contains('/'))
-                .collect();
-            rule(group, &kinds, WRITE)
-        })
-        .collect();
-    edit.push(rule("", &["secrets"], &[READ, WRITE].concat()));
-    edit.push(rule(
-        "coordination.k8s.io",
-        &["leases"],
-        &[READ, WRITE].concat(),
-    ));
-    edit.push(rule("", &["serviceaccounts"], &["impersonate"]));
-    edit.push(rule("", &["serviceaccounts/token"], &["create"]));
-    let admin = [rule(
-        GROUP,
-        &["roles", "rolebindings"],
-        &[READ, WRITE].concat(),
-    )];
     let reviews = ["selfsubjectaccessreviews", "selfsubjectrulesreviews"];
-    vec![
-        role(
-            "cluster-admin",
-            json!([rule("*", &["*"], &["*"]), paths(&["*"], "*")]),
+    let basic = json!([
+        rule("authorization.k8s.io", &reviews, &["create"]),
+        rule(
+            "authentication.k8s.io",
+            &["selfsubjectreviews"],
+            &["create"]
         ),
+    ]);
+    let everything = json!([rule("*", &["*"], &["*"]), paths(&["*"], "*")]);
+    let discovery = [PUBLIC_PATHS, DISCOVERY_PATHS].concat();
+    vec![
+        role("cluster-admin", everything),
         gathering("admin", &["admin", "edit", "view"]),
         gathering("edit", &["edit", "view"]),
         gathering("view", &["view"]),
-        gathered("admin", json!(admin)),
-        gathered("edit", json!(edit)),
-        gathered("view", json!(view)),
-        role(
-            "system:basic-user",
-            json!([
-                rule("authorization.k8s.io", &reviews, &["create"]),
-                rule(
-                    "authentication.k8s.io",
-                    &["selfsubjectreviews"],
-                    &["create"]
-                ),
-            ]),
+        gathered(
+            "admin",
+            json!([rule(GROUP, &["roles", "rolebindings"], ALL)]),
         ),
-        role(
-            "system:discovery",
-            json!([paths(
-                &[
-                    "/api",
-                    "/api/*",
-                    "/apis",
-                    "/apis/*",
-                    "/healthz",
-                    "/livez",
-                    "/openapi",
-                    "/openapi/*",
-                    "/readyz",
-                    "/version",
-                    "/version/"
-                ],
-                "get"
-            )]),
-        ),
+        gathered("edit", json!(edit_rules())),
+        gathered("view", json!(view_rules())),
+        role("system:basic-user", basic),
+        role("system:discovery", json!([paths(&discovery, "get")])),
         role(
             "system:public-info-viewer",
-            json!([paths(
-                &["/healthz", "/livez", "/readyz", "/version", "/version/"],
-                "get"
-            )]),
+            json!([paths(PUBLIC_PATHS, "get")]),
         ),
     ]
+}
+
+fn view_rules() -> Vec<Value> {
+    let workloads = WORKLOADS.iter();
+    let mut rules: Vec<Value> = workloads
+        .map(|(group, kinds)| rule(group, kinds, READ))
+        .collect();
+    rules.push(rule("", &["namespaces"], READ));
+    rules
+}
+
+fn edit_rules() -> Vec<Value> {
+    let writable = |kinds: &[&'static str]| {
+        let kinds = kinds.iter().filter(|kind| !kind.ends_with("/status"));
+        kinds.copied().collect::<Vec<&str>>()
+    };
+    let workloads = WORKLOADS.iter();
+    let mut rules: Vec<Value> = workloads
+        .map(|(group, kinds)| rule(group, &writable(kinds), WRITE))
+        .collect();
+    rules.extend([
+        rule("", &["secrets"], ALL),
+        rule("coordination.k8s.io", &["leases"], ALL),
+        rule("", &["serviceaccounts"], &["impersonate"]),
+        rule("", &["serviceaccounts/token"], &["create"]),
+    ]);
+    rules
 }
 
 fn bindings() -> Vec<Value> {

@@ -160,8 +160,26 @@ fn rule_faults(resource: &Resource, rule: &Value, path: &str) -> Vec<FieldError>
 }
 
 fn binding_faults(resource: &Resource, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
-    let mut faults = Vec::new();
     let role = &new["roleRef"];
+    let mut faults = reference_faults(resource, role);
+    for (at, subject) in new["subjects"].as_array().into_iter().flatten().enumerate() {
+        let path = format!("subjects[{at}]");
+        faults.extend(subject_faults(resource, subject, &path));
+    }
+    if let Some(old) = old
+        && old["roleRef"] != *role
+    {
+        let text = |field: &str| role[field].as_str().unwrap_or_default();
+        let shown =
+            json!({"APIGroup": text("apiGroup"), "Kind": text("kind"), "Name": text("name")});
+        let why = "cannot change roleRef";
+        faults.push(FieldError::invalid("roleRef", &shown, why));
+    }
+    faults
+}
+
+fn reference_faults(resource: &Resource, role: &Value) -> Vec<FieldError> {
+    let mut faults = Vec::new();
     let text = |field: &str| role[field].as_str().unwrap_or_default();
     if text("apiGroup") != GROUP {
         faults.push(FieldError::not_supported(
@@ -187,24 +205,6 @@ fn binding_faults(resource: &Resource, new: &Value, old: Option<&Value>) -> Vec<
     for why in name::NameRule::PathSegment.faults(text("name")) {
         faults.push(FieldError::invalid("roleRef.name", &role["name"], &why));
     }
-    for (at, subject) in new["subjects"].as_array().into_iter().flatten().enumerate() {
-        faults.extend(subject_faults(
-            resource,
-            subject,
-            &format!("subjects[{at}]"),
-        ));
-    }
-    if let Some(old) = old
-        && old["roleRef"] != *role
-    {
-        let shown =
-            json!({"APIGroup": text("apiGroup"), "Kind": text("kind"), "Name": text("name")});
-        faults.push(FieldError::invalid(
-            "roleRef",
-            &shown,
-            "cannot change roleRef",
-        ));
-    }
     faults
 }
 
@@ -218,22 +218,14 @@ fn subject_faults(resource: &Resource, subject: &Value, path: &str) -> Vec<Field
         "ServiceAccount" => "",
         "User" | "Group" => GROUP,
         kind => {
-            let known = ["ServiceAccount", "User", "Group"];
-            faults.push(FieldError::not_supported(
-                format!("{path}.kind"),
-                &json!(kind),
-                &known,
-            ));
+            let (field, known) = (format!("{path}.kind"), ["ServiceAccount", "User", "Group"]);
+            faults.push(FieldError::not_supported(field, &json!(kind), &known));
             return faults;
         }
     };
     if text("apiGroup") != group {
-        let given = json!(text("apiGroup"));
-        faults.push(FieldError::not_supported(
-            format!("{path}.apiGroup"),
-            &given,
-            &[group],
-        ));
+        let (field, given) = (format!("{path}.apiGroup"), json!(text("apiGroup")));
+        faults.push(FieldError::not_supported(field, &given, &[group]));
     }
     if text("kind") == "ServiceAccount" {
         let needs_namespace = !resource.namespaced && text("namespace").is_empty();

@@ -76,16 +76,9 @@ pub(crate) fn recognise(
     if claims["exp"].as_i64().is_none_or(|end| end <= now) {
         return Err("invalid bearer token: it has expired");
     }
-    let meant: Vec<&str> = claims["aud"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .collect();
-    let audiences: Vec<String> = asked
-        .into_iter()
-        .filter(|one| meant.contains(&one.as_str()))
-        .collect();
+    let meant = claims["aud"].as_array().cloned().unwrap_or_default();
+    let is_meant = |one: &String| meant.iter().any(|it| it == one.as_str());
+    let audiences: Vec<String> = asked.into_iter().filter(is_meant).collect();
     if audiences.is_empty() {
         return Err("invalid bearer token: it is meant for somebody else");
     }
@@ -217,7 +210,7 @@ async fn made_key(server: &Server) -> Result<hmac::Key> {
     let write = Write {
         key: key_place(),
         replaces: None,
-        object: Some(object),
+        object: Some(object.into()),
     };
     // Somebody else may have been faster: then theirs is the key.
     let _ = server.commit(write).await?;

@@ -24,15 +24,6 @@ pub(super) struct Difference {
 }
 
 impl Difference {
-    /// Leaves out some fields and all below them.
-    pub(super) fn without(self, fields: &Fields) -> Self {
-        Self {
-            added: self.added.without_trees(fields),
-            modified: self.modified.without_trees(fields),
-            removed: self.removed.without_trees(fields),
-        }
-    }
-
     fn put(&mut self, step: &str, inner: Self) {
         self.added.put(step, inner.added);
         self.modified.put(step, inner.modified);
@@ -47,10 +38,20 @@ impl Difference {
 
 /// Compares two values of a place; one of them may be missing.
 pub(super) fn compare(kind: &Type, old: Option<&Value>, new: Option<&Value>) -> Difference {
+    compare_without(kind, old, new, &Fields::default())
+}
+
+/// Like [`compare`], but for some fields of the place and all below them.
+pub(super) fn compare_without(
+    kind: &Type,
+    old: Option<&Value>,
+    new: Option<&Value>,
+    apart: &Fields,
+) -> Difference {
     let mut difference = Difference::default();
     let is_bare = is_bare(old) && is_bare(new);
     match shape(kind, &[old, new]) {
-        Shape::Map(map) if !is_bare => compare_maps(&mut difference, map, old, new),
+        Shape::Map(map) if !is_bare => compare_maps(&mut difference, map, (old, new), apart),
         Shape::List(list) if !is_bare => compare_lists(&mut difference, list, old, new),
         _ => difference.modified.is_member = old.is_some() && new.is_some() && old != new,
     }
@@ -61,8 +62,8 @@ pub(super) fn compare(kind: &Type, old: Option<&Value>, new: Option<&Value>) -> 
 fn compare_maps(
     difference: &mut Difference,
     map: &MapType,
-    old: Option<&Value>,
-    new: Option<&Value>,
+    (old, new): (Option<&Value>, Option<&Value>),
+    apart: &Fields,
 ) {
     let entries = [old, new]
         .into_iter()
@@ -70,12 +71,19 @@ fn compare_maps(
         .filter_map(Value::as_object);
     let names: BTreeSet<&String> = entries.flat_map(|map| map.keys()).collect();
     for name in names {
+        let step = field_step(name);
+        if apart.below.get(&step).is_some_and(|it| it.is_member) {
+            continue;
+        }
         let is_inline = map.fields.get(name).is_some_and(|field| field.is_inline);
         let absent: Option<&Value> = is_inline.then_some(&EMPTY);
         let before = old.and_then(|value| value.get(name)).or(absent);
         let after = new.and_then(|value| value.get(name)).or(absent);
+        if before == after {
+            continue;
+        }
         let kind = map.field(name).unwrap_or(&Type::OPAQUE);
-        difference.put(&field_step(name), compare(kind, before, after));
+        difference.put(&step, compare(kind, before, after));
     }
 }
 

@@ -1,7 +1,8 @@
 //! `metadata.managedFields`: the writers of an object and what each owns.
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 
 use crate::fields::Fields;
 
@@ -10,7 +11,7 @@ const UPDATERS_LIMIT: usize = 10;
 const LUMPED: &str = "ancient-changes";
 
 /// How a writer writes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Operation {
     Apply,
     Update,
@@ -28,14 +29,34 @@ pub(crate) struct Writer {
 }
 
 /// One writer's entry.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct Entry {
+    #[serde(default, deserialize_with = "or_empty")]
     manager: String,
     operation: Operation,
     pub(super) api_version: String,
+    #[serde(
+        default,
+        deserialize_with = "or_empty",
+        skip_serializing_if = "String::is_empty"
+    )]
     subresource: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) time: Option<String>,
+    fields_type: FieldsType,
+    #[serde(default, rename = "fieldsV1")]
     pub(super) fields: Fields,
+}
+
+/// The one form in which fields are told.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+enum FieldsType {
+    FieldsV1,
+}
+
+fn or_empty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
 impl Entry {
@@ -59,47 +80,6 @@ impl Entry {
         }
     }
 
-    fn decode(entry: &Value) -> Option<Self> {
-        let text = |field: &str| entry[field].as_str().unwrap_or_default().to_owned();
-        let operation = match entry["operation"].as_str()? {
-            "Apply" => Operation::Apply,
-            "Update" => Operation::Update,
-            _ => return None,
-        };
-        if text("apiVersion").is_empty() || entry["fieldsType"] != "FieldsV1" {
-            return None;
-        }
-        let fields = match &entry["fieldsV1"] {
-            Value::Null => Fields::default(),
-            fields => Fields::decode(fields)?,
-        };
-        Some(Self {
-            manager: text("manager"),
-            operation,
-            api_version: text("apiVersion"),
-            subresource: text("subresource"),
-            time: entry["time"].as_str().map(str::to_owned),
-            fields,
-        })
-    }
-
-    fn encode(&self) -> Value {
-        let mut entry = json!({
-            "manager": self.manager,
-            "operation": format!("{:?}", self.operation),
-            "apiVersion": self.api_version,
-            "fieldsType": "FieldsV1",
-            "fieldsV1": self.fields.encode(),
-        });
-        if let Some(time) = &self.time {
-            entry["time"] = json!(time);
-        }
-        if !self.subresource.is_empty() {
-            entry["subresource"] = json!(self.subresource);
-        }
-        entry
-    }
-
     fn seconds(&self) -> i64 {
         let time = self
             .time
@@ -118,33 +98,43 @@ impl Managers {
     pub(super) fn decode(managed: &Value) -> Option<Self> {
         match managed {
             Value::Null => Some(Self::default()),
-            Value::Array(entries) => {
-                let entries: Option<Vec<Entry>> = entries.iter().map(Entry::decode).collect();
-                entries.map(Self)
-            }
-            _ => None,
+            other => Self::checked(Vec::deserialize(other).ok()?),
         }
     }
 
-    /// The wire form, in its order; null for nobody.
-    pub(super) fn encode(mut self) -> Value {
-        if self.0.is_empty() {
-            return Value::Null;
+    /// Reads `managedFields` that are text, like [`Managers::decode`].
+    pub(super) fn read(text: &[u8]) -> Option<Self> {
+        match text {
+            [] => Some(Self::default()),
+            text => Self::checked(serde_json::from_slice(text).ok()?),
         }
-        self.0.sort_by(|one, two| {
-            let order = |it: &Entry| (it.operation, it.seconds());
-            order(one).cmp(&order(two)).then_with(|| {
-                let names = |it: &'_ Entry| {
-                    (
-                        it.manager.clone(),
-                        it.api_version.clone(),
-                        it.subresource.clone(),
-                    )
-                };
-                names(one).cmp(&names(two))
-            })
+    }
+
+    fn checked(entries: Vec<Entry>) -> Option<Self> {
+        let has_version = |entry: &Entry| !entry.api_version.is_empty();
+        entries.iter().all(has_version).then_some(Self(entries))
+    }
+
+    /// The text of `managedFields`; empty for nobody.
+    pub(super) fn write(mut self) -> String {
+        if self.0.is_empty() {
+            return String::new();
+        }
+        self.0.sort_by_cached_key(|entry| {
+            let names = [&entry.manager, &entry.api_version, &entry.subresource];
+            (entry.operation, entry.seconds(), names.map(Clone::clone))
         });
-        self.0.iter().map(Entry::encode).collect()
+        serde_json::to_string(&self.0).expect("fields have only texts as keys")
+    }
+
+    /// Whether these are the same but for times.
+    pub(super) fn is_as(&self, other: &Self) -> bool {
+        let timeless = |entry: &Entry| Entry {
+            time: None,
+            ..entry.clone()
+        };
+        let timeless = |managers: &Self| managers.0.iter().map(timeless).collect::<Vec<_>>();
+        timeless(self) == timeless(other)
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -178,6 +168,7 @@ impl Managers {
                 api_version: writer.api_version.clone(),
                 subresource: writer.subresource.clone(),
                 time: None,
+                fields_type: FieldsType::FieldsV1,
                 fields: Fields::default(),
             });
             self.0.len() - 1

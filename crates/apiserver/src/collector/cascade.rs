@@ -157,10 +157,10 @@ async fn change(server: &Server, key: &Key, change: impl Fn(&mut Value)) {
     };
     let target = target_of(resource, &object);
     // It fails only if the object is gone or does not want to change: then there is no more to do.
-    let _ = change_object(server, &target, &Manner::internal(), |old| {
-        let mut new = old.clone();
+    let _ = change_object(server, &target, &Manner::internal(), |live| {
+        let mut new = live.object.clone();
         change(&mut new);
-        Ok(new)
+        Ok(new.into())
     })
     .await;
 }

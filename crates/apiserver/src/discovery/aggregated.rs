@@ -4,7 +4,12 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::{Server, resource::Resource, reviews};
+use crate::{
+    Server,
+    resource::Resource,
+    reviews::{self, Review},
+    verbs,
+};
 
 /// The media type of such an answer; clients tell it by its parameters.
 pub(crate) const MEDIA_TYPE: &str =
@@ -26,10 +31,10 @@ pub(crate) fn document(server: &Server, is_core: bool) -> Value {
         let resources = versions.entry(resource.version.clone()).or_default();
         resources.push(entry(&resource));
     }
-    for (group, plural, kind) in reviews::KINDS {
-        let versions = groups.entry((*group).to_owned()).or_default();
+    for kind in reviews::KINDS {
+        let versions = groups.entry(kind.group.to_owned()).or_default();
         let resources = versions.entry("v1".to_owned()).or_default();
-        resources.push(review(group, plural, kind));
+        resources.push(review(kind));
     }
     let items: Vec<Value> = groups
         .into_iter()
@@ -67,7 +72,7 @@ fn entry(resource: &Resource) -> Value {
     let mut entry = json!({
         "resource": resource.plural,
         "responseKind": kind,
-        "scope": if resource.namespaced { "Namespaced" } else { "Cluster" },
+        "scope": scope(resource.namespaced),
         "singularResource": resource.singular,
         "verbs": super::VERBS,
     });
@@ -79,20 +84,43 @@ fn entry(resource: &Resource) -> Value {
             entry[field] = json!(names);
         }
     }
-    if resource.has_status {
-        entry["subresources"] = json!([
-            {"subresource": "status", "responseKind": kind, "verbs": ["get", "patch", "update"]},
-        ]);
+    let subresources = subresources(resource, &kind);
+    if !subresources.is_empty() {
+        entry["subresources"] = json!(subresources);
     }
     entry
 }
 
-fn review(group: &str, plural: &str, kind: &str) -> Value {
+fn subresources(resource: &Resource, kind: &Value) -> Vec<Value> {
+    let entry = |name: &str, kind: &Value, verbs: &[&str]| json!({"subresource": name, "responseKind": kind, "verbs": verbs});
+    let of = |group: &str, kind: &str| json!({"group": group, "version": "v1", "kind": kind});
+    let writes = ["get", "patch", "update"];
+    let scale = || entry("scale", &of("autoscaling", "Scale"), &writes);
+    let token = || {
+        entry(
+            "token",
+            &of("authentication.k8s.io", "TokenRequest"),
+            &["create"],
+        )
+    };
+    let all = [
+        verbs::has_scale(resource).then(scale),
+        resource.has_status.then(|| entry("status", kind, &writes)),
+        super::has_tokens(resource).then(token),
+    ];
+    all.into_iter().flatten().collect()
+}
+
+fn review(review: &Review) -> Value {
     json!({
-        "resource": plural,
-        "responseKind": {"group": group, "version": "v1", "kind": kind},
-        "scope": "Cluster",
-        "singularResource": kind.to_lowercase(),
+        "resource": review.plural,
+        "responseKind": {"group": review.group, "version": "v1", "kind": review.kind},
+        "scope": scope(review.namespaced),
+        "singularResource": review.kind.to_lowercase(),
         "verbs": ["create"],
     })
+}
+
+fn scope(namespaced: bool) -> &'static str {
+    if namespaced { "Namespaced" } else { "Cluster" }
 }

@@ -1,8 +1,10 @@
 //! Finding keys that an object has twice, which a parser into a map does not show.
 
-use std::{collections::HashSet, fmt};
+use std::{collections::BTreeSet, fmt};
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+
+use super::Path;
 
 /// The paths of keys that occur more than once in their object; nothing if this is no JSON.
 pub(crate) fn duplicates(bytes: &[u8]) -> Vec<String> {
@@ -11,7 +13,7 @@ pub(crate) fn duplicates(bytes: &[u8]) -> Vec<String> {
     let mut found = Vec::new();
     let mut reader = serde_json::Deserializer::from_str(&text);
     let place = Place {
-        path: String::new(),
+        path: &Path::Root,
         found: &mut found,
     };
     // What does not parse is told where it is read.
@@ -21,7 +23,7 @@ pub(crate) fn duplicates(bytes: &[u8]) -> Vec<String> {
 
 /// A value being read, and where it is.
 struct Place<'a> {
-    path: String,
+    path: &'a Path<'a>,
     found: &'a mut Vec<String>,
 }
 
@@ -41,28 +43,25 @@ impl<'de> Visitor<'de> for Place<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let mut seen = HashSet::new();
+        let mut seen = BTreeSet::new();
         while let Some(key) = map.next_key::<String>()? {
-            let path = match self.path.as_str() {
-                "" => key.clone(),
-                path => format!("{path}.{key}"),
-            };
-            if !seen.insert(key) {
-                self.found.push(path.clone());
+            let path = Path::Field(self.path, &key);
+            if seen.contains(&key) {
+                self.found.push(path.to_string());
             }
             map.next_value_seed(Place {
-                path,
+                path: &path,
                 found: self.found,
             })?;
+            seen.insert(key);
         }
         Ok(())
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
         for index in 0_usize.. {
-            let path = format!("{}[{index}]", self.path);
             let item = Place {
-                path,
+                path: &Path::Item(self.path, index),
                 found: self.found,
             };
             if list.next_element_seed(item)?.is_none() {

@@ -99,6 +99,11 @@ impl Node {
             .or_else(|| self.additional_schema())
     }
 
+    /// Whether this node or one below it is such a one.
+    pub(super) fn has_any(&self, is_it: &dyn Fn(&Self) -> bool) -> bool {
+        is_it(self) || below(self).any(|node| node.has_any(is_it))
+    }
+
     pub(super) fn is_list_type(&self, list_type: &str) -> bool {
         self.list_type.as_deref() == Some(list_type)
     }

@@ -5,8 +5,8 @@
 
 use serde_json::{Map, Value};
 
-use super::error::child;
 use super::node::Node;
+use crate::json::Path;
 
 /// The fields every resource has without declaring them.
 pub(super) const RESOURCE_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
@@ -36,7 +36,12 @@ pub(super) fn prune(node: &Node, object: &mut Value, is_resource: bool) -> Vec<S
     let mut pruner = Pruner {
         dropped: &mut dropped,
     };
-    pruner.value(Some(node), object, "", is_resource || node.embedded);
+    pruner.value(
+        Some(node),
+        object,
+        &Path::Root,
+        is_resource || node.embedded,
+    );
     dropped.sort();
     dropped
 }
@@ -47,7 +52,13 @@ struct Pruner<'a> {
 
 impl Pruner<'_> {
     /// `node` is `None` for values nobody describes: objects in there lose everything.
-    fn value(&mut self, node: Option<&Node>, value: &mut Value, path: &str, is_resource: bool) {
+    fn value(
+        &mut self,
+        node: Option<&Node>,
+        value: &mut Value,
+        path: &Path<'_>,
+        is_resource: bool,
+    ) {
         match value {
             Value::Object(fields) => self.fields(node, fields, path, is_resource),
             Value::Array(items) => {
@@ -58,24 +69,19 @@ impl Pruner<'_> {
                     return;
                 }
                 for (index, item) in items.iter_mut().enumerate() {
-                    let path = format!("{path}[{index}]");
-                    self.value(
-                        item_node,
-                        item,
-                        &path,
-                        item_node.is_some_and(|node| node.embedded),
-                    );
+                    let is_resource = item_node.is_some_and(|node| node.embedded);
+                    self.value(item_node, item, &Path::Item(path, index), is_resource);
                 }
             }
             _ => {}
         }
     }
 
-    fn metadata(&mut self, fields: &mut Map<String, Value>, path: &str) {
+    fn metadata(&mut self, fields: &mut Map<String, Value>, path: &Path<'_>) {
         fields.retain(|name, _| {
             let known = METADATA_FIELDS.contains(&name.as_str());
             if !known {
-                self.dropped.push(child(path, name));
+                self.dropped.push(Path::Field(path, name).to_string());
             }
             known
         });
@@ -85,16 +91,16 @@ impl Pruner<'_> {
         &mut self,
         node: Option<&Node>,
         fields: &mut Map<String, Value>,
-        path: &str,
+        path: &Path<'_>,
         is_resource: bool,
     ) {
         let keeps_unknown = node.is_some_and(Node::preserves_unknown);
         fields.retain(|name, value| {
             if is_resource && RESOURCE_FIELDS.contains(&name.as_str()) {
                 if let Value::Object(metadata) = value
-                    && !path.is_empty()
+                    && !matches!(path, Path::Root)
                 {
-                    self.metadata(metadata, &child(path, name));
+                    self.metadata(metadata, &Path::Field(path, name));
                 }
                 return true;
             }
@@ -102,11 +108,11 @@ impl Pruner<'_> {
             let additional = node.is_some_and(Node::takes_additional);
             if declared.is_some() || additional {
                 let is_resource = declared.is_some_and(|node| node.embedded);
-                self.value(declared, value, &child(path, name), is_resource);
+                self.value(declared, value, &Path::Field(path, name), is_resource);
                 return true;
             }
             if !keeps_unknown {
-                self.dropped.push(child(path, name));
+                self.dropped.push(Path::Field(path, name).to_string());
             }
             keeps_unknown
         });

@@ -12,6 +12,7 @@ mod load;
 mod log;
 mod queue;
 mod record;
+mod rewrite;
 
 use std::{
     fs,
@@ -24,14 +25,13 @@ use std::{
 
 use futures::{FutureExt, future::BoxFuture};
 use parking_lot::{Mutex, RwLock};
-use serde_json::Value;
 use tokio::sync::watch;
 
 use self::{
     log::{Durable, Log, beside, sync_folder},
     queue::{Pending, Queue},
 };
-use super::{Event, Expired, Key, Refusal, Revision, Snapshot, Store, Write, state::State};
+use super::{Event, Expired, Kept, Key, Refusal, Revision, Snapshot, Store, Write, state::State};
 
 /// Why a store's file could not be opened. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
@@ -141,11 +141,13 @@ impl Shared {
                     self.queue.fail(batch, &failure, revision);
                 }
             }
+            log.finish_rewrite(false);
             if log.is_worth_rewriting() {
-                // A failure is not one of any write: the file only stays longer than needed.
-                let _ = log.rewrite(&self.state.read());
+                let state = self.state.read().unwound();
+                log.begin_rewrite(state);
             }
         }
+        log.finish_rewrite(true);
         let revision = self.state.read().revision();
         // Only a note; without it the last records cannot be told from a torn end.
         let _ = log.close(revision);
@@ -163,7 +165,7 @@ impl Shared {
         self.queue.settle(batch);
     }
 
-    async fn commit(&self, mut write: Write) -> Result<Arc<Value>, Refusal> {
+    async fn commit(&self, mut write: Write) -> Result<Arc<Kept>, Refusal> {
         loop {
             match self.queue.push(&self.state, write)? {
                 queue::Place::Queued(answer) => {
@@ -185,9 +187,8 @@ impl Store for File {
         self.shared.state.read().revision()
     }
 
-    fn get(&self, key: &Key) -> Option<Arc<Value>> {
-        let kept = self.shared.state.read().get(key).cloned();
-        kept.map(|kept| kept.value())
+    fn kept(&self, key: &Key) -> Option<Arc<Kept>> {
+        self.shared.state.read().get(key).cloned()
     }
 
     fn list(
@@ -199,7 +200,7 @@ impl Store for File {
         self.shared.state.read().list(resource, prefix, at)
     }
 
-    fn commit(&self, write: Write) -> BoxFuture<'_, Result<Arc<Value>, Refusal>> {
+    fn commit(&self, write: Write) -> BoxFuture<'_, Result<Arc<Kept>, Refusal>> {
         self.shared.commit(write).boxed()
     }
 

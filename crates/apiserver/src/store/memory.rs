@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use futures::{FutureExt, future::BoxFuture};
 use parking_lot::RwLock;
-use serde_json::Value;
 use tokio::sync::watch;
 
-use super::{Event, Expired, Key, Refusal, Revision, Snapshot, Store, Write, state::State};
+use super::{Event, Expired, Kept, Key, Refusal, Revision, Snapshot, Store, Write, state::State};
 
 /// Nothing but the state: a commit is visible at once.
 pub(crate) struct Memory {
@@ -24,7 +23,7 @@ impl Memory {
         }
     }
 
-    fn make(&self, write: Write) -> Result<Arc<Value>, Refusal> {
+    fn make(&self, write: Write) -> Result<Arc<Kept>, Refusal> {
         let mut state = self.state.write();
         let revision = state.revision() + 1;
         let event = Arc::new(state.plan(write, revision)?);
@@ -39,9 +38,8 @@ impl Store for Memory {
         self.state.read().revision()
     }
 
-    fn get(&self, key: &Key) -> Option<Arc<Value>> {
-        let kept = self.state.read().get(key).cloned();
-        kept.map(|kept| kept.value())
+    fn kept(&self, key: &Key) -> Option<Arc<Kept>> {
+        self.state.read().get(key).cloned()
     }
 
     fn list(
@@ -53,7 +51,7 @@ impl Store for Memory {
         self.state.read().list(resource, prefix, at)
     }
 
-    fn commit(&self, write: Write) -> BoxFuture<'_, Result<Arc<Value>, Refusal>> {
+    fn commit(&self, write: Write) -> BoxFuture<'_, Result<Arc<Kept>, Refusal>> {
         std::future::ready(self.make(write)).boxed()
     }
 
@@ -85,8 +83,8 @@ mod tests {
         }
     }
 
-    fn put(store: &Memory, path: &str, replaces: Option<u64>) -> Result<Arc<Value>, Refusal> {
-        let object = Some(json!({"metadata": {"name": path}}));
+    fn put(store: &Memory, path: &str, replaces: Option<u64>) -> Result<Arc<Kept>, Refusal> {
+        let object = Some(json!({"metadata": {"name": path}}).into());
         let write = Write {
             key: key(path),
             replaces,

@@ -8,8 +8,6 @@ use std::{
     sync::Arc,
 };
 
-use serde_json::{Value, json};
-
 use super::{Event, Expired, Kept, Key, Revision, Snapshot, Stale, Write};
 
 /// How many of the newest states are kept parsed as well: watchers all ask for the same ones.
@@ -24,6 +22,13 @@ pub(super) struct State {
     history: usize,
     /// Those whose parsed form is kept, the newest last.
     parsed: VecDeque<Arc<Kept>>,
+}
+
+/// Everything as it was at the oldest revision that is still known, and the changes since.
+pub(super) struct Unwound {
+    pub(super) base: Revision,
+    pub(super) objects: BTreeMap<Key, Arc<Kept>>,
+    pub(super) changes: Vec<Arc<Event>>,
 }
 
 impl State {
@@ -82,13 +87,17 @@ impl State {
         Ok(Snapshot { revision, objects })
     }
 
-    /// Everything as it was at the oldest revision that is still known, and the changes since.
-    pub(super) fn unwound(&self) -> (Revision, BTreeMap<Key, Arc<Kept>>, Vec<Arc<Event>>) {
-        let oldest = self.oldest();
+    /// Everything that is known.
+    pub(super) fn unwound(&self) -> Unwound {
+        let base = self.oldest();
         let objects = self
-            .undo(self.objects.clone(), oldest, |_| true)
+            .undo(self.objects.clone(), base, |_| true)
             .expect("the oldest known revision is known");
-        (oldest, objects, self.changes.iter().cloned().collect())
+        Unwound {
+            base,
+            objects,
+            changes: self.changes.iter().cloned().collect(),
+        }
     }
 
     fn undo(
@@ -129,21 +138,31 @@ impl State {
 
     /// What a write would change if it were made as `revision`; nothing changes yet.
     pub(super) fn plan(&self, write: Write, revision: Revision) -> Result<Event, Stale> {
-        let previous = self.objects.get(&write.key).cloned();
-        if previous.as_ref().map(|previous| previous.revision()) != write.replaces {
+        let present = self.objects.get(&write.key);
+        if present.map(|present| present.revision()) != write.replaces {
             return Err(Stale);
         }
-        let keep = |object: Value| Arc::new(Kept::new(at_revision(object, revision)));
-        let object = write.object.map(keep);
+        let object = write.object.map(|draft| Kept::new(draft, revision));
+        self.event(write.key, object, revision)
+    }
+
+    /// The change that leaves this of an object; it must be there to go away.
+    pub(super) fn event(
+        &self,
+        key: Key,
+        object: Option<Kept>,
+        revision: Revision,
+    ) -> Result<Event, Stale> {
+        let previous = self.objects.get(&key).cloned();
         let tombstone = match (&object, &previous) {
-            (None, Some(previous)) => Some(keep(Value::clone(&previous.value()))),
-            (None, None) => return Err(Stale), // removing what is not there
+            (None, Some(previous)) => Some(Arc::new(previous.at(revision))),
+            (None, None) => return Err(Stale),
             (Some(_), _) => None,
         };
         Ok(Event {
             revision,
-            key: write.key,
-            object,
+            key,
+            object: object.map(Arc::new),
             previous,
             tombstone,
         })
@@ -173,18 +192,4 @@ impl State {
             self.changes.pop_front();
         }
     }
-}
-
-/// The revision at which an object was last changed.
-pub(super) fn revision_of(object: &Value) -> Option<Revision> {
-    object
-        .pointer("/metadata/resourceVersion")?
-        .as_str()?
-        .parse()
-        .ok()
-}
-
-fn at_revision(mut object: Value, revision: Revision) -> Value {
-    object["metadata"]["resourceVersion"] = json!(revision.to_string());
-    object
 }

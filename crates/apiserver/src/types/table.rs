@@ -38,13 +38,17 @@ fn read(table: &'static str) -> HashMap<&'static str, Type> {
     types.into_iter().map(boxed).collect()
 }
 
-/// Reads `[*]name:type[/mark…]`.
+/// Reads `[*]name[#number…[?]]:type[/mark…]`.
 fn field(word: &str) -> (String, Field) {
     let mut marks = word.split('/');
     let declared = marks.next().unwrap_or_default();
     let (name, type_name) = declared.split_once(':').unwrap_or((declared, "any"));
+    let (name, number) = name.split_once('#').unwrap_or((name, ""));
     let mut field = Field::from(kind(type_name));
     field.is_required = name.starts_with('*');
+    field.can_be_zero = number.ends_with('?');
+    let numbers = number.trim_end_matches('?').split('.');
+    field.number = numbers.filter_map(|number| number.parse().ok()).collect();
     for mark in marks {
         let (word, value) = mark.split_once('=').unwrap_or((mark, ""));
         set_mark(&mut field, word, value);

@@ -3,30 +3,28 @@
 use serde_json::Value;
 
 use super::Type;
+use crate::json::Path;
 
 /// Removes the fields that values of this type cannot have, and gives their paths.
 pub(crate) fn prune(kind: &Type, value: &mut Value) -> Vec<String> {
     let mut dropped = Vec::new();
-    walk(kind, value, "", &mut dropped);
+    walk(kind, value, &Path::Root, &mut dropped);
     dropped
 }
 
-fn walk(kind: &Type, value: &mut Value, path: &str, dropped: &mut Vec<String>) {
+fn walk(kind: &Type, value: &mut Value, path: &Path<'_>, dropped: &mut Vec<String>) {
     match (kind.resolve(), value) {
         (Type::Map(map), Value::Object(fields)) => fields.retain(|name, value| {
-            let path = match path {
-                "" => name.clone(),
-                path => format!("{path}.{name}"),
-            };
+            let path = Path::Field(path, name);
             match map.field(name) {
                 Some(kind) => walk(kind, value, &path, dropped),
-                None => dropped.push(path),
+                None => dropped.push(path.to_string()),
             }
             map.field(name).is_some()
         }),
         (Type::List(list), Value::Array(items)) => {
             for (index, item) in items.iter_mut().enumerate() {
-                walk(&list.items, item, &format!("{path}[{index}]"), dropped);
+                walk(&list.items, item, &Path::Item(path, index), dropped);
             }
         }
         _ => {}

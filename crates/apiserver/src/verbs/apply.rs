@@ -4,11 +4,11 @@ use axum::{body::Body, response::Response};
 use serde_json::{Value, json};
 
 use super::{
-    Call, create,
-    update::{Manner, change_object, named},
+    Call, Manner, create,
+    update::{Owners, Proposal, change_object, named},
 };
 use crate::{
-    apply::{self, Ground, Operation, Refusal},
+    apply::{self, Ground, Live, Operation, Refusal},
     body, metadata,
     schema::FieldError,
     status::{ApiError, Result},
@@ -34,7 +34,7 @@ pub(super) async fn apply(call: &Call<'_>, body: Body) -> Result<Response> {
                 answer => return answer,
             }
         }
-        let change = |old: &Value| applied(call, &manner, old, &config);
+        let change = |live: Live<'_>| applied(call, &manner, live, &config);
         match change_object(call.server, &call.target, &manner, change).await {
             Err(error) if error.is_not_found() && !call.target.is_status => {}
             Err(error) => return Err(error),
@@ -77,38 +77,46 @@ fn decode(call: &Call<'_>, bytes: &[u8]) -> Result<Value> {
 
 async fn create(call: &Call<'_>, manner: &Manner, config: &Value) -> Result<Response> {
     let resource = call.resource();
-    let object = applied(call, manner, &json!({}), config)?;
-    let uid = metadata::text(&object, "/metadata/uid");
+    let nothing = json!({});
+    let live = Live {
+        object: &nothing,
+        owners: &[],
+    };
+    let proposal = applied(call, manner, live, config)?;
+    let uid = metadata::text(&proposal.object, "/metadata/uid");
     if !uid.is_empty() {
         let why = format!(
             "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
         );
         return Err(ApiError::conflict(resource, call.target.name(), &why));
     }
-    create::insert(call, manner, object).await
+    create::insert(call, manner, proposal).await
 }
 
 /// The live object with the configuration merged in; an empty one becomes the configuration.
-fn applied(call: &Call<'_>, manner: &Manner, live: &Value, config: &Value) -> Result<Value> {
+fn applied(call: &Call<'_>, manner: &Manner, live: Live<'_>, config: &Value) -> Result<Proposal> {
     let resource = call.resource();
     let is_status = call.target.is_status;
     let ground = Ground {
         kind: &resource.shape,
-        reset: &resource.reset(is_status),
+        reset: resource.reset(is_status),
     };
     let writer = manner.writer(call.server, resource, is_status);
     let force = call.query.force.unwrap_or(false);
-    let object =
-        apply::applied(&ground, live, config, &writer, force).map_err(|refusal| match refusal {
-            Refusal::Conflicts(conflicts) => ApiError::contested(&conflicts),
-            Refusal::Misfit(fault) => ApiError::internal(format!(
-                "failed to create typed patch object ({}/{}; {}/{}, Kind={}): {fault}",
-                metadata::text(config, "/metadata/namespace"),
-                metadata::text(config, "/metadata/name"),
-                resource.group,
-                resource.version,
-                resource.kind,
-            )),
-        })?;
-    body::check_patched(resource, named(&call.target, object)?)
+    let applied = apply::applied(&ground, live, config, &writer, force);
+    let (object, owners) = applied.map_err(|refusal| match refusal {
+        Refusal::Conflicts(conflicts) => ApiError::contested(&conflicts),
+        Refusal::Misfit(fault) => ApiError::internal(format!(
+            "failed to create typed patch object ({}/{}; {}/{}, Kind={}): {fault}",
+            metadata::text(config, "/metadata/namespace"),
+            metadata::text(config, "/metadata/name"),
+            resource.group,
+            resource.version,
+            resource.kind,
+        )),
+    })?;
+    Ok(Proposal {
+        object: body::check_patched(resource, named(&call.target, object)?)?,
+        owners: Owners::Settled(owners),
+    })
 }

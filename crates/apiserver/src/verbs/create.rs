@@ -1,17 +1,25 @@
 //! create.
 
 use axum::{body::Body, response::Response};
+use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::{Call, created, update::Manner};
+use super::{
+    Call, Manner,
+    update::{Owners, Prepared, Proposal},
+};
 use crate::{
-    Server, access, body,
+    Server, access, admission,
+    apply::Live,
+    body,
     builtin::{self, DEFINITIONS},
     definitions,
     metadata::{self, Birth},
     resource::Resource,
+    route::Target,
     status::{ApiError, Result},
     store::{Stale, Write},
+    view::Shown,
 };
 
 /// How often a generated name is drawn again when it is taken.
@@ -24,19 +32,28 @@ pub(super) async fn create(call: &Call<'_>, body: Body) -> Result<Response> {
     manner.look_for_repetition(&bytes);
     let object = body::check(
         resource,
-        body::decode(call.headers(), &bytes, &resource.kind)?,
+        body::decode_object(call.headers(), &bytes, resource)?,
     )?;
-    insert(call, &manner, object).await
+    insert(call, &manner, object.into()).await
 }
 
 /// Creates a decoded object.
-pub(super) async fn insert(call: &Call<'_>, manner: &Manner, object: Value) -> Result<Response> {
+pub(super) async fn insert(
+    call: &Call<'_>,
+    manner: &Manner,
+    proposal: Proposal,
+) -> Result<Response> {
     let resource = call.resource();
+    let Proposal { object, owners } = proposal;
     let object = placed(call, object)?;
     check_namespace(call.server, resource, &object)?;
     definitions::check_accepts_objects(call.server, resource)?;
     for _ in 1..NAME_ATTEMPTS {
-        match attempt(call, manner, object.clone()).await {
+        let proposal = Proposal {
+            object: object.clone(),
+            owners: owners.clone(),
+        };
+        match attempt(call, manner, proposal).await {
             Err(Taken::ByChance) => {}
             Err(Taken::OnPurpose(error)) => return Err(error),
             Ok(response) => return Ok(response),
@@ -59,12 +76,12 @@ impl From<ApiError> for Taken {
     }
 }
 
-async fn attempt(call: &Call<'_>, manner: &Manner, object: Value) -> Result<Response, Taken> {
+async fn attempt(call: &Call<'_>, manner: &Manner, proposal: Proposal) -> Result<Response, Taken> {
     let resource = call.resource();
-    let is_generated = metadata::name_of(&object).is_empty();
-    let (object, warnings) = prepare(call.server, resource, object, manner)?;
-    let name = metadata::name_of(&object).to_owned();
-    let key = resource.key(metadata::namespace_of(&object), &name);
+    let is_generated = metadata::name_of(&proposal.object).is_empty();
+    let new = prepare(call.server, &call.target, proposal, manner)?;
+    let name = metadata::name_of(&new.object).to_owned();
+    let key = resource.key(metadata::namespace_of(&new.object), &name);
     if let Some(present) = call.server.store().get(&key) {
         return Err(match (is_generated, metadata::is_deleting(&present)) {
             (true, _) => Taken::ByChance,
@@ -73,21 +90,24 @@ async fn attempt(call: &Call<'_>, manner: &Manner, object: Value) -> Result<Resp
         });
     }
     if manner.options.dry_run {
-        return Ok(created(&object));
+        return Ok(created(call, new.shown()));
     }
     let write = Write {
         key,
         replaces: None,
-        object: Some(resource.to_storage(object)),
+        object: Some(resource.to_storage(new.object, new.owners)),
     };
     match call.server.commit(write).await? {
-        Ok(stored) => Ok(super::with_warnings(
-            created(&resource.present(&stored)),
-            &warnings,
-        )),
+        Ok(stored) => Ok(created(call, (Shown::Stored(stored), new.warnings))),
         Err(Stale) if is_generated => Err(Taken::ByChance),
         Err(Stale) => Err(ApiError::already_exists(resource, &name).into()),
     }
+}
+
+fn created(call: &Call<'_>, (object, warnings): (Shown, Vec<String>)) -> Response {
+    let mut response = call.show(&object);
+    *response.status_mut() = StatusCode::CREATED;
+    super::with_warnings(response, &warnings)
 }
 
 /// Puts the object into the namespace of the path, and refuses another one.
@@ -150,50 +170,76 @@ fn check_namespace(server: &Server, resource: &Resource, object: &Value) -> Resu
     Ok(())
 }
 
-/// The object as it will be stored, and what the client should be warned about.
+/// The object as it will be stored.
 fn prepare(
     server: &Server,
-    resource: &Resource,
-    mut object: Value,
+    target: &Target,
+    proposal: Proposal,
     manner: &Manner,
-) -> Result<(Value, Vec<String>)> {
+) -> Result<Prepared> {
+    let resource = &*target.resource;
+    let mut object = proposal.object;
     let birth = Birth {
         uid: uid(server),
         now: server.now(),
         random: server.random(),
     };
     let warnings = super::clean(resource, &mut object, manner)?;
-    if resource.has_status {
-        super::remove(&mut object, "status");
-    }
-    metadata::prepare_new(resource, &mut object, &birth);
-    if let Some(schema) = &resource.schema {
-        schema.default(&mut object);
-    } else {
-        builtin::default_new(resource, &mut object);
-        builtin::normalise(resource, &mut object);
-    }
+    complete(resource, &mut object, &birth);
     access::check_grant(server, resource, &object, None)?;
     let is_definition = &*resource.storage == DEFINITIONS;
     if is_definition {
         definitions::prepare_new(server, &mut object)?;
     }
-    manner.record(server, resource, false, &json!({}), &mut object);
+    let nothing = json!({});
+    let live = Live {
+        object: &nothing,
+        owners: &[],
+    };
+    let mut owners = manner.owners(server, target, proposal.owners, live, &object);
     if is_definition {
-        record_status(server, resource, &mut object);
+        owners = with_status_owner(server, target, &object, &owners);
     }
     if resource.schema.is_none() {
         builtin::complete_new(resource, &mut object);
     }
     super::check(resource, &object, None, false, Vec::new())?;
-    Ok((object, warnings))
+    admission::check(server, resource, false, Some(&object), None)?;
+    Ok(Prepared {
+        object,
+        owners,
+        warnings,
+    })
 }
 
-/// The status of a definition is the server's own.
-fn record_status(server: &Server, resource: &Resource, object: &mut Value) {
+/// Fills in what a new object does not say.
+fn complete(resource: &Resource, object: &mut Value, birth: &Birth) {
+    if resource.has_status {
+        super::remove(object, "status");
+    }
+    metadata::prepare_new(resource, object, birth);
+    if let Some(schema) = &resource.schema {
+        schema.default(object);
+    } else {
+        builtin::default_new(resource, object);
+        builtin::normalise(resource, object);
+    }
+}
+
+/// The owners of a new definition; its status is the server's own.
+fn with_status_owner(server: &Server, target: &Target, object: &Value, owners: &str) -> String {
     let mut before = object.clone();
     super::remove(&mut before, "status");
-    Manner::internal_as("kube-apiserver").record(server, resource, true, &before, object);
+    let live = Live {
+        object: &before,
+        owners: owners.as_bytes(),
+    };
+    let target = Target {
+        is_status: true,
+        ..target.clone()
+    };
+    let manner = Manner::internal_as("kube-apiserver");
+    manner.owners(server, &target, Owners::Tracked(Value::Null), live, object)
 }
 
 /// A random (version 4) UUID.
@@ -230,11 +276,12 @@ pub(crate) async fn create_default(server: &Server, group: &str, plural: &str, m
     object["kind"] = json!(resource.kind);
     object["apiVersion"] = json!(resource.api_version());
     let manner = Manner::internal_as("kube-apiserver");
-    let (object, _) = prepare(server, &resource, object, &manner).expect("a valid object");
+    let target = super::target_of(resource.clone(), &object);
+    let new = prepare(server, &target, object.into(), &manner).expect("a valid object");
     let write = Write {
         key,
         replaces: None,
-        object: Some(resource.to_storage(object)),
+        object: Some(resource.to_storage(new.object, new.owners)),
     };
     // A store that cannot keep it says so again at the first request.
     let _ = server.store().commit(write).await;

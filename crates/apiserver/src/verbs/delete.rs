@@ -7,14 +7,16 @@ use serde_json::{Value, json};
 
 use super::{Call, read, shown, update::is_released};
 use crate::{
-    Server, body,
+    Server, admission, body,
     builtin::{CLEANUP_FINALIZER, DEFINITIONS},
     metadata,
     query::unsupported,
     resource::Resource,
     schema::FieldError,
     status::{ApiError, Result},
-    store::{Key, Stale, Write},
+    store::{Kept, Key, Stale, Write},
+    types::Type,
+    view::Shown,
 };
 
 /// What a deletion insists on.
@@ -64,9 +66,9 @@ impl Deletion {
 /// What became of the object.
 pub(crate) enum Gone {
     /// It is no longer there; this was its last state.
-    Now(Value),
+    Now(Arc<Kept>),
     /// Finalizers keep it for now.
-    Later(Value),
+    Later(Shown),
 }
 
 pub(super) async fn delete(call: &Call<'_>, body: Body) -> Result<Response> {
@@ -75,8 +77,8 @@ pub(super) async fn delete(call: &Call<'_>, body: Body) -> Result<Response> {
     let key = resource.key(call.target.namespace.as_deref(), call.target.name());
     match delete_object(call.server, resource, &key, &deletion).await? {
         Gone::Later(object) => Ok(call.show(&object)),
-        Gone::Now(object) if answers_with_object(resource) => Ok(call.show(&object)),
-        Gone::Now(object) => Ok(shown(&success(resource, &object))),
+        Gone::Now(last) if answers_with_object(resource) => Ok(call.show(&Shown::Stored(last))),
+        Gone::Now(last) => Ok(shown(&success(resource, &last.value()))),
     }
 }
 
@@ -90,11 +92,12 @@ pub(super) async fn delete_collection(call: &Call<'_>, body: Body) -> Result<Res
     };
     let mut items = Vec::new();
     for (key, stored) in snapshot.objects {
-        if !selector.matches(&read::present(call, &stored)) {
+        if !selector.matches(&resource.bare(&stored)) {
             continue;
         }
         match delete_object(call.server, resource, &key, &deletion).await {
-            Ok(Gone::Now(object) | Gone::Later(object)) => items.push(object),
+            Ok(Gone::Now(last)) => items.push(resource.present(&last)),
+            Ok(Gone::Later(object)) => items.push(object.value(resource)),
             Err(error) if error.is_not_found() => {}
             Err(error) => return Err(error),
         }
@@ -112,7 +115,8 @@ async fn options(call: &Call<'_>, body: Body) -> Result<Deletion> {
     let options = if bytes.is_empty() {
         json!({})
     } else {
-        body::decode(call.headers(), &bytes, "DeleteOptions")?
+        let kind = "DeleteOptions";
+        body::decode(call.headers(), &bytes, kind, Some(&Type::named(kind)))?
     };
     match options["kind"].as_str() {
         _ if !options.is_object() => {
@@ -133,13 +137,6 @@ async fn options(call: &Call<'_>, body: Body) -> Result<Deletion> {
         )));
     }
     let policy = policy(call, &options)?;
-    let mut query = call.query.clone();
-    if let Some(values) = options["dryRun"].as_array() {
-        query.dry_run = values
-            .iter()
-            .map(|value| value.as_str().unwrap_or_default().to_owned())
-            .collect();
-    }
     let text = |pointer| {
         options
             .pointer(pointer)
@@ -149,9 +146,18 @@ async fn options(call: &Call<'_>, body: Body) -> Result<Deletion> {
     Ok(Deletion {
         uid: text("/preconditions/uid"),
         resource_version: text("/preconditions/resourceVersion"),
-        dry_run: query.write_options("DeleteOptions")?.dry_run,
+        dry_run: is_dry_run(call, &options)?,
         policy,
     })
+}
+
+fn is_dry_run(call: &Call<'_>, options: &Value) -> Result<bool> {
+    let mut query = call.query.clone();
+    if let Some(values) = options["dryRun"].as_array() {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        query.dry_run = values.iter().map(text).collect();
+    }
+    Ok(query.write_options("DeleteOptions")?.dry_run)
 }
 
 /// What becomes of dependents, as the request asks.
@@ -190,52 +196,55 @@ pub(crate) async fn delete_object(
 ) -> Result<Gone> {
     let name = key.path.rsplit('/').next().unwrap_or_default();
     loop {
-        let stored = server.store().get(key);
+        let stored = server.store().kept(key);
         let stored = stored.ok_or_else(|| ApiError::not_found(resource, name))?;
-        let present = resource.present(&stored);
-        let object = guarded(resource, with_policy(present.clone(), deletion.policy));
-        check_preconditions(resource, &object, deletion)?;
-        check_deletable(resource, &object)?;
+        let present = resource.bare(&stored);
+        check(server, resource, &present, deletion)?;
+        let object = with_policy(Value::clone(&present), deletion.policy);
+        let object = guarded(resource, object);
         if is_released(resource, &object) {
             match remove(server, key, &stored, deletion).await? {
-                Ok(last) => return Ok(Gone::Now(resource.present(&last))),
+                Ok(last) => return Ok(Gone::Now(last)),
                 Err(Stale) => continue,
             }
         }
         let is_marked = metadata::is_deleting(&object);
-        if is_marked && object == present || deletion.dry_run {
-            return Ok(Gone::Later(object));
+        if is_marked && object == *present || deletion.dry_run {
+            return Ok(Gone::Later(Shown::made(object, stored.owners())));
         }
         let marked = match is_marked {
             true => object,
             false => marked(server, resource, object),
         };
+        let owners = String::from_utf8_lossy(stored.owners()).into_owned();
         let write = Write {
             key: key.clone(),
-            replaces: Some(metadata::revision_of(&stored)),
-            object: Some(resource.to_storage(marked)),
+            replaces: Some(stored.revision()),
+            object: Some(resource.to_storage(marked, owners)),
         };
         if let Ok(stored) = server.commit(write).await? {
-            return Ok(Gone::Later(resource.present(&stored)));
+            return Ok(Gone::Later(Shown::Stored(stored)));
         }
     }
+}
+
+/// Refuses to delete what must not be, or is not what was meant.
+fn check(server: &Server, resource: &Resource, object: &Value, deletion: &Deletion) -> Result<()> {
+    check_preconditions(resource, object, deletion)?;
+    check_deletable(resource, object)?;
+    admission::check(server, resource, false, None, Some(object))
 }
 
 async fn remove(
     server: &Server,
     key: &Key,
-    stored: &Arc<Value>,
+    stored: &Arc<Kept>,
     deletion: &Deletion,
-) -> Result<Result<Arc<Value>, Stale>> {
+) -> Result<Result<Arc<Kept>, Stale>> {
     if deletion.dry_run {
         return Ok(Ok(stored.clone()));
     }
-    let write = Write {
-        key: key.clone(),
-        replaces: Some(metadata::revision_of(stored)),
-        object: None,
-    };
-    server.commit(write).await
+    server.commit(Write::removal(key, stored)).await
 }
 
 /// The object with the finalizers that carry out a policy.

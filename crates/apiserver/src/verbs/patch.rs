@@ -5,11 +5,9 @@ use http::StatusCode;
 use json_patch::{AddOperation, PatchOperation};
 use serde_json::Value;
 
-use super::{
-    Call, apply,
-    update::{Manner, change_object},
-};
+use super::{Call, Manner, apply, update::change_object};
 use crate::{
+    apply::Live,
     body, json, metadata,
     resource::Resource,
     schema::FieldError,
@@ -26,7 +24,7 @@ const APPLY: &str = "application/apply-patch+yaml";
 const OPERATIONS_LIMIT: usize = 10_000;
 
 /// A decoded patch.
-enum Change {
+pub(super) enum Change {
     Merge(Value),
     Strategic(Value),
     Operations(Vec<PatchOperation>),
@@ -45,11 +43,22 @@ pub(super) async fn patch(call: &Call<'_>, body: Body) -> Result<Response> {
     let bytes = body::read(body).await?;
     manner.look_for_repetition(&bytes);
     let change = decode(media_type, &bytes)?;
-    let (object, warnings) = change_object(call.server, &call.target, &manner, |old| {
-        body::check_patched(resource, changed(&change, resource, old)?)
+    let (object, warnings) = change_object(call.server, &call.target, &manner, |live| {
+        let changed = changed(&change, resource, live)?;
+        Ok(body::check_patched(resource, changed)?.into())
     })
     .await?;
     Ok(super::with_warnings(call.show(&object), &warnings))
+}
+
+/// Reads a patch that is none of a whole object.
+pub(super) async fn read(call: &Call<'_>, body: Body) -> Result<Change> {
+    let media_type = body::media_type(call.headers());
+    if media_type == APPLY {
+        return Err(ApiError::not_supported("applying a scale"));
+    }
+    check_media_type(call.resource(), media_type)?;
+    decode(media_type, &body::read(body).await?)
 }
 
 /// Custom objects have no merge keys, so no strategic merge patch.
@@ -117,12 +126,28 @@ fn decode(media_type: &str, bytes: &[u8]) -> Result<Change> {
     ))
 }
 
-fn changed(change: &Change, resource: &Resource, old: &Value) -> Result<Value> {
-    let mut new = old.clone();
+impl Change {
+    /// Whether it may look at who owns what.
+    fn sees_owners(&self) -> bool {
+        match self {
+            Self::Merge(patch) | Self::Strategic(patch) => {
+                patch.pointer("/metadata/managedFields").is_some()
+            }
+            Self::Operations(_) => true,
+        }
+    }
+}
+
+/// What a patch makes of an object.
+pub(super) fn changed(change: &Change, resource: &Resource, live: Live<'_>) -> Result<Value> {
+    let mut new = live.object.clone();
+    if change.sees_owners() && !live.owners.is_empty() {
+        new["metadata"]["managedFields"] = serde_json::from_slice(live.owners).unwrap_or_default();
+    }
     match change {
         Change::Merge(patch) => json_patch::merge(&mut new, patch),
         Change::Strategic(patch) => {
-            new = strategic::merged(&resource.shape, old, patch).map_err(ApiError::bad_request)?;
+            new = strategic::merged(&resource.shape, &new, patch).map_err(ApiError::bad_request)?;
         }
         Change::Operations(operations) => {
             for operation in operations {

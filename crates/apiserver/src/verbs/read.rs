@@ -1,21 +1,20 @@
 //! get and list.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use axum::response::Response;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
 
-use super::{Call, shown};
+use super::{Call, listing};
 use crate::{
     Server,
     query::{Query, unsupported},
     schema::FieldError,
     selector::Selector,
     status::{ApiError, Result},
-    store::{Expired, Kept, Revision, Snapshot},
-    table,
-    view::{View, partial},
+    store::{Expired, Revision, Snapshot},
+    view::Shown,
 };
 
 /// How long a read waits for a revision that was not reached yet, as a real server does.
@@ -26,76 +25,36 @@ pub(super) async fn get(call: &Call<'_>) -> Result<Response> {
     let asked = parse_revision(&call.query.resource_version).map_err(ApiError::internal)?;
     reach(call.server, asked).await?;
     let key = resource.key(call.target.namespace.as_deref(), call.target.name());
-    let stored = call.server.store().get(&key);
+    let stored = call.server.store().kept(&key);
     let stored = stored.ok_or_else(|| ApiError::not_found(resource, call.target.name()))?;
-    Ok(call.show(&resource.present(&stored)))
+    Ok(call.show(&Shown::Stored(stored)))
 }
 
 pub(super) async fn list(call: &Call<'_>) -> Result<Response> {
     let selector = selector(call)?;
     let page = Page::parse(call).await?;
     let prefix = prefix(call);
-    let snapshot = snapshot(call, &prefix, page.revision)?;
-    let revision = snapshot.revision;
-    let mut items: Vec<(String, Value)> = Vec::new();
-    let mut left = 0_u64;
-    for (key, stored) in snapshot.objects {
-        if page.after.as_ref().is_some_and(|after| key.path <= *after) {
-            continue;
-        }
-        let object = present(call, &stored);
-        if !selector.matches(&object) {
-            continue;
-        }
-        if page.limit > 0 && items.len() as u64 >= page.limit {
-            left += 1;
-        } else {
-            items.push((key.path, object));
-        }
-    }
+    let Snapshot { revision, objects } = snapshot(call, &prefix, page.revision)?;
+    let after = page.after.as_deref();
+    let mut objects = objects;
+    objects.retain(|(key, stored)| {
+        after.is_none_or(|after| *key.path > *after)
+            && (selector.is_empty() || selector.matches(&call.resource().bare(stored)))
+    });
+    let limit = usize::try_from(page.limit).unwrap_or(usize::MAX);
+    let left = match limit {
+        0 => 0,
+        limit => objects.len().saturating_sub(limit),
+    };
+    objects.truncate(objects.len() - left);
     let mut metadata = json!({"resourceVersion": revision.to_string()});
-    if left > 0 {
-        let last = items
-            .last()
-            .map(|(path, _)| path.as_str())
-            .unwrap_or_default();
-        metadata["continue"] = json!(Page::token(revision, last));
+    if let (true, Some((last, _))) = (left > 0, objects.last()) {
+        metadata["continue"] = json!(Page::token(revision, &last.path));
         if selector.is_empty() {
             metadata["remainingItemCount"] = json!(left);
         }
     }
-    let items: Vec<Value> = items.into_iter().map(|(_, object)| object).collect();
-    Ok(shown(&list_object(call, metadata, items)))
-}
-
-fn list_object(call: &Call<'_>, metadata: Value, items: Vec<Value>) -> Value {
-    let resource = call.resource();
-    let (kind, api_version) = match call.view() {
-        View::Table(included) => {
-            return table::table(call.server, resource, (included, metadata), &items);
-        }
-        View::Metadata => (
-            "PartialObjectMetadataList".to_owned(),
-            "meta.k8s.io/v1".to_owned(),
-        ),
-        View::Whole => (resource.list_kind.clone(), resource.api_version()),
-    };
-    let items: Vec<Value> = items.into_iter().map(|item| listed(call, item)).collect();
-    let mut list = json!({"kind": kind, "apiVersion": api_version, "metadata": metadata});
-    list["items"] = Value::Array(items);
-    list
-}
-
-/// One object in a list; built-in kinds do not repeat what they are.
-fn listed(call: &Call<'_>, mut item: Value) -> Value {
-    if call.view() == View::Metadata {
-        return partial(&item);
-    }
-    if call.resource().schema.is_none() {
-        super::remove(&mut item, "kind");
-        super::remove(&mut item, "apiVersion");
-    }
-    item
+    Ok(listing::response(call, &metadata, objects))
 }
 
 fn snapshot(call: &Call<'_>, prefix: &str, at: Option<Revision>) -> Result<Snapshot> {
@@ -113,12 +72,6 @@ fn snapshot(call: &Call<'_>, prefix: &str, at: Option<Revision>) -> Result<Snaps
             "The provided continue parameter is too old to display a consistent list result. You must start a new list without the continue parameter.",
         )
     })
-}
-
-/// The stored object as the path's version shows it.
-pub(super) fn present(call: &Call<'_>, stored: &Kept) -> Value {
-    let object = Arc::unwrap_or_clone(stored.value());
-    call.resource().presented(object)
 }
 
 /// What the keys of the asked collection start with.

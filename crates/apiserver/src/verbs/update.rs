@@ -5,25 +5,23 @@ use std::sync::Arc;
 use axum::{body::Body, response::Response};
 use serde_json::{Value, json};
 
-use super::Call;
+use super::{Call, Manner};
 use crate::{
-    Server, access,
-    apply::{self, Ground, Operation, Writer},
+    Server, access, admission,
+    apply::Live,
     body,
     builtin::{self, DEFINITIONS},
-    definitions, json, metadata,
-    query::WriteOptions,
+    definitions, metadata,
     resource::Resource,
     route::Target,
     schema::FieldError,
     status::{ApiError, Result},
-    store::{Stale, Write},
+    store::{Kept, Key, Write},
+    view::Shown,
 };
 
 /// How often a change without a `resourceVersion` is tried on a newer state.
 const ATTEMPTS: usize = 100;
-/// The name under which the server's own housekeeping changes objects.
-const INTERNAL_MANAGER: &str = "kube-controller-manager";
 
 pub(super) async fn replace(call: &Call<'_>, body: Body) -> Result<Response> {
     let resource = call.resource();
@@ -32,16 +30,16 @@ pub(super) async fn replace(call: &Call<'_>, body: Body) -> Result<Response> {
     manner.look_for_repetition(&bytes);
     let object = body::check(
         resource,
-        body::decode(call.headers(), &bytes, &resource.kind)?,
+        body::decode_object(call.headers(), &bytes, resource)?,
     )?;
     let key = resource.key(call.target.namespace.as_deref(), call.target.name());
     if resource.creates_on_replace && call.server.store().get(&key).is_none() {
         let object = named(&call.target, object)?;
-        return super::create::insert(call, &manner, object).await;
+        return super::create::insert(call, &manner, object.into()).await;
     }
-    let (object, warnings) = change_object(call.server, &call.target, &manner, |old| {
-        check_uid(resource, &object, old)?;
-        Ok(object.clone())
+    let (object, warnings) = change_object(call.server, &call.target, &manner, |live| {
+        check_uid(resource, &object, live.object)?;
+        Ok(object.clone().into())
     })
     .await?;
     Ok(super::with_warnings(call.show(&object), &warnings))
@@ -98,113 +96,49 @@ pub(super) fn named(target: &Target, mut object: Value) -> Result<Value> {
     }
 }
 
-/// How a change is to be made.
-pub(crate) struct Manner {
-    pub(super) options: WriteOptions,
-    /// The server itself may do what clients may not.
-    is_internal: bool,
-    /// Who comes to own what is changed.
-    pub(super) manager: String,
-    pub(super) operation: Operation,
-    /// Keys that the body has twice.
-    pub(super) repeated: Vec<String>,
-    /// Whether the object is the result of a patch, which words refusals differently.
-    pub(super) is_patch: bool,
+/// What a change makes of an object.
+pub(crate) struct Proposal {
+    /// Without `managedFields`.
+    pub(crate) object: Value,
+    pub(super) owners: Owners,
 }
 
-impl Manner {
-    /// As a request asks; `kind` is the name of its options in error texts.
-    pub(super) fn of(call: &Call<'_>, kind: &str) -> Result<Self> {
-        Ok(Self {
-            options: call.query.write_options(kind)?,
-            is_internal: false,
-            manager: call.manager(),
-            operation: Operation::Update,
-            repeated: Vec::new(),
-            is_patch: false,
-        })
-    }
+/// Who is to own what afterwards.
+#[derive(Clone)]
+pub(super) enum Owners {
+    /// Whoever changes it; to start from, what the writer says (null: what is).
+    Tracked(Value),
+    /// As an apply found out.
+    Settled(String),
+}
 
-    /// A change by the server itself.
-    pub(crate) fn internal() -> Self {
-        Self::internal_as(INTERNAL_MANAGER)
-    }
-
-    /// A change by a part of the server.
-    pub(super) fn internal_as(manager: &str) -> Self {
+impl From<Value> for Proposal {
+    fn from(mut object: Value) -> Self {
+        let metadata = object.get_mut("metadata").and_then(Value::as_object_mut);
+        let given = metadata.and_then(|metadata| metadata.remove("managedFields"));
         Self {
-            options: WriteOptions {
-                dry_run: false,
-                field_validation: "Ignore".to_owned(),
-            },
-            is_internal: true,
-            manager: manager.to_owned(),
-            operation: Operation::Update,
-            repeated: Vec::new(),
-            is_patch: false,
+            object,
+            owners: Owners::Tracked(given.unwrap_or_default()),
         }
-    }
-
-    /// Remembers the keys that a JSON body has twice, unless nobody wants to know.
-    pub(super) fn look_for_repetition(&mut self, bytes: &[u8]) {
-        if self.options.field_validation != "Ignore" {
-            self.repeated = json::duplicates(bytes);
-        }
-    }
-
-    /// The refusal of an object that strict validation found fault with.
-    pub(super) fn undecodable(&self, resource: &Resource, object: &Value, why: &str) -> ApiError {
-        if self.is_patch {
-            let fault = FieldError::invalid("patch", &Value::String(object.to_string()), why);
-            return ApiError::invalid_thing("", "", "", &[fault]);
-        }
-        ApiError::bad_request(format!(
-            "{kind} in version {version:?} cannot be handled as a {kind}: {why}",
-            kind = resource.kind,
-            version = resource.version,
-        ))
-    }
-
-    /// Who writes to an object of this kind, as it goes down in its `managedFields`.
-    pub(super) fn writer(&self, server: &Server, resource: &Resource, is_status: bool) -> Writer {
-        Writer {
-            manager: self.manager.clone(),
-            operation: self.operation,
-            api_version: resource.api_version(),
-            subresource: if is_status { "status" } else { "" }.to_owned(),
-            time: server.now(),
-        }
-    }
-
-    /// Sets the `managedFields` of `new`, which replaces `old` (an empty object: which is created).
-    /// An apply has set them already.
-    pub(super) fn record(
-        &self,
-        server: &Server,
-        resource: &Resource,
-        is_status: bool,
-        old: &Value,
-        new: &mut Value,
-    ) {
-        if self.operation == Operation::Update {
-            let writer = self.writer(server, resource, is_status);
-            let ground = Ground {
-                kind: &resource.shape,
-                reset: &resource.reset(is_status),
-            };
-            let owners = apply::after_update(&ground, old, new, &writer);
-            set_owners(new, owners);
-        }
-        apply::keep_times(new, old);
     }
 }
 
-fn set_owners(object: &mut Value, owners: Value) {
-    let metadata = metadata::fields(object);
-    match owners.is_null() {
-        true => metadata.remove("managedFields"),
-        false => metadata.insert("managedFields".to_owned(), owners),
-    };
+/// An object that passed all checks.
+pub(super) struct Prepared {
+    pub(super) object: Value,
+    /// The text of its `managedFields`.
+    pub(super) owners: String,
+    pub(super) warnings: Vec<String>,
+}
+
+impl Prepared {
+    /// The object as it would be shown if it were stored.
+    pub(super) fn shown(self) -> (Shown, Vec<String>) {
+        (
+            Shown::made(self.object, self.owners.as_bytes()),
+            self.warnings,
+        )
+    }
 }
 
 /// Changes one object to what `change` makes of its newest state.
@@ -215,33 +149,53 @@ pub(crate) async fn change_object(
     server: &Server,
     target: &Target,
     manner: &Manner,
-    change: impl Fn(&Value) -> Result<Value>,
-) -> Result<(Value, Vec<String>)> {
+    change: impl Fn(Live<'_>) -> Result<Proposal>,
+) -> Result<(Shown, Vec<String>)> {
     let resource = &*target.resource;
     let key = resource.key(target.namespace.as_deref(), target.name());
     for _ in 0..ATTEMPTS {
-        let stored = server.store().get(&key);
+        let stored = server.store().kept(&key);
         let stored = stored.ok_or_else(|| ApiError::not_found(resource, target.name()))?;
-        let old = resource.present(&stored);
-        let proposed = named(target, change(&old)?)?;
-        check_revision(resource, &proposed, &old)?;
-        let (new, warnings) = prepare(server, target, manner, proposed, &old)?;
-        if new == old || manner.options.dry_run {
-            return Ok((new, warnings));
-        }
-        let is_finished = metadata::is_deleting(&new) && is_released(resource, &new);
-        let write = Write {
-            key: key.clone(),
-            replaces: Some(metadata::revision_of(&stored)),
-            object: (!is_finished).then(|| resource.to_storage(new.clone())),
+        let old = resource.bare(&stored);
+        let live = Live {
+            object: &old,
+            owners: stored.owners(),
         };
-        match server.commit(write).await? {
-            Ok(_) if is_finished => return Ok((new, warnings)),
-            Ok(stored) => return Ok((resource.present(&stored), warnings)),
-            Err(Stale) => {}
+        let mut proposal = change(live)?;
+        proposal.object = named(target, proposal.object)?;
+        check_revision(resource, &proposal.object, &old)?;
+        let new = prepare(server, target, manner, proposal, live)?;
+        let is_same = is_same(&new.object, &old) && new.owners.as_bytes() == live.owners;
+        if is_same || manner.options.dry_run {
+            return Ok(new.shown());
+        }
+        if let Some(outcome) = store(server, resource, (&key, &stored), new).await? {
+            return Ok(outcome);
         }
     }
     Err(ApiError::modified(resource, target.name()))
+}
+
+/// Stores a new state, or removes what nothing keeps any longer; nothing if somebody was faster.
+async fn store(
+    server: &Server,
+    resource: &Resource,
+    (key, seen): (&Key, &Kept),
+    new: Prepared,
+) -> Result<Option<(Shown, Vec<String>)>> {
+    if metadata::is_deleting(&new.object) && is_released(resource, &new.object) {
+        let removed = server.commit(Write::removal(key, seen)).await?;
+        return Ok(removed.is_ok().then(|| new.shown()));
+    }
+    let write = Write {
+        key: key.clone(),
+        replaces: Some(seen.revision()),
+        object: Some(resource.to_storage(new.object, new.owners)),
+    };
+    let stored = server.commit(write).await?;
+    Ok(stored
+        .ok()
+        .map(|stored| (Shown::Stored(stored), new.warnings)))
 }
 
 /// Whether nothing keeps a deleted object any longer.
@@ -280,28 +234,22 @@ fn check_revision(resource: &Resource, proposed: &Value, old: &Value) -> Result<
     Ok(())
 }
 
-/// The object as it will be stored, and what the client should be warned about.
+/// The object as it will be stored.
 fn prepare(
     server: &Server,
     target: &Target,
     manner: &Manner,
-    mut new: Value,
-    old: &Value,
-) -> Result<(Value, Vec<String>)> {
-    let resource = &*target.resource;
+    proposal: Proposal,
+    live: Live<'_>,
+) -> Result<Prepared> {
+    let (resource, old) = (&*target.resource, live.object);
+    let mut new = proposal.object;
     let warnings = super::clean(resource, &mut new, manner)?;
-    let owners = new["metadata"]["managedFields"].take();
-    let mut faults = Vec::new();
-    if target.is_status {
-        new = with_status(old, new);
-    } else {
-        faults = metadata::immutable_faults(&new, old);
-        metadata::keep_server_fields(&mut new, old);
-        if resource.has_status {
-            set_or_remove(&mut new, "status", old.get("status"));
-        }
-    }
-    new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"].clone();
+    let faults = match target.is_status {
+        true => Vec::new(),
+        false => metadata::immutable_faults(&new, old),
+    };
+    new = with_what_stays(target, new, old);
     if let Some(schema) = &resource.schema {
         schema.default(&mut new);
     } else {
@@ -315,16 +263,38 @@ fn prepare(
         definitions::prepare_update(server, &mut new, old)?;
     }
     super::check(resource, &new, Some(old), target.is_status, faults)?;
-    set_owners(&mut new, owners);
-    manner.record(server, resource, target.is_status, old, &mut new);
+    let owners = manner.owners(server, target, proposal.owners, live, &new);
     if !target.is_status {
         count_generation(resource, &mut new, old);
     }
-    Ok((new, warnings))
+    admission::check(server, resource, target.is_status, Some(&new), Some(old))?;
+    Ok(Prepared {
+        object: new,
+        owners,
+        warnings,
+    })
+}
+
+/// The new object with what of the old one this endpoint cannot change.
+fn with_what_stays(target: &Target, mut new: Value, old: &Value) -> Value {
+    if target.is_status {
+        new = with_status(old, new);
+    } else {
+        metadata::keep_server_fields(&mut new, old);
+        if target.resource.has_status {
+            set_or_remove(&mut new, "status", old.get("status"));
+        }
+    }
+    new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"].clone();
+    new
 }
 
 fn count_generation(resource: &Resource, new: &mut Value, old: &Value) {
-    if resource.has_generation && is_new_generation(resource, new, old) {
+    let apart: &[&str] = match resource.has_status {
+        true => &["metadata", "status"],
+        false => &["metadata"],
+    };
+    if resource.has_generation && !is_same_but(apart, new, old) {
         let generation = old["metadata"]["generation"].as_i64().unwrap_or(0);
         new["metadata"]["generation"] = json!(generation + 1);
     }
@@ -332,6 +302,9 @@ fn count_generation(resource: &Resource, new: &mut Value, old: &Value) {
 
 /// The old object with the new status.
 fn with_status(old: &Value, mut new: Value) -> Value {
+    if is_same_but(&["status"], &new, old) {
+        return new;
+    }
     let status = new
         .as_object_mut()
         .and_then(|fields| fields.remove("status"));
@@ -342,22 +315,28 @@ fn with_status(old: &Value, mut new: Value) -> Value {
 
 fn set_or_remove(object: &mut Value, field: &str, value: Option<&Value>) {
     match value {
+        Some(value) if object.get(field) == Some(value) => {}
         Some(value) => object[field] = value.clone(),
         None => super::remove(object, field),
     }
 }
 
-/// Whether anything but metadata (and status, where it is apart) differs.
-fn is_new_generation(resource: &Resource, new: &Value, old: &Value) -> bool {
-    let fields = |object: &Value| {
-        let mut fields = object.as_object().cloned().unwrap_or_default();
-        fields.remove("metadata");
-        if resource.has_status {
-            fields.remove("status");
-        }
-        fields
+/// Whether two objects are the same; the status, which changes most, is looked at first.
+pub(super) fn is_same(one: &Value, two: &Value) -> bool {
+    one.get("status") == two.get("status") && one == two
+}
+
+/// Whether two maps agree on all fields but these.
+fn is_same_but(apart: &[&str], one: &Value, two: &Value) -> bool {
+    let fields = |object: &'_ Value| object.as_object().map_or(0, |fields| fields.len());
+    let others = |object: &Value| {
+        let found = apart.iter().filter(|name| object.get(**name).is_some());
+        fields(object) - found.count()
     };
-    fields(new) != fields(old)
+    let is_same = |(name, value): (&String, &Value)| {
+        apart.contains(&name.as_str()) || two.get(name) == Some(value)
+    };
+    others(one) == others(two) && one.as_object().into_iter().flatten().all(is_same)
 }
 
 /// What the collector needs to name an object by its stored state.
@@ -367,5 +346,6 @@ pub(crate) fn target_of(resource: Arc<Resource>, object: &Value) -> Target {
         namespace: metadata::namespace_of(object).map(str::to_owned),
         name: Some(metadata::name_of(object).to_owned()),
         is_status: false,
+        is_scale: false,
     }
 }

@@ -3,7 +3,7 @@
 //! Nothing is buffered for a slow reader beyond one batch; one that falls behind the history gets
 //! `410 Expired` and has to list again, as on a real server.
 
-use std::{collections::VecDeque, time::Duration};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use axum::{
     body::{Body, Bytes},
@@ -36,7 +36,7 @@ pub(super) fn watch(call: Call<'_>) -> Result<Response> {
     let timeout = call.query.timeout_seconds.filter(|seconds| *seconds > 0);
     let mut watcher = Watcher {
         server: call.server.clone(),
-        resource: call.resource().clone(),
+        resource: call.target.resource.clone(),
         prefix: read::prefix(&call),
         selector,
         view: call.view(),
@@ -112,7 +112,7 @@ fn needs_not_older_than(matching: &str) -> ApiError {
 
 struct Watcher {
     server: Server,
-    resource: Resource,
+    resource: Arc<Resource>,
     prefix: String,
     selector: Selector,
     view: View,
@@ -155,9 +155,8 @@ impl Watcher {
         };
         self.revision = snapshot.revision;
         for (_, stored) in &snapshot.objects {
-            let object = self.resource.present(&stored.value());
-            if self.selector.matches(&object) {
-                self.push("ADDED", &object);
+            if self.is_selected(stored) {
+                self.push_stored("ADDED", stored);
             }
         }
         if start.marks_end {
@@ -225,22 +224,37 @@ impl Watcher {
         if !is_mine {
             return;
         }
-        let matching = |watcher: &Self, object: &Option<std::sync::Arc<Kept>>| {
-            let object = watcher.resource.present(&object.as_deref()?.value());
-            watcher.selector.matches(&object).then_some(object)
+        let selected = |kept: &Option<Arc<Kept>>| {
+            let kept = kept.as_ref().filter(|kept| self.is_selected(kept));
+            kept.cloned()
         };
-        let before = matching(self, &change.previous);
-        let after = matching(self, &change.object);
+        let before = selected(&change.previous);
+        let after = selected(&change.object);
         match (before, after) {
-            (None, Some(object)) => self.push("ADDED", &object),
-            (Some(_), Some(object)) => self.push("MODIFIED", &object),
-            (Some(mut last), None) => {
+            (None, Some(object)) => self.push_stored("ADDED", &object),
+            (Some(_), Some(object)) => self.push_stored("MODIFIED", &object),
+            (Some(last), None) => {
                 // The last state that matched, at the revision at which it no longer did.
+                let mut last = self.resource.present(&last);
                 last["metadata"]["resourceVersion"] = json!(change.revision.to_string());
                 self.push("DELETED", &last);
             }
             (None, None) => {}
         }
+    }
+
+    fn is_selected(&self, stored: &Kept) -> bool {
+        self.selector.is_empty() || self.selector.matches(&self.resource.bare(stored))
+    }
+
+    fn push_stored(&mut self, kind: &str, stored: &Kept) {
+        if self.view != View::Whole {
+            return self.push(kind, &self.resource.present(stored));
+        }
+        let object = self.view.text(&self.server, &self.resource, stored);
+        let start = format!("{{\"type\":\"{kind}\",\"object\":");
+        let line = [start.as_bytes(), &object, b"}\n"].concat();
+        self.lines.push_back(line.into());
     }
 
     fn push_bookmark(&mut self, annotations: Value) {

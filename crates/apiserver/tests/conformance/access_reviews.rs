@@ -7,7 +7,7 @@ use crate::support::{Answer, Context, cases};
 
 cases!("access_reviews":
     access_of_somebody, access_of_oneself, access_needs_a_question, access_is_one_question,
-    rules_of_oneself, rules_need_a_namespace, who_am_i, token_of_an_account,
+    access_in_a_namespace, access_stays_in_its_namespace, rules_of_oneself, rules_need_a_namespace, who_am_i, token_of_an_account,
     token_of_a_missing_account, token_of_a_deleted_account, token_for_somebody_else,
     tokens_live_ten_minutes, tokens_need_a_right,
 );
@@ -83,6 +83,44 @@ async fn access_needs_a_question(api: Context) {
         status["details"]["causes"][0]["field"],
         "spec.resourceAttributes"
     );
+}
+
+async fn access_in_a_namespace(api: Context) {
+    allow(&api, json!([rule("configmaps", &["list"])])).await;
+    let local = format!("namespaces/{}/localsubjectaccessreviews", api.namespace);
+    let asked = |verb| json!({"user": alice(&api), "resourceAttributes": question(&api, verb)});
+    let review = ask_until_allowed(&api, &local, asked("list")).await;
+    assert_eq!(review["kind"], "LocalSubjectAccessReview");
+    assert_eq!(review["metadata"]["namespace"], *api.namespace);
+    let review = ask(&api, &local, asked("delete")).await.expect_code(201);
+    assert_eq!(review["status"], json!({"allowed": false}));
+}
+
+async fn access_stays_in_its_namespace(api: Context) {
+    let local = format!("namespaces/{}/localsubjectaccessreviews", api.namespace);
+    let elsewhere = json!({"verb": "get", "resource": "pods", "namespace": "default"});
+    let spec = json!({"user": "x", "resourceAttributes": elsewhere});
+    let status = ask(&api, &local, spec)
+        .await
+        .refused_somehow(422, "Invalid");
+    let cause = &status["details"]["causes"][0];
+    assert_eq!(cause["field"], "spec.resourceAttributes.namespace");
+    let nowhere = json!({"verb": "get", "path": "/version"});
+    let spec = json!({"user": "x", "nonResourceAttributes": nowhere});
+    let status = ask(&api, &local, spec)
+        .await
+        .refused_somehow(422, "Invalid");
+    let cause = &status["details"]["causes"][0];
+    assert_eq!(cause["field"], "spec.nonResourceAttributes");
+    let other = json!({
+        "metadata": {"namespace": "default"},
+        "spec": {"user": "x", "resourceAttributes": question(&api, "get")},
+    });
+    let answer = api.post(&format!("{ACCESS}/{local}"), &other).await;
+    answer.refused_somehow(400, "BadRequest");
+    let everywhere = json!({"user": "x", "resourceAttributes": question(&api, "get")});
+    let answer = ask(&api, "localsubjectaccessreviews", everywhere).await;
+    assert_ne!(answer.code, 201);
 }
 
 async fn access_is_one_question(api: Context) {

@@ -3,13 +3,14 @@
 use serde_json::{Value, json};
 
 use crate::support::validation::{causes, create, define};
-use crate::support::{Context, cases, spec_schema};
+use crate::support::{Context, cases, spec_schema, version};
 
 cases!("defaults":
     nullable, null_is_dropped_where_not_allowed, unknown_fields_are_pruned,
     unknown_fields_of_metadata_are_pruned, unknown_fields_are_kept_where_allowed,
     defaults_on_create, defaults_of_nested_objects, defaults_replace_null, defaults_on_read,
-    defaults_of_status, status_is_validated, strict_refuses_unknown_fields,
+    defaults_on_read_are_those_of_the_stored_version, unknown_fields_are_pruned_on_read,
+    versions_show_what_they_know, defaults_of_status, status_is_validated, strict_refuses_unknown_fields,
     unknown_fields_warn_only,
 );
 
@@ -141,8 +142,10 @@ async fn defaults_on_read(api: Context) {
         got.body["metadata"]["resourceVersion"],
         created["metadata"]["resourceVersion"]
     );
-    let list = api.get(&api.custom("things")).await.expect_code(200);
-    assert_eq!(list["items"][0]["spec"], expected);
+    // A real server may still be busy with the new definition.
+    let things = api.custom("things");
+    let list = api.wait_for(&things, |answer| answer.code == 200).await;
+    assert_eq!(list.body["items"][0]["spec"], expected);
 }
 
 /// Things with a status of a phase and a default.
@@ -153,6 +156,77 @@ async fn define_status(api: &Context) {
     }});
     api.define_things(schema).await;
     api.create_thing("a", json!({})).await;
+}
+
+fn two_versions(one: Value, two: Value) -> Value {
+    let mut second = version("v2", spec_schema(two));
+    second["storage"] = json!(false);
+    json!([version("v1", spec_schema(one)), second])
+}
+
+/// The Thing `a` as a version shows it.
+async fn shown(api: &Context, version: &str) -> Value {
+    let path = api
+        .custom("things/a")
+        .replace("/v1/", &format!("/{version}/"));
+    api.get(&path).await.expect_code(200)["spec"].clone()
+}
+
+async fn defaults_on_read_are_those_of_the_stored_version(api: Context) {
+    let plain = json!({"x": {"type": "string"}, "d": {"type": "string"}});
+    api.define(&api.things(two_versions(plain.clone(), plain)))
+        .await;
+    api.create_thing("a", json!({"spec": {"x": "1"}})).await;
+    let with = |d| json!({"x": {"type": "string"}, "d": {"type": "string", "default": d}});
+    let versions = two_versions(with("one"), with("two"));
+    let change = json!({"spec": {"versions": versions}});
+    api.merge(&api.things_definition(), &change)
+        .await
+        .expect_code(200);
+    let path = api.custom("things/a");
+    api.wait_for(&path, |answer| answer.body["spec"]["d"] == "one")
+        .await;
+    assert_eq!(shown(&api, "v2").await, json!({"x": "1", "d": "one"}));
+}
+
+async fn unknown_fields_are_pruned_on_read(api: Context) {
+    define(
+        &api,
+        json!({"x": {"type": "string"}, "y": {"type": "string"}}),
+    )
+    .await;
+    create(&api, json!({"x": "1", "y": "2"}))
+        .await
+        .expect_code(201);
+    let versions = json!([version("v1", spec_schema(json!({"x": {"type": "string"}})))]);
+    let change = json!({"spec": {"versions": versions}});
+    api.merge(&api.things_definition(), &change)
+        .await
+        .expect_code(200);
+    let path = api.custom("things/a");
+    api.wait_for(&path, |answer| answer.body["spec"] == json!({"x": "1"}))
+        .await;
+    let things = api.custom("things");
+    let list = api.wait_for(&things, |answer| answer.code == 200).await;
+    assert_eq!(list.body["items"][0]["spec"], json!({"x": "1"}));
+}
+
+async fn versions_show_what_they_know(api: Context) {
+    let text = json!({"type": "string"});
+    let one = json!({"x": text, "one": text});
+    let two = json!({"x": text, "two": text});
+    api.define(&api.things(two_versions(one, two))).await;
+    api.create_thing("a", json!({"spec": {"x": "1", "one": "1"}}))
+        .await;
+    assert_eq!(shown(&api, "v2").await, json!({"x": "1"}));
+    let path = api.custom("things/a").replace("/v1/", "/v2/");
+    let changed = api
+        .merge(&path, &json!({"spec": {"x": "2", "two": "2"}}))
+        .await
+        .expect_code(200);
+    assert_eq!(changed["spec"]["x"], "2");
+    assert_eq!(shown(&api, "v1").await["x"], "2");
+    assert_eq!(shown(&api, "v2").await["two"], Value::Null);
 }
 
 async fn defaults_of_status(api: Context) {

@@ -12,3 +12,4 @@
 mod changes;
 mod reading;
 mod run;
+mod typed;

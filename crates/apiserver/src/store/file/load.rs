@@ -12,10 +12,8 @@ use std::{
     sync::Arc,
 };
 
-use serde_json::Value;
-
 use super::{
-    super::{Event, Kept, Key, Revision, Write, state::State},
+    super::{Kept, Key, Revision, state::State},
     OpenError,
     record::{self, HEADER, Kind, Record},
 };
@@ -42,7 +40,9 @@ pub(super) fn load(file: &fs::File, path: &Path, history: usize) -> Result<Loade
         return Err(reader.damaged("the records at its start are missing"));
     }
     let (length, superfluous) = (reader.offset, content.superfluous);
-    let state = content.parse(history).map_err(|why| reader.damaged(&why))?;
+    let state = content
+        .into_state(history)
+        .map_err(|why| reader.damaged(&why))?;
     Ok(Loaded {
         state,
         length,
@@ -50,13 +50,13 @@ pub(super) fn load(file: &fs::File, path: &Path, history: usize) -> Result<Loade
     })
 }
 
-/// Records, their objects still as text: most are replaced by later ones and never parsed.
+/// What the records say. Their objects stay text: the checksums vouch for it.
 #[derive(Default)]
 struct Content {
     base: Revision,
     is_based: bool,
-    objects: BTreeMap<Key, Box<[u8]>>,
-    changes: VecDeque<Record>,
+    objects: BTreeMap<Key, Arc<Kept>>,
+    changes: VecDeque<(Key, Option<Kept>)>,
     superfluous: u64,
 }
 
@@ -64,22 +64,24 @@ impl Content {
     /// Whether the record could come here.
     fn take(&mut self, record: Record, history: usize) -> bool {
         let newest = self.base + self.changes.len() as Revision;
-        match record.kind {
-            Kind::Object if !self.is_based => {
-                self.objects.insert(record.key, record.object);
+        match (record.kind, record.object) {
+            (Kind::Object, Some(object)) if !self.is_based => {
+                self.objects.insert(record.key, Arc::new(object));
                 true
             }
-            Kind::Base if !self.is_based => {
+            (Kind::Base, _) if !self.is_based => {
                 self.base = record.revision;
                 self.is_based = true;
                 true
             }
-            Kind::Put | Kind::Removal if self.is_based && record.revision == newest + 1 => {
-                self.changes.push_back(record);
+            (Kind::Put | Kind::Removal, object)
+                if self.is_based && record.revision == newest + 1 =>
+            {
+                self.changes.push_back((record.key, object));
                 self.forget(history);
                 true
             }
-            Kind::Closed => self.is_based && record.revision == newest,
+            (Kind::Closed, _) => self.is_based && record.revision == newest,
             _ => false,
         }
     }
@@ -87,52 +89,27 @@ impl Content {
     /// Makes the oldest changes part of the base.
     fn forget(&mut self, history: usize) {
         while self.changes.len() > history
-            && let Some(record) = self.changes.pop_front()
+            && let Some((key, object)) = self.changes.pop_front()
         {
-            self.base = record.revision;
-            let replaced = match record.kind {
-                Kind::Removal => self.objects.remove(&record.key),
-                _ => self.objects.insert(record.key, record.object),
+            self.base += 1;
+            let replaced = match object {
+                None => self.objects.remove(&key),
+                Some(object) => self.objects.insert(key, Arc::new(object)),
             };
-            self.superfluous += replaced.map_or(0, |object| object.len() as u64);
+            self.superfluous += replaced.map_or(0, |object| object.wire().len() as u64);
         }
     }
 
-    fn parse(self, history: usize) -> Result<State, String> {
-        let mut objects = BTreeMap::new();
-        for (key, text) in self.objects {
-            let kept = Kept::from_text(text);
-            let object = Arc::new(kept.map_err(|error| unreadable(&key, &error))?);
-            objects.insert(key, object);
-        }
-        let mut state = State::starting_at(self.base, objects, history);
-        for record in self.changes {
-            let event = event(&state, record)?;
-            state.apply(Arc::new(event));
+    fn into_state(self, history: usize) -> Result<State, String> {
+        let mut state = State::starting_at(self.base, self.objects, history);
+        for (key, object) in self.changes {
+            let revision = state.revision() + 1;
+            let event = state.event(key, object, revision);
+            let missing = |_| "an object is removed that is not there".to_owned();
+            state.apply(Arc::new(event.map_err(missing)?));
         }
         Ok(state)
     }
-}
-
-fn unreadable(key: &Key, error: &serde_json::Error) -> String {
-    format!("{} {} cannot be read: {error}", key.resource, key.path)
-}
-
-fn event(state: &State, record: Record) -> Result<Event, String> {
-    let object: Option<Value> = match record.kind {
-        Kind::Removal => None,
-        _ => Some(
-            serde_json::from_slice(&record.object)
-                .map_err(|error| unreadable(&record.key, &error))?,
-        ),
-    };
-    let write = Write {
-        replaces: state.get(&record.key).map(|kept| kept.revision()),
-        key: record.key,
-        object,
-    };
-    let planned = state.plan(write, record.revision);
-    planned.map_err(|_| "an object is removed that is not there".to_owned())
 }
 
 /// Gives one record after the other.

@@ -1,11 +1,10 @@
-//! The file itself: appended to, synced, now and then rewritten without what nobody needs any more.
+//! The file itself: appended to, synced, now and then replaced (`rewrite.rs`).
 //!
 //! Bytes up to `length` are on disk for good. A failed append leaves no trace; when the disk cannot
 //! say whether something is on it, the log is broken and takes nothing more until it is opened again.
 
 use std::{
-    fs,
-    io::{self, Write as _},
+    fs, io,
     os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::Arc,
@@ -14,10 +13,14 @@ use std::{
 use parking_lot::Mutex;
 
 use super::{
-    super::{Event, Revision, state::State},
+    super::{
+        Event, Revision,
+        state::{State, Unwound},
+    },
     OpenError,
     load::{Loaded, load},
     record::{self, HEADER, Kind},
+    rewrite::{Rewrite, write_state},
 };
 
 /// A file is rewritten when this much of it, and more than half, may be superfluous.
@@ -30,6 +33,7 @@ pub(super) struct Log {
     durable: Arc<Mutex<Durable>>,
     /// The length after the last rewrite, or what it would have been at the start.
     rewritten: u64,
+    rewrite: Option<Rewrite>,
 }
 
 /// A file, and how much of it is there for good.
@@ -69,6 +73,7 @@ impl Log {
                 length,
             })),
             rewritten: length.saturating_sub(superfluous),
+            rewrite: None,
         };
         Ok((log, state))
     }
@@ -81,12 +86,7 @@ impl Log {
     pub(super) fn append(&mut self, events: &[Arc<Event>]) -> Result<(), Failure> {
         let mut bytes = Vec::new();
         for event in events {
-            let kind = match event.object {
-                Some(_) => Kind::Put,
-                None => Kind::Removal,
-            };
-            let entry = Some((&event.key, event.object.as_deref()));
-            record::encode(&mut bytes, kind, event.revision, entry).map_err(|why| Failure {
+            record::encode_event(&mut bytes, event).map_err(|why| Failure {
                 why,
                 is_final: false,
             })?;
@@ -125,71 +125,39 @@ impl Log {
     /// Whether the file has grown enough for a rewrite.
     pub(super) fn is_worth_rewriting(&self) -> bool {
         let grown = self.durable.lock().length - self.rewritten;
-        grown > WORTH_REWRITING.max(self.rewritten)
+        self.rewrite.is_none() && grown > WORTH_REWRITING.max(self.rewritten)
     }
 
-    /// Replaces the file by one that holds the state and its history and nothing else.
-    pub(super) fn rewrite(&mut self, state: &State) -> io::Result<()> {
-        let temporary = beside(&self.path, ".new");
-        let outcome = self.rewrite_as(&temporary, state);
-        match outcome {
-            Ok(durable) => {
-                self.rewritten = durable.length;
-                *self.durable.lock() = durable;
-                Ok(())
-            }
-            Err(error) => {
-                // Tried again after as much growth; the old file is whole.
-                self.rewritten = self.durable.lock().length;
-                let _ = fs::remove_file(&temporary);
-                Err(error)
-            }
+    /// Begins to replace the file by one that holds this state and nothing else, which must be what
+    /// the file says now.
+    pub(super) fn begin_rewrite(&mut self, state: Unwound) {
+        self.rewrite = Rewrite::start(&self.path, state, self.durable()).ok();
+        if self.rewrite.is_none() {
+            self.put_off();
         }
     }
 
-    fn rewrite_as(&self, temporary: &Path, state: &State) -> io::Result<Durable> {
-        let file = create(temporary, true)?;
-        file.try_lock().map_err(io::Error::from)?;
-        let mut writer = io::BufWriter::with_capacity(1 << 20, &file);
-        let length = write_state(&mut writer, state)?;
-        writer.flush()?;
-        drop(writer);
-        file.sync_all()?;
-        fs::rename(temporary, &self.path)?;
-        sync_folder(&self.path)?;
-        Ok(Durable {
-            file: Arc::new(file),
-            length,
-        })
+    /// Puts a rewritten file in the place of the old one, if it is ready or worth waiting for.
+    pub(super) fn finish_rewrite(&mut self, waits: bool) {
+        let is_due = |rewrite: &mut Rewrite| waits || rewrite.is_ready();
+        let Some(rewrite) = self.rewrite.take_if(is_due) else {
+            return;
+        };
+        let old = self.durable.lock().clone();
+        // A failure is not one of any write: the file only stays longer than needed.
+        match rewrite.finish(&self.path, &old) {
+            Ok(durable) => {
+                self.rewritten = durable.length;
+                *self.durable.lock() = durable;
+            }
+            Err(_) => self.put_off(),
+        }
     }
-}
 
-/// Writes a whole file: header, objects, base, changes.
-fn write_state(writer: &mut impl io::Write, state: &State) -> io::Result<u64> {
-    let (base, objects, changes) = state.unwound();
-    writer.write_all(HEADER)?;
-    let mut length = HEADER.len() as u64;
-    let mut bytes = Vec::new();
-    let mut flush = |bytes: &mut Vec<u8>| {
-        length += bytes.len() as u64;
-        writer.write_all(bytes)?;
-        bytes.clear();
-        io::Result::Ok(())
-    };
-    for (key, object) in &objects {
-        record::encode(&mut bytes, Kind::Object, 0, Some((key, Some(object))))
-            .map_err(io::Error::other)?;
-        flush(&mut bytes)?;
+    /// Lets the file grow as much again before the next rewrite; it is whole.
+    fn put_off(&mut self) {
+        self.rewritten = self.durable.lock().length;
     }
-    record::encode(&mut bytes, Kind::Base, base, None).map_err(io::Error::other)?;
-    for event in &changes {
-        let kind = event.object.as_ref().map_or(Kind::Removal, |_| Kind::Put);
-        let entry = Some((&event.key, event.object.as_deref()));
-        record::encode(&mut bytes, kind, event.revision, entry).map_err(io::Error::other)?;
-        flush(&mut bytes)?;
-    }
-    flush(&mut bytes)?;
-    Ok(length)
 }
 
 /// Makes a file that is empty, or was left so by a crash at its very start, an empty store.
@@ -200,7 +168,7 @@ fn begin(file: &fs::File, path: &Path) -> io::Result<()> {
         return Ok(()); // somebody else's file: reading it will say so
     }
     let mut bytes = Vec::new();
-    write_state(&mut bytes, &State::new(1))?;
+    write_state(&mut bytes, &State::new(1).unwound())?;
     file.write_all_at(&bytes, 0)?;
     file.sync_all()?;
     sync_folder(path)
@@ -228,7 +196,7 @@ fn lock(path: &Path) -> Result<fs::File, OpenError> {
     }
 }
 
-fn create(path: &Path, truncate: bool) -> io::Result<fs::File> {
+pub(super) fn create(path: &Path, truncate: bool) -> io::Result<fs::File> {
     fs::OpenOptions::new()
         .read(true)
         .write(true)

@@ -10,24 +10,23 @@ use std::{
 };
 
 use parking_lot::{Condvar, Mutex, RwLock};
-use serde_json::Value;
 use tokio::sync::{oneshot, watch};
 
 use super::{
-    super::{Event, Key, Refusal, Revision, Write, state::State},
+    super::{Event, Kept, Key, Refusal, Revision, Write, state::State},
     log::Failure,
 };
 
 /// A planned change and whoever waits for it.
 pub(super) struct Pending {
     pub(super) event: Arc<Event>,
-    answer: oneshot::Sender<Result<Arc<Value>, Refusal>>,
+    answer: oneshot::Sender<Result<Arc<Kept>, Refusal>>,
 }
 
 /// Where a write ended up.
 pub(super) enum Place {
     /// On its way; this will say how it went.
-    Queued(oneshot::Receiver<Result<Arc<Value>, Refusal>>),
+    Queued(oneshot::Receiver<Result<Arc<Kept>, Refusal>>),
     /// Not queued, because another write of the same object is; this will say when one is done.
     Behind(Write, watch::Receiver<()>),
 }

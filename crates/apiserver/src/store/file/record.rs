@@ -2,17 +2,20 @@
 //!
 //! `mark (4) | length (4) | checksum (4) | body`, numbers little-endian. The checksum covers length
 //! and body, so a record is either whole or recognised as broken; the mark makes it possible to
-//! find the next record behind a broken one. A body is `kind (1) | revision (8) | length of resource
-//! (2) | length of path (2) | resource | path | object as JSON`.
+//! find the next record behind a broken one. A body is `kind (1) | revision (8) | shape (8) | start
+//! and end of the owners in the object (4, 4) | length of resource (2) | length of path (2) | resource
+//! | path | object as JSON`.
 
-use super::super::{Kept, Key, Revision};
+use bytes::Bytes;
+
+use super::super::{Event, Kept, Key, Revision, kept::Hole};
 
 /// What a file of this kind starts with.
-pub(super) const HEADER: &[u8; 16] = b"sluice store 1\n\0";
+pub(super) const HEADER: &[u8; 16] = b"sluice store 2\n\0";
 
 const MARK: [u8; 4] = [0xf5, b'r', b'e', b'c'];
 const FRAME: usize = 12;
-const FIXED: usize = 13;
+const FIXED: usize = 29;
 /// No body is longer: bodies of requests are limited far below this.
 const LONGEST: usize = 64 * 1024 * 1024;
 
@@ -46,13 +49,21 @@ impl Kind {
     }
 }
 
-/// One record, its object still as text.
+/// One record.
 #[derive(Debug)]
 pub(super) struct Record {
     pub(super) kind: Kind,
     pub(super) revision: Revision,
     pub(super) key: Key,
-    pub(super) object: Box<[u8]>,
+    /// Only where the kind says so.
+    pub(super) object: Option<Kept>,
+}
+
+/// Appends the record of a change to `bytes`.
+pub(super) fn encode_event(bytes: &mut Vec<u8>, event: &Event) -> Result<(), String> {
+    let kind = event.object.as_ref().map_or(Kind::Removal, |_| Kind::Put);
+    let entry = Some((&event.key, event.object.as_deref()));
+    encode(bytes, kind, event.revision, entry)
 }
 
 /// Appends a record to `bytes`.
@@ -67,6 +78,11 @@ pub(super) fn encode(
     bytes.extend_from_slice(&[0; 8]);
     bytes.push(kind as u8);
     bytes.extend_from_slice(&revision.to_le_bytes());
+    let object = entry.and_then(|(_, object)| object);
+    let hole = object.map(Kept::hole).unwrap_or_default();
+    bytes.extend_from_slice(&object.map_or(0, Kept::shape).to_le_bytes());
+    bytes.extend_from_slice(&hole.start.to_le_bytes());
+    bytes.extend_from_slice(&hole.end.to_le_bytes());
     let (resource, path) = entry.map_or(("", ""), |(key, _)| (&*key.resource, key.path.as_str()));
     for name in [resource, path] {
         let length = u16::try_from(name.len()).map_err(|_| "a name is too long".to_owned())?;
@@ -74,8 +90,8 @@ pub(super) fn encode(
     }
     bytes.extend_from_slice(resource.as_bytes());
     bytes.extend_from_slice(path.as_bytes());
-    if let Some(object) = entry.and_then(|(_, object)| object) {
-        bytes.extend_from_slice(object.text());
+    if let Some(object) = object {
+        bytes.extend_from_slice(object.wire());
     }
     let body = bytes.len() - start - FRAME;
     if body > LONGEST {
@@ -104,19 +120,37 @@ pub(super) fn decode(bytes: &[u8]) -> Option<(Record, usize)> {
         return None;
     }
     let (fixed, rest) = body.split_at(FIXED);
-    let resource_end = number(&fixed[9..11]);
-    let path_end = resource_end + number(&fixed[11..13]);
+    let resource_end = number(&fixed[25..27]);
+    let path_end = resource_end + number(&fixed[27..29]);
     let text = |from: usize, to: usize| std::str::from_utf8(rest.get(from..to)?).ok();
+    let kind = Kind::of(fixed[0])?;
     let record = Record {
-        kind: Kind::of(fixed[0])?,
-        revision: Revision::from_le_bytes(fixed[1..9].try_into().ok()?),
+        kind,
+        revision: long(&fixed[1..9])?,
         key: Key {
             resource: text(0, resource_end)?.into(),
             path: text(resource_end, path_end)?.to_owned(),
         },
-        object: rest.get(path_end..)?.into(),
+        object: match kind {
+            Kind::Object | Kind::Put => Some(object(fixed, rest.get(path_end..)?)?),
+            _ => None,
+        },
     };
     Some((record, FRAME + length))
+}
+
+fn object(fixed: &[u8], wire: &[u8]) -> Option<Kept> {
+    let short = |at: usize| u32::try_from(number(&fixed[at..at + 4])).ok();
+    let hole = Hole {
+        start: short(17)?,
+        end: short(21)?,
+    };
+    let wire = Bytes::copy_from_slice(wire);
+    Kept::restored(wire, hole, long(&fixed[9..17])?, long(&fixed[1..9])?)
+}
+
+fn long(bytes: &[u8]) -> Option<u64> {
+    bytes.try_into().ok().map(u64::from_le_bytes)
 }
 
 /// How many bytes `decode` needs to see a record whose first bytes these are, at most.
@@ -140,17 +174,29 @@ fn number(bytes: &[u8]) -> usize {
         .fold(0, |number, byte| number << 8 | usize::from(*byte))
 }
 
-/// CRC-32C of the parts, one after the other.
+/// CRC-32C of the parts, one after the other; eight bytes at a time, which is several times as fast.
 fn checksum(parts: &[&[u8]]) -> u32 {
     let mut sum = !0_u32;
-    for byte in parts.iter().copied().flatten() {
-        sum = TABLE[usize::from(sum.to_le_bytes()[0] ^ byte)] ^ (sum >> 8);
+    let look_up = |table: usize, byte: u8| TABLES[table][usize::from(byte)];
+    for part in parts {
+        let (chunks, rest) = part.as_chunks::<8>();
+        for chunk in chunks {
+            let start = sum.to_le_bytes();
+            sum = 0;
+            for (at, byte) in chunk.iter().enumerate() {
+                sum ^= look_up(7 - at, byte ^ start.get(at).copied().unwrap_or(0));
+            }
+        }
+        for byte in rest {
+            sum = look_up(0, sum.to_le_bytes()[0] ^ byte) ^ (sum >> 8);
+        }
     }
     !sum
 }
 
-const TABLE: [u32; 256] = {
-    let mut table = [0; 256];
+/// What a byte does to a sum when so many bytes come after it.
+static TABLES: [[u32; 256]; 8] = {
+    let mut tables = [[0; 256]; 8];
     let mut byte = 0;
     while byte < 256 {
         let mut sum = byte as u32;
@@ -163,10 +209,20 @@ const TABLE: [u32; 256] = {
             };
             bit += 1;
         }
-        table[byte] = sum;
+        tables[0][byte] = sum;
         byte += 1;
     }
-    table
+    let mut table = 1;
+    while table < 8 {
+        let mut byte = 0;
+        while byte < 256 {
+            let before = tables[table - 1][byte];
+            tables[table][byte] = tables[0][before as usize & 0xff] ^ (before >> 8);
+            byte += 1;
+        }
+        table += 1;
+    }
+    tables
 };
 
 #[cfg(test)]
@@ -184,7 +240,7 @@ mod tests {
             &mut bytes,
             Kind::Put,
             7,
-            Some((&key, Some(&Kept::new(json!({"x": 1}))))),
+            Some((&key, Some(&Kept::new(json!({"x": 1}).into(), 7)))),
         )
         .expect("small");
         bytes
@@ -201,7 +257,9 @@ mod tests {
             (&*record.key.resource, record.key.path.as_str()),
             ("g/things", "a/b")
         );
-        assert_eq!(&*record.object, br#"{"x":1}"#);
+        let object = record.object.expect("an object");
+        let expected = json!({"x": 1, "metadata": {"resourceVersion": "7"}});
+        assert_eq!((&*object.value(), object.revision()), (&expected, 7));
     }
 
     #[test]
@@ -220,5 +278,7 @@ mod tests {
     #[test]
     fn the_checksum_is_the_known_one() {
         assert_eq!(checksum(&[b"1234", b"56789"]), 0xe306_9283);
+        assert_eq!(checksum(&[b"123456789"]), 0xe306_9283);
+        assert_eq!(checksum(&[&[0; 32]]), 0x8a91_36aa);
     }
 }

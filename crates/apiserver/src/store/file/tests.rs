@@ -5,7 +5,7 @@ use std::{fs, os::unix::fs::FileExt, path::PathBuf};
 use serde_json::json;
 use tempfile::TempDir;
 
-use super::{super::Kept, *};
+use super::*;
 
 struct Folder(TempDir);
 
@@ -30,11 +30,9 @@ fn key(path: &str) -> Key {
     }
 }
 
-async fn write(store: &File, path: &str, value: Option<&str>) -> Result<Arc<Value>, Refusal> {
-    let replaces = store
-        .get(&key(path))
-        .and_then(|object| super::super::state::revision_of(&object));
-    let object = value.map(|value| json!({"metadata": {"name": path}, "value": value}));
+async fn write(store: &File, path: &str, value: Option<&str>) -> Result<Arc<Kept>, Refusal> {
+    let replaces = store.kept(&key(path)).map(|kept| kept.revision());
+    let object = value.map(|value| json!({"metadata": {"name": path}, "value": value}).into());
     let key = key(path);
     store
         .commit(Write {
@@ -114,14 +112,15 @@ async fn a_rewritten_file_holds_the_same() {
             replaces: state
                 .get(&key(&format!("{}", number % 4)))
                 .map(|it| it.revision()),
-            object: Some(json!({"metadata": {}, "value": number.to_string()})),
+            object: Some(json!({"metadata": {}, "value": number.to_string()}).into()),
         };
         let event = Arc::new(state.plan(write, number).expect("fits"));
         assert!(log.append(std::slice::from_ref(&event)).is_ok());
         state.apply(event);
     }
     let before = fs::metadata(folder.path()).expect("there").len();
-    log.rewrite(&state).expect("rewritten");
+    log.begin_rewrite(state.unwound());
+    log.finish_rewrite(true);
     assert!(fs::metadata(folder.path()).expect("there").len() < before);
     assert!(matches!(
         File::open(&folder.path(), 3),
@@ -139,6 +138,36 @@ async fn a_rewritten_file_holds_the_same() {
 }
 
 #[tokio::test]
+async fn what_is_written_during_a_rewrite_is_in_the_new_file() {
+    let folder = Folder::new();
+    let (mut log, mut state) = Log::open(&folder.path(), 3).expect("opens");
+    let mut put = |log: &mut Log, number: u64| {
+        let write = Write {
+            key: key(&number.to_string()),
+            replaces: None,
+            object: Some(json!({"metadata": {}, "value": "x".repeat(100_000)}).into()),
+        };
+        let event = Arc::new(state.plan(write, number).expect("fits"));
+        assert!(log.append(std::slice::from_ref(&event)).is_ok());
+        state.apply(event);
+        state.unwound()
+    };
+    for number in 1..=5 {
+        put(&mut log, number);
+    }
+    let unwound = put(&mut log, 6);
+    log.begin_rewrite(unwound);
+    for number in 7..=30 {
+        put(&mut log, number);
+        log.finish_rewrite(number == 20);
+    }
+    drop(log);
+    let store = File::open(&folder.path(), 100).expect("opens");
+    assert_eq!((content(&store).len(), store.revision()), (30, 30));
+    assert!(!beside(&folder.path(), ".new").exists());
+}
+
+#[tokio::test]
 async fn a_file_does_not_grow_for_ever() {
     let folder = Folder::new();
     let store = File::open(&folder.path(), 2).expect("opens");
@@ -148,10 +177,10 @@ async fn a_file_does_not_grow_for_ever() {
         put(&store, "a", &value).await;
     }
     put(&store, "b", "2").await;
-    let length = store.durable.lock().length;
-    assert!(length < 20_000_000, "{length}");
     assert_eq!(store.revision(), 42);
     drop(store);
+    let length = fs::metadata(folder.path()).expect("there").len();
+    assert!(length < 20_000_000, "{length}");
     let store = folder.open();
     assert_eq!(content(&store).len(), 3);
     assert_eq!(store.revision(), 42);
@@ -167,7 +196,7 @@ async fn writers_of_one_object_do_not_overwrite_each_other() {
         store.commit(Write {
             key: key("a"),
             replaces: Some(1),
-            object: Some(object),
+            object: Some(object.into()),
         })
     });
     let outcomes = futures::future::join_all(attempts).await;
@@ -213,7 +242,7 @@ async fn a_flipped_bit_is_reported_and_nothing_is_touched() {
     }
     drop(store);
     let bytes = fs::read(folder.path()).expect("readable");
-    let closing = 25; // the note at the end holds nothing that could be lost
+    let closing = 41; // the note at the end holds nothing that could be lost
     for at in (0..bytes.len() - closing).step_by(3) {
         let mut flipped = bytes.clone();
         flipped[at] ^= 1 << (at % 8);

@@ -1,0 +1,152 @@
+//! Whoever set the server up has the last word on writes.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a failing case is a panic, as in any other test"
+)]
+
+use std::sync::Arc;
+
+use apiserver::{Admission, AdmissionRequest, Operation, Options, Server, User};
+use axum::body::Body;
+use http::{Method, Request};
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+use tower::ServiceExt;
+
+/// Only `boss` may change or delete what is marked as hers; nobody makes a `cursed` one.
+struct Rules;
+
+impl Admission for Rules {
+    fn review(&self, request: &AdmissionRequest<'_>) -> Result<(), String> {
+        let place = (
+            request.group,
+            request.version,
+            request.resource,
+            request.subresource,
+        );
+        if place != ("", "v1", "configmaps", "") {
+            return Ok(());
+        }
+        if request.operation == Operation::Create && request.name == "cursed" {
+            return Err(format!("nobody makes that in {}", request.namespace));
+        }
+        let is_hers = request
+            .old_object
+            .is_some_and(|old| old["data"]["owner"] == "boss");
+        match is_hers && request.user.name != "boss" {
+            true => Err(format!(
+                "{} is no boss: {:?}",
+                request.user.name, request.operation
+            )),
+            false => Ok(()),
+        }
+    }
+}
+
+async fn ask(server: &Server, user: &str, asked: (Method, &str), body: Value) -> (u16, Value) {
+    let content_type = match asked.0 {
+        Method::PATCH => "application/merge-patch+json",
+        _ => "application/json",
+    };
+    let request = Request::builder().method(asked.0).uri(asked.1);
+    let request = request.header("content-type", content_type);
+    let mut request = request.body(Body::from(body.to_string())).unwrap();
+    request
+        .extensions_mut()
+        .insert(User::new(user, &[apiserver::MASTERS]));
+    let response = server.router().oneshot(request).await.unwrap();
+    let code = response.status().as_u16();
+    let bytes = response.into_body().collect().await.unwrap().to_bytes();
+    (code, serde_json::from_slice(&bytes).unwrap())
+}
+
+const ALL: &str = "/api/v1/namespaces/default/configmaps";
+const ONE: &str = "/api/v1/namespaces/default/configmaps/a";
+
+fn server() -> Server {
+    Server::new(Options {
+        admission: Some(Arc::new(Rules)),
+        ..Options::default()
+    })
+}
+
+#[tokio::test]
+async fn refusals_are_forbidden_with_the_words_of_the_rule() {
+    let server = server();
+    let cursed = json!({"metadata": {"name": "cursed"}});
+    for path in [ALL.to_owned(), format!("{ALL}?dryRun=All")] {
+        let (code, status) = ask(&server, "eve", (Method::POST, &path), cursed.clone()).await;
+        assert_eq!((code, &status["reason"]), (403, &json!("Forbidden")));
+        let message = r#"configmaps "cursed" is forbidden: nobody makes that in default"#;
+        assert_eq!(status["message"], message);
+    }
+}
+
+#[tokio::test]
+async fn every_kind_of_write_is_asked_about() {
+    let server = server();
+    let hers = json!({"metadata": {"name": "a"}, "data": {"owner": "boss"}});
+    assert_eq!(
+        ask(&server, "boss", (Method::POST, ALL), hers.clone())
+            .await
+            .0,
+        201
+    );
+    let apply = format!("{ONE}?fieldManager=m");
+    let change = json!({"data": {"owner": "eve"}});
+    let writes = [
+        (Method::PUT, ONE, hers),
+        (Method::PATCH, ONE, change.clone()),
+        (Method::PATCH, apply.as_str(), change),
+        (Method::DELETE, ONE, json!({})),
+        (Method::DELETE, ALL, json!({})),
+    ];
+    for (method, path, body) in writes {
+        let (code, status) = ask(&server, "eve", (method.clone(), path), body.clone()).await;
+        assert_eq!(code, 403, "{method} {path}: {status}");
+        assert!(
+            status["message"]
+                .as_str()
+                .unwrap()
+                .contains("eve is no boss"),
+            "{status}"
+        );
+        assert_eq!(
+            ask(&server, "eve", (Method::GET, ONE), json!(null)).await.1["data"]["owner"],
+            "boss"
+        );
+    }
+    assert_eq!(
+        ask(&server, "boss", (Method::DELETE, ONE), json!({}))
+            .await
+            .0,
+        200
+    );
+}
+
+#[tokio::test]
+async fn the_server_itself_is_not_asked() {
+    let server = server();
+    let owner = json!({"metadata": {"name": "owner"}});
+    let (_, owner) = ask(&server, "boss", (Method::POST, ALL), owner).await;
+    let reference = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"]}]);
+    let hers =
+        json!({"metadata": {"name": "a", "ownerReferences": reference}, "data": {"owner": "boss"}});
+    assert_eq!(ask(&server, "boss", (Method::POST, ALL), hers).await.0, 201);
+    let path = format!("{ALL}/owner");
+    assert_eq!(
+        ask(&server, "eve", (Method::DELETE, &path), json!({}))
+            .await
+            .0,
+        200
+    );
+    let gone = async {
+        while ask(&server, "eve", (Method::GET, ONE), json!(null)).await.0 != 404 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(60), gone)
+        .await
+        .unwrap();
+}

@@ -20,6 +20,7 @@ const REAL_SUITES: &[(&str, &str)] = &[
     ("sluice-testbed", "policy"),
     ("sluice-controller", "process"),
     ("sluice-controller", "two_servers"),
+    ("sluice-controller", "promote"),
 ];
 
 /// The seed of property tests. The same tree gives the same result; other seeds are tried by setting it.

@@ -91,6 +91,12 @@ impl Terms {
         Ok(terms)
     }
 
+    /// How long something may take that a leader begins at any time between two renewals.
+    pub fn longest_act(self) -> Duration {
+        let between = self.retry_period.saturating_mul(2);
+        self.trusted().saturating_sub(between)
+    }
+
     /// How much of the duration the holder relies on. The rest is for clocks that do not tick
     /// equally fast.
     fn trusted(self) -> Duration {

@@ -2,7 +2,8 @@
 //! them: leader election, events, metrics, probes.
 //!
 //! [`run()`] is the process. [`loops::all`] is where loops are plugged in. [`pipeline`] is the loop
-//! over pipelines; `clusters` and `apps` are its eyes on the clusters behind them. Nothing on a leaf
+//! over pipelines, [`promotion`] the one that carries promotions out, for which `strategy` speaks to
+//! git and forges; `clusters` and `apps` are its eyes on the clusters behind them. Nothing on a leaf
 //! cluster is ever written.
 
 mod apps;
@@ -20,16 +21,20 @@ pub mod loops;
 pub mod metrics;
 pub mod pipeline;
 mod pipelines;
+pub mod promotion;
+mod promotions;
 pub mod queue;
 pub mod run;
 pub mod settings;
 mod shared;
+mod strategy;
 mod telemetry;
 pub mod trigger;
 
 pub use clusters::{Connector, kubeconfig::network_connector};
 pub use loops::Context;
 pub use metrics::Metrics;
+pub use promotion::Promoter;
 pub use run::run;
 pub use settings::{Detect, Settings};
 pub use shared::Shared;

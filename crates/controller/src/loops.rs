@@ -61,6 +61,7 @@ impl Loop {
 pub fn all() -> Vec<Loop> {
     vec![
         Loop::new("pipeline", crate::pipeline::serve),
+        Loop::new("promotion", crate::promotion::serve),
         Loop::new("trigger", crate::trigger::serve),
     ]
 }

@@ -4,6 +4,7 @@
 //! are fixed words, never text from an object. Counting never fails and never waits for anything.
 
 mod process;
+mod promotions;
 mod requests;
 #[cfg(test)]
 mod tests;
@@ -20,6 +21,7 @@ use prometheus_client::{
 };
 use tokio::time::Instant;
 
+pub use promotions::Promotions;
 pub use requests::{CountRequests, RequestsLayer};
 pub use work::{LoopMetrics, Outcome, Pass};
 
@@ -40,6 +42,7 @@ struct Inner {
     leaf_event_to_status: Histogram,
     lost_events: Family<BySink, Counter>,
     triggers: trigger::Metrics,
+    promotions: Promotions,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -94,6 +97,7 @@ impl Metrics {
         registry.register_collector(Box::new(process::Process::new(&oldest_observation)));
         let triggers = trigger::Metrics::default();
         triggers.register_own(&mut registry);
+        let promotions = Promotions::register(&mut registry);
         Self(Arc::new(Inner {
             registry,
             work,
@@ -104,12 +108,18 @@ impl Metrics {
             leaf_event_to_status,
             lost_events,
             triggers,
+            promotions,
         }))
     }
 
     /// What the trigger loop counts beside the rest.
     pub fn triggers(&self) -> &trigger::Metrics {
         &self.0.triggers
+    }
+
+    /// What is counted about promotions.
+    pub fn promotions(&self) -> &Promotions {
+        &self.0.promotions
     }
 
     /// What one loop counts; `controller` also names its queue.

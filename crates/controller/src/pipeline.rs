@@ -1,12 +1,13 @@
-//! The pipeline loop: follows pipelines and clusters on the hub, and brings the status of each
-//! pipeline up to date with what its targets run.
+//! The pipeline loop: follows pipelines, promotions and clusters on the hub, brings the status of
+//! each pipeline up to date with what its targets run, and starts and ends promotions as planned.
 
+mod act;
 mod observe;
 mod report;
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
-use api::{GitopsCluster, Pipeline};
+use api::{GitopsCluster, Pipeline, pipeline::PipelineStatus};
 use futures::{Stream, StreamExt, stream};
 use kube::{
     Api, Resource,
@@ -16,12 +17,22 @@ use kube::{
         watcher::{self, Event},
     },
 };
+use planner::Timestamp;
 use tokio::task::JoinSet;
 
-use crate::{Context, Shared, keys::ObjectKey, loops::Failure, metrics::work::Outcome, telemetry};
+use crate::{
+    Context, Shared,
+    keys::ObjectKey,
+    loops::Failure,
+    metrics::work::Outcome,
+    promotions::{self, Change, pipeline_of},
+    telemetry,
+};
 
-/// How long a pipeline whose status could not be written waits.
+/// How long a pipeline waits for which something could not be written.
 const RETRY: Duration = Duration::from_secs(5);
+/// How long to wait at most for what wakes the pipeline anyway once it is there.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Runs the loop as part of the process, until it is told to stop.
 pub(crate) async fn serve(context: Context) -> Result<(), Failure> {
@@ -39,6 +50,7 @@ pub async fn run(shared: Arc<Shared>) {
     tasks.spawn(telemetry::count(shared.clone()));
     tasks.spawn(follow_pipelines(shared.clone()));
     tasks.spawn(follow_clusters(shared.clone()));
+    tasks.spawn(follow_promotions(shared.clone()));
     for _ in 0..shared.settings.concurrent.max(1) {
         tasks.spawn(work(shared.clone()));
     }
@@ -91,18 +103,66 @@ async fn reconcile(shared: &Arc<Shared>, key: &ObjectKey) -> Next {
         observe::wants(shared, &pipeline),
         observe::selects(&pipeline),
     );
+    if !shared.promotions.are_known() {
+        return Next::After(PATIENCE);
+    }
     let seen = match observe::everything(shared, &pipeline).await {
         observe::Sight::Complete(seen) => seen,
         observe::Sight::TooEarly(wait) => return Next::After(wait),
     };
-    let status = planner::fold(&pipeline, &seen, shared.clock.now());
-    match report::write(shared, &pipeline, status).await {
-        Ok(()) => Next::Change,
-        Err(error) => {
+    let model = planner::fold(&pipeline, &seen, shared.clock.now());
+    promote(shared, &pipeline, model).await
+}
+
+/// Plans from what is known, carries the plan out and says so.
+async fn promote(shared: &Arc<Shared>, pipeline: &Pipeline, model: PipelineStatus) -> Next {
+    let key = ObjectKey::of(&pipeline.metadata);
+    let now = shared.clock.now();
+    let promotions = shared.promotions.of(&key);
+    let plan = planner::plan(pipeline, &model, &promotions, now);
+    let mut steps = plan.steps.clone();
+    steps.extend(planner::surplus(
+        pipeline,
+        &promotions,
+        shared.settings.history_limit,
+    ));
+    let acted = act::carry_out(shared, pipeline, &promotions, &steps).await;
+    let status = match acted {
+        act::Outcome::Done => planner::apply(&plan, &model, now),
+        act::Outcome::Stale => return Next::After(Duration::ZERO),
+        // What was planned and not done is not said; what was seen is.
+        act::Outcome::Failed => model,
+    };
+    let written = report::write(shared, pipeline, status).await;
+    shared.telemetry.warn(pipeline, &plan.warnings);
+    match (written, acted, plan.wake) {
+        (Err(error), ..) => {
             tracing::warn!(pipeline = %key, %error, "status not written");
             Next::Retry
         }
+        (Ok(()), act::Outcome::Failed, _) => Next::Retry,
+        (Ok(()), _, Some(wake)) => Next::After(until(wake, shared.clock.now())),
+        (Ok(()), _, None) => Next::Change,
     }
+}
+
+/// How long it is until then.
+pub(crate) fn until(then: Timestamp, now: Timestamp) -> Duration {
+    Duration::try_from(then.duration_since(now)).unwrap_or_default()
+}
+
+async fn follow_promotions(shared: Arc<Shared>) {
+    let namespace = shared.settings.namespace.as_deref();
+    let tell = |change: Change<'_>| match change {
+        Change::Kept(promotion) | Change::Gone(promotion) => {
+            let pipeline = pipeline_of(promotion);
+            if shared.pipelines.has(&pipeline) {
+                shared.wake(pipeline);
+            }
+        }
+        Change::AllKnown => shared.wake_all(),
+    };
+    promotions::feed(shared.hub.clone(), namespace, &shared.promotions, tell).await;
 }
 
 async fn follow_pipelines(shared: Arc<Shared>) {
@@ -200,7 +260,7 @@ fn forget_cluster(shared: &Arc<Shared>, key: &ObjectKey) {
 }
 
 /// The events of a kind on the hub; interruptions are logged and got over.
-fn follow<K>(api: Api<K>, config: watcher::Config) -> impl Stream<Item = Event<K>>
+pub(crate) fn follow<K>(api: Api<K>, config: watcher::Config) -> impl Stream<Item = Event<K>>
 where
     K: Resource + Clone + serde::de::DeserializeOwned + std::fmt::Debug + Send + 'static,
     K::DynamicType: Default,

@@ -2,10 +2,11 @@
 //!
 //! A pipeline taken apart into Rust types needs about five times the room of its JSON.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use api::{Pipeline, pipeline::TargetStatus};
 use parking_lot::RwLock;
+use planner::HoldReason;
 
 use crate::keys::ObjectKey;
 
@@ -24,6 +25,8 @@ struct Kept {
     json: Box<[u8]>,
     /// How many targets are in each of [`STATES`].
     targets: [u32; 3],
+    /// Why environments wait.
+    holds: Box<[HoldReason]>,
 }
 
 impl Pipelines {
@@ -48,9 +51,15 @@ impl Pipelines {
             version,
             json: json.into(),
             targets: counts(&pipeline),
+            holds: holds(&pipeline),
         };
         self.kept.write().insert(key, kept);
         true
+    }
+
+    /// Whether there is such a pipeline.
+    pub(crate) fn has(&self, key: &ObjectKey) -> bool {
+        self.kept.read().contains_key(key)
     }
 
     /// One pipeline.
@@ -69,6 +78,15 @@ impl Pipelines {
         self.kept.read().keys().cloned().collect()
     }
 
+    /// How many environments wait for each reason.
+    pub(crate) fn holds(&self) -> BTreeMap<HoldReason, usize> {
+        let mut counts: BTreeMap<_, _> = HoldReason::ALL.iter().map(|it| (*it, 0)).collect();
+        for hold in self.kept.read().values().flat_map(|kept| &kept.holds) {
+            *counts.entry(*hold).or_default() += 1;
+        }
+        counts
+    }
+
     /// How many targets are in each of [`STATES`].
     pub(crate) fn targets(&self) -> [usize; 3] {
         let mut sums = [0; 3];
@@ -79,6 +97,14 @@ impl Pipelines {
         }
         sums
     }
+}
+
+fn holds(pipeline: &Pipeline) -> Box<[HoldReason]> {
+    let status = pipeline.status.iter();
+    let environments = status.flat_map(|status| status.environments.values());
+    let words = environments.filter_map(|it| Some(it.hold.as_ref()?.reason.as_str()));
+    let reason = |word: &str| HoldReason::ALL.iter().find(|it| it.word() == word).copied();
+    words.filter_map(reason).collect()
 }
 
 fn counts(pipeline: &Pipeline) -> [u32; 3] {

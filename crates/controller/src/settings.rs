@@ -3,7 +3,7 @@
 //! Whoever starts the process fills this in once; nothing here is read from flags or the
 //! environment, and nothing changes while it runs. What describes a pipeline is on its object.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use crate::lease::Election;
 
@@ -11,6 +11,12 @@ use crate::lease::Election;
 pub const CONCURRENT: usize = 20;
 /// How many finished promotions an environment keeps unless told otherwise.
 pub const HISTORY_LIMIT: usize = 20;
+/// How much room copies of repositories may take unless told otherwise.
+pub const GIT_MIRRORS_SIZE: u64 = 8 << 30;
+/// How often open pull requests are looked at unless told otherwise.
+pub const FOLLOW_EVERY: Duration = Duration::from_secs(60);
+/// How long anything done outside the hub may take at most.
+const LONGEST_ACT: Duration = Duration::from_secs(20);
 /// How long a loop may make no progress while work waits, unless told otherwise.
 pub const STALL_AFTER: Duration = Duration::from_secs(5 * 60);
 /// How long a loop may take to end once it is told to stop.
@@ -35,6 +41,16 @@ pub struct Settings {
     pub allow_unsigned_reports: bool,
     /// How many finished promotions each environment keeps.
     pub history_limit: usize,
+    /// Where copies of repositories are kept; without it, in a temporary folder.
+    pub git_folder: Option<PathBuf>,
+    /// How many bytes copies of repositories may take.
+    pub git_mirrors_size: u64,
+    /// Whether repositories and forges may be on loopback, link-local and metadata addresses.
+    pub allow_internal_urls: bool,
+    /// How often open pull requests are looked at.
+    pub follow_every: Duration,
+    /// Whether there are metrics by pipeline.
+    pub metrics_per_pipeline: bool,
     /// Where Flux's notification-controller takes events.
     pub events_address: Option<String>,
     /// Where metrics are served.
@@ -60,6 +76,11 @@ impl Default for Settings {
             no_cross_namespace_refs: false,
             allow_unsigned_reports: false,
             history_limit: HISTORY_LIMIT,
+            git_folder: None,
+            git_mirrors_size: GIT_MIRRORS_SIZE,
+            allow_internal_urls: false,
+            follow_every: FOLLOW_EVERY,
+            metrics_per_pipeline: true,
             events_address: None,
             metrics_address: None,
             probe_address: None,
@@ -67,6 +88,14 @@ impl Default for Settings {
             stall_after: STALL_AFTER,
             grace: GRACE,
         }
+    }
+}
+
+impl Settings {
+    /// How long anything done outside the hub may take: no longer than a leader can vouch for.
+    pub(crate) fn act_time(&self) -> Duration {
+        let vouched = self.election.as_ref().map(|it| it.terms.longest_act());
+        vouched.map_or(LONGEST_ACT, |vouched| vouched.min(LONGEST_ACT))
     }
 }
 

@@ -18,6 +18,7 @@ use crate::{
     index::{Index, Want},
     keys::{AppKind, ClusterKey, ObjectKey},
     pipelines::Pipelines,
+    promotions::Promotions,
     queue::Queue,
     settings::Settings,
     telemetry::Telemetry,
@@ -30,6 +31,7 @@ pub struct Shared {
     pub(crate) settings: Arc<Settings>,
     pub(crate) clock: Clock,
     pub(crate) pipelines: Pipelines,
+    pub(crate) promotions: Promotions,
     pub(crate) clusters: Clusters,
     pub(crate) apps: Apps,
     pub(crate) sources: Sources,
@@ -54,14 +56,14 @@ impl Drop for End {
 impl Shared {
     /// A loop that knows nothing yet, and that nobody listens to.
     pub fn new(hub: Client, connector: Connector, settings: Settings) -> Arc<Self> {
-        let telemetry = Telemetry::alone(settings.concurrent);
+        let telemetry = Telemetry::alone("pipeline", settings.concurrent);
         Self::with(hub, connector, Arc::new(settings), telemetry)
     }
 
     /// A loop of the process that knows nothing yet.
     pub(crate) fn of(context: &Context) -> Arc<Self> {
         let settings = context.settings.clone();
-        let telemetry = Telemetry::of(context);
+        let telemetry = Telemetry::of(context, "pipeline");
         Self::with(
             context.client.clone(),
             network_connector(),
@@ -83,6 +85,7 @@ impl Shared {
             telemetry,
             clock: Clock::start(),
             pipelines: Pipelines::default(),
+            promotions: Promotions::default(),
             clusters: Clusters::default(),
             apps: Apps::default(),
             sources: Sources::default(),

@@ -1,4 +1,5 @@
-//! What the pipeline loop tells about itself: metrics, events, progress, and whether it may act.
+//! What the loops of pipelines and promotions tell about themselves: metrics, events, progress, and
+//! whether they may act.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -37,10 +38,10 @@ pub(crate) struct Telemetry {
 
 impl Telemetry {
     /// For a loop that nobody listens to.
-    pub(crate) fn alone(workers: usize) -> Self {
+    pub(crate) fn alone(name: &'static str, workers: usize) -> Self {
         let metrics = Metrics::new();
         Self {
-            work: metrics.of_loop("pipeline", workers),
+            work: metrics.of_loop(name, workers),
             metrics,
             events: None,
             progress: None,
@@ -51,22 +52,26 @@ impl Telemetry {
     }
 
     /// For a loop of the process.
-    pub(crate) fn of(context: &Context) -> Self {
+    pub(crate) fn of(context: &Context, name: &'static str) -> Self {
+        let workers = context.settings.concurrent;
         Self {
-            work: context
-                .metrics
-                .of_loop("pipeline", context.settings.concurrent),
+            work: context.metrics.of_loop(name, workers),
             metrics: context.metrics.clone(),
             events: Some(context.events.clone()),
-            progress: Some(context.health.progress("pipeline")),
+            progress: Some(context.health.progress(name)),
             leadership: context.leadership.clone(),
-            ..Self::alone(context.settings.concurrent)
+            ..Self::alone(name, workers)
         }
     }
 
-    /// Whether something may be written now.
+    /// Whether something may be written on the hub now.
     pub(crate) fn may_write(&self) -> bool {
-        self.leadership.permit(WRITE_TIME).is_ok()
+        self.may_act(WRITE_TIME)
+    }
+
+    /// Whether something may be done now that takes up to so long.
+    pub(crate) fn may_act(&self, time: Duration) -> bool {
+        self.leadership.permit(time).is_ok()
     }
 
     /// A pipeline waits.
@@ -142,6 +147,20 @@ impl Telemetry {
     }
 }
 
+impl Telemetry {
+    /// Tells people what could not be made sense of in a pipeline.
+    pub(crate) fn warn(&self, pipeline: &Pipeline, warnings: &[String]) {
+        let news = warnings.iter().map(|warning| planner::News {
+            is_warning: true,
+            reason: "InvalidRequest".to_owned(),
+            message: warning.clone(),
+            environment: None,
+            revision: None,
+        });
+        self.tell(pipeline, news.collect());
+    }
+}
+
 /// Counts what there is, again and again.
 pub(crate) async fn count(shared: Arc<Shared>) {
     let mut clock = tokio::time::interval(COUNT_EVERY);
@@ -150,6 +169,9 @@ pub(crate) async fn count(shared: Arc<Shared>) {
         let telemetry = &shared.telemetry;
         for (state, count) in STATES.into_iter().zip(shared.pipelines.targets()) {
             telemetry.metrics.set_targets(state, count);
+        }
+        for (reason, count) in shared.pipelines.holds() {
+            telemetry.metrics.promotions().set_holds(reason, count);
         }
         let oldest = telemetry.answered.lock().values().min().copied();
         telemetry.metrics.set_oldest_observation(oldest);

@@ -106,7 +106,7 @@ impl Credentials {
     }
 
     /// Tells two credentials apart without giving either away to who cannot read them.
-    pub(crate) fn fingerprint(&self) -> &[u8; 32] {
+    pub fn fingerprint(&self) -> &[u8; 32] {
         &self.fingerprint
     }
 }

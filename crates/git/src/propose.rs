@@ -214,7 +214,8 @@ impl Mirror {
     ) -> Result<Outcome, Error> {
         let _in_use = self.hold().await;
         let access = self.access().await?;
-        let (own, other) = (&proposal.branch, branch_beside(proposal));
+        let own = &proposal.branch;
+        let other = branch_beside(own, &proposal.message.owner);
         let wanted = [&proposal.base, own, &other];
         let tips = self.refresh(&access, &wanted).await?;
         let Some(base) = tips.get(&proposal.base).cloned() else {
@@ -238,7 +239,7 @@ impl Mirror {
             if let Some(tip) = seen.filter(|tip| **tip != base) {
                 self.must_be_ours(&branch, tip).await?;
             }
-            if !permission(self.runner.limits().remote) {
+            if !permission(self.runner.limits().push) {
                 return Err(Error::NotPermitted);
             }
             push::push(self, &access, &branch, seen, &commit).await?;
@@ -270,8 +271,8 @@ impl Mirror {
     }
 }
 
-/// Where the change goes if its branch belongs to another owner.
-fn branch_beside(proposal: &Proposal) -> BranchName {
-    let owner = short_hash(&[proposal.message.owner.as_bytes()]);
-    proposal.branch.with_suffix(&owner[..8])
+/// Where an owner's change goes if its branch belongs to another owner.
+pub fn branch_beside(branch: &BranchName, owner: &str) -> BranchName {
+    let owner = short_hash(&[owner.as_bytes()]);
+    branch.with_suffix(&owner[..8])
 }

@@ -72,7 +72,9 @@ pub(crate) async fn push(
         mirror.url.as_str(),
         &what,
     ];
-    let run = Run::new(format!("push to {branch}"), &mirror.folder, &arguments).access(access);
+    let run = Run::new(format!("push to {branch}"), &mirror.folder, &arguments)
+        .access(access)
+        .within(mirror.runner.limits().push);
     mirror.counters.pushes.fetch_add(1, Ordering::Relaxed);
     let finished = mirror
         .runner

@@ -87,8 +87,10 @@ impl Error {
 pub struct Limits {
     /// A run that talks to no one.
     pub local: Duration,
-    /// A run that talks to a remote.
+    /// A run that reads from a remote.
     pub remote: Duration,
+    /// A push. Short, because whoever permits it must be able to vouch for that long.
+    pub push: Duration,
     /// What a run may print.
     pub output: u64,
     /// What one mirror may take on disk.
@@ -100,6 +102,7 @@ impl Default for Limits {
         Self {
             local: Duration::from_secs(60),
             remote: Duration::from_secs(300),
+            push: Duration::from_secs(60),
             output: 64 << 20,
             mirror: 4 << 30,
         }
@@ -126,6 +129,8 @@ pub(crate) struct Run<'a> {
     pub(crate) environment: Vec<(String, OsString)>,
     /// Who we are, if a remote is asked.
     pub(crate) access: Option<&'a Access>,
+    /// How long it may take, where that is not as usual.
+    pub(crate) time: Option<Duration>,
 }
 
 impl<'a> Run<'a> {
@@ -141,6 +146,7 @@ impl<'a> Run<'a> {
             input: Vec::new(),
             environment: Vec::new(),
             access: None,
+            time: None,
         }
     }
 
@@ -156,6 +162,11 @@ impl<'a> Run<'a> {
 
     pub(crate) fn access(mut self, access: &'a Access) -> Self {
         self.access = Some(access);
+        self
+    }
+
+    pub(crate) fn within(mut self, time: Duration) -> Self {
+        self.time = Some(time);
         self
     }
 }
@@ -217,7 +228,8 @@ impl Runner {
             attempted: run.attempted.clone(),
             source,
         })?;
-        let ended = process::run(command, run.input, self.bounds(run.repository, run.access)).await;
+        let bounds = self.bounds(&run);
+        let ended = process::run(command, run.input, bounds).await;
         ended
             .map(|ended| finished(ended, &secrets))
             .map_err(|error| error.of(run.attempted))
@@ -243,17 +255,19 @@ impl Runner {
         Ok(command)
     }
 
-    fn bounds(&self, repository: &Path, access: Option<&Access>) -> process::Bounds {
+    fn bounds(&self, run: &Run<'_>) -> process::Bounds {
         let Limits {
             local,
             remote,
             output,
             mirror,
+            ..
         } = self.limits;
+        let usual = if run.access.is_some() { remote } else { local };
         process::Bounds {
-            time: if access.is_some() { remote } else { local },
+            time: run.time.unwrap_or(usual),
             output,
-            folder: access.map(|_| (repository.to_owned(), mirror)),
+            folder: run.access.map(|_| (run.repository.to_owned(), mirror)),
         }
     }
 

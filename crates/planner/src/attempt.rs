@@ -1,12 +1,13 @@
 //! What comes next for one promotion.
 //!
-//! [`attempt`] looks at a promotion and its surroundings and says what to do, if anything, and the
+//! [`look`] says whether the pull request must be looked at first; [`attempt`] looks at a promotion and its surroundings and says what to do, if anything, and the
 //! status to write; [`conclude`] says the status once that was done or has failed. Promises: no act
 //! without the approval it needs, none while an earlier promotion of the place could still merge,
 //! none that differs from what the pipeline asks for; what failed for a passing reason is tried
 //! again for ever, ever more slowly.
 
 mod lifecycle;
+mod look;
 mod outcome;
 mod retry;
 mod surroundings;
@@ -16,6 +17,7 @@ use api::promotion::PromotionStatus;
 use crate::moment::Timestamp;
 
 pub use lifecycle::attempt;
+pub use look::{Look, look};
 pub use outcome::{Failure, Outcome, Remedy, conclude};
 pub use surroundings::{PullRequestSeen, Surroundings};
 
@@ -23,6 +25,9 @@ pub use surroundings::{PullRequestSeen, Surroundings};
 pub const STRATEGY_CHANGED: &str = "StrategyChanged";
 /// The reason of a promotion whose revision did not come up in time, or failed there.
 pub const DEPLOY_FAILED: &str = "DeployFailed";
+
+/// The reason of a promotion whose branch somebody else pushed to.
+pub const BRANCH_CHANGED_BY_OTHERS: &str = "BranchChangedByOthers";
 
 /// What comes next for a promotion.
 #[derive(Clone, Debug, PartialEq)]

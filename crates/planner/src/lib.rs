@@ -5,7 +5,7 @@
 //! | [`fold()`] | what is known about a pipeline after another look at its targets |
 //! | [`plan()`] | which promotions start, which end, and why the others wait |
 //! | [`apply`] | the status that says so |
-//! | [`attempt()`], [`conclude`] | what comes next for one promotion |
+//! | [`look`], [`attempt()`], [`conclude`] | what comes next for one promotion |
 //! | [`explain()`] | all of that as text for people |
 //!
 //! Never does I/O, never reads a clock, never draws at random: `now` and the seed of a jitter are
@@ -30,8 +30,8 @@ mod validity;
 
 pub use access::{refuse_cluster, refuse_group};
 pub use attempt::{
-    Act, DEPLOY_FAILED, Failure, Next, Outcome, PullRequestSeen, Remedy, STRATEGY_CHANGED,
-    Surroundings, attempt, conclude,
+    Act, BRANCH_CHANGED_BY_OTHERS, DEPLOY_FAILED, Failure, Look, Next, Outcome, PullRequestSeen,
+    Remedy, STRATEGY_CHANGED, Surroundings, attempt, conclude, look,
 };
 pub use explain::explain;
 pub use fold::{fold, needs_images};

@@ -48,7 +48,7 @@ pub(crate) struct Arguments {
     #[arg(long, env = "SLUICE_CONCURRENT", value_name = "NUMBER", default_value_t = controller::settings::CONCURRENT, help_heading = HOW)]
     pub(crate) concurrent: usize,
 
-    /// How many finished promotions each environment keeps; nothing is promoted yet
+    /// How many finished promotions each environment keeps
     #[arg(long, env = "SLUICE_HISTORY_LIMIT", value_name = "NUMBER", default_value_t = controller::settings::HISTORY_LIMIT, help_heading = HOW)]
     pub(crate) history_limit: usize,
 
@@ -64,6 +64,23 @@ pub(crate) struct Arguments {
     #[arg(long, env = "SLUICE_ALLOW_UNSIGNED_REPORTS", value_name = "BOOL", default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = HOW)]
     pub(crate) allow_unsigned_reports: Switch,
 
+    /// Where copies of git repositories are kept; no other process may use it [default: a temporary
+    /// folder that goes with the process]
+    #[arg(long, env = "SLUICE_GIT_FOLDER", value_name = "FOLDER", help_heading = HOW)]
+    pub(crate) git_folder: Option<PathBuf>,
+
+    /// How much room copies of git repositories may take, in MiB
+    #[arg(long, env = "SLUICE_GIT_MIRRORS_SIZE", value_name = "MIB", default_value_t = controller::settings::GIT_MIRRORS_SIZE >> 20, help_heading = HOW)]
+    pub(crate) git_mirrors_size: u64,
+
+    /// Repositories and forges may be on loopback, link-local and metadata addresses
+    #[arg(long, env = "SLUICE_ALLOW_INTERNAL_URLS", value_name = "BOOL", default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = HOW)]
+    pub(crate) allow_internal_urls: Switch,
+
+    /// How often open pull requests are looked at: one list per repository and credential
+    #[arg(long, env = "SLUICE_FOLLOW_EVERY", value_name = "DURATION", default_value = "1m", help_heading = HOW)]
+    pub(crate) follow_every: api::Duration,
+
     /// How long a loop may make no progress while work waits before the liveness probe fails
     #[arg(long, env = "SLUICE_STALL_AFTER", value_name = "DURATION", default_value = "5m", help_heading = HOW)]
     pub(crate) stall_after: api::Duration,
@@ -74,6 +91,10 @@ pub(crate) struct Arguments {
     /// Where `/metrics` is served; `0` for nowhere
     #[arg(long, env = "SLUICE_METRICS_BIND_ADDRESS", value_name = "ADDRESS", default_value = ":8080", help_heading = DOORS)]
     pub(crate) metrics_bind_address: Address,
+
+    /// Metrics by pipeline, beside those over all pipelines
+    #[arg(long, env = "SLUICE_METRICS_PER_PIPELINE", value_name = "BOOL", default_value = "true", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = DOORS)]
+    pub(crate) metrics_per_pipeline: Switch,
 
     /// Where `/healthz` and `/readyz` are served; `0` for nowhere
     #[arg(long, env = "SLUICE_HEALTH_PROBE_BIND_ADDRESS", value_name = "ADDRESS", default_value = ":8081", help_heading = DOORS)]

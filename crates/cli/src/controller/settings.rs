@@ -89,6 +89,10 @@ pub(super) fn check(arguments: &Arguments, own_namespace: &str) -> anyhow::Resul
         arguments.history_limit > 0,
         "--history-limit must be at least 1"
     );
+    ensure!(
+        arguments.follow_every.length() >= std::time::Duration::from_secs(1),
+        "--follow-every must be at least 1s"
+    );
     let namespace = arguments
         .watch_namespace
         .clone()
@@ -110,6 +114,11 @@ pub(super) fn check(arguments: &Arguments, own_namespace: &str) -> anyhow::Resul
         no_cross_namespace_refs: arguments.no_cross_namespace_refs.0,
         allow_unsigned_reports: arguments.allow_unsigned_reports.0,
         history_limit: arguments.history_limit,
+        git_folder: arguments.git_folder.clone(),
+        git_mirrors_size: arguments.git_mirrors_size.saturating_mul(1 << 20),
+        allow_internal_urls: arguments.allow_internal_urls.0,
+        follow_every: arguments.follow_every.length(),
+        metrics_per_pipeline: arguments.metrics_per_pipeline.0,
         events_address: events_address(arguments)?,
         metrics_address: arguments.metrics_bind_address.0,
         probe_address: arguments.health_probe_bind_address.0,

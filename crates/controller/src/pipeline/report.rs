@@ -22,7 +22,7 @@ pub(super) enum Error {
     Hub(#[from] kube::Error),
 }
 
-/// Writes the status if it differs from the one that was read.
+/// Writes the status if it differs from the one that was read, and tells people what is new.
 pub(super) async fn write(
     shared: &Arc<Shared>,
     pipeline: &Pipeline,

@@ -3,12 +3,12 @@
 use std::{ops::ControlFlow, time::Duration};
 
 use api::{
-    Pipeline, Promotion,
+    Promotion,
     promotion::{Phase, PromotionStatus},
 };
 
 use super::{
-    Act, DEPLOY_FAILED, Next, STRATEGY_CHANGED,
+    Act, BRANCH_CHANGED_BY_OTHERS, DEPLOY_FAILED, Next, STRATEGY_CHANGED,
     outcome::with_condition,
     surroundings::{PullRequestSeen, Scene, Surroundings},
 };
@@ -25,9 +25,7 @@ const DEPLOY_TIMEOUT: Duration = Duration::from_secs(3600);
 /// What comes next for a promotion.
 pub fn attempt(promotion: &Promotion, around: &Surroundings<'_>, now: Timestamp) -> Next {
     let status = promotion.status.clone().unwrap_or_default();
-    let is_staying = |pipeline: &&Pipeline| pipeline.metadata.deletion_timestamp.is_none();
-    // When its owner goes, so will it; its pull request is left to people.
-    let Some(pipeline) = around.pipeline.filter(is_staying) else {
+    let Some(pipeline) = around.staying_pipeline() else {
         return stay(status);
     };
     let scene = Scene {
@@ -110,11 +108,7 @@ impl Step<'_> {
     /// Before the change is proposed.
     fn run(mut self) -> Next {
         let spec = &self.scene.promotion.spec;
-        let is_manual = self
-            .scene
-            .settings()
-            .is_some_and(|settings| settings.manual);
-        if (spec.needs_approval || is_manual) && spec.approval.is_none() {
+        if self.scene.lacks_approval() {
             let message = format!("{} waits for approval", spec.revision);
             self.say(Phase::AwaitingApproval, "AwaitingApproval", message);
             return stay(self.status);
@@ -170,11 +164,12 @@ impl Step<'_> {
                 let message = "its pull request was closed without being merged".to_owned();
                 self.end(Phase::Abandoned, "Closed", message)
             }
+            // Somebody else's push is not overwritten, whatever it left of the change.
             PullRequestSeen::Open {
                 url,
-                is_current: true,
+                is_current,
                 changed_by_others,
-            } => {
+            } if is_current || changed_by_others => {
                 self.status.url = Some(url);
                 self.wait_for_merge(changed_by_others)
             }
@@ -187,7 +182,7 @@ impl Step<'_> {
         self.status.next_attempt = None;
         let (reason, message) = match changed_by_others {
             true => (
-                "BranchChangedByOthers",
+                BRANCH_CHANGED_BY_OTHERS,
                 "somebody else pushed to the branch; it is followed and not pushed to any more",
             ),
             false => ("WaitingForMerge", "the pull request waits to be merged"),
@@ -206,15 +201,10 @@ impl Step<'_> {
             ControlFlow::Continue(step) => step,
         };
         match step.scene.around.pull_request {
-            PullRequestSeen::NotLooked => Next {
+            PullRequestSeen::NotLooked | PullRequestSeen::Unanswered => Next {
                 wake: Some(later(step.now, FOLLOW)),
                 ..stay(step.status)
             },
-            // Somebody else's push is not overwritten, whatever it left of the change.
-            PullRequestSeen::Open {
-                changed_by_others: true,
-                ..
-            } => step.wait_for_merge(true),
             _ => step.run(),
         }
     }
@@ -245,10 +235,13 @@ impl Step<'_> {
         }
     }
 
-    /// Ends it after closing its pull request, where one is open.
+    /// Ends it after closing its pull request, where one is open or may be.
     fn close(self, phase: Phase, reason: &str, message: String) -> Next {
-        let is_open = matches!(self.scene.around.pull_request, PullRequestSeen::Open { .. });
-        if !is_open {
+        let may_be_open = matches!(
+            self.scene.around.pull_request,
+            PullRequestSeen::Open { .. } | PullRequestSeen::Unanswered
+        );
+        if !may_be_open {
             return self.end(phase, reason, message);
         }
         if let Some(wake) = self.too_early() {

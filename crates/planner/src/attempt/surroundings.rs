@@ -27,9 +27,11 @@ pub struct Surroundings<'a> {
 /// What was seen of a promotion's pull request, found by its branch and trailer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum PullRequestSeen {
-    /// Nobody looked, or the forge did not answer.
+    /// Nobody looked, because it does not matter.
     #[default]
     NotLooked,
+    /// The forge did not answer, or was not asked because it lately did not. It may later.
+    Unanswered,
     /// There is none.
     Missing,
     /// It is open.
@@ -53,6 +55,15 @@ pub enum PullRequestSeen {
         /// Where people can look at it.
         url: String,
     },
+}
+
+impl<'a> Surroundings<'a> {
+    /// The pipeline, unless it is on its way out. When it goes, so will the promotion; its pull
+    /// request is left to people.
+    pub(super) fn staying_pipeline(&self) -> Option<&'a Pipeline> {
+        self.pipeline
+            .filter(|pipeline| pipeline.metadata.deletion_timestamp.is_none())
+    }
 }
 
 /// A promotion with its surroundings and the questions asked about them.
@@ -101,6 +112,13 @@ impl<'a> Scene<'a> {
             of_target == *cluster && target.namespace.as_ref() == Some(namespace)
         };
         environment.targets.iter().filter(is_in_place).collect()
+    }
+
+    /// Whether it needs an approval that nobody has given.
+    pub(super) fn lacks_approval(&self) -> bool {
+        let spec = &self.promotion.spec;
+        let is_manual = self.settings().is_some_and(|settings| settings.manual);
+        (spec.needs_approval || is_manual) && spec.approval.is_none()
     }
 
     /// Whether every target of the place runs the revision as it should.

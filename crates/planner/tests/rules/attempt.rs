@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use api::promotion::PromotionStatus;
 use planner::{
-    Act, Failure, Next, Outcome, PullRequestSeen, Remedy, Surroundings, Timestamp, attempt,
-    conclude,
+    Act, Failure, Look, Next, Outcome, PullRequestSeen, Remedy, Surroundings, Timestamp, attempt,
+    conclude, look,
 };
 
 use crate::drawing::{World, draw, now};
@@ -21,6 +21,7 @@ fn pull_request(text: &str) -> PullRequestSeen {
     match text {
         "" => PullRequestSeen::NotLooked,
         "missing" => PullRequestSeen::Missing,
+        "unanswered" => PullRequestSeen::Unanswered,
         "open" => open(true, false),
         "open stale" => open(false, false),
         "open foreign" => open(true, true),
@@ -140,6 +141,106 @@ fn somebody_elses_push_is_not_overwritten() {
             seen,
             "WaitingForMerge/BranchChangedByOthers: somebody else pushed to the branch; it is followed and not pushed to any more, again in 60s",
         );
+        // Also where that is found out while pushing.
+        check(
+            "prod[1.0.0 ok]\npromotion prod 2.0.0 Running because BranchChangedByOthers until 30m",
+            seen,
+            "WaitingForMerge/BranchChangedByOthers: somebody else pushed to the branch; it is followed and not pushed to any more, again in 60s",
+        );
+    }
+}
+
+#[test]
+fn a_forge_that_does_not_answer_is_asked_again_before_anything_ends() {
+    check(
+        "prod[2.0.0 ok]\npromotion prod 2.0.0 WaitingForMerge",
+        "unanswered",
+        "ClosePullRequest, Succeeded/Deployed: prod runs 2.0.0",
+    );
+    check(
+        "prod[2.0.0 ok]\npromotion prod 2.0.0 WaitingForMerge because ForgeDown until 20s",
+        "unanswered",
+        "WaitingForMerge/ForgeDown: -, again in 20s",
+    );
+    check(
+        "prod[1.0.0 ok]\npromotion prod 2.0.0 WaitingForMerge because WaitingForMerge",
+        "unanswered",
+        "WaitingForMerge/WaitingForMerge: -, again in 60s",
+    );
+}
+
+#[test]
+fn the_pull_request_is_looked_at_where_it_matters() {
+    for (drawing, expected) in [
+        // Nothing was pushed yet, or nothing more will be.
+        ("prod{manual}[1.0.0 ok]\npromotion prod 2.0.0", Look::Away),
+        (
+            "prod{manual}[2.0.0 ok]\npromotion prod 2.0.0 AwaitingApproval withdrawn",
+            Look::Away,
+        ),
+        (
+            "prod[1.0.0 ok]\npromotion prod 2.0.0 Deploying merged 5m",
+            Look::Away,
+        ),
+        ("prod[1.0.0 ok]\npromotion prod 2.0.0 Succeeded", Look::Away),
+        // A crash may have left anything.
+        ("prod[1.0.0 ok]\npromotion prod 2.0.0", Look::Closely),
+        (
+            "prod{manual}[1.0.0 ok]\npromotion prod 2.0.0 AwaitingApproval approved",
+            Look::Closely,
+        ),
+        (
+            "prod[1.0.0 ok]\npromotion prod 2.0.0 Running",
+            Look::Closely,
+        ),
+        (
+            "prod[1.0.0 ok]\npromotion prod 2.0.0 Running until 90s",
+            Look::Away,
+        ),
+        (
+            "prod[1.0.0 ok]\nsuspend\npromotion prod 2.0.0 Running",
+            Look::Away,
+        ),
+        // It is open.
+        (
+            "prod[1.0.0 ok]\npromotion prod 2.0.0 Running because BranchChangedByOthers until 90s",
+            Look::Follow,
+        ),
+        (
+            "prod[1.0.0 ok]\npromotion prod 2.0.0 WaitingForMerge",
+            Look::Follow,
+        ),
+        (
+            "prod[1.0.0 ok]\nsuspend\npromotion prod 2.0.0 WaitingForMerge",
+            Look::Follow,
+        ),
+        // It is about to be closed.
+        (
+            "prod[2.0.0 ok]\npromotion prod 2.0.0 WaitingForMerge",
+            Look::Closely,
+        ),
+        (
+            "prod[2.0.0 ok]\npromotion prod 2.0.0 WaitingForMerge until 90s",
+            Look::Later,
+        ),
+        (
+            "prod[1.0.0 ok]\npromotion prod 2.0.0 WaitingForMerge withdrawn",
+            Look::Closely,
+        ),
+        (
+            "prod[1.0.0 ok]\npromotion prod 2.0.0 Running withdrawn until 90s",
+            Look::Later,
+        ),
+    ] {
+        let world = draw(&format!("dev[2.0.0 ok] > {drawing}"));
+        let around = Surroundings {
+            pipeline: Some(&world.pipeline),
+            promotions: &world.promotions,
+            pull_request: PullRequestSeen::NotLooked,
+            edited: false,
+        };
+        let promotion = world.promotions.last().unwrap();
+        assert_eq!(look(promotion, &around, now()), expected, "{drawing}");
     }
 }
 

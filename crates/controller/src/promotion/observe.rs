@@ -1,0 +1,98 @@
+//! Looks at what is around a promotion: its pull request where that matters, and whether somebody
+//! edited what it failed on.
+
+use std::{sync::Arc, time::Duration};
+
+use planner::{Failure, Look, PullRequestSeen, Remedy, Surroundings, Timestamp};
+
+use super::{Promoter, Scene};
+
+/// How often, at least, what a promotion failed on is looked at again. Secrets are not watched, so that the
+/// right to `get` the named ones suffices.
+const LOOK_FOR_EDITS: Duration = Duration::from_secs(30);
+
+/// What was seen.
+pub(super) struct Sight {
+    pull_request: PullRequestSeen,
+    edited: bool,
+    /// Why the pull request could not be looked at.
+    pub(super) failure: Option<Failure>,
+    /// When to look again at the latest.
+    latest: Option<Timestamp>,
+}
+
+impl Sight {
+    pub(super) fn surroundings<'a>(&self, scene: &Scene<'a>) -> Surroundings<'a> {
+        Surroundings {
+            pipeline: Some(scene.pipeline),
+            promotions: scene.promotions,
+            pull_request: self.pull_request.clone(),
+            edited: self.edited,
+        }
+    }
+
+    /// When to look again, given when that would be otherwise.
+    pub(super) fn sooner(&self, wake: Option<Timestamp>) -> Option<Timestamp> {
+        [wake, self.latest].into_iter().flatten().min()
+    }
+}
+
+/// Looks at everything that matters for what comes next.
+pub(super) async fn everything(promoter: &Arc<Promoter>, scene: &Scene<'_>) -> Sight {
+    let now = promoter.clock.now();
+    let mut sight = Sight {
+        pull_request: PullRequestSeen::NotLooked,
+        edited: false,
+        failure: None,
+        latest: None,
+    };
+    let status = scene.promotion.status.as_ref();
+    let due = status.and_then(|status| status.next_attempt.as_ref());
+    if due.is_some_and(|due| now < due.0) {
+        sight.edited = is_edited(promoter, scene).await;
+        let again = LOOK_FOR_EDITS.min(promoter.settings.follow_every);
+        sight.latest = now.saturating_add(again).ok();
+    }
+    let how = planner::look(scene.promotion, &sight.surroundings(scene), now);
+    match how {
+        Look::Away => {}
+        Look::Later => sight.pull_request = PullRequestSeen::Unanswered,
+        Look::Follow | Look::Closely => {
+            match promoter.strategies.look(scene.task(), how).await {
+                Ok(seen) => sight.pull_request = seen,
+                Err(failure) => sight.not_answered(scene, failure),
+            }
+            let follow = promoter.settings.follow_every;
+            sight.latest = [sight.latest, now.saturating_add(follow).ok()]
+                .into_iter()
+                .flatten()
+                .min();
+        }
+    }
+    sight
+}
+
+impl Sight {
+    /// What passes is waited for; what waits for an edit must not keep the promotion from ending.
+    fn not_answered(&mut self, scene: &Scene<'_>, failure: Failure) {
+        let (name, because) = (&scene.promotion.metadata.name, &failure.message);
+        tracing::warn!(promotion = name, because, "pull request not seen");
+        if failure.remedy != Remedy::WaitForEdit {
+            self.pull_request = PullRequestSeen::Unanswered;
+        }
+        self.failure = Some(failure);
+    }
+}
+
+/// Whether what the promotion failed on was edited since. After a start that is not known, and it is
+/// tried once.
+async fn is_edited(promoter: &Promoter, scene: &Scene<'_>) -> bool {
+    let uid = scene.promotion.metadata.uid.as_deref().unwrap_or_default();
+    let known = promoter.faults.lock().get(uid).cloned();
+    match known.as_deref() {
+        None => true,
+        // It failed for a reason that passes.
+        Some("") => false,
+        Some(known) => promoter.strategies.dependencies(scene.task()).await != known,
+    }
+}

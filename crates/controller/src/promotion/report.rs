@@ -1,0 +1,144 @@
+//! Writes a promotion's status: one merge patch of what changed, nothing when nothing did; and tells
+//! people and figures about it.
+
+use std::sync::Arc;
+
+use api::{
+    Promotion,
+    promotion::{Phase, PromotionStatus},
+};
+use kube::{
+    Api,
+    api::{Patch, PatchParams},
+};
+use planner::{News, Timestamp};
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::{Promoter, Scene};
+use crate::{FIELD_MANAGER, difference, promotions::pipeline_of};
+
+/// Whether something was written.
+pub(super) enum Written {
+    /// There is a new state to look at.
+    Changed,
+    /// Nothing differs.
+    Same {
+        /// When to look again even if nothing happens.
+        again: Option<Timestamp>,
+    },
+}
+
+/// Why a status was not written.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Error {
+    /// The lease has too little time left.
+    #[error("this process may not be leading any more")]
+    NotLeading,
+    /// The API server did not take it.
+    #[error("cannot write to the hub: {0}")]
+    Hub(#[from] kube::Error),
+}
+
+/// Writes the status if it differs from the one that was read.
+pub(super) async fn write(
+    promoter: &Arc<Promoter>,
+    scene: &Scene<'_>,
+    status: PromotionStatus,
+    again: Option<Timestamp>,
+) -> Result<Written, Error> {
+    let promotion = scene.promotion;
+    let before = json!(promotion.status.clone().unwrap_or_default());
+    let Some(patch) = difference::merge_patch(&before, &json!(status)) else {
+        return Ok(Written::Same { again });
+    };
+    if !promoter.telemetry.may_write() {
+        return Err(Error::NotLeading);
+    }
+    let pipeline = pipeline_of(promotion);
+    let name = promotion.metadata.name.as_deref().unwrap_or_default();
+    let api: Api<Promotion> = Api::namespaced(promoter.hub.clone(), &pipeline.namespace);
+    let body = json!({
+        "metadata": {"resourceVersion": promotion.metadata.resource_version},
+        "status": patch,
+    });
+    let parameters = PatchParams::apply(FIELD_MANAGER);
+    let patch = Patch::Merge(&body);
+    match api.patch_status(name, &parameters, &patch).await {
+        Ok(written) => {
+            tell(promoter, scene, &status);
+            promoter.promotions.keep(written);
+        }
+        Err(kube::Error::Api(refusal)) if refusal.code == 404 => {
+            promoter.promotions.remove(&pipeline, name);
+        }
+        Err(kube::Error::Api(refusal)) if refusal.code == 409 => {
+            // Somebody else wrote: look at the newest state and decide again.
+            match api.get_opt(name).await? {
+                Some(newest) => drop(promoter.promotions.keep(newest)),
+                None => drop(promoter.promotions.remove(&pipeline, name)),
+            }
+        }
+        Err(error) => return Err(error.into()),
+    }
+    Ok(Written::Changed)
+}
+
+/// Tells that a promotion got into another phase, or failed at what it tried.
+fn tell(promoter: &Promoter, scene: &Scene<'_>, status: &PromotionStatus) {
+    let before = scene.promotion.status.clone().unwrap_or_default();
+    let is_same = before.phase == status.phase && before.reason == status.reason;
+    let Some(phase) = status.phase.filter(|_| !is_same) else {
+        return;
+    };
+    let spec = &scene.promotion.spec;
+    let (environment, revision) = (&spec.environment, &spec.revision);
+    let message = status.message.as_deref().unwrap_or_default();
+    let url = status.url.as_deref().map(|url| format!(" {url}"));
+    let url = url.unwrap_or_default();
+    tracing::info!(
+        promotion = scene.promotion.metadata.name,
+        phase = ?phase,
+        reason = status.reason,
+        url = status.url,
+        message,
+        "promotion"
+    );
+    promoter.telemetry.tell(
+        scene.pipeline,
+        vec![News {
+            is_warning: phase == Phase::Failed || status.next_attempt.is_some(),
+            reason: status.reason.clone().unwrap_or(format!("{phase:?}")),
+            message: format!("{environment}: {revision}: {message}{url}"),
+            environment: Some(environment.clone()),
+            revision: Some(revision.clone()),
+        }],
+    );
+    if before.phase != Some(phase) {
+        measure(promoter, scene, status, phase);
+    }
+}
+
+/// Counts how long the promotion took, in its last phase and, at its end, in all.
+fn measure(promoter: &Promoter, scene: &Scene<'_>, status: &PromotionStatus, phase: Phase) {
+    let metrics = promoter.telemetry.metrics.promotions();
+    let uid = scene.promotion.metadata.uid.clone().unwrap_or_default();
+    let mut phases = promoter.phases.lock();
+    if let Some((last, since)) = phases.remove(&uid) {
+        metrics.observe_phase(last, since.elapsed());
+    }
+    if !phase.is_terminal() {
+        phases.insert(uid, (phase, Instant::now()));
+        return;
+    }
+    drop(phases);
+    let created = scene.promotion.metadata.creation_timestamp.as_ref();
+    let (Some(created), Some(finished)) = (created, &status.finished_at) else {
+        return;
+    };
+    let took = crate::pipeline::until(finished.0, created.0);
+    metrics.observe_end(scene.pipeline, scene.promotion, phase, took);
+    if phase == Phase::Succeeded && promoter.settings.metrics_per_pipeline {
+        metrics.observe_latency(scene.promotion, took);
+    }
+}

@@ -1,0 +1,409 @@
+//! The strategy pull-request: a branch with the change, and a pull request that proposes it.
+//!
+//! A pull request is found again by its branch and the promotion's uid in its text, whatever crashed
+//! in between, so there is never a second one. A branch that somebody else pushed to is left alone.
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use api::pipeline::{Forge as ForgeKind, PullRequest as To};
+use git::{
+    address::{Reach, RepositoryUrl},
+    credentials::Credentials,
+    forge::{
+        Answer, AppTokens, Changes, Dressing, Http, Kind, Merge, MergeMethod, NewPullRequest,
+        PullRequest, State,
+    },
+    mirror::{Keep, Mirrors},
+    names::{BranchName, ObjectId},
+    propose::{self, Proposed, branch_beside},
+    runner::{Limits, Runner},
+};
+use planner::{Failure, Look, Outcome, PullRequestSeen, Remedy};
+use tokio::time::timeout;
+
+use super::{
+    Task,
+    channel::{Channel, Channels},
+    failure::{failure, passing, stuck},
+    secrets::Contents,
+    words::{Words, promotion_in, uid},
+};
+use crate::{Metrics, Settings, lease::Leadership};
+
+/// How long reading from a repository may take.
+const READ_TIME: Duration = Duration::from_secs(180);
+/// What is said on a pull request whose promotion is gone.
+const FAREWELL: &str = "The pipeline that asked for this is gone, and this pull request is no longer \
+                        followed. It stays open; merge or close it as you see fit.";
+
+pub(super) struct PullRequests {
+    mirrors: Mirrors,
+    channels: Channels,
+    reach: Reach,
+    leadership: Leadership,
+    /// How long one act may take.
+    act_time: Duration,
+    /// How old a list of open pull requests may be.
+    follow_every: Duration,
+}
+
+/// A repository that can be worked on.
+struct Opened {
+    url: RepositoryUrl,
+    credentials: Credentials,
+    channel: Arc<Channel>,
+    words: Words,
+}
+
+impl PullRequests {
+    pub(super) fn new(
+        folder: &Path,
+        settings: &Settings,
+        leadership: Leadership,
+        metrics: &Metrics,
+    ) -> Result<Self, git::runner::Error> {
+        let reach = Reach {
+            allow_internal: settings.allow_internal_urls,
+            allow_insecure: false,
+        };
+        let act_time = settings.act_time();
+        let limits = Limits {
+            remote: READ_TIME,
+            push: act_time,
+            ..Limits::default()
+        };
+        let keep = Keep {
+            bytes: settings.git_mirrors_size,
+            ..Keep::default()
+        };
+        let http = Arc::new(Http::new(reach).with_time_limit(act_time));
+        let runner = Runner::new(folder, limits, reach)?;
+        let tokens = Arc::new(AppTokens::new(http.clone()));
+        Ok(Self {
+            mirrors: Mirrors::new(runner, folder, keep, tokens)?,
+            channels: Channels::new(http, metrics.clone()),
+            reach,
+            leadership,
+            act_time,
+            follow_every: settings.follow_every,
+        })
+    }
+
+    /// Removes mirrors nobody needs.
+    pub(super) async fn tidy(&self) {
+        self.mirrors.tidy().await;
+    }
+
+    fn open(&self, task: Task<'_>, to: &To, secret: &Contents) -> Result<Opened, Failure> {
+        let kind = kind(to.forge)?;
+        let url = RepositoryUrl::parse(&to.url, self.reach)
+            .map_err(|error| failure(error.reason(), error.remedy(), &error))?;
+        let credentials = Credentials::from_entries(&secret.entries)
+            .map_err(|error| failure(error.reason(), error.remedy(), &error))?;
+        if !credentials.has_forge_token() {
+            let text = format!(
+                "the Secret {} has no `token` for the forge; add one, or the keys of a GitHub App",
+                secret.name
+            );
+            return Err(stuck("InvalidCredentials", text));
+        }
+        Ok(Opened {
+            channel: self.channels.open(kind, &url, &credentials)?,
+            words: Words::of(task, to)?,
+            url,
+            credentials,
+        })
+    }
+
+    /// Has the forge change something, if this process leads for as long as that may take.
+    async fn change<T>(&self, channel: &Channel, answer: Answer<'_, T>) -> Result<T, Failure> {
+        let permit = self.leadership.permit(self.act_time);
+        permit.map_err(|error| passing("NotPermitted", format!("nothing is done: {error}")))?;
+        // One answer may take several calls.
+        let answer = timeout(self.act_time, channel.want(answer)).await;
+        let late = |_| passing("ForgeTimedOut", "the forge did not answer in time");
+        answer.map_err(late)?
+    }
+
+    /// What there is to see of the promotion's pull request.
+    pub(super) async fn look(
+        &self,
+        task: Task<'_>,
+        to: &To,
+        secret: &Contents,
+        how: Look,
+    ) -> Result<PullRequestSeen, Failure> {
+        let opened = self.open(task, to, secret)?;
+        if how == Look::Follow {
+            let is_own = |pull: &PullRequest| is_own(task, pull);
+            let followed = opened.channel.followed(self.follow_every, is_own).await?;
+            if let Some(pull) = followed {
+                return Ok(seen(task, pull));
+            }
+        }
+        let found = opened.find_own(task).await?;
+        Ok(found.map_or(PullRequestSeen::Missing, |pull| seen(task, pull)))
+    }
+
+    /// Brings the change to its branch and proposes it.
+    pub(super) async fn carry_out(
+        &self,
+        task: Task<'_>,
+        to: &To,
+        secret: &Contents,
+    ) -> Result<Outcome, Failure> {
+        let opened = self.open(task, to, secret)?;
+        let mirror = self.mirrors.open(&opened.url, &opened.credentials);
+        let permission = |time| self.leadership.permit(time).is_ok();
+        let proposed = mirror.propose(&opened.words.proposal, &permission).await;
+        match proposed.map_err(|error| failure(error.reason(), error.remedy(), &error))? {
+            propose::Outcome::NothingToChange { .. } => {
+                self.close_stale(&opened).await?;
+                Ok(Outcome::AlreadyThere)
+            }
+            propose::Outcome::Proposed(proposed) => {
+                let pull = self.show(task, to, &opened, &proposed).await?;
+                opened.channel.note(&pull).await;
+                self.dress(to, &opened, &pull, &proposed.commit).await?;
+                tracing::info!(url = pull.url, branch = %proposed.branch, "created PR");
+                Ok(Outcome::Opened {
+                    url: pull.url,
+                    branch: proposed.branch.as_str().to_owned(),
+                    commit: Some(proposed.commit.as_str().to_owned()),
+                })
+            }
+        }
+    }
+
+    /// The pull request for a branch that holds the change: the one there is, brought up to date, or
+    /// a new one.
+    async fn show(
+        &self,
+        task: Task<'_>,
+        to: &To,
+        opened: &Opened,
+        proposed: &Proposed,
+    ) -> Result<PullRequest, Failure> {
+        let (channel, words) = (&opened.channel, &opened.words);
+        let all = channel.want(channel.forge.find(&proposed.branch)).await?;
+        let ended = |pull: &&PullRequest| is_own(task, pull) && pull.state != State::Open;
+        if all.iter().any(|pull| ended(&pull)) {
+            let text = "the pull request was merged or closed in the meantime";
+            return Err(passing("PullRequestChanged", text));
+        }
+        if let Some(pull) = opened.open_among(all) {
+            return self.bring_up_to_date(opened, pull).await;
+        }
+        let new = NewPullRequest {
+            head: proposed.branch.clone(),
+            base: words.proposal.base.clone(),
+            title: words.title.clone(),
+            body: words.body.clone(),
+            draft: to.draft,
+        };
+        self.change(channel, channel.forge.create(&new)).await
+    }
+
+    async fn bring_up_to_date(
+        &self,
+        opened: &Opened,
+        pull: PullRequest,
+    ) -> Result<PullRequest, Failure> {
+        let words = &opened.words;
+        let differs =
+            |is: &str, should: &str| (is.trim() != should.trim()).then(|| should.to_owned());
+        let changes = Changes {
+            title: differs(&pull.title, &words.title),
+            body: differs(&pull.body, &words.body),
+            open: None,
+        };
+        if changes == Changes::default() {
+            return Ok(pull);
+        }
+        let channel = &opened.channel;
+        let update = channel.forge.update(pull.number, &changes);
+        self.change(channel, update).await
+    }
+
+    /// Labels, reviewers and automatic merging. What the forge will never grant does not keep the
+    /// pull request from being followed.
+    async fn dress(
+        &self,
+        to: &To,
+        opened: &Opened,
+        pull: &PullRequest,
+        commit: &ObjectId,
+    ) -> Result<(), Failure> {
+        let channel = &opened.channel;
+        let dressing = Dressing {
+            labels: to.labels.clone(),
+            reviewers: to.reviewers.clone(),
+        };
+        if dressing != Dressing::default() {
+            let dress = channel.forge.dress(pull.number, &dressing);
+            tolerate(pull, self.change(channel, dress).await)?;
+        }
+        if to.auto_merge && !to.draft {
+            let merge = Merge {
+                head: commit.clone(),
+                method: MergeMethod::Merge,
+                when_ready: true,
+            };
+            let merge = channel.forge.merge(pull.number, &merge);
+            tolerate(pull, self.change(channel, merge).await)?;
+        }
+        Ok(())
+    }
+
+    /// The base says what is wanted, so an open pull request on the branch proposes something else.
+    async fn close_stale(&self, opened: &Opened) -> Result<(), Failure> {
+        let (channel, branch) = (&opened.channel, &opened.words.proposal.branch);
+        let all = channel.want(channel.forge.find(branch)).await?;
+        let names_owner = |pull: &PullRequest| opened.words.names_owner(&pull.body);
+        match opened.open_among(all).filter(names_owner) {
+            Some(pull) => self.close_one(opened, &pull).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Closes the promotion's pull request if it is open.
+    pub(super) async fn close(
+        &self,
+        task: Task<'_>,
+        to: &To,
+        secret: &Contents,
+    ) -> Result<(), Failure> {
+        let opened = self.open(task, to, secret)?;
+        match opened.find_own(task).await? {
+            Some(pull) if pull.state == State::Open => self.close_one(&opened, &pull).await,
+            _ => Ok(()),
+        }
+    }
+
+    async fn close_one(&self, opened: &Opened, pull: &PullRequest) -> Result<(), Failure> {
+        let close = Changes {
+            open: Some(false),
+            ..Changes::default()
+        };
+        let channel = &opened.channel;
+        let close = channel.forge.update(pull.number, &close);
+        self.change(channel, close).await?;
+        tracing::info!(url = pull.url, "pull request closed");
+        Ok(())
+    }
+
+    /// Says on the promotion's pull request that nobody follows it any more.
+    pub(super) async fn say_farewell(
+        &self,
+        task: Task<'_>,
+        to: &To,
+        secret: &Contents,
+    ) -> Result<(), Failure> {
+        let opened = self.open(task, to, secret)?;
+        match opened.find_own(task).await? {
+            Some(pull) if pull.state == State::Open => {
+                let channel = &opened.channel;
+                let comment = channel.forge.comment(pull.number, FAREWELL);
+                self.change(channel, comment).await
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Opened {
+    /// The promotion's own pull request, the newest if there are several.
+    async fn find_own(&self, task: Task<'_>) -> Result<Option<PullRequest>, Failure> {
+        let proposal = &self.words.proposal;
+        let pushed = task
+            .promotion
+            .status
+            .as_ref()
+            .and_then(|it| it.branch.clone());
+        let pushed = pushed.and_then(|branch| BranchName::new(branch).ok());
+        let first = pushed.as_ref().unwrap_or(&proposal.branch);
+        let found = self.channel.want(self.channel.forge.find(first)).await?;
+        let is_taken = !found.is_empty();
+        let own = found.into_iter().find(|pull| is_own(task, pull));
+        if own.is_some() || pushed.is_some() || !is_taken {
+            return Ok(own);
+        }
+        let beside = branch_beside(&proposal.branch, &proposal.message.owner);
+        let found = self.channel.want(self.channel.forge.find(&beside)).await?;
+        Ok(found.into_iter().find(|pull| is_own(task, pull)))
+    }
+
+    /// The open one into our base.
+    fn open_among(&self, all: Vec<PullRequest>) -> Option<PullRequest> {
+        let base = self.words.proposal.base.as_str();
+        let mut all = all.into_iter();
+        all.find(|pull| pull.state == State::Open && pull.base == base)
+    }
+}
+
+/// Whether a pull request is this promotion's: by the uid in its text, or, where somebody removed
+/// that, by its address.
+fn is_own(task: Task<'_>, pull: &PullRequest) -> bool {
+    match promotion_in(&pull.body) {
+        Some(named) => named == uid(task),
+        None => {
+            let status = task.promotion.status.as_ref();
+            let url = status.and_then(|status| status.url.as_ref());
+            url == Some(&pull.url)
+        }
+    }
+}
+
+fn seen(task: Task<'_>, pull: PullRequest) -> PullRequestSeen {
+    let url = pull.url;
+    match pull.state {
+        State::Merged => PullRequestSeen::Merged {
+            url,
+            commit: pull.merge_commit.map(|commit| commit.as_str().to_owned()),
+        },
+        State::Closed => PullRequestSeen::Closed { url },
+        State::Open => {
+            let status = task.promotion.status.clone().unwrap_or_default();
+            let tip = pull.head_commit.as_ref().map(ObjectId::as_str);
+            let (is_current, changed_by_others) = match (&status.commit, tip) {
+                (Some(ours), Some(tip)) => (ours == tip, ours != tip),
+                (Some(_), None) => (true, false),
+                // Nothing is known to be pushed: whether the tip is ours is for git to say.
+                (None, _) => (
+                    false,
+                    status.reason.as_deref() == Some(planner::BRANCH_CHANGED_BY_OTHERS),
+                ),
+            };
+            PullRequestSeen::Open {
+                url,
+                is_current,
+                changed_by_others,
+            }
+        }
+    }
+}
+
+/// What passes is tried again with all the rest; what does not, and a merge that people still have
+/// to make possible, is left to people.
+fn tolerate<T>(pull: &PullRequest, done: Result<T, Failure>) -> Result<(), Failure> {
+    match done {
+        Err(failure)
+            if failure.remedy == Remedy::WaitForEdit || failure.reason == "NotMergeable" =>
+        {
+            tracing::warn!(url = pull.url, because = failure.message, "left to people");
+            Ok(())
+        }
+        done => done.map(drop),
+    }
+}
+
+fn kind(forge: ForgeKind) -> Result<Kind, Failure> {
+    match forge {
+        ForgeKind::Github => Ok(Kind::GitHub),
+        ForgeKind::Gitea => Ok(Kind::Gitea),
+        other => Err(stuck(
+            "ForgeNotSupported",
+            format!("this version of Sluice cannot open pull requests on {other:?} yet"),
+        )),
+    }
+}

@@ -1,0 +1,16 @@
+//! From an applied manifest to a merged pull request to an environment that runs the revision: both
+//! loops, a hub, leaf clusters, a forge and real git.
+//!
+//! On embedded servers; the shortest whole way also on real ones, with `SLUICE_TEST_API=real`.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a failing test is a panic"
+)]
+
+mod dressing;
+mod faults;
+mod people;
+mod skeleton;
+mod stories;
+mod world;

@@ -1,0 +1,64 @@
+//! Whether a promotion's pull request should be looked at, and how closely.
+
+use api::{Promotion, promotion::Phase};
+
+use super::{
+    BRANCH_CHANGED_BY_OTHERS,
+    surroundings::{Scene, Surroundings},
+};
+use crate::moment::Timestamp;
+
+/// How closely to look at a promotion's pull request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// There is none, or it does not matter any more.
+    Away,
+    /// It matters, but the last question went unanswered and it is too early for the next. What was
+    /// seen is [`PullRequestSeen::Unanswered`](super::PullRequestSeen::Unanswered).
+    Later,
+    /// A list of open ones that is a little old will do.
+    Follow,
+    /// Something is about to be done: the forge must be asked now, and about closed ones too.
+    Closely,
+}
+
+/// How closely to look at a promotion's pull request before [`attempt`](super::attempt). What
+/// `around` says about it is ignored.
+pub fn look(promotion: &Promotion, around: &Surroundings<'_>, now: Timestamp) -> Look {
+    let Some(pipeline) = around.staying_pipeline() else {
+        return Look::Away;
+    };
+    let scene = Scene {
+        promotion,
+        pipeline,
+        around,
+    };
+    let status = promotion.status.clone().unwrap_or_default();
+    let phase = status.phase.unwrap_or(Phase::AwaitingApproval);
+    let is_settled = phase.is_terminal() || phase == Phase::Deploying;
+    if is_settled || promotion.spec.strategy.pull_request.is_none() {
+        return Look::Away;
+    }
+    // Without the approval it needs it was never carried out.
+    let is_untouched = phase == Phase::AwaitingApproval && scene.lacks_approval();
+    if is_untouched {
+        return Look::Away;
+    }
+    let due = status.next_attempt.as_ref().map(|time| time.0);
+    let is_early = due.is_some_and(|due| now < due) && !around.edited;
+    if promotion.spec.withdrawn.is_some() || scene.has_arrived() {
+        return if is_early { Look::Later } else { Look::Closely };
+    }
+    if phase == Phase::WaitingForMerge {
+        return Look::Follow;
+    }
+    let waits = is_early || scene.refusal().is_some() || scene.pause().is_some();
+    if !waits {
+        return Look::Closely;
+    }
+    let is_foreign = status.reason.as_deref() == Some(BRANCH_CHANGED_BY_OTHERS);
+    match is_foreign || status.url.is_some() {
+        true => Look::Follow,
+        false => Look::Away,
+    }
+}

@@ -15,6 +15,11 @@ const BENCHES: &[(&str, &str, &str)] = &[
         "the embedded API over TLS, in memory and in a file, beside a real one if it is there",
     ),
     (
+        "hooks",
+        "sluice-server",
+        "signed hooks beside plain writes to the same API, and ten thousand wrong signatures (--real: on a real kube-apiserver)",
+    ),
+    (
         "observe",
         "sluice-controller",
         "the pipeline loop: sync, memory, leaf change to status (--real: on real kube-apiservers)",

@@ -1,6 +1,7 @@
 //! What can be typed.
 
 pub(crate) mod controller;
+pub(crate) mod server;
 
 use std::ffi::OsString;
 
@@ -16,7 +17,8 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Runs the controller: watches what every environment runs and keeps pipelines up to date
+    /// Runs the controller: watches what every environment runs and keeps pipelines up to date,
+    /// and takes hooks and REST calls
     #[command(after_help = controller::AFTER_HELP)]
     Controller(Box<controller::Arguments>),
     /// Prints the CustomResourceDefinitions as YAML, for `kubectl apply -f -`

@@ -1,6 +1,7 @@
-//! `sluice controller`: reads the settings, starts logging, connects, and runs until it is told to
-//! stop.
+//! `sluice controller`: reads the settings, starts logging, connects, opens the door and runs the
+//! loops until it is told to stop. The door is open on every replica, whoever leads.
 
+mod door;
 mod logs;
 mod selector;
 mod settings;
@@ -13,6 +14,7 @@ use kube::{
     client::ClientBuilder,
     config::{KubeConfigOptions, Kubeconfig},
 };
+use prometheus_client::registry::Registry;
 
 use crate::args::controller::Arguments;
 
@@ -27,11 +29,19 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     drop(rustls::crypto::ring::default_provider().install_default());
     let config = connection(arguments).await?;
     let settings = settings::check(arguments, &config.default_namespace)?;
-    let metrics = Metrics::new();
+    let door = door::check(arguments)?;
+    let mut registry = Registry::default();
+    let calls = server::Metrics::register(&mut registry);
+    let metrics = Metrics::beside(registry);
     let client = client(config, &metrics)?;
     let shutdown = signals::shutdown().context("cannot listen for signals")?;
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "starting");
-    controller::run(client, settings, metrics, shutdown).await?;
+    let stop = shutdown.child_token();
+    let serving = server::start(client.clone(), door, calls, stop.clone()).await?;
+    let outcome = controller::run(client, settings, metrics, shutdown).await;
+    stop.cancel();
+    serving.ended().await;
+    outcome?;
     tracing::info!("ended");
     Ok(())
 }

@@ -69,7 +69,11 @@ impl Default for Metrics {
 impl Metrics {
     /// All of them, at zero.
     pub fn new() -> Self {
-        let mut registry = Registry::default();
+        Self::beside(Registry::default())
+    }
+
+    /// All of them, at zero, on one page with what others have registered.
+    pub fn beside(mut registry: Registry) -> Self {
         let work = work::Families::register(&mut registry);
         let requests = requests::Requests::register(&mut registry);
         let leading = Family::<ByName, Gauge>::default();

@@ -9,6 +9,7 @@ mod report;
 mod target;
 
 pub(crate) use ran::push_front;
+pub(crate) use report::{Tidings, told};
 
 use api::{
     Pipeline,

@@ -6,6 +6,7 @@
 //! | [`plan()`] | which promotions start, which end, and why the others wait |
 //! | [`apply`] | the status that says so |
 //! | [`look`], [`attempt()`], [`conclude`] | what comes next for one promotion |
+//! | [`hook`] | what a webhook call means, and what came of it |
 //! | [`explain()`] | all of that as text for people |
 //!
 //! Never does I/O, never reads a clock, never draws at random: `now` and the seed of a jitter are
@@ -19,6 +20,7 @@ mod conditions;
 mod explain;
 mod fold;
 mod hold;
+pub mod hook;
 mod moment;
 mod news;
 mod order;

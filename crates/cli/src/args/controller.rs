@@ -105,6 +105,9 @@ pub(crate) struct Arguments {
     pub(crate) events_addr: Option<String>,
 
     #[command(flatten)]
+    pub(crate) server: super::server::Arguments,
+
+    #[command(flatten)]
     pub(crate) logs: Logs,
 
     #[command(flatten)]
@@ -181,18 +184,6 @@ pub(crate) struct Old {
     /// The same as --detect=watch
     #[arg(long, env = "SLUICE_ENABLE_LEVEL_TRIGGERED", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = OLD)]
     pub(crate) enable_level_triggered: Option<Switch>,
-
-    /// Where promotion hooks are served; this version serves none yet
-    #[arg(long, env = "SLUICE_PROMOTION_HOOK_BIND_ADDRESS", value_name = "ADDRESS", help_heading = OLD)]
-    pub(crate) promotion_hook_bind_address: Option<Address>,
-
-    /// No effect yet: see --promotion-hook-bind-address
-    #[arg(long, env = "SLUICE_PROMOTION_HOOK_RATE_LIMIT", value_name = "NUMBER", help_heading = OLD)]
-    pub(crate) promotion_hook_rate_limit: Option<u32>,
-
-    /// No effect yet: see --promotion-hook-bind-address
-    #[arg(long, env = "SLUICE_PROMOTION_HOOK_RATE_LIMIT_INTERVAL", value_name = "SECONDS", help_heading = OLD)]
-    pub(crate) promotion_hook_rate_limit_interval: Option<u32>,
 
     /// No effect: what fails is tried again until it works
     #[arg(long, env = "SLUICE_PROMOTION_RETRY_DELAY", value_name = "SECONDS", allow_negative_numbers = true, help_heading = OLD)]

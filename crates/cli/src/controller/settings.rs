@@ -39,18 +39,6 @@ pub(super) fn refuse_what_cannot_work(arguments: &Arguments) -> anyhow::Result<(
 pub(super) fn without_effect(arguments: &Arguments) -> Vec<String> {
     let old = &arguments.old;
     let given = [
-        (
-            "promotion-hook-bind-address",
-            old.promotion_hook_bind_address.is_some(),
-        ),
-        (
-            "promotion-hook-rate-limit",
-            old.promotion_hook_rate_limit.is_some(),
-        ),
-        (
-            "promotion-hook-rate-limit-interval",
-            old.promotion_hook_rate_limit_interval.is_some(),
-        ),
         ("promotion-retry-delay", old.promotion_retry_delay.is_some()),
         (
             "promotion-retry-max-delay",

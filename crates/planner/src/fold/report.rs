@@ -4,7 +4,7 @@
 
 use api::{
     app::Kind,
-    pipeline::{Report, Reported, TargetStatus},
+    pipeline::{PipelineSpec, Report, Reported, TargetStatus},
     revision::{SourceRevision, without_oci_digest},
 };
 
@@ -13,7 +13,7 @@ use crate::{moment::stored, place::target_report_key, seen::SeenTarget};
 
 /// What an event says about the app it is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Tidings {
+pub(crate) enum Tidings {
     /// The revision runs.
     Deployed,
     /// The revision did not work, or the app is gone or on its way back.
@@ -23,7 +23,7 @@ enum Tidings {
 }
 
 impl Tidings {
-    fn of(report: &Report) -> Self {
+    pub(crate) fn of(report: &Report) -> Self {
         let reason = report.reason.as_deref().unwrap_or_default();
         let is_error = report.severity.as_deref() == Some("error");
         let is_retreat = matches!(reason, "UninstallSucceeded" | "RollbackSucceeded");
@@ -53,7 +53,7 @@ impl Context<'_> {
             return blank;
         };
         let before = known.cloned().unwrap_or_else(|| blank.clone());
-        let (revision, version) = self.told(report);
+        let (revision, version) = told(&self.pipeline.spec, &report.revision);
         match Tidings::of(report) {
             Tidings::Deployed => TargetStatus {
                 ready: true,
@@ -78,27 +78,25 @@ impl Context<'_> {
         }
     }
 
-    /// The revision an event names and what to write to git for it, as an app of that kind would
-    /// say it.
-    fn told(&self, report: &Report) -> (String, String) {
-        let app = self.pipeline.spec.app_ref.clone().unwrap_or_default();
-        let text = report.revision.as_str();
-        match Kind::of(&app.api_version, &app.kind) {
-            Kind::HelmRelease => {
-                let version = without_oci_digest(text, None);
-                (version.to_owned(), version.to_owned())
-            }
-            Kind::Kustomization => {
-                let source = SourceRevision::parse(text);
-                let version = source.git_version().unwrap_or(text);
-                (text.to_owned(), version.to_owned())
-            }
-            _ => (text.to_owned(), text.to_owned()),
-        }
-    }
-
     fn trusts(&self, report: &Report) -> bool {
         report.signed || self.trusts_unsigned
+    }
+}
+
+/// The revision an event names and what to write to git for it, as an app of that kind would say it.
+pub(crate) fn told(spec: &PipelineSpec, text: &str) -> (String, String) {
+    let app = spec.app_ref.clone().unwrap_or_default();
+    match Kind::of(&app.api_version, &app.kind) {
+        Kind::HelmRelease => {
+            let version = without_oci_digest(text, None);
+            (version.to_owned(), version.to_owned())
+        }
+        Kind::Kustomization => {
+            let source = SourceRevision::parse(text);
+            let version = source.git_version().unwrap_or(text);
+            (text.to_owned(), version.to_owned())
+        }
+        _ => (text.to_owned(), text.to_owned()),
     }
 }
 
@@ -115,7 +113,7 @@ pub(super) fn environment(
         Tidings::Failed => None,
         Tidings::UnderWay => known.cloned(),
         Tidings::Deployed => {
-            let (revision, _) = context.told(report);
+            let (revision, _) = told(&context.pipeline.spec, &report.revision);
             let since = known
                 .filter(|known| known.revision == revision)
                 .and_then(|known| known.ready_since.clone());

@@ -10,6 +10,7 @@ mod attempt;
 mod drawing;
 mod explain;
 mod fold;
+mod hook;
 mod plan;
 mod properties;
 mod requests;

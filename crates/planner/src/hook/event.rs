@@ -1,0 +1,370 @@
+//! What an event says, whether it is about this pipeline, and what to do with it.
+
+use std::{collections::BTreeMap, fmt, time::Duration};
+
+use api::{
+    Pipeline, Revision,
+    pipeline::{AppReference, Environment, Report, SourceKind},
+};
+use serde::Deserialize;
+
+use super::{attribution, outcome::Awaited};
+use crate::{
+    conditions::cut,
+    fold::{Tidings, told},
+    moment::{Timestamp, later, stored},
+    place::{RELEASE_REPORT, environment_report_key},
+    validity,
+};
+
+/// How much of an event's text is kept. Reports of a thousand targets must fit into an object.
+const LONGEST_MESSAGE: usize = 256;
+/// How far an event's clock may be ahead of ours. One from the far future would outlast all others.
+const SKEW: Duration = Duration::from_secs(300);
+
+/// An event of Flux as notification-controller sends it; of its fields those that matter here.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Event {
+    /// What it is about.
+    pub involved_object: Option<InvolvedObject>,
+    /// `info`, `error` or `trace`.
+    pub severity: Option<String>,
+    /// When it happened.
+    pub timestamp: Option<Timestamp>,
+    /// What happened, for people.
+    pub message: Option<String>,
+    /// What happened, in a word.
+    pub reason: Option<String>,
+    /// The revision, and what the Alert adds.
+    pub metadata: Option<BTreeMap<String, String>>,
+}
+
+/// The object an event is about.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct InvolvedObject {
+    /// Its API group and version.
+    pub api_version: Option<String>,
+    /// Its kind.
+    pub kind: Option<String>,
+    /// Its namespace.
+    pub namespace: Option<String>,
+    /// Its name.
+    pub name: Option<String>,
+    /// Its uid.
+    pub uid: Option<String>,
+}
+
+/// What a call means: what to store under which key, and how to answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Heard {
+    /// What to store; nothing where it is stored already, is out of date or is refused.
+    pub report: Option<(String, Report)>,
+    /// How to answer.
+    pub answer: Answer,
+}
+
+/// How a call is answered once its report is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It is of no use to this pipeline.
+    Refuse(Refusal),
+    /// The pipeline does not say how to promote.
+    CannotPromote,
+    /// It was noted; nothing more will come of it.
+    Noted,
+    /// What becomes of the promotion it leads to.
+    Await(Awaited),
+}
+
+/// Why a call is of no use. The texts are the ancestor's where it had one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// It names no revision.
+    NoRevision,
+    /// Its revision is too long or cannot be printed.
+    BadRevision,
+    /// It comes from the last environment.
+    LastEnvironment(String),
+    /// There is no such environment.
+    UnknownEnvironment {
+        /// The pipeline's namespace and name.
+        pipeline: String,
+        /// The environment.
+        environment: String,
+    },
+    /// The next environment has no targets.
+    NoTargets(String),
+    /// It is about another app, or about one in another environment.
+    OtherObject,
+    /// The pipeline takes no proposals.
+    NoHook,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, text: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoRevision => text.write_str("event has no 'revision' in the metadata field."),
+            Self::BadRevision => {
+                text.write_str("the revision has more than 256 characters or unprintable ones")
+            }
+            Self::LastEnvironment(name) => {
+                write!(text, "cannot promote beyond last environment {name}")
+            }
+            Self::UnknownEnvironment {
+                pipeline,
+                environment,
+            } => write!(
+                text,
+                "app {pipeline} has no environment {environment} defined"
+            ),
+            Self::NoTargets(name) => write!(text, "environment {name} has no targets"),
+            Self::OtherObject => {
+                text.write_str("involved object does not match Pipeline definition")
+            }
+            Self::NoHook => text.write_str("the source of the pipeline is not Hook"),
+        }
+    }
+}
+
+impl Refusal {
+    fn unknown(pipeline: &Pipeline, environment: &str) -> Self {
+        let metadata = &pipeline.metadata;
+        let part = |text: &Option<String>| text.clone().unwrap_or_default();
+        Self::UnknownEnvironment {
+            pipeline: format!("{}/{}", part(&metadata.namespace), part(&metadata.name)),
+            environment: environment.to_owned(),
+        }
+    }
+}
+
+/// What an event that claims to come from an environment means.
+pub fn hear(
+    pipeline: &Pipeline,
+    environment: &str,
+    event: &Event,
+    is_signed: bool,
+    now: Timestamp,
+) -> Heard {
+    let refuse = |refusal| Heard {
+        report: None,
+        answer: Answer::Refuse(refusal),
+    };
+    let revision = match revision(event) {
+        Ok(revision) => revision,
+        Err(refusal) => return refuse(refusal),
+    };
+    let environments = &pipeline.spec.environments;
+    let Some(index) = environments
+        .iter()
+        .position(|known| known.name == environment)
+    else {
+        return refuse(Refusal::unknown(pipeline, environment));
+    };
+    let next = environments.get(index + 1);
+    let answer = answer(pipeline, &environments[index], next, &revision);
+    let Some(key) = about(pipeline, &environments[index], event) else {
+        return match answer {
+            Answer::Refuse(refusal) => refuse(refusal),
+            _ => refuse(Refusal::OtherObject),
+        };
+    };
+    let report = report(event, revision, is_signed, now);
+    let counts = Tidings::of(&report) == Tidings::Deployed;
+    let standing = standing(pipeline, &key, &report);
+    let is_refused = matches!(answer, Answer::Refuse(_) | Answer::CannotPromote);
+    Heard {
+        answer: match is_refused || counts && standing != Standing::Older {
+            true => answer,
+            false => Answer::Noted,
+        },
+        report: (standing == Standing::News).then_some((key, report)),
+    }
+}
+
+/// What a revision that CI proposes means. `at` is when it was proposed, by the caller's clock.
+pub fn release(pipeline: &Pipeline, revision: &str, at: Timestamp) -> Heard {
+    let refuse = |refusal| Heard {
+        report: None,
+        answer: Answer::Refuse(refusal),
+    };
+    let source = pipeline.spec.source.as_ref();
+    if source.is_none_or(|source| source.kind != SourceKind::Hook) {
+        return refuse(Refusal::NoHook);
+    }
+    let Some(revision) = Revision::new(revision) else {
+        return refuse(Refusal::BadRevision);
+    };
+    let mut environments = pipeline.spec.environments.iter();
+    let first = environments.find(|environment| !environment.targets.is_empty());
+    let report = Report {
+        revision: revision.to_string(),
+        at: Some(stored(at)),
+        signed: true,
+        ..Report::default()
+    };
+    let standing = standing(pipeline, RELEASE_REPORT, &report);
+    Heard {
+        answer: match first {
+            _ if standing == Standing::Older => Answer::Noted,
+            None => Answer::CannotPromote,
+            Some(first) => promote_into(pipeline, None, &first.name, revision.into()),
+        },
+        report: (standing == Standing::News).then(|| (RELEASE_REPORT.to_owned(), report)),
+    }
+}
+
+fn revision(event: &Event) -> Result<String, Refusal> {
+    let metadata = event.metadata.as_ref();
+    let said = metadata.and_then(|metadata| metadata.get("revision"));
+    match said.filter(|text| !text.is_empty()) {
+        None => Err(Refusal::NoRevision),
+        Some(text) => match Revision::new(text) {
+            Some(revision) => Ok(revision.into()),
+            None => Err(Refusal::BadRevision),
+        },
+    }
+}
+
+/// The answer to an event that is about the right object.
+fn answer(
+    pipeline: &Pipeline,
+    environment: &Environment,
+    next: Option<&Environment>,
+    revision: &str,
+) -> Answer {
+    let Some(next) = next else {
+        return Answer::Refuse(Refusal::LastEnvironment(environment.name.clone()));
+    };
+    if next.targets.is_empty() {
+        return Answer::Refuse(Refusal::NoTargets(next.name.clone()));
+    }
+    let (revision, _) = told(&pipeline.spec, revision);
+    promote_into(pipeline, Some(environment), &next.name, revision)
+}
+
+fn promote_into(
+    pipeline: &Pipeline,
+    source: Option<&Environment>,
+    environment: &str,
+    revision: String,
+) -> Answer {
+    let settings = pipeline.spec.promotion_into(environment);
+    let is_able =
+        settings.is_some_and(|settings| !validity::strategies(&settings.strategy).is_empty());
+    if !is_able {
+        return Answer::CannotPromote;
+    }
+    Answer::Await(Awaited {
+        source: source.map(|source| source.name.clone()),
+        environment: environment.to_owned(),
+        revision,
+    })
+}
+
+/// The key for what the event is about; nothing where that is not the app of this environment.
+fn about(pipeline: &Pipeline, environment: &Environment, event: &Event) -> Option<String> {
+    let object = event.involved_object.as_ref()?;
+    let app = pipeline.spec.app_ref.as_ref()?;
+    let namespace = object.namespace.as_deref().unwrap_or_default();
+    let mut targets = environment.targets.iter();
+    let is_ours = is_same_app(app, object) && targets.any(|it| it.namespace == namespace);
+    let uid = object.uid.as_deref().unwrap_or_default();
+    if !is_ours || lives_elsewhere(pipeline, &environment.name, uid) {
+        return None;
+    }
+    let cluster = event.metadata.as_ref().and_then(|it| it.get("cluster"));
+    let cluster = cluster.map(String::as_str);
+    Some(attribution::report_key(
+        pipeline,
+        environment,
+        namespace,
+        cluster,
+    ))
+}
+
+/// The version of the API does not matter: Flux raises it now and then.
+fn is_same_app(app: &AppReference, object: &InvolvedObject) -> bool {
+    let group = |version: &str| version.rsplit_once('/').map(|(group, _)| group.to_owned());
+    let api_version = object.api_version.as_deref().unwrap_or_default();
+    let is_same_group = match (group(&app.api_version), group(api_version)) {
+        (None, None) => app.api_version == api_version,
+        (one, other) => one == other,
+    };
+    is_same_group
+        && object.kind.as_deref() == Some(&app.kind)
+        && object.name.as_deref() == Some(&app.name)
+}
+
+/// Whether the same object has reported from another environment.
+fn lives_elsewhere(pipeline: &Pipeline, environment: &str, uid: &str) -> bool {
+    let reports = pipeline.status.iter().flat_map(|status| &status.reports);
+    let mut same = reports.filter(|(_, report)| !uid.is_empty() && is_uid(report, uid));
+    let environments = &pipeline.spec.environments;
+    let is_of = |key: &str, name: &str| {
+        let own = environment_report_key(name);
+        key == own
+            || key
+                .strip_prefix(&own)
+                .is_some_and(|rest| rest.starts_with('/'))
+    };
+    same.any(|(key, _)| {
+        !is_of(key, environment) && environments.iter().any(|known| is_of(key, &known.name))
+    })
+}
+
+fn is_uid(report: &Report, uid: &str) -> bool {
+    report.uid.as_deref() == Some(&cut_plain(uid, 128))
+}
+
+/// How a report stands to what is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    News,
+    Known,
+    Older,
+}
+
+fn standing(pipeline: &Pipeline, key: &str, report: &Report) -> Standing {
+    let known = pipeline.status.as_ref();
+    let Some(known) = known.and_then(|status| status.reports.get(key)) else {
+        return Standing::News;
+    };
+    let at = |report: &Report| report.at.as_ref().map(|time| time.0);
+    if at(report) < at(known) {
+        Standing::Older
+    } else if report == known {
+        Standing::Known
+    } else {
+        Standing::News
+    }
+}
+
+fn report(event: &Event, revision: String, signed: bool, now: Timestamp) -> Report {
+    let at = event.timestamp.filter(|at| *at <= later(now, SKEW));
+    let uid = event
+        .involved_object
+        .as_ref()
+        .and_then(|it| it.uid.as_ref());
+    let kept = |text: Option<&String>, limit| {
+        let text = text.filter(|text| !text.is_empty());
+        text.map(|text| cut_plain(text, limit))
+    };
+    Report {
+        revision,
+        at: Some(stored(at.unwrap_or(now))),
+        severity: kept(event.severity.as_ref(), 64),
+        reason: kept(event.reason.as_ref(), 256),
+        message: event
+            .message
+            .as_ref()
+            .map(|text| cut(text, LONGEST_MESSAGE)),
+        uid: kept(uid, 128),
+        signed,
+    }
+}
+
+fn cut_plain(text: &str, limit: usize) -> String {
+    text.chars().take(limit).collect()
+}

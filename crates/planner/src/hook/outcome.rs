@@ -1,0 +1,131 @@
+//! What became of a call, read from what is stored.
+
+use api::{
+    Pipeline, Promotion,
+    pipeline::{EnvironmentStatus, PipelineStatus, PromotionSummary},
+    promotion::{Phase, PromotionStatus},
+};
+
+use super::approval::is_waiting;
+
+/// The promotion a caller waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Awaited {
+    /// The environment that vouches for the revision; none where it was proposed to the pipeline.
+    pub source: Option<String>,
+    /// The environment it leads into.
+    pub environment: String,
+    /// The revision, as apps of the kind say it.
+    pub revision: String,
+}
+
+/// What became of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// People can look at it there.
+    Proposed {
+        /// Where.
+        url: String,
+    },
+    /// It was done, or waits for approval; there is nothing to look at.
+    Quiet,
+    /// The strategy failed; it is tried again.
+    Failed,
+    /// Something else has to happen first.
+    Held,
+}
+
+/// What became of it, as far as that is known. `promotion` is the one that the status names for the
+/// environment, or the one that was approved; its own status counts where it is given.
+pub fn outcome(
+    pipeline: &Pipeline,
+    promotion: Option<&Promotion>,
+    awaited: &Awaited,
+) -> Option<Outcome> {
+    let status = pipeline.status.as_ref()?;
+    let promotion = promotion.filter(|it| it.spec.revision == awaited.revision);
+    if let Some(promotion) = promotion {
+        return of_promotion(promotion);
+    }
+    let environment = status.environments.get(&awaited.environment)?;
+    let waiting = environment.waiting_approval.as_ref();
+    if waiting.is_some_and(|waiting| waiting.revision == awaited.revision) {
+        return Some(Outcome::Quiet);
+    }
+    let summary = environment.promotion.as_ref();
+    if let Some(summary) = summary.filter(|it| it.revision == awaited.revision) {
+        return of_summary(summary);
+    }
+    if !is_folded(status, awaited) {
+        return None;
+    }
+    match environment.hold {
+        Some(_) => Some(Outcome::Held),
+        None => runs(environment, &awaited.revision).then_some(Outcome::Quiet),
+    }
+}
+
+fn of_promotion(promotion: &Promotion) -> Option<Outcome> {
+    if is_waiting(promotion) {
+        return Some(Outcome::Quiet);
+    }
+    let status = promotion.status.as_ref()?;
+    if promotion.spec.approval.is_some() && status.phase == Some(Phase::AwaitingApproval) {
+        return None;
+    }
+    if status.phase? == Phase::Running {
+        return running(status);
+    }
+    ended(status.phase?, status.url.as_ref())
+}
+
+/// What a promotion under way has come to: a failure waits for its next attempt, and one that may
+/// not start yet says why.
+fn running(status: &PromotionStatus) -> Option<Outcome> {
+    if status.next_attempt.is_some() {
+        return Some(Outcome::Failed);
+    }
+    let is_paused = status.reason.as_deref() != Some("Running");
+    is_paused.then_some(Outcome::Held)
+}
+
+fn of_summary(summary: &PromotionSummary) -> Option<Outcome> {
+    match summary.phase? {
+        Phase::AwaitingApproval => Some(Outcome::Quiet),
+        Phase::Running => None,
+        phase => ended(phase, summary.url.as_ref()),
+    }
+}
+
+fn ended(phase: Phase, url: Option<&String>) -> Option<Outcome> {
+    match phase {
+        Phase::WaitingForMerge | Phase::Deploying | Phase::Succeeded => match url {
+            Some(url) => Some(Outcome::Proposed { url: url.clone() }),
+            None => Some(Outcome::Quiet),
+        },
+        Phase::Failed => Some(Outcome::Failed),
+        Phase::Superseded | Phase::Abandoned | Phase::Withdrawn => Some(Outcome::Held),
+        Phase::AwaitingApproval | Phase::Running => None,
+    }
+}
+
+/// Whether the status is one that knows of the revision, so that what it says is about it.
+fn is_folded(status: &PipelineStatus, awaited: &Awaited) -> bool {
+    let revision = Some(&awaited.revision);
+    let Some(source) = &awaited.source else {
+        let proposal = status.proposal.as_ref();
+        return proposal.and_then(|proposal| proposal.revision.as_ref()) == revision;
+    };
+    let Some(source) = status.environments.get(source) else {
+        return false;
+    };
+    let reported = source.reported.as_ref().map(|reported| &reported.revision);
+    let mut targets = source.targets.iter();
+    reported == revision || targets.any(|target| target.revision.as_ref() == revision)
+}
+
+fn runs(environment: &EnvironmentStatus, revision: &str) -> bool {
+    let mut targets = environment.targets.iter();
+    !environment.targets.is_empty()
+        && targets.all(|target| target.revision.as_deref() == Some(revision))
+}

@@ -1,0 +1,265 @@
+//! What calls of webhooks mean, and what came of them.
+
+use api::pipeline::Report;
+use planner::hook::{Answer, Awaited, Event, hear, outcome, release, report_secret};
+use serde_json::{Value, json};
+
+use crate::drawing::{World, draw, now};
+
+/// An event of the drawn app, from the environment whose namespace that is, with changes.
+fn event(namespace: &str, changes: Value) -> Event {
+    let mut event = json!({
+        "involvedObject": {
+            "apiVersion": "helm.toolkit.fluxcd.io/v2beta2",
+            "kind": "HelmRelease",
+            "name": "shop",
+            "namespace": namespace,
+            "uid": namespace,
+        },
+        "severity": "info",
+        "reason": "UpgradeSucceeded",
+        "timestamp": "2027-01-15T07:00:00Z",
+        "metadata": {"revision": "2.0.0"},
+    });
+    let changes = changes.as_object().unwrap().clone();
+    event.as_object_mut().unwrap().extend(changes);
+    serde_json::from_value(event).unwrap()
+}
+
+/// What is stored where, and the answer, in a line.
+fn heard(world: &World, environment: &str, event: &Event) -> String {
+    let heard = hear(&world.pipeline, environment, event, true, now());
+    let stored = match &heard.report {
+        Some((key, report)) => format!("{key}={}", report.revision),
+        None => "nothing".to_owned(),
+    };
+    format!("{stored}; {}", said(&heard.answer))
+}
+
+fn said(answer: &Answer) -> String {
+    match answer {
+        Answer::Refuse(refusal) => format!("refused: {refusal}"),
+        Answer::CannotPromote => "cannot promote".to_owned(),
+        Answer::Noted => "noted".to_owned(),
+        Answer::Await(awaited) => format!("{} into {}", awaited.revision, awaited.environment),
+    }
+}
+
+#[test]
+fn an_event_is_stored_for_its_target_and_leads_into_the_next_environment() {
+    let world = draw("dev[1.0.0 ok] > prod[1.0.0 ok]");
+    for (environment, namespace, changes, expected) in [
+        ("dev", "dev", json!({}), "dev/-/dev=2.0.0; 2.0.0 into prod"),
+        (
+            "dev",
+            "prod",
+            json!({}),
+            "nothing; refused: involved object does not match Pipeline definition",
+        ),
+        (
+            "prod",
+            "prod",
+            json!({}),
+            "prod/-/prod=2.0.0; refused: cannot promote beyond last environment prod",
+        ),
+        (
+            "x",
+            "dev",
+            json!({}),
+            "nothing; refused: app default/shop has no environment x defined",
+        ),
+        (
+            "x",
+            "dev",
+            json!({"metadata": {}}),
+            "nothing; refused: event has no 'revision' in the metadata field.",
+        ),
+        (
+            "dev",
+            "dev",
+            json!({"severity": "error"}),
+            "dev/-/dev=2.0.0; noted",
+        ),
+        (
+            "dev",
+            "dev",
+            json!({"reason": "InstallFailed"}),
+            "dev/-/dev=2.0.0; noted",
+        ),
+        (
+            "dev",
+            "dev",
+            json!({"reason": "HelmChartCreated"}),
+            "dev/-/dev=2.0.0; noted",
+        ),
+        (
+            "dev",
+            "dev",
+            json!({"metadata": {"revision": "2.0.0+abcdef012345"}}),
+            "dev/-/dev=2.0.0+abcdef012345; 2.0.0 into prod",
+        ),
+    ] {
+        assert_eq!(
+            heard(&world, environment, &event(namespace, changes)),
+            expected
+        );
+    }
+}
+
+#[test]
+fn targets_that_share_a_namespace_are_told_apart_by_their_cluster() {
+    let mut world = draw("dev[1.0.0 ok on east, 1.0.0 ok on west] > prod[1.0.0 ok]");
+    for target in &mut world.pipeline.spec.environments[0].targets {
+        target.namespace = "dev".to_owned();
+    }
+    world.pipeline.status = None;
+    for (cluster, key) in [
+        (Some("west"), "dev/west/dev"),
+        (Some("south"), "dev"),
+        (None, "dev"),
+    ] {
+        let metadata = json!({"metadata": {"revision": "2.0.0", "cluster": cluster}});
+        let metadata = match cluster {
+            Some(_) => metadata,
+            None => json!({}),
+        };
+        let expected = format!("{key}=2.0.0; 2.0.0 into prod");
+        assert_eq!(heard(&world, "dev", &event("dev", metadata)), expected);
+    }
+}
+
+#[test]
+fn a_report_is_stored_once_and_never_replaced_by_an_older_one() {
+    let mut world = draw("dev[1.0.0 ok] > prod[1.0.0 ok]");
+    let first = event("dev", json!({}));
+    let (key, report) = hear(&world.pipeline, "dev", &first, true, now())
+        .report
+        .unwrap();
+    world
+        .pipeline
+        .status
+        .as_mut()
+        .unwrap()
+        .reports
+        .insert(key, report);
+    assert_eq!(heard(&world, "dev", &first), "nothing; 2.0.0 into prod");
+    let older = event("dev", json!({"timestamp": "2027-01-15T06:59:59Z"}));
+    assert_eq!(heard(&world, "dev", &older), "nothing; noted");
+    let later = json!({"timestamp": "2027-01-15T07:00:01Z"});
+    assert_eq!(
+        heard(&world, "dev", &event("dev", later)),
+        "dev/-/dev=2.0.0; 2.0.0 into prod"
+    );
+}
+
+#[test]
+fn an_object_that_reported_elsewhere_is_not_believed() {
+    let mut world = draw("dev[1.0.0 ok] > devil[1.0.0 ok] > prod[1.0.0 ok]");
+    let reports = &mut world.pipeline.status.as_mut().unwrap().reports;
+    let report = Report {
+        uid: Some("devil".to_owned()),
+        ..Report::default()
+    };
+    reports.insert("dev/-/dev".to_owned(), report.clone());
+    let expected = "nothing; refused: involved object does not match Pipeline definition";
+    assert_eq!(heard(&world, "devil", &event("devil", json!({}))), expected);
+    // An environment that is gone speaks for nobody.
+    let reports = &mut world.pipeline.status.as_mut().unwrap().reports;
+    reports.clear();
+    reports.insert("gone/-/dev".to_owned(), report);
+    let expected = "devil/-/devil=2.0.0; 2.0.0 into prod";
+    assert_eq!(heard(&world, "devil", &event("devil", json!({}))), expected);
+}
+
+#[test]
+fn a_release_needs_a_pipeline_that_asks_for_it() {
+    let world = draw("dev[1.0.0 ok] > prod[1.0.0 ok]");
+    let answer = release(&world.pipeline, "2.0.0", now()).answer;
+    assert_eq!(
+        said(&answer),
+        "refused: the source of the pipeline is not Hook"
+    );
+    let mut world = world;
+    world.pipeline.spec.source = Some(api::pipeline::Source {
+        kind: api::pipeline::SourceKind::Hook,
+        name: None,
+    });
+    let heard = release(&world.pipeline, "2.0.0", now());
+    assert_eq!(said(&heard.answer), "2.0.0 into dev");
+    let (key, report) = heard.report.unwrap();
+    assert_eq!(
+        (key.as_str(), report.signed),
+        (planner::RELEASE_REPORT, true)
+    );
+}
+
+/// What became of 2.0.0 on its way from dev into prod.
+fn became(drawing: &str) -> String {
+    let mut world = draw(drawing);
+    let plan = world.plan();
+    let status = planner::apply(&plan, &world.model(), now());
+    world.pipeline.status = Some(status);
+    let awaited = Awaited {
+        source: Some("dev".to_owned()),
+        environment: "prod".to_owned(),
+        revision: "2.0.0".to_owned(),
+    };
+    let promotion = world.promotions.last();
+    format!("{:?}", outcome(&world.pipeline, promotion, &awaited))
+}
+
+#[test]
+fn the_outcome_is_found_once_there_is_one() {
+    for (drawing, expected) in [
+        ("dev[1.0.0 ok] > prod[1.0.0 ok]", "None"),
+        ("dev[2.0.0 ok] > prod[2.0.0 ok]", "Some(Quiet)"),
+        ("dev[2.0.0 broken] > prod[1.0.0 ok]", "Some(Held)"),
+        (
+            "dev[2.0.0 ok] > prod{manual}[1.0.0 ok]\npromotion prod 2.0.0 AwaitingApproval",
+            "Some(Quiet)",
+        ),
+        (
+            "dev[2.0.0 ok] > prod{manual}[1.0.0 ok]\npromotion prod 2.0.0 AwaitingApproval approved",
+            "None",
+        ),
+        (
+            "dev[2.0.0 ok] > prod[1.0.0 ok]\npromotion prod 2.0.0 Deploying",
+            "Some(Quiet)",
+        ),
+        (
+            "dev[2.0.0 ok] > prod[1.0.0 ok]\npromotion prod 2.0.0 Failed",
+            "Some(Failed)",
+        ),
+        (
+            "dev[2.0.0 ok] > prod[1.0.0 ok]\npromotion prod 2.0.0 Abandoned",
+            "Some(Held)",
+        ),
+        (
+            "dev[2.0.0 ok] > prod[1.0.0 ok]\npromotion prod 1.5.0 WaitingForMerge",
+            "None",
+        ),
+    ] {
+        assert_eq!(became(drawing), expected, "{drawing}");
+    }
+}
+
+#[test]
+fn a_key_of_the_pipeline_is_demanded_and_one_of_an_environment_is_not() {
+    let reference = |name: &str| {
+        Some(api::reference::LocalReference {
+            name: name.to_owned(),
+        })
+    };
+    let mut spec = draw("dev[1.0.0 ok] > prod[1.0.0 ok]").pipeline.spec;
+    let found = |spec: &api::pipeline::PipelineSpec| {
+        let secret = report_secret(spec, "dev");
+        secret.map(|secret| (secret.name.to_owned(), secret.is_required))
+    };
+    assert_eq!(found(&spec), None);
+    let mut own = spec.promotion.clone().unwrap();
+    own.strategy.secret_ref = reference("of-prod");
+    spec.environments[1].promotion = Some(own);
+    assert_eq!(found(&spec), Some(("of-prod".to_owned(), false)));
+    spec.promotion.as_mut().unwrap().strategy.secret_ref = reference("keys");
+    assert_eq!(found(&spec), Some(("keys".to_owned(), true)));
+}

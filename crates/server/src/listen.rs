@@ -1,0 +1,172 @@
+//! Sockets: TLS or plain, and limits for clients that are many or slow.
+//!
+//! What a client can make the process hold is bounded: connections, headers, bodies (by the
+//! handlers) and time. Who is slow to send or does not read is cut off.
+
+mod stall;
+mod tls;
+
+use std::{
+    convert::Infallible,
+    io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
+
+use axum::{Router, body::Body, response::IntoResponse};
+use http::StatusCode;
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    service::TowerToHyperService,
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpListener, TcpStream},
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::timeout,
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tower::ServiceExt;
+
+use crate::client::Peer;
+use stall::Impatient;
+pub(crate) use tls::Tls;
+
+/// Open connections; more are closed at once.
+const CONNECTIONS: usize = 2000;
+/// How long a TLS handshake, or a request's headers, may take; also how long a connection may idle.
+const SLOWEST_HEADERS: Duration = Duration::from_secs(15);
+/// How long a client may read nothing of what is there for it.
+const STALLED: Duration = Duration::from_secs(15);
+/// How long an answer may take.
+const SLOWEST_ANSWER: Duration = Duration::from_secs(60);
+/// How long calls under way may take once the process is to end.
+const GRACE: Duration = Duration::from_secs(5);
+const MOST_HEADERS: usize = 64;
+const LONGEST_HEADERS: usize = 64 << 10;
+
+/// The open connections of all sockets.
+pub(crate) struct Connections {
+    tls: Option<Arc<Tls>>,
+    seats: Arc<Semaphore>,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+}
+
+impl Connections {
+    pub(crate) fn new(tls: Option<Arc<Tls>>, stop: CancellationToken) -> Self {
+        Self {
+            tls,
+            seats: Arc::new(Semaphore::new(CONNECTIONS)),
+            tasks: TaskTracker::new(),
+            stop,
+        }
+    }
+
+    /// Listens now and serves in the background. Returns where it listens.
+    pub(crate) async fn listen(
+        &self,
+        address: SocketAddr,
+        router: Router,
+    ) -> io::Result<SocketAddr> {
+        let listener = match TcpListener::bind(address).await {
+            // A machine without IPv6 has no "all addresses of both kinds".
+            Err(_) if address.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED) => {
+                TcpListener::bind((Ipv4Addr::UNSPECIFIED, address.port())).await?
+            }
+            bound => bound?,
+        };
+        let address = listener.local_addr()?;
+        let post = Post {
+            tls: self.tls.clone(),
+            seats: self.seats.clone(),
+            tasks: self.tasks.clone(),
+            stop: self.stop.clone(),
+            router,
+        };
+        self.tasks.spawn(post.keep(listener));
+        Ok(address)
+    }
+
+    /// Waits for the last connection to end.
+    pub(crate) async fn ended(self) {
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+}
+
+/// One socket.
+#[derive(Clone)]
+struct Post {
+    tls: Option<Arc<Tls>>,
+    seats: Arc<Semaphore>,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+    router: Router,
+}
+
+impl Post {
+    async fn keep(self, listener: TcpListener) {
+        loop {
+            let accepted = tokio::select! {
+                () = self.stop.cancelled() => return,
+                accepted = listener.accept() => accepted,
+            };
+            match accepted {
+                Ok((stream, peer)) => {
+                    if let Ok(seat) = self.seats.clone().try_acquire_owned() {
+                        let attending = self.clone().attend(stream, peer, seat);
+                        self.tasks.spawn(attending);
+                    }
+                }
+                // Out of file descriptors: it may get better when connections end.
+                Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+            }
+        }
+    }
+
+    async fn attend(self, stream: TcpStream, peer: SocketAddr, seat: OwnedSemaphorePermit) {
+        let _seat = seat;
+        let _ = stream.set_nodelay(true);
+        let stream = Impatient::new(stream, STALLED);
+        match self.tls.as_ref().map(|tls| tls.acceptor()) {
+            None => self.serve(stream, peer).await,
+            Some(acceptor) => {
+                let greeting = timeout(SLOWEST_HEADERS, acceptor.accept(stream)).await;
+                if let Ok(Ok(stream)) = greeting {
+                    self.serve(stream, peer).await;
+                }
+            }
+        }
+    }
+
+    async fn serve(&self, stream: impl AsyncRead + AsyncWrite + Unpin, peer: SocketAddr) {
+        let router = self.router.clone();
+        let service = tower::service_fn(move |request: http::Request<hyper::body::Incoming>| {
+            let mut request = request.map(Body::new);
+            request.extensions_mut().insert(Peer(peer.ip()));
+            let answer = router.clone().oneshot(request);
+            async move {
+                let answer = timeout(SLOWEST_ANSWER, answer).await;
+                let late = |_| Ok(StatusCode::SERVICE_UNAVAILABLE.into_response());
+                answer.unwrap_or_else(late) as Result<_, Infallible>
+            }
+        });
+        let connection = hyper::server::conn::http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(SLOWEST_HEADERS)
+            .max_headers(MOST_HEADERS)
+            .max_buf_size(LONGEST_HEADERS)
+            .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
+        let mut connection = std::pin::pin!(connection);
+        // How a connection ended matters to nobody but its client.
+        tokio::select! {
+            _ = connection.as_mut() => {}
+            () = self.stop.cancelled() => {
+                connection.as_mut().graceful_shutdown();
+                let _ = timeout(GRACE, connection).await;
+            }
+        }
+    }
+}

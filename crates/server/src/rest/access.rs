@@ -1,0 +1,214 @@
+//! Who asks, and whether they may.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use axum::{
+    extract::FromRequestParts,
+    http::{StatusCode, header, request::Parts},
+};
+use k8s_openapi::api::{
+    authentication::v1::{TokenReview, TokenReviewSpec, UserInfo},
+    authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
+};
+use kube::{Api, Client, api::PostParams};
+use parking_lot::Mutex;
+use ring::digest::{SHA256, digest};
+use tokio::time::Instant;
+
+use super::Problem;
+use crate::{
+    Door,
+    client::{Peer, bucket},
+    watched::ObjectKey,
+};
+
+/// How long the API server's word about a token is taken.
+const FRESH: Duration = Duration::from_secs(60);
+/// How many tokens are remembered.
+const REMEMBERED: usize = 10_000;
+const LONGEST_TOKEN: usize = 16 << 10;
+
+type Fingerprint = Vec<u8>;
+
+/// Asks the API server about tokens and rights.
+pub(crate) struct Access {
+    client: Client,
+    /// Users by the hash of their token; nobody, where it is no good.
+    known: Mutex<HashMap<Fingerprint, (Instant, Option<Arc<UserInfo>>)>>,
+}
+
+impl Access {
+    pub(crate) fn new(client: Client) -> Self {
+        Self {
+            client,
+            known: Mutex::default(),
+        }
+    }
+
+    /// Whose token it is; nobody, where it is no good.
+    async fn user(&self, token: &str) -> Result<Option<Arc<UserInfo>>, kube::Error> {
+        let fingerprint = digest(&SHA256, token.as_bytes()).as_ref().to_vec();
+        if let Some((asked_at, user)) = self.known.lock().get(&fingerprint)
+            && asked_at.elapsed() < FRESH
+        {
+            return Ok(user.clone());
+        }
+        let asked_at = Instant::now();
+        let user = self.review(token).await?.map(Arc::new);
+        let mut known = self.known.lock();
+        if known.len() >= REMEMBERED {
+            known.retain(|_, (asked_at, _)| asked_at.elapsed() < FRESH);
+        }
+        if known.len() < REMEMBERED {
+            known.insert(fingerprint, (asked_at, user.clone()));
+        }
+        Ok(user)
+    }
+
+    async fn review(&self, token: &str) -> Result<Option<UserInfo>, kube::Error> {
+        let review = TokenReview {
+            spec: TokenReviewSpec {
+                token: Some(token.to_owned()),
+                ..TokenReviewSpec::default()
+            },
+            ..TokenReview::default()
+        };
+        let reviews: Api<TokenReview> = Api::all(self.client.clone());
+        let review = reviews.create(&PostParams::default(), &review).await?;
+        let status = review.status.unwrap_or_default();
+        let is_named = |user: &UserInfo| user.username.as_ref().is_some_and(|it| !it.is_empty());
+        let user = status.user.filter(is_named);
+        Ok(user.filter(|_| status.authenticated == Some(true)))
+    }
+
+    async fn allows(
+        &self,
+        user: &UserInfo,
+        attributes: ResourceAttributes,
+    ) -> Result<bool, kube::Error> {
+        let review = SubjectAccessReview {
+            spec: SubjectAccessReviewSpec {
+                user: user.username.clone(),
+                groups: user.groups.clone(),
+                uid: user.uid.clone(),
+                extra: user.extra.clone(),
+                resource_attributes: Some(attributes),
+                ..SubjectAccessReviewSpec::default()
+            },
+            ..SubjectAccessReview::default()
+        };
+        let reviews: Api<SubjectAccessReview> = Api::all(self.client.clone());
+        let review = reviews.create(&PostParams::default(), &review).await?;
+        Ok(review.status.is_some_and(|status| status.allowed))
+    }
+}
+
+/// Somebody whose token the API server knows.
+pub(super) struct Caller {
+    user: Arc<UserInfo>,
+    door: Arc<Door>,
+}
+
+/// What somebody wants to do to what.
+pub(super) struct Wish<'a> {
+    pub(super) verb: &'static str,
+    pub(super) namespace: Option<&'a str>,
+    pub(super) name: Option<&'a str>,
+    pub(super) environment: Option<&'a str>,
+}
+
+impl<'a> Wish<'a> {
+    pub(super) fn new(verb: &'static str, pipeline: &'a ObjectKey) -> Self {
+        Self {
+            verb,
+            namespace: Some(&pipeline.namespace),
+            name: Some(&pipeline.name),
+            environment: None,
+        }
+    }
+
+    pub(super) fn environment(self, environment: &'a str) -> Self {
+        Self {
+            environment: Some(environment),
+            ..self
+        }
+    }
+}
+
+impl Caller {
+    pub(super) fn name(&self) -> &str {
+        self.user.username.as_deref().unwrap_or_default()
+    }
+
+    /// Whether they may: for the pipeline, or where one is meant for its environment.
+    pub(super) async fn may(&self, wish: &Wish<'_>) -> Result<bool, kube::Error> {
+        let attributes = |subresource: Option<&str>| ResourceAttributes {
+            group: Some("pipelines.weave.works".to_owned()),
+            version: Some("v1alpha1".to_owned()),
+            resource: Some("pipelines".to_owned()),
+            subresource: subresource.map(str::to_owned),
+            verb: Some(wish.verb.to_owned()),
+            namespace: wish.namespace.map(str::to_owned),
+            name: wish.name.map(str::to_owned),
+            ..ResourceAttributes::default()
+        };
+        let access = &self.door.access;
+        if access.allows(&self.user, attributes(None)).await? {
+            return Ok(true);
+        }
+        match wish.environment {
+            None => Ok(false),
+            environment => access.allows(&self.user, attributes(environment)).await,
+        }
+    }
+
+    /// Fails unless they may.
+    pub(super) async fn must(&self, wish: Wish<'_>) -> Result<(), Problem> {
+        if self.may(&wish).await? {
+            return Ok(());
+        }
+        let place = wish.environment.map(|it| format!(" or pipelines/{it}"));
+        let place = place.unwrap_or_default();
+        let namespace = wish.namespace.map(|it| format!(" in namespace {it}"));
+        let detail = format!(
+            "{} may not {} pipelines{place}{}: a role with that verb is needed",
+            self.name(),
+            wish.verb,
+            namespace.unwrap_or_default()
+        );
+        Err(Problem::new(StatusCode::FORBIDDEN, detail))
+    }
+}
+
+impl FromRequestParts<Arc<Door>> for Caller {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, door: &Arc<Door>) -> Result<Self, Problem> {
+        let peer = parts.extensions.get::<Peer>().copied().unwrap_or_default();
+        let caller = bucket(peer, &parts.headers, &door.settings.trusted_proxies);
+        let user = match token(parts) {
+            Some(token) => {
+                let slow_down = door.strangers.is_exhausted(&caller);
+                slow_down.map_err(|it| Problem::too_many(it.retry_after.as_secs() + 1))?;
+                door.access.user(token).await?
+            }
+            None => None,
+        };
+        let Some(user) = user else {
+            let counted = door.strangers.count(caller, 1);
+            counted.map_err(|it| Problem::too_many(it.retry_after.as_secs() + 1))?;
+            let detail = "send a token that the Kubernetes API knows, as `Authorization: Bearer`";
+            return Err(Problem::new(StatusCode::UNAUTHORIZED, detail));
+        };
+        let door = door.clone();
+        Ok(Self { user, door })
+    }
+}
+
+fn token(parts: &Parts) -> Option<&str> {
+    let said = parts.headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = said.split_once(' ')?;
+    let token = token.trim();
+    let is_token = scheme.eq_ignore_ascii_case("bearer") && !token.is_empty();
+    (is_token && token.len() <= LONGEST_TOKEN).then_some(token)
+}

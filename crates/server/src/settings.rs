@@ -1,0 +1,61 @@
+//! What the door was told, as checked values.
+
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+
+pub use ipnet::IpNet;
+
+/// How many calls of one caller are let in per [`RATE_INTERVAL`] unless told otherwise.
+pub const RATE_LIMIT: u32 = 20;
+/// The time the limit is about unless told otherwise.
+pub const RATE_INTERVAL: Duration = Duration::from_secs(30);
+/// How long a hook waits for what becomes of it unless told otherwise. notification-controller
+/// gives up after 15 seconds.
+pub const WAIT: Duration = Duration::from_secs(5);
+
+/// What the door was told.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Only pipelines in this namespace; all namespaces without it.
+    pub namespace: Option<String>,
+    /// Where hooks are served.
+    pub hooks_address: Option<SocketAddr>,
+    /// Where REST is served.
+    pub rest_address: Option<SocketAddr>,
+    /// The certificate of both; without it they speak plain HTTP.
+    pub tls: Option<TlsFiles>,
+    /// How many calls of one caller are let in per interval; 0 for any number.
+    pub rate_limit: u32,
+    /// The interval.
+    pub rate_interval: Duration,
+    /// The proxies whose word for a client's address counts.
+    pub trusted_proxies: Vec<IpNet>,
+    /// Whether approvals may carry the ancestor's signature, which never changes.
+    pub legacy_approval_signatures: bool,
+    /// How long a call waits for what becomes of it.
+    pub wait: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            namespace: None,
+            hooks_address: None,
+            rest_address: None,
+            tls: None,
+            rate_limit: RATE_LIMIT,
+            rate_interval: RATE_INTERVAL,
+            trusted_proxies: Vec::new(),
+            legacy_approval_signatures: false,
+            wait: WAIT,
+        }
+    }
+}
+
+/// A certificate and its key, as PEM files. They are read again when they change.
+#[derive(Clone, Debug)]
+pub struct TlsFiles {
+    /// The certificate and those that signed it.
+    pub certificate: PathBuf,
+    /// Its key.
+    pub key: PathBuf,
+}

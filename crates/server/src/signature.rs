@@ -1,0 +1,111 @@
+//! Signatures: `X-Signature: <algorithm>=<hex>`, compared in constant time.
+
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::{Sha224, Sha256, Sha384, Sha512};
+
+/// The header that carries a signature.
+pub(crate) const SIGNATURE: &str = "x-signature";
+/// The header that carries when it was made, in seconds since 1970.
+pub(crate) const TIMESTAMP: &str = "x-signature-timestamp";
+
+/// A key. It has neither `Debug` nor `Display`, so that it gets into no log.
+pub(crate) struct Key(Vec<u8>);
+
+impl Key {
+    /// Nothing where there are no bytes: anybody could sign with those.
+    pub(crate) fn new(bytes: Vec<u8>) -> Option<Self> {
+        (!bytes.is_empty()).then_some(Self(bytes))
+    }
+
+    /// Whether the signature is this key's for the parts, one after the other.
+    pub(crate) fn has_signed(&self, parts: &[&[u8]], signature: &str) -> bool {
+        let Some((algorithm, digest)) = signature.split_once('=') else {
+            return false;
+        };
+        let Some(digest) = bytes_of(digest) else {
+            return false;
+        };
+        match algorithm {
+            "sha224" => self.verify::<Hmac<Sha224>>(parts, &digest),
+            "sha256" => self.verify::<Hmac<Sha256>>(parts, &digest),
+            "sha384" => self.verify::<Hmac<Sha384>>(parts, &digest),
+            "sha512" => self.verify::<Hmac<Sha512>>(parts, &digest),
+            _ => false,
+        }
+    }
+
+    fn verify<M: Mac + KeyInit>(&self, parts: &[&[u8]], digest: &[u8]) -> bool {
+        let Ok(mut mac) = <M as KeyInit>::new_from_slice(&self.0) else {
+            return false;
+        };
+        for part in parts {
+            mac.update(part);
+        }
+        mac.verify_slice(digest).is_ok()
+    }
+}
+
+fn bytes_of(hex: &str) -> Option<Vec<u8>> {
+    let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
+    let (pairs, rest) = hex.as_bytes().as_chunks::<2>();
+    if !rest.is_empty() {
+        return None;
+    }
+    let byte = |pair: &[u8; 2]| Some(digit(pair[0])? << 4 | digit(pair[1])?);
+    pairs.iter().map(byte).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signatures_of_the_ancestor_are_read() {
+        let key = Key::new(b"hmac-secret".to_vec()).unwrap();
+        for (signature, expected) in [
+            (
+                "sha256=4dbd2292025f21bd07ca900059e19286df5ad14c05c4f00f19a2959f2d1ac56b",
+                true,
+            ),
+            (
+                "sha224=e66bf62f87d8f30ef85f3fa071635672fb0151497ca6a7d2484c7269",
+                true,
+            ),
+            (
+                "sha256=4dbd2292025f21bd07ca900059e19286df5ad14c05c4f00f19a2959f2d1ac56c",
+                false,
+            ),
+            (
+                "sha256=4dbd2292025f21bd07ca900059e19286df5ad14c05c4f00f19a2959f2d1ac5",
+                false,
+            ),
+            ("sha1=4dbd2292025f21bd07ca900059e19286df5ad14c", false),
+            ("sha256=", false),
+            ("sha256", false),
+            ("sha256=4=4", false),
+            ("sha256=zz", false),
+            ("sha256=abc", false),
+            ("", false),
+        ] {
+            assert_eq!(key.has_signed(&[b""], signature), expected, "{signature}");
+        }
+        assert!(Key::new(Vec::new()).is_none());
+    }
+
+    /// From RFC 4231, test case 2.
+    #[test]
+    fn all_algorithms_agree_with_the_standard() {
+        let key = Key::new(b"Jefe".to_vec()).unwrap();
+        for signature in [
+            "sha224=a30e01098bc6dbbf45690f3a7e9e6d0f8bbea2a39e6148008fd05e44",
+            "sha256=5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843",
+            "sha384=af45d2e376484031617f78d2b58a6b1b9c7ef464f5a01b47e42ec3736322445e\
+             8e2240ca5e69e2c78b3239ecfab21649",
+            "sha512=164b7a7bfcf819e2e395fbe73b56e0a387bd64222e831fd610270cd7ea250554\
+             9758bf75c05a994a6d034f65f8f0e6fdcaeab1a34d4a6b4b636e070a38bce737",
+        ] {
+            let message: &[&[u8]] = &[b"what do ya want ", b"for nothing?"];
+            assert!(key.has_signed(message, signature), "{signature}");
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! What is known of Pipelines and Promotions by watching them.
+//!
+//! Promises that what a caller was told is at least as new as what this process itself wrote, and
+//! that who follows a pipeline is woken by every change of it or of its promotions.
+
+use std::{
+    collections::{HashMap, HashSet},
+    fmt,
+    sync::Arc,
+};
+
+use api::{Pipeline, Promotion};
+use futures::StreamExt;
+use kube::{
+    Api, Client, Resource, ResourceExt,
+    runtime::{
+        WatchStreamExt,
+        watcher::{self, Event},
+    },
+};
+use parking_lot::{Mutex, RwLock};
+use serde::de::DeserializeOwned;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tracing::warn;
+
+/// A namespace and a name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct ObjectKey {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+}
+
+impl ObjectKey {
+    pub(crate) fn new(namespace: &str, name: &str) -> Self {
+        Self {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        }
+    }
+
+    pub(crate) fn of(object: &impl Resource) -> Self {
+        Self::new(&object.namespace().unwrap_or_default(), &object.name_any())
+    }
+}
+
+impl fmt::Display for ObjectKey {
+    fn fmt(&self, text: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(text, "{}/{}", self.namespace, self.name)
+    }
+}
+
+pub(crate) struct Watched {
+    client: Client,
+    namespace: Option<String>,
+    pipelines: Shelf<Pipeline>,
+    promotions: Shelf<Promotion>,
+    followers: Mutex<HashMap<ObjectKey, watch::Sender<()>>>,
+}
+
+impl Watched {
+    /// Watches in the background until `stop`.
+    pub(crate) fn start(
+        client: Client,
+        namespace: Option<String>,
+        stop: &CancellationToken,
+    ) -> Arc<Self> {
+        let watched = Arc::new(Self {
+            client,
+            namespace,
+            pipelines: Shelf::default(),
+            promotions: Shelf::default(),
+            followers: Mutex::default(),
+        });
+        let (one, other) = (watched.clone(), watched.clone());
+        tokio::spawn(stop.clone().run_until_cancelled_owned(async move {
+            one.watch(|it| &it.pipelines, slim, ObjectKey::of).await;
+        }));
+        tokio::spawn(stop.clone().run_until_cancelled_owned(async move {
+            let without_change = |promotion| promotion;
+            let of = |it: &Promotion| {
+                ObjectKey::new(&it.namespace().unwrap_or_default(), &it.spec.pipeline)
+            };
+            other.watch(|it| &it.promotions, without_change, of).await;
+        }));
+        watched
+    }
+
+    /// A pipeline as it is known, else as the API server says.
+    pub(crate) async fn pipeline(
+        &self,
+        key: &ObjectKey,
+    ) -> Result<Option<Arc<Pipeline>>, kube::Error> {
+        match self.known(key) {
+            Some(known) => Ok(Some(known)),
+            None => self.newest(key).await,
+        }
+    }
+
+    /// A pipeline as it is known.
+    pub(crate) fn known(&self, key: &ObjectKey) -> Option<Arc<Pipeline>> {
+        self.pipelines.get(key)
+    }
+
+    /// A pipeline as the API server says.
+    pub(crate) async fn newest(
+        &self,
+        key: &ObjectKey,
+    ) -> Result<Option<Arc<Pipeline>>, kube::Error> {
+        let only = self.namespace.as_ref();
+        if only.is_some_and(|only| *only != key.namespace) {
+            return Ok(None);
+        }
+        let pipelines: Api<Pipeline> = Api::namespaced(self.client.clone(), &key.namespace);
+        let found = pipelines.get_opt(&key.name).await?;
+        Ok(found.map(|pipeline| self.pipelines.update(slim(pipeline))))
+    }
+
+    /// A promotion as it is known.
+    pub(crate) fn promotion(&self, namespace: &str, name: &str) -> Option<Arc<Promotion>> {
+        self.promotions.get(&ObjectKey::new(namespace, name))
+    }
+
+    /// Takes note of what this process wrote, before the watch tells.
+    pub(crate) fn wrote_pipeline(&self, pipeline: Pipeline) -> Arc<Pipeline> {
+        self.pipelines.update(slim(pipeline))
+    }
+
+    /// Takes note of what this process wrote, before the watch tells.
+    pub(crate) fn wrote_promotion(&self, promotion: Promotion) {
+        self.promotions.keep(promotion);
+    }
+
+    /// Is changed whenever something about the pipeline changes.
+    pub(crate) fn follow(&self, key: &ObjectKey) -> watch::Receiver<()> {
+        let mut followers = self.followers.lock();
+        let sender = followers.entry(key.clone());
+        sender.or_insert_with(|| watch::channel(()).0).subscribe()
+    }
+
+    fn wake(&self, key: &ObjectKey) {
+        let mut followers = self.followers.lock();
+        let is_left = followers
+            .get(key)
+            .is_some_and(|follower| follower.send(()).is_err());
+        if is_left {
+            followers.remove(key);
+        }
+    }
+
+    async fn watch<K>(
+        &self,
+        shelf: impl Fn(&Self) -> &Shelf<K>,
+        slim: impl Fn(K) -> K,
+        pipeline_of: impl Fn(&K) -> ObjectKey,
+    ) where
+        K: Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>
+            + Clone
+            + DeserializeOwned
+            + fmt::Debug
+            + Send
+            + 'static,
+    {
+        let api: Api<K> = match &self.namespace {
+            Some(namespace) => Api::namespaced(self.client.clone(), namespace),
+            None => Api::all(self.client.clone()),
+        };
+        let events = watcher::watcher(api, watcher::Config::default()).default_backoff();
+        let mut events = std::pin::pin!(events);
+        let shelf = shelf(self);
+        let mut listed = HashSet::new();
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(Event::Init) => listed.clear(),
+                Ok(Event::InitDone) => shelf.retain(&std::mem::take(&mut listed)),
+                Ok(Event::InitApply(object)) => {
+                    listed.insert(ObjectKey::of(&object));
+                    let pipeline = pipeline_of(&object);
+                    shelf.keep(slim(object));
+                    self.wake(&pipeline);
+                }
+                Ok(Event::Apply(object)) => {
+                    let pipeline = pipeline_of(&object);
+                    shelf.keep(slim(object));
+                    self.wake(&pipeline);
+                }
+                Ok(Event::Delete(object)) => {
+                    shelf.remove(&object);
+                    self.wake(&pipeline_of(&object));
+                }
+                Err(error) => warn!(kind = %K::kind(&()), %error, "the watch is interrupted"),
+            }
+        }
+    }
+}
+
+/// A pipeline without what no handler looks at, which is most of it.
+fn slim(mut pipeline: Pipeline) -> Pipeline {
+    pipeline.metadata.managed_fields = None;
+    let status = pipeline.status.as_mut();
+    let environments = status.map(|status| status.environments.values_mut());
+    for target in environments
+        .into_iter()
+        .flatten()
+        .flat_map(|environment| &mut environment.targets)
+    {
+        target.apps = Vec::new();
+    }
+    pipeline
+}
+
+/// The newest known state of objects of one kind.
+struct Shelf<K>(RwLock<HashMap<ObjectKey, Arc<K>>>);
+
+impl<K> Default for Shelf<K> {
+    fn default() -> Self {
+        Self(RwLock::default())
+    }
+}
+
+impl<K: Resource> Shelf<K> {
+    fn get(&self, key: &ObjectKey) -> Option<Arc<K>> {
+        self.0.read().get(key).cloned()
+    }
+
+    /// Keeps an object unless a newer state of it is known. Gives the newer one.
+    fn keep(&self, object: K) -> Arc<K> {
+        let key = ObjectKey::of(&object);
+        let mut objects = self.0.write();
+        match objects.get(&key) {
+            Some(known) if !is_newer(&object, &**known) => known.clone(),
+            _ => {
+                let object = Arc::new(object);
+                objects.insert(key, object.clone());
+                object
+            }
+        }
+    }
+
+    /// Like `keep`, for objects that a watch told about: nothing else would keep others up to date.
+    fn update(&self, object: K) -> Arc<K> {
+        match self.get(&ObjectKey::of(&object)) {
+            Some(_) => self.keep(object),
+            None => Arc::new(object),
+        }
+    }
+
+    fn remove(&self, object: &K) {
+        let key = ObjectKey::of(object);
+        let mut objects = self.0.write();
+        let is_same = objects.get(&key).is_some_and(|it| it.uid() == object.uid());
+        if is_same {
+            objects.remove(&key);
+        }
+    }
+
+    fn retain(&self, listed: &HashSet<ObjectKey>) {
+        self.0.write().retain(|key, _| listed.contains(key));
+    }
+}
+
+fn is_newer<K: Resource>(object: &K, known: &K) -> bool {
+    let version = |object: &K| -> u64 {
+        let version = object.resource_version();
+        version.and_then(|it| it.parse().ok()).unwrap_or_default()
+    };
+    object.uid() != known.uid() || version(object) > version(known)
+}

@@ -1,0 +1,184 @@
+//! `/approval` as the ancestor's own tests have it, with the signatures it took and with ours.
+
+use http::{Request, StatusCode};
+use serde_json::json;
+use server::Settings;
+
+use crate::{
+    loops::{Strategy, URL},
+    world::{Answer, KEY, World, ask, event, sign, unlimited, whole_call},
+};
+
+const PROD: &str = "/approval/default/app/prod/5.0.0";
+
+/// A world in which 5.0.0 waits to enter prod.
+async fn waiting(settings: Settings, strategy: Strategy) -> World {
+    let world = World::with(settings).await;
+    world.demand_signatures().await;
+    world
+        .edit(json!({"spec": {"promotion": {"manual": true}}}))
+        .await;
+    world.promotes(strategy);
+    let body = event("app-dev", "5.0.0").to_string();
+    let path = "/promotion/default/app/dev";
+    assert_eq!(
+        world.post_signed(path, &body, &sign(KEY, &body)).await.code,
+        204
+    );
+    world
+}
+
+fn legacy() -> Settings {
+    Settings {
+        legacy_approval_signatures: true,
+        ..unlimited()
+    }
+}
+
+async fn approve(world: &World, path: &str) -> Answer {
+    world.post_signed(path, "", &sign(KEY, "")).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_refused_is_refused_as_by_the_ancestor() {
+    let world = waiting(legacy(), Strategy::Opens).await;
+    let not_found = "404 page not found\n";
+    let failed = "failed approving promotion";
+    for (name, path, code, text) in [
+        ("7.2 root", "/approval/", 404, not_found),
+        ("7.2 short", "/approval/default/app/prod", 404, not_found),
+        (
+            "3 unknown pipeline",
+            "/approval/default/other/prod/5.0.0",
+            404,
+            "",
+        ),
+        (
+            "7.2 other revision",
+            "/approval/default/app/prod/4.0.0",
+            422,
+            failed,
+        ),
+        (
+            "7.2 nothing waits",
+            "/approval/default/app/dev/5.0.0",
+            422,
+            failed,
+        ),
+        (
+            "3 unknown environment",
+            "/approval/default/app/x/5.0.0",
+            422,
+            failed,
+        ),
+    ] {
+        let answer = approve(&world, path).await;
+        assert_eq!(
+            (answer.code.as_u16(), answer.body.as_str()),
+            (code, text),
+            "{name}"
+        );
+    }
+    let get = ask(&world.hooks, Request::get(PROD).body(String::new())).await;
+    assert_eq!(get.code, 405, "7.2 get");
+    let wrong = world.post_signed(PROD, "", &sign("another", "")).await;
+    assert_eq!(
+        (wrong.code.as_u16(), wrong.body.as_str()),
+        (401, ""),
+        "7.2 wrong"
+    );
+    assert_eq!(world.post(PROD, "").await.code, 401, "7.2 unsigned");
+    assert!(world.promotions().await[0].spec.approval.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_approval_is_201_with_a_place_to_look_at_and_nothing_waits_any_more() {
+    let world = waiting(legacy(), Strategy::Opens).await;
+    // The ancestor ignores the body and its signature covers nothing.
+    let answer = world.post_signed(PROD, "anything", &sign(KEY, "")).await;
+    assert_eq!((answer.code.as_u16(), answer.body.as_str()), (201, ""));
+    assert_eq!(answer.headers["location"], URL);
+    world.settle().await;
+    let status = world.pipeline().await.status.unwrap();
+    let waiting = status.environments["prod"].waiting_approval.clone();
+    assert_eq!(waiting.unwrap_or_default().revision, "");
+    let approval = world.promotions().await[0].spec.approval.clone().unwrap();
+    assert_eq!(approval.by, "secret:keys");
+    assert!(approval.at.is_some());
+    assert_eq!(approve(&world, PROD).await.code, 422, "it waits no more");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_strategy_that_fails_is_500() {
+    let world = waiting(legacy(), Strategy::Fails).await;
+    let answer = approve(&world, PROD).await;
+    assert_eq!(answer.code, 500);
+    assert!(answer.body.starts_with("error promoting application"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_signature_that_never_changes_is_refused_unless_it_is_asked_for() {
+    let world = waiting(unlimited(), Strategy::Opens).await;
+    assert_eq!(approve(&world, PROD).await.code, 401);
+    let fresh = whole_call(PROD, "", 0);
+    assert_eq!(ask(&world.hooks, Ok(fresh)).await.code, 201);
+}
+
+#[tokio::test(start_paused = true)]
+async fn our_signature_covers_the_whole_call() {
+    let world = waiting(unlimited(), Strategy::Opens).await;
+    let send = async |request: Request<String>| ask(&world.hooks, Ok(request)).await.code;
+    let refused = StatusCode::UNAUTHORIZED;
+    assert_eq!(send(whole_call(PROD, "", 400)).await, refused, "too old");
+    assert_eq!(send(whole_call(PROD, "", -400)).await, refused, "too early");
+    let mut moved = whole_call("/approval/default/app/dev/5.0.0", "", 0);
+    *moved.uri_mut() = PROD.parse().unwrap();
+    assert_eq!(send(moved).await, refused, "another path");
+    let mut later = whole_call(PROD, "", 10);
+    let now = jiff::Timestamp::now().as_second().to_string();
+    later
+        .headers_mut()
+        .insert("x-signature-timestamp", now.parse().unwrap());
+    assert_eq!(send(later).await, refused, "another time");
+    let mut said = whole_call(PROD, "one", 0);
+    *said.body_mut() = "other".to_owned();
+    assert_eq!(send(said).await, refused, "another body");
+    assert!(world.promotions().await[0].spec.approval.is_none());
+    assert_eq!(send(whole_call(PROD, "", 10)).await, StatusCode::CREATED);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_key_nobody_approves() {
+    for settings in [unlimited(), legacy()] {
+        let world = World::with(settings).await;
+        assert_eq!(approve(&world, PROD).await.code, 401);
+        assert_eq!(
+            ask(&world.hooks, Ok(whole_call(PROD, "", 0))).await.code,
+            401
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_revision_with_slashes_can_be_approved() {
+    for path in ["feature/x@sha1:abc", "feature%2Fx@sha1:abc"] {
+        let world = World::with(legacy()).await;
+        world.demand_signatures().await;
+        let app = json!({"apiVersion": "kustomize.toolkit.fluxcd.io/v1", "kind": "Kustomization"});
+        world
+            .edit(json!({"spec": {"appRef": app, "promotion": {"manual": true}}}))
+            .await;
+        world.promotes(Strategy::Opens);
+        let mut event = event("app-dev", "feature/x@sha1:abc");
+        event["involvedObject"]["kind"] = json!("Kustomization");
+        event["involvedObject"]["apiVersion"] = app["apiVersion"].clone();
+        let body = event.to_string();
+        let hook = "/promotion/default/app/dev";
+        assert_eq!(
+            world.post_signed(hook, &body, &sign(KEY, &body)).await.code,
+            204
+        );
+        let path = format!("/approval/default/app/prod/{path}");
+        assert_eq!(approve(&world, &path).await.code, 201, "{path}");
+    }
+}

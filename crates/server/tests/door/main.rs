@@ -1,0 +1,12 @@
+//! The door over the embedded API: hooks as Flux, CI and the ancestor's callers send them, REST as
+//! people do, and what nobody should get away with.
+#![expect(clippy::unwrap_used, reason = "a failing test is a panic")]
+
+mod approval;
+mod guard;
+mod loops;
+mod promotion;
+mod release;
+mod rest;
+mod socket;
+mod world;

@@ -1,7 +1,9 @@
 //! What can be typed.
 
 pub(crate) mod controller;
+pub(crate) mod demo;
 pub(crate) mod server;
+pub(crate) mod standalone;
 
 use std::ffi::OsString;
 
@@ -23,8 +25,10 @@ pub(crate) enum Command {
     Controller(Box<controller::Arguments>),
     /// Prints the CustomResourceDefinitions as YAML, for `kubectl apply -f -`
     Crds,
-    /// Shows what works so far: the kinds, on the embedded Kubernetes API, without a cluster
-    Demo,
+    /// Shows it at work on this machine: three clusters, a forge, and a release on its way to prod
+    Demo(demo::Arguments),
+    /// Runs without a cluster: an embedded Kubernetes API, the controller and the door on a folder
+    Standalone(standalone::Arguments),
 }
 
 /// Reads the command line of this process. Prints help or what is wrong, and exits then.

@@ -5,6 +5,7 @@ mod args;
 mod controller;
 mod crds;
 mod demo;
+mod standalone;
 
 use std::{io, process::ExitCode};
 
@@ -15,7 +16,8 @@ async fn main() -> ExitCode {
     let outcome = match args::parse().command {
         Command::Controller(arguments) => controller::run(&arguments).await,
         Command::Crds => crds::print(&mut anstream::stdout().lock()),
-        Command::Demo => demo::run(&mut anstream::stdout().lock()).await,
+        Command::Demo(arguments) => demo::run(&arguments).await,
+        Command::Standalone(arguments) => standalone::run(&arguments).await,
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -2,7 +2,9 @@
 
 pub(crate) mod controller;
 pub(crate) mod cross_dc;
+pub(crate) mod demo;
 pub(crate) mod server;
+pub(crate) mod standalone;
 pub(crate) mod triggers;
 
 use std::ffi::OsString;
@@ -27,8 +29,10 @@ pub(crate) enum Command {
     Crds,
     /// Lists what sets a pipeline in motion: its source, image automation, triggers and hooks
     Triggers(triggers::Arguments),
-    /// Shows what works so far: the kinds, on the embedded Kubernetes API, without a cluster
-    Demo,
+    /// Shows it at work on this machine: three clusters, a forge, and a release on its way to prod
+    Demo(demo::Arguments),
+    /// Runs without a cluster: an embedded Kubernetes API, the controller and the door on a folder
+    Standalone(standalone::Arguments),
 }
 
 /// Reads the command line of this process. Prints help or what is wrong, and exits then.

@@ -2,10 +2,10 @@
 //! loops until it is told to stop. The door is open on every replica, whoever leads.
 
 mod door;
-mod logs;
+pub(crate) mod logs;
 mod selector;
 mod settings;
-mod signals;
+pub(crate) mod signals;
 
 use anyhow::Context;
 use controller::Metrics;

@@ -1,104 +1,124 @@
-//! `sluice demo`: what exists so far, shown for real.
-//!
-//! Today that is the embedded Kubernetes API and our kinds on it. It says plainly what is missing.
+//! `sluice demo`: three clusters, Flux on each, a forge and Sluice, all in this process. A release
+//! walks from dev to prod while a person watches. Nothing is left behind.
 
-use std::io::Write;
+mod story;
+mod world;
 
-use anyhow::Context;
-use api::Pipeline;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::{Api, Client, ResourceExt, api::PostParams};
-use serde_json::json;
+use std::path::{Path, PathBuf};
 
-/// Applies the kinds to an embedded API, creates a pipeline, and has a wrong one refused.
-pub(crate) async fn run(out: &mut dyn Write) -> anyhow::Result<()> {
-    let client = apiserver::Server::in_memory().client();
-    writeln!(
-        out,
-        "An embedded Kubernetes API runs in this process; nothing is left behind.\n"
-    )?;
-    apply_definitions(&client, out).await?;
-    create_pipeline(&client, out).await?;
-    refuse_pipeline(&client, out).await?;
-    writeln!(
-        out,
-        "\nThat is all this demo shows so far: the kinds and the API they live in.\n\
-         `sluice controller` watches clusters and keeps pipelines up to date; nothing is promoted yet.\n\
-         `sluice crds` prints the definitions for a cluster of yours."
-    )?;
-    Ok(())
-}
+use anyhow::{Context, bail};
+use tokio_util::sync::CancellationToken;
 
-async fn apply_definitions(client: &Client, out: &mut dyn Write) -> anyhow::Result<()> {
-    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
-    writeln!(out, "Kinds:")?;
-    for crd in api::crds() {
-        let name = crd.name_any();
-        definitions
-            .create(&PostParams::default(), &crd)
-            .await
-            .with_context(|| format!("cannot apply the definition {name}"))?;
-        writeln!(out, "  {name}")?;
+use crate::{
+    args::demo::{Arguments, Command},
+    controller::{logs, signals},
+};
+use story::Story;
+use world::World;
+
+/// The release that is on its way when the demo starts, and the one that ran before.
+const RELEASES: [&str; 2] = ["6.1.0", "6.2.0"];
+
+/// Runs the demo, or hands the next release to one that runs.
+pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    if let Some(Command::Push { version }) = &arguments.command {
+        return push(version);
     }
-    Ok(())
-}
-
-async fn create_pipeline(client: &Client, out: &mut dyn Write) -> anyhow::Result<()> {
-    let pipelines: Api<Pipeline> = Api::namespaced(client.clone(), "default");
-    let pipeline: Pipeline = serde_json::from_value(json!({
-        "apiVersion": "pipelines.weave.works/v1alpha1",
-        "kind": "Pipeline",
-        "metadata": {"name": "podinfo"},
-        "spec": {
-            "appRef": {
-                "apiVersion": "helm.toolkit.fluxcd.io/v2",
-                "kind": "HelmRelease",
-                "name": "podinfo",
-            },
-            "environments": [
-                {"name": "dev", "targets": [{"namespace": "podinfo-dev"}]},
-                {"name": "prod", "targets": [{"namespace": "podinfo-prod"}]},
-            ],
-        },
-    }))
-    .context("cannot read the sample pipeline")?;
-    let created = pipelines
-        .create(&PostParams::default(), &pipeline)
-        .await
-        .context("cannot create the sample pipeline")?;
-    let yaml = serde_saphyr::to_string(&created).context("cannot write the pipeline as YAML")?;
-    writeln!(out, "\nA pipeline, as the API stored it:")?;
-    for line in yaml.lines() {
-        writeln!(out, "  {line}")?;
+    let folder = tempfile::Builder::new().prefix("sluice-demo-").tempdir();
+    let folder = folder.context("cannot make a folder for the demo")?;
+    if let Some(level) = arguments.logs() {
+        logs::start(level);
     }
-    Ok(())
+    let shutdown = signals::shutdown().context("cannot listen for signals")?;
+    let world = World::start(folder.path(), arguments.port).await?;
+    let running = world.sluice(shutdown.clone());
+    let told = async {
+        let story = Story::new(&world, arguments.script);
+        let outcome = tokio::select! {
+            outcome = tell(story, &world) => outcome,
+            () = shutdown.cancelled() => Ok(()),
+        };
+        shutdown.cancel();
+        outcome
+    };
+    let (ran, told) = tokio::join!(running, told);
+    told.and(ran)
 }
 
-async fn refuse_pipeline(client: &Client, out: &mut dyn Write) -> anyhow::Result<()> {
-    let request =
-        http::Request::post("/apis/pipelines.weave.works/v1alpha1/namespaces/default/pipelines")
-            .header(http::header::CONTENT_TYPE, "application/json")
-            .body(
-                json!({
-                    "apiVersion": "pipelines.weave.works/v1alpha1",
-                    "kind": "Pipeline",
-                    "metadata": {"name": "typo"},
-                    "spec": {"environments": [{"name": "dev"}]},
-                })
-                .to_string()
-                .into_bytes(),
-            )
-            .context("cannot make a request")?;
-    match client.request::<serde_json::Value>(request).await {
-        Err(kube::Error::Api(status)) => {
-            writeln!(
-                out,
-                "\nA pipeline without targets is refused:\n  {}",
-                status.message
-            )?;
-            Ok(())
+async fn tell(mut story: Story<'_>, world: &World) -> anyhow::Result<()> {
+    story.begin().await?;
+    if story.is_script {
+        return story.play(RELEASES[1]).await;
+    }
+    let address = Address::publish(world.folder())?;
+    story.show_what_to_try();
+    let requests = address.releases(world.folder());
+    tokio::pin!(requests);
+    loop {
+        tokio::select! {
+            version = &mut requests => {
+                world.push(&version).await?;
+                requests.set(address.releases(world.folder()));
+            }
+            outcome = story.follow() => return outcome,
         }
-        Err(error) => Err(error).context("cannot ask the embedded API"),
-        Ok(_) => anyhow::bail!("the embedded API took a pipeline without targets"),
     }
 }
+
+/// The file by which a demo that runs can be found, and the one through which it is told what to do.
+struct Address(PathBuf);
+
+impl Address {
+    fn file() -> PathBuf {
+        let user = std::env::var("USER").unwrap_or_default();
+        let name: String = user.chars().filter(char::is_ascii_alphanumeric).collect();
+        std::env::temp_dir().join(format!("sluice-demo.{name}"))
+    }
+
+    fn publish(folder: &Path) -> anyhow::Result<Self> {
+        let file = Self::file();
+        std::fs::write(&file, folder.display().to_string())
+            .with_context(|| format!("cannot write {}", file.display()))?;
+        Ok(Self(file))
+    }
+
+    /// The next release somebody pushes.
+    async fn releases(&self, folder: &Path) -> String {
+        let inbox = inbox(folder);
+        loop {
+            if let Ok(version) = std::fs::read_to_string(&inbox) {
+                drop(std::fs::remove_file(&inbox));
+                return version.trim().to_owned();
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+        }
+    }
+}
+
+impl Drop for Address {
+    fn drop(&mut self) {
+        drop(std::fs::remove_file(&self.0));
+    }
+}
+
+fn inbox(folder: &Path) -> PathBuf {
+    folder.join("next-release")
+}
+
+/// Hands a release to the demo that runs.
+fn push(version: &str) -> anyhow::Result<()> {
+    if !world::is_version(version) {
+        bail!("{version:?} is no version; try something like 6.3.0");
+    }
+    let file = Address::file();
+    let folder = std::fs::read_to_string(&file)
+        .context("no demo is running; start one with `sluice demo` in another terminal")?;
+    let inbox = inbox(Path::new(folder.trim()));
+    std::fs::write(&inbox, version)
+        .context("the demo has ended; start another with `sluice demo`")?;
+    anstream::println!("{version} is pushed to dev; watch it go on.");
+    Ok(())
+}
+
+/// Ends what runs when the demo does.
+pub(crate) type Shutdown = CancellationToken;

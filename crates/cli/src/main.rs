@@ -6,6 +6,7 @@ mod controller;
 mod crds;
 mod demo;
 mod kubeconfig;
+mod standalone;
 mod triggers;
 
 use std::{io, process::ExitCode};
@@ -20,7 +21,8 @@ async fn main() -> ExitCode {
         Command::Triggers(arguments) => {
             triggers::print(&arguments, &mut anstream::stdout().lock()).await
         }
-        Command::Demo => demo::run(&mut anstream::stdout().lock()).await,
+        Command::Demo(arguments) => demo::run(&arguments).await,
+        Command::Standalone(arguments) => standalone::run(&arguments).await,
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

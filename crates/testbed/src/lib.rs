@@ -1,5 +1,6 @@
-//! What tests and the demo run against: today real control planes ([`real`]); leaf clusters, a Flux
-//! stand-in and a small forge come later.
+//! What tests and the demo run against: real control planes ([`real`]), a small forge ([`forge`]) and
+//! a stand-in for Flux ([`flux`]).
 
+pub mod flux;
 pub mod forge;
 pub mod real;

@@ -24,13 +24,13 @@ use crate::args::controller::{Encoding, Level};
 
 /// How to log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Logging {
-    pub(super) encoding: Encoding,
-    pub(super) level: Level,
+pub(crate) struct Logging {
+    pub(crate) encoding: Encoding,
+    pub(crate) level: Level,
 }
 
 /// From now on log lines are written.
-pub(super) fn start(logging: Logging) {
+pub(crate) fn start(logging: Logging) {
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter(logging.level))
         .with_ansi(io::stderr().is_terminal())

@@ -6,7 +6,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 /// Cancelled by the first signal.
-pub(super) fn shutdown() -> io::Result<CancellationToken> {
+pub(crate) fn shutdown() -> io::Result<CancellationToken> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let shutdown = CancellationToken::new();

@@ -102,6 +102,27 @@ impl Repository {
         .ok()
     }
 
+    /// The files below a folder of a branch.
+    pub async fn files(&self, branch: &str, folder: &str) -> Result<Vec<(String, Vec<u8>)>, Error> {
+        let reference = format!("refs/heads/{branch}");
+        let arguments = [
+            "ls-tree",
+            "-r",
+            "-z",
+            "--name-only",
+            &reference,
+            "--",
+            folder,
+        ];
+        let output = git(&self.shared.repository(&self.project), &arguments, b"").await?;
+        let mut files = Vec::new();
+        for path in String::from_utf8_lossy(&output).split_terminator('\0') {
+            let content = self.read(branch, path).await.unwrap_or_default();
+            files.push((path.to_owned(), content));
+        }
+        Ok(files)
+    }
+
     /// The subjects of the commits of a branch, newest first.
     pub async fn log(&self, branch: &str) -> Result<Vec<String>, Error> {
         let reference = format!("refs/heads/{branch}");

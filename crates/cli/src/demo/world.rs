@@ -1,0 +1,242 @@
+//! Everything the demo brings: clusters, Flux on each, a forge, and Sluice with a pipeline.
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::Context;
+use api::{Pipeline, Promotion};
+use apiserver::{ServeOptions, Served, Server};
+use kube::{
+    Api, Client,
+    api::{DynamicObject, Patch, PatchParams},
+    core::{ApiResource, GroupVersionKind},
+};
+use serde_json::{Value, json};
+use testbed::{
+    flux::{Flux, Pace, definitions},
+    forge::{Forge, Repository},
+};
+
+use super::{RELEASES, Shutdown};
+use crate::standalone::{Ports, Standalone, loopback};
+
+pub(super) const ENVIRONMENTS: [&str; 3] = ["dev", "staging", "prod"];
+pub(super) const PIPELINE: &str = "podinfo";
+/// As fast as a person can follow.
+const PACE: Pace = Pace {
+    look: Duration::from_millis(300),
+    release: Duration::from_secs(2),
+};
+
+/// Everything the demo brings.
+pub(super) struct World {
+    pub(super) standalone: Standalone,
+    pub(super) forge: Forge,
+    repository: Repository,
+    folder: PathBuf,
+    ports: Ports,
+    /// What ends with the demo.
+    _running: Vec<(Server, Served, Flux)>,
+}
+
+impl World {
+    /// Starts everything but Sluice itself, in a folder.
+    pub(super) async fn start(folder: &Path, port: u16) -> anyhow::Result<Self> {
+        let standalone = Standalone::open(&folder.join("sluice"), loopback(0)).await?;
+        let forge = Forge::start_with_tls()
+            .await
+            .context("cannot start the forge")?;
+        let files =
+            ENVIRONMENTS.map(|environment| (path(environment), manifest(environment, RELEASES[0])));
+        let files: Vec<(&str, &str)> = files
+            .iter()
+            .map(|(path, text)| (path.as_str(), text.as_str()))
+            .collect();
+        let repository = forge.create_repository("demo/fleet", &files).await;
+        let repository = repository.context("cannot make the repository")?;
+        let mut running = Vec::new();
+        let hub = standalone.server.client();
+        for environment in ENVIRONMENTS {
+            let (server, served) = cluster(&folder.join(environment)).await?;
+            register(&hub, environment, served.kubeconfig()).await?;
+            let place = format!("clusters/{environment}");
+            let flux = Flux::follow(repository.clone(), &place, server.client(), PACE);
+            running.push((server, served, flux));
+        }
+        let ports = Ports {
+            hooks: free_port()?,
+            rest: if port == 0 {
+                free_port()?
+            } else {
+                loopback(port)
+            },
+        };
+        let world = Self {
+            standalone,
+            forge,
+            repository,
+            folder: folder.to_owned(),
+            ports,
+            _running: running,
+        };
+        world.write_pipeline().await?;
+        Ok(world)
+    }
+
+    /// Runs Sluice until `shutdown`.
+    pub(super) async fn sluice(&self, shutdown: Shutdown) -> anyhow::Result<()> {
+        let settings = controller::Settings {
+            allow_internal_urls: true,
+            follow_every: Duration::from_secs(1),
+            ..controller::Settings::default()
+        };
+        self.standalone.run(self.ports, settings, shutdown).await
+    }
+
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    pub(super) fn rest(&self) -> String {
+        format!("http://{}", self.ports.rest)
+    }
+
+    pub(super) fn pipelines(&self) -> Api<Pipeline> {
+        Api::namespaced(self.standalone.server.client(), "default")
+    }
+
+    pub(super) fn promotions(&self) -> Api<Promotion> {
+        Api::namespaced(self.standalone.server.client(), "default")
+    }
+
+    /// Pushes a release to dev, as a team's CI would.
+    pub(super) async fn push(&self, version: &str) -> anyhow::Result<()> {
+        let text = manifest("dev", version);
+        let message = format!("Release {version} to dev");
+        let pushed = self
+            .repository
+            .commit("main", &message, &[(&path("dev"), &text)])
+            .await;
+        pushed.map(drop).context("cannot push to the forge")
+    }
+
+    async fn write_pipeline(&self) -> anyhow::Result<()> {
+        let hub = self.standalone.server.client();
+        let token = self.forge.token();
+        let authority = self.forge.certificate_authority().unwrap_or_default();
+        let secret = json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "fleet", "namespace": "default"},
+            "stringData": {"username": "sluice", "password": token, "token": token, "caFile": authority},
+        });
+        apply(&hub, &secret).await?;
+        let change = json!({"pull-request": {
+            "type": "gitea", "url": self.repository.url(), "baseBranch": "main",
+            "secretRef": {"name": "fleet"}, "autoMerge": true,
+        }});
+        let target = |cluster: &str| {
+            json!([{
+                "namespace": PIPELINE, "clusterRef": {"kind": "GitopsCluster", "name": cluster},
+            }])
+        };
+        let pipeline = json!({
+            "apiVersion": "pipelines.weave.works/v1alpha1", "kind": "Pipeline",
+            "metadata": {"name": PIPELINE, "namespace": "default"},
+            "spec": {
+                "appRef": {"apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease", "name": PIPELINE},
+                "promotion": {"strategy": change},
+                "environments": [
+                    {"name": "dev", "targets": target("dev")},
+                    {"name": "staging", "targets": target("staging")},
+                    {"name": "prod", "targets": target("prod"), "promotion": {"manual": true, "strategy": change}},
+                ],
+            },
+        });
+        apply(&hub, &pipeline).await
+    }
+}
+
+/// A cluster with Flux's kinds, served on this machine.
+async fn cluster(folder: &Path) -> anyhow::Result<(Server, Served)> {
+    let server = Server::in_memory();
+    for definition in definitions() {
+        apply(&server.client(), &definition).await?;
+    }
+    let served = server.serve(ServeOptions::new(folder)).await;
+    let served = served.context("cannot serve a cluster")?;
+    Ok((server, served))
+}
+
+async fn register(hub: &Client, name: &str, kubeconfig: &Path) -> anyhow::Result<()> {
+    let kubeconfig =
+        std::fs::read_to_string(kubeconfig).context("cannot read a cluster's kubeconfig")?;
+    let secret = format!("{name}-kubeconfig");
+    let metadata = json!({"name": secret, "namespace": "default"});
+    apply(hub, &json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"value": kubeconfig},
+    })).await?;
+    apply(
+        hub,
+        &json!({
+            "apiVersion": "gitops.weave.works/v1alpha1", "kind": "GitopsCluster",
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {"secretRef": {"name": secret}},
+        }),
+    )
+    .await
+}
+
+async fn apply(client: &Client, object: &Value) -> anyhow::Result<()> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let api_version = text(&object["apiVersion"]);
+    let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
+    let (kind, name) = (text(&object["kind"]), text(&object["metadata"]["name"]));
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, &kind));
+    let api: Api<DynamicObject> = match object["metadata"]["namespace"].as_str() {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+        None => Api::all_with(client.clone(), &resource),
+    };
+    let applied = api
+        .patch(
+            &name,
+            &PatchParams::apply("demo").force(),
+            &Patch::Apply(object),
+        )
+        .await;
+    applied
+        .map(drop)
+        .with_context(|| format!("cannot create the {kind} {name}"))
+}
+
+/// A port nobody uses at the moment.
+fn free_port() -> anyhow::Result<std::net::SocketAddr> {
+    let listener = std::net::TcpListener::bind(loopback(0)).context("no port is free")?;
+    listener.local_addr().context("no port is free")
+}
+
+fn path(environment: &str) -> String {
+    format!("clusters/{environment}/{PIPELINE}.yaml")
+}
+
+/// What the repository says about an environment.
+fn manifest(environment: &str, version: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: {PIPELINE}\n---\n\
+         apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\n\
+         metadata:\n  name: {PIPELINE}\n  namespace: {PIPELINE}\n\
+         spec:\n  interval: 1m\n  chart:\n    spec:\n      chart: {PIPELINE}\n      \
+         version: {version} # {{\"$promotion\": \"default:{PIPELINE}:{environment}\"}}\n      \
+         sourceRef:\n        kind: HelmRepository\n        name: charts\n"
+    )
+}
+
+/// Whether a version can be written into the manifest as it is.
+pub(super) fn is_version(text: &str) -> bool {
+    let starts = text.starts_with(|first: char| first.is_ascii_digit());
+    starts
+        && text.len() <= 64
+        && text
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || ".-+".contains(c))
+}

@@ -1,0 +1,231 @@
+//! A stand-in for Flux: deploys to a cluster what a folder of a repository says.
+//!
+//! It makes the objects that Flux would make and nothing else: a GitRepository and a Kustomization
+//! for the folder, what is in the folder, and for each HelmRelease a Deployment that runs its chart's
+//! version. Statuses are set as Flux sets them, step by step. A version with `broken` in it fails.
+
+mod kinds;
+mod release;
+
+use std::time::Duration;
+
+use kube::{
+    Api, Client,
+    api::{DynamicObject, Patch, PatchParams},
+    core::{ApiResource, GroupVersionKind},
+};
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use crate::forge::Repository;
+
+pub use kinds::definitions;
+
+/// Who wrote what Flux applies.
+const MANAGER: &str = "kustomize-controller";
+/// The namespace Flux lives in.
+const NAMESPACE: &str = "flux-system";
+
+/// How fast it works.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    /// How often it looks at the repository.
+    pub look: Duration,
+    /// How long a release takes.
+    pub release: Duration,
+}
+
+/// Why something could not be deployed.
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    #[error(transparent)]
+    Forge(#[from] crate::forge::Error),
+    #[error("{path} is not YAML: {because}")]
+    Yaml { path: String, because: String },
+    #[error("an object without apiVersion, kind and name")]
+    NotAnObject,
+    #[error(transparent)]
+    Cluster(#[from] kube::Error),
+}
+
+/// A running stand-in. It ends with the value.
+pub struct Flux {
+    task: JoinHandle<()>,
+}
+
+impl Drop for Flux {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// What is deployed where.
+struct Sync {
+    repository: Repository,
+    folder: String,
+    cluster: Client,
+    pace: Pace,
+}
+
+impl Flux {
+    /// Follows a folder of the repository's `main` on a cluster that has Flux's kinds.
+    pub fn follow(repository: Repository, folder: &str, cluster: Client, pace: Pace) -> Self {
+        let sync = Sync {
+            repository,
+            folder: folder.to_owned(),
+            cluster,
+            pace,
+        };
+        Self {
+            task: tokio::spawn(sync.run()),
+        }
+    }
+}
+
+impl Sync {
+    async fn run(self) {
+        let mut applied = None;
+        loop {
+            let tip = self.repository.tip("main").await;
+            if let Some(commit) = tip.filter(|tip| Some(tip) != applied.as_ref()) {
+                match self.apply(&commit).await {
+                    Ok(()) => applied = Some(commit),
+                    Err(error) => tracing::warn!(folder = self.folder, %error, "not deployed"),
+                }
+            }
+            tokio::time::sleep(self.pace.look).await;
+        }
+    }
+
+    /// Brings the cluster to what the folder says at a commit.
+    async fn apply(&self, commit: &str) -> Result<(), Error> {
+        let revision = format!("main@sha1:{commit}");
+        let objects = self.objects().await?;
+        self.source(&revision).await?;
+        for object in &objects {
+            self.put(object).await?;
+        }
+        let releases = objects.iter().filter(|it| it["kind"] == "HelmRelease");
+        let releases = releases.map(|release| self.release(release));
+        futures::future::try_join_all(releases).await?;
+        self.kustomization(&revision, &objects).await
+    }
+
+    /// What is in the folder, labelled as Flux labels it.
+    async fn objects(&self) -> Result<Vec<Value>, Error> {
+        let mut objects = Vec::new();
+        for (path, content) in self.repository.files("main", &self.folder).await? {
+            if !path.ends_with(".yaml") || path.ends_with("kustomization.yaml") {
+                continue;
+            }
+            let text = String::from_utf8_lossy(&content);
+            let documents: Vec<Value> =
+                serde_saphyr::from_multiple(&text).map_err(|error| Error::Yaml {
+                    path,
+                    because: error.to_string(),
+                })?;
+            objects.extend(documents);
+        }
+        for object in &mut objects {
+            let labels = &mut object["metadata"]["labels"];
+            labels["kustomize.toolkit.fluxcd.io/name"] = json!(self.name());
+            labels["kustomize.toolkit.fluxcd.io/namespace"] = json!(NAMESPACE);
+        }
+        // Namespaces first, as Flux does.
+        objects.sort_by_key(|object| object["kind"] != "Namespace");
+        Ok(objects)
+    }
+
+    fn name(&self) -> &str {
+        self.folder.rsplit('/').next().unwrap_or(&self.folder)
+    }
+
+    async fn source(&self, revision: &str) -> Result<(), Error> {
+        let namespace =
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
+        self.put(&namespace).await?;
+        let source = json!({
+            "apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "GitRepository",
+            "metadata": {"name": "fleet", "namespace": NAMESPACE},
+            "spec": {"url": self.repository.url(), "ref": {"branch": "main"}, "interval": "1m"},
+        });
+        self.put(&source).await?;
+        let status = json!({
+            "observedGeneration": 1,
+            "artifact": {"revision": revision},
+            "conditions": [ready("True", "Succeeded", &format!("stored artifact for revision '{revision}'"))],
+        });
+        self.set_status(&source, &status).await
+    }
+
+    async fn kustomization(&self, revision: &str, objects: &[Value]) -> Result<(), Error> {
+        let kustomization = json!({
+            "apiVersion": "kustomize.toolkit.fluxcd.io/v1", "kind": "Kustomization",
+            "metadata": {"name": self.name(), "namespace": NAMESPACE},
+            "spec": {
+                "path": format!("./{}", self.folder), "prune": true, "interval": "1m",
+                "sourceRef": {"kind": "GitRepository", "name": "fleet"},
+            },
+        });
+        self.put(&kustomization).await?;
+        let entries: Vec<Value> = objects.iter().map(inventory_entry).collect();
+        let status = json!({
+            "observedGeneration": 1,
+            "lastAppliedRevision": revision, "lastAttemptedRevision": revision,
+            "inventory": {"entries": entries},
+            "conditions": [ready("True", "ReconciliationSucceeded", &format!("Applied revision: {revision}"))],
+        });
+        self.set_status(&kustomization, &status).await
+    }
+
+    /// Applies an object.
+    async fn put(&self, object: &Value) -> Result<(), Error> {
+        let (api, name) = self.api(object)?;
+        let parameters = PatchParams::apply(MANAGER).force();
+        api.patch(name, &parameters, &Patch::Apply(object)).await?;
+        Ok(())
+    }
+
+    async fn set_status(&self, object: &Value, status: &Value) -> Result<(), Error> {
+        let (api, name) = self.api(object)?;
+        let patch = Patch::Merge(json!({"status": status}));
+        api.patch_status(name, &PatchParams::default(), &patch)
+            .await?;
+        Ok(())
+    }
+
+    fn api<'a>(&self, object: &'a Value) -> Result<(Api<DynamicObject>, &'a str), Error> {
+        let text = |value: &'a Value| value.as_str().ok_or(Error::NotAnObject);
+        let api_version = text(&object["apiVersion"])?;
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let kind = GroupVersionKind::gvk(group, version, text(&object["kind"])?);
+        let resource = ApiResource::from_gvk(&kind);
+        let api = match object["metadata"]["namespace"].as_str() {
+            Some(namespace) => Api::namespaced_with(self.cluster.clone(), namespace, &resource),
+            None => Api::all_with(self.cluster.clone(), &resource),
+        };
+        Ok((api, text(&object["metadata"]["name"])?))
+    }
+}
+
+fn inventory_entry(object: &Value) -> Value {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let api_version = text(&object["apiVersion"]);
+    let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
+    let metadata = &object["metadata"];
+    let id = format!(
+        "{}_{}_{group}_{}",
+        text(&metadata["namespace"]),
+        text(&metadata["name"]),
+        text(&object["kind"])
+    );
+    json!({"id": id, "v": version})
+}
+
+/// The condition that tools wait for.
+fn ready(status: &str, reason: &str, message: &str) -> Value {
+    json!({
+        "type": "Ready", "status": status, "reason": reason, "message": message,
+        "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1,
+    })
+}

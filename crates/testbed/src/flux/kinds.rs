@@ -1,0 +1,47 @@
+//! Flux's kinds, as far as the stand-in needs them: names and versions, any fields.
+
+use serde_json::{Value, json};
+
+/// Definitions of the kinds, to be created on a cluster before Flux is started there.
+pub fn definitions() -> Vec<Value> {
+    [
+        (
+            "helm.toolkit.fluxcd.io",
+            "HelmRelease",
+            "helmreleases",
+            "v2",
+        ),
+        (
+            "kustomize.toolkit.fluxcd.io",
+            "Kustomization",
+            "kustomizations",
+            "v1",
+        ),
+        (
+            "source.toolkit.fluxcd.io",
+            "GitRepository",
+            "gitrepositories",
+            "v1",
+        ),
+    ]
+    .map(definition)
+    .into()
+}
+
+fn definition((group, kind, plural, version): (&str, &str, &str, &str)) -> Value {
+    let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{plural}.{group}")},
+        "spec": {
+            "group": group, "scope": "Namespaced",
+            "names": {"plural": plural, "singular": kind.to_lowercase(), "kind": kind},
+            "versions": [{
+                "name": version, "served": true, "storage": true, "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": {
+                    "type": "object", "properties": {"spec": open, "status": open},
+                }},
+            }],
+        },
+    })
+}

@@ -57,6 +57,7 @@ struct Shared {
     folder: tempfile::TempDir,
     token: String,
     is_up: AtomicBool,
+    is_guarded: AtomicBool,
     requests: AtomicU64,
     pulls: Mutex<pulls::Store>,
     /// Pull requests change one at a time, as a database would have it.
@@ -141,6 +142,11 @@ impl Forge {
         self.shared.is_up.store(is_up, Ordering::SeqCst);
     }
 
+    /// Has pull requests wait for a review that nobody gave, or lets them be merged again.
+    pub fn set_guarded(&self, is_guarded: bool) {
+        self.shared.is_guarded.store(is_guarded, Ordering::SeqCst);
+    }
+
     /// How many requests came in so far.
     pub fn requests(&self) -> u64 {
         self.shared.requests.load(Ordering::SeqCst)
@@ -161,6 +167,7 @@ impl Shared {
             folder,
             token: "a-token-for-the-small-forge".to_owned(),
             is_up: AtomicBool::new(true),
+            is_guarded: AtomicBool::new(false),
             requests: AtomicU64::new(0),
             pulls: Mutex::default(),
             writing: tokio::sync::Mutex::default(),

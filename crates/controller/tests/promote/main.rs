@@ -11,6 +11,8 @@
 mod dressing;
 mod faults;
 mod people;
+mod receiver;
 mod skeleton;
 mod stories;
+mod strategies;
 mod world;

@@ -18,6 +18,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 use testbed::{
+    flux::{Flux, Pace},
     forge::{Forge, Repository},
     real::{Assets, ControlPlane},
 };
@@ -37,6 +38,7 @@ pub(crate) struct World {
     hosts: Hosts,
     clusters: Clusters,
     tasks: Vec<AbortHandle>,
+    flux: Vec<Flux>,
 }
 
 /// What the clusters are.
@@ -89,6 +91,7 @@ impl World {
             promoter: promoter(&hub, settings()),
             hosts: Hosts::default(),
             tasks: Vec::new(),
+            flux: Vec::new(),
             hub,
             forge,
             repository,
@@ -161,6 +164,17 @@ impl World {
             }
             Clusters::Real(planes) => planes.1.kubeconfig().to_owned(),
         };
+        self.register(cluster, &kubeconfig).await;
+        let client = self.cluster(cluster);
+        let named = json!({
+            "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace},
+        });
+        apply(&client, &named).await;
+        apply(&client, &release(namespace)).await;
+        self.deploy(cluster, namespace, version).await;
+    }
+
+    async fn register(&self, cluster: &str, kubeconfig: &str) {
         apply(
             &self.hub,
             &json!({
@@ -179,13 +193,38 @@ impl World {
             }),
         )
         .await;
-        let client = self.cluster(cluster);
-        let named = json!({
-            "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace},
-        });
-        apply(&client, &named).await;
-        apply(&client, &release(namespace)).await;
-        self.deploy(cluster, namespace, version).await;
+    }
+
+    /// An embedded leaf cluster on which Flux deploys what is in these folders of `main`.
+    pub(crate) async fn flux(&mut self, cluster: &str, folders: &[&str]) {
+        let client = Server::in_memory().client();
+        for definition in testbed::flux::definitions() {
+            define(&client, &definition).await;
+        }
+        self.hosts
+            .lock()
+            .unwrap()
+            .insert(cluster.to_owned(), client.clone());
+        self.register(cluster, &kubeconfig(cluster)).await;
+        let pace = Pace {
+            look: Duration::from_millis(100),
+            release: Duration::ZERO,
+        };
+        for folder in folders {
+            let repository = self.repository.clone();
+            self.flux
+                .push(Flux::follow(repository, folder, client.clone(), pace));
+            let name = folder.rsplit('/').next().unwrap();
+            let kustomization = json!({
+                "apiVersion": "kustomize.toolkit.fluxcd.io/v1", "kind": "Kustomization",
+                "metadata": {"name": name, "namespace": "flux-system"},
+            });
+            let is_there = async || {
+                let api = api_of(&client, &kustomization);
+                api.get_opt(name).await.unwrap().is_some()
+            };
+            assert!(wait_for(is_there).await, "{folder} is not deployed");
+        }
     }
 
     fn cluster(&self, name: &str) -> Client {
@@ -230,6 +269,23 @@ impl World {
             "type": "gitea", "url": self.repository.url(), "baseBranch": "main",
             "secretRef": {"name": "git"},
         }}})
+    }
+
+    /// The settings for promotions straight to `main`.
+    pub(crate) fn commit(&self) -> Value {
+        json!({"strategy": {"commit": {
+            "url": self.repository.url(), "baseBranch": "main", "secretRef": {"name": "git"},
+        }}})
+    }
+
+    /// The Secret that signs calls.
+    pub(crate) async fn hook_secret(&self, name: &str) {
+        let secret = json!({
+            "apiVersion": "v1", "kind": "Secret",
+            "metadata": {"name": name, "namespace": "default"},
+            "stringData": {"token": crate::receiver::KEY},
+        });
+        apply(&self.hub, &secret).await;
     }
 
     pub(crate) fn pipelines(&self) -> Api<Pipeline> {
@@ -284,12 +340,14 @@ impl World {
     /// Waits until there are these promotions, in whatever order.
     pub(crate) async fn expect_all(&self, expected: &[&str]) {
         let wanted = expected.join(", ");
-        let mut drawn = Vec::new();
+        let mut sorted = expected.to_vec();
+        sorted.sort_unstable();
+        let mut drawn: Vec<String> = Vec::new();
         let wait = async || {
             let promotions = self.all_promotions().await;
             drawn = promotions.iter().map(|it| draw(it, &wanted)).collect();
-            let is_there = |one: &&str| drawn.iter().any(|drawn| drawn == one);
-            drawn.len() == expected.len() && expected.iter().all(is_there)
+            drawn.sort();
+            drawn == sorted
         };
         assert!(
             wait_for(wait).await,

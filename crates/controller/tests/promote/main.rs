@@ -10,6 +10,7 @@
 
 mod dressing;
 mod faults;
+mod fleet;
 mod people;
 mod receiver;
 mod skeleton;

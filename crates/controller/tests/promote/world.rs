@@ -195,6 +195,26 @@ impl World {
         .await;
     }
 
+    /// Another name for an embedded leaf cluster, with the label that selectors choose by.
+    pub(crate) async fn alias(&self, cluster: &str, of: &str) {
+        let client = self.cluster(of);
+        let mut hosts = self.hosts.lock().unwrap();
+        hosts.insert(cluster.to_owned(), client);
+        drop(hosts);
+        self.register(cluster, &kubeconfig(cluster)).await;
+        self.label(cluster).await;
+    }
+
+    /// Labels a cluster `tier: edge`.
+    pub(crate) async fn label(&self, cluster: &str) {
+        let labelled = json!({
+            "apiVersion": "gitops.weave.works/v1alpha1", "kind": "GitopsCluster",
+            "metadata": {"name": cluster, "namespace": "default", "labels": {"tier": "edge"}},
+            "spec": {"secretRef": {"name": cluster}},
+        });
+        apply(&self.hub, &labelled).await;
+    }
+
     /// An embedded leaf cluster on which Flux deploys what is in these folders of `main`.
     pub(crate) async fn flux(&mut self, cluster: &str, folders: &[&str]) {
         let client = Server::in_memory().client();

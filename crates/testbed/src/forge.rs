@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use axum::Router;
+use axum::body::HttpBody;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -59,6 +60,7 @@ struct Shared {
     is_up: AtomicBool,
     is_guarded: AtomicBool,
     requests: AtomicU64,
+    bytes: AtomicU64,
     pulls: Mutex<pulls::Store>,
     /// Pull requests change one at a time, as a database would have it.
     writing: tokio::sync::Mutex<()>,
@@ -151,6 +153,11 @@ impl Forge {
     pub fn requests(&self) -> u64 {
         self.shared.requests.load(Ordering::SeqCst)
     }
+
+    /// How many bytes of content went in and out so far.
+    pub fn bytes(&self) -> u64 {
+        self.shared.bytes.load(Ordering::SeqCst)
+    }
 }
 
 impl Drop for Forge {
@@ -169,6 +176,7 @@ impl Shared {
             is_up: AtomicBool::new(true),
             is_guarded: AtomicBool::new(false),
             requests: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
             pulls: Mutex::default(),
             writing: tokio::sync::Mutex::default(),
             origin: std::sync::OnceLock::new(),
@@ -204,5 +212,9 @@ async fn count(State(shared): State<Arc<Shared>>, request: Request, next: Next) 
     if !shared.is_up.load(Ordering::SeqCst) {
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     }
-    next.run(request).await
+    let content = request.body().size_hint().exact().unwrap_or_default();
+    let response = next.run(request).await;
+    let answer = response.body().size_hint().exact().unwrap_or_default();
+    shared.bytes.fetch_add(content + answer, Ordering::SeqCst);
+    response
 }

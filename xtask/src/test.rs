@@ -22,6 +22,7 @@ const REAL_SUITES: &[(&str, &str)] = &[
     ("sluice-controller", "two_servers"),
     ("sluice-controller", "promote"),
     ("sluice-controller", "trigger"),
+    ("sluice", "installed"),
 ];
 
 /// The seed of property tests. The same tree gives the same result; other seeds are tried by setting it.

@@ -14,5 +14,6 @@ mod hook;
 mod plan;
 mod properties;
 mod requests;
+mod rights;
 mod show;
 mod simulation;

@@ -90,6 +90,7 @@ async fn what_was_stored_is_there_after_a_restart_and_rights_hold() {
     let promotions: Api<DynamicObject> =
         Api::namespaced_with(client, "default", &ApiResource::from_gvk(&kind));
     let promotion = serde_json::from_value(json!({
+        "apiVersion": "pipelines.weave.works/v1alpha1", "kind": "Promotion",
         "metadata": {"name": "mine"},
         "spec": {
             "pipeline": "shop", "environment": "dev", "revision": "1", "version": "1", "ordinal": 0,

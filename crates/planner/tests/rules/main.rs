@@ -11,6 +11,7 @@ mod drawing;
 mod explain;
 mod fold;
 mod hook;
+mod people;
 mod plan;
 mod properties;
 mod requests;

@@ -80,8 +80,8 @@ async fn kubeconfig(plane: &ControlPlane, folder: &Path) -> PathBuf {
         },
         ..Default::default()
     };
-    let made =
-        accounts.create_token_request("pipeline-controller", &PostParams::default(), &request);
+    let parameters = PostParams::default();
+    let made = accounts.create_token_request("pipeline-controller", &parameters, &request);
     let token = made.await.unwrap().status.unwrap().token;
     let mut kubeconfig = Kubeconfig::from_yaml(plane.kubeconfig()).unwrap();
     kubeconfig.auth_infos[0].auth_info = None;

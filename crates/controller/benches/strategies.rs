@@ -60,11 +60,11 @@ async fn main() {
         "{pipelines} pipelines, strategies in turn, one repository, forge and git on loopback"
     );
     world.one_at_a_time().await;
-    for strategy in 0..STRATEGIES.len() {
+    for (strategy, name) in STRATEGIES.into_iter().enumerate() {
         let all: Vec<usize> = (0..pipelines)
             .filter(|it| it % STRATEGIES.len() == strategy)
             .collect();
-        world.at_once(STRATEGIES[strategy], &all, "1.2.0").await;
+        world.at_once(name, &all, "1.2.0").await;
     }
     let all: Vec<usize> = (0..pipelines).collect();
     world.at_once("all together", &all, "1.3.0").await;

@@ -106,7 +106,10 @@ pub enum Error {
         branch: BranchName,
     },
     /// No file asks for it.
-    #[error("no file has the marker {marker:?}{}", alter::remark(skipped, outside))]
+    #[error(
+        "no file has the marker {marker:?}{}; mark the field, or name the paths to find it in",
+        alter::remark(skipped, outside)
+    )]
     NoMarker {
         /// The marker.
         marker: String,

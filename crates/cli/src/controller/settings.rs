@@ -154,8 +154,11 @@ fn proxy(look_up: impl Fn(&str) -> Option<String>) -> anyhow::Result<Option<git:
         return Ok(None);
     };
     let except = given(["NO_PROXY", "no_proxy"]).unwrap_or_default();
-    let proxy = git::Proxy::new(&url, &except);
-    Ok(Some(proxy.context("HTTPS_PROXY is not usable")?))
+    // What is wrong with it is not repeated: it may hold a password.
+    match git::Proxy::new(&url, &except) {
+        Ok(proxy) => Ok(Some(proxy)),
+        Err(_) => bail!("HTTPS_PROXY must be a URL that begins with http:// or https://"),
+    }
 }
 
 /// How the database of the lock between data centres is reached, if there is to be one.

@@ -198,9 +198,8 @@ impl World {
     /// Another name for an embedded leaf cluster, with the label that selectors choose by.
     pub(crate) async fn alias(&self, cluster: &str, of: &str) {
         let client = self.cluster(of);
-        let mut hosts = self.hosts.lock().unwrap();
-        hosts.insert(cluster.to_owned(), client);
-        drop(hosts);
+        let name = cluster.to_owned();
+        self.hosts.lock().unwrap().insert(name, client);
         self.register(cluster, &kubeconfig(cluster)).await;
         self.label(cluster).await;
     }

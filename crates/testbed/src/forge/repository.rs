@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio::io::AsyncWriteExt;
 
 use super::pulls::{self, PullRequest};
-use super::{Error, Shared};
+use super::{Error, Gate, Shared};
 
 /// One repository.
 #[derive(Clone)]
@@ -47,6 +47,11 @@ impl Repository {
     /// Where to clone from.
     pub fn url(&self) -> String {
         format!("{}/{}.git", self.shared.origin(), self.project)
+    }
+
+    /// From now on every request for this repository goes through a gate.
+    pub fn set_gate(&self, gate: Gate) {
+        self.shared.gates.lock().insert(self.project.clone(), gate);
     }
 
     /// Commits files to a branch, as a person would. A branch that does not exist starts at `main`.

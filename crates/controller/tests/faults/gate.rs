@@ -7,14 +7,15 @@ use std::{
     time::Duration,
 };
 
-use apiserver::Server;
 use axum::{body::Body, extract::Request, middleware::Next};
 use futures::{FutureExt, future::pending};
 use http::Method;
 use kube::Client;
 use testbed::forge::Repository;
-use tokio::{sync::Notify, task::JoinHandle};
-use tower::{ServiceExt, service_fn};
+use tokio::{sync::Notify, task::JoinHandle, time::timeout};
+use tower::service_fn;
+
+use crate::world::PATIENCE;
 
 /// When a process dies.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -23,6 +24,15 @@ pub(crate) enum Moment {
     After,
     /// Before it sees an answer, and the effect comes when the next process runs already.
     Late(Duration),
+}
+
+/// What is held up.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Side {
+    /// It has not happened yet.
+    Effect,
+    /// It has happened, and nobody knows.
+    Answer,
 }
 
 /// At which effect, counted from when it is planned, a process dies.
@@ -39,6 +49,8 @@ pub(crate) const DIED: &str = "-- died";
 pub(crate) struct Gate {
     state: Mutex<State>,
     died: Notify,
+    held: Notify,
+    released: Notify,
 }
 
 #[derive(Default)]
@@ -47,9 +59,21 @@ struct State {
     crash: Option<Crash>,
     is_dead: bool,
     late: Vec<JoinHandle<()>>,
+    hold: Option<(&'static str, Side)>,
+    told: Option<(&'static str, Log)>,
 }
 
+/// Who did what, in order.
+pub(crate) type Log = Arc<Mutex<Vec<(&'static str, String)>>>;
+
 impl Gate {
+    /// One that also tells others, under a name, what came by.
+    pub(crate) fn telling(name: &'static str, log: &Log) -> Arc<Self> {
+        let gate = Self::default();
+        gate.state.lock().unwrap().told = Some((name, log.clone()));
+        Arc::new(gate)
+    }
+
     /// What came by, in order.
     pub(crate) fn effects(&self) -> Vec<String> {
         self.state.lock().unwrap().effects.clone()
@@ -89,6 +113,9 @@ impl Gate {
             return Err(Dead);
         }
         state.effects.push(effect.to_owned());
+        if let Some((name, log)) = &state.told {
+            log.lock().unwrap().push((name, effect.to_owned()));
+        }
         match &mut state.crash {
             Some(Crash { effect: 0, moment }) => {
                 let moment = *moment;
@@ -110,7 +137,7 @@ impl Gate {
         effect: impl Future<Output = T> + Send + 'static,
     ) -> T {
         match self.next(name) {
-            Ok(None) => return effect.await,
+            Ok(None) => return self.hold(name, effect).await,
             Ok(Some(moment)) => {
                 match moment {
                     Moment::Before => {}
@@ -130,18 +157,54 @@ impl Gate {
         pending().await
     }
 
+    /// Holds an effect up if that was asked for.
+    async fn hold<T>(&self, name: &str, effect: impl Future<Output = T>) -> T {
+        let is_meant = |(pattern, _): &mut (&str, Side)| name.ends_with(*pattern);
+        let held = self.state.lock().unwrap().hold.take_if(is_meant);
+        match held {
+            None => effect.await,
+            Some((_, Side::Effect)) => {
+                self.held.notify_one();
+                self.released.notified().await;
+                effect.await
+            }
+            Some((_, Side::Answer)) => {
+                let answer = effect.await;
+                self.held.notify_one();
+                self.released.notified().await;
+                answer
+            }
+        }
+    }
+
+    /// The next effect whose name ends so is held up, or its answer.
+    pub(crate) fn hold_next(&self, pattern: &'static str, side: Side) {
+        self.state.lock().unwrap().hold = Some((pattern, side));
+    }
+
+    /// Waits until something is held up.
+    pub(crate) async fn holds(&self) {
+        let held = timeout(PATIENCE, self.held.notified()).await;
+        held.expect("what was to be held up did not come");
+    }
+
+    /// Lets what is held up go on.
+    pub(crate) fn release(&self) {
+        self.released.notify_one();
+    }
+
     /// The hub as the loops reach it.
-    pub(crate) fn before_hub(self: &Arc<Self>, server: &Server) -> Client {
-        let (gate, router) = (self.clone(), server.router());
+    pub(crate) fn before_hub(self: &Arc<Self>, hub: &Client) -> Client {
+        let (gate, hub) = (self.clone(), hub.clone());
         let service = service_fn(move |request: http::Request<kube::client::Body>| {
-            let (gate, router) = (gate.clone(), router.clone());
+            let (gate, hub) = (gate.clone(), hub.clone());
             async move {
-                let request = request.map(Body::new);
                 if request.method() == Method::GET {
-                    return router.oneshot(request).await;
+                    return hub.send(request).await;
                 }
                 let name = format!("{} {}", request.method(), request.uri().path());
-                gate.pass(&name, router.oneshot(request)).await
+                gate.pass(&name, async move { hub.send(request).await })
+                    .await
             }
         });
         Client::new(service, "default")

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use apiserver::Server;
-use controller::{Promoter, Settings, Shared, lease::Leadership, network_connector};
-use kube::api::DeleteParams;
+use controller::{Promoter, Settings, Shared, clock::Clock, lease::Leadership, network_connector};
+use kube::{Client, api::DeleteParams};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use testbed::forge::{Forge, PullState};
@@ -28,6 +28,7 @@ pub(crate) struct Stage {
     folder: TempDir,
     process: tokio::sync::Mutex<JoinSet<()>>,
     before: Mutex<Before>,
+    clock: Clock,
 }
 
 /// What there was when a life began.
@@ -39,8 +40,11 @@ struct Before {
 
 impl Stage {
     pub(crate) async fn new() -> Self {
-        let server = Server::in_memory();
-        let (hub, gate) = (server.client(), Arc::new(Gate::default()));
+        Self::on(Server::in_memory().client()).await
+    }
+
+    pub(crate) async fn on(hub: Client) -> Self {
+        let gate = Arc::new(Gate::default());
         define_ours(&hub).await;
         define(&hub, &helm_releases()).await;
         for environment in ["dev", "prod"] {
@@ -50,12 +54,13 @@ impl Stage {
         let forge = Arc::new(Forge::start_with_tls().await.unwrap());
         let repository = forge.create_repository("team/config", &[]).await.unwrap();
         gate.before_repository(&repository);
-        let reached = gate.before_hub(&server);
+        let reached = gate.before_hub(&hub);
         Self {
             world: World::idle(hub, reached, forge, repository).await,
             folder: tempfile::tempdir().unwrap(),
             process: tokio::sync::Mutex::default(),
             before: Mutex::default(),
+            clock: Clock::start(),
             gate,
         }
     }
@@ -78,7 +83,7 @@ impl Stage {
 
     /// Ends the life that was played.
     pub(crate) async fn end(&self) {
-        self.process.lock().await.shutdown().await;
+        self.kill().await;
         self.gate.settle().await;
         let pipelines = self.world.pipelines();
         let deleted = pipelines.delete("app", &DeleteParams::default()).await;
@@ -113,9 +118,36 @@ impl Stage {
         }
     }
 
+    /// A life in which both loops run, up to a pull request that waits.
+    pub(crate) async fn with_pull_request(more: &Value) -> Self {
+        let stage = Self::running(more).await;
+        stage.deploy("dev", "1.1.0").await;
+        stage.world.expect("prod 1.1.0 WaitingForMerge").await;
+        stage
+    }
+
+    /// A life in which both loops run.
+    pub(crate) async fn running(more: &Value) -> Self {
+        let stage = Self::new().await;
+        stage.begin(more).await;
+        stage.start().await;
+        stage.world.expect_hold("app", "prod", "").await;
+        stage
+    }
+
+    /// Ends both loops wherever they are.
+    pub(crate) async fn kill(&self) {
+        self.process.lock().await.shutdown().await;
+    }
+
     /// Starts both loops.
-    async fn start(&self) {
-        let (hub, settings) = (self.world.reached.clone(), self.settings());
+    pub(crate) async fn start(&self) {
+        self.start_with(self.settings()).await;
+    }
+
+    /// Starts both loops, told something else.
+    pub(crate) async fn start_with(&self, settings: Settings) {
+        let hub = self.world.reached.clone();
         let shared = Shared::new(hub.clone(), network_connector(), settings.clone());
         let promoter = Promoter::new(hub, settings, Leadership::unopposed()).unwrap();
         let mut process = self.process.lock().await;
@@ -129,11 +161,16 @@ impl Stage {
             self.gate.plan(Some(*crash));
             self.start().await;
             self.gate.died().await;
-            self.process.lock().await.shutdown().await;
+            self.kill().await;
         }
         self.gate.plan(None);
         self.start().await;
         std::future::pending::<()>().await;
+    }
+
+    /// What the loops take the time to be.
+    pub(crate) fn now(&self) -> jiff::Timestamp {
+        self.clock.now()
     }
 
     /// Flux has brought the app to a version.
@@ -143,7 +180,7 @@ impl Stage {
     }
 
     /// Flux brings what `main` says to prod.
-    async fn sync(&self) {
+    pub(crate) async fn sync(&self) {
         self.deploy("prod", &self.world.version("main", PROD).await)
             .await;
     }
@@ -154,7 +191,7 @@ impl Stage {
     }
 
     /// There was one pull request, it ended so, and this is what came of it.
-    async fn check(&self, state: PullState, proposed: &str, version: &str) {
+    pub(crate) async fn check(&self, state: PullState, proposed: &str, version: &str) {
         let before = *self.before.lock().unwrap();
         let repository = &self.world.repository;
         let pulls = repository

@@ -12,7 +12,12 @@
 
 mod crashes;
 mod gate;
+mod hooks;
+mod hub;
 mod journeys;
+mod outages;
+mod people;
+mod replicas;
 #[expect(dead_code, reason = "this suite needs less of it than the other")]
 #[path = "../promote/world.rs"]
 mod world;

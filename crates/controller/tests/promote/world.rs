@@ -24,7 +24,7 @@ use testbed::{
 use tokio::task::AbortHandle;
 
 /// How long anything may take, on a machine that has much else to do.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Clusters by the host in their kubeconfig.
 type Hosts = Arc<Mutex<BTreeMap<String, Client>>>;

@@ -139,6 +139,15 @@ impl Repository {
             .collect())
     }
 
+    /// Makes a branch where another one is.
+    pub async fn branch(&self, branch: &str, from: &str) -> Result<(), Error> {
+        let [reference, from] = [branch, from].map(|name| format!("refs/heads/{name}"));
+        let arguments = ["update-ref", &reference, &from];
+        git(&self.shared.repository(&self.project), &arguments, b"")
+            .await
+            .map(drop)
+    }
+
     /// Removes a branch.
     pub async fn delete_branch(&self, branch: &str) -> Result<(), Error> {
         let reference = format!("refs/heads/{branch}");
@@ -157,6 +166,12 @@ impl Repository {
     pub async fn merge(&self, number: u64) -> Result<(), Error> {
         let merged = pulls::merge(&self.shared, &self.project, number, false, None).await;
         merged.map_err(|(_, because)| Error::new("merge", because))
+    }
+
+    /// Gives a pull request another title, as a person would.
+    pub async fn retitle(&self, number: u64, title: &str) -> Result<(), Error> {
+        let retitled = pulls::retitle(&self.shared, &self.project, number, title);
+        retitled.ok_or_else(|| Error::new("retitle", "no such pull request"))
     }
 
     /// Closes a pull request, as a person would.

@@ -50,7 +50,8 @@ pub(crate) struct Gate {
     state: Mutex<State>,
     died: Notify,
     held: Notify,
-    released: Notify,
+    /// For what is held up now; another one for what comes after.
+    released: Mutex<Arc<Notify>>,
 }
 
 #[derive(Default)]
@@ -61,6 +62,7 @@ struct State {
     late: Vec<JoinHandle<()>>,
     hold: Option<(&'static str, Side)>,
     told: Option<(&'static str, Log)>,
+    lost: Option<&'static str>,
 }
 
 /// Who did what, in order.
@@ -94,6 +96,11 @@ impl Gate {
         state.crash = crash;
     }
 
+    /// From now on effects of which the name contains this never come, nor any answer.
+    pub(crate) fn lose(&self, pattern: &'static str) {
+        self.state.lock().unwrap().lost = Some(pattern);
+    }
+
     /// Waits until the process has died.
     pub(crate) async fn died(&self) {
         self.died.notified().await;
@@ -109,7 +116,7 @@ impl Gate {
     /// Counts an effect; answers whether and how the process dies of it, or that it is dead.
     fn next(&self, effect: &str) -> Result<Option<Moment>, Dead> {
         let mut state = self.state.lock().unwrap();
-        if state.is_dead {
+        if state.is_dead || state.lost.is_some_and(|lost| effect.contains(lost)) {
             return Err(Dead);
         }
         state.effects.push(effect.to_owned());
@@ -161,17 +168,18 @@ impl Gate {
     async fn hold<T>(&self, name: &str, effect: impl Future<Output = T>) -> T {
         let is_meant = |(pattern, _): &mut (&str, Side)| name.ends_with(*pattern);
         let held = self.state.lock().unwrap().hold.take_if(is_meant);
+        let released = self.released.lock().unwrap().clone();
         match held {
             None => effect.await,
             Some((_, Side::Effect)) => {
                 self.held.notify_one();
-                self.released.notified().await;
+                released.notified().await;
                 effect.await
             }
             Some((_, Side::Answer)) => {
                 let answer = effect.await;
                 self.held.notify_one();
-                self.released.notified().await;
+                released.notified().await;
                 answer
             }
         }
@@ -179,6 +187,7 @@ impl Gate {
 
     /// The next effect whose name ends so is held up, or its answer.
     pub(crate) fn hold_next(&self, pattern: &'static str, side: Side) {
+        *self.released.lock().unwrap() = Arc::default();
         self.state.lock().unwrap().hold = Some((pattern, side));
     }
 
@@ -190,7 +199,7 @@ impl Gate {
 
     /// Lets what is held up go on.
     pub(crate) fn release(&self) {
-        self.released.notify_one();
+        self.released.lock().unwrap().notify_one();
     }
 
     /// The hub as the loops reach it.

@@ -10,6 +10,7 @@
     reason = "a failing test is a panic"
 )]
 
+mod ancestor;
 mod crashes;
 mod gate;
 mod hooks;

@@ -91,7 +91,10 @@ async fn a_retitled_pull_request_is_taken_over() {
     retitle(&stage).await;
     stage.deploy("dev", "1.2.0").await;
     let taken = "prod 1.1.0 Superseded, prod 1.2.0 WaitingForMerge";
-    stage.world.expect(taken).await;
+    let promotions = stage.world.expect(taken).await;
+    let uid = promotions[1].metadata.uid.clone().unwrap();
+    let pulls = stage.world.repository.pull_requests().await;
+    assert!(pulls[0].body.contains(&uid), "{}", pulls[0].body);
     let expected = "Promote default/app in prod to 1.2.0";
     assert_eq!(title(&stage).await, expected);
 }

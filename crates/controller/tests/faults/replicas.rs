@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    gate::{Crash, Gate, Log, Moment, Side},
+    gate::{Gate, Log, Side},
     journeys::Stage,
 };
 
@@ -65,8 +65,8 @@ fn actors(log: &Log) -> Vec<&'static str> {
     actors
 }
 
-/// One hands over in order, amid a push; the next is cut off from the hub, amid a push, and not from
-/// the forge.
+/// One hands over in order, amid a push; the next can no longer renew its Lease, amid a push, and
+/// could do everything else.
 #[tokio::test]
 async fn two_replicas_during_a_hand_over() {
     let (stage, log) = (Stage::new().await, Log::default());
@@ -90,10 +90,7 @@ async fn two_replicas_during_a_hand_over() {
     stage.gate.hold_next("/git-receive-pack", Side::Effect);
     stage.deploy("dev", "1.2.0").await;
     stage.gate.holds().await;
-    second.gate.plan(Some(Crash {
-        effect: 0,
-        moment: Moment::Before,
-    }));
+    second.gate.lose("/leases/");
     let merged = "prod 1.1.0 Succeeded, prod 1.2.0";
     stage
         .world

@@ -361,7 +361,8 @@ async fn keys_and_signatures_are_neither_answered_nor_logged() {
         .with_max_level(tracing::Level::TRACE)
         .with_writer(move || writer.clone())
         .finish();
-    let _guard = tracing::subscriber::set_default(subscriber);
+    // For all threads: what is only for this one can be lost while other tests log without it.
+    tracing::subscriber::set_global_default(subscriber).unwrap();
     let world = World::new().await;
     world.create_key("keys", "a-very-secret-key").await;
     let secret = json!({"strategy": {"secretRef": {"name": "keys"}}});

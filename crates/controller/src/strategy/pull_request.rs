@@ -28,7 +28,7 @@ use super::{
     channel::{Channel, Channels},
     failure::{failure, passing},
     secrets::Contents,
-    words::Words,
+    words::{Words, promotion_in, uid},
 };
 use crate::{Metrics, Settings, lease::Leadership};
 use sight::{is_own, seen};
@@ -187,7 +187,11 @@ impl PullRequests {
             return Err(passing("PullRequestChanged", text));
         }
         if let Some(pull) = opened.open_among(all) {
-            return self.bring_up_to_date(opened, pull).await;
+            // One that is for this promotion has its words already, or those that people gave it.
+            return match promotion_in(&pull.body) == Some(uid(task)) {
+                true => Ok(pull),
+                false => self.bring_up_to_date(opened, pull).await,
+            };
         }
         let new = NewPullRequest {
             head: proposed.branch.clone(),

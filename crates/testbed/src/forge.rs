@@ -10,6 +10,7 @@ mod pulls;
 mod repository;
 mod tls;
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use axum::body::HttpBody;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use futures::future::BoxFuture;
 use http::StatusCode;
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
@@ -45,6 +47,10 @@ impl Error {
     }
 }
 
+/// Stands between clients and a repository: passes a request on, now, later or never, and then its
+/// answer.
+pub type Gate = Arc<dyn Fn(Request, Next) -> BoxFuture<'static, Response> + Send + Sync>;
+
 /// A running forge.
 pub struct Forge {
     shared: Arc<Shared>,
@@ -65,6 +71,8 @@ struct Shared {
     /// Pull requests change one at a time, as a database would have it.
     writing: tokio::sync::Mutex<()>,
     origin: std::sync::OnceLock<String>,
+    /// By project.
+    gates: Mutex<BTreeMap<String, Gate>>,
 }
 
 impl Forge {
@@ -180,6 +188,7 @@ impl Shared {
             pulls: Mutex::default(),
             writing: tokio::sync::Mutex::default(),
             origin: std::sync::OnceLock::new(),
+            gates: Mutex::default(),
         })
     }
 
@@ -190,6 +199,15 @@ impl Shared {
     /// The bare repository of `owner/name`, whether it exists or not.
     fn repository(&self, project: &str) -> PathBuf {
         self.folder.path().join(format!("{project}.git"))
+    }
+
+    /// What stands before the repository that a path leads to.
+    fn gate(&self, path: &str) -> Option<Gate> {
+        let path = path.strip_prefix("/api/v1/repos").unwrap_or(path);
+        let mut parts = path.trim_start_matches('/').split('/');
+        let (owner, name) = (parts.next()?, parts.next()?);
+        let project = format!("{owner}/{}", name.trim_end_matches(".git"));
+        self.gates.lock().get(&project).cloned()
     }
 }
 
@@ -213,7 +231,10 @@ async fn count(State(shared): State<Arc<Shared>>, request: Request, next: Next) 
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     }
     let content = request.body().size_hint().exact().unwrap_or_default();
-    let response = next.run(request).await;
+    let response = match shared.gate(request.uri().path()) {
+        Some(gate) => gate(request, next).await,
+        None => next.run(request).await,
+    };
     let answer = response.body().size_hint().exact().unwrap_or_default();
     shared.bytes.fetch_add(content + answer, Ordering::SeqCst);
     response

@@ -26,7 +26,7 @@ use super::{
     permit::Permits,
     repositories::{Repositories, Repository},
     secrets::Contents,
-    words::{Change, Words, uid},
+    words::{Change, Words, promotion_in, uid},
 };
 use crate::{Metrics, Settings};
 use merges::Merges;
@@ -157,7 +157,11 @@ impl PullRequests {
             return Err(passing("PullRequestChanged", text));
         }
         if let Some(pull) = opened.open_among(all) {
-            return self.bring_up_to_date(opened, pull).await;
+            // One that is for this promotion has its words already, or those that people gave it.
+            return match promotion_in(&pull.body) == Some(uid(task)) {
+                true => Ok(pull),
+                false => self.bring_up_to_date(opened, pull).await,
+            };
         }
         let new = NewPullRequest {
             head: proposed.branch.clone(),

@@ -25,14 +25,19 @@ use testbed::{
 use tokio::task::AbortHandle;
 
 /// How long anything may take, on a machine that has much else to do.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What signs calls.
+pub(crate) const HOOK_KEY: &str = "the key of the hook";
 
 /// Clusters by the host in their kubeconfig.
 type Hosts = Arc<Mutex<BTreeMap<String, Client>>>;
 
 pub(crate) struct World {
     pub(crate) hub: Client,
-    pub(crate) forge: Forge,
+    /// The hub as the loops reach it.
+    pub(crate) reached: Client,
+    pub(crate) forge: Arc<Forge>,
     pub(crate) repository: Repository,
     pub(crate) promoter: Arc<Promoter>,
     hosts: Hosts,
@@ -82,23 +87,34 @@ impl World {
     }
 
     async fn on(hub: Client, clusters: Clusters, files: &[(&str, &str)]) -> Self {
-        for definition in api::crds() {
-            define(&hub, &serde_json::to_value(definition).unwrap()).await;
-        }
-        let forge = Forge::start_with_tls().await.unwrap();
+        define_ours(&hub).await;
+        let forge = Arc::new(Forge::start_with_tls().await.unwrap());
         let repository = forge.create_repository("team/config", files).await.unwrap();
-        let mut world = Self {
-            promoter: promoter(&hub, settings()),
+        let mut world = Self::idle(hub.clone(), hub, forge, repository).await;
+        world.clusters = clusters;
+        world.run(settings());
+        world
+    }
+
+    /// Without loops, on a hub that has our kinds.
+    pub(crate) async fn idle(
+        hub: Client,
+        reached: Client,
+        forge: Arc<Forge>,
+        repository: Repository,
+    ) -> Self {
+        let world = Self {
+            promoter: promoter(&reached, settings()),
             hosts: Hosts::default(),
             tasks: Vec::new(),
             flux: Vec::new(),
+            clusters: Clusters::Embedded,
             hub,
+            reached,
             forge,
             repository,
-            clusters,
         };
         world.secret("git").await;
-        world.run(settings());
         world
     }
 
@@ -108,7 +124,7 @@ impl World {
             Clusters::Embedded => connector(&self.hosts),
             Clusters::Real(_) => network_connector(),
         };
-        let shared = Shared::new(self.hub.clone(), connector, settings);
+        let shared = Shared::new(self.reached.clone(), connector, settings);
         self.tasks = vec![
             tokio::spawn(controller::pipeline::run(shared)).abort_handle(),
             tokio::spawn(controller::promotion::run(self.promoter.clone())).abort_handle(),
@@ -130,7 +146,7 @@ impl World {
     /// The same with a promotion loop that may not lead.
     pub(crate) fn restart_led_by(&mut self, settings: Settings, leadership: Leadership) {
         self.stop();
-        let promoter = Promoter::new(self.hub.clone(), settings.clone(), leadership);
+        let promoter = Promoter::new(self.reached.clone(), settings.clone(), leadership);
         self.promoter = promoter.unwrap();
         self.run(settings);
     }
@@ -302,7 +318,7 @@ impl World {
         let secret = json!({
             "apiVersion": "v1", "kind": "Secret",
             "metadata": {"name": name, "namespace": "default"},
-            "stringData": {"token": crate::receiver::KEY},
+            "stringData": {"token": HOOK_KEY},
         });
         apply(&self.hub, &secret).await;
     }
@@ -513,7 +529,7 @@ fn version_in(file: &[u8]) -> String {
         .to_owned()
 }
 
-fn release(namespace: &str) -> Value {
+pub(crate) fn release(namespace: &str) -> Value {
     json!({
         "apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease",
         "metadata": {"name": "app", "namespace": namespace}, "spec": {},
@@ -540,7 +556,7 @@ pub(crate) fn released(version: &str, ready: bool) -> Value {
     })
 }
 
-fn helm_releases() -> Value {
+pub(crate) fn helm_releases() -> Value {
     definition("helm.toolkit.fluxcd.io", "HelmRelease", "v2")
 }
 
@@ -561,6 +577,13 @@ pub(crate) fn definition(group: &str, kind: &str, version: &str) -> Value {
             }],
         },
     })
+}
+
+/// Creates the definitions of our kinds.
+pub(crate) async fn define_ours(hub: &Client) {
+    for definition in api::crds() {
+        define(hub, &serde_json::to_value(definition).unwrap()).await;
+    }
 }
 
 /// Creates a definition and waits until it is served.

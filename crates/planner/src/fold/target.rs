@@ -84,16 +84,18 @@ impl Context<'_> {
         }
     }
 
-    /// Since when the target has been ready at that revision. Being out of sight is no break.
+    /// Since when the target has been ready at that revision. Being out of sight is no break. What a
+    /// clock wrote that has since been set back is not waited for.
     pub(super) fn ready_since(
         &self,
         revision: Option<&str>,
         known: Option<&TargetStatus>,
     ) -> api::Time {
+        let now = stored(self.now);
         known
             .filter(|known| known.revision.as_deref() == revision)
             .and_then(|known| known.ready_since.clone())
-            .unwrap_or_else(|| stored(self.now))
+            .map_or(now.clone(), |since| since.min(now))
     }
 
     /// Why the target could not be read, in a sentence.

@@ -382,7 +382,8 @@ impl Site<'_> {
     /// The last promotion of the revision, if it failed by the revision's own fault.
     fn failed(&self, revision: &str) -> Option<&Promotion> {
         let of_revision = |promotion: &&&Promotion| promotion.spec.revision == revision;
-        let last = self.promotions.iter().rev().find(of_revision)?;
+        let all = self.promotions.iter().filter(of_revision);
+        let last = all.max_by_key(|promotion| promotion.spec.ordinal)?;
         let status = last.status.as_ref()?;
         let is_refusal = status.reason.as_deref() == Some(crate::attempt::STRATEGY_CHANGED);
         (status.phase == Some(Phase::Failed) && !is_refusal).then_some(*last)

@@ -174,6 +174,20 @@ fn ready_since_lasts_while_nothing_changes() {
 }
 
 #[test]
+fn a_clock_that_was_set_back_keeps_nothing_waiting() {
+    let mut pipeline = pipeline();
+    let mut since = |minutes| {
+        let status = fold(&pipeline, &seen("v1 ok", false), minute(minutes));
+        let line = line(&status.environments["dev"].targets[0]);
+        pipeline.status = Some(status);
+        line
+    };
+    assert_eq!(since(90), "v1 ready since 90m");
+    assert_eq!(since(10), "v1 ready since 10m");
+    assert_eq!(since(11), "v1 ready since 10m");
+}
+
+#[test]
 fn a_new_revision_or_a_break_starts_the_time_again() {
     check(
         &["v1 ok", "v2 ok", "v2 broken", "v2 ok"],

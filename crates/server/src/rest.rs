@@ -4,8 +4,8 @@
 //! `pipelines`, or of `pipelines/<environment>`, and the verbs `get`, `list`, `promote`, `approve`
 //! and `suspend`. Who did what, when and why is kept where the controller finds it.
 
-mod access;
-mod act;
+pub(crate) mod access;
+pub(crate) mod act;
 mod problem;
 mod show;
 
@@ -23,7 +23,7 @@ use http::{HeaderName, HeaderValue, StatusCode, header};
 use crate::{Door, random};
 
 pub(crate) use access::Access;
-use problem::Problem;
+pub(crate) use problem::Problem;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// The longest body that is read.
@@ -45,6 +45,7 @@ pub fn router(door: Arc<Door>) -> Router {
             &format!("{PIPELINE}/environments/{{environment}}/{{verb}}"),
             post(act::on_environment),
         )
+        .merge(crate::dashboard::router())
         .fallback(no_such_path)
         .method_not_allowed_fallback(async || {
             Problem::new(
@@ -81,9 +82,8 @@ async fn attend(State(door): State<Arc<Door>>, request: Request, next: Next) -> 
         response.headers_mut().insert(REQUEST_ID, id);
     }
     let no_store = HeaderValue::from_static("no-store");
-    response
-        .headers_mut()
-        .insert(header::CACHE_CONTROL, no_store);
+    let headers = response.headers_mut();
+    headers.entry(header::CACHE_CONTROL).or_insert(no_store);
     response
 }
 

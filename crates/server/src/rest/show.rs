@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Problem,
-    access::{Caller, Wish},
+    access::{Caller, PIPELINES, Wish},
 };
 use crate::{Door, watched::ObjectKey};
 
@@ -40,12 +40,7 @@ pub(super) async fn all_pipelines(
     caller: Caller,
     Query(page): Query<Page>,
 ) -> Result<Json<Listed<Pipeline>>, Problem> {
-    let everywhere = Wish {
-        verb: "list",
-        namespace: door.settings.namespace.as_deref(),
-        name: None,
-        environment: None,
-    };
+    let everywhere = Wish::list(PIPELINES, door.settings.namespace.as_deref());
     caller.must(everywhere).await?;
     let pipelines = match &door.settings.namespace {
         Some(namespace) => Api::namespaced(door.client.clone(), namespace),
@@ -60,13 +55,9 @@ pub(super) async fn pipelines(
     Path(namespace): Path<String>,
     Query(page): Query<Page>,
 ) -> Result<Json<Listed<Pipeline>>, Problem> {
-    let here = Wish {
-        verb: "list",
-        namespace: Some(&namespace),
-        name: None,
-        environment: None,
-    };
-    caller.must(here).await?;
+    caller
+        .must(Wish::list(PIPELINES, Some(&namespace)))
+        .await?;
     list(&Api::namespaced(door.client.clone(), &namespace), page).await
 }
 
@@ -128,7 +119,7 @@ fn plain<K: Resource>(mut object: K) -> K {
 
 impl Door {
     /// A pipeline as the API server has it, whole.
-    pub(super) async fn stored(&self, key: &ObjectKey) -> Result<Pipeline, Problem> {
+    pub(crate) async fn stored(&self, key: &ObjectKey) -> Result<Pipeline, Problem> {
         let namespace = self.settings.namespace.as_ref();
         if namespace.is_some_and(|only| *only != key.namespace) {
             let detail = "pipelines of that namespace are not served here";

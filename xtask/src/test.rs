@@ -10,7 +10,11 @@ use crate::{
 };
 
 /// Programs that tests run, and the Debian package of each.
-const NEEDED: &[(&str, &str)] = &[("git", "git"), ("mariadbd", "mariadb-server")];
+const NEEDED: &[(&str, &str)] = &[
+    ("git", "git"),
+    ("mariadbd", "mariadb-server"),
+    ("chromium", "chromium"),
+];
 
 /// Package and suite of what runs on a real server too.
 const REAL_SUITES: &[(&str, &str)] = &[

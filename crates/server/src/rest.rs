@@ -6,7 +6,10 @@
 
 pub(crate) mod access;
 pub(crate) mod act;
+mod etag;
+mod openapi;
 mod problem;
+mod running;
 mod show;
 
 use std::sync::Arc;
@@ -37,7 +40,14 @@ pub fn router(door: Arc<Door>) -> Router {
         .route("/api/v1/pipelines", get(show::all_pipelines))
         .route("/api/v1/pipelines/{namespace}", get(show::pipelines))
         .route(PIPELINE, get(show::pipeline))
+        .route(&format!("{PIPELINE}/environments"), get(show::environments))
         .route(&format!("{PIPELINE}/promotions"), get(show::promotions))
+        .route(&format!("{PIPELINE}/history"), get(show::promotions))
+        .route("/api/v1/clusters", get(show::clusters))
+        .route("/api/v1/triggers", get(show::triggers))
+        .route("/api/v1/versions", get(running::versions))
+        .route("/api/v1/images", get(running::images))
+        .route("/api/openapi.json", get(openapi::document))
         .route(&format!("{PIPELINE}/explain"), get(show::explanation))
         .route(&format!("{PIPELINE}/suspend"), post(act::suspend))
         .route(&format!("{PIPELINE}/resume"), post(act::resume))
@@ -45,6 +55,7 @@ pub fn router(door: Arc<Door>) -> Router {
             &format!("{PIPELINE}/environments/{{environment}}/{{verb}}"),
             post(act::on_environment),
         )
+        .layer(middleware::from_fn(etag::compare))
         .merge(crate::dashboard::router())
         .fallback(no_such_path)
         .method_not_allowed_fallback(async || {

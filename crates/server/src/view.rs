@@ -84,7 +84,8 @@ pub(crate) fn cells(pipeline: &Pipeline) -> Vec<Cell<'_>> {
         .map(|environment| {
             let status = status_of(pipeline, &environment.name);
             let promotion = status.and_then(|status| status.promotion.as_ref());
-            let under_way = promotion.filter(|it| it.phase.is_none_or(|phase| !phase.is_terminal()));
+            let under_way =
+                promotion.filter(|it| it.phase.is_none_or(|phase| !phase.is_terminal()));
             let hold = status.and_then(|status| status.hold.as_ref());
             let failed = status.and_then(|it| it.targets.iter().find_map(|it| it.error.as_deref()));
             Cell {
@@ -107,8 +108,12 @@ pub(crate) fn status_of<'a>(
 
 /// How an environment is.
 pub(crate) fn state_of(pipeline: &Pipeline, environment: &Environment) -> State {
+    let is_suspended = pipeline.spec.suspend || environment.suspend;
     let Some(status) = status_of(pipeline, &environment.name) else {
-        return State::Unknown;
+        return match is_suspended {
+            true => State::Suspended,
+            false => State::Unknown,
+        };
     };
     let phase = status.promotion.as_ref().map(|it| it.phase);
     match phase {
@@ -122,7 +127,7 @@ pub(crate) fn state_of(pipeline: &Pipeline, environment: &Environment) -> State 
     match hold {
         Some("PromotionFailed") => State::Failed,
         _ if worst <= State::Unreachable => worst,
-        _ if pipeline.spec.suspend || environment.suspend => State::Suspended,
+        _ if is_suspended => State::Suspended,
         Some(_) => State::Held,
         None => worst,
     }
@@ -173,9 +178,14 @@ pub(crate) fn place(target: &TargetStatus) -> String {
 
 /// When something in a pipeline last became ready.
 pub(crate) fn last_change(pipeline: &Pipeline) -> Option<Time> {
-    let environments = pipeline.status.iter().flat_map(|it| it.environments.values());
+    let environments = pipeline
+        .status
+        .iter()
+        .flat_map(|it| it.environments.values());
     let targets = environments.flat_map(|environment| &environment.targets);
-    targets.filter_map(|target| target.ready_since.clone()).max()
+    targets
+        .filter_map(|target| target.ready_since.clone())
+        .max()
 }
 
 /// How far a promotion is, as people say it.

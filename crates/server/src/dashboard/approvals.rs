@@ -89,7 +89,10 @@ fn row(key: &ObjectKey, promotion: &Promotion, csrf: Option<&str>) -> (String, A
 
 fn approve(key: &ObjectKey, promotion: &Promotion, csrf: &str) -> Element {
     let spec = &promotion.spec;
-    let label = format!("Approve {} for {} {}", spec.revision, key.name, spec.environment);
+    let label = format!(
+        "Approve {} for {} {}",
+        spec.revision, key.name, spec.environment
+    );
     form(key, csrf)
         .class("approve")
         .child(hidden("verb", "approve"))

@@ -35,7 +35,10 @@ static VERSION: LazyLock<String> = LazyLock::new(|| {
         hasher.update(content);
     }
     let bytes = hasher.finalize();
-    bytes[..6].iter().map(|byte| format!("{byte:02x}")).collect()
+    bytes[..6]
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 });
 
 /// Where a file is served.

@@ -3,38 +3,26 @@
 use std::{collections::HashMap, sync::Arc};
 
 use api::{GitopsCluster, cluster::CONNECTIVITY, conditions, pipeline::TargetStatus};
-use futures::future::try_join_all;
 use kube::ResourceExt;
 
 use super::{
     html::{Html, tag},
     page::{Part, Parts},
     sign_in::Viewer,
-    words::{badge, moment},
+    words::{badge_saying, moment},
 };
 use crate::{
     Door,
-    rest::{
-        Problem,
-        access::{CLUSTERS, Wish},
-    },
+    rest::{Problem, access::CLUSTERS},
     view::State,
     watched::ObjectKey,
 };
 
 pub(super) async fn parts(door: &Arc<Door>, viewer: &Viewer) -> Result<Parts, Problem> {
-    let mut clusters = door.watched.clusters();
+    let all = door.watched.clusters();
+    let namespace_of = |it: &Arc<GitopsCluster>| it.namespace().unwrap_or_default();
+    let mut clusters = viewer.caller.visible(CLUSTERS, all, namespace_of).await?;
     clusters.sort_by_key(|it| (it.name_any(), it.namespace()));
-    let everywhere = Wish::list(CLUSTERS, door.settings.namespace.as_deref());
-    if !viewer.caller.may_see(&everywhere).await? {
-        let asked = clusters.iter().map(|cluster| async move {
-            let namespace = cluster.namespace().unwrap_or_default();
-            let here = Wish::list(CLUSTERS, Some(&namespace));
-            viewer.caller.may_see(&here).await
-        });
-        let mut allowed = try_join_all(asked).await?.into_iter();
-        clusters.retain(|_| allowed.next().unwrap_or_default());
-    }
     let targets = targets_by_cluster(door);
     let mut parts = Parts::default();
     let said = match clusters.len() {
@@ -52,7 +40,10 @@ fn targets_by_cluster(door: &Door) -> HashMap<ObjectKey, (usize, usize)> {
     let mut counts: HashMap<ObjectKey, (usize, usize)> = HashMap::new();
     for pipeline in door.watched.pipelines() {
         let namespace = pipeline.namespace().unwrap_or_default();
-        let environments = pipeline.status.iter().flat_map(|it| it.environments.values());
+        let environments = pipeline
+            .status
+            .iter()
+            .flat_map(|it| it.environments.values());
         for target in environments.flat_map(|environment| &environment.targets) {
             if let Some(key) = cluster_of(target, &namespace) {
                 let count = counts.entry(key).or_default();
@@ -76,13 +67,15 @@ fn row(
 ) -> (String, Arc<Part>) {
     let key = ObjectKey::of(cluster);
     let status = cluster.status.as_ref();
-    let said = status.map(|it| it.conditions.as_slice()).unwrap_or_default();
+    let said = status
+        .map(|it| it.conditions.as_slice())
+        .unwrap_or_default();
     let condition =
         conditions::find(said, CONNECTIVITY).or_else(|| conditions::find(said, conditions::READY));
-    let state = match condition.map(|it| it.status.as_str()) {
-        Some("True") => State::Ready,
-        Some("False") => State::Unreachable,
-        _ => State::Unknown,
+    let (state, word) = match condition.map(|it| it.status.as_str()) {
+        Some("True") => (State::Ready, "reachable"),
+        Some("False") => (State::Unreachable, "unreachable"),
+        _ => (State::Unknown, "not tried yet"),
     };
     let (count, ready) = targets.get(&key).copied().unwrap_or_default();
     let since = condition.map(|it| moment(&it.last_transition_time));
@@ -96,7 +89,7 @@ fn row(
                 .child(tag("span").text(&key.name))
                 .child(tag("small").text(&key.namespace)),
         )
-        .child(tag("td").child(badge(state)))
+        .child(tag("td").child(badge_saying(state, word)))
         .child(tag("td").child(since))
         .child(tag("td").text(format_args!("{ready} of {count} ready")))
         .child(tag("td").text(message));
@@ -105,7 +98,7 @@ fn row(
 
 /// The page around the rows.
 pub(super) fn frame(parts: &Parts) -> Html {
-    let heads = ["Cluster", "Reachable", "Since", "Targets", "Says"];
+    let heads = ["Cluster", "Connection", "Since", "Targets", "Says"];
     let heads = heads.map(|head| tag("th").with("scope", "col").text(head));
     let table = tag("table")
         .child(tag("caption").class("vh").text("Clusters"))

@@ -79,7 +79,8 @@ pub(super) fn tag(name: &'static str) -> Element {
 impl Element {
     pub(super) fn with(mut self, attribute: &'static str, value: impl Display) -> Self {
         debug_assert!(
-            !["href", "src", "action", "style"].contains(&attribute) && !attribute.starts_with("on"),
+            !["href", "src", "action", "style"].contains(&attribute)
+                && !attribute.starts_with("on"),
             "addresses go through `link`, and nothing in a page runs"
         );
         self.push(attribute, &value);
@@ -202,7 +203,12 @@ mod tests {
             tag("a").link("https://forge.example/1"),
             r#"<a href="https://forge.example/1"></a>"#,
         );
-        for address in ["javascript:alert(1)", "//evil.example", "data:text/html,x", ""] {
+        for address in [
+            "javascript:alert(1)",
+            "//evil.example",
+            "data:text/html,x",
+            "",
+        ] {
             check(tag("a").link(address), "<a></a>");
         }
     }

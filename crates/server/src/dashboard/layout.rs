@@ -120,22 +120,17 @@ fn header(viewer: &Viewer, page: &Page) -> Element {
         .child(tag("button").class("quiet").text("Sign out"));
     tag("header")
         .class("top")
-        .child(
-            tag("a")
-                .class("brand")
-                .link("/pipelines")
-                .text("Sluice"),
-        )
-        .child(
-            tag("nav")
-                .with("aria-label", "Main")
-                .children(links),
-        )
+        .child(tag("a").class("brand").link("/pipelines").text("Sluice"))
+        .child(tag("nav").with("aria-label", "Main").children(links))
         .child(leave)
 }
 
 fn told_once(told: Told) -> Element {
-    let class = if told.is_good { "told good" } else { "told bad" };
+    let class = if told.is_good {
+        "told good"
+    } else {
+        "told bad"
+    };
     tag("p")
         .class(class)
         .with("role", if told.is_good { "status" } else { "alert" })

@@ -3,9 +3,8 @@
 mod filter;
 mod row;
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
-use futures::future::try_join_all;
 use kube::ResourceExt;
 
 use super::{
@@ -16,38 +15,24 @@ use super::{
 };
 use crate::{
     Door,
-    rest::{
-        Problem,
-        access::{PIPELINES, Wish},
-    },
+    rest::{Problem, access::PIPELINES},
     view::State,
     watched::ObjectKey,
 };
 
 pub(super) use filter::Filter;
-pub(crate) use row::Rows;
 use row::Row;
+pub(crate) use row::Rows;
 
 /// How many rows a page has.
 const PAGE: usize = 500;
 
 /// The pipelines that somebody may see.
-pub(super) async fn visible(door: &Arc<Door>, viewer: &Viewer) -> Result<Vec<Arc<Row>>, Problem> {
+async fn visible(door: &Arc<Door>, viewer: &Viewer) -> Result<Vec<Arc<Row>>, Problem> {
     let rows = door.rows.all(&door.watched);
-    let everywhere = Wish::list(PIPELINES, door.settings.namespace.as_deref());
-    if viewer.caller.may_see(&everywhere).await? {
-        return Ok(rows);
-    }
-    let mut namespaces: Vec<&str> = rows.iter().map(|row| row.key.namespace.as_str()).collect();
-    namespaces.sort_unstable();
-    namespaces.dedup();
-    let asked = namespaces.into_iter().map(|namespace| async move {
-        let here = Wish::list(PIPELINES, Some(namespace));
-        Ok::<_, kube::Error>((namespace, viewer.caller.may_see(&here).await?))
-    });
-    let allowed: HashMap<&str, bool> = try_join_all(asked).await?.into_iter().collect();
-    let is_allowed = |row: &&Arc<Row>| allowed[row.key.namespace.as_str()];
-    Ok(rows.iter().filter(is_allowed).cloned().collect())
+    let namespace_of = |row: &Arc<Row>| row.key.namespace.clone();
+    let visible = viewer.caller.visible(PIPELINES, rows, namespace_of);
+    Ok(visible.await?)
 }
 
 pub(super) async fn parts(
@@ -102,7 +87,9 @@ fn pages_of(found: usize, page: usize, pages: usize, filter: &Filter) -> Element
         _ => format!("{found} pipelines"),
     };
     let mut nav = tag("nav").id("pages").class("pages");
-    nav = nav.with("aria-label", "Pages").child(tag("span").text(said));
+    nav = nav
+        .with("aria-label", "Pages")
+        .child(tag("span").text(said));
     if pages > 1 {
         let numbers = (0..pages).map(|number| {
             let link = tag("a").link(&filter.address(number)).text(number + 1);

@@ -61,7 +61,9 @@ pub(super) async fn follow(
     let changes = Changes::of(&page, &door);
     // What cannot be shown is an answer of its own, not a stream that breaks.
     let parts = page.parts(&door, &viewer).await?;
-    let first = seen.message(&parts).unwrap_or_else(|| ": up to date\n\n".to_owned());
+    let first = seen
+        .message(&parts)
+        .unwrap_or_else(|| ": up to date\n\n".to_owned());
     let stream = stream(door, viewer, page, (changes, seen), first);
     let headers = [
         (header::CONTENT_TYPE, "text/event-stream"),

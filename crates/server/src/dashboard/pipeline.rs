@@ -112,15 +112,21 @@ impl Subject<'_> {
             .child(suspended)
             .child(self.suspend_all())
             .child(trouble)
-            .children(self.plan.warnings.iter().map(|text| {
-                tag("p").class("told bad").text(text)
-            }))
+            .children(
+                self.plan
+                    .warnings
+                    .iter()
+                    .map(|text| tag("p").class("told bad").text(text)),
+            )
     }
 }
 
 /// The page around the parts.
 pub(super) fn frame(key: &ObjectKey, parts: &Parts) -> Html {
-    let count = parts.fixed.iter().filter(|(id, _)| id.starts_with("environment-"));
+    let count = parts
+        .fixed
+        .iter()
+        .filter(|(id, _)| id.starts_with("environment-"));
     let columns = (0..count.count()).map(|index| {
         tag("section")
             .class("environment")

@@ -88,7 +88,11 @@ impl Next {
         let asked = self.next.as_deref().unwrap_or_default();
         let is_ours = asked.starts_with('/') && !asked.starts_with("//") && !asked.contains('\\');
         let is_plain = asked.bytes().all(|byte| byte.is_ascii_graphic());
-        if is_ours && is_plain { asked } else { "/pipelines" }
+        if is_ours && is_plain {
+            asked
+        } else {
+            "/pipelines"
+        }
     }
 }
 
@@ -129,8 +133,12 @@ fn question(session: &Session, next: &str, error: Option<&str>) -> Html {
         .with("aria-describedby", "hint")
         .set("required", true)
         .set("autofocus", true);
-    let hint = "Any token that the Kubernetes API knows, such as what `kubectl create token NAME` \
-                prints. It stays in this browser, encrypted, for at most eight hours.";
+    let hint = tag("p")
+        .id("hint")
+        .class("dim")
+        .text("Any token that the Kubernetes API knows, such as what ")
+        .child(tag("code").text("kubectl create token NAME"))
+        .text(" prints. It stays in this browser, encrypted, for at most eight hours.");
     let form = tag("form")
         .class("sign-in")
         .with("method", "post")
@@ -139,9 +147,13 @@ fn question(session: &Session, next: &str, error: Option<&str>) -> Html {
         .child(hidden("next", next))
         .child(tag("label").with("for", "token").text("Token"))
         .child(token)
-        .child(tag("p").id("hint").class("dim").text(hint))
+        .child(hint)
         .child(tag("button").class("main").text("Sign in"));
-    Html::all([Html::from(tag("h1").text("Sluice")), error.into(), form.into()])
+    Html::all([
+        Html::from(tag("h1").text("Sluice")),
+        error.into(),
+        form.into(),
+    ])
 }
 
 /// What the form says.
@@ -165,7 +177,13 @@ pub(super) async fn enter(
     let next = Next { next: given.next };
     let session = door.sessions.read(&headers).await?;
     if !session.is_some_and(|session| session.gave(&given.csrf)) {
-        return ask(&door, &headers, &next, Some("The form was too old. Try again.")).await;
+        return ask(
+            &door,
+            &headers,
+            &next,
+            Some("The form was too old. Try again."),
+        )
+        .await;
     }
     let token = given.token.trim();
     let is_token = !token.is_empty() && token.len() <= LONGEST_TOKEN;

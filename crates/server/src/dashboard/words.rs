@@ -15,10 +15,15 @@ pub(super) fn shape(state: State) -> Element {
 
 /// A shape and its word.
 pub(super) fn badge(state: State) -> Element {
+    badge_saying(state, state.label())
+}
+
+/// A shape and another word.
+pub(super) fn badge_saying(state: State, word: &str) -> Element {
     tag("span")
         .class(format_args!("badge {}", state.word()))
         .child(shape(state))
-        .child(tag("span").text(state.label()))
+        .child(tag("span").text(word))
 }
 
 /// A moment; the script turns it into how long ago that was.
@@ -39,7 +44,11 @@ pub(super) fn encoded(text: &str) -> String {
 
 /// Where a pipeline is shown.
 pub(super) fn address(key: &ObjectKey) -> String {
-    format!("/pipelines/{}/{}", encoded(&key.namespace), encoded(&key.name))
+    format!(
+        "/pipelines/{}/{}",
+        encoded(&key.namespace),
+        encoded(&key.name)
+    )
 }
 
 /// A link out of here; only its text, where the address would lead to nothing good.

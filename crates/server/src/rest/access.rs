@@ -1,11 +1,16 @@
 //! Who asks, and whether they may.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use axum::{
     extract::FromRequestParts,
     http::{StatusCode, header, request::Parts},
 };
+use futures::future::try_join_all;
 use k8s_openapi::api::{
     authentication::v1::{TokenReview, TokenReviewSpec, UserInfo},
     authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
@@ -119,6 +124,7 @@ pub(crate) struct Caller {
 /// A group and a resource of it.
 pub(crate) type Kind = (&'static str, &'static str);
 pub(crate) const PIPELINES: Kind = ("pipelines.weave.works", "pipelines");
+pub(crate) const TRIGGERS: Kind = ("pipeline.jquad.rocks", "pipelinetriggers");
 pub(crate) const CLUSTERS: Kind = ("gitops.weave.works", "gitopsclusters");
 
 /// What somebody wants to do to what.
@@ -230,6 +236,28 @@ impl Caller {
             said.insert(question, (asked_at, answer));
         }
         Ok(answer)
+    }
+
+    /// Those of some objects that they may list.
+    pub(crate) async fn visible<T>(
+        &self,
+        kind: Kind,
+        mut objects: Vec<T>,
+        namespace_of: impl Fn(&T) -> String,
+    ) -> Result<Vec<T>, kube::Error> {
+        let everywhere = Wish::list(kind, self.door.settings.namespace.as_deref());
+        if self.may_see(&everywhere).await? {
+            return Ok(objects);
+        }
+        let namespaces: HashSet<String> = objects.iter().map(&namespace_of).collect();
+        let asked = namespaces.into_iter().map(|namespace| async {
+            let may = self.may_see(&Wish::list(kind, Some(&namespace))).await?;
+            Ok::<_, kube::Error>(Some(namespace).filter(|_| may))
+        });
+        let allowed = try_join_all(asked).await?;
+        let allowed: HashSet<String> = allowed.into_iter().flatten().collect();
+        objects.retain(|object| allowed.contains(&namespace_of(object)));
+        Ok(objects)
     }
 
     /// Fails unless they may.

@@ -23,7 +23,9 @@ fn waiting(names: &[&str]) -> World {
 
 #[test]
 fn a_release_appears_and_is_approved() {
-    let Some(mut browser) = Chromium::start() else { return };
+    let Some(mut browser) = Chromium::start() else {
+        return;
+    };
     let world = waiting(&[]);
     world.create(&pipeline("app"));
     world.sign_in(&mut browser, OWNER);
@@ -37,7 +39,9 @@ fn a_release_appears_and_is_approved() {
     browser.fill("form.approve [name=note]", "looks <b>good</b>");
     browser.press("Approve 5.0.0");
     browser.shows("5.0.0 is approved for prod.");
-    browser.until(&format!("Boolean(document.querySelector('.steps a[href=\"{URL}\"]'))"));
+    browser.until(&format!(
+        "Boolean(document.querySelector('.steps a[href=\"{URL}\"]'))"
+    ));
     browser.picture("approved");
     browser.shows("approved by olivia: looks <b>good</b>");
     let approval = world.promotions()[0].spec.approval.clone().unwrap();
@@ -48,7 +52,9 @@ fn a_release_appears_and_is_approved() {
 
 #[test]
 fn the_inbox_fills_and_empties() {
-    let Some(mut browser) = Chromium::start() else { return };
+    let Some(mut browser) = Chromium::start() else {
+        return;
+    };
     let world = waiting(&["one", "two"]);
     world.sign_in(&mut browser, OWNER);
     world.go(&mut browser, "/approvals");
@@ -62,20 +68,29 @@ fn the_inbox_fills_and_empties() {
         all.iter().filter(|it| it.spec.approval.is_some()).count()
     };
     assert_eq!(approved(&world), 1);
-    assert_eq!(browser.evaluate("document.querySelectorAll('tbody tr').length"), 1);
+    assert_eq!(
+        browser.evaluate("document.querySelectorAll('tbody tr').length"),
+        1
+    );
 }
 
 #[test]
 fn promote_roll_back_suspend_and_resume() {
-    let Some(mut browser) = Chromium::start() else { return };
+    let Some(mut browser) = Chromium::start() else {
+        return;
+    };
     let world = waiting(&["app"]);
-    for (revision, at) in [("4.0.0", "2026-11-01T10:00:00Z"), ("4.5.0", "2026-11-02T10:00:00Z")] {
+    for (revision, at) in [
+        ("4.0.0", "2026-11-01T10:00:00Z"),
+        ("4.5.0", "2026-11-02T10:00:00Z"),
+    ] {
         let mut said = report(revision);
         said["at"] = json!(at);
         world.set_status("app", &json!({"reports": {"prod/-/prod": said}}));
         world.until(revision, |world| {
             let status = world.pipeline("app").status.unwrap();
-            status.environments["prod"].ran.first().is_some_and(|it| it == revision)
+            let prod = status.environments.get("prod");
+            prod.is_some_and(|prod| prod.ran.first().is_some_and(|it| it == revision))
         });
     }
     world.sign_in(&mut browser, OWNER);
@@ -91,7 +106,10 @@ fn promote_roll_back_suspend_and_resume() {
     browser.fill("#revision-1", "6.0.0");
     browser.press("Promote into prod");
     browser.shows("Asked for 6.0.0 in prod");
-    assert_eq!((json!(asked(&world).kind), asked(&world).revision.as_str()), (json!("Promote"), "6.0.0"));
+    assert_eq!(
+        (json!(asked(&world).kind), asked(&world).revision.as_str()),
+        (json!("Promote"), "6.0.0")
+    );
     for (button, told, is_suspended) in [
         ("Suspend the pipeline", "app is suspended.", true),
         ("Resume the pipeline", "app is resumed.", false),
@@ -108,7 +126,9 @@ fn promote_roll_back_suspend_and_resume() {
 
 #[test]
 fn buttons_are_for_who_may() {
-    let Some(mut browser) = Chromium::start() else { return };
+    let Some(mut browser) = Chromium::start() else {
+        return;
+    };
     let world = waiting(&["app"]);
     world.grant("vera", &["get", "list"]);
     world.grant("paul", &["get", "list", "promote"]);
@@ -116,7 +136,10 @@ fn buttons_are_for_who_may() {
     browser.shows("1 pipeline");
     world.go(&mut browser, "/pipelines/shop/app");
     browser.shows("waits for approval to enter prod");
-    assert_eq!(browser.evaluate("document.querySelectorAll('main form').length"), 0);
+    assert_eq!(
+        browser.evaluate("document.querySelectorAll('main form').length"),
+        0
+    );
     world.go(&mut browser, "/approvals");
     browser.shows("you may not approve this");
     // Who writes the form themselves gets no further, with their own token or somebody else's.
@@ -142,17 +165,19 @@ fn buttons_are_for_who_may() {
 
 #[test]
 fn a_lost_connection_is_said_and_heals() {
-    let Some(mut browser) = Chromium::start() else { return };
+    let Some(mut browser) = Chromium::start() else {
+        return;
+    };
     let world = World::new();
     world.create(&pipeline("app"));
     world.create(&pipeline("other"));
     world.sign_in(&mut browser, OWNER);
     browser.shows("2 pipelines");
-    browser.evaluate("window.isSamePage = true; document.querySelectorAll('tbody tr')[1].isSameRow = true");
+    browser.evaluate(
+        "window.isSamePage = true; document.querySelectorAll('tbody tr')[1].isSameRow = true",
+    );
     browser.until("performance.getEntriesByType('resource').length > 0");
-    let dev = |revision: &str| {
-        json!({"environments": {"dev": {"targets": [{"namespace": "dev", "ready": true, "revision": revision}]}}})
-    };
+    let dev = |revision: &str| json!({"environments": {"dev": {"targets": [{"namespace": "dev", "ready": true, "revision": revision}]}}});
     world.set_status("app", &dev("1.0.0"));
     browser.shows("1.0.0");
     world.cut(true);

@@ -35,10 +35,14 @@ impl Chromium {
     pub(crate) fn start() -> Option<Self> {
         let program = ["chromium", "chromium-browser", "google-chrome"].into_iter();
         let Some(program) = program.into_iter().find(|name| is_installed(name)) else {
-            eprintln!("\nSKIPPED: no Chromium is installed, so the dashboard was NOT tested in a browser\n");
+            eprintln!(
+                "\nSKIPPED: no Chromium is installed, so the dashboard was NOT tested in a browser\n"
+            );
             return None;
         };
-        let turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let turn = TURN
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         let profile = tempfile::tempdir().unwrap();
         // The protocol is spoken on descriptors 3 and 4, which only a shell can arrange safely.
         let script = format!(
@@ -115,7 +119,7 @@ impl Chromium {
     }
 
     pub(crate) fn resize(&mut self, width: u32, height: u32) {
-        let size = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
+        let size = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500});
         self.call("Emulation.setDeviceMetricsOverride", size);
     }
 
@@ -156,7 +160,9 @@ impl Chromium {
 
     pub(crate) fn fill(&mut self, selector: &str, value: &str) {
         let (selector, value) = (json!(selector), json!(value));
-        self.evaluate(&format!("document.querySelector({selector}).value = {value}"));
+        self.evaluate(&format!(
+            "document.querySelector({selector}).value = {value}"
+        ));
     }
 
     pub(crate) fn text(&mut self) -> String {
@@ -198,7 +204,9 @@ impl Chromium {
 
 impl Drop for Chromium {
     fn drop(&mut self) {
-        let _ = self.commands.write_all(b"{\"id\":0,\"method\":\"Browser.close\"}\0");
+        let _ = self
+            .commands
+            .write_all(b"{\"id\":0,\"method\":\"Browser.close\"}\0");
         let deadline = Instant::now() + Duration::from_secs(5);
         while Instant::now() < deadline && matches!(self.child.try_wait(), Ok(None)) {
             std::thread::sleep(Duration::from_millis(20));

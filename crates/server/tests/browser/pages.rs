@@ -58,8 +58,14 @@ fn gallery(world: &World) {
     });
     for (name, prod) in [
         ("basket", json!({"targets": [target("eu", "6.2.0", true)]})),
-        ("checkout", json!({"targets": [target("eu", "6.1.0", true)], "promotion": promotion})),
-        ("catalogue", json!({"targets": [target("eu", "6.1.0", true)], "hold": hold})),
+        (
+            "checkout",
+            json!({"targets": [target("eu", "6.1.0", true)], "promotion": promotion}),
+        ),
+        (
+            "catalogue",
+            json!({"targets": [target("eu", "6.1.0", true)], "hold": hold}),
+        ),
         ("payments", json!({"targets": [failed]})),
         ("fleet", json!({"targets": fleet})),
     ] {
@@ -78,7 +84,9 @@ fn gallery(world: &World) {
 
 #[test]
 fn every_page_reads_well_wide_and_narrow_light_and_dark() {
-    let Some(mut browser) = Chromium::start() else { return };
+    let Some(mut browser) = Chromium::start() else {
+        return;
+    };
     let world = World::new();
     gallery(&world);
     world.go(&mut browser, "/pipelines");
@@ -89,7 +97,10 @@ fn every_page_reads_well_wide_and_narrow_light_and_dark() {
     world.sign_in(&mut browser, OWNER);
     browser.shows("6 pipelines");
     check(&mut browser, "pipelines");
-    for (page, text) in [("basket", "1 of 1 targets ready"), ("fleet", "56 of 61 targets ready")] {
+    for (page, text) in [
+        ("basket", "1 of 1 targets ready"),
+        ("fleet", "56 of 61 targets ready"),
+    ] {
         world.go(&mut browser, &format!("/pipelines/shop/{page}"));
         browser.shows(text);
         check(&mut browser, page);
@@ -116,7 +127,9 @@ fn every_page_reads_well_wide_and_narrow_light_and_dark() {
 
 #[test]
 fn the_address_keeps_what_was_asked_for() {
-    let Some(mut browser) = Chromium::start() else { return };
+    let Some(mut browser) = Chromium::start() else {
+        return;
+    };
     let world = World::new();
     gallery(&world);
     world.sign_in(&mut browser, OWNER);
@@ -125,9 +138,15 @@ fn the_address_keeps_what_was_asked_for() {
         ("", "basket,catalogue,checkout,fleet,payments,search"),
         ("?q=CAT+6.2.0", "catalogue"),
         ("?state=held", "catalogue"),
-        ("?sort=state", "payments,fleet,catalogue,checkout,search,basket"),
+        (
+            "?sort=state",
+            "payments,fleet,catalogue,checkout,search,basket",
+        ),
         ("?namespace=other", ""),
-        ("?page=99&q=a&sort=nonsense&state=nonsense", "basket,catalogue,payments,search"),
+        (
+            "?page=99&q=a&sort=nonsense&state=nonsense",
+            "basket,catalogue,payments,search",
+        ),
     ] {
         world.go(&mut browser, &format!("/pipelines{query}"));
         assert_eq!(browser.evaluate(names), expected, "{query}");
@@ -142,7 +161,9 @@ fn the_address_keeps_what_was_asked_for() {
 
 #[test]
 fn names_that_mean_harm_are_only_text() {
-    let Some(mut browser) = Chromium::start() else { return };
+    let Some(mut browser) = Chromium::start() else {
+        return;
+    };
     let world = World::new();
     let harm = "\"><img src=x onerror=alert(1)><script>alert(2)</script>'";
     let mut object = pipeline("victim");
@@ -159,13 +180,21 @@ fn names_that_mean_harm_are_only_text() {
     object["status"] = json!({"environments": {(harm): environment}});
     world.create(&object);
     world.sign_in(&mut browser, OWNER);
-    let markup = "document.querySelectorAll('img, main script, [onerror], [href^=javascript]').length";
-    for path in ["/pipelines", "/pipelines/shop/victim", "/pipelines/shop/victim/yaml"] {
+    let markup =
+        "document.querySelectorAll('img, main script, [onerror], [href^=javascript]').length";
+    for path in [
+        "/pipelines",
+        "/pipelines/shop/victim",
+        "/pipelines/shop/victim/yaml",
+    ] {
         world.go(&mut browser, path);
         browser.shows("<script>alert(2)</script>");
         assert_eq!(browser.evaluate(markup), 0, "{path}");
     }
-    world.go(&mut browser, "/pipelines?q=%22%3E%3Cscript%3Ealert(5)%3C/script%3E");
+    world.go(
+        &mut browser,
+        "/pipelines?q=%22%3E%3Cscript%3Ealert(5)%3C/script%3E",
+    );
     browser.shows("No pipeline matches.");
     world.go(&mut browser, "/login?next=javascript:alert(6)");
     browser.fill("#token", OWNER);
@@ -176,10 +205,15 @@ fn names_that_mean_harm_are_only_text() {
 
 #[test]
 fn without_script_pages_say_the_same() {
-    let Some(mut browser) = Chromium::start() else { return };
+    let Some(mut browser) = Chromium::start() else {
+        return;
+    };
     let world = World::new();
     gallery(&world);
-    browser.call("Emulation.setScriptExecutionDisabled", json!({"value": true}));
+    browser.call(
+        "Emulation.setScriptExecutionDisabled",
+        json!({"value": true}),
+    );
     world.sign_in(&mut browser, OWNER);
     browser.shows("6 pipelines");
     world.go(&mut browser, "/pipelines/shop/basket");
@@ -187,4 +221,47 @@ fn without_script_pages_say_the_same() {
     browser.press("Suspend the pipeline");
     browser.shows("basket is suspended.");
     assert!(world.pipeline("basket").spec.suspend);
+}
+
+/// A page of a thousand pipelines and ten thousand targets is small, and a change reaches it alone.
+#[test]
+fn a_thousand_pipelines_are_comfortable() {
+    let Some(mut browser) = Chromium::start() else {
+        return;
+    };
+    let world = World::new();
+    world.create_many(1000, |number| {
+        let mut object = pipeline(&format!("service-{number:04}"));
+        let targets = |count: usize| {
+            let all = (0..count).map(|n| target(&format!("cluster-{n}"), "6.2.0", true));
+            all.collect::<Vec<_>>()
+        };
+        object["status"] = json!({"environments": {
+            "dev": {"targets": targets(2)}, "prod": {"targets": targets(8)},
+        }});
+        object
+    });
+    world.sign_in(&mut browser, OWNER);
+    browser.shows("1000 pipelines");
+    let first_load = "[...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')]
+        .filter((it) => !it.name.includes('/live')).reduce((sum, it) => sum + it.decodedBodySize, 0)";
+    let bytes = browser.evaluate(first_load).as_u64().unwrap();
+    browser.until("performance.getEntriesByName('first-contentful-paint').length > 0");
+    let painted = "performance.getEntriesByName('first-contentful-paint')[0].startTime";
+    let painted = browser.evaluate(painted);
+    assert_eq!(
+        browser.evaluate("document.querySelectorAll('tbody tr').length"),
+        500
+    );
+    let changed =
+        json!({"environments": {"dev": {"targets": [target("cluster-0", "7.0.0", true)]}}});
+    let began = std::time::Instant::now();
+    world.set_status("service-0007", &changed);
+    browser.shows("7.0.0");
+    eprintln!(
+        "first load {bytes} bytes, painted after {painted} ms, a change shown after {:?}",
+        began.elapsed()
+    );
+    assert!(bytes < 1_000_000, "{bytes} bytes");
+    browser.picture("thousand");
 }

@@ -11,6 +11,7 @@ use std::{
 
 use api::{GitopsCluster, Pipeline, Promotion};
 use apiserver::{Server, User};
+use futures::StreamExt;
 use k8s_openapi::{
     api::{
         core::v1::Namespace,
@@ -115,6 +116,24 @@ impl World {
             let name = pipeline["metadata"]["name"].as_str().unwrap();
             self.set_status(name, &pipeline["status"]);
         }
+    }
+
+    /// Many pipelines with their statuses, some at a time.
+    pub(crate) fn create_many(&self, count: usize, pipeline: impl Fn(usize) -> Value) {
+        let api: Api<Pipeline> = Api::namespaced(self.client.clone(), "shop");
+        let all = (0..count).map(|number| {
+            let (api, pipeline) = (api.clone(), pipeline(number));
+            async move {
+                let object: Pipeline = serde_json::from_value(pipeline.clone()).unwrap();
+                let name = object.metadata.name.clone().unwrap();
+                api.create(&PostParams::default(), &object).await.unwrap();
+                let patch = Patch::Merge(json!({"status": pipeline["status"]}));
+                let parameters = PatchParams::default();
+                api.patch_status(&name, &parameters, &patch).await.unwrap();
+            }
+        });
+        let work = futures::stream::iter(all).buffer_unordered(16).count();
+        assert_eq!(self.runtime.block_on(work), count);
     }
 
     pub(crate) fn set_status(&self, name: &str, status: &Value) {

@@ -106,7 +106,12 @@ impl Filter {
         let sort = tag("span")
             .class("field")
             .child(tag("label").with("for", "sort").text("Sort by"))
-            .child(tag("select").id("sort").with("name", "sort").children(options));
+            .child(
+                tag("select")
+                    .id("sort")
+                    .with("name", "sort")
+                    .children(options),
+            );
         let state = self.state().map(|state| hidden("state", state.word()));
         tag("form")
             .class("filter")

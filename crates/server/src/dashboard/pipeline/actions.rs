@@ -41,7 +41,10 @@ impl Rights {
         let mut verbs: BTreeMap<String, BTreeSet<_>> = BTreeMap::new();
         for (environment, verb, is_allowed) in try_join_all(answers).await? {
             if is_allowed {
-                verbs.entry(environment.to_owned()).or_default().insert(verb);
+                verbs
+                    .entry(environment.to_owned())
+                    .or_default()
+                    .insert(verb);
             }
         }
         let may_suspend = caller.may_see(&Wish::new("suspend", key)).await?;
@@ -69,10 +72,15 @@ impl Subject<'_> {
         let name = environment.name.as_str();
         let mut all = tag("div").class("actions");
         if self.rights.allow("approve", name) {
-            all = all.children(self.waiting(name).map(|revision| self.approve(name, revision)));
+            all = all.children(
+                self.waiting(name)
+                    .map(|revision| self.approve(name, revision)),
+            );
         }
         if self.rights.allow("promote", name) {
-            all = all.child(self.promote(name, index)).child(self.roll_back(name, index));
+            all = all
+                .child(self.promote(name, index))
+                .child(self.roll_back(name, index));
         }
         if self.rights.allow("suspend", name) {
             let (verb, label) = match environment.suspend {

@@ -27,16 +27,19 @@ impl Subject<'_> {
         tag("div")
             .class("facts")
             .child(tag("header").child(title).child(badge(state)))
-            .child(self.way(environment))
+            .child(self.way(environment, index))
             .child(self.why(&environment.name))
             .child(self.under_way(&environment.name))
             .child(status.map(targets))
     }
 
     /// How promotions get in.
-    fn way(&self, environment: &Environment) -> Element {
+    fn way(&self, environment: &Environment, index: usize) -> Element {
         let settings = self.pipeline.spec.promotion_into(&environment.name);
         let line = tag("p").class("dim way");
+        if index == 0 && self.pipeline.spec.source.is_none() {
+            return line.text("where releases come in");
+        }
         let Some(settings) = settings else {
             return line.text("nothing is promoted into it");
         };
@@ -126,13 +129,21 @@ fn square(target: &TargetStatus) -> Element {
     let state = view::target_state(target);
     let revision = target.revision.as_deref().unwrap_or("nothing");
     let said = format!("{}: {revision}, {}", view::place(target), state.label());
-    tag("li").with("title", &said).child(shape(state)).child(aside(&said))
+    tag("li")
+        .with("title", &said)
+        .child(shape(state))
+        .child(aside(&said))
 }
 
 fn card(target: &TargetStatus) -> Element {
     let state = view::target_state(target);
     let since = target.ready_since.as_ref();
-    let since = since.map(|since| tag("span").class("dim").text(" since ").child(moment(since)));
+    let since = since.map(|since| {
+        tag("span")
+            .class("dim")
+            .text(" since ")
+            .child(moment(since))
+    });
     let runs = tag("p")
         .child(tag("code").text(target.revision.as_deref().unwrap_or("nothing")))
         .child(since);
@@ -166,6 +177,14 @@ fn says(app: &AppStatus) -> Option<Element> {
     Some(tag("p").class("bad").text(message))
 }
 
+/// Enough of a digest to tell it apart.
+fn short(version: &str) -> &str {
+    match version.strip_prefix("sha256:") {
+        Some(_) => version.get(..19).unwrap_or(version),
+        None => version,
+    }
+}
+
 fn images(apps: &[AppStatus]) -> Option<Element> {
     let mut images: Vec<_> = apps.iter().flat_map(|app| &app.images).collect();
     images.sort();
@@ -180,10 +199,15 @@ fn images(apps: &[AppStatus]) -> Option<Element> {
                 let name = image.name().rsplit('/').next().unwrap_or_default();
                 item.text(name)
                     .text(" ")
-                    .child(tag("code").text(image.tag().unwrap_or(image.version())))
+                    .child(tag("code").text(short(image.tag().unwrap_or(image.version()))))
             }
             None => item.text(text),
         }
     });
-    Some(tag("ul").class("images").with("aria-label", "Images").children(items))
+    Some(
+        tag("ul")
+            .class("images")
+            .with("aria-label", "Images")
+            .children(items),
+    )
 }

@@ -25,7 +25,7 @@ use row::Row;
 pub(crate) use row::Rows;
 
 /// How many rows a page has.
-const PAGE: usize = 500;
+const PAGE: usize = 1000;
 
 /// The pipelines that somebody may see.
 async fn visible(door: &Arc<Door>, viewer: &Viewer) -> Result<Vec<Arc<Row>>, Problem> {

@@ -16,16 +16,17 @@ const NEEDED: &[(&str, &str)] = &[
     ("chromium", "chromium"),
 ];
 
-/// Package and suite of what runs on a real server too.
+/// Suites that run on a real server too, and which of their tests; all without a name.
 const REAL_SUITES: &[(&str, &str)] = &[
-    ("sluice-apiserver", "conformance"),
-    ("sluice-testbed", "kinds"),
-    ("sluice-testbed", "real"),
-    ("sluice-testbed", "policy"),
-    ("sluice-controller", "process"),
-    ("sluice-controller", "two_servers"),
-    ("sluice-controller", "promote"),
-    ("sluice-controller", "trigger"),
+    ("conformance", ""),
+    ("kinds", ""),
+    ("real", ""),
+    ("policy", ""),
+    ("process", ""),
+    ("two_servers", ""),
+    ("promote", "skeleton"),
+    ("trigger", ""),
+    ("whole", "installed"),
 ];
 
 /// The seed of property tests. The same tree gives the same result; other seeds are tried by setting it.
@@ -40,24 +41,20 @@ pub(crate) fn test() -> anyhow::Result<()> {
     }
     run(&mut all)?;
     // The same suite once more, on the store that keeps everything in a file.
-    run(suite("sluice-apiserver", "conformance").env("SLUICE_TEST_API", "file"))
+    run(suite("conformance").env("SLUICE_TEST_API", "file"))
 }
 
 /// The suites that also run on a real kube-apiserver, and the real kubectl on both.
 pub(crate) fn test_real() -> anyhow::Result<()> {
     let assets = kube::kube()?;
-    for (package, name) in REAL_SUITES {
-        let mut command = suite(package, name);
-        command.args(["--", "--include-ignored"]);
+    let real = REAL_SUITES
+        .iter()
+        .map(|(name, tests)| (*name, *tests, "real"));
+    let kubectl = ["real", "embedded"].map(|api| ("kubectl", "", api));
+    for (name, tests, api) in real.chain(kubectl) {
+        let mut command = suite(name);
+        command.args(["--", "--include-ignored", tests]);
         command
-            .env("SLUICE_TEST_API", "real")
-            .env("KUBEBUILDER_ASSETS", &assets);
-        run(&mut command)?;
-    }
-    for api in ["real", "embedded"] {
-        let mut command = cargo(&["test", "--locked", "--package", "sluice-apiserver"]);
-        command
-            .args(["--test", "kubectl", "--", "--include-ignored"])
             .env("SLUICE_TEST_API", api)
             .env("KUBEBUILDER_ASSETS", &assets);
         run(&mut command)?;
@@ -65,8 +62,10 @@ pub(crate) fn test_real() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn suite(package: &str, name: &str) -> Command {
-    cargo(&["test", "--locked", "--package", package, "--test", name])
+/// One suite. Chosen from the whole workspace: choosing a package would build its dependencies once
+/// more, with fewer features.
+fn suite(name: &str) -> Command {
+    cargo(&["test", "--locked", "--workspace", "--test", name])
 }
 
 fn install_missing() -> anyhow::Result<()> {

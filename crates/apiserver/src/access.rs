@@ -98,6 +98,9 @@ fn account_groups(namespace: &str) -> [String; 2] {
     [all.to_owned(), format!("{all}:{namespace}")]
 }
 
+/// Who asks without a socket.
+pub(crate) const IN_PROCESS: &str = "system:in-process";
+
 tokio::task_local! {
     /// Who the running request is for. Not set where the server acts by itself.
     static CALLER: User;
@@ -119,7 +122,7 @@ pub(crate) fn asking() -> Option<User> {
 }
 
 fn trusted() -> User {
-    User::new("system:in-process", &[MASTERS])
+    User::new(IN_PROCESS, &[MASTERS])
 }
 
 /// Lets a request in or refuses it, and says in whose name it goes on.

@@ -8,7 +8,9 @@
 use serde_json::Value;
 
 use crate::{
-    Server, User, access, metadata,
+    Server, User,
+    access::{self, Attributes},
+    metadata,
     resource::Resource,
     status::{ApiError, Result},
 };
@@ -31,8 +33,8 @@ pub enum Operation {
 }
 
 /// A write that passed all other checks.
-#[derive(Debug)]
 pub struct Request<'a> {
+    server: &'a Server,
     /// Who wants it; in process, a member of `system:masters`.
     pub user: &'a User,
     /// What is wanted.
@@ -55,6 +57,28 @@ pub struct Request<'a> {
     pub old_object: Option<&'a Value>,
 }
 
+impl Request<'_> {
+    /// Whether whoever wants to write also has a verb, which need not be one the server knows, on
+    /// some object of the same group and namespace.
+    pub fn may(&self, verb: &str, resource: &str, subresource: &str, name: &str) -> bool {
+        let asked = Attributes {
+            verb: verb.to_owned(),
+            group: self.group.to_owned(),
+            resource: resource.to_owned(),
+            subresource: subresource.to_owned(),
+            name: name.to_owned(),
+            namespace: self.namespace.to_owned(),
+            path: None,
+        };
+        access::decide(self.server, self.user, &asked).allowed
+    }
+
+    /// Whether it comes from within the process that runs the server.
+    pub fn is_in_process(&self) -> bool {
+        self.user.name == access::IN_PROCESS
+    }
+}
+
 /// Refuses what somebody with a say refuses: a create without an old object, a deletion without a
 /// new one.
 pub(crate) fn check(
@@ -71,6 +95,7 @@ pub(crate) fn check(
         return Ok(());
     };
     let request = Request {
+        server,
         user: &user,
         operation: match (new, old) {
             (Some(_), None) => Operation::Create,

@@ -9,11 +9,13 @@ pub(crate) mod triggers;
 
 use std::ffi::OsString;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use crate::commands::{self, EXIT_CODES};
 
 /// Moves releases through environments for teams on Flux
 #[derive(Debug, Parser)]
-#[command(name = "sluice", version, arg_required_else_help = true)]
+#[command(name = "sluice", version, arg_required_else_help = true, after_help = EXIT_CODES)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -27,6 +29,8 @@ pub(crate) enum Command {
     Controller(Box<controller::Arguments>),
     /// Prints the CustomResourceDefinitions as YAML, for `kubectl apply -f -`
     Crds,
+    #[command(flatten)]
+    People(Box<commands::Command>),
     /// Lists what sets a pipeline in motion: its source, image automation, triggers and hooks
     Triggers(triggers::Arguments),
     /// Shows it at work on this machine: three clusters, a forge, and a release on its way to prod
@@ -37,7 +41,17 @@ pub(crate) enum Command {
 
 /// Reads the command line of this process. Prints help or what is wrong, and exits then.
 pub(crate) fn parse() -> Arguments {
-    Arguments::parse_from(with_double_dashes(std::env::args_os()))
+    let typed = with_double_dashes(std::env::args_os());
+    let called = typed.first().map(std::path::Path::new);
+    let is_plugin = called
+        .and_then(|called| called.file_stem())
+        .is_some_and(|name| name == "kubectl-sluice");
+    let command = match is_plugin {
+        true => Arguments::command().bin_name("kubectl sluice"),
+        false => Arguments::command(),
+    };
+    let matches = command.get_matches_from(typed);
+    Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
 }
 
 /// Go programs take `-flag` for `--flag`, and manifests of the older projects may say so.

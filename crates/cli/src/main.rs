@@ -2,6 +2,7 @@
 
 mod address;
 mod args;
+mod commands;
 mod controller;
 mod crds;
 mod demo;
@@ -18,6 +19,7 @@ async fn main() -> ExitCode {
     let outcome = match args::parse().command {
         Command::Controller(arguments) => controller::run(&arguments).await,
         Command::Crds => crds::print(&mut anstream::stdout().lock()),
+        Command::People(command) => commands::run(*command, &mut anstream::stdout()).await,
         Command::Triggers(arguments) => {
             triggers::print(&arguments, &mut anstream::stdout().lock()).await
         }
@@ -30,7 +32,7 @@ async fn main() -> ExitCode {
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             anstream::eprintln!("sluice: {error:#}");
-            ExitCode::FAILURE
+            commands::exit_code(&error)
         }
     }
 }

@@ -126,7 +126,8 @@ fn controller(kubeconfig: &Path) -> Command {
         .arg("--kubeconfig")
         .arg(kubeconfig)
         .args(["-leader-elect", "-cross-ds-leader-elect"])
-        .args(["--metrics-bind-address=0", "--health-probe-bind-address=0"]);
+        .args(["--metrics-bind-address=0", "--health-probe-bind-address=0"])
+        .args(["--promotion-hook-bind-address=0", "--rest-bind-address=0"]);
     for variable in ["username", "password", "address", "ha_enabled"] {
         command.env_remove(variable);
     }

@@ -23,18 +23,38 @@ pub fn explain(pipeline: &Pipeline, model: &PipelineStatus, plan: &Plan) -> Stri
         lines.push("the pipeline is suspended: nothing starts".to_owned());
     }
     for environment in &pipeline.spec.environments {
-        let name = environment.name.as_str();
-        let status = model.environments.get(name);
-        let targets = status.map(|status| status.targets.as_slice());
-        lines.push(format!(
-            "{name}: {}",
-            whereabouts(targets.unwrap_or_default())
-        ));
-        if let Some(says) = plan.environments.get(name) {
-            lines.extend(remarks(pipeline, environment, says, plan));
-        }
+        lines.push(about(pipeline, environment, model, plan));
     }
     lines.extend(plan.warnings.iter().cloned());
+    lines.join("\n")
+}
+
+/// What a person reads about one environment of a pipeline.
+pub fn explain_environment(
+    pipeline: &Pipeline,
+    name: &str,
+    model: &PipelineStatus,
+    plan: &Plan,
+) -> Option<String> {
+    let mut environments = pipeline.spec.environments.iter();
+    let environment = environments.find(|it| it.name == name)?;
+    Some(about(pipeline, environment, model, plan))
+}
+
+fn about(
+    pipeline: &Pipeline,
+    environment: &Environment,
+    model: &PipelineStatus,
+    plan: &Plan,
+) -> String {
+    let name = environment.name.as_str();
+    let status = model.environments.get(name);
+    let targets = status.map(|status| status.targets.as_slice());
+    let runs = whereabouts(targets.unwrap_or_default());
+    let mut lines = vec![format!("{name}: {runs}")];
+    if let Some(says) = plan.environments.get(name) {
+        lines.extend(remarks(pipeline, environment, says, plan));
+    }
     lines.join("\n")
 }
 

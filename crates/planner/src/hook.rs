@@ -11,6 +11,7 @@ mod outcome;
 mod secret;
 
 pub use approval::awaiting_approval;
+pub(crate) use approval::is_waiting;
 pub use event::{Answer, Event, Heard, InvolvedObject, Refusal, hear, release};
 pub use outcome::{Awaited, Outcome, outcome};
 pub use secret::{ReportSecret, approval_secret, release_secret, report_secret};

@@ -8,6 +8,9 @@
 //! | [`look`], [`attempt()`], [`conclude`] | what comes next for one promotion |
 //! | [`hook`] | what a webhook call means, and what came of it |
 //! | [`explain()`] | all of that as text for people |
+//! | [`environment_state`], [`settled`] | the same in one word |
+//! | [`lint()`] | what is wrong with a pipeline before it runs |
+//! | [`approvable`], [`request_annotation`] | what people can ask for, and how |
 //!
 //! Never does I/O, never reads a clock, never draws at random: `now` and the seed of a jitter are
 //! arguments. Promises that the same input gives the same answer, so that everything which shows a
@@ -15,31 +18,44 @@
 #![warn(missing_docs)]
 
 mod access;
+mod asking;
 mod attempt;
 mod conditions;
 mod explain;
 mod fold;
+mod glance;
 mod hold;
 pub mod hook;
+mod lint;
 mod moment;
 mod news;
 mod order;
 mod place;
 mod plan;
+mod rights;
 mod seen;
 pub mod trigger;
 mod validity;
 
 pub use access::{refuse_cluster, refuse_group};
+pub use asking::{InTheWay, approvable, previous_revision, request_annotation};
 pub use attempt::{
     Act, BRANCH_CHANGED_BY_OTHERS, DEPLOY_FAILED, Failure, Look, Next, Outcome, PullRequestSeen,
     Remedy, STRATEGY_CHANGED, Surroundings, attempt, conclude, look, not_seen,
 };
-pub use explain::explain;
+pub use explain::{explain, explain_environment};
 pub use fold::{fold, needs_images};
+pub use glance::{Settled, State, environment_state, settled, target_state};
 pub use hold::{Hold, HoldReason};
+pub use lint::{Complaint, lint};
 pub use moment::Timestamp;
 pub use news::{News, news};
-pub use place::{RELEASE_REPORT, cluster_key, environment_report_key, place_of, target_report_key};
-pub use plan::{EnvironmentPlan, Plan, Step, apply, plan, successor, superseded_by, surplus};
+pub use place::{
+    RELEASE_REPORT, cluster_key, environment_report_key, marker, place_of, places, target_name,
+    target_report_key, targets_of,
+};
+pub use plan::{
+    EnvironmentPlan, Plan, Step, apply, plan, successor, superseded_by, surplus, version_for,
+};
+pub use rights::{Writer, refuse_pipeline, refuse_promotion};
 pub use seen::{Seen, SeenApp, SeenEnvironment, SeenSource, SeenTarget, TargetState};

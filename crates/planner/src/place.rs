@@ -1,8 +1,9 @@
 //! Where promotions lead, and how places are spelt in names and keys.
 
 use api::{
+    Pipeline,
     names::Place,
-    pipeline::{ClusterReference, TargetStatus},
+    pipeline::{ClusterReference, Scope, TargetStatus},
     promotion::{PromotionSpec, PromotionTarget},
 };
 
@@ -65,11 +66,61 @@ pub(crate) fn cluster_of_status(target: &TargetStatus) -> Option<&ClusterReferen
 }
 
 /// The target as people read it: `cluster/namespace`, or the namespace alone on the hub.
-pub(crate) fn target_name(target: &TargetStatus) -> String {
+pub fn target_name(target: &TargetStatus) -> String {
     let namespace = target.namespace.as_deref().unwrap_or("-");
     match cluster_of_status(target) {
         Some(cluster) => format!("{}/{namespace}", cluster.name),
         None => namespace.to_owned(),
+    }
+}
+
+/// Cluster and namespace of an environment's targets: as they were found, or as they are written
+/// where nobody has looked yet. Written selectors stand for nothing.
+pub fn targets_of(pipeline: &Pipeline, environment: &str) -> Vec<(Option<String>, String)> {
+    let home = pipeline.metadata.namespace.as_deref().unwrap_or_default();
+    let key = |cluster: Option<&ClusterReference>| cluster.map(|it| cluster_key(it, home));
+    let status = pipeline.status.as_ref();
+    let found = status.and_then(|status| status.environments.get(environment));
+    let found = found
+        .map(|found| found.targets.as_slice())
+        .unwrap_or_default();
+    if !found.is_empty() {
+        let namespace = |target: &TargetStatus| target.namespace.clone().unwrap_or_default();
+        let found = found.iter();
+        return found
+            .map(|target| (key(cluster_of_status(target)), namespace(target)))
+            .collect();
+    }
+    let environments = pipeline.spec.environments.iter();
+    let written = environments.filter(|it| it.name == environment);
+    let written = written.flat_map(|it| &it.targets);
+    let written = written.filter(|target| target.cluster_selector.is_none());
+    written
+        .map(|target| (key(target.cluster_ref.as_ref()), target.namespace.clone()))
+        .collect()
+}
+
+/// The places that promotions into an environment lead to.
+pub fn places(pipeline: &Pipeline, environment: &str) -> Vec<Place> {
+    let settings = pipeline.spec.promotion_into(environment);
+    if settings.and_then(|settings| settings.scope) != Some(Scope::Target) {
+        return vec![Place::environment(environment)];
+    }
+    let targets = targets_of(pipeline, environment).into_iter();
+    targets
+        .map(|(cluster, namespace)| Place::target(environment, cluster.as_deref(), &namespace))
+        .collect()
+}
+
+/// What marks the values in git that a promotion into a place sets.
+pub fn marker(namespace: &str, pipeline: &str, place: &Place) -> String {
+    let start = format!("{namespace}:{pipeline}:{}", place.environment);
+    match &place.target {
+        Some((cluster, namespace)) => {
+            let cluster = cluster.as_deref().unwrap_or("-");
+            format!("{start}:{cluster}/{namespace}")
+        }
+        None => start,
     }
 }
 

@@ -31,6 +31,7 @@ use world::World;
 
 pub use history::surplus;
 pub use report::apply;
+pub(crate) use request::written as written_requests;
 
 /// What is to be done for a pipeline, and what there is to say about it.
 #[derive(Clone, Debug, PartialEq)]
@@ -138,6 +139,14 @@ pub fn plan(
         plan.steps.clear();
     }
     plan
+}
+
+/// What is written to git to get a revision: as it was written or seen somewhere, else by its form.
+pub fn version_for(pipeline: &Pipeline, promotions: &[Promotion], revision: &str) -> String {
+    let nothing = PipelineStatus::default();
+    let model = pipeline.status.as_ref().unwrap_or(&nothing);
+    let world = World::new(pipeline, model, promotions, Timestamp::MIN);
+    request::known_version(&world, revision)
 }
 
 /// The plan for what can never work: start nothing, touch nothing, say why.

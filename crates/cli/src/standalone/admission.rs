@@ -1,8 +1,64 @@
 //! The rights that an install enforces by an admission policy, enforced here by the server itself.
 
-use apiserver::Options;
+use std::sync::Arc;
+
+use api::{Pipeline, Promotion};
+use apiserver::{Admission, AdmissionRequest, Operation, Options};
+use kube::Resource;
+use planner::{Writer, refuse_pipeline, refuse_promotion};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 /// How the embedded API is set up.
 pub(super) fn options() -> Options {
-    Options::default()
+    Options {
+        admission: Some(Arc::new(Rights)),
+        ..Options::default()
+    }
+}
+
+struct Rights;
+
+impl Admission for Rights {
+    fn review(&self, request: &AdmissionRequest<'_>) -> Result<(), String> {
+        let is_ours = request.group == Pipeline::group(&()) && request.subresource.is_empty();
+        if !is_ours || request.is_in_process() || request.operation == Operation::Delete {
+            return Ok(());
+        }
+        let refused = match request.resource {
+            "promotions" => {
+                let new: Promotion = read(request.object)?;
+                let old = request.old_object.map(|old| read(Some(old))).transpose()?;
+                ask(request, &new.spec.pipeline, |writer| {
+                    refuse_promotion(old.as_ref(), &new, writer)
+                })
+            }
+            "pipelines" => {
+                let new: Pipeline = read(request.object)?;
+                let old = request.old_object.map(|old| read(Some(old))).transpose()?;
+                ask(request, request.name, |writer| {
+                    refuse_pipeline(old.as_ref(), &new, writer)
+                })
+            }
+            _ => None,
+        };
+        refused.map_or(Ok(()), Err)
+    }
+}
+
+fn ask(
+    request: &AdmissionRequest<'_>,
+    pipeline: &str,
+    refuse: impl FnOnce(&Writer<'_>) -> Option<String>,
+) -> Option<String> {
+    let may = |verb: &str, environment: Option<&str>| {
+        request.may(verb, "pipelines", environment.unwrap_or_default(), pipeline)
+    };
+    let name = &request.user.name;
+    refuse(&Writer { name, may: &may })
+}
+
+fn read<T: DeserializeOwned>(object: Option<&Value>) -> Result<T, String> {
+    let object = object.cloned().unwrap_or_default();
+    serde_json::from_value(object).map_err(|error| format!("it cannot be read: {error}"))
 }

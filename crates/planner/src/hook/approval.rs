@@ -19,7 +19,7 @@ pub fn awaiting_approval<'a>(
 
 /// Whether nothing but an approval is missing. The pipeline may have become manual later, so that
 /// the phase counts as well as what the promotion was created with.
-pub(super) fn is_waiting(promotion: &Promotion) -> bool {
+pub(crate) fn is_waiting(promotion: &Promotion) -> bool {
     let spec = &promotion.spec;
     let phase = promotion.status.as_ref().and_then(|status| status.phase);
     let waits = match phase {

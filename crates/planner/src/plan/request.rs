@@ -3,7 +3,7 @@
 //! Of both the later one counts, by its own account. A request is taken up once, by its id.
 
 use api::{
-    Revision, Time,
+    Pipeline, Revision, Time,
     app::Kind,
     names::{REQUEST_ANNOTATION, short_hash},
     pipeline::{Environment, HandledRequest, PromotionSummary, Request, RequestKind},
@@ -22,7 +22,7 @@ use crate::{fold::push_front, moment::Timestamp};
 /// The request for an environment that has not been taken up yet.
 pub(super) fn pending(world: &World<'_>, environment: &str) -> Option<Request> {
     let stored = world.model.requests.get(environment).cloned();
-    let written = annotation(world).ok().flatten();
+    let written = annotation(world.pipeline).ok().flatten();
     let written = written.and_then(|value| for_environment(&value, environment));
     let request = [written, stored]
         .into_iter()
@@ -39,7 +39,7 @@ fn at(time: Option<&Time>) -> Timestamp {
 
 /// What is wrong with requests that will never be taken up.
 pub(super) fn warnings(world: &World<'_>) -> Vec<String> {
-    let value = match annotation(world) {
+    let value = match annotation(world.pipeline) {
         Ok(Some(value)) => value,
         Ok(None) => return Vec::new(),
         Err(error) => return vec![format!("the annotation {REQUEST_ANNOTATION}: {error}")],
@@ -53,8 +53,18 @@ pub(super) fn warnings(world: &World<'_>) -> Vec<String> {
     )]
 }
 
-fn annotation(world: &World<'_>) -> Result<Option<Value>, serde_json::Error> {
-    let annotations = world.pipeline.metadata.annotations.as_ref();
+/// The requests in the annotation, by environment.
+pub(crate) fn written(pipeline: &Pipeline) -> Vec<(String, Request)> {
+    let Ok(Some(value)) = annotation(pipeline) else {
+        return Vec::new();
+    };
+    let names = pipeline.spec.environments.iter().map(|it| it.name.clone());
+    let with_request = |name: String| for_environment(&value, &name).map(|it| (name, it));
+    names.filter_map(with_request).collect()
+}
+
+fn annotation(pipeline: &Pipeline) -> Result<Option<Value>, serde_json::Error> {
+    let annotations = pipeline.metadata.annotations.as_ref();
     let text = annotations.and_then(|annotations| annotations.get(REQUEST_ANNOTATION));
     text.map(|text| serde_json::from_str(text)).transpose()
 }
@@ -105,7 +115,7 @@ pub(super) fn wanted(world: &World<'_>, request: &Request) -> Result<Wanted, Han
 }
 
 /// What to write to git for a revision: as it was written or seen somewhere, else by its form.
-fn known_version(world: &World<'_>, revision: &str) -> String {
+pub(super) fn known_version(world: &World<'_>, revision: &str) -> String {
     let environments = world.model.environments.values();
     let seen = environments
         .flat_map(|environment| &environment.targets)

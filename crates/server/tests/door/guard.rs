@@ -359,10 +359,8 @@ async fn keys_and_signatures_are_neither_answered_nor_logged() {
         .with_max_level(tracing::Level::TRACE)
         .with_writer(move || writer.clone())
         .finish();
-    let _guard = tracing::subscriber::set_default(subscriber);
-    // While there is only one, threads of other tests, which have none, decide for it what is off.
-    let all = tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE);
-    let _second = tracing::Dispatch::new(all.with_writer(io::sink).finish());
+    // For all threads: what is only for this one can be lost while other tests log without it.
+    tracing::subscriber::set_global_default(subscriber).unwrap();
     let world = World::new().await;
     world.create_key("keys", "a-very-secret-key").await;
     let secret = json!({"strategy": {"secretRef": {"name": "keys"}}});

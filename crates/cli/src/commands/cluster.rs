@@ -1,0 +1,175 @@
+//! The cluster that a command works on, and the objects it finds there.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, anyhow, bail};
+use api::{
+    Pipeline, Promotion,
+    names::{PIPELINE_LABEL, label_value},
+};
+use k8s_openapi::{NamespaceResourceScope, api::authentication::v1::SelfSubjectReview};
+use kube::{
+    Api, Client, Config, Resource,
+    api::{ListParams, PostParams},
+    config::{KubeConfigOptions, Kubeconfig},
+};
+
+use super::{terminal::clean, trouble::trouble, words::close_to};
+
+/// Whom writes are made as, so that Flux does not take them for somebody's kubectl and undo them.
+pub(super) const FIELD_MANAGER: &str = "sluice";
+
+/// Which cluster, and which namespace on it.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Cluster")]
+pub(crate) struct Connection {
+    /// The kubeconfig to use instead of $KUBECONFIG or ~/.kube/config
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
+    /// The namespace, instead of the context's
+    #[arg(long, short, value_name = "NAME")]
+    pub(super) namespace: Option<String>,
+}
+
+/// A cluster, with the caller's rights.
+pub(super) struct Cluster {
+    pub(super) client: Client,
+    pub(super) namespace: String,
+}
+
+impl Connection {
+    /// Reads the kubeconfig. Nothing is asked of the cluster yet.
+    pub(super) async fn connect(&self) -> anyhow::Result<Cluster> {
+        // TLS needs to be told whose cryptography to use before the first connection.
+        drop(rustls::crypto::ring::default_provider().install_default());
+        let mut config = self.config().await?;
+        config.connect_timeout = Some(std::time::Duration::from_secs(10));
+        let namespace = self.namespace.clone();
+        let namespace = namespace.unwrap_or_else(|| config.default_namespace.clone());
+        let client = Client::try_from(config).context("cannot use the kubeconfig")?;
+        Ok(Cluster { client, namespace })
+    }
+
+    async fn config(&self) -> anyhow::Result<Config> {
+        let options = KubeConfigOptions {
+            context: self.context.clone(),
+            ..KubeConfigOptions::default()
+        };
+        let Some(file) = &self.kubeconfig else {
+            let config = Config::from_kubeconfig(&options).await;
+            return match config {
+                Ok(config) => Ok(config),
+                Err(error) => Config::incluster().map_err(|_| error).context(
+                    "found no usable kubeconfig: name one with --kubeconfig or $KUBECONFIG, \
+                     and its context with --context",
+                ),
+            };
+        };
+        let kubeconfig = Kubeconfig::read_from(file)
+            .with_context(|| format!("cannot read the kubeconfig {}", file.display()))?;
+        Config::from_custom_kubeconfig(kubeconfig, &options)
+            .await
+            .with_context(|| format!("cannot use the kubeconfig {}", file.display()))
+    }
+}
+
+impl Cluster {
+    /// Objects of one kind in a namespace.
+    pub(super) fn api<K>(&self, namespace: &str) -> Api<K>
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
+    {
+        Api::namespaced(self.client.clone(), namespace)
+    }
+
+    /// The pipeline of that name, which may also be written as `namespace/name`.
+    pub(super) async fn pipeline(&self, name: &str) -> anyhow::Result<Pipeline> {
+        let (namespace, name) = name.split_once('/').unwrap_or((&self.namespace, name));
+        let pipelines = self.api::<Pipeline>(namespace);
+        match pipelines.get_opt(name).await {
+            Ok(Some(pipeline)) => Ok(pipeline),
+            Ok(None) => Err(self.no_such_pipeline(namespace, name).await),
+            Err(error) => Err(trouble(&format!("read pipeline {namespace}/{name}"), error)),
+        }
+    }
+
+    /// What to say about a name that nobody has: there may be one that is nearly it.
+    async fn no_such_pipeline(&self, namespace: &str, name: &str) -> anyhow::Error {
+        let parameters = ListParams::default();
+        let here = self.api::<Pipeline>(namespace);
+        let known = match here.list_metadata(&parameters).await {
+            Ok(list) => list.items.into_iter().filter_map(|it| it.metadata.name),
+            Err(error) => return trouble(&format!("list the pipelines of {namespace}"), error),
+        };
+        let known: Vec<String> = known.collect();
+        let hint = match close_to(name, known.iter().map(String::as_str)) {
+            Some(close) => format!("did you mean {close}?"),
+            None if known.is_empty() => {
+                format!("namespace {namespace} has none; name another with -n")
+            }
+            None => format!("namespace {namespace} has {}", known.join(", ")),
+        };
+        anyhow!("there is no pipeline {name} in namespace {namespace}: {hint}")
+    }
+
+    /// The promotions of a pipeline, oldest first.
+    pub(super) async fn promotions(&self, pipeline: &Pipeline) -> anyhow::Result<Vec<Promotion>> {
+        let (namespace, name) = key(pipeline);
+        let parameters = ListParams::default().labels(&promotions_of(name));
+        let list = self.api::<Promotion>(namespace).list(&parameters).await;
+        let list = list.map_err(|error| trouble("list the promotions", error))?;
+        let mut all = list.items;
+        all.retain(|promotion| promotion.spec.pipeline == name);
+        all.sort_by_key(|promotion| {
+            promotion
+                .metadata
+                .creation_timestamp
+                .as_ref()
+                .map(|it| it.0)
+        });
+        Ok(all)
+    }
+
+    /// The caller, as the API server knows them.
+    pub(super) async fn caller(&self) -> anyhow::Result<String> {
+        let reviews: Api<SelfSubjectReview> = Api::all(self.client.clone());
+        let review = SelfSubjectReview::default();
+        let review = reviews.create(&PostParams::default(), &review).await;
+        let review = review.map_err(|error| trouble("ask the cluster who you are", error))?;
+        let user = review.status.and_then(|status| status.user_info);
+        user.and_then(|user| user.username)
+            .context("the cluster does not say who you are")
+    }
+}
+
+/// The label selector for the promotions of a pipeline.
+pub(super) fn promotions_of(pipeline: &str) -> String {
+    format!("{PIPELINE_LABEL}={}", label_value(pipeline))
+}
+
+/// Namespace and name.
+pub(super) fn key(pipeline: &Pipeline) -> (&str, &str) {
+    let metadata = &pipeline.metadata;
+    (
+        metadata.namespace.as_deref().unwrap_or_default(),
+        metadata.name.as_deref().unwrap_or_default(),
+    )
+}
+
+/// Refuses an environment that the pipeline does not have.
+pub(super) fn must_have(pipeline: &Pipeline, environment: &str) -> anyhow::Result<()> {
+    let names = pipeline.spec.environments.iter().map(|it| it.name.as_str());
+    let names: Vec<&str> = names.collect();
+    if names.contains(&environment) {
+        return Ok(());
+    }
+    let (_, name) = key(pipeline);
+    let hint = match close_to(environment, names.iter().copied()) {
+        Some(close) => format!("did you mean {}?", clean(close)),
+        None => format!("it has {}", clean(&names.join(", "))),
+    };
+    bail!("pipeline {name} has no environment {environment}: {hint}")
+}

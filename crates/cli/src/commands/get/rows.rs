@@ -1,0 +1,255 @@
+//! What the tables of each kind say.
+
+use anyhow::Context;
+use api::{
+    Condition, GitopsCluster, Pipeline, PipelineTrigger, Promotion, cluster::CONNECTIVITY,
+    conditions, pipeline::PipelineStatus, promotion::Phase,
+};
+use jiff::Timestamp;
+use kube::api::DynamicObject;
+use planner::State;
+use serde::de::DeserializeOwned;
+
+use super::super::{
+    table::Cell,
+    terminal::{DIM, GREEN, PLAIN, RED, YELLOW, sign},
+    words::{age, runs},
+};
+
+/// A table whose first column is the namespace and whose last columns are for wide output.
+pub(super) struct Sheet {
+    pub(super) header: Vec<&'static str>,
+    pub(super) rows: Vec<Vec<Cell>>,
+    /// How many columns are always there.
+    narrow: usize,
+}
+
+impl Sheet {
+    fn new(narrow: &[&'static str], wide: &[&'static str]) -> Self {
+        Self {
+            header: ["NAMESPACE"]
+                .iter()
+                .chain(narrow)
+                .chain(wide)
+                .copied()
+                .collect(),
+            rows: Vec::new(),
+            narrow: narrow.len() + 1,
+        }
+    }
+
+    pub(super) fn drop_wide(&mut self) {
+        self.header.truncate(self.narrow);
+        self.rows
+            .iter_mut()
+            .for_each(|row| row.truncate(self.narrow));
+    }
+
+    pub(super) fn drop_first(&mut self) {
+        self.header.remove(0);
+        self.rows.iter_mut().for_each(|row| drop(row.remove(0)));
+    }
+}
+
+fn read<T: kube::Resource + DeserializeOwned>(object: DynamicObject) -> anyhow::Result<T> {
+    let name = object.metadata.name.clone().unwrap_or_default();
+    object
+        .try_parse()
+        .with_context(|| format!("cannot read {name}"))
+}
+
+fn text(value: Option<&String>) -> Cell {
+    Cell::from(value.map(String::as_str).unwrap_or_default())
+}
+
+pub(super) fn pipelines(objects: Vec<DynamicObject>, now: Timestamp) -> anyhow::Result<Sheet> {
+    let mut sheet = Sheet::new(
+        &["NAME", "STATE", "ENVIRONMENTS", "APP", "AGE"],
+        &["READY", "WAITS FOR"],
+    );
+    for object in objects {
+        let pipeline: Pipeline = read(object)?;
+        let status = pipeline.status.clone().unwrap_or_default();
+        let metadata = &pipeline.metadata;
+        let app = pipeline.spec.app_ref.as_ref();
+        let (state, style) = summary(&pipeline, &status);
+        let app = app.map(|app| format!("{}/{}", app.kind, app.name));
+        sheet.rows.push(vec![
+            text(metadata.namespace.as_ref()),
+            text(metadata.name.as_ref()),
+            Cell::styled(&state, style),
+            Cell::from(environments(&pipeline, &status)),
+            text(app.as_ref()),
+            Cell::from(age(metadata.creation_timestamp.as_ref(), now)),
+            condition(&status.conditions, conditions::READY),
+            Cell::from(holds(&pipeline, &status)),
+        ]);
+    }
+    Ok(sheet)
+}
+
+/// `dev 1.1.0 > prod 1.0.0`
+fn environments(pipeline: &Pipeline, status: &PipelineStatus) -> String {
+    let all = pipeline.spec.environments.iter().map(|environment| {
+        let name = &environment.name;
+        format!("{name} {}", runs(status.environments.get(name)))
+    });
+    all.collect::<Vec<_>>().join(" > ")
+}
+
+/// The worst state, and where.
+fn summary(pipeline: &Pipeline, status: &PipelineStatus) -> (String, anstyle::Style) {
+    let names = pipeline.spec.environments.iter().map(|it| it.name.as_str());
+    let states = names.map(|name| (planner::environment_state(pipeline, status, name), name));
+    let Some((state, name)) = states.min_by_key(|(state, _)| *state) else {
+        return ("no environments".to_owned(), RED);
+    };
+    let state = match pipeline.spec.suspend {
+        true => State::Suspended,
+        false => state,
+    };
+    let (shape, style) = sign(state);
+    let place = match state {
+        State::Ready => String::new(),
+        State::Suspended if pipeline.spec.suspend => String::new(),
+        _ => format!("{name} "),
+    };
+    (format!("{shape} {place}{}", state.word()), style)
+}
+
+fn holds(pipeline: &Pipeline, status: &PipelineStatus) -> String {
+    let names = pipeline.spec.environments.iter().map(|it| it.name.as_str());
+    let holds = names.filter_map(|name| {
+        let hold = status.environments.get(name)?.hold.as_ref()?;
+        Some(format!("{name}: {}", hold.message))
+    });
+    holds.collect::<Vec<_>>().join(" | ")
+}
+
+fn condition(all: &[Condition], type_: &str) -> Cell {
+    match conditions::find(all, type_) {
+        Some(condition) if condition.status == "True" => Cell::styled("True", GREEN),
+        Some(condition) if condition.status == "False" => Cell::styled("False", RED),
+        Some(_) => Cell::styled("Unknown", YELLOW),
+        None => Cell::styled("-", DIM),
+    }
+}
+
+fn message(all: &[Condition], type_: &str) -> Cell {
+    Cell::from(
+        conditions::find(all, type_)
+            .map(|it| it.message.as_str())
+            .unwrap_or_default(),
+    )
+}
+
+/// How a phase looks.
+pub(in super::super) fn phase(phase: Option<Phase>) -> Cell {
+    let style = match phase {
+        Some(Phase::Succeeded) => GREEN,
+        Some(Phase::Failed) => RED,
+        Some(Phase::AwaitingApproval | Phase::WaitingForMerge) => YELLOW,
+        Some(Phase::Superseded | Phase::Withdrawn | Phase::Abandoned) => DIM,
+        _ => PLAIN,
+    };
+    let word = phase.map_or("Pending".to_owned(), |phase| format!("{phase:?}"));
+    Cell::styled(&word, style)
+}
+
+/// Who asked for or approved a promotion.
+pub(in super::super) fn people(promotion: &Promotion) -> String {
+    let spec = &promotion.spec;
+    let asked = spec
+        .request
+        .as_ref()
+        .and_then(|request| request.by.as_ref());
+    let approved = spec.approval.as_ref().map(|approval| &approval.by);
+    match (asked, approved) {
+        (Some(asked), Some(approved)) if asked != approved => format!("{asked}, {approved}"),
+        (one, other) => other.or(one).cloned().unwrap_or_default(),
+    }
+}
+
+pub(super) fn promotions(objects: Vec<DynamicObject>, now: Timestamp) -> anyhow::Result<Sheet> {
+    let mut sheet = Sheet::new(
+        &[
+            "NAME",
+            "PIPELINE",
+            "ENVIRONMENT",
+            "REVISION",
+            "PHASE",
+            "BY",
+            "AGE",
+        ],
+        &["URL", "MESSAGE"],
+    );
+    for object in objects {
+        let promotion: Promotion = read(object)?;
+        let (metadata, spec) = (&promotion.metadata, &promotion.spec);
+        let status = promotion.status.clone().unwrap_or_default();
+        let place = planner::place_of(spec, metadata.namespace.as_deref().unwrap_or_default());
+        sheet.rows.push(vec![
+            text(metadata.namespace.as_ref()),
+            text(metadata.name.as_ref()),
+            Cell::from(&spec.pipeline),
+            Cell::from(place.key()),
+            Cell::from(&spec.revision),
+            phase(status.phase),
+            Cell::from(people(&promotion)),
+            Cell::from(age(metadata.creation_timestamp.as_ref(), now)),
+            text(status.url.as_ref()),
+            text(status.message.as_ref()),
+        ]);
+    }
+    Ok(sheet)
+}
+
+pub(super) fn triggers(objects: Vec<DynamicObject>, now: Timestamp) -> anyhow::Result<Sheet> {
+    let mut sheet = Sheet::new(
+        &["NAME", "SOURCE", "EVENT", "LAST RUN", "READY", "AGE"],
+        &["STATUS"],
+    );
+    for object in objects {
+        let trigger: PipelineTrigger = read(object)?;
+        let metadata = &trigger.metadata;
+        let status = trigger.status.clone().unwrap_or_default();
+        let source = &trigger.spec.source;
+        let ready = match trigger.spec.suspend {
+            true => Cell::styled("Suspended", DIM),
+            false => condition(&status.conditions, conditions::READY),
+        };
+        sheet.rows.push(vec![
+            text(metadata.namespace.as_ref()),
+            text(metadata.name.as_ref()),
+            Cell::from(format!("{:?}/{}", source.kind, source.name)),
+            text(status.latest_event.as_ref()),
+            text(status.latest_pipeline_run.as_ref()),
+            ready,
+            Cell::from(age(metadata.creation_timestamp.as_ref(), now)),
+            message(&status.conditions, conditions::READY),
+        ]);
+    }
+    Ok(sheet)
+}
+
+pub(super) fn clusters(objects: Vec<DynamicObject>, now: Timestamp) -> anyhow::Result<Sheet> {
+    let mut sheet = Sheet::new(
+        &["NAME", "READY", "CONNECTED", "KUBECONFIG", "AGE"],
+        &["STATUS"],
+    );
+    for object in objects {
+        let cluster: GitopsCluster = read(object)?;
+        let metadata = &cluster.metadata;
+        let status = cluster.status.clone().unwrap_or_default();
+        sheet.rows.push(vec![
+            text(metadata.namespace.as_ref()),
+            text(metadata.name.as_ref()),
+            condition(&status.conditions, conditions::READY),
+            condition(&status.conditions, CONNECTIVITY),
+            text(cluster.kubeconfig_secret().as_ref()),
+            Cell::from(age(metadata.creation_timestamp.as_ref(), now)),
+            message(&status.conditions, conditions::READY),
+        ]);
+    }
+    Ok(sheet)
+}

@@ -1,0 +1,174 @@
+//! `sluice hooks`: what Flux needs on each cluster to report deployments to Sluice.
+//!
+//! Prints no key: the Secret says where its value has to come from.
+
+use std::{collections::BTreeMap, io::Write};
+
+use anyhow::bail;
+use api::{Pipeline, names::slug};
+use serde_json::{Value, json};
+
+use super::{
+    cluster::{Connection, key, must_have},
+    plan,
+    terminal::clean,
+    yaml,
+};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// The pipeline's name on the cluster, or a file that holds it
+    pipeline: String,
+    /// Only for this environment
+    environment: Option<String>,
+    /// Where leaf clusters reach Sluice's promotion hooks
+    #[arg(
+        long,
+        value_name = "URL",
+        default_value = "http://pipeline-promotion.pipeline-system"
+    )]
+    address: String,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+/// The notification objects of one cluster and namespace.
+struct Hook<'a> {
+    pipeline: &'a Pipeline,
+    environment: &'a str,
+    cluster: Option<&'a str>,
+    namespace: &'a str,
+    address: &'a str,
+}
+
+pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
+    let (pipeline, _) = plan::find(&arguments.pipeline, &arguments.connection).await?;
+    let only = arguments.environment.as_deref();
+    if let Some(only) = only {
+        must_have(&pipeline, only)?;
+    }
+    if pipeline.spec.app_ref.is_none() {
+        bail!("a pipeline without appRef takes no reports: they are about one app");
+    }
+    let clusters = clusters(&pipeline, only);
+    for (cluster, targets) in &clusters {
+        match cluster {
+            Some(cluster) => writeln!(out, "# For the cluster {}.", clean(cluster))?,
+            None => writeln!(out, "# For the cluster that the pipeline lives on.")?,
+        }
+        for (environment, namespace) in targets {
+            let hook = Hook {
+                pipeline: &pipeline,
+                environment,
+                cluster: cluster.as_deref(),
+                namespace,
+                address: arguments.address.trim_end_matches('/'),
+            };
+            for object in hook.objects() {
+                yaml::write(out, &object)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Environment and namespace of the targets on each cluster.
+fn clusters(
+    pipeline: &Pipeline,
+    only: Option<&str>,
+) -> BTreeMap<Option<String>, Vec<(String, String)>> {
+    let mut clusters: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for environment in &pipeline.spec.environments {
+        let name = environment.name.as_str();
+        if only.is_some_and(|only| only != name) {
+            continue;
+        }
+        for (cluster, namespace) in planner::targets_of(pipeline, name) {
+            let target = (name.to_owned(), namespace);
+            clusters.entry(cluster).or_default().push(target);
+        }
+    }
+    clusters
+}
+
+impl Hook<'_> {
+    fn objects(&self) -> Vec<Value> {
+        let secret = self.secret();
+        let is_signed = secret.is_some();
+        let mut objects = vec![self.provider(is_signed), self.alert()];
+        objects.extend(secret);
+        objects
+    }
+
+    fn name(&self) -> String {
+        let (_, pipeline) = key(self.pipeline);
+        slug(&format!("{pipeline}-{}", self.environment), 50, "promotion")
+    }
+
+    fn metadata(&self) -> Value {
+        json!({"name": self.name(), "namespace": self.namespace})
+    }
+
+    fn provider(&self, is_signed: bool) -> Value {
+        let (namespace, name) = key(self.pipeline);
+        let environment = escaped(self.environment);
+        let address = format!(
+            "{}/promotion/{namespace}/{name}/{environment}",
+            self.address
+        );
+        let mut spec = json!({"type": "generic", "address": address});
+        if is_signed {
+            spec["type"] = "generic-hmac".into();
+            spec["secretRef"] = json!({"name": self.name()});
+        }
+        json!({
+            "apiVersion": "notification.toolkit.fluxcd.io/v1beta3",
+            "kind": "Provider",
+            "metadata": self.metadata(),
+            "spec": spec,
+        })
+    }
+
+    fn alert(&self) -> Value {
+        let app = self.pipeline.spec.app_ref.clone().unwrap_or_default();
+        let mut spec = json!({
+            "providerRef": {"name": self.name()},
+            "eventSeverity": "info",
+            "eventSources": [{"kind": app.kind, "name": app.name, "namespace": self.namespace}],
+        });
+        if let Some(cluster) = self.cluster {
+            spec["eventMetadata"] = json!({"cluster": cluster});
+        }
+        json!({
+            "apiVersion": "notification.toolkit.fluxcd.io/v1beta3",
+            "kind": "Alert",
+            "metadata": self.metadata(),
+            "spec": spec,
+        })
+    }
+
+    fn secret(&self) -> Option<Value> {
+        let secret = planner::hook::report_secret(&self.pipeline.spec, self.environment)?;
+        let (namespace, _) = key(self.pipeline);
+        let from = format!(
+            "<the value of hmac-key in the Secret {namespace}/{}>",
+            secret.name
+        );
+        Some(json!({
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": self.metadata(),
+            "stringData": {"token": from},
+        }))
+    }
+}
+
+/// The environment's name as part of a path.
+fn escaped(name: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    let escape = |byte: u8| match is_plain(byte) {
+        true => char::from(byte).to_string(),
+        false => format!("%{byte:02X}"),
+    };
+    name.bytes().map(escape).collect()
+}

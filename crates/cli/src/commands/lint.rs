@@ -1,0 +1,264 @@
+//! `sluice lint`: what is wrong with manifests, found without a cluster.
+//!
+//! Objects are checked by an embedded API with our definitions, so that what passes here passes
+//! there; then by the planner, for what can never work; then against a checkout, if there is one.
+
+mod early;
+mod fields;
+mod markers;
+mod schema;
+
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+};
+
+use anyhow::bail;
+use api::Pipeline;
+use serde_json::Value;
+
+use super::{
+    checkout::Checkout,
+    terminal::{BOLD, RED, YELLOW, clean, paint},
+    words::count,
+    yaml::{self, Document},
+};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Manifests, folders of manifests, or - for what is piped in
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    /// Look for the markers of promotions in this checkout
+    #[arg(long, value_name = "FOLDER")]
+    checkout: Option<PathBuf>,
+    /// The namespace of objects that name none
+    #[arg(long, short, value_name = "NAME", default_value = "default")]
+    namespace: String,
+}
+
+/// Something found, and where.
+struct Finding {
+    is_error: bool,
+    line: usize,
+    text: String,
+}
+
+impl Finding {
+    fn error(line: usize, text: impl Into<String>) -> Self {
+        Self {
+            is_error: true,
+            line,
+            text: text.into(),
+        }
+    }
+}
+
+/// What was counted.
+#[derive(Default)]
+struct Tally {
+    objects: usize,
+    errors: usize,
+    warnings: usize,
+}
+
+pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
+    let files = gather(&arguments.files)?;
+    let checkout = arguments
+        .checkout
+        .as_deref()
+        .map(Checkout::read)
+        .transpose()?;
+    let schema = schema::Schema::start().await?;
+    let mut tally = Tally::default();
+    let mut pipelines = Vec::new();
+    for file in &files {
+        for document in yaml::documents(&yaml::read_text(file)?) {
+            let Some(checked) = check(&document, &schema).await? else {
+                continue;
+            };
+            tally.objects += 1;
+            report(file, &checked.findings, &mut tally, out)?;
+            if let Some(rewrite) = &checked.rewrite {
+                write_rewrite(rewrite, out)?;
+            }
+            pipelines.extend(
+                checked
+                    .pipeline
+                    .map(|pipeline| (file, document.line, pipeline)),
+            );
+        }
+    }
+    if let Some(checkout) = &checkout {
+        for (file, line, mut pipeline) in pipelines {
+            let namespace = pipeline.metadata.namespace.take();
+            let namespace = namespace.filter(|it| !it.is_empty());
+            pipeline.metadata.namespace = namespace.or(Some(arguments.namespace.clone()));
+            let findings = markers::check(&pipeline, line, checkout);
+            report(file, &findings, &mut tally, out)?;
+        }
+    }
+    conclude(&tally)
+}
+
+fn write_rewrite(rewrite: &Value, out: &mut dyn Write) -> anyhow::Result<()> {
+    let heading = "# In today's shape (comments are lost):";
+    writeln!(out, "{}", paint(BOLD, heading))?;
+    yaml::write(out, rewrite)
+}
+
+fn conclude(tally: &Tally) -> anyhow::Result<()> {
+    let objects = count(tally.objects, "object");
+    let warnings = count(tally.warnings, "warning");
+    if tally.errors > 0 {
+        let errors = count(tally.errors, "error");
+        bail!("{errors} and {warnings} in {objects}");
+    }
+    if tally.objects == 0 {
+        bail!("found no object of Sluice's kinds");
+    }
+    anstream::eprintln!("{objects} checked, no errors, {warnings}");
+    Ok(())
+}
+
+/// The files themselves, and every manifest of folders.
+fn gather(named: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for file in named {
+        if !file.is_dir() {
+            files.push(file.clone());
+            continue;
+        }
+        let checkout = Checkout::read(file)?;
+        files.extend(checkout.files.keys().map(|path| checkout.locate(path)));
+    }
+    Ok(files)
+}
+
+#[derive(Default)]
+struct Checked {
+    findings: Vec<Finding>,
+    /// The pipeline, if the API would take it.
+    pipeline: Option<Pipeline>,
+    /// What an early shape became.
+    rewrite: Option<Value>,
+}
+
+impl Checked {
+    fn error(&mut self, line: usize, text: String) {
+        self.findings.push(Finding::error(line, text));
+    }
+}
+
+/// What is wrong with a document; nothing for those of other kinds.
+async fn check(document: &Document, schema: &schema::Schema) -> anyhow::Result<Option<Checked>> {
+    let line = document.line;
+    let mut checked = Checked::default();
+    let mut value = match &document.value {
+        Ok(value) => value.clone(),
+        Err(error) => {
+            checked.error(line, format!("not readable as YAML: {error}"));
+            return Ok(mentions_us(&document.text).then_some(checked));
+        }
+    };
+    if let Some(rewrite) = early::rewrite(&value) {
+        for note in rewrite.notes {
+            checked.error(line, format!("early shape: {note}"));
+        }
+        value = rewrite.value;
+        checked.rewrite = Some(value.clone());
+    }
+    let Some(root) = schema.root(&value) else {
+        return Ok(None);
+    };
+    let early = checked.findings.len();
+    for unknown in fields::unknown(&value, root) {
+        checked.error(line_of(document, &unknown.name), unknown.to_string());
+    }
+    for (field, text) in schema.violations(&value).await? {
+        checked.error(line_of(document, last_name(&field)), text);
+    }
+    if checked.findings.len() == early {
+        checked.pipeline = pipeline(&value);
+    }
+    checked
+        .findings
+        .extend(never(checked.pipeline.as_ref(), line));
+    Ok(Some(checked))
+}
+
+/// What can never hold.
+fn never(pipeline: Option<&Pipeline>, line: usize) -> Vec<Finding> {
+    let complaints = pipeline.map(|pipeline| planner::lint(&pipeline.spec));
+    let complaints = complaints.into_iter().flatten();
+    complaints
+        .map(|complaint| Finding {
+            is_error: complaint.is_error,
+            line,
+            text: complaint.text,
+        })
+        .collect()
+}
+
+/// `targets` of `spec.environments[0].targets[1]`.
+fn last_name(field: &str) -> &str {
+    let name = field.rsplit('.').next().unwrap_or_default();
+    name.split('[').next().unwrap_or_default()
+}
+
+fn mentions_us(text: &str) -> bool {
+    api::crds().iter().any(|crd| text.contains(&crd.spec.group)) || text.contains(early::GROUP)
+}
+
+/// The pipeline, unless a field has the wrong type, which the definition tells better.
+fn pipeline(value: &Value) -> Option<Pipeline> {
+    if value["kind"] != "Pipeline" {
+        return None;
+    }
+    serde_json::from_value(value.clone()).ok()
+}
+
+/// Where a field is, if the document has only one of that name; else where the document begins.
+fn line_of(document: &Document, name: &str) -> usize {
+    let is_it = |line: &str| {
+        let line = line.trim_start_matches([' ', '-', '{']);
+        line.strip_prefix(name)
+            .is_some_and(|rest| rest.trim_start().starts_with(':'))
+    };
+    let mut lines = document
+        .text
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| is_it(line));
+    match (lines.next(), lines.next()) {
+        (Some((index, _)), None) if !name.is_empty() => document.line + index,
+        _ => document.line,
+    }
+}
+
+fn report(
+    file: &Path,
+    findings: &[Finding],
+    tally: &mut Tally,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    for finding in findings {
+        let (word, style) = match finding.is_error {
+            true => ("error", RED),
+            false => ("warning", YELLOW),
+        };
+        match finding.is_error {
+            true => tally.errors += 1,
+            false => tally.warnings += 1,
+        }
+        let place = format!("{}:{}", file.display(), finding.line);
+        writeln!(
+            out,
+            "{}: {}: {}",
+            clean(&place),
+            paint(style, word),
+            clean(&finding.text)
+        )?;
+    }
+    Ok(())
+}

@@ -1,0 +1,161 @@
+//! Shapes that proposals and early releases of the first controller used, and what they became.
+
+use serde_json::{Map, Value, json};
+
+/// The group of the first proposal.
+pub(super) const GROUP: &str = "pipelines.wego.weave.works";
+const API_VERSION: &str = "pipelines.weave.works/v1alpha1";
+
+/// An object in today's shape, and what had to change.
+pub(super) struct Rewrite {
+    pub(super) value: Value,
+    pub(super) notes: Vec<String>,
+}
+
+/// The rewrite of a Pipeline in an early shape; nothing for any other object.
+pub(super) fn rewrite(value: &Value) -> Option<Rewrite> {
+    let api_version = value["apiVersion"].as_str()?;
+    let group = api_version.split('/').next()?;
+    let is_ours = group == GROUP || API_VERSION.starts_with(group);
+    if !is_ours || value["kind"] != "Pipeline" {
+        return None;
+    }
+    let mut notes = Vec::new();
+    let mut value = value.clone();
+    if group == GROUP {
+        notes.push(format!("the group {GROUP} became pipelines.weave.works"));
+        value["apiVersion"] = API_VERSION.into();
+    }
+    let spec = value.get_mut("spec").and_then(Value::as_object_mut);
+    if let Some(spec) = spec {
+        app_secret(spec, &mut notes);
+        if let Some(promotion) = spec.get_mut("promotion").and_then(Value::as_object_mut) {
+            rewrite_promotion(promotion, "promotion", &mut notes);
+        }
+        let environments = spec.get_mut("environments").and_then(Value::as_array_mut);
+        for environment in environments.into_iter().flatten() {
+            let name = environment["name"].as_str().unwrap_or_default().to_owned();
+            let promotion = environment
+                .get_mut("promotion")
+                .and_then(Value::as_object_mut);
+            if let Some(promotion) = promotion {
+                rewrite_promotion(promotion, &format!("the promotion of {name}"), &mut notes);
+            }
+        }
+    }
+    (!notes.is_empty()).then_some(Rewrite { value, notes })
+}
+
+/// The key for reports stood beside the app at first.
+fn app_secret(spec: &mut Map<String, Value>, notes: &mut Vec<String>) {
+    let app = spec.get_mut("appRef").and_then(Value::as_object_mut);
+    let Some(secret) = app.and_then(|app| app.remove("secretRef")) else {
+        return;
+    };
+    notes.push("appRef.secretRef became promotion.strategy.secretRef".to_owned());
+    let promotion = spec.entry("promotion").or_insert_with(|| json!({}));
+    if let Some(promotion) = promotion.as_object_mut() {
+        promotion.entry("secretRef").or_insert(secret);
+    }
+}
+
+/// Strategies stood directly in the promotion before there was `strategy`.
+fn rewrite_promotion(promotion: &mut Map<String, Value>, place: &str, notes: &mut Vec<String>) {
+    let known = notes.len();
+    let mut strategy = match promotion.remove("strategy") {
+        Some(Value::Object(strategy)) => strategy,
+        _ => Map::new(),
+    };
+    if let Some(request) = strategy.remove("pullRequest") {
+        let text = "strategy.pullRequest became strategy.pull-request";
+        notes.push(format!("{place}: {text}"));
+        strategy.insert("pull-request".to_owned(), request);
+    }
+    let moved = [
+        ("pullRequest", "pull-request"),
+        ("pull-request", "pull-request"),
+        ("notification", "notification"),
+        ("webhook", "webhook"),
+        ("secretRef", "secretRef"),
+    ];
+    for (early, now) in moved {
+        if let Some(settings) = promotion.remove(early) {
+            notes.push(format!("{place}: {early} became strategy.{now}"));
+            strategy.insert(now.to_owned(), settings);
+        }
+    }
+    let request = strategy.get_mut("pull-request");
+    if let Some(request) = request.and_then(Value::as_object_mut) {
+        rename_branch(request, place, notes);
+        // Missing fields alone are plain mistakes, which the definition tells about.
+        if notes.len() > known {
+            complete(request, place, notes);
+        }
+    }
+    let webhook = strategy.get_mut("webhook");
+    if let Some(secret) = webhook.and_then(|webhook| webhook.get_mut("secretRef")) {
+        rewrite_secret(secret, place, notes);
+    }
+    if !strategy.is_empty() {
+        promotion.insert("strategy".to_owned(), Value::Object(strategy));
+    }
+}
+
+fn rewrite_secret(secret: &mut Value, place: &str, notes: &mut Vec<String>) {
+    if let Some(name) = secret.as_str() {
+        let text = format!("{place}: webhook.secretRef became an object with a name");
+        notes.push(text);
+        *secret = json!({"name": name});
+    }
+}
+
+fn rename_branch(request: &mut Map<String, Value>, place: &str, notes: &mut Vec<String>) {
+    if let Some(branch) = request.remove("branch") {
+        notes.push(format!("{place}: branch became baseBranch"));
+        request.entry("baseBranch").or_insert(branch);
+    }
+}
+
+/// Early pull requests named neither the forge nor the credentials.
+fn complete(request: &mut Map<String, Value>, place: &str, notes: &mut Vec<String>) {
+    if !request.contains_key("type") {
+        let url = request
+            .get("url")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        let (forge, is_sure) = forge_of(url);
+        let doubt = if is_sure {
+            ""
+        } else {
+            "; check which forge it is"
+        };
+        notes.push(format!(
+            "{place}: pull-request needs a type, such as {forge}{doubt}"
+        ));
+        request.insert("type".to_owned(), forge.into());
+    }
+    if !request.contains_key("secretRef") {
+        let name = "git-credentials";
+        notes.push(format!(
+            "{place}: pull-request needs a secretRef; {name} stands for yours"
+        ));
+        request.insert("secretRef".to_owned(), json!({"name": name}));
+    }
+}
+
+/// The forge that a host belongs to, and whether that is certain.
+fn forge_of(url: &str) -> (&'static str, bool) {
+    let host = url.split("://").last().unwrap_or_default();
+    let host = host.split('/').next().unwrap_or_default();
+    let known = [
+        ("github", "github"),
+        ("gitlab", "gitlab"),
+        ("bitbucket.org", "bitbucket-cloud"),
+        ("bitbucket", "bitbucket-server"),
+        ("dev.azure.com", "azure-devops"),
+        ("gitea", "gitea"),
+        ("codeberg", "gitea"),
+    ];
+    let found = known.into_iter().find(|(part, _)| host.contains(part));
+    found.map_or(("github", false), |(_, forge)| (forge, true))
+}

@@ -1,0 +1,95 @@
+//! Fields that a definition does not know, with the one that was probably meant.
+
+use std::fmt;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
+};
+use serde_json::{Map, Value};
+
+use super::super::words::close_to;
+
+pub(super) struct Unknown {
+    pub(super) name: String,
+    path: String,
+    meant: Option<String>,
+}
+
+impl fmt::Display for Unknown {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "unknown field {}", self.path)?;
+        match &self.meant {
+            Some(meant) => write!(formatter, ": did you mean {meant}?"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Every unknown field of an object.
+pub(super) fn unknown(value: &Value, root: &JSONSchemaProps) -> Vec<Unknown> {
+    let mut found = Vec::new();
+    let Some(object) = value.as_object() else {
+        return found;
+    };
+    for (name, value) in object {
+        let is_common = ["apiVersion", "kind", "metadata", "status"].contains(&name.as_str());
+        if !is_common {
+            field(name, value, root, "", &mut found);
+        }
+    }
+    found
+}
+
+fn field(
+    name: &str,
+    value: &Value,
+    parent: &JSONSchemaProps,
+    path: &str,
+    found: &mut Vec<Unknown>,
+) {
+    let path = match path.is_empty() {
+        true => name.to_owned(),
+        false => format!("{path}.{name}"),
+    };
+    let properties = parent.properties.as_ref();
+    if let Some(schema) = properties.and_then(|properties| properties.get(name)) {
+        return walk(value, schema, &path, found);
+    }
+    let is_open = parent.x_kubernetes_preserve_unknown_fields == Some(true);
+    match &parent.additional_properties {
+        Some(JSONSchemaPropsOrBool::Schema(schema)) => walk(value, schema, &path, found),
+        Some(JSONSchemaPropsOrBool::Bool(true)) => {}
+        _ if is_open => {}
+        _ => {
+            let known = properties.into_iter().flat_map(|it| it.keys());
+            found.push(Unknown {
+                name: name.to_owned(),
+                path,
+                meant: close_to(name, known.map(String::as_str)).map(str::to_owned),
+            });
+        }
+    }
+}
+
+fn walk(value: &Value, schema: &JSONSchemaProps, path: &str, found: &mut Vec<Unknown>) {
+    match (value, &schema.items) {
+        (Value::Object(object), _) => fields(object, schema, path, found),
+        (Value::Array(items), Some(JSONSchemaPropsOrArray::Schema(schema))) => {
+            for (index, item) in items.iter().enumerate() {
+                walk(item, schema, &format!("{path}[{index}]"), found);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn fields(
+    object: &Map<String, Value>,
+    schema: &JSONSchemaProps,
+    path: &str,
+    found: &mut Vec<Unknown>,
+) {
+    for (name, value) in object {
+        field(name, value, schema, path, found);
+    }
+}

@@ -1,0 +1,231 @@
+//! `sluice plan`: the exact change that a promotion would make in a checkout. Changes nothing.
+
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, bail};
+use api::{
+    Pipeline, Promotion,
+    names::Place,
+    pipeline::{Environment, PromotionSettings},
+};
+use git::{edit, paths::PathLimits};
+use similar::{ChangeTag, TextDiff};
+
+use super::{
+    checkout::{Checkout, Markers},
+    cluster::{Connection, key, must_have},
+    terminal::{self, BOLD, GREEN, PLAIN, RED, clean, paint},
+    words::{close_to, count},
+    yaml,
+};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// A file that holds the pipeline, or the pipeline's name on the cluster
+    pipeline: String,
+    /// A checkout of the repository that promotions change
+    #[arg(long, value_name = "FOLDER")]
+    checkout: PathBuf,
+    /// The environment to promote into
+    #[arg(long, short, value_name = "NAME")]
+    environment: String,
+    /// The revision to bring
+    #[arg(long, short, value_name = "REVISION")]
+    revision: String,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
+    let (pipeline, promotions) = find(&arguments.pipeline, &arguments.connection).await?;
+    let environment = arguments.environment.as_str();
+    must_have(&pipeline, environment)?;
+    let settings = pipeline.spec.promotion_into(environment);
+    let Some(settings) = settings.filter(|settings| writes_git(settings)) else {
+        bail!(
+            "promotions into {environment} change nothing in git: its strategy is neither pull-request nor commit"
+        );
+    };
+    let checkout = Checkout::read(&arguments.checkout)?;
+    let markers = checkout.markers();
+    let limits = limits(&pipeline, environment, settings)?;
+    let version = planner::version_for(&pipeline, &promotions, &arguments.revision);
+    let (mut files, mut values) = (0, 0);
+    for place in planner::places(&pipeline, environment) {
+        let (namespace, name) = key(&pipeline);
+        let marker = planner::marker(namespace, name, &place);
+        let carriers = carriers(&markers, &marker, &limits)?;
+        for path in carriers {
+            let content = &checkout.files[path];
+            let edited = edit::set_marked(content, &marker, &version)
+                .with_context(|| format!("cannot edit {path}"))?;
+            if edited.changed > 0 {
+                (files, values) = (files + 1, values + edited.changed);
+                write_difference(path, content, &edited.content, out)?;
+            }
+        }
+    }
+    match values {
+        0 => anstream::eprintln!("nothing to change: the checkout says {version} already"),
+        _ => {
+            let (values, files) = (count(values, "value"), count(files, "file"));
+            anstream::eprintln!("{values} to change in {files}: {version}");
+        }
+    }
+    Ok(())
+}
+
+/// The pipeline of a file or of the cluster, and its promotions if those are known.
+pub(super) async fn find(
+    pipeline: &str,
+    connection: &Connection,
+) -> anyhow::Result<(Pipeline, Vec<Promotion>)> {
+    let file = Path::new(pipeline);
+    let is_file = pipeline == "-"
+        || file.is_file()
+        || [".yaml", ".yml"].iter().any(|it| pipeline.ends_with(it));
+    if !is_file {
+        let cluster = connection.connect().await?;
+        let pipeline = cluster.pipeline(pipeline).await?;
+        let promotions = cluster.promotions(&pipeline).await?;
+        return Ok((pipeline, promotions));
+    }
+    let text = yaml::read_text(file)?;
+    let documents = yaml::documents(&text).into_iter();
+    let mut pipelines = documents
+        .filter_map(|document| document.value.ok())
+        .filter(|value| value["kind"] == "Pipeline");
+    let Some(value) = pipelines.next() else {
+        bail!("{pipeline} holds no Pipeline");
+    };
+    let mut found: Pipeline = serde_json::from_value(value).with_context(|| {
+        format!("cannot read the Pipeline of {pipeline}; see `sluice lint {pipeline}`")
+    })?;
+    let own = found.metadata.namespace.take();
+    let namespace = connection.namespace.clone().or(own);
+    found.metadata.namespace = Some(namespace.unwrap_or("default".to_owned()));
+    Ok((found, Vec::new()))
+}
+
+/// Whether a promotion writes something that a checkout can show.
+pub(super) fn writes_git(settings: &PromotionSettings) -> bool {
+    settings.strategy.pull_request.is_some() || settings.strategy.commit.is_some()
+}
+
+/// Which files may change, with the names of the environment's targets filled in.
+pub(super) fn limits(
+    pipeline: &Pipeline,
+    environment: &str,
+    settings: &PromotionSettings,
+) -> anyhow::Result<PathLimits> {
+    let strategy = &settings.strategy;
+    let of_request = strategy.pull_request.as_ref().map(|it| &it.paths);
+    let patterns = of_request.or(strategy.commit.as_ref().map(|it| &it.paths));
+    let targets = planner::targets_of(pipeline, environment);
+    let mut filled = Vec::new();
+    for pattern in patterns.into_iter().flatten() {
+        let pattern = pattern.replace("${environment}", environment);
+        for (cluster, namespace) in &targets {
+            let pattern = pattern.replace("${cluster}", cluster.as_deref().unwrap_or_default());
+            filled.push(pattern.replace("${namespace}", namespace));
+        }
+    }
+    PathLimits::new(filled.iter().map(String::as_str)).context("cannot use the strategy's paths")
+}
+
+/// The files that carry a marker and may change.
+fn carriers<'a>(
+    markers: &'a Markers,
+    marker: &str,
+    limits: &PathLimits,
+) -> anyhow::Result<Vec<&'a str>> {
+    let Some(files) = markers.files.get(marker) else {
+        let known = markers.files.keys().map(String::as_str);
+        let hint =
+            close_to(marker, known).map(|close| format!("; {close} is there, did you mean that?"));
+        let unreadable = markers.unreadable.first();
+        let unreadable = unreadable.map(|file| format!("; not readable: {file}"));
+        bail!(
+            "no file carries the marker {marker}; put {} behind the version{}{}",
+            comment(marker),
+            hint.unwrap_or_default(),
+            unreadable.unwrap_or_default()
+        );
+    };
+    let allowed: Vec<&str> = files
+        .iter()
+        .map(String::as_str)
+        .filter(|it| limits.allow(it))
+        .collect();
+    if allowed.is_empty() {
+        bail!(
+            "the marker {marker} is only in files outside the strategy's paths: {}",
+            files.join(", ")
+        );
+    }
+    Ok(allowed)
+}
+
+/// A marker as it is written behind a value.
+pub(super) fn comment(marker: &str) -> String {
+    format!("# {{\"$promotion\": {}}}", serde_json::Value::from(marker))
+}
+
+/// The places of all environments that something can be promoted into by a change in git.
+pub(super) fn places_in_git(pipeline: &Pipeline) -> Vec<(&Environment, Place)> {
+    let spec = &pipeline.spec;
+    let has_source = spec.source.is_some();
+    let first = spec
+        .environments
+        .iter()
+        .position(|it| !it.targets.is_empty());
+    let environments = spec.environments.iter().enumerate();
+    let promoted = environments.filter(|(index, environment)| {
+        let settings = spec.promotion_into(&environment.name);
+        let is_moved = has_source || Some(*index) > first;
+        is_moved && !environment.targets.is_empty() && settings.is_some_and(writes_git)
+    });
+    promoted
+        .flat_map(|(_, environment)| {
+            let places = planner::places(pipeline, &environment.name);
+            places.into_iter().map(move |place| (environment, place))
+        })
+        .collect()
+}
+
+fn write_difference(
+    path: &str,
+    before: &[u8],
+    after: &[u8],
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let (before, after) = (
+        String::from_utf8_lossy(before),
+        String::from_utf8_lossy(after),
+    );
+    let difference = TextDiff::from_lines(before.as_ref(), after.as_ref());
+    let path = clean(path);
+    writeln!(out, "{}", paint(BOLD, &format!("--- a/{path}")))?;
+    writeln!(out, "{}", paint(BOLD, &format!("+++ b/{path}")))?;
+    for hunk in difference.unified_diff().context_radius(3).iter_hunks() {
+        writeln!(out, "{}", hunk.header())?;
+        for change in hunk.iter_changes() {
+            let (sign, style) = match change.tag() {
+                ChangeTag::Delete => ("-", RED),
+                ChangeTag::Insert => ("+", GREEN),
+                ChangeTag::Equal => (" ", PLAIN),
+            };
+            let line = change.value().trim_end_matches('\n');
+            // In a pipe it is the exact change; a terminal must not act on what is in a file.
+            let line = match terminal::width() {
+                Some(_) => clean(line),
+                None => line.to_owned(),
+            };
+            writeln!(out, "{}", paint(style, &format!("{sign}{line}")))?;
+        }
+    }
+    Ok(())
+}

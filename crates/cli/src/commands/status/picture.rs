@@ -1,0 +1,183 @@
+//! Environments from left to right as boxes, or below each other where there is no room, and what
+//! there is to say about each.
+
+mod boxes;
+
+use api::{Pipeline, conditions, pipeline::EnvironmentStatus, promotion::Phase};
+use jiff::Timestamp;
+use planner::State;
+
+use super::super::{
+    cluster::key,
+    terminal::{BOLD, DIM, PLAIN, clean, paint, painted_sign, sign, wrap},
+    words::{length, runs},
+};
+use boxes::{Box, Line};
+
+/// How many targets of an environment are shown one by one.
+const TARGETS: usize = 8;
+
+/// The whole picture. Without a width there is no terminal, and nothing depends on one.
+pub(super) fn draw(pipeline: &Pipeline, width: Option<usize>, now: Timestamp) -> String {
+    let mut text = format!("{}\n\n", title(pipeline));
+    let names = pipeline.spec.environments.iter().map(|it| it.name.as_str());
+    let names: Vec<&str> = names.collect();
+    let all: Vec<Box> = names
+        .iter()
+        .map(|name| environment(pipeline, name))
+        .collect();
+    let wide = width.and_then(|width| boxes::beside(&all, width));
+    text.push_str(&wide.unwrap_or_else(|| boxes::below(&all)));
+    for name in names {
+        for line in remarks(pipeline, name, width, now) {
+            text.push_str(&line);
+            text.push('\n');
+        }
+    }
+    text
+}
+
+fn title(pipeline: &Pipeline) -> String {
+    let (namespace, name) = key(pipeline);
+    let app = pipeline.spec.app_ref.as_ref();
+    let app = app.map(|app| format!("  {} {}", app.kind, app.name));
+    let mut title = paint(BOLD, &clean(&format!("{namespace}/{name}")));
+    title.push_str(&clean(&app.unwrap_or_default()));
+    if pipeline.spec.suspend {
+        let sign = painted_sign(State::Suspended);
+        title.push_str(&format!(
+            "\n{sign} suspended; try: sluice resume {name} -n {namespace}"
+        ));
+    }
+    let status = pipeline.status.as_ref();
+    let ready = status.and_then(|it| conditions::find(&it.conditions, conditions::READY));
+    match ready {
+        None => title.push_str("  not looked at yet; is the controller running?"),
+        Some(ready) if ready.status != "True" => {
+            let text = clean(&format!("{}: {}", ready.reason, ready.message));
+            title.push_str(&format!("\n{} {text}", painted_sign(State::Failed)));
+        }
+        Some(_) => {}
+    }
+    title
+}
+
+fn environment(pipeline: &Pipeline, name: &str) -> Box {
+    let model = pipeline.status.clone().unwrap_or_default();
+    let status = model.environments.get(name);
+    let state = planner::environment_state(pipeline, &model, name);
+    let runs = clean(&runs(status));
+    let has_several = runs.contains(" + ");
+    let mut lines = vec![Line::new(runs, BOLD), state_line(state)];
+    let targets = status.map(|it| it.targets.as_slice()).unwrap_or_default();
+    for target in targets.iter().take(TARGETS) {
+        let name = clean(&planner::target_name(target));
+        let revision = target.revision.as_deref().unwrap_or("-");
+        let text = match has_several {
+            true => format!("{name} {}", clean(revision)),
+            false => name,
+        };
+        lines.push(Line::signed(planner::target_state(target), text));
+    }
+    if targets.len() > TARGETS {
+        let ready = targets.iter().filter(|target| target.ready).count();
+        let (more, all) = (targets.len() - TARGETS, targets.len());
+        lines.push(Line::new(
+            format!("and {more} more; {ready} of {all} ready"),
+            DIM,
+        ));
+    }
+    Box {
+        title: clean(name),
+        lines,
+    }
+}
+
+fn state_line(state: State) -> Line {
+    Line {
+        sign: Some(state),
+        text: state.word().to_owned(),
+        style: sign(state).1,
+    }
+}
+
+impl Line {
+    fn new(text: String, style: anstyle::Style) -> Self {
+        Self {
+            sign: None,
+            text,
+            style,
+        }
+    }
+
+    fn signed(state: State, text: String) -> Self {
+        Self {
+            sign: Some(state),
+            text,
+            style: PLAIN,
+        }
+    }
+}
+
+/// What waits in an environment, what would lift that, and what is under way.
+fn remarks(pipeline: &Pipeline, name: &str, width: Option<usize>, now: Timestamp) -> Vec<String> {
+    let model = pipeline.status.clone().unwrap_or_default();
+    let Some(status) = model.environments.get(name) else {
+        return Vec::new();
+    };
+    let mut texts = Vec::new();
+    if let Some(hold) = &status.hold {
+        let mut clauses = hold.message.splitn(2, "; ");
+        texts.extend(
+            clauses
+                .next()
+                .map(|it| format!("waits: {it} [{}]", hold.reason)),
+        );
+        texts.extend(clauses.next().map(str::to_owned));
+        if let Some(opens_at) = &hold.opens_at {
+            let left = length(opens_at.0.as_second() - now.as_second());
+            texts.push(format!("opens at {}, in {left}", opens_at.0));
+        }
+    }
+    texts.extend(promotion(status));
+    for target in &status.targets {
+        if let Some(error) = &target.error {
+            texts.push(format!("{}: {error}", planner::target_name(target)));
+        }
+    }
+    let state = planner::environment_state(pipeline, &model, name);
+    texts.extend(way_out(pipeline, name, state));
+    if texts.is_empty() {
+        return texts;
+    }
+    let room = width.map(|width| width.saturating_sub(4));
+    let wrapped = texts.iter().flat_map(|text| wrap(&clean(text), room));
+    let heading = format!("\n{} {}", painted_sign(state), paint(BOLD, &clean(name)));
+    let lines = wrapped.map(|line| format!("    {line}"));
+    [heading].into_iter().chain(lines).collect()
+}
+
+fn promotion(status: &EnvironmentStatus) -> Option<String> {
+    let promotion = status.promotion.as_ref()?;
+    let phase = promotion.phase.filter(|it| *it != Phase::Succeeded)?;
+    let url = promotion.url.as_deref().map(|url| format!(" {url}"));
+    let url = url.unwrap_or_default();
+    Some(format!(
+        "promotion of {}: {phase:?}{url}",
+        promotion.revision
+    ))
+}
+
+/// The command that a person would type next.
+fn way_out(pipeline: &Pipeline, environment: &str, state: State) -> Option<String> {
+    let (namespace, name) = key(pipeline);
+    let command = match state {
+        State::AwaitingApproval => format!("approve {name} {environment}"),
+        State::Suspended if !pipeline.spec.suspend => format!("resume {name} {environment}"),
+        _ => return None,
+    };
+    Some(format!("try: sluice {command} -n {namespace}"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,101 @@
+//! Boxes beside or below each other.
+
+use anstyle::Style;
+use planner::State;
+
+use super::super::super::terminal::{BOLD, columns, cut, paint, painted_sign};
+
+/// The widest content of a box.
+const WIDEST: usize = 40;
+const ARROW: &str = " ─▶ ";
+const NO_ARROW: &str = "    ";
+
+pub(super) struct Box {
+    pub(super) title: String,
+    pub(super) lines: Vec<Line>,
+}
+
+pub(super) struct Line {
+    pub(super) sign: Option<State>,
+    pub(super) text: String,
+    pub(super) style: Style,
+}
+
+impl Line {
+    fn columns(&self) -> usize {
+        columns(&self.text) + self.sign.map_or(0, |_| 2)
+    }
+
+    fn paint(&self, width: usize) -> String {
+        let sign = self.sign.map(|state| format!("{} ", painted_sign(state)));
+        let room = width - self.sign.map_or(0, |_| 2);
+        let text = cut(&self.text, room);
+        let padding = " ".repeat(room - columns(&text));
+        format!(
+            "{}{}{padding}",
+            sign.unwrap_or_default(),
+            paint(self.style, &text)
+        )
+    }
+}
+
+impl Box {
+    fn width(&self) -> usize {
+        let content = self.lines.iter().map(Line::columns);
+        let widest = content.chain([columns(&self.title) + 2]).max();
+        widest.unwrap_or(0).min(WIDEST)
+    }
+
+    fn row(&self, row: usize, height: usize) -> String {
+        let width = self.width();
+        match row {
+            0 => {
+                let title = cut(&self.title, width - 2);
+                let rest = "─".repeat(width - 1 - columns(&title));
+                format!("╭─ {} {rest}╮", paint(BOLD, &title))
+            }
+            row if row == height - 1 => format!("╰{}╯", "─".repeat(width + 2)),
+            row => {
+                let blank = " ".repeat(width);
+                let line = self.lines.get(row - 1).map(|line| line.paint(width));
+                format!("│ {} │", line.unwrap_or(blank))
+            }
+        }
+    }
+}
+
+/// The boxes from left to right, if they fit.
+pub(super) fn beside(boxes: &[Box], width: usize) -> Option<String> {
+    let frames = boxes.iter().map(|it| it.width() + 4);
+    let arrows = ARROW.chars().count() * boxes.len().saturating_sub(1);
+    if boxes.is_empty() || frames.sum::<usize>() + arrows > width {
+        return None;
+    }
+    let height = boxes.iter().map(|it| it.lines.len()).max()? + 2;
+    let mut text = String::new();
+    for row in 0..height {
+        let parts: Vec<String> = boxes.iter().map(|it| it.row(row, height)).collect();
+        let gap = match row {
+            1 => ARROW,
+            _ => NO_ARROW,
+        };
+        text.push_str(&parts.join(gap));
+        text.push('\n');
+    }
+    Some(text)
+}
+
+/// The boxes as paragraphs.
+pub(super) fn below(boxes: &[Box]) -> String {
+    let mut text = String::new();
+    for (index, it) in boxes.iter().enumerate() {
+        if index > 0 {
+            text.push_str("  ▼\n");
+        }
+        text.push_str(&format!("{}\n", paint(BOLD, &it.title)));
+        for line in &it.lines {
+            text.push_str(&format!("  {}\n", line.paint(line.columns())));
+        }
+    }
+    text
+}

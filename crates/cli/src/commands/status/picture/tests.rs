@@ -1,0 +1,120 @@
+use api::pipeline::{
+    ClusterAppReference, ClusterReference, Environment, HoldStatus, PromotionSummary, Target,
+    TargetStatus,
+};
+
+use super::*;
+
+/// A target that runs a revision on a cluster; `!` behind it means that it is not ready.
+fn target(text: &str) -> TargetStatus {
+    let (place, revision) = text.split_once(' ').unwrap();
+    let (cluster, namespace) = place.split_once('/').unwrap();
+    TargetStatus {
+        cluster_app_ref: Some(ClusterAppReference {
+            cluster_ref: Some(ClusterReference {
+                name: cluster.to_owned(),
+                ..ClusterReference::default()
+            }),
+            ..ClusterAppReference::default()
+        }),
+        namespace: Some(namespace.to_owned()),
+        ready: !revision.ends_with('!'),
+        revision: Some(revision.trim_end_matches('!').to_owned()),
+        ..TargetStatus::default()
+    }
+}
+
+/// Two environments; the second waits for approval.
+fn pipeline() -> Pipeline {
+    let mut pipeline = Pipeline::default();
+    pipeline.metadata.namespace = Some("shop".to_owned());
+    pipeline.metadata.name = Some("web".to_owned());
+    let mut environments = std::collections::BTreeMap::new();
+    for (name, targets) in [
+        ("dev", vec!["one/web 2.0.0", "two/web 1.9.0!"]),
+        ("prod", vec!["eu/web 1.0.0"]),
+    ] {
+        pipeline.spec.environments.push(Environment {
+            name: name.to_owned(),
+            targets: vec![Target::default()],
+            ..Environment::default()
+        });
+        let status = EnvironmentStatus {
+            targets: targets.into_iter().map(target).collect(),
+            ..EnvironmentStatus::default()
+        };
+        environments.insert(name.to_owned(), status);
+    }
+    let prod = environments.get_mut("prod").unwrap();
+    prod.hold = Some(HoldStatus {
+        reason: "AwaitingApproval".to_owned(),
+        message: "2.0.0 waits for approval to enter prod; an approval of 2.0.0 lifts this"
+            .to_owned(),
+        opens_at: None,
+    });
+    prod.promotion = Some(PromotionSummary {
+        revision: "2.0.0".to_owned(),
+        phase: Some(Phase::AwaitingApproval),
+        url: Some("https://forge.example.com/1\u{1b}[2J".to_owned()),
+        ..PromotionSummary::default()
+    });
+    pipeline.status = Some(api::pipeline::PipelineStatus {
+        environments,
+        ..api::pipeline::PipelineStatus::default()
+    });
+    pipeline
+}
+
+#[track_caller]
+fn check(width: Option<usize>, expected: &str) {
+    let drawn = draw(&pipeline(), width, Timestamp::UNIX_EPOCH);
+    let drawn = anstream::adapter::strip_str(&drawn).to_string();
+    let drawn: Vec<&str> = drawn.lines().map(str::trim_end).collect();
+    let expected: Vec<&str> = expected
+        .trim()
+        .lines()
+        .map(|line| line.strip_prefix("        ").unwrap_or(line))
+        .collect();
+    assert_eq!(drawn, expected, "\n{}", drawn.join("\n"));
+}
+
+const REMARKS: &str = "
+        ◇ prod
+            waits: 2.0.0 waits for approval to enter prod [AwaitingApproval]
+            an approval of 2.0.0 lifts this
+            promotion of 2.0.0: AwaitingApproval https://forge.example.com/1\u{fffd}[2J
+            try: sluice approve web prod -n shop";
+
+#[test]
+fn environments_stand_side_by_side_where_there_is_room() {
+    let picture = "
+        shop/web  not looked at yet; is the controller running?
+
+        ╭─ dev ───────────╮    ╭─ prod ──────────────╮
+        │ 1.9.0 + 2.0.0   │ ─▶ │ 1.0.0               │
+        │ ◐ not ready     │    │ ◇ awaiting approval │
+        │ ● one/web 2.0.0 │    │ ● eu/web            │
+        │ ◐ two/web 1.9.0 │    │                     │
+        ╰─────────────────╯    ╰─────────────────────╯
+";
+    check(Some(100), &format!("{picture}{REMARKS}"));
+}
+
+#[test]
+fn environments_stack_in_narrow_terminals_and_in_pipes() {
+    let picture = "
+        shop/web  not looked at yet; is the controller running?
+
+        dev
+          1.9.0 + 2.0.0
+          ◐ not ready
+          ● one/web 2.0.0
+          ◐ two/web 1.9.0
+          ▼
+        prod
+          1.0.0
+          ◇ awaiting approval
+          ● eu/web
+";
+    check(None, &format!("{picture}{REMARKS}"));
+}

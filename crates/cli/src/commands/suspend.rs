@@ -1,0 +1,116 @@
+//! `sluice suspend` and `sluice resume`: one field of the pipeline's spec.
+
+use std::io::Write;
+
+use anyhow::Context;
+use api::Pipeline;
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value, json};
+
+use super::{
+    cluster::{Cluster, Connection, FIELD_MANAGER, key, must_have},
+    trouble::trouble,
+};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// The pipeline, or namespace/pipeline
+    pipeline: String,
+    /// Only this environment
+    environment: Option<String>,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+pub(super) async fn run(
+    arguments: &Arguments,
+    suspend: bool,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let cluster = arguments.connection.connect().await?;
+    let pipeline = cluster.pipeline(&arguments.pipeline).await?;
+    let (_, name) = key(&pipeline);
+    let environment = arguments.environment.as_deref();
+    if let Some(environment) = environment {
+        must_have(&pipeline, environment)?;
+    }
+    let what = match environment {
+        Some(environment) => format!("{environment} of {name}"),
+        None => name.to_owned(),
+    };
+    let (verb, done, is_so) = match suspend {
+        true => ("suspend", "suspended", "suspended"),
+        false => ("resume", "resumed", "not suspended"),
+    };
+    if is_suspended(&pipeline, environment) == suspend {
+        writeln!(out, "{what} is {is_so} already")?;
+        return Ok(());
+    }
+    let patch = patch(&pipeline, environment, suspend);
+    let written = write(&cluster, &pipeline, patch).await?;
+    written.map_err(|error| trouble(&format!("{verb} {what}"), error))?;
+    writeln!(out, "{done} {what}")?;
+    if let Some(owner) = owner(&pipeline) {
+        anstream::eprintln!(
+            "{owner} also sets suspend and may change it back; change it where that gets it from"
+        );
+    }
+    Ok(())
+}
+
+async fn write(
+    cluster: &Cluster,
+    pipeline: &Pipeline,
+    patch: Value,
+) -> anyhow::Result<kube::Result<Pipeline>> {
+    let patch: json_patch::Patch =
+        serde_json::from_value(patch).context("cannot make the patch")?;
+    let parameters = PatchParams {
+        field_manager: Some(FIELD_MANAGER.to_owned()),
+        ..PatchParams::default()
+    };
+    let (namespace, name) = key(pipeline);
+    let pipelines = cluster.api::<Pipeline>(namespace);
+    let patch = Patch::Json::<()>(patch);
+    Ok(pipelines.patch(name, &parameters, &patch).await)
+}
+
+fn is_suspended(pipeline: &Pipeline, environment: Option<&str>) -> bool {
+    match environment {
+        None => pipeline.spec.suspend,
+        Some(name) => {
+            let mut environments = pipeline.spec.environments.iter();
+            environments.any(|it| it.name == name && it.suspend)
+        }
+    }
+}
+
+/// The environment is found by its place in the list, so its name is part of the patch.
+fn patch(pipeline: &Pipeline, environment: Option<&str>, suspend: bool) -> Value {
+    let mut environments = pipeline.spec.environments.iter();
+    let index = environment.and_then(|name| environments.position(|it| it.name == name));
+    let operation = match suspend {
+        true => "add",
+        false => "remove",
+    };
+    let Some(index) = index else {
+        return json!([{"op": operation, "path": "/spec/suspend", "value": true}]);
+    };
+    let path = format!("/spec/environments/{index}");
+    json!([
+        {"op": "test", "path": format!("{path}/name"), "value": environment},
+        {"op": operation, "path": format!("{path}/suspend"), "value": true},
+    ])
+}
+
+/// Who else says whether the pipeline is suspended.
+fn owner(pipeline: &Pipeline) -> Option<&str> {
+    let entries = pipeline.metadata.managed_fields.iter().flatten();
+    let sets_it = |fields: &Value| fields.pointer("/f:spec/f:suspend").is_some();
+    let mut others = entries.filter_map(|entry| {
+        let manager = entry.manager.as_deref()?;
+        let is_other = manager != FIELD_MANAGER;
+        (is_other && sets_it(&entry.fields_v1.as_ref()?.0)).then_some(manager)
+    });
+    others.next()
+}

@@ -1,0 +1,149 @@
+//! What a terminal can show: its width, colours, and one sign per state.
+//!
+//! Text from clusters goes through [`clean`], so that no name or message can move the cursor.
+
+use std::io::IsTerminal;
+
+use anstyle::{AnsiColor, Style};
+use planner::State;
+use unicode_width::UnicodeWidthStr;
+
+pub(super) const BOLD: Style = Style::new().bold();
+pub(super) const DIM: Style = Style::new().dimmed();
+pub(super) const PLAIN: Style = Style::new();
+pub(super) const RED: Style = AnsiColor::Red.on_default();
+pub(super) const GREEN: Style = AnsiColor::Green.on_default();
+pub(super) const YELLOW: Style = AnsiColor::Yellow.on_default();
+const CYAN: Style = AnsiColor::Cyan.on_default();
+const MAGENTA: Style = AnsiColor::Magenta.on_default();
+
+/// How wide the terminal is; nothing if the output goes elsewhere.
+pub(super) fn width() -> Option<usize> {
+    if !std::io::stdout().is_terminal() {
+        return None;
+    }
+    let size = terminal_size::terminal_size();
+    Some(size.map_or(80, |(width, _)| usize::from(width.0)))
+}
+
+/// The shape and colour of a state. Every state has a shape of its own.
+pub(super) fn sign(state: State) -> (&'static str, Style) {
+    match state {
+        State::Failed => ("✖", RED),
+        State::Unreadable => ("▲", RED),
+        State::AwaitingApproval => ("◇", MAGENTA),
+        State::Suspended => ("‖", MAGENTA),
+        State::Promoting => ("▶", CYAN),
+        State::Held => ("◆", YELLOW),
+        State::NotReady => ("◐", YELLOW),
+        State::Unknown => ("○", DIM),
+        State::Empty => ("·", DIM),
+        State::Ready => ("●", GREEN),
+    }
+}
+
+/// Text in a style.
+pub(super) fn paint(style: Style, text: &str) -> String {
+    match style == PLAIN {
+        true => text.to_owned(),
+        false => format!("{style}{text}{style:#}"),
+    }
+}
+
+/// A sign in its colour.
+pub(super) fn painted_sign(state: State) -> String {
+    let (sign, style) = sign(state);
+    paint(style, sign)
+}
+
+/// The text without anything that a terminal would act on.
+pub(super) fn clean(text: &str) -> String {
+    let unprintable = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    text.chars()
+        .map(|c| match c {
+            '\t' | '\n' => ' ',
+            c if unprintable(c) => '\u{fffd}',
+            c => c,
+        })
+        .collect()
+}
+
+/// How many columns a text takes.
+pub(super) fn columns(text: &str) -> usize {
+    text.width()
+}
+
+/// The text, cut with `…` where it is longer.
+pub(super) fn cut(text: &str, limit: usize) -> String {
+    if columns(text) <= limit {
+        return text.to_owned();
+    }
+    let mut cut = String::new();
+    for c in text.chars() {
+        if columns(&cut) + columns(c.encode_utf8(&mut [0; 4])) >= limit {
+            break;
+        }
+        cut.push(c);
+    }
+    format!("{cut}…")
+}
+
+/// The text in lines of a width, broken between words.
+pub(super) fn wrap(text: &str, width: Option<usize>) -> Vec<String> {
+    let Some(width) = width else {
+        return vec![text.to_owned()];
+    };
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let line = lines.last_mut().expect("there is always a last line");
+        if !line.is_empty() && columns(line) + 1 + columns(word) > width.max(20) {
+            lines.push(word.to_owned());
+            continue;
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_from_a_cluster_reaches_the_terminal_as_a_command() {
+        assert_eq!(clean("a\u{1b}[2Jb\nc\u{202e}d"), "a\u{fffd}[2Jb c\u{fffd}d");
+    }
+
+    #[test]
+    fn every_state_has_its_own_shape() {
+        let all = [
+            State::Failed,
+            State::Unreadable,
+            State::AwaitingApproval,
+            State::Suspended,
+            State::Promoting,
+            State::Held,
+            State::NotReady,
+            State::Unknown,
+            State::Empty,
+            State::Ready,
+        ];
+        let shapes: std::collections::BTreeSet<_> = all.map(|state| sign(state).0).into();
+        assert_eq!(shapes.len(), all.len());
+    }
+
+    #[test]
+    fn long_text_is_cut_by_columns_and_wrapped_by_words() {
+        assert_eq!(cut("abcdef", 4), "abc…");
+        assert_eq!(cut("日本語", 5), "日本…");
+        assert_eq!(cut("abc", 3), "abc");
+        let wrapped = wrap("one two three four five six", Some(20));
+        assert_eq!(wrapped, ["one two three four", "five six"]);
+    }
+}

@@ -1,0 +1,139 @@
+//! What a refusal of the cluster means, and what helps.
+
+use anyhow::{Error, anyhow};
+use kube::core::Status;
+
+const DENIED: &str = "denied request: ";
+
+/// The error of an attempt as a person reads it.
+pub(super) fn trouble(attempted: &str, error: kube::Error) -> Error {
+    let kube::Error::Api(status) = &error else {
+        return unanswered(attempted, error);
+    };
+    let why = match status.code {
+        401 => "the cluster does not accept your credentials; log in again, or name another \
+                context with --context"
+            .to_owned(),
+        403 => forbidden(&status.message),
+        404 if is_unknown_kind(status) => "the cluster does not know this kind; install Sluice's \
+             definitions with `sluice crds | kubectl apply --server-side -f -`"
+            .to_owned(),
+        409 => format!("{}; somebody else changed it, try again", status.message),
+        _ => status.message.clone(),
+    };
+    anyhow!("cannot {attempted}: {why}")
+}
+
+fn unanswered(attempted: &str, error: kube::Error) -> Error {
+    let is_transport = matches!(error, kube::Error::HyperError(_) | kube::Error::Service(_));
+    let hint = match is_transport {
+        true => ": the cluster does not answer; is it up, and is this the right context?",
+        false => "",
+    };
+    Error::new(error).context(format!("cannot {attempted}{hint}"))
+}
+
+/// A path that leads nowhere, as opposed to an object that is not there.
+fn is_unknown_kind(status: &Status) -> bool {
+    let details = status.details.as_ref();
+    let has_name = details.is_some_and(|details| !details.name.is_empty());
+    let message = &status.message;
+    !has_name
+        && (message.contains("the server could not find") || message.contains("page not found"))
+}
+
+/// Who needs which verb. Roles and the admission policy say so in different words.
+fn forbidden(message: &str) -> String {
+    let (text, verb) = match message.split_once(DENIED) {
+        Some((_, text)) => (text, verb_needed(text)),
+        None => (message, verb_refused(message)),
+    };
+    match verb.and_then(role_with) {
+        Some(role) => format!(
+            "{text}. Ask whoever runs the cluster to bind the ClusterRole {role} to you in that \
+             namespace"
+        ),
+        None => text.to_owned(),
+    }
+}
+
+/// `…: the verb approve on pipelines is needed`
+fn verb_needed(text: &str) -> Option<&str> {
+    let (_, rest) = text.split_once("the verb ")?;
+    rest.split_whitespace().next()
+}
+
+/// `User "jane" cannot patch resource "promotions" in …`
+fn verb_refused(text: &str) -> Option<&'static str> {
+    let (_, rest) = text.split_once(" cannot ")?;
+    let verb = rest.split_whitespace().next()?;
+    match (verb, rest.contains("\"promotions\"")) {
+        ("get" | "list" | "watch", _) => Some("get"),
+        ("patch", true) => Some("approve"),
+        ("patch" | "create", false) => Some("patch"),
+        _ => None,
+    }
+}
+
+fn role_with(verb: &str) -> Option<&'static str> {
+    match verb {
+        "get" => Some("pipeline-controller-viewer"),
+        "approve" | "suspend" => Some("pipeline-controller-approver"),
+        "promote" | "patch" => Some("pipeline-controller-editor"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(code: u16, message: &str, expected: &str) {
+        let mut status = Status::failure(message, "");
+        status.code = code;
+        let error = trouble("approve it", kube::Error::Api(status.boxed()));
+        assert_eq!(
+            format!("{error:#}"),
+            format!("cannot approve it: {expected}")
+        );
+    }
+
+    #[test]
+    fn refusals_say_who_needs_which_verb() {
+        check(
+            403,
+            "promotions.pipelines.weave.works \"a\" is forbidden: ValidatingAdmissionPolicy 'p' with \
+             binding 'p' denied request: jane may not approve promotions of pipeline shop into prod: \
+             the verb approve on pipelines is needed",
+            "jane may not approve promotions of pipeline shop into prod: the verb approve on \
+             pipelines is needed. Ask whoever runs the cluster to bind the ClusterRole \
+             pipeline-controller-approver to you in that namespace",
+        );
+        check(
+            403,
+            "pipelines.pipelines.weave.works \"a\" is forbidden: User \"jane\" cannot patch resource \
+             \"pipelines\" in API group \"pipelines.weave.works\" in the namespace \"shop\"",
+            "pipelines.pipelines.weave.works \"a\" is forbidden: User \"jane\" cannot patch resource \
+             \"pipelines\" in API group \"pipelines.weave.works\" in the namespace \"shop\". Ask \
+             whoever runs the cluster to bind the ClusterRole pipeline-controller-editor to you in \
+             that namespace",
+        );
+        check(403, "no", "no");
+    }
+
+    #[test]
+    fn a_missing_definition_is_told_from_a_missing_object() {
+        check(
+            404,
+            "the server could not find the requested resource",
+            "the cluster does not know this kind; install Sluice's definitions with \
+             `sluice crds | kubectl apply --server-side -f -`",
+        );
+        check(
+            404,
+            "pipelines \"a\" not found",
+            "pipelines \"a\" not found",
+        );
+    }
+}

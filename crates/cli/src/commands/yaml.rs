@@ -1,0 +1,59 @@
+//! YAML out, and YAML files in, document by document.
+
+use std::{
+    io::{Read, Write},
+    path::Path,
+};
+
+use anyhow::Context;
+use serde::Serialize;
+use serde_json::Value;
+
+/// One document of a file.
+pub(super) struct Document {
+    /// Where it begins.
+    pub(super) line: usize,
+    pub(super) text: String,
+    /// What it says, or why that cannot be read.
+    pub(super) value: Result<Value, String>,
+}
+
+/// Writes an object as a document of its own.
+pub(super) fn write(out: &mut dyn Write, object: &impl Serialize) -> anyhow::Result<()> {
+    let text = serde_saphyr::to_string(object).context("cannot write an object as YAML")?;
+    Ok(write!(out, "---\n{text}")?)
+}
+
+/// The text of a file, or of what is piped in for `-`.
+pub(super) fn read_text(file: &Path) -> anyhow::Result<String> {
+    if file == Path::new("-") {
+        let mut text = String::new();
+        let read = std::io::stdin().read_to_string(&mut text);
+        read.context("cannot read what is piped in")?;
+        return Ok(text);
+    }
+    std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
+}
+
+/// The documents of a file. Empty ones are left out.
+pub(super) fn documents(text: &str) -> Vec<Document> {
+    let mut documents = vec![(1, String::new())];
+    for (index, line) in text.lines().enumerate() {
+        if line == "---" || line.starts_with("--- ") {
+            documents.push((index + 2, String::new()));
+        } else if let Some((_, text)) = documents.last_mut() {
+            text.push_str(line);
+            text.push('\n');
+        }
+    }
+    let is_content = |line: &str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
+    documents
+        .into_iter()
+        .filter(|(_, text)| text.lines().any(is_content))
+        .map(|(line, text)| Document {
+            line,
+            value: serde_saphyr::from_str(&text).map_err(|error| error.to_string()),
+            text,
+        })
+        .collect()
+}

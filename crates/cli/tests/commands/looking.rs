@@ -1,0 +1,257 @@
+//! Commands that only look.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncBufReadExt, BufReader, Lines},
+    process::ChildStdout,
+};
+
+use crate::world::{World, offline, settled};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Compares line by line; `…` at the end of an expected line stands for anything.
+#[track_caller]
+fn check(said: &str, expected: &str) {
+    let expected = expected
+        .trim()
+        .lines()
+        .map(|it| it.strip_prefix("        ").unwrap_or(it));
+    let expected: Vec<&str> = expected.collect();
+    let said: Vec<&str> = said.lines().map(str::trim_end).collect();
+    let fits = |(said, expected): (&&str, &&str)| match expected.strip_suffix('…') {
+        Some(start) => said.starts_with(start),
+        None => said == expected,
+    };
+    let all_fit = said.len() == expected.len() && said.iter().zip(&expected).all(fits);
+    assert!(
+        all_fit,
+        "said\n{}\nexpected\n{}",
+        said.join("\n"),
+        expected.join("\n")
+    );
+}
+
+#[tokio::test]
+async fn get_lists_in_every_form() {
+    let world = World::new().await;
+    check(
+        &world.prints(&["get", "pipelines"]).await,
+        "
+        NAME   STATE                      ENVIRONMENTS             APP               AGE
+        web    ◇ prod awaiting approval   dev 2.0.0 > prod 1.0.0   HelmRelease/web   …",
+    );
+    check(
+        &world.prints(&["get", "promotions", "-A", "-o", "wide"]).await,
+        "
+        NAMESPACE   NAME         PIPELINE   ENVIRONMENT   REVISION   PHASE              BY   AGE   URL …
+        default     web-prod-1   web        prod          2.0.0      AwaitingApproval   -    …",
+    );
+    let names = world.prints(&["get", "pipeline", "-o", "name"]).await;
+    assert_eq!(names, "pipeline.pipelines.weave.works/web\n");
+    let one = world
+        .prints(&["get", "pipelines", "web", "-o", "json"])
+        .await;
+    let one: Value = serde_json::from_str(&one).unwrap();
+    assert_eq!(
+        (&one["kind"], &one["metadata"]["name"]),
+        (&json!("Pipeline"), &json!("web"))
+    );
+    assert!(one["metadata"].get("managedFields").is_none());
+    let yaml = world.prints(&["get", "pipelines", "-o", "yaml"]).await;
+    let list: Value = serde_saphyr::from_str(&yaml).unwrap();
+    assert_eq!(list["items"][0]["spec"]["appRef"]["name"], "web");
+    let none = world.run(&["get", "pipelines", "-l", "team=other"]).await;
+    assert_eq!((none.code, none.out.as_str()), (0, ""));
+    assert!(
+        none.err.contains("no pipelines in namespace default"),
+        "{}",
+        none.err
+    );
+    for kind in ["triggers", "clusters"] {
+        assert_eq!(world.prints(&["get", kind]).await, "");
+    }
+}
+
+#[tokio::test]
+async fn status_tree_history_and_explain_tell_the_same_story() {
+    let world = World::new().await;
+    check(
+        &world.prints(&["status", "web"]).await,
+        "
+        default/web  HelmRelease web
+
+        dev
+          2.0.0
+          ● ready
+          ● web-dev
+          ▼
+        prod
+          1.0.0
+          ◇ awaiting approval
+          ● eu/web
+
+        ◇ prod
+            waits: 2.0.0 waits for approval to enter prod [AwaitingApproval]
+            an approval of 2.0.0 lifts this
+            promotion of 2.0.0: AwaitingApproval
+            try: sluice approve web prod -n default",
+    );
+    check(
+        &world.prints(&["tree", "default/web"]).await,
+        "
+        default/web
+        ├─ ● dev 2.0.0 (ready)
+        │  └─ ● web-dev (ready)
+        │     └─ ● HelmRelease/web 2.0.0
+        │        └─ registry.example.com/web:2.0.0
+        └─ ◇ prod 1.0.0 (awaiting approval)
+           └─ ● eu/web (ready)
+              └─ ● HelmRelease/web 1.0.0
+                 └─ registry.example.com/web:1.0.0",
+    );
+    check(
+        &world.prints(&["explain", "web", "prod"]).await,
+        "
+        prod: runs 1.0.0, ready
+          promotion of 2.0.0: AwaitingApproval https://forge.example.com/shop/pulls/7
+          waits: 2.0.0 waits for approval to enter prod; an approval of 2.0.0 lifts this [AwaitingApproval]",
+    );
+    let whole = world.prints(&["explain", "web"]).await;
+    assert!(whole.starts_with("dev: runs 2.0.0, ready\n"), "{whole}");
+    let history = world.prints(&["history", "web", "prod"]).await;
+    let lines: Vec<&str> = history.lines().collect();
+    assert_eq!(lines.len(), 3, "{history}");
+    assert!(
+        lines[1].contains("prod          2.0.0      1.0.0        AwaitingApproval"),
+        "{history}"
+    );
+    assert_eq!(lines[2], "prod ran 1.0.0, 0.9.0");
+}
+
+#[tokio::test]
+async fn names_that_are_nearly_right_are_answered_with_the_right_ones() {
+    let world = World::new().await;
+    let said = world.run(&["status", "wbe"]).await;
+    assert_eq!(said.code, 1);
+    let expected = "sluice: there is no pipeline wbe in namespace default: did you mean web?\n";
+    assert_eq!(said.err, expected);
+    let said = world.run(&["explain", "web", "prdo"]).await;
+    assert_eq!(
+        said.err,
+        "sluice: pipeline web has no environment prdo: did you mean prod?\n"
+    );
+    let said = world.run(&["get", "pipelines", "webb"]).await;
+    assert!(said.err.contains("did you mean web?"), "{}", said.err);
+}
+
+#[tokio::test]
+async fn errors_say_what_to_do() {
+    let said = offline(&["get", "pipelines"]).await;
+    assert_eq!(said.code, 1);
+    assert!(
+        said.err.contains("--kubeconfig or $KUBECONFIG"),
+        "{}",
+        said.err
+    );
+    let said = offline(&["get", "rockets"]).await;
+    assert_eq!(said.code, 2);
+    let bare = World::bare().await;
+    let said = bare.run(&["get", "pipelines"]).await;
+    assert_eq!(said.code, 1);
+    assert!(
+        said.err.contains("sluice crds | kubectl apply"),
+        "{}",
+        said.err
+    );
+    let world = World::new().await;
+    let said = world
+        .run_as("stranger", json!([]), &["status", "web"])
+        .await;
+    assert_eq!(said.code, 1);
+    assert!(
+        said.err.contains("User \"stranger\" cannot get"),
+        "{}",
+        said.err
+    );
+    assert!(
+        said.err.contains("ClusterRole pipeline-controller-viewer"),
+        "{}",
+        said.err
+    );
+}
+
+#[tokio::test]
+async fn status_waits_until_the_pipeline_has_settled() {
+    let world = World::new().await;
+    let said = world
+        .run(&["status", "web", "--wait", "--timeout", "1s"])
+        .await;
+    assert_eq!(said.code, 3, "{}", said.err);
+    assert!(
+        said.err
+            .contains("still waiting: prod is awaiting approval"),
+        "{}",
+        said.err
+    );
+    let waiting = world
+        .command(&[
+            "status",
+            "web",
+            "--wait",
+            "--revision",
+            "2.0.0",
+            "--timeout",
+            "60s",
+        ])
+        .output();
+    let (waiting, ()) = tokio::join!(waiting, world.set_status(settled()));
+    let waiting = waiting.unwrap();
+    assert_eq!(
+        waiting.status.code(),
+        Some(0),
+        "{}",
+        String::from_utf8_lossy(&waiting.stderr)
+    );
+}
+
+async fn until(lines: &mut Lines<BufReader<ChildStdout>>, text: &str) {
+    let reading = async {
+        while let Some(line) = lines.next_line().await.unwrap() {
+            if line.contains(text) {
+                return;
+            }
+        }
+        panic!("the output ended without {text:?}");
+    };
+    let found = tokio::time::timeout(PATIENCE, reading).await;
+    found.unwrap_or_else(|_| panic!("nobody said {text:?}"));
+}
+
+#[tokio::test]
+async fn watch_tells_what_happens() {
+    let world = World::new().await;
+    let mut command = world.command(&["watch", "web"]);
+    let mut child = command
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    until(
+        &mut lines,
+        "default/web  dev 2.0.0 (ready) > prod 1.0.0 (awaiting approval)",
+    )
+    .await;
+    world.set_phase("WaitingForMerge").await;
+    until(
+        &mut lines,
+        "prod: promotion of 2.0.0: WaitingForMerge https://forge",
+    )
+    .await;
+    world.set_status(settled()).await;
+    until(&mut lines, "prod: eu/web runs 2.0.0").await;
+    until(&mut lines, "prod: waits no more").await;
+    child.kill().await.unwrap();
+}

@@ -1,0 +1,11 @@
+//! The built binary as people and scripts run it, against the embedded API on a loopback socket.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a failing case is a panic, as in any other test"
+)]
+
+mod asking;
+mod looking;
+mod offline;
+mod world;

@@ -1,0 +1,365 @@
+//! Commands that need no cluster: files in, text out.
+
+use std::{fs, path::Path, process::Stdio};
+
+use serde_json::{Value, json};
+
+use crate::world::{BINARY, binary, offline, pipeline};
+
+/// A folder with these files.
+fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (path, content) in files {
+        let path = folder.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+    folder
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// Lints one file and returns the code and the findings, without the folder's name.
+async fn lint(content: &str, more: &[&str]) -> (i32, String) {
+    let folder = folder(&[("p.yaml", content)]);
+    let file = folder.path().join("p.yaml");
+    let mut arguments = vec!["lint", text(&file)];
+    arguments.extend(more);
+    let said = offline(&arguments).await;
+    let place = format!("{}/", text(folder.path()));
+    (said.code, said.out.replace(&place, ""))
+}
+
+const RELEASE: &str = "\
+apiVersion: helm.toolkit.fluxcd.io/v2
+kind: HelmRelease
+metadata:
+  name: web
+  namespace: web-dev
+spec:
+  # Kept as it is.
+  chart:
+    spec:
+      chart: web
+      version:   1.0.0
+";
+
+fn pipeline_file() -> String {
+    serde_saphyr::to_string(&pipeline()).unwrap()
+}
+
+#[tokio::test]
+async fn a_sound_pipeline_passes() {
+    let (code, out) = lint(&pipeline_file(), &[]).await;
+    assert_eq!((code, out.as_str()), (0, ""));
+}
+
+#[tokio::test]
+async fn lint_finds_typos_wrong_values_and_what_can_never_hold() {
+    let text = pipeline_file();
+    for (from, to, expected) in [
+        (
+            "environments:",
+            "enviroments:",
+            "unknown field spec.enviroments: did you mean environments?",
+        ),
+        (
+            "environments:",
+            "enviroments:",
+            "spec.environments: Required value",
+        ),
+        ("baseBranch:", "basebranch:", "did you mean baseBranch?"),
+        ("type: github", "typ: github", "did you mean type?"),
+        (
+            "type: github",
+            "type: sourceforge",
+            "Unsupported value: \"sourceforge\"",
+        ),
+        ("name: prod", "name: dev", "two environments are called dev"),
+        (
+            "kind: HelmRelease",
+            "kind: ''",
+            "appRef needs a kind and a name",
+        ),
+    ] {
+        let (code, out) = lint(&text.replace(from, to), &[]).await;
+        assert_eq!(code, 1, "{to}");
+        assert!(out.contains(expected), "{to}: {out}");
+    }
+    let (_, out) = lint(&text.replace("environments:", "enviroments:"), &[]).await;
+    let line = text
+        .lines()
+        .position(|line| line.trim() == "environments:")
+        .unwrap()
+        + 1;
+    assert!(
+        out.contains(&format!("p.yaml:{line}: error: unknown")),
+        "{out}"
+    );
+}
+
+#[tokio::test]
+async fn lint_recognises_early_shapes_and_prints_what_they_became() {
+    let early = "\
+apiVersion: pipelines.wego.weave.works/v1alpha1
+kind: Pipeline
+metadata: {name: search, namespace: search}
+spec:
+  appRef: {apiVersion: helm.toolkit.fluxcd.io/v2, kind: HelmRelease, name: search}
+  promotion:
+    pullRequest: {url: https://gitlab.com/a/b.git, branch: main}
+  environments:
+  - {name: dev, targets: [{namespace: dev}]}
+  - name: prod
+    targets: [{namespace: prod}]
+    promotion: {webhook: {url: https://ci.example.com, secretRef: ci}}
+";
+    let (code, out) = lint(early, &[]).await;
+    assert_eq!(code, 1);
+    for expected in [
+        "early shape: the group pipelines.wego.weave.works became pipelines.weave.works",
+        "early shape: promotion: pullRequest became strategy.pull-request",
+        "early shape: promotion: branch became baseBranch",
+        "early shape: the promotion of prod: webhook became strategy.webhook",
+    ] {
+        assert!(out.contains(expected), "{expected}: {out}");
+    }
+    let start = out.find("---\n").unwrap();
+    let (code, again) = lint(&out[start..], &[]).await;
+    assert_eq!((code, again.as_str()), (0, ""), "the rewrite passes: {out}");
+    let rewritten: Value = serde_saphyr::from_str(&out[start..]).unwrap();
+    let request = &rewritten["spec"]["promotion"]["strategy"]["pull-request"];
+    assert_eq!(
+        (&request["type"], &request["baseBranch"]),
+        (&"gitlab".into(), &"main".into())
+    );
+}
+
+#[tokio::test]
+async fn lint_holds_markers_against_a_checkout() {
+    let marked = format!(
+        "{} # {{\"$promotion\": \"default:web:prdo\"}}\n",
+        RELEASE.trim_end()
+    );
+    let checkout = folder(&[("prod/web.yaml", &marked)]);
+    let (code, out) = lint(&pipeline_file(), &["--checkout", text(checkout.path())]).await;
+    assert_eq!(code, 1);
+    assert!(
+        out.contains("# {\"$promotion\": \"default:web:prod\"} behind the version"),
+        "{out}"
+    );
+    assert!(
+        out.contains("names no environment of the pipeline; did you mean prod?"),
+        "{out}"
+    );
+    fs::write(
+        checkout.path().join("prod/web.yaml"),
+        marked.replace("prdo", "prod"),
+    )
+    .unwrap();
+    let (code, out) = lint(&pipeline_file(), &["--checkout", text(checkout.path())]).await;
+    assert_eq!((code, out.as_str()), (0, ""));
+}
+
+#[tokio::test]
+async fn plan_shows_the_change_and_makes_none() {
+    let marked = format!(
+        "{} # {{\"$promotion\": \"default:web:prod\"}}\n",
+        RELEASE.trim_end()
+    );
+    let pipeline = pipeline_file();
+    let checkout = folder(&[("prod/web.yaml", &marked), ("pipeline.yaml", &pipeline)]);
+    let file = checkout.path().join("pipeline.yaml");
+    let plan = |revision| {
+        let (file, checkout) = (file.clone(), checkout.path().to_owned());
+        async move {
+            let typed = [
+                "plan",
+                text(&file),
+                "--checkout",
+                text(&checkout),
+                "-e",
+                "prod",
+                "-r",
+                revision,
+            ];
+            offline(&typed).await
+        }
+    };
+    let said = plan("2.0.0").await;
+    assert_eq!(said.code, 0, "{}", said.err);
+    let expected = "\
+--- a/prod/web.yaml
++++ b/prod/web.yaml
+@@ -8,4 +8,4 @@
+   chart:
+     spec:
+       chart: web
+-      version:   1.0.0 # {\"$promotion\": \"default:web:prod\"}
++      version:   2.0.0 # {\"$promotion\": \"default:web:prod\"}
+";
+    assert_eq!(said.out, expected);
+    assert_eq!(said.err, "1 value to change in 1 file: 2.0.0\n");
+    assert_eq!(
+        fs::read_to_string(checkout.path().join("prod/web.yaml")).unwrap(),
+        marked
+    );
+    let said = plan("1.0.0").await;
+    assert_eq!((said.code, said.out.as_str()), (0, ""));
+    fs::write(checkout.path().join("prod/web.yaml"), RELEASE).unwrap();
+    let said = plan("2.0.0").await;
+    assert_eq!(said.code, 1);
+    assert!(
+        said.err
+            .contains("no file carries the marker default:web:prod"),
+        "{}",
+        said.err
+    );
+}
+
+#[tokio::test]
+async fn scaffold_writes_what_is_missing_once() {
+    let pipeline = pipeline_file();
+    let checkout = folder(&[("dev/web.yaml", RELEASE), ("pipeline.yaml", &pipeline)]);
+    let file = checkout.path().join("pipeline.yaml");
+    let typed = ["scaffold", text(&file), "--checkout", text(checkout.path())];
+    let said = offline(&typed).await;
+    assert_eq!(
+        said.out, "wrote prod/web.yaml after dev/web.yaml\n",
+        "{}",
+        said.err
+    );
+    let written = fs::read_to_string(checkout.path().join("prod/web.yaml")).unwrap();
+    let expected = RELEASE
+        .replace("web-dev", "web")
+        .replace("1.0.0", "1.0.0 # {\"$promotion\": \"default:web:prod\"}");
+    assert_eq!(written, expected);
+    let again = offline(&typed).await;
+    assert_eq!((again.code, again.out.as_str()), (0, ""), "{}", again.err);
+    fs::remove_file(checkout.path().join("prod/web.yaml")).unwrap();
+    let said = offline(&[&typed[..], &["--change", "--dry-run"]].concat()).await;
+    let change: Value = serde_saphyr::from_str(&said.out).unwrap();
+    assert_eq!(change["spec"]["path"], "prod/web.yaml");
+    assert_eq!(change["spec"]["content"], expected);
+    assert!(!checkout.path().join("prod/web.yaml").exists());
+}
+
+#[tokio::test]
+async fn scaffold_goes_from_environment_to_environment() {
+    let mut three = pipeline();
+    let staging = json!({"name": "staging", "targets": [{"namespace": "web-staging"}]});
+    let environments = three["spec"]["environments"].as_array_mut().unwrap();
+    environments.insert(1, staging);
+    let pipeline = serde_saphyr::to_string(&three).unwrap();
+    let checkout = folder(&[("web/dev.yaml", RELEASE), ("pipeline.yaml", &pipeline)]);
+    let file = checkout.path().join("pipeline.yaml");
+    let typed = ["scaffold", text(&file), "--checkout", text(checkout.path())];
+    let said = offline(&typed).await;
+    let expected =
+        "wrote web/staging.yaml after web/dev.yaml\nwrote web/prod.yaml after web/staging.yaml\n";
+    assert_eq!(said.out, expected, "{}", said.err);
+    let written = fs::read_to_string(checkout.path().join("web/prod.yaml")).unwrap();
+    assert!(
+        written.contains("default:web:prod") && !written.contains("staging"),
+        "{written}"
+    );
+}
+
+#[tokio::test]
+async fn scaffold_never_leaves_the_checkout() {
+    let pipeline = pipeline_file().replace("name: prod", "name: ../../prod");
+    let checkout = folder(&[("in/dev/web.yaml", RELEASE), ("pipeline.yaml", &pipeline)]);
+    let file = checkout.path().join("pipeline.yaml");
+    let typed = ["scaffold", text(&file), "--checkout", text(checkout.path())];
+    let said = offline(&typed).await;
+    assert_eq!(said.code, 1, "{}", said.out);
+    assert!(
+        said.err.contains("is not a path inside the repository"),
+        "{}",
+        said.err
+    );
+}
+
+#[tokio::test]
+async fn hooks_name_the_cluster_and_hold_no_key() {
+    let folder = folder(&[("p.yaml", &pipeline_file())]);
+    let file = folder.path().join("p.yaml");
+    let said = offline(&[
+        "hooks",
+        text(&file),
+        "--address",
+        "https://sluice.example.com/",
+    ])
+    .await;
+    assert_eq!(said.code, 0, "{}", said.err);
+    let documents = said.out.split("---\n").skip(1);
+    let objects = documents.map(|text| serde_saphyr::from_str::<Value>(text).unwrap());
+    let objects: Vec<Value> = objects.collect();
+    let kinds: Vec<&str> = objects
+        .iter()
+        .map(|it| it["kind"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        kinds,
+        ["Provider", "Alert", "Secret", "Provider", "Alert", "Secret"]
+    );
+    assert!(objects[1]["spec"].get("eventMetadata").is_none());
+    assert_eq!(objects[4]["spec"]["eventMetadata"]["cluster"], "eu");
+    let provider = &objects[3]["spec"];
+    assert_eq!(provider["type"], "generic-hmac");
+    assert_eq!(
+        provider["address"],
+        "https://sluice.example.com/promotion/default/web/prod"
+    );
+    let token = &objects[5]["stringData"]["token"];
+    assert_eq!(*token, "<the value of hmac-key in the Secret default/hmac>");
+}
+
+#[tokio::test]
+async fn install_version_and_completion_print_for_machines() {
+    let said = offline(&["install", "-n", "team", "--image", "example.com/sluice:2"]).await;
+    assert_eq!(said.code, 0);
+    for document in said.out.split("---\n").skip(1) {
+        serde_saphyr::from_str::<Value>(document).unwrap();
+    }
+    assert!(!said.out.contains("pipeline-system"));
+    let said = offline(&["version", "-o", "json"]).await;
+    let version: Value = serde_json::from_str(&said.out).unwrap();
+    assert_eq!(version["version"], env!("CARGO_PKG_VERSION"));
+    let said = offline(&["completion", "bash"]).await;
+    assert!(said.out.contains("complete -F _sluice"), "{}", said.err);
+    let said = offline(&["install", "-n", "Not A Name"]).await;
+    assert_eq!(said.code, 1);
+}
+
+#[tokio::test]
+async fn a_closed_pipe_is_no_error() {
+    let mut command = binary();
+    let mut child = command
+        .arg("install")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().await.unwrap();
+    assert_eq!(
+        (output.status.code(), output.stderr.as_slice()),
+        (Some(0), &b""[..])
+    );
+}
+
+#[tokio::test]
+async fn it_is_a_plugin_of_kubectl_under_that_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let plugin = folder.path().join("kubectl-sluice");
+    std::os::unix::fs::symlink(BINARY, &plugin).unwrap();
+    let output = tokio::process::Command::new(&plugin)
+        .args(["get", "--help"])
+        .output()
+        .await;
+    let help = String::from_utf8(output.unwrap().stdout).unwrap();
+    assert!(help.contains("Usage: kubectl sluice get"), "{help}");
+}

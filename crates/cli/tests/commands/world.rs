@@ -1,0 +1,299 @@
+//! A cluster with one pipeline on it, and the binary.
+
+use std::{
+    path::PathBuf,
+    process::{Output, Stdio},
+};
+
+use api::{Pipeline, Promotion};
+use apiserver::{ServeOptions, Served, Server, User};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::{
+    Api, Client,
+    api::{Patch, PatchParams, PostParams},
+};
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_sluice");
+
+pub(crate) struct World {
+    pub(crate) server: Server,
+    pub(crate) client: Client,
+    served: Served,
+    folder: tempfile::TempDir,
+}
+
+/// What a run of the binary said.
+pub(crate) struct Said {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl From<Output> for Said {
+    fn from(output: Output) -> Self {
+        Self {
+            code: output.status.code().unwrap(),
+            out: String::from_utf8(output.stdout).unwrap(),
+            err: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+}
+
+/// The binary, without anything of the machine it runs on.
+pub(crate) fn binary() -> Command {
+    let mut command = Command::new(BINARY);
+    command.env_clear().env("HOME", "/nonexistent");
+    command.kill_on_drop(true).stdin(Stdio::null());
+    command
+}
+
+pub(crate) async fn offline(arguments: &[&str]) -> Said {
+    binary().args(arguments).output().await.unwrap().into()
+}
+
+impl World {
+    /// A cluster that knows our kinds, with nothing on it.
+    pub(crate) async fn empty() -> Self {
+        let world = Self::bare().await;
+        let definitions: Api<CustomResourceDefinition> = Api::all(world.client.clone());
+        for crd in api::crds() {
+            definitions
+                .create(&PostParams::default(), &crd)
+                .await
+                .unwrap();
+        }
+        world
+    }
+
+    /// A cluster on which nothing of ours was ever installed.
+    pub(crate) async fn bare() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let server = Server::in_memory();
+        let options = ServeOptions::new(folder.path().join("serve"));
+        let served = server.serve(options).await.unwrap();
+        Self {
+            client: server.client(),
+            server,
+            served,
+            folder,
+        }
+    }
+
+    /// With the pipeline `web`: dev runs 2.0.0, prod 1.0.0, and 2.0.0 waits for approval.
+    pub(crate) async fn new() -> Self {
+        let world = Self::empty().await;
+        let pipelines: Api<Pipeline> = Api::default_namespaced(world.client.clone());
+        let pipeline = serde_json::from_value(pipeline()).unwrap();
+        pipelines
+            .create(&PostParams::default(), &pipeline)
+            .await
+            .unwrap();
+        world.set_status(status()).await;
+        let promotions: Api<Promotion> = Api::default_namespaced(world.client.clone());
+        let promotion = serde_json::from_value(promotion()).unwrap();
+        promotions
+            .create(&PostParams::default(), &promotion)
+            .await
+            .unwrap();
+        world.set_phase("AwaitingApproval").await;
+        world
+    }
+
+    pub(crate) async fn set_status(&self, status: Value) {
+        let pipelines: Api<Pipeline> = Api::default_namespaced(self.client.clone());
+        let patch = Patch::Merge(json!({"status": status}));
+        let parameters = PatchParams::default();
+        let patched = pipelines.patch_status("web", &parameters, &patch).await;
+        patched.unwrap();
+    }
+
+    pub(crate) async fn set_phase(&self, phase: &str) {
+        let promotions: Api<Promotion> = Api::default_namespaced(self.client.clone());
+        let url = "https://forge.example.com/shop/pulls/7";
+        let patch = Patch::Merge(json!({"status": {"phase": phase, "url": url}}));
+        let parameters = PatchParams::default();
+        let patched = promotions
+            .patch_status("web-prod-1", &parameters, &patch)
+            .await;
+        patched.unwrap();
+    }
+
+    pub(crate) async fn pipeline(&self) -> Pipeline {
+        let pipelines: Api<Pipeline> = Api::default_namespaced(self.client.clone());
+        pipelines.get("web").await.unwrap()
+    }
+
+    pub(crate) async fn promotion(&self) -> Promotion {
+        let promotions: Api<Promotion> = Api::default_namespaced(self.client.clone());
+        promotions.get("web-prod-1").await.unwrap()
+    }
+
+    /// A command with the administrator's kubeconfig.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = binary();
+        command
+            .env("KUBECONFIG", self.served.kubeconfig())
+            .args(arguments);
+        command
+    }
+
+    pub(crate) async fn run(&self, arguments: &[&str]) -> Said {
+        self.command(arguments).output().await.unwrap().into()
+    }
+
+    /// What a run prints; it must end well.
+    #[track_caller]
+    pub(crate) fn prints(&self, arguments: &[&str]) -> impl Future<Output = String> {
+        let running = self.run(arguments);
+        let typed = arguments.join(" ");
+        async move {
+            let said = running.await;
+            assert_eq!(said.code, 0, "{typed}: {}{}", said.out, said.err);
+            said.out
+        }
+    }
+
+    /// A command as somebody with a role in the default namespace.
+    pub(crate) async fn run_as(&self, user: &str, rules: Value, arguments: &[&str]) -> Said {
+        let token = format!("token-of-{user}");
+        self.server.add_token(&token, User::new(user, &[]));
+        let path = "/apis/rbac.authorization.k8s.io/v1/namespaces/default";
+        let role = json!({"metadata": {"name": user}, "rules": rules});
+        self.post(&format!("{path}/roles"), role).await;
+        let binding = json!({
+            "metadata": {"name": user},
+            "roleRef": {"kind": "Role", "name": user},
+            "subjects": [{"kind": "User", "name": user}],
+        });
+        self.post(&format!("{path}/rolebindings"), binding).await;
+        let text = std::fs::read_to_string(self.served.kubeconfig()).unwrap();
+        let admin: PathBuf = self.folder.path().join("serve/identity.json");
+        let identity: Value = serde_json::from_slice(&std::fs::read(admin).unwrap()).unwrap();
+        let kubeconfig = self.folder.path().join(user);
+        let text = text.replace(identity["token"].as_str().unwrap(), &token);
+        std::fs::write(&kubeconfig, text).unwrap();
+        let mut command = self.command(arguments);
+        command.arg("--kubeconfig").arg(kubeconfig);
+        command.output().await.unwrap().into()
+    }
+
+    async fn post(&self, path: &str, body: Value) {
+        let request = http::Request::post(path).header("content-type", "application/json");
+        let request = request.body(body.to_string().into_bytes()).unwrap();
+        self.client.request::<Value>(request).await.unwrap();
+    }
+}
+
+pub(crate) fn pipeline() -> Value {
+    json!({
+        "apiVersion": "pipelines.weave.works/v1alpha1",
+        "kind": "Pipeline",
+        "metadata": {"name": "web"},
+        "spec": {
+            "appRef": {"apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease", "name": "web"},
+            "promotion": {
+                "manual": true,
+                "strategy": strategy(),
+            },
+            "environments": [
+                {"name": "dev", "targets": [{"namespace": "web-dev"}]},
+                {"name": "prod", "targets": [{"namespace": "web", "clusterRef": {"kind": "GitopsCluster", "name": "eu"}}]},
+            ],
+        },
+    })
+}
+
+fn strategy() -> Value {
+    json!({
+        "pull-request": {
+            "type": "github",
+            "url": "https://github.com/shop/fleet.git",
+            "baseBranch": "main",
+            "secretRef": {"name": "git"},
+        },
+        "secretRef": {"name": "hmac"},
+    })
+}
+
+fn target(namespace: &str, revision: &str, cluster: Option<&str>) -> Value {
+    let app = json!({
+        "apiVersion": "helm.toolkit.fluxcd.io/v2",
+        "kind": "HelmRelease",
+        "name": "web",
+        "ready": true,
+        "revision": revision,
+        "images": [format!("registry.example.com/web:{revision}")],
+    });
+    let mut reference =
+        json!({"apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease", "name": "web"});
+    if let Some(cluster) = cluster {
+        reference["clusterRef"] = json!({"kind": "GitopsCluster", "name": cluster});
+    }
+    json!({
+        "clusterAppRef": reference,
+        "namespace": namespace,
+        "ready": true,
+        "readySince": "2026-01-01T00:00:00Z",
+        "revision": revision,
+        "version": revision,
+        "source": "Watch",
+        "apps": [app],
+    })
+}
+
+pub(crate) fn status() -> Value {
+    let hold = json!({
+        "reason": "AwaitingApproval",
+        "message": "2.0.0 waits for approval to enter prod; an approval of 2.0.0 lifts this",
+    });
+    json!({
+        "observedGeneration": 1,
+        "conditions": [{
+            "type": "Ready",
+            "status": "True",
+            "reason": "ReconciliationSucceeded",
+            "message": "All clusters checked",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }],
+        "environments": {
+            "dev": {"targets": [target("web-dev", "2.0.0", None)], "ran": ["2.0.0", "1.0.0"]},
+            "prod": {
+                "targets": [target("web", "1.0.0", Some("eu"))],
+                "ran": ["1.0.0", "0.9.0"],
+                "hold": hold,
+                "waitingApproval": {"revision": "2.0.0"},
+                "promotion": {"name": "web-prod-1", "revision": "2.0.0", "phase": "AwaitingApproval"},
+            },
+        },
+    })
+}
+
+/// The status once prod runs 2.0.0.
+pub(crate) fn settled() -> Value {
+    json!({"environments": {"prod": {
+        "targets": [target("web", "2.0.0", Some("eu"))],
+        "hold": null,
+        "waitingApproval": null,
+        "promotion": {"phase": "Succeeded"},
+    }}})
+}
+
+fn promotion() -> Value {
+    json!({
+        "apiVersion": "pipelines.weave.works/v1alpha1",
+        "kind": "Promotion",
+        "metadata": {"name": "web-prod-1", "labels": {"pipelines.weave.works/pipeline": "web"}},
+        "spec": {
+            "pipeline": "web",
+            "environment": "prod",
+            "revision": "2.0.0",
+            "version": "2.0.0",
+            "replaces": "1.0.0",
+            "ordinal": 0,
+            "strategy": strategy(),
+            "needsApproval": true,
+        },
+    })
+}

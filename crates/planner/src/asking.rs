@@ -1,0 +1,85 @@
+//! What people ask for: which promotions they can approve, what a rollback goes back to, and how a
+//! request is written where the planner finds it.
+
+use std::collections::BTreeMap;
+
+use api::{
+    Pipeline, Promotion,
+    pipeline::{EnvironmentStatus, Request},
+};
+use serde_json::Value;
+
+use crate::{hook::is_waiting, plan::written_requests};
+
+/// A request of somebody else that has not been taken up yet and would be lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InTheWay {
+    /// The environment it is for.
+    pub environment: String,
+    /// The revision it asks for.
+    pub revision: String,
+    /// Who asked.
+    pub by: String,
+}
+
+/// The value of the annotation that adds a request to those which are still waiting.
+///
+/// Whoever writes the annotation vouches for all of it, so requests of other people cannot be kept;
+/// the first of them is the error. With `replace` they are dropped.
+pub fn request_annotation(
+    pipeline: &Pipeline,
+    environment: &str,
+    request: &Request,
+    replace: bool,
+) -> Result<String, InTheWay> {
+    let environments = pipeline.status.as_ref().map(|status| &status.environments);
+    let is_handled = |name: &str, request: &Request| {
+        let status = environments.and_then(|environments| environments.get(name));
+        let last = status.and_then(|status| status.last_request.as_ref());
+        last.is_some_and(|last| last.id == request.id)
+    };
+    let mut all = BTreeMap::new();
+    for (name, waiting) in written_requests(pipeline) {
+        if name == environment || is_handled(&name, &waiting) {
+            continue;
+        }
+        match &waiting.by {
+            Some(by) if Some(by) != request.by.as_ref() => {
+                if !replace {
+                    return Err(InTheWay {
+                        environment: name,
+                        revision: waiting.revision,
+                        by: by.clone(),
+                    });
+                }
+            }
+            _ => drop(all.insert(name, waiting)),
+        }
+    }
+    all.insert(environment.to_owned(), request.clone());
+    Ok(serde_json::to_value(all).unwrap_or(Value::Null).to_string())
+}
+
+/// The promotions into an environment that a person can approve now.
+pub fn approvable<'a>(
+    promotions: &'a [Promotion],
+    pipeline: &str,
+    environment: &str,
+) -> Vec<&'a Promotion> {
+    let leads_there = |promotion: &&Promotion| {
+        promotion.spec.pipeline == pipeline && promotion.spec.environment == environment
+    };
+    let there = promotions.iter().filter(leads_there);
+    there.filter(|promotion| is_waiting(promotion)).collect()
+}
+
+/// What a rollback goes back to unless a revision is named: the last one that ran before those that
+/// run now and was not rejected.
+pub fn previous_revision(status: &EnvironmentStatus) -> Option<&str> {
+    let runs = |revision: &str| {
+        let mut targets = status.targets.iter();
+        targets.any(|target| target.revision.as_deref() == Some(revision))
+    };
+    let mut ran = status.ran.iter().map(String::as_str);
+    ran.find(|revision| !runs(revision) && !status.rejected.iter().any(|it| it == revision))
+}

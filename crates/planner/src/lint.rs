@@ -1,0 +1,124 @@
+//! What is wrong with a pipeline as it is written, before anything has been observed.
+
+use std::collections::BTreeMap;
+
+use api::pipeline::{Environment, PipelineSpec, PromotionSettings, Target};
+
+use crate::{hold::list, validity};
+
+/// Something to mend.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Complaint {
+    /// Whether promotions can never start because of it.
+    pub is_error: bool,
+    /// A sentence without a full stop.
+    pub text: String,
+}
+
+/// Everything that can be told from the spec alone.
+pub fn lint(spec: &PipelineSpec) -> Vec<Complaint> {
+    let error = |text: String| Complaint {
+        is_error: true,
+        text,
+    };
+    let mut complaints: Vec<_> = validity::invalid_spec(spec)
+        .map(error)
+        .into_iter()
+        .collect();
+    complaints.extend(validity::invalid_source(spec).map(error));
+    complaints.extend(shared_targets(spec));
+    let promoted = spec.environments.iter().enumerate();
+    for (index, environment) in promoted {
+        if let Some(settings) = spec.promotion_into(&environment.name) {
+            complaints.extend(settings_of(spec, index, environment, settings));
+        }
+    }
+    if spec.app_ref.is_none() && spec.environments.iter().any(|it| promotes(spec, it)) {
+        let text = "nothing is promoted without appRef: apps found by their label are only shown";
+        complaints.push(error(text.to_owned()));
+    }
+    complaints
+}
+
+fn promotes(spec: &PipelineSpec, environment: &Environment) -> bool {
+    spec.promotion_into(&environment.name).is_some()
+}
+
+fn settings_of(
+    spec: &PipelineSpec,
+    index: usize,
+    environment: &Environment,
+    settings: &PromotionSettings,
+) -> Vec<Complaint> {
+    let name = environment.name.as_str();
+    let earlier = &spec.environments[..index];
+    let is_first = earlier.iter().all(|it| it.targets.is_empty());
+    let has_own = environment.promotion.is_some();
+    let pull_request = settings.strategy.pull_request.as_ref();
+    let has_none = validity::strategies(&settings.strategy).is_empty();
+    let mut found = Vec::new();
+    let mut tell = |is_error, text: String| found.push(Complaint { is_error, text });
+    if has_none && (has_own || !is_first) {
+        tell(true, format!("the promotion into {name} names no strategy"));
+    }
+    if is_first && has_own && spec.source.is_none() {
+        let text = "it comes first and there is no source";
+        tell(
+            true,
+            format!("nothing is ever promoted into {name}: {text}"),
+        );
+    }
+    if is_first && has_own && settings.soak.is_some() {
+        let text = format!("the soak of {name} has no effect: no environment comes before it");
+        tell(false, text);
+    }
+    if pull_request.is_some_and(|it| it.draft && it.auto_merge) {
+        let text = format!("{name}: a draft is not merged until somebody marks it ready");
+        tell(false, text);
+    }
+    if pull_request.is_some_and(|it| it.base_branch.is_empty()) {
+        tell(
+            true,
+            format!("{name}: the pull request names no baseBranch"),
+        );
+    }
+    found
+}
+
+/// Two environments with the same target always run the same, so nothing moves between them.
+fn shared_targets(spec: &PipelineSpec) -> Vec<Complaint> {
+    let mut owners: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for environment in &spec.environments {
+        for target in &environment.targets {
+            if let Some(target) = name_of(target) {
+                owners.entry(target).or_default().push(&environment.name);
+            }
+        }
+    }
+    let shared = owners.into_iter().filter(|(_, owners)| owners.len() > 1);
+    shared
+        .map(|(target, mut owners)| {
+            owners.dedup();
+            Complaint {
+                is_error: owners.len() > 1,
+                text: match owners.as_slice() {
+                    [one] => format!("{one} has the target {target} twice"),
+                    several => format!("{} have the same target {target}", list(several)),
+                },
+            }
+        })
+        .collect()
+}
+
+fn name_of(target: &Target) -> Option<String> {
+    if target.cluster_selector.is_some() {
+        return None;
+    }
+    let Some(cluster) = &target.cluster_ref else {
+        return Some(target.namespace.clone());
+    };
+    let home = cluster.namespace.as_deref().filter(|it| !it.is_empty());
+    let home = home.map(|home| format!("{home}."));
+    let cluster = format!("{}{}", home.unwrap_or_default(), cluster.name);
+    Some(format!("{cluster}/{}", target.namespace))
+}

@@ -1,0 +1,114 @@
+//! What people may write to pipelines and promotions by themselves, with kubectl or otherwise.
+//!
+//! An install says the same to the API server by an admission policy; where there is none, whoever
+//! runs the API asks here. What Sluice itself writes is not asked about.
+
+use api::{Pipeline, Promotion, names::REQUEST_ANNOTATION};
+use serde_json::Value;
+
+/// Who wants to write, and what they may do.
+pub struct Writer<'a> {
+    /// Their user name.
+    pub name: &'a str,
+    /// Whether they have a verb on the pipeline, or on its environment of that name.
+    pub may: &'a dyn Fn(&str, Option<&str>) -> bool,
+}
+
+impl Writer<'_> {
+    fn may_in(&self, verb: &str, environment: &str) -> bool {
+        (self.may)(verb, None) || (self.may)(verb, Some(environment))
+    }
+}
+
+/// Why a promotion may not be written so; `None` if it may.
+pub fn refuse_promotion(
+    old: Option<&Promotion>,
+    new: &Promotion,
+    writer: &Writer<'_>,
+) -> Option<String> {
+    let Some(old) = old else {
+        let text = "promotions are created by Sluice; ask for one with the annotation";
+        return Some(format!("{text} {REQUEST_ANNOTATION}"));
+    };
+    if old.spec.withdrawn != new.spec.withdrawn {
+        return Some("promotions are withdrawn by Sluice; change the pipeline instead".to_owned());
+    }
+    let approval = new
+        .spec
+        .approval
+        .as_ref()
+        .filter(|_| old.spec.approval.is_none())?;
+    if approval.by != writer.name {
+        return Some(format!("spec.approval.by must be {}", writer.name));
+    }
+    let (pipeline, environment) = (&new.spec.pipeline, &new.spec.environment);
+    (!writer.may_in("approve", environment)).then(|| {
+        format!(
+            "{} may not approve promotions of pipeline {pipeline} into {environment}: \
+             the verb approve on pipelines is needed",
+            writer.name
+        )
+    })
+}
+
+/// Why a pipeline may not be written so; `None` if it may.
+pub fn refuse_pipeline(
+    old: Option<&Pipeline>,
+    new: &Pipeline,
+    writer: &Writer<'_>,
+) -> Option<String> {
+    let name = new.metadata.name.as_deref().unwrap_or_default();
+    let lacks = |what: &str, verb: &str| {
+        let who = writer.name;
+        format!("{who} may not {what} pipeline {name}: the verb {verb} on pipelines is needed")
+    };
+    if old.is_some_and(|old| old.spec.suspend != new.spec.suspend) && !(writer.may)("suspend", None)
+    {
+        return Some(lacks("suspend or resume", "suspend"));
+    }
+    let mut turned = old.into_iter().flat_map(|old| turned(old, new));
+    if turned.any(|environment| !writer.may_in("suspend", environment)) {
+        return Some(lacks("suspend or resume environments of", "suspend"));
+    }
+    let request = request(new).filter(|text| old.and_then(request) != Some(*text))?;
+    if !(writer.may)("promote", None) {
+        return Some(lacks("ask for promotions of", "promote"));
+    }
+    (!is_by(request, writer.name)).then(|| {
+        let who = writer.name;
+        format!("a request is by who asks: leave \"by\" out or make it {who}")
+    })
+}
+
+/// The environments that are suspended or resumed.
+fn turned<'a>(old: &'a Pipeline, new: &'a Pipeline) -> impl Iterator<Item = &'a str> {
+    let before = &old.spec.environments;
+    let now = new.spec.environments.iter();
+    let turned = now.filter(|now| {
+        let old = before.iter().find(|old| old.name == now.name);
+        old.is_some_and(|old| old.suspend != now.suspend)
+    });
+    turned.map(|environment| environment.name.as_str())
+}
+
+fn request(pipeline: &Pipeline) -> Option<&str> {
+    let annotations = pipeline.metadata.annotations.as_ref()?;
+    annotations.get(REQUEST_ANNOTATION).map(String::as_str)
+}
+
+/// Whether nobody else is named in a request. What cannot be read asks for nothing.
+fn is_by(request: &str, name: &str) -> bool {
+    fn names(value: &Value) -> Vec<&Value> {
+        match value {
+            Value::Object(fields) => {
+                let own = fields.get("by").into_iter();
+                own.chain(fields.values().flat_map(names)).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+    let value: Value = serde_json::from_str(request).unwrap_or_default();
+    names(&value)
+        .into_iter()
+        .all(|by| by.is_null() || by == name)
+}

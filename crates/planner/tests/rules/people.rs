@@ -1,0 +1,249 @@
+//! What people see at a glance, what they can ask for, and what they should mend.
+
+use api::{
+    names::REQUEST_ANNOTATION,
+    pipeline::{Request, RequestKind},
+};
+use planner::{Settled, request_annotation};
+
+use crate::drawing::{World, draw, now};
+
+/// The world with the plan written into its status, as the loop leaves it.
+fn planned(drawing: &str) -> World {
+    let mut world = draw(drawing);
+    let mut model = planner::apply(&world.plan(), &world.model(), now());
+    model.observed_generation = Some(1);
+    world.pipeline.status = Some(model);
+    world
+}
+
+#[track_caller]
+fn check(drawing: &str, expected: &str) {
+    let world = planned(drawing);
+    let environments = world.pipeline.spec.environments.iter();
+    let states = environments
+        .map(|it| planner::environment_state(&world.pipeline, &world.model(), &it.name).word());
+    let states: Vec<_> = states.collect();
+    let settled = match planner::settled(&world.pipeline, &world.model(), None, None) {
+        Settled::Yes => "settled".to_owned(),
+        Settled::NotYet(text) => format!("not yet: {text}"),
+        Settled::Never(text) => format!("never: {text}"),
+    };
+    let expected: Vec<_> = expected.trim().lines().map(str::trim).collect();
+    let told = format!("{}\n{settled}", states.join(" > "));
+    assert_eq!(told.trim(), expected.join("\n"));
+}
+
+#[test]
+fn a_state_is_one_word() {
+    check(
+        "dev[2.0.0 ok] > test[] > prod[2.0.0 ok]",
+        "ready > no targets > ready\nsettled",
+    );
+    check(
+        "dev[2.0.0 ok] > prod{manual}[1.0.0 ok]\npromotion prod 2.0.0 AwaitingApproval",
+        "ready > awaiting approval
+         not yet: prod is awaiting approval: 2.0.0 waits for approval to enter prod; an approval of 2.0.0 lifts this",
+    );
+    check(
+        "dev[2.0.0 ok] > prod[1.0.0 ok]\npromotion prod 2.0.0 WaitingForMerge",
+        "ready > promoting\nnot yet: prod is promoting",
+    );
+    check(
+        "dev[2.0.0 ok] > prod[1.0.0 ok]\nrejected prod 2.0.0",
+        "ready > held
+         not yet: prod is held: 2.0.0 was rolled back in prod, or its pull request closed; a newer revision, or a request for 2.0.0, lifts this",
+    );
+    check(
+        "dev[2.0.0 unreachable] > prod{suspended}[2.0.0 ok]",
+        "unreadable > suspended\nnot yet: dev is unreadable",
+    );
+    check(
+        "dev[2.0.0 broken failed 2.0.0] > prod[2.0.0 broken]",
+        "failed > not ready\nnever: dev is failed",
+    );
+    check("", "\nnever: the pipeline has no environments");
+}
+
+#[test]
+fn a_revision_can_be_waited_for() {
+    let world = planned("dev[2.0.0 ok] > test[] > prod[2.0.0 ok]");
+    let settled =
+        |only, revision| planner::settled(&world.pipeline, &world.model(), only, Some(revision));
+    assert_eq!(settled(None, "2.0.0"), Settled::Yes);
+    let not_yet = |text: &str| Settled::NotYet(text.to_owned());
+    assert_eq!(settled(None, "3.0.0"), not_yet("dev runs 2.0.0, not 3.0.0"));
+    assert_eq!(
+        settled(Some("prod"), "3.0.0"),
+        not_yet("prod runs 2.0.0, not 3.0.0")
+    );
+}
+
+#[test]
+fn a_rollback_goes_back_to_what_ran_before() {
+    for (drawing, expected) in [
+        ("prod[2.0.0 ok]\nran prod 2.0.0 1.0.0", Some("1.0.0")),
+        (
+            "prod[2.0.0 ok]\nran prod 2.0.0 1.5.0 1.0.0\nrejected prod 1.5.0",
+            Some("1.0.0"),
+        ),
+        (
+            "prod[2.0.0 ok, 1.0.0 ok]\nran prod 2.0.0 1.0.0 0.9.0",
+            Some("0.9.0"),
+        ),
+        ("prod[2.0.0 ok]\nran prod 2.0.0", None),
+    ] {
+        let model = draw(drawing).model();
+        assert_eq!(
+            planner::previous_revision(&model.environments["prod"]),
+            expected,
+            "{drawing}"
+        );
+    }
+}
+
+#[test]
+fn only_what_waits_can_be_approved() {
+    for (fact, expected) in [
+        ("2.0.0 AwaitingApproval", 1),
+        ("2.0.0", 1),
+        ("2.0.0 AwaitingApproval approved", 0),
+        ("2.0.0 AwaitingApproval withdrawn", 0),
+        ("2.0.0 WaitingForMerge", 0),
+    ] {
+        let drawing = "dev[2.0.0 ok] > prod{manual}[1.0.0 ok]";
+        let world = draw(&format!("{drawing}\npromotion prod {fact}"));
+        let count = |environment| planner::approvable(&world.promotions, "shop", environment).len();
+        assert_eq!((count("prod"), count("dev")), (expected, 0), "{fact}");
+        assert!(planner::approvable(&world.promotions, "other", "prod").is_empty());
+    }
+}
+
+fn request(revision: &str, by: &str) -> Request {
+    Request {
+        id: format!("{revision} by {by}"),
+        revision: revision.to_owned(),
+        kind: RequestKind::Promote,
+        by: Some(by.to_owned()),
+        ..Request::default()
+    }
+}
+
+#[test]
+fn requests_are_added_to_those_that_wait() {
+    let mut world = draw("dev[2.0.0 ok] > prod[1.0.0 ok]");
+    let mut ask = |environment: &str, revision: &str, by: &str, replace| {
+        let request = request(revision, by);
+        let annotation = request_annotation(&world.pipeline, environment, &request, replace);
+        if let Ok(text) = &annotation {
+            let annotations = world.pipeline.metadata.annotations.get_or_insert_default();
+            annotations.insert(REQUEST_ANNOTATION.to_owned(), text.clone());
+        }
+        annotation.map(|text| {
+            let all: serde_json::Value = serde_json::from_str(&text).unwrap();
+            let all = all.as_object().unwrap().iter();
+            let all = all.map(|(name, it)| format!("{name} {}", it["revision"].as_str().unwrap()));
+            all.collect::<Vec<_>>().join(", ")
+        })
+    };
+    assert_eq!(ask("dev", "3.0.0", "ada", false).unwrap(), "dev 3.0.0");
+    assert_eq!(
+        ask("prod", "2.0.0", "ada", false).unwrap(),
+        "dev 3.0.0, prod 2.0.0"
+    );
+    assert_eq!(
+        ask("prod", "2.1.0", "ada", false).unwrap(),
+        "dev 3.0.0, prod 2.1.0"
+    );
+    let other = ask("prod", "2.2.0", "bob", false).unwrap_err();
+    assert_eq!(
+        (other.environment.as_str(), other.by.as_str()),
+        ("dev", "ada")
+    );
+    assert_eq!(ask("prod", "2.2.0", "bob", true).unwrap(), "prod 2.2.0");
+}
+
+#[test]
+fn requests_that_were_taken_up_are_dropped() {
+    let mut world = draw("dev[2.0.0 ok] > prod[1.0.0 ok]\nhandled dev old");
+    let waiting = r#"{"dev": {"id": "old", "revision": "3.0.0", "by": "ada"}}"#;
+    let annotations = world.pipeline.metadata.annotations.get_or_insert_default();
+    annotations.insert(REQUEST_ANNOTATION.to_owned(), waiting.to_owned());
+    let text = request_annotation(&world.pipeline, "prod", &request("2.0.0", "bob"), false);
+    assert!(!text.unwrap().contains("3.0.0"));
+}
+
+#[track_caller]
+fn check_lint(drawing: &str, expected: &[&str]) {
+    let complaints = planner::lint(&draw(drawing).pipeline.spec);
+    let complaints = complaints.into_iter().map(|it| match it.is_error {
+        true => it.text,
+        false => format!("(warning) {}", it.text),
+    });
+    assert_eq!(complaints.collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn what_can_never_hold_is_told_before_it_runs() {
+    check_lint("dev[2.0.0 ok] > prod{soak 5m}[1.0.0 ok on c1]", &[]);
+    check_lint("", &["the pipeline has no environments"]);
+    check_lint(
+        "dev{manual}[2.0.0 ok] > prod[1.0.0 ok]",
+        &["nothing is ever promoted into dev: it comes first and there is no source"],
+    );
+    check_lint(
+        "dev{manual}[2.0.0 ok] > prod[1.0.0 ok]\nsource HelmChart",
+        &[],
+    );
+    check_lint(
+        "dev{soak 5m}[2.0.0 ok] > prod{no strategy}[1.0.0 ok]\nsource HelmChart",
+        &[
+            "(warning) the soak of dev has no effect: no environment comes before it",
+            "the promotion into prod names no strategy",
+        ],
+    );
+    check_lint(
+        "dev[2.0.0 ok] > prod[1.0.0 ok]\nwithout appRef",
+        &["nothing is promoted without appRef: apps found by their label are only shown"],
+    );
+    check_lint(
+        "dev[2.0.0 ok] > prod[1.0.0 ok]\nsource GitRepository",
+        &[
+            "a GitRepository proposes nothing for a HelmRelease; one of [HelmChart, OCIRepository, Hook] does",
+        ],
+    );
+}
+
+#[test]
+fn a_target_belongs_to_one_environment() {
+    let mut world = draw("dev[2.0.0 ok on c1] > prod[1.0.0 ok on c1]");
+    let environments = &mut world.pipeline.spec.environments;
+    environments[1].targets = environments[0].targets.clone();
+    let complaints = planner::lint(&world.pipeline.spec);
+    assert_eq!(
+        complaints[0].text,
+        "dev and prod have the same target c1/dev"
+    );
+}
+
+#[test]
+fn places_have_markers_and_revisions_have_versions() {
+    let world = draw("dev[2.0.0 ok] > prod{per target}[1.0.0 ok on c1, 1.0.0 ok]");
+    let places = planner::places(&world.pipeline, "prod");
+    let markers = places
+        .iter()
+        .map(|place| planner::marker("default", "shop", place));
+    assert_eq!(
+        markers.collect::<Vec<_>>(),
+        ["default:shop:prod:c1/prod-1", "default:shop:prod:-/prod-2"]
+    );
+    let places = planner::places(&world.pipeline, "dev");
+    assert_eq!(
+        planner::marker("default", "shop", &places[0]),
+        "default:shop:dev"
+    );
+    assert_eq!(planner::version_for(&world.pipeline, &[], "3.0.0"), "3.0.0");
+    let world = draw("dev[- ok] > prod[- ok]\nkustomization");
+    let version = planner::version_for(&world.pipeline, &[], "v1.2.0@sha1:abc");
+    assert_eq!(version, "v1.2.0");
+}

@@ -14,8 +14,7 @@ use axum::{
 use ring::hmac;
 use tokio::{net::TcpListener, task::AbortHandle};
 
-/// What signs calls.
-pub(crate) const KEY: &str = "the key of the hook";
+use crate::world::KEY;
 
 /// A call that came.
 #[derive(Clone, Debug, PartialEq)]

@@ -24,6 +24,8 @@ use testbed::{
 };
 use tokio::task::AbortHandle;
 
+/// What signs calls of webhooks.
+pub(crate) const KEY: &str = "the key of the hook";
 /// How long anything may take, on a machine that has much else to do.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -315,7 +317,7 @@ impl World {
         let secret = json!({
             "apiVersion": "v1", "kind": "Secret",
             "metadata": {"name": name, "namespace": "default"},
-            "stringData": {"token": crate::receiver::KEY},
+            "stringData": {"token": KEY},
         });
         apply(&self.hub, &secret).await;
     }

@@ -22,7 +22,7 @@ const REAL_SUITES: &[(&str, &str)] = &[
     ("two_servers", ""),
     ("promote", "skeleton"),
     ("trigger", ""),
-    ("installed", ""),
+    ("whole", "installed"),
 ];
 
 /// The seed of property tests. The same tree gives the same result; other seeds are tried by setting it.

@@ -1,0 +1,72 @@
+//! Stories of RFC-0001 that take the whole way.
+
+use std::{
+    io::{Read, Write},
+    net::TcpStream,
+    time::{Duration, SystemTime},
+};
+
+use apiserver::{ServeOptions, Server};
+use hmac::{Hmac, KeyInit, Mac};
+use serde_json::json;
+use sha2::Sha256;
+
+use crate::world::{KEY, World};
+
+const PATH: &str = "/release/default/shop";
+
+/// Calls as the guide to hooks says; answers with the status line and headers.
+fn release(world: &World, revision: &str) -> std::io::Result<String> {
+    let body = json!({"revision": revision}).to_string();
+    let now = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap()
+        .as_secs();
+    let mut mac = Hmac::<Sha256>::new_from_slice(KEY.as_bytes()).unwrap();
+    mac.update(format!("{now}\nPOST\n{PATH}\n{body}").as_bytes());
+    let signature: String = mac
+        .finalize()
+        .into_bytes()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    let mut stream = TcpStream::connect(world.hooks)?;
+    stream.set_read_timeout(Some(Duration::from_secs(60)))?;
+    write!(
+        stream,
+        "POST {PATH} HTTP/1.1\r\nHost: hooks\r\nConnection: close\r\nContent-Length: {}\r\n\
+         X-Signature-Timestamp: {now}\r\nX-Signature: sha256={signature}\r\n\r\n{body}",
+        body.len()
+    )?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+/// CI proposes a revision by webhook; it enters dev by a pull request, and prod after it.
+#[tokio::test(flavor = "multi_thread")]
+async fn story_7_ci_triggers_a_pipeline_by_webhook() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let server = Server::in_memory();
+    let folder = tempfile::tempdir().unwrap();
+    let served = server
+        .serve(ServeOptions::new(folder.path().join("api")))
+        .await
+        .unwrap();
+    let spec = json!({"source": {"kind": "Hook"}});
+    let world = World::new(server.client(), ["1.0.0", "1.0.0"], spec).await;
+    let _running = world.start(served.kubeconfig());
+    let answer = world
+        .until("the hook is not answered", async || {
+            let answer = release(&world, "1.1.0").ok()?;
+            assert!(!answer.starts_with("HTTP/1.1 401"), "{answer}");
+            (answer.starts_with("HTTP/1.1 201") || answer.starts_with("HTTP/1.1 202"))
+                .then_some(answer)
+        })
+        .await;
+    assert!(!answer.contains(KEY));
+    world.merge().await;
+    world.promoted("dev", "1.1.0").await;
+    world.merge().await;
+    world.promoted("prod", "1.1.0").await;
+}

@@ -10,7 +10,11 @@ use crate::{
 };
 
 /// Programs that tests run, and the Debian package of each.
-const NEEDED: &[(&str, &str)] = &[("git", "git"), ("mariadbd", "mariadb-server")];
+const NEEDED: &[(&str, &str)] = &[
+    ("git", "git"),
+    ("mariadbd", "mariadb-server"),
+    ("chromium", "chromium"),
+];
 
 /// Suites that run on a real server too, and which of their tests; all without a name.
 const REAL_SUITES: &[(&str, &str)] = &[

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use axum::Router;
+use axum::body::HttpBody;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -63,7 +64,9 @@ struct Shared {
     folder: tempfile::TempDir,
     token: String,
     is_up: AtomicBool,
+    is_guarded: AtomicBool,
     requests: AtomicU64,
+    bytes: AtomicU64,
     pulls: Mutex<pulls::Store>,
     /// Pull requests change one at a time, as a database would have it.
     writing: tokio::sync::Mutex<()>,
@@ -149,9 +152,19 @@ impl Forge {
         self.shared.is_up.store(is_up, Ordering::SeqCst);
     }
 
+    /// Has pull requests wait for a review that nobody gave, or lets them be merged again.
+    pub fn set_guarded(&self, is_guarded: bool) {
+        self.shared.is_guarded.store(is_guarded, Ordering::SeqCst);
+    }
+
     /// How many requests came in so far.
     pub fn requests(&self) -> u64 {
         self.shared.requests.load(Ordering::SeqCst)
+    }
+
+    /// How many bytes of content went in and out so far.
+    pub fn bytes(&self) -> u64 {
+        self.shared.bytes.load(Ordering::SeqCst)
     }
 }
 
@@ -169,7 +182,9 @@ impl Shared {
             folder,
             token: "a-token-for-the-small-forge".to_owned(),
             is_up: AtomicBool::new(true),
+            is_guarded: AtomicBool::new(false),
             requests: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
             pulls: Mutex::default(),
             writing: tokio::sync::Mutex::default(),
             origin: std::sync::OnceLock::new(),
@@ -215,8 +230,12 @@ async fn count(State(shared): State<Arc<Shared>>, request: Request, next: Next) 
     if !shared.is_up.load(Ordering::SeqCst) {
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     }
-    match shared.gate(request.uri().path()) {
+    let content = request.body().size_hint().exact().unwrap_or_default();
+    let response = match shared.gate(request.uri().path()) {
         Some(gate) => gate(request, next).await,
         None => next.run(request).await,
-    }
+    };
+    let answer = response.body().size_hint().exact().unwrap_or_default();
+    shared.bytes.fetch_add(content + answer, Ordering::SeqCst);
+    response
 }

@@ -18,6 +18,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 use testbed::{
+    flux::{Flux, Pace},
     forge::{Forge, Repository},
     real::{Assets, ControlPlane},
 };
@@ -39,6 +40,7 @@ pub(crate) struct World {
     hosts: Hosts,
     clusters: Clusters,
     tasks: Vec<AbortHandle>,
+    flux: Vec<Flux>,
 }
 
 /// What the clusters are.
@@ -103,6 +105,7 @@ impl World {
             hosts: Hosts::default(),
             tasks: Vec::new(),
             clusters: Clusters::Embedded,
+            flux: Vec::new(),
             hub,
             reached,
             forge,
@@ -174,6 +177,17 @@ impl World {
             }
             Clusters::Real(planes) => planes.1.kubeconfig().to_owned(),
         };
+        self.register(cluster, &kubeconfig).await;
+        let client = self.cluster(cluster);
+        let named = json!({
+            "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace},
+        });
+        apply(&client, &named).await;
+        apply(&client, &release(namespace)).await;
+        self.deploy(cluster, namespace, version).await;
+    }
+
+    async fn register(&self, cluster: &str, kubeconfig: &str) {
         apply(
             &self.hub,
             &json!({
@@ -192,13 +206,57 @@ impl World {
             }),
         )
         .await;
-        let client = self.cluster(cluster);
-        let named = json!({
-            "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace},
+    }
+
+    /// Another name for an embedded leaf cluster, with the label that selectors choose by.
+    pub(crate) async fn alias(&self, cluster: &str, of: &str) {
+        let client = self.cluster(of);
+        let name = cluster.to_owned();
+        self.hosts.lock().unwrap().insert(name, client);
+        self.register(cluster, &kubeconfig(cluster)).await;
+        self.label(cluster).await;
+    }
+
+    /// Labels a cluster `tier: edge`.
+    pub(crate) async fn label(&self, cluster: &str) {
+        let labelled = json!({
+            "apiVersion": "gitops.weave.works/v1alpha1", "kind": "GitopsCluster",
+            "metadata": {"name": cluster, "namespace": "default", "labels": {"tier": "edge"}},
+            "spec": {"secretRef": {"name": cluster}},
         });
-        apply(&client, &named).await;
-        apply(&client, &release(namespace)).await;
-        self.deploy(cluster, namespace, version).await;
+        apply(&self.hub, &labelled).await;
+    }
+
+    /// An embedded leaf cluster on which Flux deploys what is in these folders of `main`.
+    pub(crate) async fn flux(&mut self, cluster: &str, folders: &[&str]) {
+        let client = Server::in_memory().client();
+        for definition in testbed::flux::definitions() {
+            define(&client, &definition).await;
+        }
+        self.hosts
+            .lock()
+            .unwrap()
+            .insert(cluster.to_owned(), client.clone());
+        self.register(cluster, &kubeconfig(cluster)).await;
+        let pace = Pace {
+            look: Duration::from_millis(100),
+            release: Duration::ZERO,
+        };
+        for folder in folders {
+            let repository = self.repository.clone();
+            self.flux
+                .push(Flux::follow(repository, folder, client.clone(), pace));
+            let name = folder.rsplit('/').next().unwrap();
+            let kustomization = json!({
+                "apiVersion": "kustomize.toolkit.fluxcd.io/v1", "kind": "Kustomization",
+                "metadata": {"name": name, "namespace": "flux-system"},
+            });
+            let is_there = async || {
+                let api = api_of(&client, &kustomization);
+                api.get_opt(name).await.unwrap().is_some()
+            };
+            assert!(wait_for(is_there).await, "{folder} is not deployed");
+        }
     }
 
     fn cluster(&self, name: &str) -> Client {
@@ -243,6 +301,23 @@ impl World {
             "type": "gitea", "url": self.repository.url(), "baseBranch": "main",
             "secretRef": {"name": "git"},
         }}})
+    }
+
+    /// The settings for promotions straight to `main`.
+    pub(crate) fn commit(&self) -> Value {
+        json!({"strategy": {"commit": {
+            "url": self.repository.url(), "baseBranch": "main", "secretRef": {"name": "git"},
+        }}})
+    }
+
+    /// The Secret that signs calls.
+    pub(crate) async fn hook_secret(&self, name: &str) {
+        let secret = json!({
+            "apiVersion": "v1", "kind": "Secret",
+            "metadata": {"name": name, "namespace": "default"},
+            "stringData": {"token": crate::receiver::KEY},
+        });
+        apply(&self.hub, &secret).await;
     }
 
     pub(crate) fn pipelines(&self) -> Api<Pipeline> {
@@ -297,12 +372,14 @@ impl World {
     /// Waits until there are these promotions, in whatever order.
     pub(crate) async fn expect_all(&self, expected: &[&str]) {
         let wanted = expected.join(", ");
-        let mut drawn = Vec::new();
+        let mut sorted = expected.to_vec();
+        sorted.sort_unstable();
+        let mut drawn: Vec<String> = Vec::new();
         let wait = async || {
             let promotions = self.all_promotions().await;
             drawn = promotions.iter().map(|it| draw(it, &wanted)).collect();
-            let is_there = |one: &&str| drawn.iter().any(|drawn| drawn == one);
-            drawn.len() == expected.len() && expected.iter().all(is_there)
+            drawn.sort();
+            drawn == sorted
         };
         assert!(
             wait_for(wait).await,

@@ -217,6 +217,7 @@ fn app_status(app: &SeenApp, known: &[AppStatus]) -> AppStatus {
             Some(_) => app.note.clone(),
             None => app.note.clone().or_else(|| known?.note.clone()),
         },
+        origin: app.origin.clone().or_else(|| known?.origin.clone()),
         images: images
             .or_else(|| Some(known?.images.clone()))
             .unwrap_or_default(),

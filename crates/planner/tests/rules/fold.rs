@@ -4,8 +4,8 @@ use api::{
     Pipeline, Revision, Time,
     app::Reading,
     pipeline::{
-        AppReference, ClusterReference, Environment, PipelineSpec, PipelineStatus, Report, Source,
-        SourceKind, Target, TargetStatus,
+        AppReference, ClusterReference, Environment, Origin, PipelineSpec, PipelineStatus, Report,
+        Source, SourceKind, Target, TargetStatus,
     },
 };
 use planner::{
@@ -581,6 +581,10 @@ fn a_thousand_targets_fit_into_a_status() {
         };
         apps[0].reading.message = Some("upgrade retries exhausted; ".repeat(100));
         apps[0].images = Some(vec!["ghcr.io/acme/shop/frontend:6.5.4".to_owned()]);
+        apps[0].origin = Some(Origin {
+            url: "https://git.example.com/platform/fleet".to_owned(),
+            path: format!("./clusters/production-eu-{index}"),
+        });
         SeenTarget {
             cluster: Some(ClusterReference {
                 kind: "GitopsCluster".to_owned(),

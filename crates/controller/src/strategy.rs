@@ -206,18 +206,19 @@ impl Strategies {
 
     /// Has the forge merge the promotion's pull request, unless it said that it will.
     pub(crate) async fn merge(&self, task: Task<'_>) -> Outcome {
-        let because = async {
+        let asked = async {
             let Way::PullRequest(to) = Way::of(&task.promotion.spec.strategy)? else {
-                return Ok(None);
+                return Ok(Outcome::AskedForMerge { because: None });
             };
             let secret = self.secrets.read(task, &to.secret_ref).await?;
             self.pull_requests.merge(task, to, &secret).await
         };
         // Whatever went wrong, the pull request is still followed, and asked about again.
-        let because = because
+        asked
             .await
-            .unwrap_or_else(|failure| Some(failure.message));
-        Outcome::AskedForMerge { because }
+            .unwrap_or_else(|failure| Outcome::AskedForMerge {
+                because: Some(failure.message),
+            })
     }
 
     /// Says on the promotion's pull request that nobody follows it any more.

@@ -213,45 +213,39 @@ impl PullRequests {
         Ok(())
     }
 
-    /// Has the forge merge the promotion's pull request. Why it cannot yet, where asking again may
-    /// help; it is then asked again, as often as open pull requests are looked at.
+    /// Has the forge merge the promotion's pull request. Where it cannot yet, it is asked again, as
+    /// often as open pull requests are looked at.
     pub(super) async fn merge(
         &self,
         task: Task<'_>,
         to: &To,
         secret: &Contents,
-    ) -> Result<Option<String>, Failure> {
-        if let Some(known) = self.merges.lately(uid(task), self.follow_every) {
-            return Ok(known);
+    ) -> Result<Outcome, Failure> {
+        if let Some(because) = self.merges.lately(uid(task)) {
+            return Ok(Outcome::AskedForMerge { because });
         }
-        let status = task.promotion.status.as_ref();
-        let commit = status.and_then(|status| ObjectId::new(status.commit.as_deref()?).ok());
-        let Some(head) = commit else {
-            return Ok(None);
-        };
         let opened = self.open(task, to, secret)?;
-        let pull = opened
-            .channel
-            .followed(self.follow_every, |pull| is_own(task, pull));
-        let Some(pull) = pull.await? else {
-            return Ok(None);
+        let channel = &opened.channel;
+        let is_own = |pull: &PullRequest| is_own(task, pull);
+        let pull = channel.followed(self.follow_every, is_own).await?;
+        let status = task.promotion.status.as_ref();
+        let head = status.and_then(|status| ObjectId::new(status.commit.as_deref()?).ok());
+        let (Some(pull), Some(head)) = (pull, head) else {
+            return Ok(Outcome::AskedForMerge { because: None });
         };
         let merge = Merge {
             head,
             method: MergeMethod::Merge,
             when_ready: true,
         };
-        let channel = &opened.channel;
         let asked = channel.forge.merge(pull.number, &merge);
-        let because = match self.change(channel, asked).await {
-            Ok(Merged::Now) => {
-                channel.forget(pull.number).await;
-                None
-            }
+        let failure = match self.change(channel, asked).await {
+            Ok(Merged::Now) => return Ok(Outcome::Merged),
             Ok(Merged::Later) => None,
             Err(failure) => Some(failure),
         };
-        Ok(self.merges.note(uid(task), because))
+        let because = self.merges.note(uid(task), failure, self.follow_every);
+        Ok(Outcome::AskedForMerge { because })
     }
 
     /// The base says what is wanted, so an open pull request on the branch proposes something else.

@@ -153,19 +153,14 @@ impl<'a> Subject<'a> {
 
     /// Which files may change. A pattern with a cluster or namespace stands for one per target.
     pub(super) fn paths(&self, patterns: &[String]) -> Result<PathLimits, Failure> {
-        let filled = self.fill_paths(patterns)?;
-        PathLimits::new(filled.iter().map(String::as_str))
-            .map_err(|error| failure(error.reason(), error.remedy(), &error))
-    }
-
-    fn fill_paths(&self, patterns: &[String]) -> Result<Vec<String>, Failure> {
         let mut filled = Vec::new();
         for pattern in patterns {
             for target in self.targets_for(pattern)? {
                 filled.push(fill_path(pattern, &self.place.environment, &target)?);
             }
         }
-        Ok(filled)
+        PathLimits::new(filled.iter().map(String::as_str))
+            .map_err(|error| failure(error.reason(), error.remedy(), &error))
     }
 
     /// Every target of the pipeline as it was last seen, with its environment.
@@ -192,7 +187,7 @@ impl<'a> Subject<'a> {
 
     /// Cluster and namespace of each target of the place; where the text does not ask for them, just
     /// one that stands for all.
-    pub(super) fn targets_for(&self, text: &str) -> Result<Vec<(String, String)>, Failure> {
+    fn targets_for(&self, text: &str) -> Result<Vec<(String, String)>, Failure> {
         let asks = ["${cluster}", "${namespace}"].map(|field| text.contains(field));
         if asks == [false, false] {
             return Ok(vec![Default::default()]);
@@ -201,10 +196,9 @@ impl<'a> Subject<'a> {
             let cluster = cluster.clone().unwrap_or_default();
             return Ok(vec![(cluster, namespace.clone())]);
         }
-        let status = self.task.pipeline.status.as_ref();
-        let environment = status.and_then(|it| it.environments.get(&self.place.environment));
-        let targets = environment.into_iter().flat_map(|it| &it.targets);
-        let all: Vec<_> = targets.map(|target| self.target(target)).collect();
+        let here = |(environment, _): &(&str, _)| *environment == self.place.environment;
+        let targets = self.all_targets().filter(here);
+        let all: Vec<_> = targets.map(|(_, target)| self.target(target)).collect();
         match all.is_empty() {
             // The promotion may be seen a moment before the status it was planned from.
             true => Err(passing("NotObserved", "the targets are not known yet")),

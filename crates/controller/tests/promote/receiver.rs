@@ -14,7 +14,7 @@ use axum::{
 use ring::hmac;
 use tokio::{net::TcpListener, task::AbortHandle};
 
-use crate::world::KEY;
+use crate::world::HOOK_KEY;
 
 /// A call that came.
 #[derive(Clone, Debug, PartialEq)]
@@ -117,7 +117,7 @@ async fn take(
 
 /// The signature of a body, as whoever is called computes it.
 pub(crate) fn hmac_of(body: &[u8]) -> String {
-    let key = hmac::Key::new(hmac::HMAC_SHA256, KEY.as_bytes());
+    let key = hmac::Key::new(hmac::HMAC_SHA256, HOOK_KEY.as_bytes());
     let tag = hmac::sign(&key, body);
     let digits: String = tag.as_ref().iter().map(|it| format!("{it:02x}")).collect();
     format!("sha256={digits}")

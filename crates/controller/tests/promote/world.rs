@@ -24,10 +24,11 @@ use testbed::{
 };
 use tokio::task::AbortHandle;
 
-/// What signs calls of webhooks.
-pub(crate) const KEY: &str = "the key of the hook";
 /// How long anything may take, on a machine that has much else to do.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What signs calls.
+pub(crate) const HOOK_KEY: &str = "the key of the hook";
 
 /// Clusters by the host in their kubeconfig.
 type Hosts = Arc<Mutex<BTreeMap<String, Client>>>;
@@ -106,8 +107,8 @@ impl World {
             promoter: promoter(&reached, settings()),
             hosts: Hosts::default(),
             tasks: Vec::new(),
-            clusters: Clusters::Embedded,
             flux: Vec::new(),
+            clusters: Clusters::Embedded,
             hub,
             reached,
             forge,
@@ -317,7 +318,7 @@ impl World {
         let secret = json!({
             "apiVersion": "v1", "kind": "Secret",
             "metadata": {"name": name, "namespace": "default"},
-            "stringData": {"token": KEY},
+            "stringData": {"token": HOOK_KEY},
         });
         apply(&self.hub, &secret).await;
     }

@@ -45,7 +45,9 @@ pub enum Outcome {
     },
     /// The pull request is not open any more.
     Closed,
-    /// The forge was asked to merge the pull request.
+    /// The forge merged the pull request.
+    Merged,
+    /// The forge was asked to merge the pull request, and has not yet.
     AskedForMerge {
         /// Why it cannot yet, where asking again may help.
         because: Option<String>,
@@ -159,6 +161,7 @@ fn succeeded(mut status: PromotionStatus, outcome: Outcome, now: Timestamp) -> P
             status.commit = Some(commit);
             (Phase::Deploying, "the change was pushed")
         }
+        Outcome::Merged => (Phase::Deploying, "the pull request was merged"),
         Outcome::Delivered { url } => {
             status.url = url.or(status.url);
             (Phase::Deploying, "the promotion was handed over")

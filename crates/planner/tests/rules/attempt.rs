@@ -125,6 +125,11 @@ fn a_merge_is_asked_for_while_nothing_is_against_it() {
     let (text, _) = answered(None);
     let expected = "WaitingForMerge/WaitingForMerge: the pull request waits to be merged";
     assert_eq!(text, expected);
+    let (promotion, next) = ask(drawing, "open", false);
+    let status = conclude(&promotion, next, Outcome::Merged, now(), 1);
+    let text = show(Act::Nothing, &status, None);
+    assert_eq!(text, "Deploying/Deploying: the pull request was merged");
+    assert!(status.merged_at.is_some());
 }
 
 #[test]

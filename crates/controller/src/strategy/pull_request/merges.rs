@@ -6,42 +6,38 @@ use parking_lot::Mutex;
 use planner::{Failure, Remedy};
 use tokio::time::Instant;
 
-/// How long an answer is kept that nobody asks for.
-const IDLE: Duration = Duration::from_secs(24 * 3600);
+/// When a forge is asked again that said it will merge, or that it never will.
+const SLOW: Duration = Duration::from_secs(3600);
 
+/// By promotion: until when an answer holds, and why the pull request cannot be merged yet.
 #[derive(Default)]
-pub(super) struct Merges(Mutex<HashMap<String, Said>>);
-
-#[derive(Clone)]
-struct Said {
-    at: Instant,
-    /// Why it cannot be merged yet.
-    because: Option<String>,
-    /// Whether there is no point in asking again.
-    is_settled: bool,
-}
+pub(super) struct Merges(Mutex<HashMap<String, (Instant, Option<String>)>>);
 
 impl Merges {
     /// What was said about a promotion's pull request, if that still holds.
-    pub(super) fn lately(&self, uid: &str, good_for: Duration) -> Option<Option<String>> {
-        let said = self.0.lock().get(uid).cloned()?;
-        let is_good = said.is_settled || said.at.elapsed() < good_for;
-        is_good.then_some(said.because)
+    pub(super) fn lately(&self, uid: &str) -> Option<Option<String>> {
+        let (until, because) = self.0.lock().get(uid).cloned()?;
+        (Instant::now() < until).then_some(because)
     }
 
-    /// Keeps what was said, and gives it back in words. What only an edit helps against is left to
-    /// people.
-    pub(super) fn note(&self, uid: &str, failure: Option<Failure>) -> Option<String> {
+    /// Keeps what was said, for a while that is short where asking again may help, and gives it back
+    /// in words.
+    pub(super) fn note(
+        &self,
+        uid: &str,
+        failure: Option<Failure>,
+        short: Duration,
+    ) -> Option<String> {
         let may_pass = |failure: &Failure| failure.remedy != Remedy::WaitForEdit;
-        let said = Said {
-            at: Instant::now(),
-            is_settled: !failure.as_ref().is_some_and(may_pass),
-            because: failure.map(|failure| failure.message),
+        let holds = match failure.as_ref().is_some_and(may_pass) {
+            true => short,
+            false => SLOW,
         };
+        let because = failure.map(|failure| failure.message);
+        let now = Instant::now();
         let mut all = self.0.lock();
-        all.retain(|_, said| said.at.elapsed() < IDLE);
-        let because = said.because.clone();
-        all.insert(uid.to_owned(), said);
+        all.retain(|_, (until, _)| now < *until);
+        all.insert(uid.to_owned(), (now + holds, because.clone()));
         because
     }
 

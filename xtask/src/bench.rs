@@ -27,7 +27,12 @@ const BENCHES: &[(&str, &str, &str)] = &[
     (
         "promote",
         "sluice-git",
-        "promotions in one large repository, against a clone for each; and hooks",
+        "promotions in one large repository, against a clone for each; and hooks and strategies",
+    ),
+    (
+        "strategies",
+        "sluice-controller",
+        "both loops: leaf change to opened pull request, and what a promotion costs by strategy",
     ),
     (
         "trigger",
@@ -44,8 +49,9 @@ pub(crate) fn bench(name: Option<&str>, is_real: bool) -> anyhow::Result<()> {
         }
         return Ok(());
     };
-    // What promoting takes is measured in two crates.
-    let is_part = |known: &str| known == name || name == "promote" && known == "hooks";
+    // What promoting takes is measured in several crates.
+    let of_promote = |known: &str| name == "promote" && ["hooks", "strategies"].contains(&known);
+    let is_part = |known: &str| known == name || of_promote(known);
     let parts: Vec<_> = BENCHES
         .iter()
         .filter(|(known, ..)| is_part(known))

@@ -5,7 +5,7 @@
 
 mod followed;
 
-pub use followed::followed;
+pub use followed::{followed, git_address};
 
 use crate::{
     foreign::{Object, StatusCondition, slim},

@@ -16,7 +16,7 @@ pub use spec::{
 };
 pub use status::{
     AppStatus, ClusterAppReference, EnvironmentStatus, Evidence, HandledRequest, HoldStatus,
-    PipelineStatus, PromotionSummary, Proposal, Report, Reported, Request, RequestKind,
+    Origin, PipelineStatus, PromotionSummary, Proposal, Report, Reported, Request, RequestKind,
     TargetProblem, TargetStatus, WaitingApproval,
 };
 

@@ -28,6 +28,8 @@ pub(crate) struct Record {
     pub(crate) images: Option<Vec<String>>,
     /// The source its revision is one of.
     pub(crate) source: Option<ObjectReference>,
+    /// Namespace and name of the Kustomization that applied it.
+    pub(crate) applier: Option<(String, String)>,
 }
 
 /// Whether a feed can be relied on.
@@ -249,16 +251,16 @@ impl Apps {
         self.with_kind(cluster, kind, |apps| apps.asked.clone())
     }
 
-    /// The source of an app.
-    pub(crate) fn source(
+    /// What is kept of an app.
+    pub(crate) fn record(
         &self,
         cluster: &ClusterKey,
         kind: &AppKind,
         (namespace, name): (&str, &str),
-    ) -> Option<ObjectReference> {
+    ) -> Option<Record> {
         let clusters = self.clusters.read();
         let apps = clusters.get(cluster)?.kinds.get(kind)?;
-        apps.records.get(namespace)?.get(name)?.source.clone()
+        apps.records.get(namespace)?.get(name).cloned()
     }
 
     /// The app of that name.

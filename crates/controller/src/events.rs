@@ -3,8 +3,10 @@
 //!
 //! Recording never waits and never fails: what finds a full queue or an API that does not answer is
 //! counted as lost. The same words about the same object within a while are one Event that counts;
-//! other words are another Event. Flux is told each thing once in that while.
+//! other words are another Event. Flux is told each thing once in that while. What must not get lost
+//! goes by a [`Courier`], which waits until it is told.
 
+mod courier;
 mod flux;
 mod kubernetes;
 mod memory;
@@ -21,6 +23,11 @@ use tokio::{sync::mpsc, task::JoinHandle, time::sleep};
 
 use crate::metrics::Metrics;
 use memory::{Memory, Repeat};
+
+pub(crate) use courier::Courier;
+
+/// What Events name as their source; the ancestor's name, which Alerts may filter by.
+pub(crate) const REPORTER: &str = "pipeline-controller";
 
 /// How many events may wait for the API, and how many for Flux.
 const QUEUE: usize = 1024;
@@ -58,17 +65,16 @@ pub enum Severity {
 }
 
 impl Occurrence {
-    /// The metadata with the keys that notification-controller keeps: it drops all that do not
-    /// begin with the group of the object.
-    fn qualified_metadata(&self) -> BTreeMap<String, String> {
+    /// The metadata by the plain keys, as the ancestor had them, and again by those that
+    /// notification-controller keeps: it drops all that do not begin with the group of the object.
+    fn all_metadata(&self) -> BTreeMap<String, String> {
+        let mut all = self.metadata.clone();
         let version = self.regarding.api_version.as_deref().unwrap_or_default();
-        let Some((group, _)) = version.split_once('/') else {
-            return self.metadata.clone();
-        };
-        let metadata = self.metadata.iter();
-        metadata
-            .map(|(key, value)| (format!("{group}/{key}"), value.clone()))
-            .collect()
+        if let Some((group, _)) = version.split_once('/') {
+            let metadata = self.metadata.iter();
+            all.extend(metadata.map(|(key, value)| (format!("{group}/{key}"), value.clone())));
+        }
+        all
     }
 }
 
@@ -164,9 +170,9 @@ trait Sink: Send + 'static {
 
 /// Why an event was not delivered.
 #[derive(Debug)]
-struct Failure {
-    because: String,
-    may_pass: bool,
+pub(crate) struct Failure {
+    pub(crate) because: String,
+    pub(crate) may_pass: bool,
 }
 
 async fn deliver(

@@ -20,15 +20,13 @@ use tracing::{error, info, warn};
 
 use crate::{
     Metrics, Settings,
-    events::{Recorder, Reporter},
+    events::{REPORTER, Recorder, Reporter},
     health::{self, Health},
     installed,
     loops::{Context, Failure, Loop},
 };
 use elections::Elections;
 
-/// What Events name as their source; the ancestor's name, which Alerts may filter by.
-const REPORTER: &str = "pipeline-controller";
 /// How often definitions that lack something are looked at again.
 const DEFINITIONS_AGAIN: Duration = Duration::from_secs(15);
 /// How long loops may take to end once the Lease is lost. Less than what is left on it then.

@@ -45,8 +45,10 @@ pub struct Settings {
     pub git_folder: Option<PathBuf>,
     /// How many bytes copies of repositories may take.
     pub git_mirrors_size: u64,
-    /// Whether repositories and forges may be on loopback, link-local and metadata addresses.
+    /// Whether repositories, forges and webhooks may be on loopback, link-local and metadata addresses.
     pub allow_internal_urls: bool,
+    /// The proxy between this process and repositories, forges and webhooks.
+    pub proxy: Option<git::Proxy>,
     /// How often open pull requests are looked at.
     pub follow_every: Duration,
     /// Whether there are metrics by pipeline.
@@ -81,6 +83,7 @@ impl Default for Settings {
             git_folder: None,
             git_mirrors_size: GIT_MIRRORS_SIZE,
             allow_internal_urls: false,
+            proxy: None,
             follow_every: FOLLOW_EVERY,
             metrics_per_pipeline: true,
             events_address: None,

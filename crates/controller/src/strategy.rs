@@ -6,26 +6,40 @@
 //! attempted, a fixed word, and what helps.
 
 mod channel;
+mod commit;
 mod failure;
+mod found;
+mod notification;
+mod permit;
 mod pull_request;
+mod repositories;
 mod secrets;
+mod subject;
 mod template;
+mod webhook;
 mod words;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use api::{
     Pipeline, Promotion,
-    pipeline::{PullRequest, Strategy},
+    pipeline::{Commit, PullRequest, Strategy, Webhook},
+    reference::LocalReference,
 };
+use git::forge::Http;
 use kube::Client;
 use planner::{Failure, Look, Outcome, PullRequestSeen};
 use tempfile::TempDir;
 
-use crate::{Metrics, Settings, lease::Leadership};
+use crate::{Metrics, Settings, events::Courier, lease::Leadership};
+use commit::Commits;
 use failure::stuck;
+use notification::Notifications;
+use permit::Permits;
 use pull_request::PullRequests;
+use repositories::Repositories;
 use secrets::Secrets;
+use webhook::Webhooks;
 
 /// What one promotion is about.
 #[derive(Clone, Copy)]
@@ -48,37 +62,59 @@ pub enum Error {
         /// Why.
         source: git::runner::Error,
     },
+    /// Events cannot be sent.
+    #[error("cannot set up sending events")]
+    Events(#[source] reqwest::Error),
 }
 
 /// All ways to carry promotions out.
 pub(crate) struct Strategies {
     secrets: Secrets,
+    repositories: Arc<Repositories>,
     pull_requests: PullRequests,
+    commits: Commits,
+    notifications: Notifications,
+    webhooks: Webhooks,
     /// Goes with the process.
     _folder: Option<TempDir>,
 }
 
 /// The strategy of a promotion, as one of a few.
+#[derive(Clone, Copy)]
 enum Way<'a> {
     PullRequest(&'a PullRequest),
-    NotYet(&'static str),
+    Commit(&'a Commit),
+    Notification,
+    Webhook(&'a Webhook),
 }
 
-fn way(strategy: &Strategy) -> Result<Way<'_>, Failure> {
-    if let Some(to) = &strategy.pull_request {
-        return Ok(Way::PullRequest(to));
+impl<'a> Way<'a> {
+    fn of(strategy: &'a Strategy) -> Result<Self, Failure> {
+        if let Some(to) = &strategy.pull_request {
+            return Ok(Self::PullRequest(to));
+        }
+        if let Some(to) = &strategy.commit {
+            return Ok(Self::Commit(to));
+        }
+        if strategy.notification.is_some() {
+            return Ok(Self::Notification);
+        }
+        if let Some(to) = &strategy.webhook {
+            return Ok(Self::Webhook(to));
+        }
+        let text = "the promotion names no strategy; set one in the pipeline";
+        Err(stuck("NoStrategy", text))
     }
-    if strategy.commit.is_some() {
-        return Ok(Way::NotYet("commit"));
+
+    /// The Secret it needs.
+    fn secret(self) -> Option<&'a LocalReference> {
+        match self {
+            Self::PullRequest(to) => Some(&to.secret_ref),
+            Self::Commit(to) => Some(&to.secret_ref),
+            Self::Notification => None,
+            Self::Webhook(to) => to.secret_ref.as_ref(),
+        }
     }
-    if strategy.notification.is_some() {
-        return Ok(Way::NotYet("notification"));
-    }
-    if strategy.webhook.is_some() {
-        return Ok(Way::NotYet("webhook"));
-    }
-    let text = "the promotion names no strategy; set one in the pipeline";
-    Err(stuck("NoStrategy", text))
 }
 
 impl Strategies {
@@ -97,41 +133,60 @@ impl Strategies {
                 (made.path().to_owned(), Some(made))
             }
         };
-        let pull_requests = PullRequests::new(&folder, settings, leadership, metrics);
-        let pull_requests = pull_requests.map_err(|source| Error::Git { folder, source })?;
+        // Whoever embeds this may have chosen one already; then that one is used.
+        drop(rustls::crypto::ring::default_provider().install_default());
+        let permits = Permits::new(settings, leadership);
+        let http = http(settings, &permits);
+        let repositories = Repositories::new(&folder, settings, http.clone(), permits.clone());
+        let repositories = Arc::new(repositories.map_err(|source| Error::Git { folder, source })?);
+        let flux = settings.events_address.as_deref();
+        let courier = Courier::new(hub.clone(), flux).map_err(Error::Events)?;
         Ok(Self {
             secrets: Secrets::new(hub),
-            pull_requests,
+            pull_requests: PullRequests::new(
+                repositories.clone(),
+                http,
+                permits.clone(),
+                settings,
+                metrics,
+            ),
+            commits: Commits::new(repositories.clone(), permits.clone()),
+            notifications: Notifications::new(courier, permits.clone()),
+            webhooks: Webhooks::new(settings, permits),
+            repositories,
             _folder: temporary,
         })
     }
 
     /// What there is to see of the promotion's pull request.
     pub(crate) async fn look(&self, task: Task<'_>, how: Look) -> Result<PullRequestSeen, Failure> {
-        match way(&task.promotion.spec.strategy)? {
-            Way::PullRequest(to) => {
-                let secret = self.secrets.read(task, &to.secret_ref).await?;
-                self.pull_requests.look(task, to, &secret, how).await
-            }
-            Way::NotYet(_) => Ok(PullRequestSeen::NotLooked),
-        }
+        let Way::PullRequest(to) = Way::of(&task.promotion.spec.strategy)? else {
+            return Ok(PullRequestSeen::NotLooked);
+        };
+        let secret = self.secrets.read(task, &to.secret_ref).await?;
+        self.pull_requests.look(task, to, &secret, how).await
     }
 
     /// Carries the promotion out.
     pub(crate) async fn carry_out(&self, task: Task<'_>) -> Outcome {
         let done = async {
-            match way(&task.promotion.spec.strategy)? {
+            match Way::of(&task.promotion.spec.strategy)? {
                 Way::PullRequest(to) => {
                     let secret = self.secrets.read(task, &to.secret_ref).await?;
                     self.pull_requests.carry_out(task, to, &secret).await
                 }
-                Way::NotYet(name) => Err(stuck(
-                    "StrategyNotSupported",
-                    format!(
-                        "this version of Sluice cannot carry out the strategy {name} yet; use \
-                         pull-request, or wait for a version that can"
-                    ),
-                )),
+                Way::Commit(to) => {
+                    let secret = self.secrets.read(task, &to.secret_ref).await?;
+                    self.commits.carry_out(task, to, &secret).await
+                }
+                Way::Notification => self.notifications.carry_out(task).await,
+                Way::Webhook(to) => {
+                    let secret = match &to.secret_ref {
+                        Some(reference) => Some(self.secrets.read(task, reference).await?),
+                        None => None,
+                    };
+                    self.webhooks.carry_out(task, to, secret).await
+                }
             }
         };
         done.await.unwrap_or_else(Outcome::Failed)
@@ -140,7 +195,7 @@ impl Strategies {
     /// Closes the promotion's pull request if it is open.
     pub(crate) async fn close(&self, task: Task<'_>) -> Outcome {
         let done = async {
-            if let Way::PullRequest(to) = way(&task.promotion.spec.strategy)? {
+            if let Way::PullRequest(to) = Way::of(&task.promotion.spec.strategy)? {
                 let secret = self.secrets.read(task, &to.secret_ref).await?;
                 self.pull_requests.close(task, to, &secret).await?;
             }
@@ -149,26 +204,43 @@ impl Strategies {
         done.await.unwrap_or_else(Outcome::Failed)
     }
 
-    /// Says on the promotion's pull request that nobody follows it any more.
-    pub(crate) async fn say_farewell(&self, task: Task<'_>) -> Result<(), Failure> {
-        match way(&task.promotion.spec.strategy)? {
-            Way::PullRequest(to) => {
-                let secret = self.secrets.read(task, &to.secret_ref).await?;
-                self.pull_requests.say_farewell(task, to, &secret).await
-            }
-            Way::NotYet(_) => Ok(()),
-        }
+    /// Has the forge merge the promotion's pull request, unless it said that it will.
+    pub(crate) async fn merge(&self, task: Task<'_>) -> Outcome {
+        let because = async {
+            let Way::PullRequest(to) = Way::of(&task.promotion.spec.strategy)? else {
+                return Ok(None);
+            };
+            let secret = self.secrets.read(task, &to.secret_ref).await?;
+            self.pull_requests.merge(task, to, &secret).await
+        };
+        // Whatever went wrong, the pull request is still followed, and asked about again.
+        let because = because
+            .await
+            .unwrap_or_else(|failure| Some(failure.message));
+        Outcome::AskedForMerge { because }
     }
 
-    /// What changes when somebody edits what a promotion depends on: its Secret and its pipeline.
+    /// Says on the promotion's pull request that nobody follows it any more.
+    pub(crate) async fn say_farewell(&self, task: Task<'_>) -> Result<(), Failure> {
+        let Way::PullRequest(to) = Way::of(&task.promotion.spec.strategy)? else {
+            return Ok(());
+        };
+        let secret = self.secrets.read(task, &to.secret_ref).await?;
+        self.pull_requests.say_farewell(task, to, &secret).await
+    }
+
+    /// What changes when somebody edits what a promotion depends on: its Secret and its pipeline; and
+    /// when more is known about where to look.
     pub(crate) async fn dependencies(&self, task: Task<'_>) -> String {
-        let secret = match way(&task.promotion.spec.strategy) {
-            Ok(Way::PullRequest(to)) => self.secrets.read(task, &to.secret_ref).await.ok(),
-            _ => None,
+        let way = Way::of(&task.promotion.spec.strategy).ok();
+        let secret = match way.and_then(Way::secret) {
+            Some(reference) => self.secrets.read(task, reference).await.ok(),
+            None => None,
         };
         let version = secret.as_ref().map(|secret| secret.version.as_str());
         let generation = task.pipeline.metadata.generation;
-        format!("{} {generation:?}", version.unwrap_or("-"))
+        let knowledge = found::knowledge(task);
+        format!("{} {generation:?} {knowledge}", version.unwrap_or("-"))
     }
 
     /// Removes mirrors nobody needs, again and again, until dropped.
@@ -176,9 +248,17 @@ impl Strategies {
         let mut clock = tokio::time::interval(TIDY_EVERY);
         loop {
             clock.tick().await;
-            self.pull_requests.tidy().await;
+            self.repositories.tidy().await;
         }
     }
+}
+
+fn http(settings: &Settings, permits: &Permits) -> Arc<Http> {
+    let http = Http::new(repositories::reach(settings)).with_time_limit(permits.act_time());
+    Arc::new(match &settings.proxy {
+        Some(proxy) => http.with_proxy(proxy.clone()),
+        None => http,
+    })
 }
 
 /// How often mirrors are looked through.

@@ -75,6 +75,11 @@ impl Pin {
     pub(crate) fn is_commit(&self) -> bool {
         crate::names::ObjectId::new(&*self.version).is_ok()
     }
+
+    /// Whether there is no version but a digest.
+    pub(crate) fn is_digest(&self) -> bool {
+        self.digest.as_ref() == Some(&self.version)
+    }
 }
 
 /// A field of a manifest that is to be found and set.
@@ -176,6 +181,11 @@ impl Error {
     pub fn remedy(&self) -> Remedy {
         Remedy::Edit
     }
+}
+
+/// Whether two addresses are of one repository, however it is reached.
+pub fn is_same_repository(one: &str, other: &str) -> bool {
+    normal(one).is_some_and(|one| Some(one) == normal(other))
 }
 
 fn remark(skipped: &[String]) -> String {

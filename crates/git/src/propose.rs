@@ -28,15 +28,15 @@ pub enum Alteration {
         /// The new value.
         value: String,
     },
-    /// The same where a file has the marker; where none has, a field of a manifest that is found by
-    /// what the manifest describes.
+    /// The same where a file has the marker; where none has, fields of manifests that are found by
+    /// what the manifests describe.
     Found {
         /// As it would stand in the files.
         marker: String,
         /// The new value of what is marked.
         value: String,
-        /// What is looked for without a marker.
-        wanted: Box<manifest::Wanted>,
+        /// What is looked for without a marker. Each of them must be found.
+        wanted: Vec<manifest::Wanted>,
     },
     /// A file exists with this content.
     File {
@@ -106,7 +106,10 @@ pub enum Error {
         branch: BranchName,
     },
     /// No file asks for it.
-    #[error("no file has the marker {marker:?}{}", alter::remark(skipped, outside))]
+    #[error(
+        "no file has the marker {marker:?}{}; mark the field, or name the paths to find it in",
+        alter::remark(skipped, outside)
+    )]
     NoMarker {
         /// The marker.
         marker: String,

@@ -26,6 +26,9 @@ pub const STRATEGY_CHANGED: &str = "StrategyChanged";
 /// The reason of a promotion whose revision did not come up in time, or failed there.
 pub const DEPLOY_FAILED: &str = "DeployFailed";
 
+/// The reason of a promotion whose pull request the forge was asked to merge and cannot yet.
+pub const NOT_MERGEABLE: &str = "NotMergeable";
+
 /// The reason of a promotion whose branch somebody else pushed to.
 pub const BRANCH_CHANGED_BY_OTHERS: &str = "BranchChangedByOthers";
 
@@ -49,4 +52,6 @@ pub enum Act {
     CarryOut,
     /// Close the promotion's pull request if it is open.
     ClosePullRequest,
+    /// Have the forge merge the pull request, if it was not asked yet or could not when it was.
+    AskForMerge,
 }

@@ -13,6 +13,9 @@ use crate::{
     validity,
 };
 
+/// More targets than people count.
+const FEW: usize = 5;
+
 /// What a person reads about a pipeline. The plan is the one that is carried out.
 pub fn explain(pipeline: &Pipeline, model: &PipelineStatus, plan: &Plan) -> String {
     let mut lines = Vec::new();
@@ -63,19 +66,29 @@ fn whereabouts(targets: &[TargetStatus]) -> String {
     if targets.is_empty() {
         return "no targets".to_owned();
     }
-    let mut revisions: Vec<_> = targets
-        .iter()
-        .map(|target| target.revision.as_deref().unwrap_or("nothing"))
-        .collect();
-    revisions.sort_by(|one, other| order::total(one, other));
-    revisions.dedup();
+    let runs = format!("runs {}", list(&revisions(targets)));
     let unready: Vec<_> = targets.iter().filter(|target| !target.ready).collect();
-    let runs = format!("runs {}", list(&revisions));
     if unready.is_empty() {
         return format!("{runs}, ready");
     }
     let unready: Vec<_> = unready.into_iter().map(why_unready).collect();
-    format!("{runs}; not ready: {}", unready.join(", "))
+    format!("{runs}; not ready: {}", list(&unready))
+}
+
+/// The revisions that targets run, with how many do where they differ and are many.
+fn revisions(targets: &[TargetStatus]) -> Vec<String> {
+    let mut all: Vec<_> = targets
+        .iter()
+        .map(|target| target.revision.as_deref().unwrap_or("nothing"))
+        .collect();
+    all.sort_by(|one, other| order::total(one, other));
+    let groups: Vec<_> = all.chunk_by(|one, other| one == other).collect();
+    let are_counted = groups.len() > 1 && targets.len() > FEW;
+    let shown = groups.into_iter().map(|group| match are_counted {
+        true => format!("{} on {}", group[0], group.len()),
+        false => group[0].to_owned(),
+    });
+    shown.collect()
 }
 
 fn why_unready(target: &TargetStatus) -> String {
@@ -98,7 +111,7 @@ fn remarks(
     if environment.suspend {
         lines.push(format!("  {name} is suspended: nothing starts"));
     }
-    lines.extend(plan.steps.iter().filter_map(|step| start(step, name)));
+    lines.extend(starts(plan, name));
     if let Some(promotion) = &says.promotion
         && let Some(phase) = promotion.phase
     {
@@ -122,7 +135,18 @@ fn remarks(
     lines
 }
 
-/// What is about to be brought into an environment.
+/// What is about to be brought into an environment; into many targets of it on one line.
+fn starts(plan: &Plan, environment: &str) -> Vec<String> {
+    let steps = plan.steps.iter();
+    let lines: Vec<_> = steps.filter_map(|step| start(step, environment)).collect();
+    let same = lines.chunk_by(|one, other| one == other);
+    same.map(|same| match same.len() {
+        1 => same[0].clone(),
+        count => format!("{}, into {count} targets", same[0]),
+    })
+    .collect()
+}
+
 fn start(step: &Step, environment: &str) -> Option<String> {
     let Step::StartPromotion(promotion) = step else {
         return None;

@@ -170,14 +170,49 @@ impl Hold {
     }
 }
 
-/// `a`, `a and b`, `a, b and c`.
+/// How many of many are named.
+const NAMED: usize = 5;
+
+/// `a`, `a and b`, `a, b and c`; of many the first few, `and 7 more`.
 pub(crate) fn list<T: AsRef<str>>(parts: &[T]) -> String {
-    match parts {
+    let named = parts.len().min(NAMED);
+    let (named, rest) = match parts.len() - named {
+        0 | 1 => (parts, 0),
+        rest => (&parts[..named], rest),
+    };
+    let more = format!("{rest} more");
+    let mut all: Vec<&str> = named.iter().map(AsRef::as_ref).collect();
+    all.extend((rest > 0).then_some(more.as_str()));
+    match all.as_slice() {
         [] => String::new(),
-        [one] => one.as_ref().to_owned(),
-        [rest @ .., last] => {
-            let rest: Vec<_> = rest.iter().map(AsRef::as_ref).collect();
-            format!("{} and {}", rest.join(", "), last.as_ref())
+        [one] => (*one).to_owned(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
+/// ` and 7 more` where one of eight was named.
+pub(crate) fn and_more(count: usize) -> String {
+    match count.saturating_sub(1) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_the_first_few_are_named() {
+        let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
+        for (count, expected) in [
+            (0, ""),
+            (1, "a"),
+            (2, "a and b"),
+            (6, "a, b, c, d, e and f"),
+            (7, "a, b, c, d, e and 2 more"),
+        ] {
+            assert_eq!(list(&names[..count]), expected);
         }
     }
 }

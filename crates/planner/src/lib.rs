@@ -40,8 +40,8 @@ mod validity;
 pub use access::{refuse_cluster, refuse_group};
 pub use asking::{InTheWay, approvable, previous_revision, request_annotation};
 pub use attempt::{
-    Act, BRANCH_CHANGED_BY_OTHERS, DEPLOY_FAILED, Failure, Look, Next, Outcome, PullRequestSeen,
-    Remedy, STRATEGY_CHANGED, Surroundings, attempt, conclude, look, not_seen,
+    Act, BRANCH_CHANGED_BY_OTHERS, DEPLOY_FAILED, Failure, Look, NOT_MERGEABLE, Next, Outcome,
+    PullRequestSeen, Remedy, STRATEGY_CHANGED, Surroundings, attempt, conclude, look, not_seen,
 };
 pub use explain::{explain, explain_environment};
 pub use fold::{fold, needs_images};

@@ -5,7 +5,7 @@
 use api::{
     Revision,
     app::Reading,
-    pipeline::{ClusterReference, TargetProblem},
+    pipeline::{ClusterReference, Origin, TargetProblem},
 };
 
 /// Everything one look at a pipeline gave.
@@ -107,6 +107,8 @@ pub struct SeenApp {
     pub note: Option<String>,
     /// What its revision follows: the source's URL and reference, where they are known.
     pub follows: Option<String>,
+    /// What Flux applied it from, if that was read this time; otherwise what is known stays.
+    pub origin: Option<Origin>,
 }
 
 /// What the pipeline's source proposes.

@@ -10,15 +10,18 @@ mod pulls;
 mod repository;
 mod tls;
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use axum::Router;
+use axum::body::HttpBody;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use futures::future::BoxFuture;
 use http::StatusCode;
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
@@ -44,6 +47,10 @@ impl Error {
     }
 }
 
+/// Stands between clients and a repository: passes a request on, now, later or never, and then its
+/// answer.
+pub type Gate = Arc<dyn Fn(Request, Next) -> BoxFuture<'static, Response> + Send + Sync>;
+
 /// A running forge.
 pub struct Forge {
     shared: Arc<Shared>,
@@ -57,11 +64,15 @@ struct Shared {
     folder: tempfile::TempDir,
     token: String,
     is_up: AtomicBool,
+    is_guarded: AtomicBool,
     requests: AtomicU64,
+    bytes: AtomicU64,
     pulls: Mutex<pulls::Store>,
     /// Pull requests change one at a time, as a database would have it.
     writing: tokio::sync::Mutex<()>,
     origin: std::sync::OnceLock<String>,
+    /// By project.
+    gates: Mutex<BTreeMap<String, Gate>>,
 }
 
 impl Forge {
@@ -141,9 +152,19 @@ impl Forge {
         self.shared.is_up.store(is_up, Ordering::SeqCst);
     }
 
+    /// Has pull requests wait for a review that nobody gave, or lets them be merged again.
+    pub fn set_guarded(&self, is_guarded: bool) {
+        self.shared.is_guarded.store(is_guarded, Ordering::SeqCst);
+    }
+
     /// How many requests came in so far.
     pub fn requests(&self) -> u64 {
         self.shared.requests.load(Ordering::SeqCst)
+    }
+
+    /// How many bytes of content went in and out so far.
+    pub fn bytes(&self) -> u64 {
+        self.shared.bytes.load(Ordering::SeqCst)
     }
 }
 
@@ -161,10 +182,13 @@ impl Shared {
             folder,
             token: "a-token-for-the-small-forge".to_owned(),
             is_up: AtomicBool::new(true),
+            is_guarded: AtomicBool::new(false),
             requests: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
             pulls: Mutex::default(),
             writing: tokio::sync::Mutex::default(),
             origin: std::sync::OnceLock::new(),
+            gates: Mutex::default(),
         })
     }
 
@@ -175,6 +199,15 @@ impl Shared {
     /// The bare repository of `owner/name`, whether it exists or not.
     fn repository(&self, project: &str) -> PathBuf {
         self.folder.path().join(format!("{project}.git"))
+    }
+
+    /// What stands before the repository that a path leads to.
+    fn gate(&self, path: &str) -> Option<Gate> {
+        let path = path.strip_prefix("/api/v1/repos").unwrap_or(path);
+        let mut parts = path.trim_start_matches('/').split('/');
+        let (owner, name) = (parts.next()?, parts.next()?);
+        let project = format!("{owner}/{}", name.trim_end_matches(".git"));
+        self.gates.lock().get(&project).cloned()
     }
 }
 
@@ -197,5 +230,12 @@ async fn count(State(shared): State<Arc<Shared>>, request: Request, next: Next) 
     if !shared.is_up.load(Ordering::SeqCst) {
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     }
-    next.run(request).await
+    let content = request.body().size_hint().exact().unwrap_or_default();
+    let response = match shared.gate(request.uri().path()) {
+        Some(gate) => gate(request, next).await,
+        None => next.run(request).await,
+    };
+    let answer = response.body().size_hint().exact().unwrap_or_default();
+    shared.bytes.fetch_add(content + answer, Ordering::SeqCst);
+    response
 }

@@ -7,6 +7,7 @@ use crate::foreign::read;
 
 /// What a status has room for.
 const LONGEST: usize = 2304;
+const LONGEST_ADDRESS: usize = 2048;
 
 /// The address and reference of a source of this kind, without credentials. Nothing for other kinds
 /// and for a source without an address.
@@ -27,6 +28,13 @@ pub fn followed(kind: &str, spec: &Value) -> Option<String> {
         _ => return None,
     };
     (text.len() <= LONGEST).then_some(text)
+}
+
+/// The address of a git repository that Flux fetches, without credentials.
+pub fn git_address(kind: &str, spec: &Value) -> Option<String> {
+    let spec: GitRepositorySpec = read(spec);
+    let url = spec.url.filter(|_| kind == "GitRepository")?;
+    Some(address(&url)).filter(|address| address.len() <= LONGEST_ADDRESS)
 }
 
 fn git(reference: &GitReference) -> String {
@@ -113,5 +121,9 @@ mod tests {
         let bucket = json!({"endpoint": "minio.example", "bucketName": "fleet"});
         assert_eq!(followed("Bucket", &bucket).unwrap(), "minio.example/fleet");
         assert_eq!(followed("HelmChart", &oci), None);
+        let git = json!({"url": "https://joe:secret@git.example/fleet.git"});
+        let address = git_address("GitRepository", &git);
+        assert_eq!(address.unwrap(), "https://git.example/fleet");
+        assert_eq!(git_address("OCIRepository", &oci), None);
     }
 }

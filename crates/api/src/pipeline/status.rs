@@ -255,6 +255,22 @@ pub struct AppStatus {
     /// Why something is left out, such as images that may not be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+    /// What Flux applied it from, where its labels tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Origin>,
+}
+
+/// A folder of a git repository.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(!default)]
+pub struct Origin {
+    /// The repository, without credentials.
+    #[schemars(length(max = 2048))]
+    pub url: String,
+    /// The folder in it.
+    #[schemars(length(max = 1024))]
+    pub path: String,
 }
 
 /// The promotion into an environment that is under way or came last.

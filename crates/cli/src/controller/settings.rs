@@ -93,6 +93,7 @@ pub(super) fn check(arguments: &Arguments, own_namespace: &str) -> anyhow::Resul
         git_folder: arguments.git_folder.clone(),
         git_mirrors_size: arguments.git_mirrors_size.saturating_mul(1 << 20),
         allow_internal_urls: arguments.allow_internal_urls.0,
+        proxy: proxy(|name| env::var(name).ok())?,
         follow_every: arguments.follow_every.length(),
         metrics_per_pipeline: arguments.metrics_per_pipeline.0,
         events_address: events_address(arguments)?,
@@ -140,6 +141,24 @@ fn events_address(arguments: &Arguments) -> anyhow::Result<Option<String>> {
     let is_http = matches!(url.scheme_str(), Some("http" | "https")) && url.host().is_some();
     ensure!(is_http, "--events-addr must begin with http:// or https://");
     Ok(Some(address.to_owned()))
+}
+
+/// The proxy that the environment names, as most programs read it. It may hold a password, so there
+/// is no flag for it.
+fn proxy(look_up: impl Fn(&str) -> Option<String>) -> anyhow::Result<Option<git::Proxy>> {
+    let given = |names: [&str; 2]| {
+        let mut values = names.into_iter().filter_map(&look_up);
+        values.find(|value| !value.is_empty())
+    };
+    let Some(url) = given(["HTTPS_PROXY", "https_proxy"]) else {
+        return Ok(None);
+    };
+    let except = given(["NO_PROXY", "no_proxy"]).unwrap_or_default();
+    // What is wrong with it is not repeated: it may hold a password.
+    match git::Proxy::new(&url, &except) {
+        Ok(proxy) => Ok(Some(proxy)),
+        Err(_) => bail!("HTTPS_PROXY must be a URL that begins with http:// or https://"),
+    }
 }
 
 /// How the database of the lock between data centres is reached, if there is to be one.

@@ -5,6 +5,7 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
+use api::flux::{KUSTOMIZATION_NAME_LABEL, KUSTOMIZATION_NAMESPACE_LABEL};
 use futures::{Stream, StreamExt, TryStreamExt};
 use kube::{
     Api, Client,
@@ -237,6 +238,7 @@ impl Feed {
                 .or_else(|| label(api::names::PIPELINE_LABEL_EARLY)),
             images,
             source: api::app::source_of(kind, app),
+            applier: label(KUSTOMIZATION_NAMESPACE_LABEL).zip(label(KUSTOMIZATION_NAME_LABEL)),
         };
         let place = (namespace.as_str(), name.as_str());
         let is_news = self

@@ -1,69 +1,144 @@
-//! What Kustomizations follow: the address and reference of their sources on the leaf.
+//! What apps come from: the sources that Kustomizations follow, and the folder Flux applied an app from.
 //!
-//! A source is read when an app that names it is looked at, and remembered for a while: sources are
-//! few and seldom edited. What cannot be read is left out; nothing depends on it but one hold.
+//! Such an object is read when an app that leads to it is looked at, and its gist remembered for a
+//! while: they are few and seldom edited. What cannot be read is left out.
 
 use std::{collections::HashMap, time::Duration};
 
-use api::flux::{ObjectReference, SOURCE_GROUP};
+use api::{
+    flux::{KUSTOMIZE_GROUP, Kustomization, ObjectReference, SOURCE_GROUP},
+    pipeline::Origin,
+};
 use kube::{Api, Client, api::DynamicObject, core::ApiResource};
 use parking_lot::Mutex;
+use serde_json::Value;
 use tokio::time::Instant;
 
-use super::feed::discover;
+use super::{Record, feed::discover};
 use crate::keys::{AppKind, ClusterKey};
 
 /// How long an answer holds.
 const HOLDS: Duration = Duration::from_secs(300);
-/// How long reading a source may take.
+/// The same if there was nothing to see: it may be on its way.
+const NOTHING_HOLDS: Duration = Duration::from_secs(15);
+/// How long reading an object may take.
 const WITHIN: Duration = Duration::from_secs(3);
+/// How long a folder's name may be.
+const LONGEST_PATH: usize = 1024;
 
 type Key = (ClusterKey, AppKind, String, String);
 
-/// The sources that were read.
+/// What is remembered of an object.
+#[derive(Clone, Default)]
+struct Gist {
+    /// What a source follows.
+    follows: Option<String>,
+    /// Where a git repository is.
+    address: Option<String>,
+    /// The folder that a Kustomization applies, and the source the folder is in.
+    applies: Option<(String, ObjectReference)>,
+}
+
+impl Gist {
+    fn of(kind: &str, object: &DynamicObject) -> Self {
+        let spec = &object.data["spec"];
+        Self {
+            follows: api::flux::followed(kind, spec),
+            address: api::flux::git_address(kind, spec),
+            applies: (kind == "Kustomization").then(|| applies(&object.data)),
+        }
+    }
+}
+
+fn applies(fields: &Value) -> (String, ObjectReference) {
+    let object: Kustomization = serde_json::from_value(fields.clone()).unwrap_or_default();
+    let path = object.spec.path.filter(|path| path.len() <= LONGEST_PATH);
+    (path.unwrap_or("./".to_owned()), object.spec.source_ref)
+}
+
+/// Where an app is.
+#[derive(Clone, Copy)]
+pub(crate) struct Leaf<'a> {
+    pub(crate) client: &'a Client,
+    pub(crate) cluster: &'a ClusterKey,
+    pub(crate) namespace: &'a str,
+}
+
+/// What was read.
 #[derive(Default)]
 pub(crate) struct Sources {
-    known: Mutex<HashMap<Key, (Instant, Option<String>)>>,
+    /// What was seen, and until when that holds.
+    known: Mutex<HashMap<Key, (Instant, Gist)>>,
     served: Mutex<HashMap<(ClusterKey, AppKind), ApiResource>>,
 }
 
 impl Sources {
-    /// What the source follows that an app in a namespace refers to.
-    pub(crate) async fn follows(
-        &self,
-        client: &Client,
-        cluster: &ClusterKey,
-        namespace: &str,
-        reference: &ObjectReference,
-    ) -> Option<String> {
+    /// What the source follows that an app refers to.
+    pub(crate) async fn follows(&self, leaf: Leaf<'_>, source: &ObjectReference) -> Option<String> {
+        self.source(leaf, source).await?.follows
+    }
+
+    /// The folder Flux applied an app from: that of the Kustomization its labels name, else, for a
+    /// Kustomization, its own.
+    pub(crate) async fn origin(&self, leaf: Leaf<'_>, app: &Record, own: &str) -> Option<Origin> {
+        let (namespace, name) = match (&app.applier, &app.source) {
+            (Some((namespace, name)), _) => (namespace.as_str(), name.as_str()),
+            (None, Some(_)) => (leaf.namespace, own),
+            (None, None) => return None,
+        };
+        let kind = AppKind {
+            group: KUSTOMIZE_GROUP.to_owned(),
+            kind: "Kustomization".to_owned(),
+        };
+        let key = (
+            leaf.cluster.clone(),
+            kind,
+            namespace.to_owned(),
+            name.to_owned(),
+        );
+        let (path, source) = self.gist(leaf.client, key).await.applies?;
+        let url = self
+            .source(Leaf { namespace, ..leaf }, &source)
+            .await?
+            .address?;
+        Some(Origin { url, path })
+    }
+
+    async fn source(&self, leaf: Leaf<'_>, reference: &ObjectReference) -> Option<Gist> {
         let kind = AppKind {
             group: SOURCE_GROUP.to_owned(),
             kind: reference.kind.clone()?,
         };
-        let namespace = reference.namespace.clone().unwrap_or(namespace.to_owned());
-        let key = (cluster.clone(), kind, namespace, reference.name.clone()?);
-        if let Some((since, follows)) = self.known.lock().get(&key)
-            && since.elapsed() < HOLDS
+        let namespace = reference.namespace.as_deref().unwrap_or(leaf.namespace);
+        let name = reference.name.clone()?;
+        let key = (leaf.cluster.clone(), kind, namespace.to_owned(), name);
+        Some(self.gist(leaf.client, key).await)
+    }
+
+    async fn gist(&self, client: &Client, key: Key) -> Gist {
+        if let Some((until, gist)) = self.known.lock().get(&key)
+            && Instant::now() < *until
         {
-            return follows.clone();
+            return gist.clone();
         }
         let read = tokio::time::timeout(WITHIN, self.read(client, &key)).await;
-        let follows = match read {
-            Ok(Ok(follows)) => follows,
+        let gist = match read {
+            Ok(Ok(gist)) => gist,
             Ok(Err(error)) => {
-                tracing::debug!(%cluster, source = key.3, %error, "source not read");
+                tracing::debug!(cluster = %key.0, object = key.3, %error, "source not read");
                 self.served.lock().remove(&(key.0.clone(), key.1.clone()));
                 None
             }
             Err(_) => None,
         };
-        self.known
-            .lock()
-            .insert(key, (Instant::now(), follows.clone()));
-        follows
+        let holds = gist.as_ref().map_or(NOTHING_HOLDS, |_| HOLDS);
+        let gist = gist.unwrap_or_default();
+        let mut known = self.known.lock();
+        known.insert(key, (Instant::now() + holds, gist.clone()));
+        gist
     }
 
-    async fn read(&self, client: &Client, key: &Key) -> Result<Option<String>, kube::Error> {
+    async fn read(&self, client: &Client, key: &Key) -> Result<Option<Gist>, kube::Error> {
         let (cluster, kind, namespace, name) = key;
         let of_kind = (cluster.clone(), kind.clone());
         let known = self.served.lock().get(&of_kind).cloned();
@@ -76,8 +151,8 @@ impl Sources {
         };
         self.served.lock().insert(of_kind, resource.clone());
         let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
-        let source = api.get_opt(name).await?;
-        Ok(source.and_then(|source| api::flux::followed(&kind.kind, &source.data["spec"])))
+        let object = api.get_opt(name).await?;
+        Ok(object.map(|object| Gist::of(&kind.kind, &object)))
     }
 
     /// Forgets everything about a cluster.

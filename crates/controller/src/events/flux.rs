@@ -57,7 +57,7 @@ impl Poster {
             timestamp: to_the_second(entry.at),
             message: occurrence.note.chars().take(MESSAGE_CHARACTERS).collect(),
             reason: &occurrence.reason,
-            metadata: occurrence.qualified_metadata(),
+            metadata: occurrence.all_metadata(),
             reporting_controller: &self.reporter.controller,
             reporting_instance: &self.reporter.instance,
         }

@@ -32,7 +32,7 @@ impl Writer {
 
     fn event(&self, entry: &Entry) -> Event {
         let occurrence = &entry.occurrence;
-        let annotations = occurrence.qualified_metadata();
+        let annotations = occurrence.all_metadata();
         Event {
             metadata: ObjectMeta {
                 namespace: Some(namespace(entry).to_owned()),

@@ -26,6 +26,7 @@ pub(super) async fn carry_out(
         // Without having looked, nothing is done.
         (_, Some(failure)) => Outcome::Failed(failure.clone()),
         (Act::ClosePullRequest, None) => promoter.strategies.close(scene.task()).await,
+        (Act::AskForMerge, None) => promoter.strategies.merge(scene.task()).await,
         (_, None) => promoter.strategies.carry_out(scene.task()).await,
     };
     remember(promoter, scene, &outcome, dependencies);

@@ -134,6 +134,14 @@ impl Channel {
         }
     }
 
+    /// Takes note that a pull request is not open any more.
+    pub(super) async fn forget(&self, number: u64) {
+        if let Some(listed) = self.listed.lock().await.as_mut() {
+            listed.validator = None;
+            listed.pull_requests.retain(|known| known.number != number);
+        }
+    }
+
     /// Takes note of a pull request that was just opened or changed, so that it need not be asked
     /// for before the next list.
     pub(super) async fn note(&self, pull: &PullRequest) {

@@ -3,121 +3,87 @@
 //! A pull request is found again by its branch and the promotion's uid in its text, whatever crashed
 //! in between, so there is never a second one. A branch that somebody else pushed to is left alone.
 
+mod merges;
 mod sight;
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use api::pipeline::{Forge as ForgeKind, PullRequest as To};
 use git::{
-    address::{Reach, RepositoryUrl},
-    credentials::Credentials,
     forge::{
-        Answer, AppTokens, Changes, Dressing, Http, Kind, Merge, MergeMethod, NewPullRequest,
+        Answer, Changes, Dressing, Http, Kind, Merge, MergeMethod, Merged, NewPullRequest,
         PullRequest, State,
     },
-    mirror::{Keep, Mirrors},
     names::{BranchName, ObjectId},
     propose::{self, Proposed, branch_beside},
-    runner::{Limits, Runner},
 };
 use planner::{Failure, Look, Outcome, PullRequestSeen, Remedy};
-use tokio::time::timeout;
 
 use super::{
     Task,
     channel::{Channel, Channels},
-    failure::{failure, passing},
+    failure::passing,
+    permit::Permits,
+    repositories::{Repositories, Repository},
     secrets::Contents,
-    words::Words,
+    words::{Change, Words, promotion_in, uid},
 };
-use crate::{Metrics, Settings, lease::Leadership};
+use crate::{Metrics, Settings};
+use merges::Merges;
 use sight::{is_own, seen};
 
-/// How long reading from a repository may take.
-const READ_TIME: Duration = Duration::from_secs(180);
 /// What is said on a pull request whose promotion is gone.
 const FAREWELL: &str = "The pipeline that asked for this is gone, and this pull request is no longer \
                         followed. It stays open; merge or close it as you see fit.";
 
 pub(super) struct PullRequests {
-    mirrors: Mirrors,
+    repositories: Arc<Repositories>,
     channels: Channels,
-    reach: Reach,
-    leadership: Leadership,
-    /// How long one act may take.
-    act_time: Duration,
+    permits: Permits,
+    merges: Merges,
     /// How old a list of open pull requests may be.
     follow_every: Duration,
 }
 
 /// A repository that can be worked on.
 struct Opened {
-    url: RepositoryUrl,
-    credentials: Credentials,
+    repository: Repository,
     channel: Arc<Channel>,
     words: Words,
 }
 
 impl PullRequests {
     pub(super) fn new(
-        folder: &Path,
+        repositories: Arc<Repositories>,
+        http: Arc<Http>,
+        permits: Permits,
         settings: &Settings,
-        leadership: Leadership,
         metrics: &Metrics,
-    ) -> Result<Self, git::runner::Error> {
-        let reach = Reach {
-            allow_internal: settings.allow_internal_urls,
-            allow_insecure: false,
-        };
-        let act_time = settings.act_time();
-        let limits = Limits {
-            remote: READ_TIME,
-            push: act_time,
-            ..Limits::default()
-        };
-        let keep = Keep {
-            bytes: settings.git_mirrors_size,
-            ..Keep::default()
-        };
-        let http = Arc::new(Http::new(reach).with_time_limit(act_time));
-        let runner = Runner::new(folder, limits, reach)?;
-        let tokens = Arc::new(AppTokens::new(http.clone()));
-        Ok(Self {
-            mirrors: Mirrors::new(runner, folder, keep, tokens)?,
+    ) -> Self {
+        Self {
+            repositories,
             channels: Channels::new(http, metrics.clone()),
-            reach,
-            leadership,
-            act_time,
+            permits,
+            merges: Merges::default(),
             follow_every: settings.follow_every,
-        })
-    }
-
-    /// Removes mirrors nobody needs.
-    pub(super) async fn tidy(&self) {
-        self.mirrors.tidy().await;
+        }
     }
 
     fn open(&self, task: Task<'_>, to: &To, secret: &Contents) -> Result<Opened, Failure> {
-        let url = RepositoryUrl::parse(&to.url, self.reach)
-            .map_err(|error| failure(error.reason(), error.remedy(), &error))?;
-        let credentials = Credentials::from_entries(&secret.entries)
-            .map_err(|error| failure(error.reason(), error.remedy(), &error))?;
+        let repository = self.repositories.open(&to.url, secret)?;
+        let (url, credentials) = (&repository.url, &repository.credentials);
         Ok(Opened {
-            channel: self.channels.open(kind(to.forge), &url, &credentials)?,
-            words: Words::of(task, to)?,
-            url,
-            credentials,
+            channel: self.channels.open(kind(to.forge), url, credentials)?,
+            words: Words::of(task, &Change::from(to))?,
+            repository,
         })
     }
 
-    /// Has the forge change something, if this process leads for as long as that may take.
+    /// Has the forge change something, if this process leads for as long as that may take. One
+    /// answer may take several calls.
     async fn change<T>(&self, channel: &Channel, answer: Answer<'_, T>) -> Result<T, Failure> {
-        let permit = self.leadership.permit(self.act_time);
-        permit.map_err(|error| passing("NotPermitted", format!("nothing is done: {error}")))?;
-        // One answer may take several calls.
-        let answer = timeout(self.act_time, channel.want(answer)).await;
-        let late = |_| passing("ForgeTimedOut", "the forge did not answer in time");
-        answer.map_err(late)?
+        let late = ("ForgeTimedOut", "the forge did not answer in time");
+        self.permits.act(channel.want(answer), late).await
     }
 
     /// What there is to see of the promotion's pull request.
@@ -148,10 +114,12 @@ impl PullRequests {
         secret: &Contents,
     ) -> Result<Outcome, Failure> {
         let opened = self.open(task, to, secret)?;
-        let mirror = self.mirrors.open(&opened.url, &opened.credentials);
-        let permission = |time| self.leadership.permit(time).is_ok();
-        let proposed = mirror.propose(&opened.words.proposal, &permission).await;
-        match proposed.map_err(|error| failure(error.reason(), error.remedy(), &error))? {
+        let proposal = &opened.words.proposal;
+        match self
+            .repositories
+            .propose(&opened.repository, proposal)
+            .await?
+        {
             propose::Outcome::NothingToChange { .. } => {
                 self.close_stale(&opened).await?;
                 Ok(Outcome::AlreadyThere)
@@ -159,7 +127,9 @@ impl PullRequests {
             propose::Outcome::Proposed(proposed) => {
                 let pull = self.show(task, to, &opened, &proposed).await?;
                 opened.channel.note(&pull).await;
-                self.dress(to, &opened, &pull, &proposed.commit).await?;
+                self.dress(to, &opened, &pull).await?;
+                // The next look at it asks for the merge of what is there now.
+                self.merges.forget(uid(task));
                 tracing::info!(url = pull.url, branch = %proposed.branch, "created PR");
                 Ok(Outcome::Opened {
                     url: pull.url,
@@ -187,7 +157,11 @@ impl PullRequests {
             return Err(passing("PullRequestChanged", text));
         }
         if let Some(pull) = opened.open_among(all) {
-            return self.bring_up_to_date(opened, pull).await;
+            // One that is for this promotion has its words already, or those that people gave it.
+            return match promotion_in(&pull.body) == Some(uid(task)) {
+                true => Ok(pull),
+                false => self.bring_up_to_date(opened, pull).await,
+            };
         }
         let new = NewPullRequest {
             head: proposed.branch.clone(),
@@ -220,15 +194,9 @@ impl PullRequests {
         self.change(channel, update).await
     }
 
-    /// Labels, reviewers and automatic merging. What the forge will never grant does not keep the
-    /// pull request from being followed.
-    async fn dress(
-        &self,
-        to: &To,
-        opened: &Opened,
-        pull: &PullRequest,
-        commit: &ObjectId,
-    ) -> Result<(), Failure> {
+    /// Labels and reviewers. What the forge will never grant does not keep the pull request from being
+    /// followed.
+    async fn dress(&self, to: &To, opened: &Opened, pull: &PullRequest) -> Result<(), Failure> {
         let channel = &opened.channel;
         let dressing = Dressing {
             labels: to.labels.clone(),
@@ -242,16 +210,48 @@ impl PullRequests {
             }
             tolerate(pull, dressed)?;
         }
-        if to.auto_merge && !to.draft {
-            let merge = Merge {
-                head: commit.clone(),
-                method: MergeMethod::Merge,
-                when_ready: true,
-            };
-            let merge = channel.forge.merge(pull.number, &merge);
-            tolerate(pull, self.change(channel, merge).await)?;
-        }
         Ok(())
+    }
+
+    /// Has the forge merge the promotion's pull request. Why it cannot yet, where asking again may
+    /// help; it is then asked again, as often as open pull requests are looked at.
+    pub(super) async fn merge(
+        &self,
+        task: Task<'_>,
+        to: &To,
+        secret: &Contents,
+    ) -> Result<Option<String>, Failure> {
+        if let Some(known) = self.merges.lately(uid(task), self.follow_every) {
+            return Ok(known);
+        }
+        let status = task.promotion.status.as_ref();
+        let commit = status.and_then(|status| ObjectId::new(status.commit.as_deref()?).ok());
+        let Some(head) = commit else {
+            return Ok(None);
+        };
+        let opened = self.open(task, to, secret)?;
+        let pull = opened
+            .channel
+            .followed(self.follow_every, |pull| is_own(task, pull));
+        let Some(pull) = pull.await? else {
+            return Ok(None);
+        };
+        let merge = Merge {
+            head,
+            method: MergeMethod::Merge,
+            when_ready: true,
+        };
+        let channel = &opened.channel;
+        let asked = channel.forge.merge(pull.number, &merge);
+        let because = match self.change(channel, asked).await {
+            Ok(Merged::Now) => {
+                channel.forget(pull.number).await;
+                None
+            }
+            Ok(Merged::Later) => None,
+            Err(failure) => Some(failure),
+        };
+        Ok(self.merges.note(uid(task), because))
     }
 
     /// The base says what is wanted, so an open pull request on the branch proposes something else.
@@ -340,13 +340,10 @@ impl Opened {
     }
 }
 
-/// What passes is tried again with all the rest; what does not, and a merge that people still have
-/// to make possible, is left to people.
+/// What passes is tried again with all the rest; what does not is left to people.
 fn tolerate<T>(pull: &PullRequest, done: Result<T, Failure>) -> Result<(), Failure> {
     match done {
-        Err(failure)
-            if failure.remedy == Remedy::WaitForEdit || failure.reason == "NotMergeable" =>
-        {
+        Err(failure) if failure.remedy == Remedy::WaitForEdit => {
             tracing::warn!(url = pull.url, because = failure.message, "left to people");
             Ok(())
         }

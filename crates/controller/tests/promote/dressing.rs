@@ -89,61 +89,6 @@ async fn a_field_that_there_is_not_waits_for_an_edit() {
     assert!(wait_for(goes_on).await, "it does not go on");
 }
 
-#[tokio::test]
-async fn each_target_has_its_own_pull_request() {
-    let files = ["qa", "perf"].map(|name| {
-        let marker = format!("default:app:test:{name}/{name}");
-        (format!("{name}.yaml"), manifest("1.0.0", &marker))
-    });
-    let files = files
-        .each_ref()
-        .map(|(path, text)| (path.as_str(), text.as_str()));
-    let world = World::with(&files).await;
-    for cluster in ["dev", "qa", "perf"] {
-        world.leaf(cluster, cluster, "1.0.0").await;
-    }
-    let mut promotion = world.promotion();
-    promotion["scope"] = json!("Target");
-    world
-        .pipeline(
-            "app",
-            spec("dev=dev/dev > test=qa/qa,perf/perf", &promotion),
-        )
-        .await;
-    world.deploy("dev", "dev", "1.1.0").await;
-    world
-        .expect_all(&[
-            "test/qa/qa 1.1.0 WaitingForMerge",
-            "test/perf/perf 1.1.0 WaitingForMerge",
-        ])
-        .await;
-    let mut heads: Vec<_> = world
-        .repository
-        .pull_requests()
-        .await
-        .into_iter()
-        .map(|it| it.head)
-        .collect();
-    heads.sort();
-    assert_eq!(
-        heads,
-        [
-            "promotion-default-app-test-perf-perf",
-            "promotion-default-app-test-qa-qa"
-        ]
-    );
-    let qa = world.repository.pull_requests().await;
-    let qa = qa.iter().find(|it| it.head.ends_with("qa")).unwrap();
-    world.repository.merge(qa.number).await.unwrap();
-    world.sync("qa.yaml", "qa", "qa").await;
-    world
-        .expect_all(&[
-            "test/qa/qa 1.1.0 Succeeded",
-            "test/perf/perf 1.1.0 WaitingForMerge",
-        ])
-        .await;
-}
-
 /// The ancestor passed the pipeline's settings on where the environment had its own, and crashed
 /// where the pipeline had none.
 #[tokio::test]
@@ -161,21 +106,4 @@ async fn an_environments_own_settings_and_secret_count() {
     world.deploy("dev", "dev", "1.1.0").await;
     world.expect("prod 1.1.0 WaitingForMerge").await;
     assert_eq!(world.repository.pull_requests().await[0].title, "own");
-}
-
-#[tokio::test]
-async fn a_strategy_of_another_version_says_so() {
-    let world = World::with(&[(PROD, "x: 1\n")]).await;
-    world.leaf("dev", "dev", "1.0.0").await;
-    world.leaf("prod", "live", "1.0.0").await;
-    let promotion = json!({"strategy": {"notification": {}}});
-    world
-        .pipeline("app", spec("dev=dev/dev > prod=prod/live", &promotion))
-        .await;
-    world.deploy("dev", "dev", "1.1.0").await;
-    let promotions = world
-        .expect("prod 1.1.0 Running/StrategyNotSupported")
-        .await;
-    let message = promotions[0].status.clone().unwrap().message.unwrap();
-    assert!(message.contains("notification"), "{message}");
 }

@@ -10,7 +10,10 @@
 
 mod dressing;
 mod faults;
+mod fleet;
 mod people;
+mod receiver;
 mod skeleton;
 mod stories;
+mod strategies;
 mod world;

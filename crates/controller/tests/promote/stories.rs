@@ -1,10 +1,11 @@
 //! RFC-0003's scenarios and RFC-0001's stories, from applied manifest to an environment that runs
 //! the revision.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::world::{
-    World, apply, define, definition, manifest, released, set_status, spec, wait_for,
+use crate::{
+    receiver::{Receiver, hmac_of},
+    world::{World, apply, define, definition, manifest, released, set_status, spec, wait_for},
 };
 
 const TEST: &str = "test/app.yaml";
@@ -47,6 +48,62 @@ async fn rfc_0003_scenario_1_single_target_per_environment() {
     world.expect("prod 1.1.0 Succeeded").await;
 }
 
+/// RFC-0003: several targets in one environment, each with a pull request of its own.
+#[tokio::test]
+async fn rfc_0003_scenario_2_a_pull_request_for_each_target() {
+    let files = ["qa", "perf"].map(|name| {
+        let marker = format!("default:app:test:{name}/{name}");
+        (format!("{name}.yaml"), manifest("1.0.0", &marker))
+    });
+    let files = files
+        .each_ref()
+        .map(|(path, text)| (path.as_str(), text.as_str()));
+    let world = World::with(&files).await;
+    for cluster in ["dev", "qa", "perf"] {
+        world.leaf(cluster, cluster, "1.0.0").await;
+    }
+    let mut promotion = world.promotion();
+    promotion["scope"] = json!("Target");
+    world
+        .pipeline(
+            "app",
+            spec("dev=dev/dev > test=qa/qa,perf/perf", &promotion),
+        )
+        .await;
+    world.deploy("dev", "dev", "1.1.0").await;
+    world
+        .expect_all(&[
+            "test/qa/qa 1.1.0 WaitingForMerge",
+            "test/perf/perf 1.1.0 WaitingForMerge",
+        ])
+        .await;
+    let mut heads: Vec<_> = world
+        .repository
+        .pull_requests()
+        .await
+        .into_iter()
+        .map(|it| it.head)
+        .collect();
+    heads.sort();
+    assert_eq!(
+        heads,
+        [
+            "promotion-default-app-test-perf-perf",
+            "promotion-default-app-test-qa-qa"
+        ]
+    );
+    let qa = world.repository.pull_requests().await;
+    let qa = qa.iter().find(|it| it.head.ends_with("qa")).unwrap();
+    world.repository.merge(qa.number).await.unwrap();
+    world.sync("qa.yaml", "qa", "qa").await;
+    world
+        .expect_all(&[
+            "test/qa/qa 1.1.0 Succeeded",
+            "test/perf/perf 1.1.0 WaitingForMerge",
+        ])
+        .await;
+}
+
 /// RFC-0003: prod follows as soon as one of several targets of test has been deployed.
 #[tokio::test]
 async fn rfc_0003_scenario_3_one_of_several_targets_is_enough() {
@@ -77,6 +134,154 @@ async fn rfc_0003_scenario_3_one_of_several_targets_is_enough() {
         .expect("test 1.1.0 Deploying, prod 1.1.0 Succeeded")
         .await;
     world.sync(TEST, "perf", "perf").await;
+    world
+        .expect("test 1.1.0 Succeeded, prod 1.1.0 Succeeded")
+        .await;
+}
+
+/// RFC-0003: an external process makes the change. It is called, and told about by its own address.
+#[tokio::test]
+async fn rfc_0003_scenario_4_promotion_via_an_external_process() {
+    let world = World::with(&[(PROD, &manifest("1.0.0", "nobody's"))]).await;
+    world.leaf("dev", "dev", "1.0.0").await;
+    world.leaf("prod", "prod", "1.0.0").await;
+    let jenkins = Receiver::start().await;
+    jenkins.answer(201, &[("location", "/job/deploy/7")], "");
+    world.hook_secret("my-jenkins-promotion-secret").await;
+    let webhook = json!({
+        "url": jenkins.url(), "secretRef": {"name": "my-jenkins-promotion-secret"},
+    });
+    let promotion = json!({"strategy": {"webhook": webhook}});
+    let spec = spec("dev=dev/dev > prod=prod/prod", &promotion);
+    world.pipeline("app", spec).await;
+    world.deploy("dev", "dev", "1.1.0").await;
+    let promotions = world.expect("prod 1.1.0 Deploying").await;
+    let status = promotions[0].status.clone().unwrap();
+    let shown = format!("{}/job/deploy/7", jenkins.origin());
+    assert_eq!(status.url, Some(shown));
+    let calls = jenkins.calls();
+    assert_eq!(calls.len(), 1);
+    assert_eq!(calls[0].header("x-signature"), hmac_of(&calls[0].body));
+    let uid = promotions[0].metadata.uid.as_deref().unwrap();
+    assert_eq!(calls[0].header("idempotency-key"), uid);
+    let told: Value = serde_json::from_slice(&calls[0].body).unwrap();
+    assert_eq!(
+        (&told["environment"], &told["version"]),
+        (&json!("prod"), &json!("1.1.0"))
+    );
+
+    world.deploy("prod", "prod", "1.1.0").await;
+    world.expect("prod 1.1.0 Succeeded").await;
+    assert_eq!(jenkins.calls().len(), 1);
+}
+
+/// A namespace and a release in it, without a marker.
+fn shop(version: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: shop\n---\n\
+         apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\n\
+         metadata:\n  name: app\n  namespace: shop\n\
+         spec:\n  chart:\n    spec:\n      chart: shop\n      version: {version}\n"
+    )
+}
+
+/// RFC-0001, story 5: a new chart version goes from dev to prod through git. Nothing is marked: Flux's
+/// labels on the clusters tell which file is prod's.
+#[tokio::test]
+async fn rfc_0001_story_5_progressive_update_by_chart_version() {
+    let (dev, prod) = ("clusters/dev/shop.yaml", "clusters/prod/shop.yaml");
+    let mut world = World::with(&[(dev, &shop("1.0.0")), (prod, &shop("1.0.0"))]).await;
+    world.flux("dev", &["clusters/dev"]).await;
+    world.flux("prod", &["clusters/prod"]).await;
+    let spec = spec("dev=dev/shop > prod=prod/shop", &world.promotion());
+    world.pipeline("app", spec).await;
+    world.expect_hold("app", "prod", "").await;
+    let newer = shop("1.1.0");
+    world
+        .repository
+        .commit("main", "1.1.0 for dev", &[(dev, &newer)])
+        .await
+        .unwrap();
+    world.expect("prod 1.1.0 WaitingForMerge").await;
+    let branch = "promotion-default-app-prod";
+    assert_eq!(world.version(branch, prod).await, "1.1.0");
+    assert_eq!(world.version("main", prod).await, "1.0.0");
+    world.repository.merge(1).await.unwrap();
+    world.expect("prod 1.1.0 Succeeded").await;
+}
+
+fn web(tag: &str) -> String {
+    format!(
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: web\n  namespace: flux-system\n\
+         spec:\n  selector:\n    matchLabels: {{app: web}}\n  template:\n    metadata:\n      \
+         labels: {{app: web}}\n    spec:\n      containers:\n      - name: web\n        \
+         image: registry.example/web:{tag}\n      - name: proxy\n        \
+         image: registry.example/proxy:{tag}\n"
+    )
+}
+
+/// RFC-0001, story 5: the same with the tag of an image.
+#[tokio::test]
+async fn rfc_0001_story_5_progressive_update_by_image_tag() {
+    let (dev, prod) = ("dev/web/web.yaml", "prod/web/web.yaml");
+    let mut world = World::with(&[(dev, &web("1.0.0")), (prod, &web("1.0.0"))]).await;
+    world.flux("dev", &["dev/web"]).await;
+    world.flux("prod", &["prod/web"]).await;
+    let mut spec = spec(
+        "dev=dev/flux-system > prod=prod/flux-system",
+        &world.commit(),
+    );
+    spec["appRef"] = json!({
+        "apiVersion": "kustomize.toolkit.fluxcd.io/v1", "kind": "Kustomization", "name": "web",
+    });
+    spec["track"] = json!({"image": "registry.example/web"});
+    world.pipeline("app", spec).await;
+    world.expect_hold("app", "prod", "").await;
+    let newer = web("1.1.0");
+    world
+        .repository
+        .commit("main", "1.1.0 for dev", &[(dev, &newer)])
+        .await
+        .unwrap();
+    world.expect("prod 1.1.0 Succeeded").await;
+    let changed = world.repository.read("main", prod).await.unwrap();
+    let expected = web("1.0.0").replace("registry.example/web:1.0.0", "registry.example/web:1.1.0");
+    assert_eq!(String::from_utf8(changed).unwrap(), expected);
+}
+
+/// RFC-0001, story 6: the rollout into test is automatic, the one into prod is controlled by a pull
+/// request.
+#[tokio::test]
+async fn rfc_0001_story_6_automatic_or_controlled_by_pull_request() {
+    let world = World::with(&[
+        (TEST, &manifest("1.0.0", "default:app:test")),
+        (PROD, &manifest("1.0.0", "default:app:prod")),
+    ])
+    .await;
+    for cluster in ["dev", "test", "prod"] {
+        world.leaf(cluster, cluster, "1.0.0").await;
+    }
+    let mut spec = spec(
+        "dev=dev/dev > test=test/test > prod=prod/prod",
+        &world.promotion(),
+    );
+    spec["environments"][1]["promotion"] = world.commit();
+    world.pipeline("app", spec).await;
+    world.deploy("dev", "dev", "1.1.0").await;
+    let promotions = world.expect("test 1.1.0 Deploying").await;
+    assert_eq!(world.version("main", TEST).await, "1.1.0");
+    let status = promotions[0].status.clone().unwrap();
+    assert_eq!(status.commit, world.repository.tip("main").await);
+    assert_eq!(status.branch.as_deref(), Some("main"));
+    assert_eq!(world.repository.pull_requests().await.len(), 0);
+
+    world.sync(TEST, "test", "test").await;
+    world
+        .expect("test 1.1.0 Succeeded, prod 1.1.0 WaitingForMerge")
+        .await;
+    assert_eq!(world.version("main", PROD).await, "1.0.0");
+    world.repository.merge(1).await.unwrap();
+    world.sync(PROD, "prod", "prod").await;
     world
         .expect("test 1.1.0 Succeeded, prod 1.1.0 Succeeded")
         .await;

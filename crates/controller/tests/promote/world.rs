@@ -18,25 +18,29 @@ use kube::{
 };
 use serde_json::{Value, json};
 use testbed::{
+    flux::{Flux, Pace},
     forge::{Forge, Repository},
     real::{Assets, ControlPlane},
 };
 use tokio::task::AbortHandle;
 
 /// How long anything may take, on a machine that has much else to do.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Clusters by the host in their kubeconfig.
 type Hosts = Arc<Mutex<BTreeMap<String, Client>>>;
 
 pub(crate) struct World {
     pub(crate) hub: Client,
-    pub(crate) forge: Forge,
+    /// The hub as the loops reach it.
+    pub(crate) reached: Client,
+    pub(crate) forge: Arc<Forge>,
     pub(crate) repository: Repository,
     pub(crate) promoter: Arc<Promoter>,
     hosts: Hosts,
     clusters: Clusters,
     tasks: Vec<AbortHandle>,
+    flux: Vec<Flux>,
 }
 
 /// What the clusters are.
@@ -80,22 +84,34 @@ impl World {
     }
 
     async fn on(hub: Client, clusters: Clusters, files: &[(&str, &str)]) -> Self {
-        for definition in api::crds() {
-            define(&hub, &serde_json::to_value(definition).unwrap()).await;
-        }
-        let forge = Forge::start_with_tls().await.unwrap();
+        define_ours(&hub).await;
+        let forge = Arc::new(Forge::start_with_tls().await.unwrap());
         let repository = forge.create_repository("team/config", files).await.unwrap();
-        let mut world = Self {
-            promoter: promoter(&hub, settings()),
+        let mut world = Self::idle(hub.clone(), hub, forge, repository).await;
+        world.clusters = clusters;
+        world.run(settings());
+        world
+    }
+
+    /// Without loops, on a hub that has our kinds.
+    pub(crate) async fn idle(
+        hub: Client,
+        reached: Client,
+        forge: Arc<Forge>,
+        repository: Repository,
+    ) -> Self {
+        let world = Self {
+            promoter: promoter(&reached, settings()),
             hosts: Hosts::default(),
             tasks: Vec::new(),
+            clusters: Clusters::Embedded,
+            flux: Vec::new(),
             hub,
+            reached,
             forge,
             repository,
-            clusters,
         };
         world.secret("git").await;
-        world.run(settings());
         world
     }
 
@@ -105,7 +121,7 @@ impl World {
             Clusters::Embedded => connector(&self.hosts),
             Clusters::Real(_) => network_connector(),
         };
-        let shared = Shared::new(self.hub.clone(), connector, settings);
+        let shared = Shared::new(self.reached.clone(), connector, settings);
         self.tasks = vec![
             tokio::spawn(controller::pipeline::run(shared)).abort_handle(),
             tokio::spawn(controller::promotion::run(self.promoter.clone())).abort_handle(),
@@ -127,7 +143,7 @@ impl World {
     /// The same with a promotion loop that may not lead.
     pub(crate) fn restart_led_by(&mut self, settings: Settings, leadership: Leadership) {
         self.stop();
-        let promoter = Promoter::new(self.hub.clone(), settings.clone(), leadership);
+        let promoter = Promoter::new(self.reached.clone(), settings.clone(), leadership);
         self.promoter = promoter.unwrap();
         self.run(settings);
     }
@@ -161,6 +177,17 @@ impl World {
             }
             Clusters::Real(planes) => planes.1.kubeconfig().to_owned(),
         };
+        self.register(cluster, &kubeconfig).await;
+        let client = self.cluster(cluster);
+        let named = json!({
+            "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace},
+        });
+        apply(&client, &named).await;
+        apply(&client, &release(namespace)).await;
+        self.deploy(cluster, namespace, version).await;
+    }
+
+    async fn register(&self, cluster: &str, kubeconfig: &str) {
         apply(
             &self.hub,
             &json!({
@@ -179,13 +206,57 @@ impl World {
             }),
         )
         .await;
-        let client = self.cluster(cluster);
-        let named = json!({
-            "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace},
+    }
+
+    /// Another name for an embedded leaf cluster, with the label that selectors choose by.
+    pub(crate) async fn alias(&self, cluster: &str, of: &str) {
+        let client = self.cluster(of);
+        let name = cluster.to_owned();
+        self.hosts.lock().unwrap().insert(name, client);
+        self.register(cluster, &kubeconfig(cluster)).await;
+        self.label(cluster).await;
+    }
+
+    /// Labels a cluster `tier: edge`.
+    pub(crate) async fn label(&self, cluster: &str) {
+        let labelled = json!({
+            "apiVersion": "gitops.weave.works/v1alpha1", "kind": "GitopsCluster",
+            "metadata": {"name": cluster, "namespace": "default", "labels": {"tier": "edge"}},
+            "spec": {"secretRef": {"name": cluster}},
         });
-        apply(&client, &named).await;
-        apply(&client, &release(namespace)).await;
-        self.deploy(cluster, namespace, version).await;
+        apply(&self.hub, &labelled).await;
+    }
+
+    /// An embedded leaf cluster on which Flux deploys what is in these folders of `main`.
+    pub(crate) async fn flux(&mut self, cluster: &str, folders: &[&str]) {
+        let client = Server::in_memory().client();
+        for definition in testbed::flux::definitions() {
+            define(&client, &definition).await;
+        }
+        self.hosts
+            .lock()
+            .unwrap()
+            .insert(cluster.to_owned(), client.clone());
+        self.register(cluster, &kubeconfig(cluster)).await;
+        let pace = Pace {
+            look: Duration::from_millis(100),
+            release: Duration::ZERO,
+        };
+        for folder in folders {
+            let repository = self.repository.clone();
+            self.flux
+                .push(Flux::follow(repository, folder, client.clone(), pace));
+            let name = folder.rsplit('/').next().unwrap();
+            let kustomization = json!({
+                "apiVersion": "kustomize.toolkit.fluxcd.io/v1", "kind": "Kustomization",
+                "metadata": {"name": name, "namespace": "flux-system"},
+            });
+            let is_there = async || {
+                let api = api_of(&client, &kustomization);
+                api.get_opt(name).await.unwrap().is_some()
+            };
+            assert!(wait_for(is_there).await, "{folder} is not deployed");
+        }
     }
 
     fn cluster(&self, name: &str) -> Client {
@@ -230,6 +301,23 @@ impl World {
             "type": "gitea", "url": self.repository.url(), "baseBranch": "main",
             "secretRef": {"name": "git"},
         }}})
+    }
+
+    /// The settings for promotions straight to `main`.
+    pub(crate) fn commit(&self) -> Value {
+        json!({"strategy": {"commit": {
+            "url": self.repository.url(), "baseBranch": "main", "secretRef": {"name": "git"},
+        }}})
+    }
+
+    /// The Secret that signs calls.
+    pub(crate) async fn hook_secret(&self, name: &str) {
+        let secret = json!({
+            "apiVersion": "v1", "kind": "Secret",
+            "metadata": {"name": name, "namespace": "default"},
+            "stringData": {"token": crate::receiver::KEY},
+        });
+        apply(&self.hub, &secret).await;
     }
 
     pub(crate) fn pipelines(&self) -> Api<Pipeline> {
@@ -284,12 +372,14 @@ impl World {
     /// Waits until there are these promotions, in whatever order.
     pub(crate) async fn expect_all(&self, expected: &[&str]) {
         let wanted = expected.join(", ");
-        let mut drawn = Vec::new();
+        let mut sorted = expected.to_vec();
+        sorted.sort_unstable();
+        let mut drawn: Vec<String> = Vec::new();
         let wait = async || {
             let promotions = self.all_promotions().await;
             drawn = promotions.iter().map(|it| draw(it, &wanted)).collect();
-            let is_there = |one: &&str| drawn.iter().any(|drawn| drawn == one);
-            drawn.len() == expected.len() && expected.iter().all(is_there)
+            drawn.sort();
+            drawn == sorted
         };
         assert!(
             wait_for(wait).await,
@@ -436,7 +526,7 @@ fn version_in(file: &[u8]) -> String {
         .to_owned()
 }
 
-fn release(namespace: &str) -> Value {
+pub(crate) fn release(namespace: &str) -> Value {
     json!({
         "apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease",
         "metadata": {"name": "app", "namespace": namespace}, "spec": {},
@@ -463,7 +553,7 @@ pub(crate) fn released(version: &str, ready: bool) -> Value {
     })
 }
 
-fn helm_releases() -> Value {
+pub(crate) fn helm_releases() -> Value {
     definition("helm.toolkit.fluxcd.io", "HelmRelease", "v2")
 }
 
@@ -484,6 +574,13 @@ pub(crate) fn definition(group: &str, kind: &str, version: &str) -> Value {
             }],
         },
     })
+}
+
+/// Creates the definitions of our kinds.
+pub(crate) async fn define_ours(hub: &Client) {
+    for definition in api::crds() {
+        define(hub, &serde_json::to_value(definition).unwrap()).await;
+    }
 }
 
 /// Creates a definition and waits until it is served.

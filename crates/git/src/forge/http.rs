@@ -13,7 +13,7 @@ use url::Url;
 
 use super::Error;
 use super::rate::Limiter;
-use crate::address::{Reach, check_address};
+use crate::address::{self, Reach, check_address};
 use crate::credentials::Credentials;
 use crate::{Proxy, Secret};
 
@@ -61,17 +61,31 @@ impl Http {
         self.reach
     }
 
+    /// A client for a host that is no forge, bound by the same rules: no redirects, no internal
+    /// addresses, the same proxy. Times and sizes are up to whoever uses it.
+    pub fn client(
+        &self,
+        host: &str,
+        authority: Option<&[u8]>,
+    ) -> Result<reqwest::Client, address::Error> {
+        if let Ok(address) = host.trim_matches(['[', ']']).parse() {
+            check_address(host, address, self.reach)?;
+        }
+        let proxy = self.proxy.as_ref().and_then(|proxy| proxy.to(host));
+        client(self.reach, authority, proxy).map_err(|because| address::Error::Invalid { because })
+    }
+
     /// A client for one API and one credential.
     pub(super) fn caller(&self, base: Url, credentials: &Credentials) -> Result<Caller, Error> {
         let host = base.host_str().unwrap_or_default().to_owned();
-        if let Ok(address) = host.trim_matches(['[', ']']).parse() {
-            check_address(&host, address, self.reach).map_err(|error| Error::Unusable {
-                because: error.to_string(),
-            })?;
-        }
-        let proxy = self.proxy.as_ref().and_then(|proxy| proxy.to(&host));
         let authority = credentials.certificate_authority.as_deref();
-        let client = client(self.reach, authority, proxy)?;
+        let client = self.client(&host, authority);
+        let client = client.map_err(|error| Error::Unusable {
+            because: match error {
+                address::Error::Invalid { because } => because.to_owned(),
+                error => error.to_string(),
+            },
+        })?;
         let key = (host, *credentials.fingerprint());
         let limiter = self.limiters.lock().entry(key).or_default().clone();
         Ok(Caller {
@@ -87,13 +101,10 @@ fn client(
     reach: Reach,
     authority: Option<&[u8]>,
     proxy: Option<&Secret>,
-) -> Result<reqwest::Client, Error> {
+) -> Result<reqwest::Client, &'static str> {
     static PROVIDER: Once = Once::new();
     // Another part of the process may have chosen one before us, which is just as good.
     PROVIDER.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));
-    let unusable = |what: &str| Error::Unusable {
-        because: what.to_owned(),
-    };
     let mut builder = reqwest::Client::builder()
         .no_proxy()
         .user_agent("sluice")
@@ -103,16 +114,14 @@ fn client(
         .dns_resolver(Arc::new(CheckedResolver(reach)));
     if let Some(proxy) = proxy {
         let proxy = reqwest::Proxy::all(proxy.expose_text().unwrap_or_default());
-        builder = builder.proxy(proxy.map_err(|_| unusable("the proxy's URL is not usable"))?);
+        builder = builder.proxy(proxy.map_err(|_| "the proxy's URL is not usable")?);
     }
     if let Some(authority) = authority {
         let certificates = reqwest::Certificate::from_pem_bundle(authority)
-            .map_err(|_| unusable("the certificate authority is not readable"))?;
+            .map_err(|_| "the certificate authority is not readable")?;
         builder = builder.tls_certs_merge(certificates);
     }
-    builder
-        .build()
-        .map_err(|_| unusable("TLS is not available"))
+    builder.build().map_err(|_| "TLS is not available")
 }
 
 /// Finds addresses, and refuses internal ones.

@@ -18,6 +18,7 @@ const PODS: [&str; 3] = [
 const PINS: [&str; 4] = ["digest", "commit", "semver", "tag"];
 
 const DIGEST_UNKNOWN: &str = "it is pinned by a digest, and none is known for the new version";
+const NOT_A_TAG: &str = "it is pinned by a tag, and the new version is a digest";
 const COMMIT_UNKNOWN: &str = "it is pinned by a commit, and the new version is none";
 const NOT_A_COMMIT: &str = "it is pinned by a version, and the new one is a commit";
 const REFERENCE: &str = "it is pinned by the whole name of a reference; use a tag";
@@ -155,6 +156,9 @@ pub(super) fn replacement(
     if let Some(scalar) = manifest.scalar(&digest).filter(|_| pin.digest.is_none()) {
         return Some(Setting::cannot(scalar.line, DIGEST_UNKNOWN));
     }
+    if let Some(scalar) = manifest.scalar(&tag).filter(|_| pin.is_digest()) {
+        return Some(Setting::cannot(scalar.line, NOT_A_TAG));
+    }
     set(
         manifest,
         &[
@@ -190,6 +194,9 @@ pub(super) fn workload(manifest: Manifest<'_>, image: &str, pin: &Pin) -> Option
                 }
                 match renewed(name, rest, pin) {
                     Some(value) => fields.push((path, Some(value))),
+                    None if pin.is_digest() => {
+                        return Some(Setting::cannot(scalar.line, NOT_A_TAG));
+                    }
                     None => return Some(Setting::cannot(scalar.line, DIGEST_UNKNOWN)),
                 }
             }
@@ -208,8 +215,9 @@ fn split_image(image: &str) -> (&str, &str) {
 fn renewed(name: &str, rest: &str, pin: &Pin) -> Option<String> {
     let version = &pin.version;
     match (rest.split_once('@'), &pin.digest) {
-        (None, _) => Some(format!("{name}:{version}")),
         (Some(("", _)), Some(digest)) => Some(format!("{name}@{digest}")),
+        _ if pin.is_digest() => None,
+        (None, _) => Some(format!("{name}:{version}")),
         (Some(_), Some(digest)) => Some(format!("{name}:{version}@{digest}")),
         (Some(_), None) => None,
     }
@@ -253,5 +261,14 @@ mod tests {
             let renewed = renewed(name, rest, &pin(digest));
             assert_eq!(renewed.as_deref(), expected, "{image}");
         }
+        let digest = Pin {
+            version: "sha256:b".to_owned(),
+            digest: Some("sha256:b".to_owned()),
+        };
+        assert_eq!(
+            renewed("app", "@sha256:a", &digest).as_deref(),
+            Some("app@sha256:b")
+        );
+        assert_eq!(renewed("app", ":1", &digest), None);
     }
 }

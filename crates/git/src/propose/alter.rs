@@ -103,12 +103,12 @@ async fn set(
     Ok(Altered { files, skipped })
 }
 
-/// Sets a field of the manifest that is meant.
+/// Sets the fields of the manifests that are meant.
 async fn find(
     mirror: &Mirror,
     base: &ObjectId,
     proposal: &Proposal,
-    wanted: &Wanted,
+    wanted: &[Wanted],
 ) -> Result<Altered, Error> {
     let entries = mirror::list(mirror, base).await?.into_iter();
     let entries: BTreeMap<String, Entry> = entries
@@ -120,44 +120,61 @@ async fn find(
         paths: entries.keys().cloned().collect(),
         read: BTreeMap::new(),
     };
-    let (path, changes) = loop {
-        let own = Walk::from(&files, &wanted.directories);
-        let others = Walk::from(&files, &wanted.others);
+    // Several places may be built of the same file.
+    let mut changes: BTreeMap<String, BTreeSet<(usize, String)>> = BTreeMap::new();
+    for wanted in wanted {
+        let (path, of_one) = find_one(mirror, &entries, &mut files, wanted).await?;
+        if !proposal.paths.allow(&path) {
+            let because = "it is outside the paths that may change";
+            return Err(Error::Path { path, because });
+        }
+        changes.entry(path).or_default().extend(of_one);
+    }
+    let mut altered = Altered::default();
+    for (path, changes) in changes {
+        let changes: Vec<(usize, String)> = changes.into_iter().collect();
+        let file = write_fields(mirror, &entries[&path], &changes).await?;
+        altered.files.extend(file);
+    }
+    Ok(altered)
+}
+
+/// The file and the fields that are meant, once all that matters has been read.
+async fn find_one(
+    mirror: &Mirror,
+    entries: &BTreeMap<String, Entry>,
+    files: &mut Files,
+    wanted: &Wanted,
+) -> Result<(String, Vec<(usize, String)>), Error> {
+    loop {
+        let own = Walk::from(files, &wanted.directories);
+        let others = Walk::from(files, &wanted.others);
         let missing: BTreeSet<&String> = own.missing.union(&others.missing).collect();
         if missing.is_empty() {
-            break manifest::choose(&files, wanted, &own)?;
+            return Ok(manifest::choose(files, wanted, &own)?);
         }
         let missing: Vec<&Entry> = missing.into_iter().map(|path| &entries[path]).collect();
         let read = parse(mirror, missing).await?;
         files.read.extend(read);
-    };
-    if !proposal.paths.allow(&path) {
-        let because = "it is outside the paths that may change";
-        return Err(Error::Path { path, because });
     }
-    write_fields(mirror, &entries[&path], &changes).await
 }
 
 async fn write_fields(
     mirror: &Mirror,
     entry: &Entry,
     changes: &[(usize, String)],
-) -> Result<Altered, Error> {
+) -> Result<Option<FileChange>, Error> {
     let path = entry.path.clone();
     let content = mirror::read(mirror, std::slice::from_ref(&entry.id)).await?;
     let edited = edit::set_events(&content.concat(), changes).map_err(|source| Error::Edit {
         path: path.clone(),
         source,
     })?;
-    let mut altered = Altered::default();
-    if edited.changed > 0 {
-        altered.files.push(FileChange {
-            path,
-            mode: entry.mode.clone(),
-            content: edited.content,
-        });
-    }
-    Ok(altered)
+    Ok((edited.changed > 0).then(|| FileChange {
+        path,
+        mode: entry.mode.clone(),
+        content: edited.content,
+    }))
 }
 
 /// Reads files as manifests, a few at a time.

@@ -89,7 +89,7 @@ fn found(wanted: Wanted) -> Proposal {
     proposal.alteration = Alteration::Found {
         marker: MARKER.to_owned(),
         value,
-        wanted: Box::new(wanted),
+        wanted: vec![wanted],
     };
     proposal
 }

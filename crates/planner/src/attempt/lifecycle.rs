@@ -188,7 +188,12 @@ impl Step<'_> {
             false => ("WaitingForMerge", "the pull request waits to be merged"),
         };
         self.say(Phase::WaitingForMerge, reason, message.to_owned());
+        let act = match changed_by_others || !self.scene.may_merge() {
+            true => Act::Nothing,
+            false => Act::AskForMerge,
+        };
         Next {
+            act,
             wake: Some(later(self.now, FOLLOW)),
             ..stay(self.status)
         }

@@ -8,7 +8,7 @@ use api::{
     promotion::{Phase, PromotionStatus},
 };
 
-use super::{Act, Next, retry};
+use super::{Act, NOT_MERGEABLE, Next, retry};
 use crate::{
     conditions::{self, Verdict, cut},
     moment::{Timestamp, later, stored},
@@ -45,6 +45,11 @@ pub enum Outcome {
     },
     /// The pull request is not open any more.
     Closed,
+    /// The forge was asked to merge the pull request.
+    AskedForMerge {
+        /// Why it cannot yet, where asking again may help.
+        because: Option<String>,
+    },
     /// It could not be done.
     Failed(Failure),
 }
@@ -90,6 +95,7 @@ pub fn conclude(
             failed(status, &failure, now, seed)
         }
         Outcome::Closed => next.status,
+        Outcome::AskedForMerge { because } => unmerged(next.status, because),
         done => succeeded(next.status, done, now),
     };
     with_condition(status, now)
@@ -110,6 +116,14 @@ fn failed(
     status.next_attempt = Some(stored(later(now, pause)));
     status.reason = Some(failure.reason.clone());
     status.message = Some(cut(&failure.message, LONGEST_MESSAGE));
+    status
+}
+
+fn unmerged(mut status: PromotionStatus, because: Option<String>) -> PromotionStatus {
+    if let Some(because) = because {
+        status.reason = Some(NOT_MERGEABLE.to_owned());
+        status.message = Some(cut(&because, LONGEST_MESSAGE));
+    }
     status
 }
 

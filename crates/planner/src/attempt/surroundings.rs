@@ -210,6 +210,13 @@ impl<'a> Scene<'a> {
             .then(|| "the pipeline's strategy is another one now".to_owned())
     }
 
+    /// Whether the forge is to merge the pull request, and nothing is against that now.
+    pub(super) fn may_merge(&self) -> bool {
+        let to = self.promotion.spec.strategy.pull_request.as_ref();
+        let is_automatic = to.is_some_and(|to| to.auto_merge && !to.draft);
+        is_automatic && self.refusal().is_none() && self.pause().is_none()
+    }
+
     /// Why nothing may be started at the moment.
     pub(super) fn pause(&self) -> Option<(&'static str, String)> {
         if let Some(text) = validity::invalid_spec(&self.pipeline.spec) {

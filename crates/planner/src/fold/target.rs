@@ -84,16 +84,18 @@ impl Context<'_> {
         }
     }
 
-    /// Since when the target has been ready at that revision. Being out of sight is no break.
+    /// Since when the target has been ready at that revision. Being out of sight is no break. What a
+    /// clock wrote that has since been set back is not waited for.
     pub(super) fn ready_since(
         &self,
         revision: Option<&str>,
         known: Option<&TargetStatus>,
     ) -> api::Time {
+        let now = stored(self.now);
         known
             .filter(|known| known.revision.as_deref() == revision)
             .and_then(|known| known.ready_since.clone())
-            .unwrap_or_else(|| stored(self.now))
+            .map_or(now.clone(), |since| since.min(now))
     }
 
     /// Why the target could not be read, in a sentence.
@@ -215,6 +217,7 @@ fn app_status(app: &SeenApp, known: &[AppStatus]) -> AppStatus {
             Some(_) => app.note.clone(),
             None => app.note.clone().or_else(|| known?.note.clone()),
         },
+        origin: app.origin.clone().or_else(|| known?.origin.clone()),
         images: images
             .or_else(|| Some(known?.images.clone()))
             .unwrap_or_default(),

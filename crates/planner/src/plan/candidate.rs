@@ -6,7 +6,7 @@ use api::pipeline::{
 
 use super::world::World;
 use crate::{
-    hold::{Hold, HoldReason, list},
+    hold::{Hold, HoldReason, and_more, list},
     moment::{Timestamp, later},
     order,
     place::target_name,
@@ -135,9 +135,9 @@ struct Voice<'a> {
 impl<'a> Vote<'a> {
     fn all(&self) -> Result<Candidate<'a>, Hold> {
         let revision = self.shared_revision()?;
-        let is_unready = |target: &&TargetStatus| !target.ready;
-        if let Some(target) = self.targets.iter().find(is_unready) {
-            return Err(self.not_ready(target, revision));
+        let unready: Vec<_> = self.targets.iter().filter(|it| !it.ready).collect();
+        if let Some(target) = unready.first() {
+            return Err(self.not_ready(target, unready.len(), revision));
         }
         let voices = self.targets.iter().filter_map(|target| self.voice(target));
         let since = voices.map(|voice| voice.since).max().unwrap_or(self.now);
@@ -240,9 +240,11 @@ impl<'a> Vote<'a> {
         Hold::new(HoldReason::SourceNotDeployed, sentence, lifted_by)
     }
 
-    fn not_ready(&self, target: &TargetStatus, revision: &str) -> Hold {
+    fn not_ready(&self, target: &TargetStatus, count: usize, revision: &str) -> Hold {
+        let more = and_more(count);
         let because = match &target.error {
-            Some(error) => format!(": {error}"),
+            Some(error) => format!("{more}: {error}"),
+            None if count > 1 => format!("{more} are not ready at {revision}"),
             None => format!(" is not ready at {revision}"),
         };
         let name = &self.source.name;

@@ -14,7 +14,7 @@ use super::{
     world::{Site, World, is_deploying, is_unmerged, name_of, phase_of, was_merged},
 };
 use crate::{
-    hold::{Hold, HoldReason},
+    hold::{Hold, HoldReason, and_more},
     order,
     place::target_name,
 };
@@ -191,10 +191,9 @@ impl<'a> Judge<'a> {
         if site.targets.is_empty() {
             return Some(self.not_observed());
         }
-        let target = site
-            .targets
-            .iter()
-            .find(|target| target.problem.is_some())?;
+        let targets = site.targets.iter();
+        let unusable: Vec<_> = targets.filter(|it| it.problem.is_some()).collect();
+        let target = unusable.first()?;
         let (reason, lifted_by) = match target.problem? {
             TargetProblem::AppMissing
             | TargetProblem::NamespaceMissing
@@ -208,7 +207,8 @@ impl<'a> Judge<'a> {
         };
         let error = target.error.as_deref().unwrap_or("cannot be read");
         let name = &self.environment.name;
-        let sentence = format!("{name} target {}: {error}", target_name(target));
+        let more = and_more(unusable.len());
+        let sentence = format!("{name} target {}{more}: {error}", target_name(target));
         Some(Hold::new(reason, sentence, lifted_by))
     }
 
@@ -382,7 +382,8 @@ impl Site<'_> {
     /// The last promotion of the revision, if it failed by the revision's own fault.
     fn failed(&self, revision: &str) -> Option<&Promotion> {
         let of_revision = |promotion: &&&Promotion| promotion.spec.revision == revision;
-        let last = self.promotions.iter().rev().find(of_revision)?;
+        let all = self.promotions.iter().filter(of_revision);
+        let last = all.max_by_key(|promotion| promotion.spec.ordinal)?;
         let status = last.status.as_ref()?;
         let is_refusal = status.reason.as_deref() == Some(crate::attempt::STRATEGY_CHANGED);
         (status.phase == Some(Phase::Failed) && !is_refusal).then_some(*last)

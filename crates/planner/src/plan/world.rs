@@ -215,15 +215,13 @@ impl<'a> World<'a> {
         let here = places.filter(|(place, _)| place.environment == environment);
         let mut tries = Vec::new();
         for (_, promotions) in here {
-            let is_last = |index: usize, promotion: &Promotion| {
-                let mut later = promotions[index + 1..].iter();
-                later.all(|other| other.spec.revision != promotion.spec.revision)
+            // By their numbers: times are no help once a clock was set back.
+            let is_last = |promotion: &&&Promotion| {
+                let mut others = promotions.iter().map(|other| &other.spec);
+                let spec = &promotion.spec;
+                others.all(|it| it.revision != spec.revision || it.ordinal <= spec.ordinal)
             };
-            let last = promotions.iter().enumerate();
-            tries.extend(
-                last.filter(|(index, it)| is_last(*index, it))
-                    .map(|(_, it)| *it),
-            );
+            tries.extend(promotions.iter().filter(is_last).copied());
         }
         tries.sort_by_key(|promotion| age_order(promotion));
         tries

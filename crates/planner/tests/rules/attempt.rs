@@ -82,6 +82,52 @@ fn check(drawing: &str, seen: &str, expected: &str) {
 }
 
 #[test]
+fn a_merge_is_asked_for_while_nothing_is_against_it() {
+    let drawing = "dev[2.0.0 ok] > prod[1.0.0 ok]\npromotion prod 2.0.0 WaitingForMerge";
+    let ask = |drawing: &str, seen: &str, draft: bool| {
+        let mut world = draw(drawing);
+        let settings = world.pipeline.spec.promotion.as_mut().unwrap();
+        let to = settings.strategy.pull_request.as_mut().unwrap();
+        (to.auto_merge, to.draft) = (true, draft);
+        let strategy = settings.strategy.clone();
+        world.promotions.last_mut().unwrap().spec.strategy = strategy;
+        let next = next_of(&world, seen);
+        let promotion = world.promotions.last().unwrap().clone();
+        (promotion, next)
+    };
+    let suspended = drawing.replace("ok]\n", "ok]\nsuspend\n");
+    for (drawing, seen, draft, expected) in [
+        (drawing, "open", false, Act::AskForMerge),
+        (drawing, "open", true, Act::Nothing),
+        (drawing, "open foreign", false, Act::Nothing),
+        (drawing, "unanswered", false, Act::Nothing),
+        (&suspended, "open", false, Act::Nothing),
+    ] {
+        assert_eq!(
+            ask(drawing, seen, draft).1.act,
+            expected,
+            "{drawing}: {seen}"
+        );
+    }
+    let answered = |because: Option<&str>| {
+        let (promotion, next) = ask(drawing, "open", false);
+        let because = because.map(str::to_owned);
+        let outcome = Outcome::AskedForMerge { because };
+        let status = conclude(&promotion, next, outcome, now(), 1);
+        (show(Act::Nothing, &status, None), status.attempts)
+    };
+    let (text, attempts) = answered(Some("two reviews are missing"));
+    assert_eq!(
+        text,
+        "WaitingForMerge/NotMergeable: two reviews are missing"
+    );
+    assert_eq!(attempts, 0, "asking is no attempt");
+    let (text, _) = answered(None);
+    let expected = "WaitingForMerge/WaitingForMerge: the pull request waits to be merged";
+    assert_eq!(text, expected);
+}
+
+#[test]
 fn waits_for_the_approval_it_needs() {
     let awaiting = "AwaitingApproval/AwaitingApproval: 2.0.0 waits for approval";
     check("prod{manual}[1.0.0 ok]\npromotion prod 2.0.0", "", awaiting);

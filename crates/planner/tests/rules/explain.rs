@@ -54,3 +54,40 @@ fn says_what_is_about_to_happen() {
 fn says_what_is_wrong_with_the_pipeline() {
     check("", "InvalidSpec: the pipeline has no environments");
 }
+
+/// 200 clusters, one environment: what people read stays a few short lines.
+#[test]
+fn a_fleet_stays_readable() {
+    let fleet = |lagging: usize, dead: usize| {
+        let target = |index: usize| match index {
+            index if index < dead => format!("1.0.0 unreachable on c{index:03}"),
+            index if index < dead + lagging => format!("1.0.0 broken on c{index:03}"),
+            index => format!("2.0.0 ok on c{index:03}"),
+        };
+        let targets: Vec<_> = (0..200).map(target).collect();
+        targets.join(", ")
+    };
+    let drawing = format!("dev[3.0.0 ok] > edge[{}] > prod[1.0.0 ok]", fleet(37, 3));
+    let world = draw(&drawing);
+    let text = planner::explain(&world.pipeline, &world.model(), &world.plan());
+    assert!(text.len() < 1200, "{} bytes:\n{text}", text.len());
+    check(
+        &drawing,
+        "
+        TargetNotReadable: One or more targets was not reachable or not present
+        dev: runs 3.0.0, ready
+        edge: runs 1.0.0 on 40 and 2.0.0 on 160; not ready: c000/edge-1 (no answer), c001/edge-2 (no answer), c002/edge-3 (no answer), c003/edge-4, c004/edge-5 and 35 more
+          waits: edge target c000/edge-1 and 2 more: no answer; the target being readable again lifts this [TargetUnreachable]
+        prod: runs 1.0.0, ready
+          waits: edge targets run 1.0.0 and 2.0.0; one revision on all targets of edge lifts this [SourceTargetsDiffer]",
+    );
+    // One promotion for each target is one line all the same.
+    let drawing = format!("dev[3.0.0 ok] > edge{{per target}}[{}]", fleet(0, 0));
+    check(
+        &drawing,
+        "
+        dev: runs 3.0.0, ready
+        edge: runs 2.0.0, ready
+          next: 3.0.0 by pull-request, into 200 targets",
+    );
+}

@@ -4,8 +4,8 @@ use api::{
     Pipeline, Revision, Time,
     app::Reading,
     pipeline::{
-        AppReference, ClusterReference, Environment, PipelineSpec, PipelineStatus, Report, Source,
-        SourceKind, Target, TargetStatus,
+        AppReference, ClusterReference, Environment, Origin, PipelineSpec, PipelineStatus, Report,
+        Source, SourceKind, Target, TargetStatus,
     },
 };
 use planner::{
@@ -171,6 +171,20 @@ fn ready_since_lasts_while_nothing_changes() {
             "v1 ready since 0m",
         ],
     );
+}
+
+#[test]
+fn a_clock_that_was_set_back_keeps_nothing_waiting() {
+    let mut pipeline = pipeline();
+    let mut since = |minutes| {
+        let status = fold(&pipeline, &seen("v1 ok", false), minute(minutes));
+        let line = line(&status.environments["dev"].targets[0]);
+        pipeline.status = Some(status);
+        line
+    };
+    assert_eq!(since(90), "v1 ready since 90m");
+    assert_eq!(since(10), "v1 ready since 10m");
+    assert_eq!(since(11), "v1 ready since 10m");
 }
 
 #[test]
@@ -567,6 +581,10 @@ fn a_thousand_targets_fit_into_a_status() {
         };
         apps[0].reading.message = Some("upgrade retries exhausted; ".repeat(100));
         apps[0].images = Some(vec!["ghcr.io/acme/shop/frontend:6.5.4".to_owned()]);
+        apps[0].origin = Some(Origin {
+            url: "https://git.example.com/platform/fleet".to_owned(),
+            path: format!("./clusters/production-eu-{index}"),
+        });
         SeenTarget {
             cluster: Some(ClusterReference {
                 kind: "GitopsCluster".to_owned(),

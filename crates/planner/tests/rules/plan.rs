@@ -240,6 +240,20 @@ fn rejected_revisions_wait_for_a_person() {
     );
 }
 
+/// The second try is older than the first, by a clock that was set back between them.
+#[test]
+fn tries_are_told_apart_by_number() {
+    check(
+        "dev[2.0.0 ok] > prod[1.0.0 ok]\npromotion prod 2.0.0 Abandoned #1\npromotion prod 2.0.0 Withdrawn",
+        "prod: Rejected: 2.0.0 was rolled back in prod, or its pull request closed; a newer revision, or a request for 2.0.0, lifts this
+         prod rejects 2.0.0",
+    );
+    check(
+        "dev[2.0.0 ok] > prod[1.0.0 ok]\npromotion prod 2.0.0 Failed because DeployFailed #1\npromotion prod 2.0.0 Withdrawn",
+        "prod: PromotionFailed: 2.0.0 failed in prod: it did not get ready; a newer revision, or a request for 2.0.0, lifts this",
+    );
+}
+
 #[test]
 fn a_failed_revision_is_not_tried_again_by_itself() {
     check(

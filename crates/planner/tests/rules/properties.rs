@@ -37,6 +37,8 @@ enum Happening {
     },
     Suspend(bool),
     Wait(u64),
+    /// The clock is set back.
+    SetBack(u64),
 }
 
 fn happening() -> impl Strategy<Value = Happening> {
@@ -60,6 +62,7 @@ fn happening() -> impl Strategy<Value = Happening> {
             .prop_map(|(kind, revision)| Happening::Request { kind, revision }),
         1 => any::<bool>().prop_map(Happening::Suspend),
         2 => (1..90_u64).prop_map(Happening::Wait),
+        1 => (1..90_u64).prop_map(Happening::SetBack),
     ]
 }
 
@@ -108,6 +111,7 @@ fn happen(simulation: &mut Simulation, happening: &Happening, revisions: &[Strin
         }
         Happening::Suspend(suspend) => simulation.world.pipeline.spec.suspend = *suspend,
         Happening::Wait(minutes) => simulation.now += Duration::from_secs(minutes * 60),
+        Happening::SetBack(minutes) => simulation.now -= Duration::from_secs(minutes * 60),
     }
 }
 

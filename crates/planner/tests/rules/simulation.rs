@@ -224,7 +224,7 @@ impl Simulation {
             };
             let next = attempt(&promotion, &around, self.now);
             let status = match next.act {
-                Act::Nothing => next.status,
+                Act::Nothing | Act::AskForMerge => next.status,
                 Act::CarryOut => {
                     self.check_act(&promotion);
                     let outcome = self.open(&promotion);

@@ -1,5 +1,6 @@
 //! `/approval` as the ancestor's own tests have it, with the signatures it took and with ours.
 
+use apiserver::Faults;
 use http::{Request, StatusCode};
 use serde_json::json;
 use server::Settings;
@@ -106,6 +107,21 @@ async fn an_approval_is_201_with_a_place_to_look_at_and_nothing_waits_any_more()
     assert_eq!(approval.by, "secret:keys");
     assert!(approval.at.is_some());
     assert_eq!(approve(&world, PROD).await.code, 422, "it waits no more");
+}
+
+#[tokio::test(start_paused = true)]
+async fn writes_that_conflict_are_no_error() {
+    for seed in 0..8 {
+        let world = waiting(legacy(), Strategy::Opens).await;
+        world.server.inject(Faults {
+            seed,
+            conflict: 0.15,
+            ..Faults::default()
+        });
+        let answer = approve(&world, PROD).await;
+        world.server.inject(Faults::default());
+        assert_eq!(answer.code, 201, "seed {seed}: {}", answer.body);
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -340,6 +340,14 @@ pub(super) fn close(shared: &Shared, project: &str, number: u64) -> Option<()> {
     change(shared, project, number, close).ok()
 }
 
+pub(super) fn retitle(shared: &Shared, project: &str, number: u64, title: &str) -> Option<()> {
+    let retitle = |pull: &mut PullRequest| {
+        pull.title = title.to_owned();
+        Ok(())
+    };
+    change(shared, project, number, retitle).ok()
+}
+
 async fn merge_one(
     State(shared): State<Arc<Shared>>,
     Path((owner, name, number)): Path<Numbered>,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio::io::AsyncWriteExt;
 
 use super::pulls::{self, PullRequest};
-use super::{Error, Shared};
+use super::{Error, Gate, Shared};
 
 /// One repository.
 #[derive(Clone)]
@@ -47,6 +47,11 @@ impl Repository {
     /// Where to clone from.
     pub fn url(&self) -> String {
         format!("{}/{}.git", self.shared.origin(), self.project)
+    }
+
+    /// From now on every request for this repository goes through a gate.
+    pub fn set_gate(&self, gate: Gate) {
+        self.shared.gates.lock().insert(self.project.clone(), gate);
     }
 
     /// Commits files to a branch, as a person would. A branch that does not exist starts at `main`.
@@ -134,6 +139,15 @@ impl Repository {
             .collect())
     }
 
+    /// Makes a branch where another one is.
+    pub async fn branch(&self, branch: &str, from: &str) -> Result<(), Error> {
+        let [reference, from] = [branch, from].map(|name| format!("refs/heads/{name}"));
+        let arguments = ["update-ref", &reference, &from];
+        git(&self.shared.repository(&self.project), &arguments, b"")
+            .await
+            .map(drop)
+    }
+
     /// Removes a branch.
     pub async fn delete_branch(&self, branch: &str) -> Result<(), Error> {
         let reference = format!("refs/heads/{branch}");
@@ -152,6 +166,12 @@ impl Repository {
     pub async fn merge(&self, number: u64) -> Result<(), Error> {
         let merged = pulls::merge(&self.shared, &self.project, number, false, None).await;
         merged.map_err(|(_, because)| Error::new("merge", because))
+    }
+
+    /// Gives a pull request another title, as a person would.
+    pub async fn retitle(&self, number: u64, title: &str) -> Result<(), Error> {
+        let retitled = pulls::retitle(&self.shared, &self.project, number, title);
+        retitled.ok_or_else(|| Error::new("retitle", "no such pull request"))
     }
 
     /// Closes a pull request, as a person would.

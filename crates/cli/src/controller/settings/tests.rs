@@ -162,3 +162,31 @@ fn zap_flags_set_up_logging() {
     let both = ["--zap-devel", "--zap-encoder=json", "--zap-log-level=info"];
     assert_eq!(logging(&both), expect(json, Level::Info));
 }
+
+#[test]
+fn the_proxy_of_the_environment_is_used_and_never_repeated() {
+    let read = |set: &[(&str, &str)]| {
+        let set: Vec<_> = set
+            .iter()
+            .map(|(name, value)| (name.to_string(), value.to_string()))
+            .collect();
+        proxy(move |wanted| {
+            let found = set.iter().find(|(name, _)| name == wanted);
+            found.map(|(_, value)| value.clone())
+        })
+    };
+    let with_password = "http://joe:hunter22@proxy.example:3128";
+    assert!(read(&[]).unwrap().is_none());
+    assert!(read(&[("HTTPS_PROXY", "")]).unwrap().is_none());
+    assert!(read(&[("NO_PROXY", "*")]).unwrap().is_none());
+    for name in ["HTTPS_PROXY", "https_proxy"] {
+        let found = read(&[(name, with_password), ("no_proxy", "git.example")]);
+        let shown = format!("{:?}", found.unwrap().unwrap());
+        assert!(
+            shown.contains("git.example") && !shown.contains("hunter22"),
+            "{shown}"
+        );
+    }
+    let error = read(&[("HTTPS_PROXY", "socks5://joe:hunter22@proxy.example")]).unwrap_err();
+    assert!(!format!("{error:#}").contains("hunter22"));
+}

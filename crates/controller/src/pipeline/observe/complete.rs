@@ -8,7 +8,7 @@ use planner::{SeenApp, SeenTarget, TargetState};
 use super::Place;
 use crate::{
     Detect, Shared,
-    apps::images,
+    apps::{images, sources::Leaf},
     clusters::supervisor,
     keys::{AppKind, ClusterKey},
 };
@@ -59,9 +59,10 @@ pub(super) async fn complete(
         TargetState::Observed(mut apps) => {
             for app in &mut apps {
                 with_images(shared, known, &place, app).await;
-                match &pipeline.spec.track {
-                    Some(track) => follow_image(app, &track.image),
-                    None => with_source(shared, &place, app).await,
+                with_source(shared, &place, app).await;
+                if let Some(track) = &pipeline.spec.track {
+                    app.follows = None;
+                    follow_image(app, &track.image);
                 }
             }
             TargetState::Observed(apps)
@@ -118,17 +119,23 @@ fn kind_of(app: &SeenApp) -> AppKind {
     }
 }
 
-/// What the app's revision follows, where its source can be read.
+/// What the app's revision follows and what the app was applied from, where that can be read.
 async fn with_source(shared: &Arc<Shared>, place: &Place, app: &mut SeenApp) {
     let here = (place.namespace.as_str(), app.name.as_str());
-    let source = shared.apps.source(&place.cluster, &kind_of(app), here);
+    let record = shared.apps.record(&place.cluster, &kind_of(app), here);
     let client = shared.clients.read().get(&place.cluster).cloned();
-    if let (Some(source), Some(client)) = (source, client) {
-        let sources = &shared.sources;
-        app.follows = sources
-            .follows(&client, &place.cluster, &place.namespace, &source)
-            .await;
+    let (Some(record), Some(client)) = (record, client) else {
+        return;
+    };
+    let leaf = Leaf {
+        client: &client,
+        cluster: &place.cluster,
+        namespace: &place.namespace,
+    };
+    if let Some(source) = &record.source {
+        app.follows = shared.sources.follows(leaf, source).await;
     }
+    app.origin = shared.sources.origin(leaf, &record, &app.name).await;
 }
 
 /// The revision is the tag of one image, as `track` asks.

@@ -6,6 +6,8 @@ use api::{
     promotion::{PromotionSpec, PromotionTarget},
 };
 
+use git::propose::Alteration;
+
 use super::*;
 
 /// The branch, the marker and the title of a promotion into `env` or `env/cluster/namespace`.
@@ -34,7 +36,7 @@ fn words(place: &str) -> (String, String, String) {
         base_branch: "main".to_owned(),
         ..PullRequest::default()
     };
-    let words = Words::of(task, &to).expect("words for it");
+    let words = Words::of(task, &Change::from(&to)).expect("words for it");
     let Alteration::Marked { marker, .. } = words.proposal.alteration else {
         return Default::default();
     };

@@ -1,6 +1,7 @@
 //! Merges, with real commits.
 
 use std::path::Path;
+use std::sync::atomic::Ordering;
 
 use super::super::Shared;
 use super::super::repository::{git, tip};
@@ -22,6 +23,9 @@ pub(in super::super) async fn merge(
     }
     if pull.title.starts_with("WIP:") {
         return Err(refuse(405, "Work in progress PRs cannot be merged"));
+    }
+    if shared.is_guarded.load(Ordering::SeqCst) {
+        return Err(refuse(405, "Does not have enough approvals"));
     }
     if expected.is_some_and(|expected| expected != pull.head_commit) {
         return Err(refuse(409, "head out of date"));

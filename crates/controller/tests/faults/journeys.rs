@@ -1,0 +1,338 @@
+//! The ways a promotion can go, from a revision in dev to the end, and what must be so then.
+
+use std::sync::{Arc, Mutex};
+
+use apiserver::Server;
+use controller::{Promoter, Settings, Shared, clock::Clock, lease::Leadership, network_connector};
+use kube::{Client, api::DeleteParams};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use testbed::forge::{Forge, PullState};
+use tokio::task::JoinSet;
+
+use crate::{
+    gate::{Crash, Gate},
+    world::{World, apply, define, define_ours, helm_releases, manifest, release, released},
+    world::{set_status, settings, wait_for},
+};
+
+pub(crate) const PROD: &str = "prod/app.yaml";
+pub(crate) const BRANCH: &str = "promotion-default-app-prod";
+
+/// A hub that is its own leaf, a repository, and a gate between them and the loops. One life after
+/// the other is played on it.
+pub(crate) struct Stage {
+    pub(crate) world: World,
+    pub(crate) gate: Arc<Gate>,
+    /// Outlives the processes, as a volume would.
+    folder: TempDir,
+    process: tokio::sync::Mutex<JoinSet<()>>,
+    before: Mutex<Before>,
+    clock: Clock,
+}
+
+/// What there was when a life began.
+#[derive(Clone, Copy, Default)]
+struct Before {
+    pull_requests: usize,
+    commits: usize,
+}
+
+impl Stage {
+    pub(crate) async fn new() -> Self {
+        Self::on(Server::in_memory().client()).await
+    }
+
+    pub(crate) async fn on(hub: Client) -> Self {
+        let gate = Arc::new(Gate::default());
+        define_ours(&hub).await;
+        define(&hub, &helm_releases()).await;
+        for environment in ["dev", "prod"] {
+            apply(&hub, &namespace(environment)).await;
+            apply(&hub, &release(environment)).await;
+        }
+        let forge = Arc::new(Forge::start_with_tls().await.unwrap());
+        let repository = forge.create_repository("team/config", &[]).await.unwrap();
+        gate.before_repository(&repository);
+        let reached = gate.before_hub(&hub);
+        Self {
+            world: World::idle(hub, reached, forge, repository).await,
+            folder: tempfile::tempdir().unwrap(),
+            process: tokio::sync::Mutex::default(),
+            before: Mutex::default(),
+            clock: Clock::start(),
+            gate,
+        }
+    }
+
+    /// dev and prod at 1.0.0.
+    pub(crate) async fn begin(&self, more: &Value) {
+        let repository = &self.world.repository;
+        let manifest = manifest("1.0.0", "default:app:prod");
+        let files = [(PROD, manifest.as_str())];
+        repository.commit("main", "Begin", &files).await.unwrap();
+        *self.before.lock().unwrap() = Before {
+            pull_requests: repository.pull_requests().await.len(),
+            commits: repository.log("main").await.unwrap().len(),
+        };
+        for environment in ["dev", "prod"] {
+            self.deploy(environment, "1.0.0").await;
+        }
+        self.world.pipeline("app", self.spec(more)).await;
+    }
+
+    /// Ends the life that was played.
+    pub(crate) async fn end(&self) {
+        self.kill().await;
+        self.gate.settle().await;
+        let pipelines = self.world.pipelines();
+        let deleted = pipelines.delete("app", &DeleteParams::default()).await;
+        deleted.unwrap();
+        self.world.expect("").await;
+        let branch = self.world.repository.delete_branch(BRANCH).await;
+        branch.unwrap();
+    }
+
+    fn spec(&self, more: &Value) -> Value {
+        let mut promotion = self.world.promotion();
+        let to = &mut promotion["strategy"]["pull-request"];
+        for (key, value) in more.as_object().into_iter().flatten() {
+            to[key] = value.clone();
+        }
+        promotion["manual"] = more["manual"].clone();
+        let environment = |name: &str| json!({"name": name, "targets": [{"namespace": name}]});
+        json!({
+            "appRef": {
+                "apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease", "name": "app",
+            },
+            "environments": [environment("dev"), environment("prod")],
+            "promotion": promotion,
+        })
+    }
+
+    pub(crate) fn settings(&self) -> Settings {
+        Settings {
+            follow_every: std::time::Duration::from_millis(200),
+            git_folder: Some(self.folder.path().to_owned()),
+            ..settings()
+        }
+    }
+
+    /// A life in which both loops run, up to a pull request that waits.
+    pub(crate) async fn with_pull_request(more: &Value) -> Self {
+        let stage = Self::running(more).await;
+        stage.deploy("dev", "1.1.0").await;
+        stage.world.expect("prod 1.1.0 WaitingForMerge").await;
+        stage
+    }
+
+    /// A life in which both loops run.
+    pub(crate) async fn running(more: &Value) -> Self {
+        let stage = Self::new().await;
+        stage.begin(more).await;
+        stage.start().await;
+        stage.world.expect_hold("app", "prod", "").await;
+        stage
+    }
+
+    /// Ends both loops wherever they are.
+    pub(crate) async fn kill(&self) {
+        self.process.lock().await.shutdown().await;
+    }
+
+    /// Starts both loops.
+    pub(crate) async fn start(&self) {
+        self.start_with(self.settings()).await;
+    }
+
+    /// Starts both loops, told something else.
+    pub(crate) async fn start_with(&self, settings: Settings) {
+        let hub = self.world.reached.clone();
+        let shared = Shared::new(hub.clone(), network_connector(), settings.clone());
+        let promoter = Promoter::new(hub, settings, Leadership::unopposed()).unwrap();
+        let mut process = self.process.lock().await;
+        process.spawn(controller::pipeline::run(shared));
+        process.spawn(controller::promotion::run(promoter));
+    }
+
+    /// Runs one process after the other, each until it dies as planned, the last one for ever.
+    pub(crate) async fn live(&self, crashes: &[Crash]) {
+        for crash in crashes {
+            self.gate.plan(Some(*crash));
+            self.start().await;
+            self.gate.died().await;
+            self.kill().await;
+        }
+        self.gate.plan(None);
+        self.start().await;
+        std::future::pending::<()>().await;
+    }
+
+    /// What the loops take the time to be.
+    pub(crate) fn now(&self) -> jiff::Timestamp {
+        self.clock.now()
+    }
+
+    /// Flux has brought the app to a version.
+    pub(crate) async fn deploy(&self, environment: &str, version: &str) {
+        let status = released(version, true);
+        set_status(&self.world.hub, &release(environment), &status).await;
+    }
+
+    /// Flux brings what `main` says to prod.
+    pub(crate) async fn sync(&self) {
+        self.deploy("prod", &self.world.version("main", PROD).await)
+            .await;
+    }
+
+    /// The number of the life's only pull request.
+    fn number(&self) -> u64 {
+        self.before.lock().unwrap().pull_requests as u64 + 1
+    }
+
+    /// There was one pull request, it ended so, and this is what came of it.
+    pub(crate) async fn check(&self, state: PullState, proposed: &str, version: &str) {
+        let before = *self.before.lock().unwrap();
+        let repository = &self.world.repository;
+        let pulls = repository
+            .pull_requests()
+            .await
+            .split_off(before.pull_requests);
+        assert_eq!(pulls.len(), 1, "{pulls:?}");
+        assert_eq!(pulls[0].state, state);
+        let title = format!("Promote default/app in prod to {proposed}");
+        assert_eq!(pulls[0].title, title);
+        assert_eq!(pulls[0].comments, [] as [String; 0]);
+        assert_eq!(self.world.version("main", PROD).await, version);
+        assert_eq!(self.world.version(BRANCH, PROD).await, proposed);
+        let commits = repository.log(BRANCH).await.unwrap();
+        assert_eq!(commits.len(), before.commits + 1, "stacked: {commits:?}");
+        let more = if state == PullState::Merged { 2 } else { 0 };
+        let commits = repository.log("main").await.unwrap();
+        assert_eq!(commits.len(), before.commits + more, "{commits:?}");
+    }
+
+    /// Waits until the pipeline says how the promotion into prod ended.
+    async fn expect_said(&self, phase: &str) {
+        let is_said = async || {
+            let status = self.world.pipelines().get("app").await.unwrap().status;
+            let prod = status.and_then(|it| it.environments.get("prod").cloned());
+            let promotion = prod.and_then(|it| it.promotion);
+            promotion.is_some_and(|it| json!(it)["phase"] == phase)
+        };
+        assert!(wait_for(is_said).await, "the pipeline does not say {phase}");
+    }
+}
+
+fn namespace(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+}
+
+/// A way a promotion can go.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Journey {
+    Merged,
+    Superseded,
+    MergedByItself,
+    DeployedOtherwise,
+    TakenBack,
+    Approved,
+    Closed,
+}
+
+impl Journey {
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Merged,
+        Self::Superseded,
+        Self::MergedByItself,
+        Self::DeployedOtherwise,
+        Self::TakenBack,
+        Self::Approved,
+        Self::Closed,
+    ];
+
+    /// What the pipeline says more.
+    pub(crate) fn settings(self) -> Value {
+        match self {
+            Self::MergedByItself => json!({"autoMerge": true, "labels": ["release"]}),
+            Self::Approved => json!({"manual": true}),
+            _ => json!({}),
+        }
+    }
+
+    /// Goes all the way.
+    pub(crate) async fn go(self, stage: &Stage) {
+        let world = &stage.world;
+        world.expect_hold("app", "prod", "").await;
+        stage.deploy("dev", "1.1.0").await;
+        match self {
+            Self::Superseded => self.supersede(stage).await,
+            Self::MergedByItself => {
+                world.expect("prod 1.1.0 Deploying").await;
+                let pulls = world.repository.pull_requests().await;
+                assert_eq!(pulls.last().unwrap().labels, ["release"]);
+                self.arrive(stage, "1.1.0").await;
+            }
+            Self::Approved => {
+                let waiting = world.expect("prod 1.1.0 AwaitingApproval").await;
+                let before = stage.gate.effects();
+                assert!(!before.iter().any(|it| it.contains("receive-pack")));
+                world.approve(&waiting[0]).await;
+                self.merge(stage, "1.1.0").await;
+            }
+            Self::Merged => self.merge(stage, "1.1.0").await,
+            Self::DeployedOtherwise | Self::TakenBack | Self::Closed => self.end(stage).await,
+        }
+    }
+
+    async fn supersede(self, stage: &Stage) {
+        let is_begun = async || !stage.world.all_promotions().await.is_empty();
+        assert!(wait_for(is_begun).await, "nothing begins");
+        stage.deploy("dev", "1.2.0").await;
+        self.merge(stage, "1.2.0").await;
+    }
+
+    fn drawn(self, revision: &str, phase: &str) -> String {
+        let drawn = format!("prod {revision} {phase}");
+        match self {
+            Self::Superseded => format!("prod 1.1.0 Superseded, {drawn}"),
+            _ => drawn,
+        }
+    }
+
+    async fn merge(self, stage: &Stage, revision: &str) {
+        let waiting = self.drawn(revision, "WaitingForMerge");
+        stage.world.expect(&waiting).await;
+        stage.world.repository.merge(stage.number()).await.unwrap();
+        self.arrive(stage, revision).await;
+    }
+
+    async fn arrive(self, stage: &Stage, revision: &str) {
+        stage.sync().await;
+        stage.world.expect(&self.drawn(revision, "Succeeded")).await;
+        stage.expect_said("Succeeded").await;
+        stage.check(PullState::Merged, revision, revision).await;
+    }
+
+    /// Ends without a merge.
+    async fn end(self, stage: &Stage) {
+        let world = &stage.world;
+        world.expect("prod 1.1.0 WaitingForMerge").await;
+        let phase = match self {
+            Self::DeployedOtherwise => {
+                stage.deploy("prod", "1.1.0").await;
+                "Succeeded"
+            }
+            Self::TakenBack => {
+                stage.deploy("dev", "1.0.0").await;
+                "Withdrawn"
+            }
+            _ => {
+                world.repository.close(stage.number()).await.unwrap();
+                "Abandoned"
+            }
+        };
+        world.expect(&self.drawn("1.1.0", phase)).await;
+        stage.check(PullState::Closed, "1.1.0", "1.0.0").await;
+    }
+}

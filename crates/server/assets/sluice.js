@@ -113,21 +113,28 @@ async function explainSilence() {
   return false;
 }
 
+let stream;
+
+function stop() {
+  stream?.close();
+  stream = undefined;
+}
+
+// A page that nobody sees keeps no connection: browsers have few of them per server.
 function follow() {
+  if (stream || document.hidden) return;
   const page = location.pathname + location.search;
-  const query = new URLSearchParams({ page, seen });
-  const stream = new EventSource(`/live?${query}`);
+  stream = new EventSource(`/live?${new URLSearchParams({ page, seen })}`);
   stream.onopen = () => say("");
   stream.addEventListener("change", (event) => {
     seen = event.lastEventId;
     change(JSON.parse(event.data));
   });
   stream.onerror = async () => {
+    stop();
     say("Connection lost: what you see may be old. Trying again…");
-    stream.close();
     if (!(await explainSilence())) setTimeout(follow, 1500);
   };
-  addEventListener("pagehide", () => stream.close(), { once: true });
 }
 
 word(document);
@@ -142,4 +149,9 @@ document.addEventListener("keydown", (event) => {
     search.focus();
   }
 });
-if (main) follow();
+if (main) {
+  follow();
+  document.addEventListener("visibilitychange", () => (document.hidden ? stop() : follow()));
+  addEventListener("pagehide", stop);
+  addEventListener("pageshow", follow);
+}

@@ -1,7 +1,7 @@
 //! Who asks, and whether they may.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     sync::Arc,
     time::Duration,
 };
@@ -172,6 +172,7 @@ impl<'a> Wish<'a> {
 struct Question {
     user: Option<String>,
     groups: Option<Vec<String>>,
+    extra: Option<BTreeMap<String, Vec<String>>>,
     kind: Kind,
     verb: &'static str,
     place: [Option<String>; 3],
@@ -216,6 +217,7 @@ impl Caller {
         let question = Question {
             user: self.user.username.clone(),
             groups: self.user.groups.clone(),
+            extra: self.user.extra.clone(),
             kind: wish.kind,
             verb: wish.verb,
             place: [wish.namespace, wish.name, wish.environment].map(|it| it.map(str::to_owned)),

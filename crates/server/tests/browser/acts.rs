@@ -31,9 +31,17 @@ fn a_release_appears_and_is_approved() {
     world.sign_in(&mut browser, OWNER);
     world.go(&mut browser, "/pipelines/shop/app");
     browser.evaluate("window.isSamePage = true");
+    browser.evaluate("document.getElementById('promote-1').open = true");
+    browser.fill("#revision-1", "half-typed");
     world.set_status("app", &json!({"reports": {"dev/-/dev": report("5.0.0")}}));
-    browser.shows("Approve 5.0.0");
     browser.shows("Waits: 5.0.0 waits for approval to enter prod");
+    let typed = browser.evaluate("document.getElementById('revision-1').value");
+    assert_eq!(
+        typed, "half-typed",
+        "a form is not taken away from who fills it in"
+    );
+    browser.evaluate("document.getElementById('promote-1').open = false");
+    browser.shows("Approve 5.0.0");
     assert_eq!(browser.evaluate("window.isSamePage"), true);
     browser.picture("waits-for-approval");
     browser.fill("form.approve [name=note]", "looks <b>good</b>");

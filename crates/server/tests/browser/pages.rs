@@ -251,7 +251,7 @@ fn a_thousand_pipelines_are_comfortable() {
     let painted = browser.evaluate(painted);
     assert_eq!(
         browser.evaluate("document.querySelectorAll('tbody tr').length"),
-        500
+        1000
     );
     let changed =
         json!({"environments": {"dev": {"targets": [target("cluster-0", "7.0.0", true)]}}});
@@ -263,5 +263,4 @@ fn a_thousand_pipelines_are_comfortable() {
         began.elapsed()
     );
     assert!(bytes < 1_000_000, "{bytes} bytes");
-    browser.picture("thousand");
 }

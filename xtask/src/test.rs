@@ -12,6 +12,9 @@ use crate::{
 /// Programs that tests run, and the Debian package of each.
 const NEEDED: &[(&str, &str)] = &[("git", "git"), ("mariadbd", "mariadb-server")];
 
+/// The same, where tests are skipped, and say so, if it cannot be installed.
+const BROWSER: &[(&str, &str)] = &[("chromium", "chromium")];
+
 /// Suites that run on a real server too, and which of their tests; all without a name.
 const REAL_SUITES: &[(&str, &str)] = &[
     ("conformance", ""),
@@ -30,7 +33,10 @@ const SEED: (&str, &str) = ("PROPTEST_RNG_SEED", "20261115");
 
 /// Every test.
 pub(crate) fn test() -> anyhow::Result<()> {
-    install_missing()?;
+    install_missing(NEEDED)?;
+    if let Err(error) = install_missing(BROWSER) {
+        eprintln!("WARNING: the dashboard will NOT be tested in a browser: {error:#}");
+    }
     let mut all = cargo(&["test", "--workspace", "--locked"]);
     if env::var_os(SEED.0).is_none() {
         all.env(SEED.0, SEED.1);
@@ -64,8 +70,8 @@ fn suite(name: &str) -> Command {
     cargo(&["test", "--locked", "--workspace", "--test", name])
 }
 
-fn install_missing() -> anyhow::Result<()> {
-    let missing: Vec<&str> = NEEDED
+fn install_missing(programs: &[(&str, &'static str)]) -> anyhow::Result<()> {
+    let missing: Vec<&str> = programs
         .iter()
         .filter(|(program, _)| !is_installed(program))
         .map(|(_, package)| *package)

@@ -14,9 +14,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     Metrics, Settings,
+    dashboard::Rows,
     limiter::Limiter,
     rest::Access,
     secrets::Secrets,
+    session::Sessions,
     watched::{ObjectKey, Watched},
 };
 
@@ -31,6 +33,11 @@ pub struct Door {
     pub(crate) watched: Arc<Watched>,
     pub(crate) secrets: Secrets,
     pub(crate) access: Access,
+    pub(crate) sessions: Sessions,
+    /// The rows of the dashboard, rendered once for everybody.
+    pub(crate) rows: Rows,
+    /// Ends what would go on for ever.
+    pub(crate) stop: CancellationToken,
     /// Counts callers who did not show who they are.
     pub(crate) strangers: Limiter<IpAddr>,
     /// Counts signed calls about a pipeline.
@@ -54,6 +61,9 @@ impl Door {
             watched: Watched::start(client.clone(), settings.namespace.clone(), stop),
             secrets: Secrets::new(client.clone()),
             access: Access::new(client.clone()),
+            sessions: Sessions::new(client.clone()),
+            rows: Rows::default(),
+            stop: stop.clone(),
             strangers: Limiter::new(limit, interval),
             signed: Limiter::new(limit, interval),
             bodies: Arc::new(Semaphore::new(BODIES)),

@@ -9,11 +9,13 @@
 //! | --- | --- |
 //! | [`hooks`] | `/promotion`, `/approval` and `/release`, as Flux and CI call them |
 //! | [`rest`] | `/api/v1`, as people and programs call it with a token |
+//! | `dashboard` | pages for people, on the same port as REST |
 //! | `listen` | sockets, TLS, limits for slow and many clients |
 //! | `door` | what all handlers share: what is known by watching, and how it is recorded |
 
 mod approve;
 mod client;
+mod dashboard;
 mod door;
 pub mod hooks;
 mod limiter;
@@ -23,8 +25,10 @@ mod random;
 mod record;
 pub mod rest;
 mod secrets;
+mod session;
 pub mod settings;
 mod signature;
+mod view;
 mod watched;
 
 use std::{io, net::SocketAddr, path::PathBuf};

@@ -4,9 +4,12 @@
 //! `pipelines`, or of `pipelines/<environment>`, and the verbs `get`, `list`, `promote`, `approve`
 //! and `suspend`. Who did what, when and why is kept where the controller finds it.
 
-mod access;
-mod act;
+pub(crate) mod access;
+pub(crate) mod act;
+mod etag;
+mod openapi;
 mod problem;
+mod running;
 mod show;
 
 use std::sync::Arc;
@@ -23,7 +26,7 @@ use http::{HeaderName, HeaderValue, StatusCode, header};
 use crate::{Door, random};
 
 pub(crate) use access::Access;
-use problem::Problem;
+pub(crate) use problem::Problem;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// The longest body that is read.
@@ -37,7 +40,14 @@ pub fn router(door: Arc<Door>) -> Router {
         .route("/api/v1/pipelines", get(show::all_pipelines))
         .route("/api/v1/pipelines/{namespace}", get(show::pipelines))
         .route(PIPELINE, get(show::pipeline))
+        .route(&format!("{PIPELINE}/environments"), get(show::environments))
         .route(&format!("{PIPELINE}/promotions"), get(show::promotions))
+        .route(&format!("{PIPELINE}/history"), get(show::promotions))
+        .route("/api/v1/clusters", get(show::clusters))
+        .route("/api/v1/triggers", get(show::triggers))
+        .route("/api/v1/versions", get(running::versions))
+        .route("/api/v1/images", get(running::images))
+        .route("/api/openapi.json", get(openapi::document))
         .route(&format!("{PIPELINE}/explain"), get(show::explanation))
         .route(&format!("{PIPELINE}/suspend"), post(act::suspend))
         .route(&format!("{PIPELINE}/resume"), post(act::resume))
@@ -45,6 +55,8 @@ pub fn router(door: Arc<Door>) -> Router {
             &format!("{PIPELINE}/environments/{{environment}}/{{verb}}"),
             post(act::on_environment),
         )
+        .layer(middleware::from_fn(etag::compare))
+        .merge(crate::dashboard::router())
         .fallback(no_such_path)
         .method_not_allowed_fallback(async || {
             Problem::new(
@@ -81,9 +93,8 @@ async fn attend(State(door): State<Arc<Door>>, request: Request, next: Next) -> 
         response.headers_mut().insert(REQUEST_ID, id);
     }
     let no_store = HeaderValue::from_static("no-store");
-    response
-        .headers_mut()
-        .insert(header::CACHE_CONTROL, no_store);
+    let headers = response.headers_mut();
+    headers.entry(header::CACHE_CONTROL).or_insert(no_store);
     response
 }
 

@@ -1,4 +1,4 @@
-//! What is known of Pipelines and Promotions by watching them.
+//! What is known of Pipelines, Promotions and GitopsClusters by watching them.
 //!
 //! Promises that what a caller was told is at least as new as what this process itself wrote, and
 //! that who follows a pipeline is woken by every change of it or of its promotions.
@@ -9,7 +9,7 @@ use std::{
     sync::Arc,
 };
 
-use api::{Pipeline, Promotion};
+use api::{GitopsCluster, Pipeline, Promotion};
 use futures::StreamExt;
 use kube::{
     Api, Client, Resource, ResourceExt,
@@ -55,6 +55,9 @@ pub(crate) struct Watched {
     namespace: Option<String>,
     pipelines: Shelf<Pipeline>,
     promotions: Shelf<Promotion>,
+    clusters: Shelf<GitopsCluster>,
+    /// Counts changes of anything.
+    changes: watch::Sender<u64>,
     followers: Mutex<HashMap<ObjectKey, watch::Sender<()>>>,
 }
 
@@ -70,9 +73,11 @@ impl Watched {
             namespace,
             pipelines: Shelf::default(),
             promotions: Shelf::default(),
+            clusters: Shelf::default(),
+            changes: watch::channel(0).0,
             followers: Mutex::default(),
         });
-        let (one, other) = (watched.clone(), watched.clone());
+        let (one, other, third) = (watched.clone(), watched.clone(), watched.clone());
         tokio::spawn(stop.clone().run_until_cancelled_owned(async move {
             one.watch(|it| &it.pipelines, slim, ObjectKey::of).await;
         }));
@@ -82,6 +87,12 @@ impl Watched {
                 ObjectKey::new(&it.namespace().unwrap_or_default(), &it.spec.pipeline)
             };
             other.watch(|it| &it.promotions, without_change, of).await;
+        }));
+        tokio::spawn(stop.clone().run_until_cancelled_owned(async move {
+            let without_change = |cluster| cluster;
+            third
+                .watch(|it| &it.clusters, without_change, ObjectKey::of)
+                .await;
         }));
         watched
     }
@@ -121,6 +132,26 @@ impl Watched {
         self.promotions.get(&ObjectKey::new(namespace, name))
     }
 
+    /// All pipelines.
+    pub(crate) fn pipelines(&self) -> Vec<Arc<Pipeline>> {
+        self.pipelines.all(|_| true)
+    }
+
+    /// All clusters.
+    pub(crate) fn clusters(&self) -> Vec<Arc<GitopsCluster>> {
+        self.clusters.all(|_| true)
+    }
+
+    /// The promotions that somebody is interested in.
+    pub(crate) fn promotions(&self, is_wanted: impl Fn(&Promotion) -> bool) -> Vec<Arc<Promotion>> {
+        self.promotions.all(is_wanted)
+    }
+
+    /// Is changed whenever anything changes.
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
     /// Takes note of what this process wrote, before the watch tells.
     pub(crate) fn wrote_pipeline(&self, pipeline: Pipeline) -> Arc<Pipeline> {
         self.pipelines.update(slim(pipeline))
@@ -139,6 +170,7 @@ impl Watched {
     }
 
     fn wake(&self, key: &ObjectKey) {
+        self.changes.send_modify(|count| *count += 1);
         let mut followers = self.followers.lock();
         let is_left = followers
             .get(key)
@@ -172,7 +204,10 @@ impl Watched {
         while let Some(event) = events.next().await {
             match event {
                 Ok(Event::Init) => listed.clear(),
-                Ok(Event::InitDone) => shelf.retain(&std::mem::take(&mut listed)),
+                Ok(Event::InitDone) => {
+                    shelf.retain(&std::mem::take(&mut listed));
+                    self.changes.send_modify(|count| *count += 1);
+                }
                 Ok(Event::InitApply(object) | Event::Apply(object)) => {
                     listed.insert(ObjectKey::of(&object));
                     let pipeline = pipeline_of(&object);
@@ -189,18 +224,9 @@ impl Watched {
     }
 }
 
-/// A pipeline without what no handler looks at, which is most of it.
+/// A pipeline without what no handler looks at.
 fn slim(mut pipeline: Pipeline) -> Pipeline {
     pipeline.metadata.managed_fields = None;
-    let status = pipeline.status.as_mut();
-    let environments = status.map(|status| status.environments.values_mut());
-    for target in environments
-        .into_iter()
-        .flatten()
-        .flat_map(|environment| &mut environment.targets)
-    {
-        target.apps = Vec::new();
-    }
     pipeline
 }
 
@@ -216,6 +242,12 @@ impl<K> Default for Shelf<K> {
 impl<K: Resource> Shelf<K> {
     fn get(&self, key: &ObjectKey) -> Option<Arc<K>> {
         self.0.read().get(key).cloned()
+    }
+
+    fn all(&self, is_wanted: impl Fn(&K) -> bool) -> Vec<Arc<K>> {
+        let objects = self.0.read();
+        let wanted = objects.values().filter(|object| is_wanted(object));
+        wanted.cloned().collect()
     }
 
     /// Keeps an object unless a newer state of it is known. Gives the newer one.

@@ -1,7 +1,8 @@
 //! A process dies before, after and amid every effect of every journey.
 //!
-//! A seed is one death. Each life has three, so that a journey with so many effects is lived as many
-//! times: then every effect was died of in each of the three ways. More seeds die at random.
+//! A seed is one death. A life has several, and every journey is lived until each of its effects was
+//! died of in each of the three ways; that is more than 200 seeds. With `SLUICE_SEEDS=n` there are so
+//! many, and those beyond all of these die at random.
 
 use std::{
     panic::{AssertUnwindSafe, resume_unwind},
@@ -23,72 +24,74 @@ use crate::{
 /// How many journeys go on at a time.
 const AT_ONCE: usize = 4;
 /// How often a life is interrupted.
-const DEATHS: usize = 3;
+const DEATHS: usize = 5;
 
 #[test]
 fn a_crash_before_or_after_any_effect_loses_and_doubles_nothing() {
     let calm = all("calm", &Journey::ALL.map(|journey| (journey, Vec::new())));
     let lengths: Vec<_> = calm.iter().map(Vec::len).collect();
-    let all_lives = lengths.iter().sum::<usize>();
-    assert!(
-        all_lives * DEATHS >= 200,
-        "only so many effects: {lengths:?}"
-    );
-    let wanted = std::env::var("SLUICE_SEEDS").ok();
-    let wanted = wanted.map_or(all_lives, |it| {
-        it.parse::<usize>().unwrap().div_ceil(DEATHS)
-    });
-    let lives: Vec<_> = (0..wanted).map(|number| plan(number, &lengths)).collect();
+    let mut lives = every_death(&lengths);
+    if let Ok(seeds) = std::env::var("SLUICE_SEEDS") {
+        let wanted = seeds.parse::<usize>().unwrap().div_ceil(DEATHS);
+        lives.truncate(wanted);
+        let more = lives.len()..wanted;
+        lives.extend(more.map(|seed| random_life(seed, &lengths)));
+    }
     let effects = all("life", &lives);
     let died = |effects: &Vec<String>| effects.iter().filter(|it| it.starts_with(DIED)).count();
     let deaths: usize = effects.iter().map(died).sum();
-    eprintln!("{deaths} deaths in {wanted} lives");
-    assert!(deaths * 10 >= wanted * DEATHS * 8, "too few were reached");
+    let planned: usize = lives.iter().map(|(_, crashes)| crashes.len()).sum();
+    eprintln!("{deaths} of {planned} deaths in {} lives", lives.len());
+    assert!(deaths * 4 >= planned * 3, "too few were reached");
 }
 
-/// Which journey a life goes on, and where it is interrupted.
-fn plan(number: usize, lengths: &[usize]) -> Life {
-    let mut random = Random(number as u64);
-    let mut start = number;
-    let mut journeys = Journey::ALL.into_iter().zip(lengths);
-    let systematic = journeys.find(|(_, length)| {
-        let is_it = start < **length;
-        start -= if is_it { 0 } else { **length };
-        is_it
-    });
-    let (journey, length) = match systematic {
-        Some((journey, length)) => (journey, *length),
-        None => {
-            let which = random.below(lengths.len());
-            (Journey::ALL[which], lengths[which])
-        }
-    };
-    let late = Moment::Late(Duration::from_millis(random.below(300) as u64));
-    let moments = [Moment::Before, Moment::After, late]
-        .into_iter()
-        .enumerate();
-    let mut points: Vec<_> = moments
-        .map(|(nth, moment)| match systematic {
-            Some(_) => ((start + nth * length / DEATHS) % length, moment),
-            None => (random.below(length), moment),
+/// Lives in which each effect of each journey is died of in each way.
+fn every_death(lengths: &[usize]) -> Vec<Life> {
+    let mut lives = Vec::new();
+    for (journey, length) in Journey::ALL.into_iter().zip(lengths) {
+        let mut random = Random(*length as u64);
+        let points: Vec<_> = (0..*length)
+            .flat_map(|effect| moments(&mut random).map(|moment| (effect, moment)))
+            .collect();
+        // Far from one another, so that there is something to be interrupted.
+        let count = points.len().div_ceil(DEATHS);
+        lives.extend((0..count).map(|nth| {
+            let own = points.iter().skip(nth).step_by(count).copied();
+            (journey, after_one_another(own))
+        }));
+    }
+    lives
+}
+
+/// A life that is interrupted anywhere.
+fn random_life(seed: usize, lengths: &[usize]) -> Life {
+    let mut random = Random(seed as u64);
+    let which = random.below(lengths.len());
+    let mut points: Vec<_> = (0..DEATHS)
+        .map(|_| {
+            let moment = moments(&mut random)[random.below(3)];
+            (random.below(lengths[which]), moment)
         })
         .collect();
     points.sort_by_key(|(effect, _)| *effect);
-    (journey, after_one_another(&points))
+    (Journey::ALL[which], after_one_another(points.into_iter()))
+}
+
+fn moments(random: &mut Random) -> [Moment; 3] {
+    let late = Duration::from_millis(random.below(300) as u64);
+    [Moment::Before, Moment::After, Moment::Late(late)]
 }
 
 /// Effects are counted anew from every death.
-fn after_one_another(points: &[(usize, Moment)]) -> Vec<Crash> {
+fn after_one_another(points: impl Iterator<Item = (usize, Moment)>) -> Vec<Crash> {
     let mut last = 0;
-    let crash = |(effect, moment): &(usize, Moment)| {
+    let crash = |(effect, moment)| {
         let wait = effect - last;
-        last = *effect;
-        Crash {
-            effect: wait,
-            moment: *moment,
-        }
+        last = effect;
+        let effect = wait;
+        Crash { effect, moment }
     };
-    points.iter().map(crash).collect()
+    points.map(crash).collect()
 }
 
 type Life = (Journey, Vec<Crash>);

@@ -18,6 +18,9 @@ mod hub;
 mod journeys;
 mod outages;
 mod people;
+#[expect(dead_code, reason = "only the other suite sends anything there")]
+#[path = "../promote/receiver.rs"]
+mod receiver;
 mod replicas;
 #[expect(dead_code, reason = "this suite needs less of it than the other")]
 #[path = "../promote/world.rs"]

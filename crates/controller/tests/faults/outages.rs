@@ -26,6 +26,12 @@ async fn pass(time: Duration) {
     tokio::time::resume();
 }
 
+fn pushes(stage: &Stage) -> usize {
+    let effects = stage.gate.effects();
+    let is_push = |effect: &&String| effect.ends_with("/git-receive-pack");
+    effects.iter().filter(is_push).count()
+}
+
 async fn attempts(stage: &Stage) -> i64 {
     let promotions = stage.world.all_promotions().await;
     let status = promotions.first().and_then(|it| it.status.clone());
@@ -86,9 +92,8 @@ async fn push_rejected_because_base_moved() {
         .unwrap();
     repository.branch(BRANCH, "main").await.unwrap();
     stage.gate.release();
-    stage.world.expect("prod 1.1.0 Running/BranchMoved").await;
-    assert_eq!(repository.tip(BRANCH).await, repository.tip("main").await);
     stage.world.expect("prod 1.1.0 WaitingForMerge").await;
+    assert_eq!(pushes(&stage), 2, "the first was rejected");
     let commits = repository.log(BRANCH).await.unwrap();
     assert_eq!(commits[1], "Elsewhere", "it stands on the new base");
     repository.merge(1).await.unwrap();
@@ -96,6 +101,36 @@ async fn push_rejected_because_base_moved() {
     stage.world.expect("prod 1.1.0 Succeeded").await;
     assert_eq!(repository.pull_requests().await.len(), 1);
     assert!(repository.read("main", "dev/app.yaml").await.is_some());
+}
+
+/// Straight onto the base: what somebody else brought there in between stays, below ours.
+#[tokio::test]
+async fn straight_push_rejected_because_base_moved() {
+    let stage = Stage::new().await;
+    stage.begin(&json!({})).await;
+    let to = json!({
+        "url": stage.world.repository.url(), "baseBranch": "main", "secretRef": {"name": "git"},
+    });
+    let strategy = json!({"pull-request": null, "commit": to});
+    let patch = json!({"spec": {"promotion": {"strategy": strategy}}});
+    stage.world.patch_pipeline("app", patch).await;
+    stage.start().await;
+    stage.world.expect_hold("app", "prod", "").await;
+    stage.gate.hold_next("/git-receive-pack", Side::Effect);
+    stage.deploy("dev", "1.1.0").await;
+    stage.gate.holds().await;
+    let repository = &stage.world.repository;
+    let other = [("dev/app.yaml", "x: 1\n")];
+    let moved = repository.commit("main", "Elsewhere", &other).await;
+    moved.unwrap();
+    stage.gate.release();
+    stage.world.expect("prod 1.1.0 Deploying").await;
+    assert_eq!(pushes(&stage), 2, "the first was rejected");
+    let commits = repository.log("main").await.unwrap();
+    assert_eq!(commits[1], "Elsewhere", "{commits:?}");
+    stage.sync().await;
+    stage.world.expect("prod 1.1.0 Succeeded").await;
+    assert_eq!(repository.log("main").await.unwrap(), commits);
 }
 
 /// The Secret goes when the branch is pushed and the pull request is not open yet.

@@ -1,11 +1,16 @@
 //! Who asks, and whether they may.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use axum::{
     extract::FromRequestParts,
     http::{StatusCode, header, request::Parts},
 };
+use futures::future::try_join_all;
 use k8s_openapi::api::{
     authentication::v1::{TokenReview, TokenReviewSpec, UserInfo},
     authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
@@ -24,17 +29,22 @@ use crate::{
 
 /// How long the API server's word about a token is taken.
 const FRESH: Duration = Duration::from_secs(60);
+/// How long its word about what to show is taken. Who acts is asked about each time.
+const SHOWN: Duration = Duration::from_secs(15);
 /// How many tokens are remembered.
 const REMEMBERED: usize = 10_000;
 const LONGEST_TOKEN: usize = 16 << 10;
 
 /// A user by the hash of their token; nobody, where it is no good; and when that was asked.
 type Known = HashMap<Vec<u8>, (Instant, Option<Arc<UserInfo>>)>;
+/// What the roles said, and when.
+type Said = HashMap<Question, (Instant, bool)>;
 
 /// Asks the API server about tokens and rights.
 pub(crate) struct Access {
     client: Client,
     known: Mutex<Known>,
+    said: Mutex<Said>,
 }
 
 impl Access {
@@ -42,11 +52,12 @@ impl Access {
         Self {
             client,
             known: Mutex::default(),
+            said: Mutex::default(),
         }
     }
 
     /// Whose token it is; nobody, where it is no good.
-    async fn user(&self, token: &str) -> Result<Option<Arc<UserInfo>>, kube::Error> {
+    pub(crate) async fn user(&self, token: &str) -> Result<Option<Arc<UserInfo>>, kube::Error> {
         let fingerprint = digest(&SHA256, token.as_bytes()).as_ref().to_vec();
         if let Some((asked_at, user)) = self.known.lock().get(&fingerprint)
             && asked_at.elapsed() < FRESH
@@ -104,13 +115,22 @@ impl Access {
 }
 
 /// Somebody whose token the API server knows.
-pub(super) struct Caller {
+#[derive(Clone)]
+pub(crate) struct Caller {
     user: Arc<UserInfo>,
     door: Arc<Door>,
 }
 
+/// A group and a resource of it.
+pub(crate) type Kind = (&'static str, &'static str);
+pub(crate) const PIPELINES: Kind = ("pipelines.weave.works", "pipelines");
+pub(crate) const TRIGGERS: Kind = ("pipeline.jquad.rocks", "pipelinetriggers");
+pub(crate) const CLUSTERS: Kind = ("gitops.weave.works", "gitopsclusters");
+
 /// What somebody wants to do to what.
-pub(super) struct Wish<'a> {
+#[derive(Clone, Copy)]
+pub(crate) struct Wish<'a> {
+    pub(super) kind: Kind,
     pub(super) verb: &'static str,
     pub(super) namespace: Option<&'a str>,
     pub(super) name: Option<&'a str>,
@@ -118,8 +138,9 @@ pub(super) struct Wish<'a> {
 }
 
 impl<'a> Wish<'a> {
-    pub(super) fn new(verb: &'static str, pipeline: &'a ObjectKey) -> Self {
+    pub(crate) fn new(verb: &'static str, pipeline: &'a ObjectKey) -> Self {
         Self {
+            kind: PIPELINES,
             verb,
             namespace: Some(&pipeline.namespace),
             name: Some(&pipeline.name),
@@ -127,7 +148,18 @@ impl<'a> Wish<'a> {
         }
     }
 
-    pub(super) fn environment(self, environment: &'a str) -> Self {
+    /// All of a kind, in one namespace or everywhere.
+    pub(crate) fn list(kind: Kind, namespace: Option<&'a str>) -> Self {
+        Self {
+            kind,
+            verb: "list",
+            namespace,
+            name: None,
+            environment: None,
+        }
+    }
+
+    pub(crate) fn environment(self, environment: &'a str) -> Self {
         Self {
             environment: Some(environment),
             ..self
@@ -135,17 +167,35 @@ impl<'a> Wish<'a> {
     }
 }
 
+/// A wish of somebody, to be remembered.
+#[derive(PartialEq, Eq, Hash)]
+struct Question {
+    user: Option<String>,
+    groups: Option<Vec<String>>,
+    extra: Option<BTreeMap<String, Vec<String>>>,
+    kind: Kind,
+    verb: &'static str,
+    place: [Option<String>; 3],
+}
+
 impl Caller {
-    pub(super) fn name(&self) -> &str {
+    /// Whose token it is; nobody, where it is no good.
+    pub(crate) async fn find(door: &Arc<Door>, token: &str) -> Result<Option<Self>, kube::Error> {
+        let user = door.access.user(token).await?;
+        let door = door.clone();
+        Ok(user.map(|user| Self { user, door }))
+    }
+
+    pub(crate) fn name(&self) -> &str {
         self.user.username.as_deref().unwrap_or_default()
     }
 
     /// Whether they may: for the pipeline, or where one is meant for its environment.
-    pub(super) async fn may(&self, wish: &Wish<'_>) -> Result<bool, kube::Error> {
+    pub(crate) async fn may(&self, wish: &Wish<'_>) -> Result<bool, kube::Error> {
         let attributes = |subresource: Option<&str>| ResourceAttributes {
-            group: Some("pipelines.weave.works".to_owned()),
+            group: Some(wish.kind.0.to_owned()),
             version: Some("v1alpha1".to_owned()),
-            resource: Some("pipelines".to_owned()),
+            resource: Some(wish.kind.1.to_owned()),
             subresource: subresource.map(str::to_owned),
             verb: Some(wish.verb.to_owned()),
             namespace: wish.namespace.map(str::to_owned),
@@ -162,16 +212,67 @@ impl Caller {
         }
     }
 
+    /// Whether they may, as of a few seconds ago: good enough for what to show.
+    pub(crate) async fn may_see(&self, wish: &Wish<'_>) -> Result<bool, kube::Error> {
+        let question = Question {
+            user: self.user.username.clone(),
+            groups: self.user.groups.clone(),
+            extra: self.user.extra.clone(),
+            kind: wish.kind,
+            verb: wish.verb,
+            place: [wish.namespace, wish.name, wish.environment].map(|it| it.map(str::to_owned)),
+        };
+        let said = &self.door.access.said;
+        if let Some((asked_at, answer)) = said.lock().get(&question)
+            && asked_at.elapsed() < SHOWN
+        {
+            return Ok(*answer);
+        }
+        let asked_at = Instant::now();
+        let answer = self.may(wish).await?;
+        let mut said = said.lock();
+        if said.len() >= REMEMBERED {
+            said.retain(|_, (asked_at, _)| asked_at.elapsed() < SHOWN);
+        }
+        if said.len() < REMEMBERED {
+            said.insert(question, (asked_at, answer));
+        }
+        Ok(answer)
+    }
+
+    /// Those of some objects that they may list.
+    pub(crate) async fn visible<T>(
+        &self,
+        kind: Kind,
+        mut objects: Vec<T>,
+        namespace_of: impl Fn(&T) -> String,
+    ) -> Result<Vec<T>, kube::Error> {
+        let everywhere = Wish::list(kind, self.door.settings.namespace.as_deref());
+        if self.may_see(&everywhere).await? {
+            return Ok(objects);
+        }
+        let namespaces: HashSet<String> = objects.iter().map(&namespace_of).collect();
+        let asked = namespaces.into_iter().map(|namespace| async {
+            let may = self.may_see(&Wish::list(kind, Some(&namespace))).await?;
+            Ok::<_, kube::Error>(Some(namespace).filter(|_| may))
+        });
+        let allowed = try_join_all(asked).await?;
+        let allowed: HashSet<String> = allowed.into_iter().flatten().collect();
+        objects.retain(|object| allowed.contains(&namespace_of(object)));
+        Ok(objects)
+    }
+
     /// Fails unless they may.
     pub(super) async fn must(&self, wish: Wish<'_>) -> Result<(), Problem> {
         if self.may(&wish).await? {
             return Ok(());
         }
-        let place = wish.environment.map(|it| format!(" or pipelines/{it}"));
+        let resource = wish.kind.1;
+        let place = wish.environment.map(|it| format!(" or {resource}/{it}"));
         let place = place.unwrap_or_default();
         let namespace = wish.namespace.map(|it| format!(" in namespace {it}"));
         let detail = format!(
-            "{} may not {} pipelines{place}{}: a role with that verb is needed",
+            "{} may not {} {resource}{place}{}: a role with that verb is needed",
             self.name(),
             wish.verb,
             namespace.unwrap_or_default()

@@ -9,7 +9,6 @@ use api::{
 use axum::{
     Json,
     extract::{FromRequest, Path, State},
-    response::{IntoResponse, Response},
 };
 use bytes::Bytes;
 use http::StatusCode;
@@ -34,9 +33,9 @@ const LONGEST_NAME: usize = 256;
 /// What somebody wants, in their words; silence is fine where there is nothing to say.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Words {
-    revision: Option<String>,
-    note: Option<String>,
+pub(crate) struct Words {
+    pub(crate) revision: Option<String>,
+    pub(crate) note: Option<String>,
 }
 
 impl<S: Send + Sync> FromRequest<S> for Words {
@@ -52,16 +51,20 @@ impl<S: Send + Sync> FromRequest<S> for Words {
             let what = r#"send JSON such as {"revision": "1.2.3", "note": "why"}"#;
             Problem::new(StatusCode::UNPROCESSABLE_ENTITY, format!("{error}; {what}"))
         })?;
-        let note = words.note.as_deref().unwrap_or_default();
-        if note.chars().count() > LONGEST_NOTE {
-            let detail = format!("a note has at most {LONGEST_NOTE} characters");
-            return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, detail));
-        }
-        Ok(words)
+        words.checked()
     }
 }
 
 impl Words {
+    pub(crate) fn checked(self) -> Result<Self, Problem> {
+        let note = self.note.as_deref().unwrap_or_default();
+        if note.chars().count() > LONGEST_NOTE {
+            let detail = format!("a note has at most {LONGEST_NOTE} characters");
+            return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, detail));
+        }
+        Ok(self)
+    }
+
     fn revision(&self) -> Result<String, Problem> {
         let said = self.revision.as_deref().and_then(Revision::new);
         said.map(String::from).ok_or_else(|| {
@@ -80,12 +83,15 @@ struct Scene {
     pipeline: Pipeline,
 }
 
-pub(super) async fn on_environment(
+/// What was done, as it is answered.
+pub(crate) type Done = (StatusCode, Json<Value>);
+
+pub(crate) async fn on_environment(
     State(door): State<Arc<Door>>,
     caller: Caller,
     Path((namespace, name, environment, verb)): Path<(String, String, String, String)>,
     words: Words,
-) -> Result<Response, Problem> {
+) -> Result<Done, Problem> {
     let key = ObjectKey::new(&namespace, &name);
     let right = match verb.as_str() {
         "approve" => "approve",
@@ -118,7 +124,7 @@ pub(super) async fn on_environment(
 }
 
 impl Scene {
-    async fn approve(&self, words: &Words) -> Result<Response, Problem> {
+    async fn approve(&self, words: &Words) -> Result<Done, Problem> {
         let revision = words.revision()?;
         let waiting = self.door.waiting(&self.key, &self.environment, &revision);
         let waiting = waiting.await?;
@@ -134,7 +140,8 @@ impl Scene {
             .await?;
         tracing::info!(pipeline = %self.key, environment = self.environment, revision, by, "approved");
         let names: Vec<_> = waiting.iter().map(ResourceExt::name_any).collect();
-        Ok(Json(json!({"revision": revision, "by": by, "promotions": names})).into_response())
+        let body = json!({"revision": revision, "by": by, "promotions": names});
+        Ok((StatusCode::OK, Json(body)))
     }
 
     fn nothing_waits(&self, revision: &str) -> String {
@@ -154,7 +161,7 @@ impl Scene {
     }
 
     /// Stores the request, and approves what it leads to where the asker may.
-    async fn request(&self, kind: RequestKind, words: &Words) -> Result<Response, Problem> {
+    async fn request(&self, kind: RequestKind, words: &Words) -> Result<Done, Problem> {
         let revision = words.revision()?;
         let by = self.signature()?;
         let seconds = Timestamp::from_second(Timestamp::now().as_second());
@@ -176,7 +183,7 @@ impl Scene {
         tracing::info!(pipeline = %self.key, environment = self.environment, revision, by, ?kind, "asked for");
         let message = self.follow(&request).await?;
         let body = json!({"id": request.id, "revision": revision, "by": by, "message": message});
-        Ok((StatusCode::ACCEPTED, Json(body)).into_response())
+        Ok((StatusCode::ACCEPTED, Json(body)))
     }
 
     /// Waits a little until the controller has taken the request up; what it says then.
@@ -221,7 +228,7 @@ impl Scene {
 
     /// The list of environments is one value to a merge patch, so that one field in it is reached
     /// by a JSON patch, which fails if the environment has moved meanwhile.
-    async fn suspend(&self, suspend: bool) -> Result<Response, Problem> {
+    async fn suspend(&self, suspend: bool) -> Result<Done, Problem> {
         let mut environments = self.pipeline.spec.environments.iter();
         let position = environments.position(|it| it.name == self.environment);
         let place = format!("/spec/environments/{}", position.unwrap_or_default());
@@ -234,7 +241,8 @@ impl Scene {
         set(&self.door, &self.key, &patch).await?;
         let by = self.caller.name();
         tracing::info!(pipeline = %self.key, environment = self.environment, by, suspend, "suspend");
-        Ok(Json(json!({"environment": self.environment, "suspend": suspend})).into_response())
+        let body = json!({"environment": self.environment, "suspend": suspend});
+        Ok((StatusCode::OK, Json(body)))
     }
 }
 
@@ -254,7 +262,7 @@ pub(super) async fn resume(
     suspend_pipeline(&door, &caller, &ObjectKey::new(&namespace, &name), false).await
 }
 
-async fn suspend_pipeline(
+pub(crate) async fn suspend_pipeline(
     door: &Door,
     caller: &Caller,
     key: &ObjectKey,

@@ -23,16 +23,21 @@ impl Problem {
         }
     }
 
-    pub(super) fn not_found(what: &str) -> Self {
+    pub(crate) fn not_found(what: &str) -> Self {
         Self::new(StatusCode::NOT_FOUND, format!("{what} does not exist"))
     }
 
-    pub(super) fn too_many(seconds: u64) -> Self {
+    pub(crate) fn too_many(seconds: u64) -> Self {
         let detail = "too many calls without a valid token; wait and use a valid one";
         Self {
             retry_after: Some(seconds),
             ..Self::new(StatusCode::TOO_MANY_REQUESTS, detail)
         }
+    }
+
+    /// The code and the sentence.
+    pub(crate) fn parts(&self) -> (StatusCode, &str) {
+        (self.code, &self.detail)
     }
 
     /// The same, with the id of the request it is about.

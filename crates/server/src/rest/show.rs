@@ -1,30 +1,51 @@
 //! What is: pipelines, their promotions, and why they wait.
 
-use std::sync::Arc;
+use std::{cmp::Reverse, fmt, sync::Arc};
 
-use api::{Pipeline, Promotion};
+use api::{GitopsCluster, Pipeline, PipelineTrigger, Promotion};
 use axum::{
     Json,
     extract::{Path, Query, State},
 };
 use http::StatusCode;
-use kube::{Api, Resource, api::ListParams};
-use serde::{Deserialize, Serialize};
+use kube::{Api, Resource, ResourceExt, api::ListParams, core::NamespaceResourceScope};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
 
 use super::{
     Problem,
-    access::{Caller, Wish},
+    access::{CLUSTERS, Caller, Kind, PIPELINES, TRIGGERS, Wish},
 };
-use crate::{Door, watched::ObjectKey};
+use crate::{Door, view, watched::ObjectKey};
 
 /// How many objects one answer holds at most.
 const PAGE: u32 = 500;
 
 /// Where in a list to go on.
-#[derive(Deserialize)]
+#[derive(Deserialize, Default)]
+#[serde(default)]
 pub(super) struct Page {
+    /// Of objects that are in namespaces, only those in this one.
+    pub(super) namespace: Option<String>,
     limit: Option<u32>,
     r#continue: Option<String>,
+}
+
+impl Page {
+    /// The part of a list that is asked for; `continue` is how many come before it.
+    pub(super) fn of<T>(&self, all: Vec<T>) -> Result<Listed<T>, Problem> {
+        let limit = self.limit.unwrap_or(PAGE).clamp(1, PAGE) as usize;
+        let first = self.r#continue.as_deref().unwrap_or("0").parse::<usize>();
+        let first = first.map_err(|_| {
+            let detail = "`continue` is not what the page before said";
+            Problem::new(StatusCode::BAD_REQUEST, detail)
+        })?;
+        let has_more = all.len() > first.saturating_add(limit);
+        Ok(Listed {
+            items: all.into_iter().skip(first).take(limit).collect(),
+            next: has_more.then(|| (first + limit).to_string()),
+        })
+    }
 }
 
 /// Objects, and where to go on if there are more.
@@ -40,12 +61,7 @@ pub(super) async fn all_pipelines(
     caller: Caller,
     Query(page): Query<Page>,
 ) -> Result<Json<Listed<Pipeline>>, Problem> {
-    let everywhere = Wish {
-        verb: "list",
-        namespace: door.settings.namespace.as_deref(),
-        name: None,
-        environment: None,
-    };
+    let everywhere = Wish::list(PIPELINES, door.settings.namespace.as_deref());
     caller.must(everywhere).await?;
     let pipelines = match &door.settings.namespace {
         Some(namespace) => Api::namespaced(door.client.clone(), namespace),
@@ -60,17 +76,15 @@ pub(super) async fn pipelines(
     Path(namespace): Path<String>,
     Query(page): Query<Page>,
 ) -> Result<Json<Listed<Pipeline>>, Problem> {
-    let here = Wish {
-        verb: "list",
-        namespace: Some(&namespace),
-        name: None,
-        environment: None,
-    };
-    caller.must(here).await?;
+    caller.must(Wish::list(PIPELINES, Some(&namespace))).await?;
     list(&Api::namespaced(door.client.clone(), &namespace), page).await
 }
 
-async fn list(api: &Api<Pipeline>, page: Page) -> Result<Json<Listed<Pipeline>>, Problem> {
+/// A page of what the API server has.
+async fn list<K>(api: &Api<K>, page: Page) -> Result<Json<Listed<K>>, Problem>
+where
+    K: Resource + Clone + DeserializeOwned + fmt::Debug,
+{
     let parameters = ListParams {
         limit: Some(page.limit.unwrap_or(PAGE).clamp(1, PAGE)),
         continue_token: page.r#continue,
@@ -80,6 +94,45 @@ async fn list(api: &Api<Pipeline>, page: Page) -> Result<Json<Listed<Pipeline>>,
     let next = listed.metadata.continue_.filter(|next| !next.is_empty());
     let items = listed.items.into_iter().map(plain).collect();
     Ok(Json(Listed { items, next }))
+}
+
+pub(super) async fn clusters(
+    State(door): State<Arc<Door>>,
+    caller: Caller,
+    Query(page): Query<Page>,
+) -> Result<Json<Listed<GitopsCluster>>, Problem> {
+    list_in(&door, &caller, CLUSTERS, page).await
+}
+
+pub(super) async fn triggers(
+    State(door): State<Arc<Door>>,
+    caller: Caller,
+    Query(page): Query<Page>,
+) -> Result<Json<Listed<PipelineTrigger>>, Problem> {
+    list_in(&door, &caller, TRIGGERS, page).await
+}
+
+/// A page of the objects of a kind, in the namespace that is asked for or everywhere.
+async fn list_in<K>(
+    door: &Door,
+    caller: &Caller,
+    kind: Kind,
+    page: Page,
+) -> Result<Json<Listed<K>>, Problem>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + DeserializeOwned
+        + fmt::Debug,
+{
+    let only = door.settings.namespace.clone();
+    let namespace = only.or_else(|| page.namespace.clone());
+    caller.must(Wish::list(kind, namespace.as_deref())).await?;
+    let api = match &namespace {
+        Some(namespace) => Api::namespaced(door.client.clone(), namespace),
+        None => Api::all(door.client.clone()),
+    };
+    list(&api, page).await
 }
 
 pub(super) async fn pipeline(
@@ -96,13 +149,37 @@ pub(super) async fn promotions(
     State(door): State<Arc<Door>>,
     caller: Caller,
     Path((namespace, name)): Path<(String, String)>,
+    Query(page): Query<Page>,
 ) -> Result<Json<Listed<Promotion>>, Problem> {
     let key = ObjectKey::new(&namespace, &name);
     caller.must(Wish::new("get", &key)).await?;
     let all = door.promotions(&key).await?;
     let own = all.into_iter().filter(|it| it.spec.pipeline == name);
-    let items = own.map(plain).collect();
-    Ok(Json(Listed { items, next: None }))
+    let mut own: Vec<_> = own.map(plain).collect();
+    own.sort_by_key(|it| Reverse((it.creation_timestamp(), it.name_any())));
+    Ok(Json(page.of(own)?))
+}
+
+/// Where each environment is, in the order of promotion.
+pub(super) async fn environments(
+    State(door): State<Arc<Door>>,
+    caller: Caller,
+    Path((namespace, name)): Path<(String, String)>,
+) -> Result<Json<Value>, Problem> {
+    let key = ObjectKey::new(&namespace, &name);
+    caller.must(Wish::new("get", &key)).await?;
+    let pipeline = door.stored(&key).await?;
+    let environments = pipeline.spec.environments.iter().map(|environment| {
+        let status = view::status_of(&pipeline, &environment.name);
+        json!({
+            "name": environment.name,
+            "state": view::state_of(&pipeline, environment).word(),
+            "revisions": view::revisions(status),
+            "suspend": pipeline.spec.suspend || environment.suspend,
+            "status": status,
+        })
+    });
+    Ok(Json(json!({"items": environments.collect::<Vec<_>>()})))
 }
 
 /// The same plan that the controller carries out, as text.
@@ -128,7 +205,7 @@ fn plain<K: Resource>(mut object: K) -> K {
 
 impl Door {
     /// A pipeline as the API server has it, whole.
-    pub(super) async fn stored(&self, key: &ObjectKey) -> Result<Pipeline, Problem> {
+    pub(crate) async fn stored(&self, key: &ObjectKey) -> Result<Pipeline, Problem> {
         let namespace = self.settings.namespace.as_ref();
         if namespace.is_some_and(|only| *only != key.namespace) {
             let detail = "pipelines of that namespace are not served here";

@@ -12,5 +12,7 @@ mod loops;
 mod promotion;
 mod release;
 mod rest;
+mod running;
+mod session;
 mod socket;
 mod world;

@@ -14,7 +14,7 @@ use crate::{
 const APP: &str = "/api/v1/pipelines/default/app";
 
 /// Gives a user of that name, whose token is their name, these verbs on a resource.
-async fn grant(world: &World, user: &str, verbs: &[&str], resource: &str) {
+pub(crate) async fn grant(world: &World, user: &str, verbs: &[&str], resource: &str) {
     world.server.add_token(user, User::new(user, &[]));
     let roles: Api<Role> = Api::namespaced(world.client.clone(), "default");
     let bindings: Api<RoleBinding> = Api::namespaced(world.client.clone(), "default");
@@ -37,14 +37,14 @@ async fn grant(world: &World, user: &str, verbs: &[&str], resource: &str) {
     bindings.create(&parameters, &binding).await.unwrap();
 }
 
-async fn post(world: &World, user: &str, path: &str, body: Value) -> Answer {
+pub(crate) async fn post(world: &World, user: &str, path: &str, body: Value) -> Answer {
     let request = Request::post(path)
         .header("Authorization", format!("Bearer {user}"))
         .header("Content-Type", "application/json");
     ask(&world.rest, request.body(body.to_string())).await
 }
 
-async fn get(world: &World, user: &str, path: &str) -> Answer {
+pub(crate) async fn get(world: &World, user: &str, path: &str) -> Answer {
     let request = Request::get(path).header("Authorization", format!("Bearer {user}"));
     ask(&world.rest, request.body(String::new())).await
 }

@@ -80,14 +80,18 @@ impl World {
 
     /// Another replica, which knows nothing of the first.
     pub(crate) fn replica(&self) -> Router {
+        server::hooks::router(self.another_door())
+    }
+
+    /// Another replica's REST.
+    pub(crate) fn rest_replica(&self) -> Router {
+        server::rest::router(self.another_door())
+    }
+
+    fn another_door(&self) -> Arc<Door> {
         let settings = self.settings.clone();
-        let door = Door::new(
-            self.client.clone(),
-            settings,
-            Metrics::default(),
-            &self.stop,
-        );
-        server::hooks::router(door)
+        let metrics = Metrics::default();
+        Door::new(self.client.clone(), settings, metrics, &self.stop)
     }
 
     /// Runs the loops beside the door.
@@ -106,6 +110,15 @@ impl World {
         let api: Api<Pipeline> = Api::namespaced(self.client.clone(), "default");
         let patch = Patch::Merge(patch);
         api.patch("app", &PatchParams::default(), &patch)
+            .await
+            .unwrap();
+        self.settle().await;
+    }
+
+    pub(crate) async fn edit_status(&self, status: Value) {
+        let api: Api<Pipeline> = Api::namespaced(self.client.clone(), "default");
+        let patch = Patch::Merge(json!({"status": status}));
+        api.patch_status("app", &PatchParams::default(), &patch)
             .await
             .unwrap();
         self.settle().await;
@@ -268,5 +281,7 @@ fn counting(server: &Server, calls: &Arc<Mutex<Vec<(Method, String)>>>) -> Clien
 
 /// The first list of a watch of all namespaces.
 fn is_list(uri: &http::Uri) -> bool {
-    uri.path().starts_with("/apis/pipelines") && !uri.path().contains("/namespaces/")
+    let kinds = ["/apis/pipelines", "/apis/gitops"];
+    let is_watched = kinds.iter().any(|kind| uri.path().starts_with(kind));
+    is_watched && !uri.path().contains("/namespaces/")
 }

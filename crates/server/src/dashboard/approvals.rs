@@ -1,0 +1,125 @@
+//! What waits for a person, and may be approved by whoever looks.
+
+use std::sync::Arc;
+
+use api::{Promotion, promotion::Phase};
+use futures::future::try_join_all;
+use kube::ResourceExt;
+
+use super::{
+    html::{Element, Html, tag},
+    page::{Part, Parts},
+    pipeline::{form, note},
+    sign_in::Viewer,
+    words::{address, hidden, moment},
+};
+use crate::{
+    Door,
+    rest::{Problem, access::Wish},
+    watched::ObjectKey,
+};
+
+pub(super) async fn parts(door: &Arc<Door>, viewer: &Viewer) -> Result<Parts, Problem> {
+    let mut waiting = door.watched.promotions(|promotion| {
+        let phase = promotion.status.as_ref().and_then(|status| status.phase);
+        let spec = &promotion.spec;
+        let is_open = spec.approval.is_none() && spec.withdrawn.is_none();
+        is_open && phase == Some(Phase::AwaitingApproval)
+    });
+    waiting.sort_by_key(|it| (it.creation_timestamp(), it.name_any()));
+    let asked = waiting.iter().map(|promotion| async move {
+        let key = pipeline_of(promotion);
+        if !viewer.caller.may_see(&Wish::new("get", &key)).await? {
+            return Ok(None);
+        }
+        let wish = Wish::new("approve", &key).environment(&promotion.spec.environment);
+        let may_approve = viewer.caller.may_see(&wish).await?;
+        let csrf = may_approve.then_some(viewer.session.csrf.as_str());
+        Ok::<_, kube::Error>(Some(row(&key, promotion, csrf)))
+    });
+    let rows = try_join_all(asked).await?;
+    let rows: Vec<_> = rows.into_iter().flatten().collect();
+    let mut parts = Parts::default();
+    let said = match rows.len() {
+        0 => "Nothing waits for approval.".to_owned(),
+        1 => "1 promotion waits for approval.".to_owned(),
+        count => format!("{count} promotions wait for approval."),
+    };
+    parts.push("count", tag("p").id("count").class("dim").text(said));
+    parts.rows = rows;
+    Ok(parts)
+}
+
+fn pipeline_of(promotion: &Promotion) -> ObjectKey {
+    let namespace = promotion.namespace().unwrap_or_default();
+    ObjectKey::new(&namespace, &promotion.spec.pipeline)
+}
+
+fn row(key: &ObjectKey, promotion: &Promotion, csrf: Option<&str>) -> (String, Arc<Part>) {
+    let spec = &promotion.spec;
+    let id = format!("approval-{}", promotion.uid().unwrap_or_default());
+    let asked = spec.request.as_ref().and_then(|it| it.by.as_deref());
+    let approve = match csrf {
+        Some(csrf) => approve(key, promotion, csrf),
+        None => tag("span").class("dim").text("you may not approve this"),
+    };
+    let html = tag("tr")
+        .id(&id)
+        .child(
+            tag("th")
+                .with("scope", "row")
+                .child(tag("a").link(&address(key)).text(&key.name))
+                .child(tag("small").text(&key.namespace)),
+        )
+        .child(tag("td").text(&spec.environment))
+        .child(
+            tag("td")
+                .child(tag("code").text(spec.replaces.as_deref().unwrap_or("nothing")))
+                .text(" → ")
+                .child(tag("code").text(&spec.revision)),
+        )
+        .child(
+            tag("td")
+                .child(promotion.creation_timestamp().as_ref().map(moment))
+                .child(asked.map(|by| tag("small").text(format_args!("asked for by {by}")))),
+        )
+        .child(tag("td").child(approve));
+    (id, Arc::new(Part::from(Html::from(html))))
+}
+
+fn approve(key: &ObjectKey, promotion: &Promotion, csrf: &str) -> Element {
+    let spec = &promotion.spec;
+    let label = format!(
+        "Approve {} for {} {}",
+        spec.revision, key.name, spec.environment
+    );
+    form(key, csrf)
+        .class("approve")
+        .child(hidden("verb", "approve"))
+        .child(hidden("back", "/approvals"))
+        .child(hidden("environment", &spec.environment))
+        .child(hidden("revision", &spec.revision))
+        .child(note())
+        .child(
+            tag("button")
+                .class("main")
+                .with("aria-label", label)
+                .text("Approve"),
+        )
+}
+
+/// The page around the rows.
+pub(super) fn frame(parts: &Parts) -> Html {
+    let heads = ["Pipeline", "Environment", "Revision", "Since", "Decision"];
+    let heads = heads.map(|head| tag("th").with("scope", "col").text(head));
+    let table = tag("table")
+        .class("approvals")
+        .child(tag("caption").class("vh").text("Approvals"))
+        .child(tag("thead").child(tag("tr").children(heads)))
+        .child(tag("tbody").id("rows").child(parts.all_rows()));
+    Html::all([
+        Html::from(tag("h1").text("Approvals")),
+        parts.html("count"),
+        table.into(),
+    ])
+}

@@ -1,0 +1,127 @@
+//! What is asked for in the address of the list.
+
+use std::{cmp::Reverse, sync::Arc};
+
+use serde::Deserialize;
+
+use super::row::Row;
+use crate::{
+    dashboard::{
+        html::{Element, tag},
+        words::{encoded, hidden},
+    },
+    view::State,
+};
+
+/// Which rows are shown, and in which order.
+#[derive(Deserialize, Clone, Default)]
+#[serde(default)]
+pub(in crate::dashboard) struct Filter {
+    q: String,
+    namespace: String,
+    state: String,
+    sort: String,
+    page: Option<usize>,
+}
+
+impl Filter {
+    pub(super) fn state(&self) -> Option<State> {
+        State::parse(&self.state)
+    }
+
+    pub(super) fn with_state(&self, state: Option<State>) -> Self {
+        let state = state.map_or("", State::word).to_owned();
+        Self {
+            state,
+            ..self.clone()
+        }
+    }
+
+    /// Pages count from zero here and from one in the address.
+    pub(super) fn page(&self) -> usize {
+        self.page.unwrap_or(1).saturating_sub(1)
+    }
+
+    pub(super) fn wants(&self, row: &Row) -> bool {
+        let is_state = self.state().is_none_or(|state| state == row.state);
+        let namespace = self.namespace.trim();
+        let is_here = namespace.is_empty() || row.key.namespace == namespace;
+        let mut words = self.q.split_whitespace();
+        is_state && is_here && words.all(|word| row.text.contains(&word.to_lowercase()))
+    }
+
+    pub(super) fn sort(&self, rows: &mut [&Arc<Row>]) {
+        let name = |row: &Arc<Row>| (row.key.name.clone(), row.key.namespace.clone());
+        match self.sort.as_str() {
+            "state" => rows.sort_by_cached_key(|row| (row.state, name(row))),
+            "newest" => rows.sort_by_cached_key(|row| (Reverse(row.changed), name(row))),
+            "namespace" => rows.sort_by_cached_key(|row| (row.key.namespace.clone(), name(row))),
+            _ => rows.sort_by_cached_key(|row| name(row)),
+        }
+    }
+
+    /// Where this is shown.
+    pub(super) fn address(&self, page: usize) -> String {
+        let page = match page {
+            0 => String::new(),
+            page => (page + 1).to_string(),
+        };
+        let said = [
+            ("q", &self.q),
+            ("namespace", &self.namespace),
+            ("state", &self.state),
+            ("sort", &self.sort),
+            ("page", &page),
+        ];
+        let said = said.iter().filter(|(_, value)| !value.is_empty());
+        let pairs: Vec<_> = said
+            .map(|(name, value)| format!("{name}={}", encoded(value)))
+            .collect();
+        match pairs.is_empty() {
+            true => "/pipelines".to_owned(),
+            false => format!("/pipelines?{}", pairs.join("&")),
+        }
+    }
+
+    pub(super) fn form(&self) -> Element {
+        let field = |name: &'static str, label: &str, kind: &str, value: &str| {
+            let input = tag("input")
+                .id(name)
+                .with("name", name)
+                .with("type", kind)
+                .with("value", value);
+            let label = tag("label").with("for", name).text(label);
+            tag("span").class("field").child(label).child(input)
+        };
+        let orders = [
+            ("", "name"),
+            ("state", "what needs someone first"),
+            ("newest", "newest change first"),
+            ("namespace", "namespace"),
+        ];
+        let options = orders.map(|(value, name)| {
+            let option = tag("option").with("value", value).text(name);
+            option.set("selected", self.sort == value)
+        });
+        let sort = tag("span")
+            .class("field")
+            .child(tag("label").with("for", "sort").text("Sort by"))
+            .child(
+                tag("select")
+                    .id("sort")
+                    .with("name", "sort")
+                    .children(options),
+            );
+        let state = self.state().map(|state| hidden("state", state.word()));
+        tag("form")
+            .class("filter")
+            .with("role", "search")
+            .with("method", "get")
+            .link("/pipelines")
+            .child(field("q", "Search", "search", &self.q))
+            .child(field("namespace", "Namespace", "text", &self.namespace))
+            .child(sort)
+            .child(state)
+            .child(tag("button").text("Show"))
+    }
+}

@@ -1,0 +1,213 @@
+//! One environment: what its targets run and since when, the promotion under way, and why it waits.
+
+use api::{
+    image::Image,
+    pipeline::{AppStatus, Environment, EnvironmentStatus, Strategy, TargetStatus},
+};
+
+use super::Subject;
+use crate::{
+    dashboard::{
+        html::{Element, tag},
+        words::{aside, badge, moment, outward, shape},
+    },
+    view::{self, State},
+};
+
+/// Up to how many targets each have a card; more are squares.
+const CARDS: usize = 8;
+
+impl Subject<'_> {
+    pub(super) fn environment(&self, environment: &Environment, index: usize) -> Element {
+        let status = view::status_of(&self.pipeline, &environment.name);
+        let title = tag("h2")
+            .id(format_args!("title-{index}"))
+            .text(&environment.name);
+        let state = view::state_of(&self.pipeline, environment);
+        tag("div")
+            .class("facts")
+            .child(tag("header").child(title).child(badge(state)))
+            .child(self.way(environment, index))
+            .child(self.why(&environment.name))
+            .child(self.under_way(&environment.name))
+            .child(status.map(targets))
+    }
+
+    /// How promotions get in.
+    fn way(&self, environment: &Environment, index: usize) -> Element {
+        let settings = self.pipeline.spec.promotion_into(&environment.name);
+        let line = tag("p").class("dim way");
+        if index == 0 && self.pipeline.spec.source.is_none() {
+            return line.text("where releases come in");
+        }
+        let Some(settings) = settings else {
+            return line.text("nothing is promoted into it");
+        };
+        let (name, url) = strategy(&settings.strategy);
+        let line = line.text(name);
+        let line = match url {
+            Some((url, branch)) => line
+                .text(" to ")
+                .child(outward(url, url.trim_start_matches("https://")))
+                .text(format_args!(" {branch}")),
+            None => line,
+        };
+        match settings.manual {
+            true => line.text(", after approval"),
+            false => line,
+        }
+    }
+
+    /// In the planner's words.
+    fn why(&self, environment: &str) -> Option<Element> {
+        let hold = self.plan.environments.get(environment)?.hold.as_ref()?;
+        let opens = hold.opens_at.map(|at| {
+            let time = api::Time(at);
+            tag("span").text(" Opens ").child(moment(&time)).text(".")
+        });
+        let why = tag("p")
+            .class("why")
+            .child(tag("strong").text("Waits: "))
+            .text(format_args!("{}. ", hold.sentence))
+            .child(tag("span").text(capital(&hold.lifted_by)).text("."))
+            .child(opens)
+            .child(tag("small").text(format_args!(" {}", hold.reason.word())));
+        Some(why)
+    }
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|first| first.to_uppercase().to_string());
+    first.unwrap_or_default() + letters.as_str()
+}
+
+/// The strategy as people say it, and where it leads.
+fn strategy(strategy: &Strategy) -> (&'static str, Option<(&str, &str)>) {
+    match strategy {
+        Strategy {
+            pull_request: Some(it),
+            ..
+        } => ("by pull request", Some((&it.url, &it.base_branch))),
+        Strategy {
+            commit: Some(it), ..
+        } => ("by commit", Some((&it.url, &it.base_branch))),
+        Strategy {
+            webhook: Some(_), ..
+        } => ("by calling a webhook", None),
+        Strategy {
+            notification: Some(_),
+            ..
+        } => ("by notification", None),
+        _ => ("no strategy", None),
+    }
+}
+
+fn targets(status: &EnvironmentStatus) -> Element {
+    let all = &status.targets;
+    let ready = all.iter().filter(|target| target.ready).count();
+    let count = format!("{ready} of {} targets ready", all.len());
+    let block = tag("div").child(tag("p").class("dim").text(count));
+    let reported = status.reported.as_ref().map(|reported| {
+        tag("p")
+            .text("A report says that one target runs ")
+            .child(tag("code").text(&reported.revision))
+    });
+    let block = block.child(reported);
+    if all.len() <= CARDS {
+        return block.child(tag("ul").class("targets").children(all.iter().map(card)));
+    }
+    let is_troubled = |target: &&TargetStatus| view::target_state(target) != State::Ready;
+    let troubled = all.iter().filter(is_troubled).take(CARDS);
+    block
+        .child(tag("ol").class("heat").children(all.iter().map(square)))
+        .child(tag("ul").class("targets").children(troubled.map(card)))
+}
+
+/// One of many.
+fn square(target: &TargetStatus) -> Element {
+    let state = view::target_state(target);
+    let revision = target.revision.as_deref().unwrap_or("nothing");
+    let said = format!("{}: {revision}, {}", view::place(target), state.label());
+    tag("li")
+        .with("title", &said)
+        .child(shape(state))
+        .child(aside(&said))
+}
+
+fn card(target: &TargetStatus) -> Element {
+    let state = view::target_state(target);
+    let since = target.ready_since.as_ref();
+    let since = since.map(|since| {
+        tag("span")
+            .class("dim")
+            .text(" since ")
+            .child(moment(since))
+    });
+    let runs = tag("p")
+        .child(tag("code").text(target.revision.as_deref().unwrap_or("nothing")))
+        .child(since);
+    let failed = target.failed.as_ref().map(|revision| {
+        tag("p")
+            .class("bad")
+            .child(tag("code").text(revision))
+            .text(" failed here")
+    });
+    let error = target.error.as_ref();
+    let error = error.map(|error| tag("p").class("bad").text(error));
+    tag("li")
+        .class(format_args!("card {}", state.word()))
+        .child(
+            tag("p")
+                .class("place")
+                .child(shape(state))
+                .text(view::place(target))
+                .child(aside(&format!(" ({})", state.label()))),
+        )
+        .child(runs)
+        .child(failed)
+        .child(error)
+        .child(images(&target.apps))
+        .children(target.apps.iter().filter_map(says))
+}
+
+/// What an app that is not ready says about itself.
+fn says(app: &AppStatus) -> Option<Element> {
+    let message = app.message.as_ref().filter(|_| !app.ready)?;
+    Some(tag("p").class("bad").text(message))
+}
+
+/// Enough of a digest to tell it apart.
+fn short(version: &str) -> &str {
+    match version.strip_prefix("sha256:") {
+        Some(_) => version.get(..19).unwrap_or(version),
+        None => version,
+    }
+}
+
+fn images(apps: &[AppStatus]) -> Option<Element> {
+    let mut images: Vec<_> = apps.iter().flat_map(|app| &app.images).collect();
+    images.sort();
+    images.dedup();
+    if images.is_empty() {
+        return None;
+    }
+    let items = images.into_iter().map(|text| {
+        let item = tag("li").with("title", text);
+        match Image::parse(text) {
+            Some(image) => {
+                let name = image.name().rsplit('/').next().unwrap_or_default();
+                item.text(name)
+                    .text(" ")
+                    .child(tag("code").text(short(image.tag().unwrap_or(image.version()))))
+            }
+            None => item.text(text),
+        }
+    });
+    Some(
+        tag("ul")
+            .class("images")
+            .with("aria-label", "Images")
+            .children(items),
+    )
+}

@@ -1,0 +1,243 @@
+//! Browser sessions: a bearer token in a cookie that only we can read.
+//!
+//! The key is in a Secret, so that every replica reads what another one gave out. The token in a
+//! cookie is asked about like any other: a session ends when its token does, or after eight hours.
+//! Neither the key nor a token is ever logged or shown.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use http::{HeaderMap, HeaderValue, header};
+use jiff::Timestamp;
+use k8s_openapi::{ByteString, api::core::v1::Secret};
+use kube::{Api, Client, api::PostParams};
+use ring::{
+    aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey},
+    rand::{SecureRandom, SystemRandom},
+};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use tokio::sync::OnceCell;
+
+use crate::random;
+
+/// The Secret with the key, in the namespace that Sluice runs in.
+const SECRET: &str = "sluice-sessions";
+const ENTRY: &str = "key";
+/// How long a session lasts.
+const LIFETIME: Duration = Duration::from_secs(8 * 60 * 60);
+/// The cookie of a session.
+const COOKIE: &str = "sluice-session";
+/// The cookie of what is to be told on the next page.
+const TOLD: &str = "sluice-told";
+/// The longest cookie that every browser keeps.
+const LONGEST_COOKIE: usize = 3800;
+
+/// Why there are no sessions.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    #[error("cannot read or create the Secret {namespace}/{SECRET}, which keeps sessions")]
+    Secret {
+        namespace: String,
+        source: kube::Error,
+    },
+    #[error("the Secret {namespace}/{SECRET} holds no key of 32 bytes; delete it to get a new one")]
+    Key { namespace: String },
+    #[error("the token is too long for a cookie; use a shorter one, such as a service account's")]
+    TooLong,
+}
+
+/// Makes and reads cookies.
+pub(crate) struct Sessions {
+    client: Client,
+    key: OnceCell<LessSafeKey>,
+}
+
+/// Who looks at a page.
+#[derive(Serialize, Deserialize, Clone)]
+pub(crate) struct Session {
+    /// The bearer token; nothing before somebody signs in.
+    pub(crate) token: Option<String>,
+    /// What each form must carry.
+    pub(crate) csrf: String,
+    /// When it ends, in seconds since 1970.
+    pub(crate) ends: i64,
+}
+
+impl Session {
+    pub(crate) fn new(token: Option<String>) -> Self {
+        let seconds = i64::try_from(LIFETIME.as_secs()).unwrap_or_default();
+        Self {
+            token,
+            csrf: random::id(),
+            ends: Timestamp::now().as_second() + seconds,
+        }
+    }
+
+    /// Whether a form was made for this session.
+    pub(crate) fn gave(&self, csrf: &str) -> bool {
+        use sha2::{Digest, Sha256};
+        Sha256::digest(csrf) == Sha256::digest(&self.csrf)
+    }
+}
+
+impl Sessions {
+    pub(crate) fn new(client: Client) -> Self {
+        Self {
+            client,
+            key: OnceCell::new(),
+        }
+    }
+
+    /// The session of a request, if it has one that has not ended.
+    pub(crate) async fn read(&self, headers: &HeaderMap) -> Result<Option<Session>, Error> {
+        let session: Option<Session> = self.open(headers, COOKIE).await?;
+        Ok(session.filter(|session| session.ends > Timestamp::now().as_second()))
+    }
+
+    /// The header that keeps a session.
+    pub(crate) async fn keep(
+        &self,
+        session: &Session,
+        is_secure: bool,
+    ) -> Result<HeaderValue, Error> {
+        let age = (session.ends - Timestamp::now().as_second()).max(0);
+        self.seal(COOKIE, session, (age, is_secure)).await
+    }
+
+    /// The header that keeps a sentence for the next page.
+    pub(crate) async fn tell(
+        &self,
+        sentence: &Told,
+        is_secure: bool,
+    ) -> Result<HeaderValue, Error> {
+        self.seal(TOLD, sentence, (60, is_secure)).await
+    }
+
+    /// The sentence that was kept for this page.
+    pub(crate) async fn told(&self, headers: &HeaderMap) -> Option<Told> {
+        self.open(headers, TOLD).await.ok().flatten()
+    }
+
+    async fn seal(
+        &self,
+        name: &str,
+        content: &impl Serialize,
+        (age, is_secure): (i64, bool),
+    ) -> Result<HeaderValue, Error> {
+        let mut bytes = serde_json::to_vec(content).expect("plain fields are JSON");
+        let mut nonce = [0; NONCE_LEN];
+        fill(&mut nonce);
+        self.key()
+            .await?
+            .seal_in_place_append_tag(
+                Nonce::assume_unique_for_key(nonce),
+                Aad::from(name.as_bytes()),
+                &mut bytes,
+            )
+            .expect("a cookie is short enough to encrypt");
+        let value = URL_SAFE_NO_PAD.encode([&nonce[..], &bytes].concat());
+        let secure = if is_secure { "; Secure" } else { "" };
+        let cookie =
+            format!("{name}={value}; Path=/; Max-Age={age}; HttpOnly; SameSite=Lax{secure}");
+        if cookie.len() > LONGEST_COOKIE {
+            return Err(Error::TooLong);
+        }
+        Ok(HeaderValue::from_str(&cookie).expect("base64 is a header value"))
+    }
+
+    /// The content of a cookie; nothing where it is not ours.
+    async fn open<T: DeserializeOwned>(
+        &self,
+        headers: &HeaderMap,
+        name: &str,
+    ) -> Result<Option<T>, Error> {
+        let Some(value) = cookie(headers, name) else {
+            return Ok(None);
+        };
+        let bytes = URL_SAFE_NO_PAD.decode(value).unwrap_or_default();
+        let Some((nonce, sealed)) = bytes.split_at_checked(NONCE_LEN) else {
+            return Ok(None);
+        };
+        let nonce = Nonce::try_assume_unique_for_key(nonce);
+        let nonce = nonce.expect("it was split off at its length");
+        let mut sealed = sealed.to_vec();
+        let aad = Aad::from(name.as_bytes());
+        let opened = self.key().await?.open_in_place(nonce, aad, &mut sealed);
+        Ok(opened
+            .ok()
+            .and_then(|bytes| serde_json::from_slice(bytes).ok()))
+    }
+
+    async fn key(&self) -> Result<&LessSafeKey, Error> {
+        self.key.get_or_try_init(|| self.find_key()).await
+    }
+
+    /// The key in the Secret, which the first replica makes.
+    async fn find_key(&self) -> Result<LessSafeKey, Error> {
+        let namespace = self.client.default_namespace().to_owned();
+        let secrets: Api<Secret> = Api::default_namespaced(self.client.clone());
+        let failed = |source| Error::Secret {
+            namespace: namespace.clone(),
+            source,
+        };
+        let secret = match secrets.get_opt(SECRET).await.map_err(failed)? {
+            Some(secret) => secret,
+            None => match secrets.create(&PostParams::default(), &fresh()).await {
+                Ok(secret) => secret,
+                Err(kube::Error::Api(refusal)) if refusal.code == 409 => {
+                    secrets.get(SECRET).await.map_err(failed)?
+                }
+                Err(error) => return Err(failed(error)),
+            },
+        };
+        let bytes = secret.data.and_then(|mut data| data.remove(ENTRY));
+        let key = UnboundKey::new(&CHACHA20_POLY1305, &bytes.unwrap_or_default().0);
+        key.map(LessSafeKey::new)
+            .map_err(|_| Error::Key { namespace })
+    }
+}
+
+/// What is told once, on the page after an action.
+#[derive(Serialize, Deserialize, Clone)]
+pub(crate) struct Told {
+    pub(crate) is_good: bool,
+    pub(crate) sentence: String,
+}
+
+/// The header that takes a session away.
+pub(crate) fn forget() -> HeaderValue {
+    HeaderValue::from_static("sluice-session=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax")
+}
+
+/// The header that takes away what has been told.
+pub(crate) fn forget_told() -> HeaderValue {
+    HeaderValue::from_static("sluice-told=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax")
+}
+
+fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    let all = headers.get_all(header::COOKIE).iter();
+    let mut pairs = all
+        .filter_map(|it| it.to_str().ok())
+        .flat_map(|it| it.split(';'))
+        .filter_map(|pair| pair.trim().split_once('='));
+    pairs
+        .find(|(key, _)| *key == name)
+        .map(|(_, value)| value.trim())
+}
+
+fn fresh() -> Secret {
+    let mut key = [0; 32];
+    fill(&mut key);
+    let mut secret = Secret::default();
+    secret.metadata.name = Some(SECRET.to_owned());
+    secret.data = Some(BTreeMap::from([(
+        ENTRY.to_owned(),
+        ByteString(key.to_vec()),
+    )]));
+    secret
+}
+
+fn fill(bytes: &mut [u8]) {
+    let filled = SystemRandom::new().fill(bytes);
+    filled.expect("the operating system has random numbers");
+}

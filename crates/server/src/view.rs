@@ -1,0 +1,206 @@
+//! What is stored about a pipeline, in the few words that a person looks for first.
+//!
+//! Reads statuses only; what holds a promotion is worded by `planner` and passed on as it is.
+
+use std::collections::BTreeSet;
+
+use api::{
+    Pipeline, Promotion, Time,
+    pipeline::{Environment, EnvironmentStatus, TargetStatus},
+    promotion::Phase,
+};
+
+/// How an environment or a target is, what needs a person first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum State {
+    Failed,
+    Unreachable,
+    Approval,
+    Held,
+    Promoting,
+    Deploying,
+    Suspended,
+    Unknown,
+    Ready,
+}
+
+impl State {
+    pub(crate) const ALL: [Self; 9] = [
+        Self::Failed,
+        Self::Unreachable,
+        Self::Approval,
+        Self::Held,
+        Self::Promoting,
+        Self::Deploying,
+        Self::Suspended,
+        Self::Unknown,
+        Self::Ready,
+    ];
+
+    /// One word, for addresses and looks.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Failed => "failed",
+            Self::Unreachable => "unreachable",
+            Self::Approval => "approval",
+            Self::Held => "held",
+            Self::Promoting => "promoting",
+            Self::Deploying => "deploying",
+            Self::Suspended => "suspended",
+            Self::Unknown => "unknown",
+            Self::Ready => "ready",
+        }
+    }
+
+    /// As people say it.
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            Self::Approval => "awaits approval",
+            Self::Deploying => "not ready",
+            Self::Unknown => "not seen yet",
+            other => other.word(),
+        }
+    }
+
+    pub(crate) fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.word() == word)
+    }
+}
+
+/// One environment in a row.
+pub(crate) struct Cell<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) state: State,
+    pub(crate) revision: String,
+    /// What is brought in, while it is on its way.
+    pub(crate) incoming: Option<&'a str>,
+    pub(crate) message: Option<&'a str>,
+}
+
+/// A cell for each environment, in the order of promotion.
+pub(crate) fn cells(pipeline: &Pipeline) -> Vec<Cell<'_>> {
+    let environments = pipeline.spec.environments.iter();
+    environments
+        .map(|environment| {
+            let status = status_of(pipeline, &environment.name);
+            let promotion = status.and_then(|status| status.promotion.as_ref());
+            let under_way =
+                promotion.filter(|it| it.phase.is_none_or(|phase| !phase.is_terminal()));
+            let hold = status.and_then(|status| status.hold.as_ref());
+            let failed = status.and_then(|it| it.targets.iter().find_map(|it| it.error.as_deref()));
+            Cell {
+                name: &environment.name,
+                state: state_of(pipeline, environment),
+                revision: running(status),
+                incoming: under_way.map(|it| it.revision.as_str()),
+                message: hold.map(|hold| hold.message.as_str()).or(failed),
+            }
+        })
+        .collect()
+}
+
+pub(crate) fn status_of<'a>(
+    pipeline: &'a Pipeline,
+    environment: &str,
+) -> Option<&'a EnvironmentStatus> {
+    pipeline.status.as_ref()?.environments.get(environment)
+}
+
+/// How an environment is.
+pub(crate) fn state_of(pipeline: &Pipeline, environment: &Environment) -> State {
+    let is_suspended = pipeline.spec.suspend || environment.suspend;
+    let Some(status) = status_of(pipeline, &environment.name) else {
+        return match is_suspended {
+            true => State::Suspended,
+            false => State::Unknown,
+        };
+    };
+    let phase = status.promotion.as_ref().map(|it| it.phase);
+    match phase {
+        Some(Some(Phase::AwaitingApproval)) => return State::Approval,
+        Some(phase) if phase.is_none_or(|phase| !phase.is_terminal()) => return State::Promoting,
+        _ => {}
+    }
+    let hold = status.hold.as_ref().map(|hold| hold.reason.as_str());
+    let targets = status.targets.iter().map(target_state);
+    let worst = targets.min().unwrap_or(State::Unknown);
+    match hold {
+        Some("PromotionFailed") => State::Failed,
+        _ if worst <= State::Unreachable => worst,
+        _ if is_suspended => State::Suspended,
+        Some(_) => State::Held,
+        None => worst,
+    }
+}
+
+/// How a target is.
+pub(crate) fn target_state(target: &TargetStatus) -> State {
+    match target {
+        it if it.problem.is_some() || it.error.is_some() => State::Unreachable,
+        it if it.ready => State::Ready,
+        it if it.failed.is_some() => State::Failed,
+        it if it.revision.is_none() => State::Unknown,
+        _ => State::Deploying,
+    }
+}
+
+/// What the targets of an environment run, in a word.
+fn running(status: Option<&EnvironmentStatus>) -> String {
+    let revisions = revisions(status);
+    match (revisions.len(), revisions.first()) {
+        (1, Some(only)) => (*only).to_owned(),
+        (0, _) | (_, None) => "–".to_owned(),
+        (several, _) => format!("{several} revisions"),
+    }
+}
+
+/// The revisions that run in an environment.
+pub(crate) fn revisions(status: Option<&EnvironmentStatus>) -> BTreeSet<&str> {
+    let targets = status.map(|it| it.targets.as_slice()).unwrap_or_default();
+    let reported = status.and_then(|it| it.reported.as_ref());
+    let mut seen: BTreeSet<_> = targets
+        .iter()
+        .filter_map(|target| target.revision.as_deref())
+        .collect();
+    if let Some(reported) = reported.filter(|_| seen.is_empty()) {
+        seen.insert(&reported.revision);
+    }
+    seen
+}
+
+/// The cluster and the namespace of a target.
+pub(crate) fn place(target: &TargetStatus) -> String {
+    let app = target.cluster_app_ref.as_ref();
+    let cluster = app.and_then(|app| app.cluster_ref.as_ref());
+    let cluster = cluster.map_or("this cluster", |cluster| &cluster.name);
+    format!("{cluster} / {}", target.namespace.as_deref().unwrap_or("–"))
+}
+
+/// When something in a pipeline last became ready.
+pub(crate) fn last_change(pipeline: &Pipeline) -> Option<Time> {
+    let environments = pipeline
+        .status
+        .iter()
+        .flat_map(|it| it.environments.values());
+    let targets = environments.flat_map(|environment| &environment.targets);
+    targets
+        .filter_map(|target| target.ready_since.clone())
+        .max()
+}
+
+/// How far a promotion is, as people say it.
+pub(crate) fn phase_of(promotion: &Promotion) -> &'static str {
+    let phase = promotion.status.as_ref().and_then(|status| status.phase);
+    match phase {
+        None => "starts",
+        Some(Phase::AwaitingApproval) => "awaits approval",
+        Some(Phase::Running) => "is carried out",
+        Some(Phase::WaitingForMerge) => "waits for the merge",
+        Some(Phase::Deploying) => "is merged, not running yet",
+        Some(Phase::Succeeded) => "succeeded",
+        Some(Phase::Failed) => "failed",
+        Some(Phase::Superseded) => "was superseded",
+        Some(Phase::Abandoned) => "was abandoned: its pull request was closed",
+        Some(Phase::Withdrawn) => "was taken back",
+    }
+}

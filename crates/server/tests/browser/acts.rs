@@ -1,0 +1,203 @@
+//! What people do, from the button to what is stored, and what changes under their eyes.
+
+use serde_json::json;
+
+use crate::{
+    chromium::Chromium,
+    loops::{Strategy, URL},
+    world::{OWNER, World, pipeline, report},
+};
+
+/// 5.0.0 waits to enter prod of these pipelines.
+fn waiting(names: &[&str]) -> World {
+    let world = World::new();
+    for name in names {
+        world.create(&pipeline(name));
+    }
+    world.promotes(Strategy::Opens);
+    for name in names {
+        world.set_status(name, &json!({"reports": {"dev/-/dev": report("5.0.0")}}));
+    }
+    world
+}
+
+#[test]
+fn a_release_appears_and_is_approved() {
+    let Some(mut browser) = Chromium::start() else {
+        return;
+    };
+    let world = waiting(&[]);
+    world.create(&pipeline("app"));
+    world.sign_in(&mut browser, OWNER);
+    world.go(&mut browser, "/pipelines/shop/app");
+    browser.evaluate("window.isSamePage = true");
+    browser.evaluate("document.getElementById('promote-1').open = true");
+    browser.fill("#revision-1", "half-typed");
+    world.set_status("app", &json!({"reports": {"dev/-/dev": report("5.0.0")}}));
+    browser.shows("Waits: 5.0.0 waits for approval to enter prod");
+    let typed = browser.evaluate("document.getElementById('revision-1').value");
+    assert_eq!(
+        typed, "half-typed",
+        "a form is not taken away from who fills it in"
+    );
+    browser.evaluate("document.getElementById('promote-1').open = false");
+    browser.shows("Approve 5.0.0");
+    assert_eq!(browser.evaluate("window.isSamePage"), true);
+    browser.picture("waits-for-approval");
+    browser.fill("form.approve [name=note]", "looks <b>good</b>");
+    browser.press("Approve 5.0.0");
+    browser.shows("5.0.0 is approved for prod.");
+    browser.until(&format!(
+        "Boolean(document.querySelector('.steps a[href=\"{URL}\"]'))"
+    ));
+    browser.picture("approved");
+    browser.shows("approved by olivia: looks <b>good</b>");
+    let approval = world.promotions()[0].spec.approval.clone().unwrap();
+    assert_eq!(approval.by, "olivia");
+    assert_eq!(approval.note.as_deref(), Some("looks <b>good</b>"));
+    assert_eq!(browser.complaints, Vec::<String>::new());
+}
+
+#[test]
+fn the_inbox_fills_and_empties() {
+    let Some(mut browser) = Chromium::start() else {
+        return;
+    };
+    let world = waiting(&["one", "two"]);
+    world.sign_in(&mut browser, OWNER);
+    world.go(&mut browser, "/approvals");
+    browser.shows("2 promotions wait for approval.");
+    browser.picture("approvals");
+    browser.press("Approve");
+    browser.shows("5.0.0 is approved for prod.");
+    browser.shows("1 promotion waits for approval.");
+    let approved = |world: &World| {
+        let all = world.promotions();
+        all.iter().filter(|it| it.spec.approval.is_some()).count()
+    };
+    assert_eq!(approved(&world), 1);
+    assert_eq!(
+        browser.evaluate("document.querySelectorAll('tbody tr').length"),
+        1
+    );
+}
+
+#[test]
+fn promote_roll_back_suspend_and_resume() {
+    let Some(mut browser) = Chromium::start() else {
+        return;
+    };
+    let world = waiting(&["app"]);
+    for (revision, at) in [
+        ("4.0.0", "2026-11-01T10:00:00Z"),
+        ("4.5.0", "2026-11-02T10:00:00Z"),
+    ] {
+        let mut said = report(revision);
+        said["at"] = json!(at);
+        world.set_status("app", &json!({"reports": {"prod/-/prod": said}}));
+        world.until(revision, |world| {
+            let status = world.pipeline("app").status.unwrap();
+            let prod = status.environments.get("prod");
+            prod.is_some_and(|prod| prod.ran.first().is_some_and(|it| it == revision))
+        });
+    }
+    world.sign_in(&mut browser, OWNER);
+    world.go(&mut browser, "/pipelines/shop/app");
+    browser.shows("Roll back…");
+    browser.picture("actions");
+    browser.fill("#earlier-1", "4.0.0");
+    browser.press("Roll prod back");
+    browser.shows("Asked for 4.0.0 in prod");
+    let asked = |world: &World| world.pipeline("app").status.unwrap().requests["prod"].clone();
+    assert_eq!(json!(asked(&world).kind), "Rollback");
+    assert_eq!(asked(&world).by.as_deref(), Some("olivia"));
+    browser.fill("#revision-1", "6.0.0");
+    browser.press("Promote into prod");
+    browser.shows("Asked for 6.0.0 in prod");
+    assert_eq!(
+        (json!(asked(&world).kind), asked(&world).revision.as_str()),
+        (json!("Promote"), "6.0.0")
+    );
+    for (button, told, is_suspended) in [
+        ("Suspend the pipeline", "app is suspended.", true),
+        ("Resume the pipeline", "app is resumed.", false),
+    ] {
+        browser.press(button);
+        browser.shows(told);
+        assert_eq!(world.pipeline("app").spec.suspend, is_suspended);
+    }
+    browser.press("Suspend");
+    browser.shows("dev is suspended: nothing starts in it.");
+    assert!(world.pipeline("app").spec.environments[0].suspend);
+    assert_eq!(browser.complaints, Vec::<String>::new());
+}
+
+#[test]
+fn buttons_are_for_who_may() {
+    let Some(mut browser) = Chromium::start() else {
+        return;
+    };
+    let world = waiting(&["app"]);
+    world.grant("vera", &["get", "list"]);
+    world.grant("paul", &["get", "list", "promote"]);
+    world.sign_in(&mut browser, "vera");
+    browser.shows("1 pipeline");
+    world.go(&mut browser, "/pipelines/shop/app");
+    browser.shows("waits for approval to enter prod");
+    assert_eq!(
+        browser.evaluate("document.querySelectorAll('main form').length"),
+        0
+    );
+    world.go(&mut browser, "/approvals");
+    browser.shows("you may not approve this");
+    // Who writes the form themselves gets no further, with their own token or somebody else's.
+    let post = |csrf: &str| {
+        format!(
+            "fetch('/pipelines/shop/app/act', {{method: 'POST', body: new URLSearchParams({{csrf: {csrf}, \
+             verb: 'approve', environment: 'prod', revision: '5.0.0'}})}}).then((it) => it.text())"
+        )
+    };
+    let own = post("document.querySelector('[name=csrf]').value");
+    let refused = browser.evaluate(&own).to_string();
+    assert!(refused.contains("vera may not approve"), "{refused}");
+    let foreign = browser.evaluate(&post("'0123'")).to_string();
+    assert!(foreign.contains("from another session"), "{foreign}");
+    assert!(world.promotions()[0].spec.approval.is_none());
+    world.go(&mut browser, "/login");
+    browser.fill("#token", "paul");
+    browser.press("Sign in");
+    world.go(&mut browser, "/pipelines/shop/app");
+    let verbs = "[...new Set([...document.querySelectorAll('main [name=verb]')].map((it) => it.value))].join()";
+    assert_eq!(browser.evaluate(verbs), "promote");
+}
+
+#[test]
+fn a_lost_connection_is_said_and_heals() {
+    let Some(mut browser) = Chromium::start() else {
+        return;
+    };
+    let world = World::new();
+    world.create(&pipeline("app"));
+    world.create(&pipeline("other"));
+    world.sign_in(&mut browser, OWNER);
+    browser.shows("2 pipelines");
+    browser.evaluate(
+        "window.isSamePage = true; document.querySelectorAll('tbody tr')[1].isSameRow = true",
+    );
+    browser.until("performance.getEntriesByType('resource').length > 0");
+    let dev = |revision: &str| json!({"environments": {"dev": {"targets": [{"namespace": "dev", "ready": true, "revision": revision}]}}});
+    world.set_status("app", &dev("1.0.0"));
+    browser.shows("1.0.0");
+    world.cut(true);
+    browser.shows("Connection lost: what you see may be old.");
+    browser.picture("connection-lost");
+    world.set_status("app", &dev("2.0.0"));
+    world.create(&pipeline("new"));
+    world.cut(false);
+    browser.shows("2.0.0");
+    browser.shows("3 pipelines");
+    browser.until("document.getElementById('live').textContent === ''");
+    let names = "[...document.querySelectorAll('tbody th a')].map((it) => it.textContent).join()";
+    assert_eq!(browser.evaluate(names), "app,new,other");
+    assert_eq!(browser.evaluate("window.isSamePage"), true);
+}

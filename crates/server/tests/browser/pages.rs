@@ -1,0 +1,266 @@
+//! What pages show, to whom, and how they look.
+
+use serde_json::{Value, json};
+
+use crate::{
+    chromium::Chromium,
+    world::{OWNER, World, pipeline},
+};
+
+/// What must hold of every page for people who do not see it, or see it badly.
+const ACCESSIBILITY: &str = include_str!("accessibility.js");
+
+fn check(browser: &mut Chromium, name: &str) {
+    for (width, height, is_dark) in [(1280, 860, false), (1280, 860, true), (390, 800, false)] {
+        browser.resize(width, height);
+        browser.dark(is_dark);
+        let theme = if is_dark { "-dark" } else { "" };
+        browser.picture(&format!("{name}-{width}{theme}"));
+        let faults = browser.evaluate(ACCESSIBILITY);
+        assert_eq!(faults, json!([]), "{name} at {width}{theme}");
+    }
+    browser.resize(1280, 860);
+    browser.dark(false);
+    assert_eq!(browser.complaints, Vec::<String>::new(), "{name}");
+}
+
+fn target(cluster: &str, revision: &str, is_ready: bool) -> Value {
+    json!({
+        "clusterAppRef": {
+            "apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease", "name": "app",
+            "clusterRef": {"kind": "GitopsCluster", "name": cluster},
+        },
+        "namespace": "shop", "ready": is_ready, "revision": revision,
+        "readySince": "2026-11-01T10:00:00Z", "source": "Watch",
+        "apps": [{
+            "apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease", "name": "app",
+            "ready": is_ready, "revision": revision, "message": "install retries exhausted",
+            "images": ["registry.example/team/checkout:6.2.0", "registry.example/team/proxy@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"],
+        }],
+    })
+}
+
+/// Pipelines in every state, a fleet among them.
+fn gallery(world: &World) {
+    let mut unreachable = target("edge-7", "6.1.0", false);
+    unreachable["problem"] = json!("Unreachable");
+    unreachable["error"] = json!("edge-7 does not answer: connection refused");
+    let mut failed = target("eu", "6.1.0", false);
+    failed["failed"] = json!("6.2.0");
+    let fleet: Vec<_> = (0..60)
+        .map(|n| target(&format!("edge-{n}"), "6.2.0", n % 17 != 3))
+        .chain([unreachable])
+        .collect();
+    let hold = json!({"reason": "Soaking", "message": "dev has not been ready at 6.2.0 for long enough; time lifts this"});
+    let promotion = json!({
+        "name": "checkout-prod", "revision": "6.2.0", "phase": "WaitingForMerge",
+        "url": "https://forge.example/shop/pulls/7",
+    });
+    for (name, prod) in [
+        ("basket", json!({"targets": [target("eu", "6.2.0", true)]})),
+        (
+            "checkout",
+            json!({"targets": [target("eu", "6.1.0", true)], "promotion": promotion}),
+        ),
+        (
+            "catalogue",
+            json!({"targets": [target("eu", "6.1.0", true)], "hold": hold}),
+        ),
+        ("payments", json!({"targets": [failed]})),
+        ("fleet", json!({"targets": fleet})),
+    ] {
+        let mut object = pipeline(name);
+        object["status"] = json!({
+            "environments": {"dev": {"targets": [target("dev", "6.2.0", true)]}, "prod": prod},
+        });
+        world.create(&object);
+    }
+    let mut suspended = pipeline("search");
+    suspended["spec"]["suspend"] = json!(true);
+    world.create(&suspended);
+    world.create_cluster("eu", "True", "");
+    world.create_cluster("edge-7", "False", "connection refused");
+}
+
+#[test]
+fn every_page_reads_well_wide_and_narrow_light_and_dark() {
+    let Some(mut browser) = Chromium::start() else {
+        return;
+    };
+    let world = World::new();
+    gallery(&world);
+    world.go(&mut browser, "/pipelines");
+    check(&mut browser, "sign-in");
+    browser.fill("#token", "of nobody");
+    browser.press("Sign in");
+    browser.shows("does not know that token");
+    world.sign_in(&mut browser, OWNER);
+    browser.shows("6 pipelines");
+    check(&mut browser, "pipelines");
+    for (page, text) in [
+        ("basket", "1 of 1 targets ready"),
+        ("fleet", "56 of 61 targets ready"),
+    ] {
+        world.go(&mut browser, &format!("/pipelines/shop/{page}"));
+        browser.shows(text);
+        check(&mut browser, page);
+    }
+    browser.shows("edge-7 does not answer: connection refused");
+    world.go(&mut browser, "/pipelines/shop/basket/yaml");
+    browser.shows("namespace: shop");
+    check(&mut browser, "yaml");
+    world.go(&mut browser, "/clusters");
+    browser.shows("connection refused");
+    browser.shows("3 of 4 ready");
+    check(&mut browser, "clusters");
+    world.go(&mut browser, "/approvals");
+    browser.shows("Nothing waits for approval.");
+    check(&mut browser, "approvals-none");
+    world.go(&mut browser, "/pipelines/shop/nothing");
+    browser.shows("the pipeline shop/nothing does not exist");
+    browser.evaluate("location = '/pipelines'");
+    browser.shows("Sign out");
+    browser.press("Sign out");
+    world.go(&mut browser, "/clusters");
+    browser.until("location.pathname === '/login'");
+}
+
+#[test]
+fn the_address_keeps_what_was_asked_for() {
+    let Some(mut browser) = Chromium::start() else {
+        return;
+    };
+    let world = World::new();
+    gallery(&world);
+    world.sign_in(&mut browser, OWNER);
+    let names = "[...document.querySelectorAll('tbody th a')].map((it) => it.textContent).join()";
+    for (query, expected) in [
+        ("", "basket,catalogue,checkout,fleet,payments,search"),
+        ("?q=CAT+6.2.0", "catalogue"),
+        ("?state=held", "catalogue"),
+        (
+            "?sort=state",
+            "payments,fleet,catalogue,checkout,search,basket",
+        ),
+        ("?namespace=other", ""),
+        (
+            "?page=99&q=a&sort=nonsense&state=nonsense",
+            "basket,catalogue,payments,search",
+        ),
+    ] {
+        world.go(&mut browser, &format!("/pipelines{query}"));
+        assert_eq!(browser.evaluate(names), expected, "{query}");
+    }
+    world.go(&mut browser, "/pipelines?state=held");
+    browser.fill("#q", "nothing like that");
+    browser.press("Show");
+    browser.shows("No pipeline matches.");
+    let search = browser.evaluate("location.search");
+    assert_eq!(search, "?q=nothing+like+that&namespace=&sort=&state=held");
+}
+
+#[test]
+fn names_that_mean_harm_are_only_text() {
+    let Some(mut browser) = Chromium::start() else {
+        return;
+    };
+    let world = World::new();
+    let harm = "\"><img src=x onerror=alert(1)><script>alert(2)</script>'";
+    let mut object = pipeline("victim");
+    object["spec"]["environments"][0]["name"] = json!(harm);
+    object["spec"]["appRef"]["name"] = json!(harm);
+    object["spec"]["promotion"]["strategy"]["pull-request"]["url"] = json!("javascript:alert(3)");
+    let mut bad = target(harm, harm, false);
+    bad["error"] = json!(harm);
+    bad["apps"][0]["message"] = json!(harm);
+    bad["apps"][0]["images"] = json!([harm]);
+    let promotion = json!({"name": "p", "revision": harm, "url": "javascript:alert(4)"});
+    let hold = json!({"reason": harm, "message": harm});
+    let environment = json!({"targets": [bad], "promotion": promotion, "hold": hold});
+    object["status"] = json!({"environments": {(harm): environment}});
+    world.create(&object);
+    world.sign_in(&mut browser, OWNER);
+    let markup =
+        "document.querySelectorAll('img, main script, [onerror], [href^=javascript]').length";
+    for path in [
+        "/pipelines",
+        "/pipelines/shop/victim",
+        "/pipelines/shop/victim/yaml",
+    ] {
+        world.go(&mut browser, path);
+        browser.shows("<script>alert(2)</script>");
+        assert_eq!(browser.evaluate(markup), 0, "{path}");
+    }
+    world.go(
+        &mut browser,
+        "/pipelines?q=%22%3E%3Cscript%3Ealert(5)%3C/script%3E",
+    );
+    browser.shows("No pipeline matches.");
+    world.go(&mut browser, "/login?next=javascript:alert(6)");
+    browser.fill("#token", OWNER);
+    browser.press("Sign in");
+    assert_eq!(browser.evaluate("location.pathname"), "/pipelines");
+    assert_eq!(browser.complaints, Vec::<String>::new());
+}
+
+#[test]
+fn without_script_pages_say_the_same() {
+    let Some(mut browser) = Chromium::start() else {
+        return;
+    };
+    let world = World::new();
+    gallery(&world);
+    browser.call(
+        "Emulation.setScriptExecutionDisabled",
+        json!({"value": true}),
+    );
+    world.sign_in(&mut browser, OWNER);
+    browser.shows("6 pipelines");
+    world.go(&mut browser, "/pipelines/shop/basket");
+    browser.shows("since 2026-11-01 10:00 UTC");
+    browser.press("Suspend the pipeline");
+    browser.shows("basket is suspended.");
+    assert!(world.pipeline("basket").spec.suspend);
+}
+
+/// A page of a thousand pipelines and ten thousand targets is small, and a change reaches it alone.
+#[test]
+fn a_thousand_pipelines_are_comfortable() {
+    let Some(mut browser) = Chromium::start() else {
+        return;
+    };
+    let world = World::new();
+    world.create_many(1000, |number| {
+        let mut object = pipeline(&format!("service-{number:04}"));
+        let targets = |count: usize| {
+            let all = (0..count).map(|n| target(&format!("cluster-{n}"), "6.2.0", true));
+            all.collect::<Vec<_>>()
+        };
+        object["status"] = json!({"environments": {
+            "dev": {"targets": targets(2)}, "prod": {"targets": targets(8)},
+        }});
+        object
+    });
+    world.sign_in(&mut browser, OWNER);
+    browser.shows("1000 pipelines");
+    let first_load = "[...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')]
+        .filter((it) => !it.name.includes('/live')).reduce((sum, it) => sum + it.decodedBodySize, 0)";
+    let bytes = browser.evaluate(first_load).as_u64().unwrap();
+    browser.until("performance.getEntriesByName('first-contentful-paint').length > 0");
+    let painted = "performance.getEntriesByName('first-contentful-paint')[0].startTime";
+    let painted = browser.evaluate(painted);
+    assert_eq!(
+        browser.evaluate("document.querySelectorAll('tbody tr').length"),
+        1000
+    );
+    let changed =
+        json!({"environments": {"dev": {"targets": [target("cluster-0", "7.0.0", true)]}}});
+    let began = std::time::Instant::now();
+    world.set_status("service-0007", &changed);
+    browser.shows("7.0.0");
+    eprintln!(
+        "first load {bytes} bytes, painted after {painted} ms, a change shown after {:?}",
+        began.elapsed()
+    );
+    assert!(bytes < 1_000_000, "{bytes} bytes");
+}

@@ -1,0 +1,274 @@
+//! A door on a port, over the embedded API, with loops beside it.
+
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use api::{GitopsCluster, Pipeline, Promotion};
+use apiserver::{Server, User};
+use futures::StreamExt;
+use k8s_openapi::{
+    api::{
+        core::v1::Namespace,
+        rbac::v1::{Role, RoleBinding},
+    },
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kube::{
+    Api, Client,
+    api::{ListParams, Patch, PatchParams, PostParams},
+};
+use serde_json::{Value, json};
+use server::{Metrics, Settings};
+use tokio::{
+    io::copy_bidirectional,
+    net::{TcpListener, TcpStream},
+    runtime::Runtime,
+    task::JoinSet,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    chromium::{Chromium, PATIENCE},
+    loops::{self, Strategy},
+};
+
+/// The token of whoever may do anything.
+pub(crate) const OWNER: &str = "owner-token";
+
+pub(crate) struct World {
+    pub(crate) runtime: Runtime,
+    pub(crate) server: Server,
+    pub(crate) client: Client,
+    /// Where the browser goes: a relay that can be cut.
+    pub(crate) address: String,
+    is_cut: Arc<AtomicBool>,
+    stop: CancellationToken,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        let runtime = Runtime::new().unwrap();
+        let (server, client) = {
+            let _inside = runtime.enter();
+            let server = Server::in_memory();
+            let client = server.client();
+            (server, client)
+        };
+        server.add_token(OWNER, User::new("olivia", &["system:masters"]));
+        let stop = CancellationToken::new();
+        let is_cut = Arc::new(AtomicBool::new(false));
+        let address = runtime.block_on(async {
+            let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+            for definition in api::crds() {
+                let parameters = PostParams::default();
+                definitions.create(&parameters, &definition).await.unwrap();
+            }
+            let namespaces: Api<Namespace> = Api::all(client.clone());
+            let shop = serde_json::from_value(json!({"metadata": {"name": "shop"}})).unwrap();
+            let parameters = PostParams::default();
+            namespaces.create(&parameters, &shop).await.unwrap();
+            let settings = Settings {
+                rest_address: Some(([127, 0, 0, 1], 0).into()),
+                rate_limit: 0,
+                ..Settings::default()
+            };
+            let started =
+                server::start(client.clone(), settings, Metrics::default(), stop.clone()).await;
+            relay(started.unwrap().rest.unwrap(), is_cut.clone()).await
+        });
+        Self {
+            runtime,
+            server,
+            client,
+            address: format!("http://{address}"),
+            is_cut,
+            stop,
+        }
+    }
+
+    /// Runs the loops beside the door.
+    pub(crate) fn promotes(&self, strategy: Strategy) {
+        let loops = loops::run(self.client.clone(), strategy);
+        let running = self.stop.clone().run_until_cancelled_owned(loops);
+        self.runtime.spawn(running);
+    }
+
+    /// Breaks every connection, or lets them through again.
+    pub(crate) fn cut(&self, is_cut: bool) {
+        self.is_cut.store(is_cut, Ordering::SeqCst);
+    }
+
+    /// A pipeline, and its status where it has one.
+    pub(crate) fn create(&self, pipeline: &Value) {
+        self.runtime.block_on(async {
+            let object: Pipeline = serde_json::from_value(pipeline.clone()).unwrap();
+            let namespace = object.metadata.namespace.clone().unwrap();
+            let api: Api<Pipeline> = Api::namespaced(self.client.clone(), &namespace);
+            api.create(&PostParams::default(), &object).await.unwrap();
+        });
+        if !pipeline["status"].is_null() {
+            let name = pipeline["metadata"]["name"].as_str().unwrap();
+            self.set_status(name, &pipeline["status"]);
+        }
+    }
+
+    /// Many pipelines with their statuses, some at a time.
+    pub(crate) fn create_many(&self, count: usize, pipeline: impl Fn(usize) -> Value) {
+        let api: Api<Pipeline> = Api::namespaced(self.client.clone(), "shop");
+        let all = (0..count).map(|number| {
+            let (api, pipeline) = (api.clone(), pipeline(number));
+            async move {
+                let object: Pipeline = serde_json::from_value(pipeline.clone()).unwrap();
+                let name = object.metadata.name.clone().unwrap();
+                api.create(&PostParams::default(), &object).await.unwrap();
+                let patch = Patch::Merge(json!({"status": pipeline["status"]}));
+                let parameters = PatchParams::default();
+                api.patch_status(&name, &parameters, &patch).await.unwrap();
+            }
+        });
+        let work = futures::stream::iter(all).buffer_unordered(16).count();
+        assert_eq!(self.runtime.block_on(work), count);
+    }
+
+    pub(crate) fn set_status(&self, name: &str, status: &Value) {
+        let patch = Patch::Merge(json!({"status": status}));
+        self.runtime.block_on(async {
+            let api: Api<Pipeline> = Api::namespaced(self.client.clone(), "shop");
+            let parameters = PatchParams::default();
+            api.patch_status(name, &parameters, &patch).await.unwrap();
+        });
+    }
+
+    pub(crate) fn create_cluster(&self, name: &str, status: &str, message: &str) {
+        let condition = json!({
+            "type": "ClusterConnectivity", "status": status, "reason": "Probed", "message": message,
+            "lastTransitionTime": "2026-11-01T10:00:00Z",
+        });
+        let cluster = json!({
+            "metadata": {"name": name}, "spec": {"secretRef": {"name": "kubeconfig"}},
+        });
+        self.runtime.block_on(async {
+            let api: Api<GitopsCluster> = Api::namespaced(self.client.clone(), "shop");
+            let object = serde_json::from_value(cluster).unwrap();
+            api.create(&PostParams::default(), &object).await.unwrap();
+            let patch = Patch::Merge(json!({"status": {"conditions": [condition]}}));
+            let parameters = PatchParams::default();
+            api.patch_status(name, &parameters, &patch).await.unwrap();
+        });
+    }
+
+    pub(crate) fn promotions(&self) -> Vec<Promotion> {
+        self.runtime.block_on(async {
+            let api: Api<Promotion> = Api::all(self.client.clone());
+            api.list(&ListParams::default()).await.unwrap().items
+        })
+    }
+
+    pub(crate) fn pipeline(&self, name: &str) -> Pipeline {
+        self.runtime.block_on(async {
+            let api: Api<Pipeline> = Api::namespaced(self.client.clone(), "shop");
+            api.get(name).await.unwrap()
+        })
+    }
+
+    /// Waits for something to be stored.
+    pub(crate) fn until(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
+        let deadline = std::time::Instant::now() + PATIENCE;
+        while !is_so(self) {
+            assert!(std::time::Instant::now() < deadline, "never: {what}");
+            std::thread::sleep(Duration::from_millis(30));
+        }
+    }
+
+    /// Somebody whose token is their name, with these verbs on pipelines in `shop`.
+    pub(crate) fn grant(&self, user: &str, verbs: &[&str]) {
+        self.server.add_token(user, User::new(user, &[]));
+        let role = json!({
+            "metadata": {"name": user},
+            "rules": [{"apiGroups": ["pipelines.weave.works"], "resources": ["pipelines"], "verbs": verbs}],
+        });
+        let binding = json!({
+            "metadata": {"name": user},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": user},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
+        });
+        self.runtime.block_on(async {
+            let roles: Api<Role> = Api::namespaced(self.client.clone(), "shop");
+            let bindings: Api<RoleBinding> = Api::namespaced(self.client.clone(), "shop");
+            let parameters = PostParams::default();
+            let role = serde_json::from_value(role).unwrap();
+            roles.create(&parameters, &role).await.unwrap();
+            let binding = serde_json::from_value(binding).unwrap();
+            bindings.create(&parameters, &binding).await.unwrap();
+        });
+    }
+
+    pub(crate) fn sign_in(&self, browser: &mut Chromium, token: &str) {
+        browser.go(&format!("{}/pipelines", self.address));
+        browser.fill("#token", token);
+        browser.press("Sign in");
+    }
+
+    pub(crate) fn go(&self, browser: &mut Chromium, path: &str) {
+        browser.go(&format!("{}{path}", self.address));
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+/// Passes connections on, and ends them all when it is cut.
+async fn relay(to: SocketAddr, is_cut: Arc<AtomicBool>) -> SocketAddr {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        let mut connections = JoinSet::new();
+        loop {
+            let look = tokio::time::sleep(Duration::from_millis(50));
+            tokio::select! {
+                Ok((mut browser, _)) = listener.accept() => {
+                    if is_cut.load(Ordering::SeqCst) { continue; }
+                    connections.spawn(async move {
+                        if let Ok(mut door) = TcpStream::connect(to).await {
+                            drop(copy_bidirectional(&mut browser, &mut door).await);
+                        }
+                    });
+                }
+                () = look => if is_cut.load(Ordering::SeqCst) { connections.abort_all() },
+            }
+        }
+    });
+    address
+}
+
+/// dev and prod, each with one target; nothing enters prod without approval.
+pub(crate) fn pipeline(name: &str) -> Value {
+    json!({
+        "metadata": {"name": name, "namespace": "shop"},
+        "spec": {
+            "appRef": {"apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease", "name": name},
+            "environments": [
+                {"name": "dev", "targets": [{"namespace": "dev"}]},
+                {"name": "prod", "targets": [{"namespace": "prod"}]},
+            ],
+            "promotion": {"manual": true, "strategy": {"pull-request": {
+                "type": "github", "url": "https://forge.example/shop.git", "baseBranch": "main",
+                "secretRef": {"name": "forge"},
+            }}},
+        },
+    })
+}
+
+/// What a report from Flux leaves behind.
+pub(crate) fn report(revision: &str) -> Value {
+    json!({"revision": revision, "at": "2026-11-01T10:00:00Z", "severity": "info", "signed": true})
+}

@@ -65,6 +65,9 @@ impl World {
             let flux = Flux::follow(repository.clone(), &place, server.client(), PACE);
             running.push((server, served, flux));
         }
+        for (server, ..) in &running {
+            until_deployed(&server.client()).await?;
+        }
         let ports = Ports {
             hooks: free_port()?,
             rest: if port == 0 {
@@ -166,6 +169,24 @@ async fn cluster(folder: &Path) -> anyhow::Result<(Server, Served)> {
     let served = server.serve(ServeOptions::new(folder)).await;
     let served = served.context("cannot serve a cluster")?;
     Ok((server, served))
+}
+
+/// Waits until Flux has deployed what was in the repository from the start.
+async fn until_deployed(cluster: &Client) -> anyhow::Result<()> {
+    let kind = GroupVersionKind::gvk("helm.toolkit.fluxcd.io", "v2", "HelmRelease");
+    let resource = ApiResource::from_gvk(&kind);
+    let releases: Api<DynamicObject> = Api::namespaced_with(cluster.clone(), PIPELINE, &resource);
+    for _ in 0..600 {
+        let release = releases
+            .get_opt(PIPELINE)
+            .await
+            .context("cannot ask a cluster")?;
+        if release.is_some_and(|it| it.data["status"]["conditions"][0]["status"] == "True") {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    anyhow::bail!("the first release was not deployed")
 }
 
 async fn register(hub: &Client, name: &str, kubeconfig: &Path) -> anyhow::Result<()> {

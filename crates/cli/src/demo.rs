@@ -7,7 +7,6 @@ mod world;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use tokio_util::sync::CancellationToken;
 
 use crate::{
     args::demo::{Arguments, Command},
@@ -119,6 +118,3 @@ fn push(version: &str) -> anyhow::Result<()> {
     anstream::println!("{version} is pushed to dev; watch it go on.");
     Ok(())
 }
-
-/// Ends what runs when the demo does.
-pub(crate) type Shutdown = CancellationToken;

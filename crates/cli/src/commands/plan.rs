@@ -149,7 +149,8 @@ fn carriers<'a>(
         let unreadable = markers.unreadable.first();
         let unreadable = unreadable.map(|file| format!("; not readable: {file}"));
         bail!(
-            "no file carries the marker {marker}; put {} behind the version{}{}",
+            "no file carries the marker {marker}, and only the controller can do without; put {} \
+             behind the version{}{}",
             comment(marker),
             hint.unwrap_or_default(),
             unreadable.unwrap_or_default()

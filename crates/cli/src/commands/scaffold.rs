@@ -33,7 +33,8 @@ pub(crate) struct Arguments {
     /// A checkout of the repository with the manifests
     #[arg(long, value_name = "FOLDER")]
     checkout: PathBuf,
-    /// Ask the controller to propose the files in git, instead of writing them
+    /// Store the files as Change objects instead of writing them; this version's controller does not
+    /// propose those in git yet
     #[arg(long)]
     change: bool,
     /// Print the files, or the Changes, and write nothing
@@ -167,6 +168,10 @@ async fn propose(
         Err(error) => return Err(trouble("create the Change", error)),
     }
     let change = change.metadata.name.unwrap_or_default();
-    writeln!(out, "proposed {} as change {change}", clean(&manifest.path))?;
+    writeln!(
+        out,
+        "stored {} as change {change}; no controller proposes it in git yet",
+        clean(&manifest.path)
+    )?;
     Ok(())
 }

@@ -18,8 +18,9 @@ use testbed::{
     flux::{Flux, Pace, definitions},
     forge::{Forge, Repository},
 };
+use tokio_util::sync::CancellationToken;
 
-use super::{RELEASES, Shutdown};
+use super::RELEASES;
 use crate::standalone::{Ports, Standalone, loopback};
 
 pub(super) const ENVIRONMENTS: [&str; 3] = ["dev", "staging", "prod"];
@@ -89,7 +90,7 @@ impl World {
     }
 
     /// Runs Sluice until `shutdown`.
-    pub(super) async fn sluice(&self, shutdown: Shutdown) -> anyhow::Result<()> {
+    pub(super) async fn sluice(&self, shutdown: CancellationToken) -> anyhow::Result<()> {
         let settings = controller::Settings {
             allow_internal_urls: true,
             follow_every: Duration::from_secs(1),

@@ -32,12 +32,16 @@ fn missing(pipeline: &Pipeline, line: usize, markers: &Markers) -> Vec<Finding> 
         let marker = planner::marker(namespace, name, &place);
         let Some(files) = markers.files.get(&marker) else {
             let text = format!(
-                "nothing can be promoted into {}: no file of the checkout carries its marker; \
-                 put {} behind the version",
+                "no file of the checkout carries the marker of {}: the controller then goes by what \
+                 Flux says of the app, or gives up; put {} behind the version to be sure",
                 environment.name,
                 comment(&marker)
             );
-            findings.push(Finding::error(line, text));
+            findings.push(Finding {
+                is_error: false,
+                line,
+                text,
+            });
             continue;
         };
         let settings = pipeline.spec.promotion_into(&environment.name);

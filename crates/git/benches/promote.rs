@@ -33,7 +33,7 @@ fn main() {
     let remote = remote(folder.path(), files);
     println!("one repository, {files} manifests, {edits} promotions, remote on the same disk");
     // Each takes seconds and as long as the others: a few tell what all would take.
-    let clones = by_clones(folder.path(), &remote, edits.min(15));
+    let clones = by_clones(folder.path(), &remote, edits.min(7));
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let (first, mirror) = runtime.block_on(by_mirror(folder.path(), &remote, edits));
     report("clone + edit + push", &clones);

@@ -146,6 +146,7 @@ async fn propose(
         path: manifest.path.clone(),
         content: manifest.content.clone(),
         title: format!("Add {name} to {environment}"),
+        by: None,
     };
     let mut change = Change::new(&format!("{readable}-{hash}"), spec);
     change.metadata.namespace = Some(namespace.to_owned());

@@ -59,6 +59,7 @@ impl<'a> Story<'a> {
              sluice status {PIPELINE}                  where it is, and why it waits\n  \
              sluice approve {PIPELINE} prod            lets it into prod\n  \
              kubectl get pipelines,promotions\n\
+             In the dashboard, Create a pipeline proposes one in git; a colleague merges it.\n\
              Ctrl-C ends the demo and leaves nothing behind.\n",
             token = standalone.token,
             kubeconfig = standalone.kubeconfig().display(),

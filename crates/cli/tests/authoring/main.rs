@@ -13,5 +13,6 @@
 #[path = "../../../server/tests/browser/chromium.rs"]
 mod chromium;
 mod form;
+mod guide;
 mod scaffold;
 mod world;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::world::World;
 
-const RELEASE: &str = "apiVersion: helm.toolkit.fluxcd.io/v2
+pub(crate) const RELEASE: &str = "apiVersion: helm.toolkit.fluxcd.io/v2
 kind: HelmRelease
 metadata:
   name: web
@@ -18,7 +18,7 @@ spec:
       version: 1.0.0
 ";
 
-fn pipeline() -> Value {
+pub(crate) fn pipeline() -> Value {
     json!({
         "apiVersion": "pipelines.weave.works/v1alpha1", "kind": "Pipeline",
         "metadata": {"name": "web", "namespace": "default"},

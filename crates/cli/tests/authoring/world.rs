@@ -16,7 +16,7 @@ use kube::{
 use serde_json::{Value, json};
 use testbed::forge::{Forge, Repository};
 use tokio::runtime::Runtime;
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::CancellationToken;
 
 /// The token of whoever may do anything.
 pub(crate) const OWNER: &str = "owner-token";
@@ -32,19 +32,38 @@ pub(crate) struct World {
     server: Server,
     served: Served,
     _forge: Forge,
-    _stop: DropGuard,
+    stop: CancellationToken,
     /// Last, so that everything else ends in it.
     pub(crate) runtime: Runtime,
 }
 
 impl World {
-    /// A repository with these files.
+    /// A repository with these files, and everything that runs.
     pub(crate) fn new(files: &[(&str, &str)]) -> Self {
+        let mut world = Self::bare(files);
+        let authoring = authoring(&world.repository);
+        let door = open_door(&world.client, &authoring, &world.stop);
+        world.address = world.runtime.block_on(door);
+        let settings = controller::Settings {
+            allow_internal_urls: true,
+            follow_every: Duration::from_millis(200),
+            git_folder: Some(world.folder.path().join("git")),
+            authoring: Some(authoring),
+            ..controller::Settings::default()
+        };
+        let author = Author::new(world.client.clone(), settings, Leadership::unopposed());
+        let running = controller::change::run(author.unwrap());
+        let running = world.stop.clone().run_until_cancelled_owned(running);
+        world.runtime.spawn(running);
+        world
+    }
+
+    /// Only the hub and the forge.
+    pub(crate) fn bare(files: &[(&str, &str)]) -> Self {
         let runtime = Runtime::new().unwrap();
         let _ = rustls::crypto::ring::default_provider().install_default();
         let folder = tempfile::tempdir().unwrap();
-        let stop = CancellationToken::new();
-        let (server, client, served, forge, repository, address) = runtime.block_on(async {
+        let (server, client, served, forge, repository) = runtime.block_on(async {
             let server = Server::in_memory();
             server.add_token(OWNER, User::new("olivia", &["system:masters"]));
             let options = ServeOptions::new(folder.path().join("serve"));
@@ -53,29 +72,17 @@ impl World {
             let forge = Forge::start_with_tls().await.unwrap();
             let repository = forge.create_repository("team/fleet", files).await.unwrap();
             prepare(&client, &forge).await;
-            let authoring = authoring(&repository);
-            let address = open_door(&client, &authoring, &stop).await;
-            let settings = controller::Settings {
-                allow_internal_urls: true,
-                follow_every: Duration::from_millis(200),
-                git_folder: Some(folder.path().join("git")),
-                authoring: Some(authoring),
-                ..controller::Settings::default()
-            };
-            let author = Author::new(client.clone(), settings, Leadership::unopposed());
-            let running = controller::change::run(author.unwrap());
-            tokio::spawn(stop.clone().run_until_cancelled_owned(running));
-            (server, client, served, forge, repository, address)
+            (server, client, served, forge, repository)
         });
         Self {
             client,
             repository,
-            address,
+            address: String::new(),
             folder,
             server,
             served,
             _forge: forge,
-            _stop: stop.drop_guard(),
+            stop: CancellationToken::new(),
             runtime,
         }
     }
@@ -116,6 +123,12 @@ impl World {
     pub(crate) fn file(&self, branch: &str, path: &str) -> Option<String> {
         let read = self.runtime.block_on(self.repository.read(branch, path));
         read.map(|bytes| String::from_utf8(bytes).unwrap())
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.stop.cancel();
     }
 }
 

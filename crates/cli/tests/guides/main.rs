@@ -11,6 +11,8 @@ use testbed::guide::repository;
 
 /// Guides that tests follow: here, or where it says.
 const FOLLOWED: &[&str] = &[
+    // authoring/guide.rs
+    "authoring.md",
     // controller/tests/trigger/examples.rs
     "tekton.md",
 ];

@@ -125,7 +125,10 @@ impl View<'_> {
         group("Environments, in the order of promotion")
             .child(self.problem(ENVIRONMENTS))
             .children(all.map(|(nth, environment)| self.environment(nth, environment)))
-            .child(self.button(Step::AddEnvironment, "Add an environment"))
+            .child(
+                self.button(Step::AddEnvironment, "Add an environment")
+                    .class("quiet"),
+            )
     }
 
     fn environment(&self, nth: usize, environment: &Environment) -> Element {
@@ -152,9 +155,13 @@ impl View<'_> {
             .child(
                 tag("p")
                     .class("buttons")
-                    .child(self.button(Step::AddTarget(nth), "Add a target"))
+                    .child(
+                        self.button(Step::AddTarget(nth), "Add a target")
+                            .class("quiet"),
+                    )
                     .child(
                         self.button(remove, "Remove the environment")
+                            .class("quiet")
                             .with("aria-label", format_args!("Remove environment {}", nth + 1)),
                     ),
             )
@@ -173,7 +180,11 @@ impl View<'_> {
                 Some("clusters"),
             ))
             .child(self.field(&field("namespace"), "Namespace", &target.namespace, ""))
-            .child(self.button(remove, "Remove").with("aria-label", label))
+            .child(
+                self.button(remove, "Remove")
+                    .class("quiet")
+                    .with("aria-label", label),
+            )
     }
 
     fn promotion(&self) -> Element {

@@ -14,7 +14,10 @@ use std::{
     time::Duration,
 };
 
-use api::Change;
+use api::{
+    Change,
+    change::{ChangePhase, ChangeStatus},
+};
 use futures::StreamExt;
 use kube::{
     Api, Client, Resource,
@@ -22,7 +25,7 @@ use kube::{
     runtime::watcher::{self, Event},
 };
 use parking_lot::Mutex;
-use planner::{Outcome, Remedy, Timestamp};
+use planner::Timestamp;
 use tokio::task::JoinSet;
 
 use crate::{
@@ -185,7 +188,7 @@ async fn reconcile(author: &Author, change: &Change) -> Result<Written, report::
     let status = match &sight.failure {
         Some(failure) => planner::change::unseen(change, before, failure, now, seed),
         None if next.propose => {
-            let outcome = propose(author, change).await;
+            let outcome = author.strategies.propose(change).await;
             planner::change::conclude(change, before, outcome, author.clock.now(), seed)
         }
         None => before,
@@ -195,25 +198,15 @@ async fn reconcile(author: &Author, change: &Change) -> Result<Written, report::
 }
 
 /// Remembers what to look at for an edit that helps, as it was before it was used.
-fn remember(author: &Author, change: &Change, sight: &Sight, status: &api::change::ChangeStatus) {
+fn remember(author: &Author, change: &Change, sight: &Sight, status: &ChangeStatus) {
     let mut faults = author.faults.lock();
     match (&sight.dependencies, status.phase) {
-        (Some(dependencies), Some(api::change::ChangePhase::Failed)) => {
+        (Some(dependencies), Some(ChangePhase::Failed)) => {
             faults.insert(uid(change).to_owned(), dependencies.clone());
         }
         (Some(_), _) => drop(faults.insert(uid(change).to_owned(), String::new())),
         (None, _) => {}
     }
-}
-
-async fn propose(author: &Author, change: &Change) -> Outcome {
-    let outcome = author.strategies.propose(change).await;
-    if let Outcome::Failed(failure) = &outcome {
-        let (name, because) = (&change.metadata.name, &failure.message);
-        let is_passing = failure.remedy != Remedy::WaitForEdit;
-        tracing::warn!(change = name, because, is_passing, "change not proposed");
-    }
-    outcome
 }
 
 /// Sets changes that fail together apart.

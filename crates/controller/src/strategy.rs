@@ -131,14 +131,7 @@ impl Strategies {
         leadership: Leadership,
         metrics: &Metrics,
     ) -> Result<Self, Error> {
-        let (folder, temporary) = match &settings.git_folder {
-            Some(folder) => (folder.clone(), None),
-            None => {
-                let made = tempfile::Builder::new().prefix("sluice-").tempdir();
-                let made = made.map_err(Error::Folder)?;
-                (made.path().to_owned(), Some(made))
-            }
-        };
+        let (folder, temporary) = folder(settings)?;
         // Whoever embeds this may have chosen one already; then that one is used.
         drop(rustls::crypto::ring::default_provider().install_default());
         let permits = Permits::new(settings, leadership);
@@ -284,6 +277,16 @@ impl Strategies {
             self.repositories.tidy().await;
         }
     }
+}
+
+/// Where git works, and what must live as long as it does.
+fn folder(settings: &Settings) -> Result<(PathBuf, Option<TempDir>), Error> {
+    if let Some(folder) = &settings.git_folder {
+        return Ok((folder.clone(), None));
+    }
+    let made = tempfile::Builder::new().prefix("sluice-").tempdir();
+    let made = made.map_err(Error::Folder)?;
+    Ok((made.path().to_owned(), Some(made)))
 }
 
 fn http(settings: &Settings, permits: &Permits) -> Arc<Http> {

@@ -60,13 +60,7 @@ fn settings_of(
     let pull_request = settings.strategy.pull_request.as_ref();
     let has_none = validity::strategies(&settings.strategy).is_empty();
     let mut found = Vec::new();
-    let mut tell = |is_error, text: String| {
-        found.push(Complaint {
-            is_error,
-            text,
-            environment: Some(name.to_owned()),
-        });
-    };
+    let mut tell = |is_error, text: String| found.push((is_error, text));
     if has_none && (has_own || !is_first) {
         tell(true, format!("the promotion into {name} names no strategy"));
     }
@@ -91,7 +85,12 @@ fn settings_of(
             format!("{name}: the pull request names no baseBranch"),
         );
     }
-    found
+    let about = |(is_error, text)| Complaint {
+        is_error,
+        text,
+        environment: Some(name.to_owned()),
+    };
+    found.into_iter().map(about).collect()
 }
 
 /// Two environments with the same target always run the same, so nothing moves between them.

@@ -4,6 +4,11 @@ use anyhow::{Context, ensure};
 use api::pipeline::Forge;
 use clap::{Args, builder::TypedValueParser};
 use controller::{keys::ObjectKey, settings};
+use git::{
+    address::{Reach, RepositoryUrl},
+    names::BranchName,
+    paths::PathLimits,
+};
 
 const AUTHORING: &str = "Where new pipelines and scaffolded files are proposed";
 
@@ -42,11 +47,7 @@ impl Authoring {
         allow_internal: bool,
     ) -> anyhow::Result<Option<settings::Authoring>> {
         let secret = self.authoring_secret.as_deref().unwrap_or_default();
-        let folders = self.authoring_paths.iter().map(|folder| folder.trim());
-        let folders: Vec<String> = folders
-            .filter(|folder| !folder.is_empty())
-            .map(str::to_owned)
-            .collect();
+        let folders = self.folders()?;
         let Some(url) = self.authoring_url.as_deref().filter(|url| !url.is_empty()) else {
             ensure!(
                 secret.is_empty() && folders.is_empty(),
@@ -54,17 +55,8 @@ impl Authoring {
             );
             return Ok(None);
         };
-        let reach = git::address::Reach {
-            allow_internal,
-            allow_insecure: false,
-        };
-        let url = git::address::RepositoryUrl::parse(url, reach)
-            .context("--authoring-url cannot be used")?;
-        git::names::BranchName::new(self.authoring_branch.as_str())
-            .context("--authoring-branch cannot be used")?;
-        let (namespace, name) = secret.split_once('/').unwrap_or((own_namespace, secret));
         ensure!(
-            !name.is_empty(),
+            !secret.is_empty(),
             "--authoring-url needs --authoring-secret, the Secret with the credentials"
         );
         ensure!(
@@ -72,10 +64,14 @@ impl Authoring {
             "--authoring-url needs --authoring-paths, the folders that files may be proposed in; \
              `.` allows them all"
         );
-        for folder in &folders {
-            git::paths::PathLimits::new([folder.as_str()])
-                .context("--authoring-paths must name folders of the repository")?;
-        }
+        let reach = Reach {
+            allow_internal,
+            allow_insecure: false,
+        };
+        let url = RepositoryUrl::parse(url, reach).context("--authoring-url cannot be used")?;
+        BranchName::new(self.authoring_branch.as_str())
+            .context("--authoring-branch cannot be used")?;
+        let (namespace, name) = secret.split_once('/').unwrap_or((own_namespace, secret));
         Ok(Some(settings::Authoring {
             url: url.as_str().to_owned(),
             branch: self.authoring_branch.clone(),
@@ -83,6 +79,18 @@ impl Authoring {
             secret: ObjectKey::new(namespace, name),
             folders,
         }))
+    }
+
+    fn folders(&self) -> anyhow::Result<Vec<String>> {
+        let folders = self.authoring_paths.iter().map(|folder| folder.trim());
+        let folders = folders.filter(|folder| !folder.is_empty());
+        folders
+            .map(|folder| {
+                PathLimits::new([folder])
+                    .context("--authoring-paths must name folders of the repository")?;
+                Ok(folder.to_owned())
+            })
+            .collect()
     }
 }
 

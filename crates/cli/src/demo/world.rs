@@ -76,10 +76,7 @@ impl World {
         for (server, ..) in &running {
             until_deployed(&server.client()).await?;
         }
-        for definition in definitions() {
-            apply(&hub, &definition).await?;
-        }
-        let flux = Flux::follow(repository.clone(), PIPELINES, hub, PACE);
+        let flux = flux_for_pipelines(hub, repository.clone()).await?;
         let ports = Ports {
             hooks: free_port()?,
             rest: if port == 0 {
@@ -193,6 +190,14 @@ impl World {
         });
         apply(&hub, &pipeline).await
     }
+}
+
+/// Flux beside Sluice, for the pipelines that are in git.
+async fn flux_for_pipelines(hub: Client, repository: Repository) -> anyhow::Result<Flux> {
+    for definition in definitions() {
+        apply(&hub, &definition).await?;
+    }
+    Ok(Flux::follow(repository, PIPELINES, hub, PACE))
 }
 
 /// A cluster with Flux's kinds, served on this machine.

@@ -57,11 +57,7 @@ pub(super) async fn everything(author: &Author, change: &Change) -> Sight {
     sight.dependencies = Some(author.strategies.change_dependencies().await);
     match author.strategies.look_at_change(change, how).await {
         Ok(seen) => sight.seen = seen,
-        Err(failure) => {
-            let (name, because) = (&change.metadata.name, &failure.message);
-            tracing::warn!(change = name, because, "pull request not seen");
-            sight.failure = Some(failure);
-        }
+        Err(failure) => sight.failure = Some(failure),
     }
     if how == Look::Follow {
         sight.latest = soon(author.settings.follow_every);

@@ -105,49 +105,50 @@ pub(crate) async fn propose(
     wanted: Wanted,
 ) -> Result<Change, Problem> {
     caller.must(Wish::create(CHANGES, Some(namespace))).await?;
+    let change = change(caller, namespace, wanted);
+    refuse(door, caller, &change)?;
+    let created = make_way_and_create(door, &change).await?;
+    let key = ObjectKey::of(&created);
+    tracing::info!(change = %key, by = caller.name(), path = created.spec.path, "asked for");
+    Ok(created)
+}
+
+/// Fails where the controller would not carry it out.
+fn refuse(door: &Door, caller: &Caller, change: &Change) -> Result<(), Problem> {
     let unprocessable = |detail: String| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, detail);
     if caller.name().chars().count() > LONGEST_NAME {
         let detail = format!("a user name of more than {LONGEST_NAME} characters is not kept");
         return Err(unprocessable(detail));
     }
-    if let Some(only) = door
-        .settings
-        .namespace
-        .as_deref()
-        .filter(|it| *it != namespace)
-    {
-        return Err(unprocessable(format!(
-            "this Sluice looks only at namespace {only}"
-        )));
+    let (only, asked) = (door.settings.namespace.as_ref(), change.namespace());
+    if let Some(only) = only.filter(|only| asked.as_ref() != Some(only)) {
+        let detail = format!("this Sluice looks only at namespace {only}");
+        return Err(unprocessable(detail));
     }
+    let authoring = door.settings.authoring.as_ref();
+    let folders = authoring.map(|to| to.folders.as_slice());
+    match planner::change::refuse(change, folders) {
+        None => Ok(()),
+        Some(refusal) if refusal.reason == planner::change::NOT_CONFIGURED => {
+            Err(Problem::new(StatusCode::CONFLICT, refusal.message))
+        }
+        Some(refusal) => Err(unprocessable(refusal.message)),
+    }
+}
+
+fn change(caller: &Caller, namespace: &str, wanted: Wanted) -> Change {
     let file = wanted.path.rsplit('/').next().unwrap_or_default();
     let readable = slug(file.split('.').next().unwrap_or_default(), 45, "file");
-    let mut change = Change::new(
-        &change_name(&readable, &wanted.path, &wanted.content),
-        ChangeSpec {
-            path: wanted.path,
-            content: wanted.content,
-            title: wanted.title,
-            by: Some(caller.name().to_owned()),
-        },
-    );
+    let name = change_name(&readable, &wanted.path, &wanted.content);
+    let spec = ChangeSpec {
+        path: wanted.path,
+        content: wanted.content,
+        title: wanted.title,
+        by: Some(caller.name().to_owned()),
+    };
+    let mut change = Change::new(&name, spec);
     change.metadata.namespace = Some(namespace.to_owned());
-    let folders = door
-        .settings
-        .authoring
-        .as_ref()
-        .map(|to| to.folders.as_slice());
-    if let Some(refusal) = planner::change::refuse(&change, folders) {
-        let is_missing = refusal.reason == planner::change::NOT_CONFIGURED;
-        return Err(match is_missing {
-            true => Problem::new(StatusCode::CONFLICT, refusal.message),
-            false => unprocessable(refusal.message),
-        });
-    }
-    let created = make_way_and_create(door, &change).await?;
-    let key = ObjectKey::of(&created);
-    tracing::info!(change = %key, by = caller.name(), path = created.spec.path, "asked for");
-    Ok(created)
+    change
 }
 
 async fn make_way_and_create(door: &Door, change: &Change) -> Result<Change, Problem> {

@@ -51,11 +51,20 @@ impl View<'_> {
                 .with("role", "alert")
                 .text(sentence)
         });
+        Html::all([
+            Html::from(tag("h1").text("Create a pipeline")),
+            self.introduction().into(),
+            refusal.into(),
+            self.form().into(),
+        ])
+    }
+
+    fn form(&self) -> Element {
         let clusters = self
             .clusters
             .iter()
             .map(|it| tag("option").with("value", it));
-        let form = tag("form")
+        tag("form")
             .id("draft")
             .class("create")
             .with("method", "post")
@@ -80,13 +89,7 @@ impl View<'_> {
                     .child(self.ends()),
             )
             .child(self.preview())
-            .child(tag("datalist").id("clusters").children(clusters));
-        Html::all([
-            Html::from(tag("h1").text("Create a pipeline")),
-            self.introduction().into(),
-            refusal.into(),
-            form.into(),
-        ])
+            .child(tag("datalist").id("clusters").children(clusters))
     }
 
     fn introduction(&self) -> Element {

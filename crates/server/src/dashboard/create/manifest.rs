@@ -93,9 +93,11 @@ impl Draft {
     /// What is wrong with it. What is not there yet counts only once it is taken to be whole, and so
     /// does what can be told only of a whole.
     pub(super) fn problems(&self, is_whole: bool) -> Problems {
-        let mut problems = self.mistakes();
-        let is_begun = problems.keys().any(|field| self.lacks(field));
-        problems.retain(|field, _| is_whole || !self.lacks(field));
+        let mistakes = self.mistakes();
+        let is_begun = mistakes.iter().any(|(_, mistake)| mistake.is_missing);
+        let shown = mistakes.into_iter();
+        let shown = shown.filter(|(_, mistake)| is_whole || !mistake.is_missing);
+        let mut problems: Problems = shown.map(|(field, it)| (field, it.sentence)).collect();
         if is_whole || !is_begun {
             for (field, sentence) in self.complaints() {
                 problems.entry(field).or_insert(sentence);
@@ -104,67 +106,46 @@ impl Draft {
         problems
     }
 
-    /// Whether a field is empty.
-    fn lacks(&self, field: &str) -> bool {
-        let parts: Vec<&str> = field.split('.').collect();
-        let environment = |nth: &str| self.environments.get(nth.parse::<usize>().ok()?);
-        match parts.as_slice() {
-            ["name"] => self.name.is_empty(),
-            ["namespace"] => self.namespace.is_empty(),
-            ["app"] => self.app.is_empty(),
-            ["branch"] => self.branch.is_empty(),
-            ["secret"] => self.secret.is_empty(),
-            ["environment", nth, "name"] => environment(nth).is_some_and(|it| it.name.is_empty()),
-            ["environment", nth, "target", number, "namespace"] => {
-                let targets = environment(nth).map(|it| it.targets.as_slice());
-                let number = number.parse::<usize>().ok();
-                let target = number.and_then(|number| targets?.get(number));
-                target.is_some_and(|it| it.namespace.is_empty())
-            }
-            _ => false,
-        }
-    }
-
     /// What is wrong with single fields.
-    fn mistakes(&self) -> Problems {
-        let mut problems = Problems::new();
-        let mut tell = |field: &str, sentence: Option<String>| {
-            if let Some(sentence) = sentence {
-                problems.entry(field.to_owned()).or_insert(sentence);
-            }
-        };
-        tell("name", not_a_name(&self.name, "the pipeline", 253));
-        tell(
-            "namespace",
-            not_a_name(&self.namespace, "the namespace", 63),
-        );
-        tell("app", not_a_name(&self.app, "the app", 253));
+    fn mistakes(&self) -> Vec<(String, Mistake)> {
+        let mut found = vec![
+            (
+                "name".to_owned(),
+                not_a_name(&self.name, "the pipeline", 253),
+            ),
+            (
+                "namespace".to_owned(),
+                not_a_name(&self.namespace, "the namespace", 63),
+            ),
+            ("app".to_owned(), not_a_name(&self.app, "the app", 253)),
+        ];
         for (nth, environment) in self.environments.iter().enumerate() {
             let field = format!("environment.{nth}.name");
-            tell(&field, missing(&environment.name, "name the environment"));
+            found.push((field, missing(&environment.name, "name the environment")));
             for (number, target) in environment.targets.iter().enumerate() {
                 let field = format!("environment.{nth}.target.{number}.namespace");
-                tell(&field, not_a_name(&target.namespace, "the namespace", 63));
+                found.push((field, not_a_name(&target.namespace, "the namespace", 63)));
             }
         }
         if !self.url.is_empty() {
-            tell("url", self.unusable_url());
-            tell(
-                "branch",
-                missing(&self.branch, "name the branch to merge into"),
-            );
+            let branch = missing(&self.branch, "name the branch to merge into");
             let text = "name the Secret with the credentials, in the pipeline's namespace";
-            tell("secret", missing(&self.secret, text));
+            found.push(("url".to_owned(), self.unusable_url()));
+            found.push(("branch".to_owned(), branch));
+            found.push(("secret".to_owned(), missing(&self.secret, text)));
         }
-        problems
+        let mistaken = found.into_iter();
+        mistaken
+            .filter_map(|(field, mistake)| Some((field, mistake?)))
+            .collect()
     }
 
-    fn unusable_url(&self) -> Option<String> {
+    fn unusable_url(&self) -> Option<Mistake> {
         let is_usable = self.url.starts_with("https://")
             || self.url.starts_with("ssh://")
             || self.url.contains('@') && !self.url.contains("://");
         let text = "write https://host/repository.git or ssh://git@host/repository.git";
-        (!is_usable).then(|| text.to_owned())
+        (!is_usable).then(|| Mistake::new(text))
     }
 
     /// What the planner has against it.
@@ -202,14 +183,33 @@ fn target(target: &Target) -> Value {
     Value::Object(value)
 }
 
-fn missing(text: &str, sentence: &str) -> Option<String> {
-    text.is_empty().then(|| sentence.to_owned())
+/// What is wrong with a field.
+struct Mistake {
+    /// Nothing was typed yet.
+    is_missing: bool,
+    sentence: String,
+}
+
+impl Mistake {
+    fn new(sentence: &str) -> Self {
+        Self {
+            is_missing: false,
+            sentence: sentence.to_owned(),
+        }
+    }
+}
+
+fn missing(text: &str, sentence: &str) -> Option<Mistake> {
+    text.is_empty().then(|| Mistake {
+        is_missing: true,
+        ..Mistake::new(sentence)
+    })
 }
 
 /// What Kubernetes takes for a name: a subdomain, or where it is that short a label.
-fn not_a_name(text: &str, what: &str, longest: usize) -> Option<String> {
+fn not_a_name(text: &str, what: &str, longest: usize) -> Option<Mistake> {
     if text.is_empty() {
-        return Some(format!("name {what}"));
+        return missing(text, &format!("name {what}"));
     }
     let is_part = |part: &str| {
         let is_inner = |it: u8| it.is_ascii_lowercase() || it.is_ascii_digit() || it == b'-';
@@ -222,7 +222,7 @@ fn not_a_name(text: &str, what: &str, longest: usize) -> Option<String> {
         _ => text.split('.').all(is_part),
     };
     let sentence = "use lower-case letters, digits and dashes, beginning and ending without a dash";
-    (!is_name || text.len() > longest).then(|| sentence.to_owned())
+    (!is_name || text.len() > longest).then(|| Mistake::new(sentence))
 }
 
 #[cfg(test)]

@@ -3,7 +3,12 @@
 //! `testbed::guide` says what becomes of each block. Those that need a cluster have a real one here.
 #![expect(clippy::unwrap_used, reason = "a failing test is a panic")]
 
+mod chart;
 mod cluster;
+mod install;
+mod kubelet;
+#[path = "../whole/world.rs"]
+mod world;
 
 use std::{collections::BTreeSet, path::Path};
 
@@ -11,6 +16,7 @@ use testbed::guide::repository;
 
 /// Guides that tests follow: here, or where it says.
 const FOLLOWED: &[&str] = &[
+    "install.md",
     // controller/tests/trigger/examples.rs
     "tekton.md",
 ];

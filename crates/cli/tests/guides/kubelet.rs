@@ -1,6 +1,6 @@
 //! Runs what a Deployment says, as whom it says: there are no nodes.
 
-use std::{fs, path::PathBuf};
+use std::{fs, net::SocketAddr, path::PathBuf};
 
 use k8s_openapi::api::{
     apps::v1::Deployment,
@@ -9,6 +9,10 @@ use k8s_openapi::api::{
 };
 use kube::{Api, Client, api::PostParams, config::Kubeconfig};
 use serde_json::json;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpListener,
+};
 
 use crate::{
     cluster::Cluster,
@@ -19,10 +23,33 @@ use crate::{
 pub(crate) async fn run(cluster: &Cluster, world: &World, namespace: &str, name: &str) -> Running {
     let (account, container) = container(&cluster.client, namespace, name).await;
     assert_eq!(container.command.unwrap(), ["/usr/local/bin/sluice"]);
-    let arguments = container.args.unwrap();
+    let notifications = notification_controller().await;
+    let arguments = container.args.unwrap().into_iter();
+    let arguments: Vec<String> = arguments
+        .map(|argument| match argument.starts_with("--events-addr=") {
+            true => format!("--events-addr=http://{notifications}/"),
+            false => argument,
+        })
+        .collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let kubeconfig = kubeconfig(cluster, world, namespace, &account).await;
     world.start(&kubeconfig, &arguments)
+}
+
+/// Takes events as Flux's notification-controller does, for as long as the test runs.
+async fn notification_controller() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut seen = vec![0; 64 * 1024];
+            // Events are small: they come in one piece.
+            let _ = stream.read(&mut seen).await;
+            let answer = "HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+            let _ = stream.write_all(answer.as_bytes()).await;
+        }
+    });
+    address
 }
 
 /// The service account and the only container of a Deployment.

@@ -7,6 +7,7 @@ mod chart;
 mod cluster;
 mod install;
 mod kubelet;
+mod weave;
 #[path = "../whole/world.rs"]
 mod world;
 
@@ -17,6 +18,7 @@ use testbed::guide::repository;
 /// Guides that tests follow: here, or where it says.
 const FOLLOWED: &[&str] = &[
     "install.md",
+    "migrate-pipeline-controller.md",
     // controller/tests/trigger/examples.rs
     "tekton.md",
 ];

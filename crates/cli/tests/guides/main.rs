@@ -7,6 +7,7 @@ mod chart;
 mod cluster;
 mod install;
 mod kubelet;
+mod operator;
 mod weave;
 #[path = "../whole/world.rs"]
 mod world;
@@ -19,6 +20,7 @@ use testbed::guide::repository;
 const FOLLOWED: &[&str] = &[
     "install.md",
     "migrate-pipeline-controller.md",
+    "migrate-trigger-operator.md",
     // controller/tests/trigger/examples.rs
     "tekton.md",
 ];

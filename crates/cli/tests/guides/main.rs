@@ -7,6 +7,8 @@ mod chart;
 mod cluster;
 mod install;
 mod kubelet;
+mod monitoring;
+mod operating;
 mod operator;
 mod weave;
 #[path = "../whole/world.rs"]
@@ -21,6 +23,7 @@ const FOLLOWED: &[&str] = &[
     "install.md",
     "migrate-pipeline-controller.md",
     "migrate-trigger-operator.md",
+    "operating.md",
     // controller/tests/trigger/examples.rs
     "tekton.md",
 ];

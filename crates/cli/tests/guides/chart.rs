@@ -195,6 +195,29 @@ fn values_of_the_weave_chart_mean_what_they_meant() {
     assert!(other.contains("\n  name: chart-pipeline-controller-promotion\n"));
 }
 
+/// No engine is at hand to build it; at least both sides say the same.
+#[test]
+fn the_image_is_what_the_deployment_expects() {
+    let image = std::fs::read_to_string(repository().join("deploy/Dockerfile")).unwrap();
+    for line in [
+        "USER 65532:65532",
+        "ENTRYPOINT [\"/usr/local/bin/sluice\"]",
+        "ENV HOME=/tmp",
+    ] {
+        assert!(image.lines().any(|found| found == line), "{line}");
+    }
+    let manifest = std::fs::read_to_string(repository().join("deploy/manifests/controller.yaml"));
+    let manifest = manifest.unwrap();
+    for line in [
+        "runAsUser: 65532",
+        "runAsGroup: 65532",
+        "command: [/usr/local/bin/sluice]",
+        "- {name: mirrors, mountPath: /tmp}",
+    ] {
+        assert!(manifest.lines().any(|found| found.trim() == line), "{line}");
+    }
+}
+
 #[tokio::test]
 #[ignore = "needs a real control plane: `cargo xtask test --real`"]
 async fn every_release_is_accepted() {
@@ -205,20 +228,15 @@ async fn every_release_is_accepted() {
             "prometheusrules.monitoring.coreos.com PrometheusRule v1",
         ])
         .await;
-    for (number, values) in VALUES.into_iter().enumerate() {
+    for values in VALUES {
         let values = values.map_or(String::new(), |file| format!("-f deploy/chart/ci/{file}"));
         // One release, raised from each to the next, as people change their minds.
-        let verb = if number == 0 { "install" } else { "upgrade" };
-        let command = format!("helm {verb} it deploy/chart -n here --create-namespace {values}");
-        let command = command.replace(
-            "--create-namespace",
-            if number == 0 {
-                "--create-namespace"
-            } else {
-                ""
-            },
-        );
-        cluster.shell.sh(&command).await.unwrap();
+        let command = "helm upgrade --install it deploy/chart -n here --create-namespace";
+        cluster
+            .shell
+            .sh(&format!("{command} {values}"))
+            .await
+            .unwrap();
     }
     let said = cluster
         .shell

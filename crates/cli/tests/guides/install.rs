@@ -32,6 +32,11 @@ async fn installed_by(chapter: &str) {
     }
     let world = World::on(cluster.client.clone(), ["1.1.0", "1.0.0"], json!({})).await;
     let _running = kubelet::run(&cluster, &world, NAMESPACE, NAME).await;
+    promotes(&world).await;
+}
+
+/// A release goes from dev to prod, and nothing is forbidden on the way.
+async fn promotes(world: &World) {
     world.merge().await;
     world.promoted("prod", "1.1.0").await;
     let log = world.log();
@@ -54,6 +59,19 @@ async fn with_plain_manifests() {
 #[ignore = "needs a real control plane: `cargo xtask test --real`"]
 async fn with_kustomize() {
     installed_by("Kustomize").await;
+}
+
+/// The names, the rights and the admission policy follow the release.
+#[tokio::test]
+#[ignore = "needs a real control plane: `cargo xtask test --real`"]
+async fn under_another_name() {
+    let mut cluster = Cluster::start().await;
+    let install = "helm install chart deploy/chart -n flux-system --create-namespace";
+    cluster.shell.sh(install).await.unwrap();
+    let world = World::on(cluster.client.clone(), ["1.1.0", "1.0.0"], json!({})).await;
+    let name = "chart-pipeline-controller";
+    let _running = kubelet::run(&cluster, &world, "flux-system", name).await;
+    promotes(&world).await;
 }
 
 /// What helm-controller would do is helm's; here the objects are accepted.

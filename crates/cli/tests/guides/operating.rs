@@ -87,7 +87,7 @@ async fn standalone_is_backed_up() {
         for port in ["SLUICE_API_PORT", "SLUICE_HOOKS_PORT", "SLUICE_PORT"] {
             shell.set(port, free_port().await);
         }
-        while let Some(block) = blocks.next() {
+        for block in blocks.by_ref() {
             shell.follow(block).await.unwrap();
             if block.fence == "sh background" {
                 break;

@@ -141,8 +141,8 @@ impl Shell {
             "json" => json(block, &text),
             "text printed" => self.printed(block, &text),
             "" | "text" | "sql" => Ok(()),
-            fence => match fence.strip_prefix("yaml file=") {
-                Some(name) => self.write(name, &text),
+            fence => match fence.split_once(" file=") {
+                Some((_, name)) => self.write(name, &text),
                 None => Err(Error::Unknown {
                     at: block.at.clone(),
                     fence: fence.to_owned(),

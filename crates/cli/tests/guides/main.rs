@@ -3,7 +3,16 @@
 //! `testbed::guide` says what becomes of each block. Those that need a cluster have a real one here.
 #![expect(clippy::unwrap_used, reason = "a failing test is a panic")]
 
+mod chart;
 mod cluster;
+mod install;
+mod kubelet;
+mod monitoring;
+mod operating;
+mod operator;
+mod weave;
+#[path = "../whole/world.rs"]
+mod world;
 
 use std::{collections::BTreeSet, path::Path};
 
@@ -11,6 +20,10 @@ use testbed::guide::repository;
 
 /// Guides that tests follow: here, or where it says.
 const FOLLOWED: &[&str] = &[
+    "install.md",
+    "migrate-pipeline-controller.md",
+    "migrate-trigger-operator.md",
+    "operating.md",
     // controller/tests/trigger/examples.rs
     "tekton.md",
 ];
@@ -22,6 +35,9 @@ const NOT_YET: &[&str] = &[
     "forges.md",
     "hooks.md",
     "promotions.md",
+    "quickstart.md",
+    // Generated from the types; has no commands.
+    "reference.md",
 ];
 
 pub(crate) fn binary() -> &'static Path {

@@ -42,6 +42,7 @@ pub use asking::{InTheWay, approvable, previous_revision, request_annotation};
 pub use attempt::{
     Act, BRANCH_CHANGED_BY_OTHERS, DEPLOY_FAILED, Failure, Look, NOT_MERGEABLE, Next, Outcome,
     PullRequestSeen, Remedy, STRATEGY_CHANGED, Surroundings, attempt, conclude, look, not_seen,
+    unseen,
 };
 pub use explain::{explain, explain_environment};
 pub use fold::{fold, needs_images};

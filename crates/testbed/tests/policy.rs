@@ -284,5 +284,8 @@ async fn kubectl_obeys_the_rights_to_suspend_and_to_ask() {
         "leave \"by\" out or make it operator",
     )
     .await;
+    let hidden = "{\"environment\":\"prod\",\"revision\":\"1.2.3\",\"by\"\t:\"boss\"}";
+    let hidden = json!({"metadata": {"annotations": {"pipelines.weave.works/request": hidden}}});
+    check("operator", hidden, "leave \"by\" out or make it operator").await;
     check("operator", ask("operator"), "ok").await;
 }

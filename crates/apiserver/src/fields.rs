@@ -45,6 +45,14 @@ impl Fields {
         !self.is_member && self.below.is_empty()
     }
 
+    /// Whether the set that has this wire form may have anything in common with this one.
+    pub(crate) fn may_meet(&self, wire: &str) -> bool {
+        let is_escaped =
+            |step: &str| step.contains(|it: char| it.is_control() || "\"\\".contains(it));
+        let mut steps = self.below.keys();
+        self.is_member || steps.any(|step| is_escaped(step) || wire.contains(step.as_str()))
+    }
+
     /// Puts a set below a step; an empty one leaves no trace.
     pub(crate) fn put(&mut self, step: &str, fields: Self) {
         if !fields.is_empty() {

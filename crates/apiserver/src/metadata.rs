@@ -10,6 +10,7 @@ use crate::{
     resource::Resource,
     schema::FieldError,
     status::{ApiError, Result},
+    store::Kept,
 };
 
 /// What a generated suffix is made of: no vowels, so no words.
@@ -54,6 +55,11 @@ pub(crate) fn revision_of(object: &Value) -> u64 {
 /// Whether deletion was asked for.
 pub(crate) fn is_deleting(object: &Value) -> bool {
     !text(object, "/metadata/deletionTimestamp").is_empty()
+}
+
+/// Whether deletion of a stored object was asked for; most texts do not even have the word.
+pub(crate) fn is_stored_deleting(stored: &Kept) -> bool {
+    stored.mentions("\"deletionTimestamp\"") && is_deleting(&stored.value())
 }
 
 /// The finalizers that keep an object from going away.

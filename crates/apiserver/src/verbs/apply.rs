@@ -28,7 +28,7 @@ pub(super) async fn apply(call: &Call<'_>, body: Body) -> Result<Response> {
     let config = decode(call, &body::read(body).await?)?;
     let key = resource.key(call.target.namespace.as_deref(), call.target.name());
     for _ in 0..ATTEMPTS {
-        if call.server.store().get(&key).is_none() && !call.target.is_status {
+        if call.server.store().kept(&key).is_none() && !call.target.is_status {
             match create(call, &manner, &config).await {
                 Err(error) if error.is_already_there() => continue,
                 answer => return answer,

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::{Call, Manner, apply, update::change_object};
 use crate::{
+    admission,
     apply::Live,
     body, json, metadata,
     resource::Resource,
@@ -41,8 +42,12 @@ pub(super) async fn patch(call: &Call<'_>, body: Body) -> Result<Response> {
     let mut manner = Manner::of(call, "PatchOptions")?;
     manner.is_patch = true;
     let bytes = body::read(body).await?;
-    manner.look_for_repetition(&bytes);
-    let change = decode(media_type, &bytes)?;
+    let patch = parse(&bytes)?;
+    manner.look_for_repetition(&bytes, &patch);
+    let change = decode(media_type, patch)?;
+    manner.spares_middle = call.target.is_status
+        && change.is_about(&["apiVersion", "kind", "metadata", "status"])
+        && !admission::looks_at(call.server, resource, true);
     let (object, warnings) = change_object(call.server, &call.target, &manner, |live| {
         let changed = changed(&change, resource, live)?;
         Ok(body::check_patched(resource, changed)?.into())
@@ -58,7 +63,7 @@ pub(super) async fn read(call: &Call<'_>, body: Body) -> Result<Change> {
         return Err(ApiError::not_supported("applying a scale"));
     }
     check_media_type(call.resource(), media_type)?;
-    decode(media_type, &body::read(body).await?)
+    decode(media_type, parse(&body::read(body).await?)?)
 }
 
 /// Custom objects have no merge keys, so no strategic merge patch.
@@ -88,17 +93,22 @@ fn check_force(call: &Call<'_>) -> Result<()> {
     Err(ApiError::invalid_options("PatchOptions", fault))
 }
 
-fn decode(media_type: &str, bytes: &[u8]) -> Result<Change> {
-    let refuse =
-        |why: &dyn std::fmt::Display| ApiError::bad_request(format!("error decoding patch: {why}"));
-    let value = json::parse(bytes).map_err(|error| refuse(&error))?;
+fn refuse(why: impl std::fmt::Display) -> ApiError {
+    ApiError::bad_request(format!("error decoding patch: {why}"))
+}
+
+fn parse(bytes: &[u8]) -> Result<Value> {
+    json::parse(bytes).map_err(refuse)
+}
+
+fn decode(media_type: &str, value: Value) -> Result<Change> {
     if media_type != JSON_PATCH {
         return match value {
             Value::Object(_) if media_type == STRATEGIC_PATCH => Ok(Change::Strategic(value)),
             Value::Object(_) => Ok(Change::Merge(value)),
             other => {
                 let found = metadata::type_name(&other);
-                Err(refuse(&format!(
+                Err(refuse(format_args!(
                     "json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
                 )))
             }
@@ -106,7 +116,7 @@ fn decode(media_type: &str, bytes: &[u8]) -> Result<Change> {
     }
     let Value::Array(operations) = value else {
         let found = metadata::type_name(&value);
-        return Err(refuse(&format!(
+        return Err(refuse(format_args!(
             "json: cannot unmarshal {found} into Go value of type []operation"
         )));
     };
@@ -127,6 +137,14 @@ fn decode(media_type: &str, bytes: &[u8]) -> Result<Change> {
 }
 
 impl Change {
+    /// Whether it looks at none but these fields of an object.
+    fn is_about(&self, fields: &[&str]) -> bool {
+        let Self::Merge(Value::Object(patch)) = self else {
+            return false;
+        };
+        patch.keys().all(|name| fields.contains(&name.as_str()))
+    }
+
     /// Whether it may look at who owns what.
     fn sees_owners(&self) -> bool {
         match self {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::{body::Body, response::Response};
+use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::{Call, Manner};
@@ -16,7 +17,7 @@ use crate::{
     route::Target,
     schema::FieldError,
     status::{ApiError, Result},
-    store::{Kept, Key, Write},
+    store::{Draft, Kept, Key, Write},
     view::Shown,
 };
 
@@ -27,13 +28,11 @@ pub(super) async fn replace(call: &Call<'_>, body: Body) -> Result<Response> {
     let resource = call.resource();
     let mut manner = Manner::of(call, "UpdateOptions")?;
     let bytes = body::read(body).await?;
-    manner.look_for_repetition(&bytes);
-    let object = body::check(
-        resource,
-        body::decode_object(call.headers(), &bytes, resource)?,
-    )?;
+    let object = body::decode_object(call.headers(), &bytes, resource)?;
+    manner.look_for_repetition(&bytes, &object);
+    let object = body::check(resource, object)?;
     let key = resource.key(call.target.namespace.as_deref(), call.target.name());
-    if resource.creates_on_replace && call.server.store().get(&key).is_none() {
+    if resource.creates_on_replace && call.server.store().kept(&key).is_none() {
         let object = named(&call.target, object)?;
         return super::create::insert(call, &manner, object.into()).await;
     }
@@ -141,6 +140,34 @@ impl Prepared {
     }
 }
 
+/// As much of a stored object as a change has to see.
+struct Part {
+    object: Arc<Value>,
+    /// The text of its middle, if the object is without it.
+    middle: Bytes,
+}
+
+impl Part {
+    fn whole(resource: &Resource, stored: &Kept) -> Self {
+        Self {
+            object: resource.bare(stored),
+            middle: Bytes::new(),
+        }
+    }
+
+    /// All but the middle, if that is enough.
+    fn small(resource: &Resource, manner: &Manner, stored: &Kept) -> Option<Self> {
+        if !manner.spares_middle || manner.options.dry_run {
+            return None;
+        }
+        let (object, middle) = resource.status_part(stored)?;
+        (!metadata::is_deleting(&object)).then(|| Self {
+            object: Arc::new(object),
+            middle,
+        })
+    }
+}
+
 /// Changes one object to what `change` makes of its newest state.
 ///
 /// If the result names a `resourceVersion`, it must be that of the newest state. A change that
@@ -156,24 +183,43 @@ pub(crate) async fn change_object(
     for _ in 0..ATTEMPTS {
         let stored = server.store().kept(&key);
         let stored = stored.ok_or_else(|| ApiError::not_found(resource, target.name()))?;
-        let old = resource.bare(&stored);
-        let live = Live {
-            object: &old,
-            owners: stored.owners(),
+        let make = |part: Part| {
+            let live = Live {
+                object: &part.object,
+                owners: stored.owners(),
+            };
+            let new = make(server, target, manner, change(live)?, live)?;
+            let is_same = is_same(&new.object, live.object) && new.owners.as_bytes() == live.owners;
+            Ok((new, is_same, part.middle))
         };
-        let mut proposal = change(live)?;
-        proposal.object = named(target, proposal.object)?;
-        check_revision(resource, &proposal.object, &old)?;
-        let new = prepare(server, target, manner, proposal, live)?;
-        let is_same = is_same(&new.object, &old) && new.owners.as_bytes() == live.owners;
-        if is_same || manner.options.dry_run {
+        // What is refused is refused in view of the whole object, which the refusal may show.
+        let small = Part::small(resource, manner, &stored).and_then(|part| make(part).ok());
+        let (new, is_same, middle) =
+            small.map_or_else(|| make(Part::whole(resource, &stored)), Ok)?;
+        if is_same {
+            return Ok((Shown::Stored(stored), new.warnings));
+        }
+        if manner.options.dry_run {
             return Ok(new.shown());
         }
-        if let Some(outcome) = store(server, resource, (&key, &stored), new).await? {
+        if let Some(outcome) = store(server, resource, (&key, &stored), (new, middle)).await? {
             return Ok(outcome);
         }
     }
     Err(ApiError::modified(resource, target.name()))
+}
+
+/// What a proposal makes of an object, checked.
+fn make(
+    server: &Server,
+    target: &Target,
+    manner: &Manner,
+    mut proposal: Proposal,
+    live: Live<'_>,
+) -> Result<Prepared> {
+    proposal.object = named(target, proposal.object)?;
+    check_revision(&target.resource, &proposal.object, live.object)?;
+    prepare(server, target, manner, proposal, live)
 }
 
 /// Stores a new state, or removes what nothing keeps any longer; nothing if somebody was faster.
@@ -181,7 +227,7 @@ async fn store(
     server: &Server,
     resource: &Resource,
     (key, seen): (&Key, &Kept),
-    new: Prepared,
+    (new, middle): (Prepared, Bytes),
 ) -> Result<Option<(Shown, Vec<String>)>> {
     if metadata::is_deleting(&new.object) && is_released(resource, &new.object) {
         let removed = server.commit(Write::removal(key, seen)).await?;
@@ -190,7 +236,10 @@ async fn store(
     let write = Write {
         key: key.clone(),
         replaces: Some(seen.revision()),
-        object: Some(resource.to_storage(new.object, new.owners)),
+        object: Some(Draft {
+            middle,
+            ..resource.to_storage(new.object, new.owners)
+        }),
     };
     let stored = server.commit(write).await?;
     Ok(stored

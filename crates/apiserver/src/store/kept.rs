@@ -134,6 +134,13 @@ impl Kept {
         value
     }
 
+    /// Like [`Kept::value`], and stays parsed: for the few objects that every request asks for.
+    pub(crate) fn lasting_value(&self) -> Arc<Value> {
+        let value = self.value();
+        *self.parsed.lock() = Parsed::Ready(value.clone());
+        value
+    }
+
     /// The object without its `managedFields` and its middle, and that middle; `None` if it is not
     /// known where that is, or if there is none.
     pub(crate) fn without_middle(&self) -> Option<(Value, Bytes)> {

@@ -124,12 +124,14 @@ fn updated(
     writer: &Writer,
 ) -> Managers {
     let difference = compare_without(ground.kind, Some(live), Some(new), ground.reset);
-    let changed = difference.modified.union(&difference.added);
+    let mut changed = difference.modified;
+    changed.add(&difference.added);
     for entry in managers.iter_mut() {
         entry.subtract(&changed);
         entry.subtract(&difference.removed);
     }
-    let taken = changed.difference(&UNOWNED);
+    let mut taken = changed;
+    taken.subtract(&UNOWNED);
     if !taken.is_empty() {
         let entry = managers.entry(writer);
         entry.fields_mut().add(&taken);

@@ -24,7 +24,7 @@ pub(crate) struct Fields {
 
 /// The step to a field.
 pub(crate) fn field_step(name: &str) -> String {
-    format!("f:{name}")
+    ["f:", name].concat()
 }
 
 impl Fields {
@@ -39,6 +39,12 @@ impl Fields {
             place.is_member = true;
         }
         fields
+    }
+
+    /// Whether the field of that name is in the set itself.
+    pub(crate) fn has_field(&self, name: &str) -> bool {
+        let mut below = self.below.iter();
+        below.any(|(step, it)| it.is_member && step.strip_prefix("f:") == Some(name))
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -64,9 +64,7 @@ pub(crate) fn is_stored_deleting(stored: &Kept) -> bool {
 
 /// The finalizers that keep an object from going away.
 pub(crate) fn finalizers(object: &Value) -> Vec<&str> {
-    let list = object
-        .pointer("/metadata/finalizers")
-        .and_then(Value::as_array);
+    let list = object["metadata"]["finalizers"].as_array();
     list.into_iter()
         .flatten()
         .filter_map(Value::as_str)
@@ -100,7 +98,8 @@ pub(crate) fn check_types(resource: &Resource, object: &Value) -> Result<()> {
         Some(other) => return Err(undecodable(resource, other, "metadata", "ObjectMeta")),
     };
     for field in ["creationTimestamp", "deletionTimestamp"] {
-        let time = text(object, &format!("/metadata/{field}"));
+        let time = metadata.get(field).and_then(Value::as_str);
+        let time = time.unwrap_or_default();
         if !time.is_empty() && time.parse::<jiff::Timestamp>().is_err() {
             return Err(ApiError::bad_request(format!(
                 "{kind} in version {version:?} cannot be handled as a {kind}: parsing time {time:?}",

@@ -155,6 +155,12 @@ impl Entry {
         }
     }
 
+    /// Where it comes among others.
+    fn rank(&self) -> impl Ord + '_ {
+        let names = [&self.manager, &self.api_version, &self.subresource];
+        (self.operation, self.seconds(), names)
+    }
+
     fn seconds(&self) -> i64 {
         let time = self
             .time
@@ -202,10 +208,7 @@ impl Managers {
         if self.0.is_empty() {
             return String::new();
         }
-        self.0.sort_by_cached_key(|entry| {
-            let names = [&entry.manager, &entry.api_version, &entry.subresource];
-            (entry.operation, entry.seconds(), names.map(Clone::clone))
-        });
+        self.0.sort_by(|one, two| one.rank().cmp(&two.rank()));
         serde_json::to_string(&self.0).expect("fields have only texts as keys")
     }
 

@@ -1,9 +1,11 @@
 //! patch: JSON patch, merge patch and strategic merge patch; `apply` is apart.
 
+use std::borrow::Cow;
+
 use axum::{body::Body, response::Response};
 use http::StatusCode;
 use json_patch::{AddOperation, PatchOperation};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{Call, Manner, apply, update::change_object};
 use crate::{
@@ -158,25 +160,44 @@ impl Change {
 
 /// What a patch makes of an object.
 pub(super) fn changed(change: &Change, resource: &Resource, live: Live<'_>) -> Result<Value> {
-    let mut new = live.object.clone();
+    let mut old = Cow::Borrowed(live.object);
     if change.sees_owners() && !live.owners.is_empty() {
-        new["metadata"]["managedFields"] = serde_json::from_slice(live.owners).unwrap_or_default();
+        let owners = serde_json::from_slice(live.owners).unwrap_or_default();
+        old.to_mut()["metadata"]["managedFields"] = owners;
     }
     match change {
-        Change::Merge(patch) => json_patch::merge(&mut new, patch),
+        Change::Merge(patch) => Ok(merged(Some(&old), patch)),
         Change::Strategic(patch) => {
-            new = strategic::merged(&resource.shape, &new, patch).map_err(ApiError::bad_request)?;
+            strategic::merged(&resource.shape, &old, patch).map_err(ApiError::bad_request)
         }
         Change::Operations(operations) => {
+            let mut new = old.into_owned();
             for operation in operations {
                 if let Some(operation) = lenient(operation, &new) {
                     json_patch::patch(&mut new, &[operation])
                         .map_err(|_| ApiError::unprocessable())?;
                 }
             }
+            Ok(new)
         }
     }
-    Ok(new)
+}
+
+/// What a merge patch makes of a value, copying nothing that it replaces.
+fn merged(old: Option<&Value>, patch: &Value) -> Value {
+    let Value::Object(patch) = patch else {
+        return patch.clone();
+    };
+    let old = old.and_then(Value::as_object);
+    let stays = |(name, _): &(&String, &Value)| !patch.contains_key(name.as_str());
+    let staying = old.into_iter().flatten().filter(stays);
+    let staying = staying.map(|(name, value)| (name.clone(), value.clone()));
+    let changing = patch.iter().filter(|(_, change)| !change.is_null());
+    let changing = changing.map(|(name, change)| {
+        let old = old.and_then(|old| old.get(name));
+        (name.clone(), merged(old, change))
+    });
+    staying.chain(changing).collect::<Map<_, _>>().into()
 }
 
 /// The operation as a real server reads it: `replace` may set a member that is not there yet, and

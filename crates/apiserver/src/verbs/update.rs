@@ -81,7 +81,8 @@ pub(super) fn named(target: &Target, mut object: Value) -> Result<Value> {
         .and_then(Value::as_str)
         .unwrap_or_default();
     match &target.namespace {
-        Some(expected) if namespace.is_empty() || namespace == expected => {
+        Some(expected) if namespace == expected => Ok(object),
+        Some(expected) if namespace.is_empty() => {
             metadata.insert("namespace".into(), json!(expected));
             Ok(object)
         }
@@ -334,7 +335,8 @@ fn with_what_stays(target: &Target, mut new: Value, old: &Value) -> Value {
             set_or_remove(&mut new, "status", old.get("status"));
         }
     }
-    new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"].clone();
+    let revision = &old["metadata"]["resourceVersion"];
+    set_or_remove(&mut new["metadata"], "resourceVersion", Some(revision));
     new
 }
 

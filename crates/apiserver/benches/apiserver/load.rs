@@ -221,7 +221,6 @@ pub(crate) async fn list(door: &Door) -> (f64, usize) {
 /// Changes one object again and again; gives the median and the 99th percentile of the milliseconds
 /// from sending a change to its arrival at a watcher.
 pub(crate) async fn latency(door: &Door, watchers: usize) -> (f64, f64) {
-    let mut connection = door.connect().await;
     let (arrived, mut arrivals) = mpsc::unbounded_channel();
     let mut tasks = Vec::new();
     for _ in 0..watchers {
@@ -245,6 +244,7 @@ pub(crate) async fn latency(door: &Door, watchers: usize) -> (f64, f64) {
         arrivals.recv().await.unwrap();
     }
     let mut waited = Vec::new();
+    let mut connection = door.connect().await;
     let path = format!("{THINGS}/thing-00000/status");
     for change in 0..CHANGES {
         let number = watchers * 1000 + change;

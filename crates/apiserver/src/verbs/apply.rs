@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 
 use super::{
     Call, Manner, create,
-    update::{Owners, Proposal, change_object, named},
+    proposal::{Owners, Proposal},
+    update::{change_object, named},
 };
 use crate::{
     apply::{self, Ground, Live, Operation, Refusal},

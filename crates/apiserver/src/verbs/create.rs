@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{
     Call, Manner,
-    update::{Owners, Prepared, Proposal},
+    proposal::{Owners, Prepared, Proposal},
 };
 use crate::{
     Server, access, admission,

@@ -2,10 +2,7 @@
 
 use serde_json::Value;
 
-use super::{
-    Call,
-    update::{Owners, is_same},
-};
+use super::{Call, proposal::Owners, update::is_same};
 use crate::{
     Server,
     apply::{self, Ground, Live, Operation, Writer},

@@ -6,7 +6,10 @@ use axum::{body::Body, response::Response};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::{Call, Manner};
+use super::{
+    Call, Manner,
+    proposal::{Part, Prepared, Proposal},
+};
 use crate::{
     Server, access, admission,
     apply::Live,
@@ -93,79 +96,6 @@ pub(super) fn named(target: &Target, mut object: Value) -> Result<Value> {
         Some(_) => Err(ApiError::bad_request(
             "the namespace of the provided object does not match the namespace sent on the request",
         )),
-    }
-}
-
-/// What a change makes of an object.
-pub(crate) struct Proposal {
-    /// Without `managedFields`.
-    pub(crate) object: Value,
-    pub(super) owners: Owners,
-}
-
-/// Who is to own what afterwards.
-#[derive(Clone)]
-pub(super) enum Owners {
-    /// Whoever changes it; to start from, what the writer says (null: what is).
-    Tracked(Value),
-    /// As an apply found out.
-    Settled(String),
-}
-
-impl From<Value> for Proposal {
-    fn from(mut object: Value) -> Self {
-        let metadata = object.get_mut("metadata").and_then(Value::as_object_mut);
-        let given = metadata.and_then(|metadata| metadata.remove("managedFields"));
-        Self {
-            object,
-            owners: Owners::Tracked(given.unwrap_or_default()),
-        }
-    }
-}
-
-/// An object that passed all checks.
-pub(super) struct Prepared {
-    pub(super) object: Value,
-    /// The text of its `managedFields`.
-    pub(super) owners: String,
-    pub(super) warnings: Vec<String>,
-}
-
-impl Prepared {
-    /// The object as it would be shown if it were stored.
-    pub(super) fn shown(self) -> (Shown, Vec<String>) {
-        (
-            Shown::made(self.object, self.owners.as_bytes()),
-            self.warnings,
-        )
-    }
-}
-
-/// As much of a stored object as a change has to see.
-struct Part {
-    object: Arc<Value>,
-    /// The text of its middle, if the object is without it.
-    middle: Bytes,
-}
-
-impl Part {
-    fn whole(resource: &Resource, stored: &Kept) -> Self {
-        Self {
-            object: resource.bare(stored),
-            middle: Bytes::new(),
-        }
-    }
-
-    /// All but the middle, if that is enough.
-    fn small(resource: &Resource, manner: &Manner, stored: &Kept) -> Option<Self> {
-        if !manner.spares_middle || manner.options.dry_run {
-            return None;
-        }
-        let (object, middle) = resource.status_part(stored)?;
-        (!metadata::is_deleting(&object)).then(|| Self {
-            object: Arc::new(object),
-            middle,
-        })
     }
 }
 

@@ -1,0 +1,72 @@
+//! A real control plane, and a shell whose kubectl, helm and sluice speak to it.
+
+use kube::Client;
+use serde_json::{Value, json};
+use testbed::{
+    guide::Shell,
+    real::{Assets, ControlPlane},
+};
+
+use crate::{binary, world::apply};
+
+pub(crate) struct Cluster {
+    pub(crate) client: Client,
+    pub(crate) shell: Shell,
+    plane: ControlPlane,
+}
+
+impl Cluster {
+    /// An empty cluster. Needs what `cargo xtask kube` builds.
+    pub(crate) async fn start() -> Self {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let assets = Assets::from_env().unwrap();
+        let plane = ControlPlane::start(&assets).await.unwrap();
+        let mut shell = Shell::new().unwrap();
+        let kubeconfig = shell.folder().join(".kubeconfig");
+        std::fs::write(&kubeconfig, plane.kubeconfig()).unwrap();
+        shell.set("KUBECONFIG", kubeconfig.to_str().unwrap());
+        for program in ["kubectl", "helm"] {
+            shell.program(program, &assets.program(program)).unwrap();
+        }
+        for name in ["sluice", "kubectl-sluice"] {
+            shell.program(name, binary()).unwrap();
+        }
+        let client = plane.client();
+        Self {
+            client,
+            shell,
+            plane,
+        }
+    }
+
+    pub(crate) fn kubeconfig(&self) -> &str {
+        self.plane.kubeconfig()
+    }
+
+    /// Kinds of others that take anything, as `plural.group Kind version`.
+    pub(crate) async fn define(&self, kinds: &[&str]) {
+        let definitions = kinds.iter().map(|kind| definition(kind)).collect();
+        apply(&self.client, definitions).await;
+    }
+}
+
+fn definition(kind: &str) -> Value {
+    let words: Vec<&str> = kind.split(' ').collect();
+    let [name, kind, version] = words[..] else {
+        unreachable!("{kind} is not `plural.group Kind version`");
+    };
+    let (plural, group) = name.split_once('.').unwrap();
+    let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": name},
+        "spec": {
+            "group": group, "scope": "Namespaced",
+            "names": {"plural": plural, "singular": kind.to_lowercase(), "kind": kind},
+            "versions": [{
+                "name": version, "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": schema}, "subresources": {"status": {}},
+            }],
+        },
+    })
+}

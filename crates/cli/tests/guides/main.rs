@@ -1,0 +1,78 @@
+//! The guides in docs/: every command and every manifest in them is tried.
+//!
+//! `testbed::guide` says what becomes of each block. Those that need a cluster have a real one here.
+#![expect(clippy::unwrap_used, reason = "a failing test is a panic")]
+
+mod chart;
+mod cluster;
+mod concepts;
+mod demo;
+mod examples;
+mod install;
+mod kubelet;
+mod monitoring;
+mod operating;
+mod operator;
+mod weave;
+#[path = "../whole/world.rs"]
+mod world;
+
+use std::{collections::BTreeSet, path::Path};
+
+use testbed::guide::{Guide, repository};
+
+/// Guides that tests follow: here, or where it says.
+const FOLLOWED: &[&str] = &[
+    "approvals.md",
+    // authoring/guide.rs
+    "authoring.md",
+    "clusters.md",
+    "concepts.md",
+    "dashboard.md",
+    "hooks.md",
+    "install.md",
+    "migrate-pipeline-controller.md",
+    "migrate-trigger-operator.md",
+    "operating.md",
+    "promotions.md",
+    "quickstart.md",
+    "security.md",
+    // controller/tests/trigger/examples.rs
+    "tekton.md",
+    "troubleshooting.md",
+];
+
+/// Those without anything to try.
+const WORDS: &[&str] = &["forges.md", "reference.md"];
+
+pub(crate) fn binary() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_sluice"))
+}
+
+#[test]
+fn every_guide_is_tried() {
+    let folder = std::fs::read_dir(repository().join("docs")).unwrap();
+    let names = folder.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let there: BTreeSet<String> = names.filter(|name| name.ends_with(".md")).collect();
+    let known = FOLLOWED.iter().chain(WORDS).map(|name| name.to_string());
+    assert_eq!(there, known.collect());
+    for name in WORDS {
+        let guide = Guide::read(&format!("docs/{name}")).unwrap();
+        assert!(guide.blocks().is_empty(), "{name}");
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs a real control plane: `cargo xtask test --real`"]
+async fn the_shell_speaks_to_the_cluster() {
+    let mut cluster = cluster::Cluster::start().await;
+    let version = cluster.client.apiserver_version().await.unwrap();
+    let said = cluster
+        .shell
+        .sh("kubectl version; helm version")
+        .await
+        .unwrap();
+    assert!(said.contains(&version.git_version), "{said}");
+    let said = cluster.shell.sh("kubectl sluice version").await.unwrap();
+    assert!(said.contains(env!("CARGO_PKG_VERSION")), "{said}");
+}

@@ -71,7 +71,7 @@ async fn measure(kind: &'static str) {
     row("memory, after the list", target.memory());
     rated(&target, "gets, 16 clients", load::gets(&door, 16)).await;
     if kind == "file" {
-        let bound = format!("{:.0}  (a single client cannot be faster)", syncs());
+        let bound = format!("{:.0}  (what bounds a single client)", syncs());
         row("writes of 3 kB to the disk, synced", bound);
     }
     for clients in [1, 4, 16] {

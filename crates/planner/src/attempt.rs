@@ -9,7 +9,7 @@
 mod lifecycle;
 mod look;
 mod outcome;
-mod retry;
+pub(crate) mod retry;
 mod surroundings;
 
 use api::promotion::PromotionStatus;

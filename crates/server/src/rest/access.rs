@@ -132,6 +132,7 @@ pub(crate) struct Caller {
 /// A group and a resource of it.
 pub(crate) type Kind = (&'static str, &'static str);
 pub(crate) const PIPELINES: Kind = ("pipelines.weave.works", "pipelines");
+pub(crate) const CHANGES: Kind = ("pipelines.weave.works", "changes");
 pub(crate) const TRIGGERS: Kind = ("pipeline.jquad.rocks", "pipelinetriggers");
 pub(crate) const CLUSTERS: Kind = ("gitops.weave.works", "gitopsclusters");
 
@@ -165,6 +166,19 @@ impl<'a> Wish<'a> {
             name: None,
             environment: None,
         }
+    }
+
+    /// Another of a kind, in one namespace or in any.
+    pub(crate) fn create(kind: Kind, namespace: Option<&'a str>) -> Self {
+        Self {
+            verb: "create",
+            ..Self::list(kind, namespace)
+        }
+    }
+
+    /// The same of an object of another kind.
+    pub(crate) fn of(self, kind: Kind) -> Self {
+        Self { kind, ..self }
     }
 
     pub(crate) fn environment(self, environment: &'a str) -> Self {

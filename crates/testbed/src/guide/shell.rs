@@ -134,7 +134,7 @@ impl Shell {
         match block.fence.as_str() {
             "sh" => self.run(block, &text, true).await,
             "sh refused" => self.run(block, &text, false).await,
-            "sh background" => self.start(&text),
+            "sh background" => self.background(&text),
             "yaml" => self.apply(block, &text, "--dry-run=server").await,
             "yaml applied" => self.apply(block, &text, "--dry-run=none").await,
             "yaml part" => yaml(block, &text),
@@ -180,7 +180,8 @@ impl Shell {
         }
     }
 
-    fn start(&mut self, text: &str) -> Result<(), Error> {
+    /// Starts one command that goes on until the shell is dropped.
+    pub fn background(&mut self, text: &str) -> Result<(), Error> {
         let log = self
             .folder()
             .join(format!(".background-{}", self.background.len()));

@@ -11,7 +11,10 @@ async fn what_guides_apply_is_accepted() {
     let shell = &mut cluster.shell;
     let define = "sluice crds | kubectl apply --server-side -f -";
     shell.sh(define).await.unwrap();
-    shell.sh("kubectl wait --for condition=established crd --all").await.unwrap();
+    shell
+        .sh("kubectl wait --for condition=established crd --all")
+        .await
+        .unwrap();
     for name in ["clusters", "concepts", "security"] {
         let guide = Guide::read(&format!("docs/{name}.md")).unwrap();
         shell.follow_all(guide.blocks()).await.unwrap();

@@ -26,35 +26,51 @@ fn shell() -> Shell {
     shell.set("TMPDIR", folder.to_str().unwrap());
     let port = free_port();
     shell.replace("sluice demo\n", format!("sluice demo --port {port}\n"));
-    shell.replace("https://sluice.example.com", format!("http://127.0.0.1:{port}"));
+    shell.replace(
+        "https://sluice.example.com",
+        format!("http://127.0.0.1:{port}"),
+    );
     shell.replace("YOU", "you");
     shell
 }
 
 /// Waits for a command to succeed, as a person would who looks again.
 async fn until(shell: &mut Shell, command: &str) {
-    let wait = format!("for _ in $(seq 600); do if {command}; then exit 0; fi; sleep 0.2; done; exit 1");
+    let wait =
+        format!("for _ in $(seq 600); do if {command}; then exit 0; fi; sleep 0.2; done; exit 1");
     let said = shell.sh(&format!("( {wait} ) 2>&1")).await;
     said.unwrap();
 }
 
 async fn until_approval_is_asked_for(shell: &mut Shell) {
-    until(shell, "sluice explain podinfo prod | grep -q 'waits for approval'").await;
+    until(
+        shell,
+        "sluice explain podinfo prod | grep -q 'waits for approval'",
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn the_quickstart() {
     let guide = Guide::read("docs/quickstart.md").unwrap();
     let mut shell = shell();
-    shell.stand_in("cargo", "[ \"$*\" = 'build --release' ]").unwrap();
+    shell
+        .stand_in("cargo", "[ \"$*\" = 'build --release' ]")
+        .unwrap();
     shell.follow_all(guide.under("Quickstart")).await.unwrap();
-    shell.follow_all(guide.under("Start the demo")).await.unwrap();
+    shell
+        .follow_all(guide.under("Start the demo"))
+        .await
+        .unwrap();
     until(&mut shell, "sluice demo env").await;
     let mut watch = guide.under("Watch a release");
     shell.follow(watch.next().unwrap()).await.unwrap();
     until_approval_is_asked_for(&mut shell).await;
     shell.follow_all(watch).await.unwrap();
-    shell.follow_all(guide.under("Let it into prod")).await.unwrap();
+    shell
+        .follow_all(guide.under("Let it into prod"))
+        .await
+        .unwrap();
     shell.follow_all(guide.under("Try more")).await.unwrap();
 }
 
@@ -63,9 +79,14 @@ async fn the_quickstart() {
 async fn what_people_do_works_on_the_demo() {
     let mut shell = shell();
     let assets = Assets::from_env().unwrap();
-    shell.program("kubectl", &assets.program("kubectl")).unwrap();
+    shell
+        .program("kubectl", &assets.program("kubectl"))
+        .unwrap();
     let quickstart = Guide::read("docs/quickstart.md").unwrap();
-    shell.follow_all(quickstart.under("Start the demo")).await.unwrap();
+    shell
+        .follow_all(quickstart.under("Start the demo"))
+        .await
+        .unwrap();
     until(&mut shell, "sluice demo env").await;
     shell.sh("eval \"$(sluice demo env)\"").await.unwrap();
     until_approval_is_asked_for(&mut shell).await;
@@ -84,7 +105,10 @@ async fn what_people_do_works_on_the_demo() {
     shell.follow(by_hand.next().unwrap()).await.unwrap();
     until(&mut shell, &runs("6.2.0")).await;
     shell.follow(by_hand.next().unwrap()).await.unwrap();
-    let arrived = format!("sluice approve podinfo prod >/dev/null 2>&1; {}", runs("6.1.0"));
+    let arrived = format!(
+        "sluice approve podinfo prod >/dev/null 2>&1; {}",
+        runs("6.1.0")
+    );
     until(&mut shell, &arrived).await;
     shell.follow_all(by_hand).await.unwrap();
     shell.follow_all(approvals.under("By REST")).await.unwrap();
@@ -98,13 +122,23 @@ async fn what_people_do_works_on_the_demo() {
 async fn a_release_is_proposed_by_a_signed_call() {
     let mut shell = shell();
     let assets = Assets::from_env().unwrap();
-    shell.program("kubectl", &assets.program("kubectl")).unwrap();
+    shell
+        .program("kubectl", &assets.program("kubectl"))
+        .unwrap();
     let [api, hooks, rest] = [(); 3].map(|()| free_port());
-    let start = format!("sluice standalone --data data --api-port {api} --hooks-port {hooks} --port {rest}");
+    let start = format!(
+        "sluice standalone --data data --api-port {api} --hooks-port {hooks} --port {rest}"
+    );
     shell.background(&start).unwrap();
-    shell.set("KUBECONFIG", shell.folder().join("data/kubeconfig").to_str().unwrap());
+    shell.set(
+        "KUBECONFIG",
+        shell.folder().join("data/kubeconfig").to_str().unwrap(),
+    );
     shell.set("KEY", "not-a-secret");
-    shell.replace("https://hooks.example.com", format!("http://127.0.0.1:{hooks}"));
+    shell.replace(
+        "https://hooks.example.com",
+        format!("http://127.0.0.1:{hooks}"),
+    );
     until(&mut shell, "kubectl get pipelines >/dev/null 2>&1").await;
     let pipeline = r#"
 kubectl create namespace team
@@ -128,9 +162,13 @@ END"#;
 
 #[test]
 fn every_hold_is_explained() {
-    let text = std::fs::read_to_string(testbed::guide::repository().join("docs/troubleshooting.md"));
+    let text =
+        std::fs::read_to_string(testbed::guide::repository().join("docs/troubleshooting.md"));
     let text = text.unwrap();
-    let headings: BTreeSet<&str> = text.lines().filter_map(|line| line.strip_prefix("### ")).collect();
+    let headings: BTreeSet<&str> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("### "))
+        .collect();
     let reasons = HoldReason::ALL.iter().map(|reason| reason.word());
     assert_eq!(headings, reasons.collect());
 }

@@ -31,7 +31,7 @@ mod strategy;
 mod telemetry;
 pub mod trigger;
 
-pub use clusters::{Connector, kubeconfig::network_connector};
+pub use clusters::{Connector, kubeconfig::network_connector, leaves::Leaves};
 pub use loops::Context;
 pub use metrics::Metrics;
 pub use promotion::Promoter;

@@ -4,7 +4,8 @@
 //! | part | what for |
 //! | --- | --- |
 //! | `page` | which page an address names, and the parts it is made of |
-//! | `list`, `pipeline`, `approvals`, `clusters` | each page's parts |
+//! | `list`, `pipeline`, `objects`, `approvals`, `clusters` | each page's parts |
+//! | `apps` | a page that asks clusters, and is not kept up to date |
 //! | `live` | sends the parts that changed |
 //! | `act` | forms |
 //! | `sign_in` | who looks |
@@ -15,12 +16,14 @@
 
 mod act;
 mod approvals;
+mod apps;
 mod assets;
 mod clusters;
 mod html;
 mod layout;
 mod list;
 mod live;
+mod objects;
 mod page;
 mod pipeline;
 mod sign_in;
@@ -57,10 +60,12 @@ pub(crate) fn router() -> Router<Arc<Door>> {
         .route("/logout", post(sign_in::leave))
         .route("/pipelines", get(show))
         .route(PIPELINE, get(show))
+        .route(&format!("{PIPELINE}/objects"), get(show))
         .route(&format!("{PIPELINE}/yaml"), get(yaml::show))
         .route(&format!("{PIPELINE}/act"), post(act::act))
         .route("/approvals", get(show))
         .route("/clusters", get(show))
+        .route("/apps", get(apps::show))
         .route("/live", get(live::follow))
         .route("/assets/{name}", get(assets::serve))
         .layer(middleware::from_fn(guard))

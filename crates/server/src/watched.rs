@@ -1,7 +1,8 @@
-//! What is known of Pipelines, Promotions and GitopsClusters by watching them.
+//! What is known of Pipelines, Promotions, GitopsClusters and PipelineTriggers by watching them.
 //!
 //! Promises that what a caller was told is at least as new as what this process itself wrote, and
-//! that who follows a pipeline is woken by every change of it or of its promotions.
+//! that who follows a pipeline is woken by every change of it, of its promotions and of triggers in
+//! its namespace.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -9,7 +10,7 @@ use std::{
     sync::Arc,
 };
 
-use api::{GitopsCluster, Pipeline, Promotion};
+use api::{GitopsCluster, Pipeline, PipelineTrigger, Promotion};
 use futures::StreamExt;
 use kube::{
     Api, Client, Resource, ResourceExt,
@@ -56,6 +57,7 @@ pub(crate) struct Watched {
     pipelines: Shelf<Pipeline>,
     promotions: Shelf<Promotion>,
     clusters: Shelf<GitopsCluster>,
+    triggers: Shelf<PipelineTrigger>,
     /// Counts changes of anything.
     changes: watch::Sender<u64>,
     followers: Mutex<HashMap<ObjectKey, watch::Sender<()>>>,
@@ -74,10 +76,12 @@ impl Watched {
             pipelines: Shelf::default(),
             promotions: Shelf::default(),
             clusters: Shelf::default(),
+            triggers: Shelf::default(),
             changes: watch::channel(0).0,
             followers: Mutex::default(),
         });
         let (one, other, third) = (watched.clone(), watched.clone(), watched.clone());
+        let fourth = watched.clone();
         tokio::spawn(stop.clone().run_until_cancelled_owned(async move {
             one.watch(|it| &it.pipelines, slim, ObjectKey::of).await;
         }));
@@ -93,6 +97,12 @@ impl Watched {
             third
                 .watch(|it| &it.clusters, without_change, ObjectKey::of)
                 .await;
+        }));
+        tokio::spawn(stop.clone().run_until_cancelled_owned(async move {
+            let without_change = |trigger| trigger;
+            // Which pipelines it feeds depends on both, so all of its namespace are looked at.
+            let of = |it: &PipelineTrigger| ObjectKey::new(&it.namespace().unwrap_or_default(), "");
+            fourth.watch(|it| &it.triggers, without_change, of).await;
         }));
         watched
     }
@@ -142,9 +152,28 @@ impl Watched {
         self.clusters.all(|_| true)
     }
 
+    /// A cluster as it is known.
+    pub(crate) fn cluster(&self, key: &ObjectKey) -> Option<Arc<GitopsCluster>> {
+        self.clusters.get(key)
+    }
+
+    /// The triggers in a namespace.
+    pub(crate) fn triggers(&self, namespace: &str) -> Vec<Arc<PipelineTrigger>> {
+        let mut triggers = self
+            .triggers
+            .all(|it| it.namespace().as_deref() == Some(namespace));
+        triggers.sort_by_key(|it| it.name_any());
+        triggers
+    }
+
     /// The promotions that somebody is interested in.
     pub(crate) fn promotions(&self, is_wanted: impl Fn(&Promotion) -> bool) -> Vec<Arc<Promotion>> {
         self.promotions.all(is_wanted)
+    }
+
+    /// How often anything has changed.
+    pub(crate) fn change_count(&self) -> u64 {
+        *self.changes.borrow()
     }
 
     /// Is changed whenever anything changes.
@@ -154,7 +183,9 @@ impl Watched {
 
     /// Takes note of what this process wrote, before the watch tells.
     pub(crate) fn wrote_pipeline(&self, pipeline: Pipeline) -> Arc<Pipeline> {
-        self.pipelines.update(slim(pipeline))
+        let pipeline = self.pipelines.update(slim(pipeline));
+        self.changes.send_modify(|count| *count += 1);
+        pipeline
     }
 
     /// Takes note of what this process wrote, before the watch tells.
@@ -169,9 +200,17 @@ impl Watched {
         sender.or_insert_with(|| watch::channel(()).0).subscribe()
     }
 
+    /// Wakes who follows a pipeline; without a name, any of its namespace.
     fn wake(&self, key: &ObjectKey) {
         self.changes.send_modify(|count| *count += 1);
         let mut followers = self.followers.lock();
+        if key.name.is_empty() {
+            let is_left = |followed: &ObjectKey, follower: &watch::Sender<()>| {
+                followed.namespace == key.namespace && follower.send(()).is_err()
+            };
+            followers.retain(|followed, follower| !is_left(followed, follower));
+            return;
+        }
         let is_left = followers
             .get(key)
             .is_some_and(|follower| follower.send(()).is_err());

@@ -14,7 +14,9 @@ use percent_encoding::percent_decode_str;
 use super::{
     approvals, clusters,
     html::Html,
+    layout::Tab,
     list::{self, Filter},
+    objects::{self, Asked},
     pipeline,
     sign_in::Viewer,
 };
@@ -24,6 +26,7 @@ use crate::{Door, rest::Problem, watched::ObjectKey};
 pub(super) enum Page {
     Pipelines(Filter),
     Pipeline(ObjectKey),
+    Objects(ObjectKey, Asked),
     Approvals,
     Clusters,
 }
@@ -46,23 +49,23 @@ impl From<Html> for Part {
 /// What a page is made of: parts that are always there, and rows that come and go.
 #[derive(Default)]
 pub(super) struct Parts {
-    pub(super) fixed: Vec<(String, Part)>,
-    pub(super) rows: Vec<(String, Arc<Part>)>,
+    pub(super) fixed: Vec<(Arc<str>, Part)>,
+    pub(super) rows: Vec<(Arc<str>, Arc<Part>)>,
 }
 
 impl Parts {
-    pub(super) fn push(&mut self, id: impl Into<String>, html: impl Into<Html>) {
+    pub(super) fn push(&mut self, id: &str, html: impl Into<Html>) {
         self.fixed.push((id.into(), Part::from(html.into())));
     }
 
     /// The markup of a fixed part.
     pub(super) fn html(&self, id: &str) -> Html {
-        let part = self.fixed.iter().find(|(name, _)| name == id);
+        let part = self.fixed.iter().find(|(name, _)| **name == *id);
         part.map(|(_, part)| part.html.clone()).unwrap_or_default()
     }
 
     pub(super) fn all_rows(&self) -> Html {
-        Html::all(self.rows.iter().map(|(_, part)| part.html.clone()))
+        Html::joined(self.rows.iter().map(|(_, part)| &part.html))
     }
 
     /// Tells whether somebody has seen exactly this.
@@ -87,10 +90,10 @@ impl Page {
                 let filter = Query::<Filter>::try_from_uri(address).ok()?;
                 Some(Self::Pipelines(filter.0))
             }
-            ["pipelines", namespace, name] => {
-                let plain = |text: &str| percent_decode_str(text).decode_utf8().map(String::from);
-                let (namespace, name) = (plain(namespace).ok()?, plain(name).ok()?);
-                Some(Self::Pipeline(ObjectKey { namespace, name }))
+            ["pipelines", namespace, name] => Some(Self::Pipeline(key(namespace, name)?)),
+            ["pipelines", namespace, name, "objects"] => {
+                let asked = Query::<Asked>::try_from_uri(address).ok()?;
+                Some(Self::Objects(key(namespace, name)?, asked.0))
             }
             ["approvals"] => Some(Self::Approvals),
             ["clusters"] => Some(Self::Clusters),
@@ -98,10 +101,19 @@ impl Page {
         }
     }
 
+    pub(super) fn tab(&self) -> Tab {
+        match self {
+            Self::Pipelines(_) | Self::Pipeline(_) | Self::Objects(..) => Tab::Pipelines,
+            Self::Approvals => Tab::Approvals,
+            Self::Clusters => Tab::Clusters,
+        }
+    }
+
     pub(super) fn title(&self) -> String {
         match self {
             Self::Pipelines(_) => "Pipelines".to_owned(),
             Self::Pipeline(key) => key.name.clone(),
+            Self::Objects(key, _) => format!("Objects of {}", key.name),
             Self::Approvals => "Approvals".to_owned(),
             Self::Clusters => "Clusters".to_owned(),
         }
@@ -111,6 +123,7 @@ impl Page {
         match self {
             Self::Pipelines(filter) => list::parts(door, viewer, filter).await,
             Self::Pipeline(key) => pipeline::parts(door, viewer, key).await,
+            Self::Objects(key, asked) => objects::parts(door, viewer, key, asked).await,
             Self::Approvals => approvals::parts(door, viewer).await,
             Self::Clusters => clusters::parts(door, viewer).await,
         }
@@ -121,8 +134,16 @@ impl Page {
         match self {
             Self::Pipelines(filter) => list::frame(filter, parts),
             Self::Pipeline(key) => pipeline::frame(key, parts),
+            Self::Objects(key, asked) => objects::frame(key, asked, parts),
             Self::Approvals => approvals::frame(parts),
             Self::Clusters => clusters::frame(parts),
         }
     }
+}
+
+/// Names in an address.
+fn key(namespace: &str, name: &str) -> Option<ObjectKey> {
+    let plain = |text: &str| percent_decode_str(text).decode_utf8().map(String::from);
+    let (namespace, name) = (plain(namespace).ok()?, plain(name).ok()?);
+    Some(ObjectKey { namespace, name })
 }

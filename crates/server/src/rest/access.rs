@@ -159,6 +159,17 @@ impl<'a> Wish<'a> {
         }
     }
 
+    /// To look into a cluster, into all of a namespace, or into all there are.
+    pub(crate) fn inspect(namespace: Option<&'a str>, name: Option<&'a str>) -> Self {
+        Self {
+            kind: CLUSTERS,
+            verb: "inspect",
+            namespace,
+            name,
+            environment: None,
+        }
+    }
+
     pub(crate) fn environment(self, environment: &'a str) -> Self {
         Self {
             environment: Some(environment),
@@ -184,6 +195,10 @@ impl Caller {
         let user = door.access.user(token).await?;
         let door = door.clone();
         Ok(user.map(|user| Self { user, door }))
+    }
+
+    pub(crate) fn door(&self) -> &Arc<Door> {
+        &self.door
     }
 
     pub(crate) fn name(&self) -> &str {

@@ -8,6 +8,8 @@
 
 mod approval;
 mod guard;
+mod leaf;
+mod leaves;
 mod loops;
 mod promotion;
 mod release;

@@ -6,17 +6,9 @@ use anyhow::Context;
 
 use crate::command::{cargo, output, root};
 
-/// Rewrites deploy/crds from what `sluice crds` prints.
+/// Rewrites deploy/crds and docs/reference.md from what `sluice crds` prints.
 pub(crate) fn generate() -> anyhow::Result<()> {
-    let printed = output(&mut cargo(&[
-        "run",
-        "--quiet",
-        "--locked",
-        "--package",
-        "sluice",
-        "--",
-        "crds",
-    ]))?;
+    let printed = print(&["crds"])?;
     let folder = root().join("deploy/crds");
     if folder.exists() {
         fs::remove_dir_all(&folder).context("cannot clear deploy/crds")?;
@@ -28,7 +20,17 @@ pub(crate) fn generate() -> anyhow::Result<()> {
     {
         write_crd(&folder, document)?;
     }
+    let reference = print(&["crds", "--reference"])?;
+    let path = root().join("docs/reference.md");
+    fs::write(&path, reference).with_context(|| format!("cannot write {}", path.display()))?;
+    eprintln!("wrote {}", path.display());
     Ok(())
+}
+
+/// What the binary prints.
+fn print(arguments: &[&str]) -> anyhow::Result<String> {
+    let run = ["run", "--quiet", "--locked", "--package", "sluice", "--"];
+    output(&mut cargo(&[&run, arguments].concat()))
 }
 
 fn write_crd(folder: &Path, document: &str) -> anyhow::Result<()> {

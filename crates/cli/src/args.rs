@@ -11,7 +11,10 @@ use std::ffi::OsString;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::commands::{self, EXIT_CODES};
+use crate::{
+    commands::{self, EXIT_CODES},
+    crds,
+};
 
 /// Moves releases through environments for teams on Flux
 #[derive(Debug, Parser)]
@@ -28,7 +31,7 @@ pub(crate) enum Command {
     #[command(after_help = controller::AFTER_HELP)]
     Controller(Box<controller::Arguments>),
     /// Prints the CustomResourceDefinitions as YAML, for `kubectl apply -f -`
-    Crds,
+    Crds(crds::Arguments),
     #[command(flatten)]
     People(Box<commands::Command>),
     /// Lists what sets a pipeline in motion: its source, image automation, triggers and hooks

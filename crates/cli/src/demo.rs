@@ -15,13 +15,15 @@ use crate::{
 use story::Story;
 use world::World;
 
-/// The release that is on its way when the demo starts, and the one that ran before.
-const RELEASES: [&str; 2] = ["6.1.0", "6.2.0"];
+/// The release that runs when the demo starts, the one that is on its way then, and the next.
+const RELEASES: [&str; 3] = ["6.1.0", "6.2.0", "6.3.0"];
 
 /// Runs the demo, or hands the next release to one that runs.
 pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    if let Some(Command::Push { version }) = &arguments.command {
-        return push(version);
+    match &arguments.command {
+        Some(Command::Push { version }) => return push(version),
+        Some(Command::Env) => return env(),
+        None => {}
     }
     let folder = tempfile::Builder::new().prefix("sluice-demo-").tempdir();
     let folder = folder.context("cannot make a folder for the demo")?;
@@ -50,7 +52,8 @@ async fn tell(mut story: Story<'_>, world: &World) -> anyhow::Result<()> {
         return story.play(RELEASES[1]).await;
     }
     let address = Address::publish(world.folder())?;
-    story.show_what_to_try();
+    story.show_what_to_try(RELEASES[2]);
+    world.push(RELEASES[1]).await?;
     let requests = address.releases(world.folder());
     tokio::pin!(requests);
     loop {
@@ -81,6 +84,13 @@ impl Address {
         Ok(Self(file))
     }
 
+    /// The folder of the demo that runs.
+    fn find() -> anyhow::Result<PathBuf> {
+        let folder = std::fs::read_to_string(Self::file())
+            .context("no demo is running; start one with `sluice demo` in another terminal")?;
+        Ok(PathBuf::from(folder.trim()))
+    }
+
     /// The next release somebody pushes.
     async fn releases(&self, folder: &Path) -> String {
         let inbox = inbox(folder);
@@ -109,12 +119,16 @@ fn push(version: &str) -> anyhow::Result<()> {
     if !world::is_version(version) {
         bail!("{version:?} is no version; try something like 6.3.0");
     }
-    let file = Address::file();
-    let folder = std::fs::read_to_string(&file)
-        .context("no demo is running; start one with `sluice demo` in another terminal")?;
-    let inbox = inbox(Path::new(folder.trim()));
+    let inbox = inbox(&Address::find()?);
     std::fs::write(&inbox, version)
         .context("the demo has ended; start another with `sluice demo`")?;
     anstream::println!("{version} is pushed to dev; watch it go on.");
+    Ok(())
+}
+
+/// Says how to reach the demo that runs.
+fn env() -> anyhow::Result<()> {
+    let kubeconfig = world::kubeconfig(&Address::find()?);
+    anstream::println!("export KUBECONFIG={}", kubeconfig.display());
     Ok(())
 }

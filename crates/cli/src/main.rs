@@ -19,7 +19,7 @@ use crate::args::Command;
 async fn main() -> ExitCode {
     let outcome = match args::parse().command {
         Command::Controller(arguments) => controller::run(&arguments).await,
-        Command::Crds => crds::print(&mut anstream::stdout().lock()),
+        Command::Crds(arguments) => crds::run(&arguments, &mut anstream::stdout().lock()),
         Command::People(command) => commands::run(*command, &mut anstream::stdout()).await,
         Command::Triggers(arguments) => {
             triggers::print(&arguments, &mut anstream::stdout().lock()).await

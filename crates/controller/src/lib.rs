@@ -38,6 +38,7 @@ pub use promotion::Promoter;
 pub use run::run;
 pub use settings::{Detect, Settings};
 pub use shared::Shared;
+pub use strategy::proposal;
 
 /// Who we are to the API server's field ownership.
 pub const FIELD_MANAGER: &str = "sluice";

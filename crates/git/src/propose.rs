@@ -4,9 +4,11 @@
 //! ends in the same place. A branch whose tip is not ours is left alone.
 
 mod alter;
+mod preview;
 
 pub use crate::commit::Message;
 pub use crate::mirror::Skipped;
+pub use preview::{Checkout, preview};
 
 use std::time::Duration;
 

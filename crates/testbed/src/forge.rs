@@ -26,6 +26,7 @@ use http::StatusCode;
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
+use tower::ServiceExt;
 
 pub use pulls::{PullRequest, PullState};
 pub use repository::Repository;
@@ -73,6 +74,8 @@ struct Shared {
     origin: std::sync::OnceLock<String>,
     /// By project.
     gates: Mutex<BTreeMap<String, Gate>>,
+    /// Other APIs, by the beginning of their paths.
+    beside: Mutex<BTreeMap<String, Router>>,
 }
 
 impl Forge {
@@ -157,6 +160,11 @@ impl Forge {
         self.shared.is_guarded.store(is_guarded, Ordering::SeqCst);
     }
 
+    /// Has something else answer what is asked below a path: another forge's API, say.
+    pub fn serve_beside(&self, prefix: &str, router: Router) {
+        self.shared.beside.lock().insert(prefix.to_owned(), router);
+    }
+
     /// How many requests came in so far.
     pub fn requests(&self) -> u64 {
         self.shared.requests.load(Ordering::SeqCst)
@@ -189,6 +197,7 @@ impl Shared {
             writing: tokio::sync::Mutex::default(),
             origin: std::sync::OnceLock::new(),
             gates: Mutex::default(),
+            beside: Mutex::default(),
         })
     }
 
@@ -199,6 +208,13 @@ impl Shared {
     /// The bare repository of `owner/name`, whether it exists or not.
     fn repository(&self, project: &str) -> PathBuf {
         self.folder.path().join(format!("{project}.git"))
+    }
+
+    /// What else answers below a path.
+    fn beside(&self, path: &str) -> Option<Router> {
+        let beside = self.beside.lock();
+        let found = beside.iter().find(|(prefix, _)| path.starts_with(*prefix));
+        found.map(|(_, router)| router.clone())
     }
 
     /// What stands before the repository that a path leads to.
@@ -231,9 +247,14 @@ async fn count(State(shared): State<Arc<Shared>>, request: Request, next: Next) 
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     }
     let content = request.body().size_hint().exact().unwrap_or_default();
-    let response = match shared.gate(request.uri().path()) {
-        Some(gate) => gate(request, next).await,
-        None => next.run(request).await,
+    let path = request.uri().path();
+    let response = match (shared.beside(path), shared.gate(path)) {
+        (Some(router), _) => router
+            .oneshot(request)
+            .await
+            .unwrap_or_else(|never| match never {}),
+        (None, Some(gate)) => gate(request, next).await,
+        (None, None) => next.run(request).await,
     };
     let answer = response.body().size_hint().exact().unwrap_or_default();
     shared.bytes.fetch_add(content + answer, Ordering::SeqCst);

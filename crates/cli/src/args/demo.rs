@@ -28,6 +28,8 @@ pub(crate) enum Command {
         /// Its version, such as 6.3.0; one with `broken` in it fails in dev
         version: String,
     },
+    /// Prints what lets `kubectl` and `sluice` speak to the demo that runs: `eval "$(sluice demo env)"`
+    Env,
 }
 
 impl Arguments {

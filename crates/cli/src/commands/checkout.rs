@@ -50,7 +50,8 @@ impl Checkout {
             let (path, kind) = (entry.path(), entry.file_type().with_context(cannot)?);
             let is_manifest = path
                 .extension()
-                .is_some_and(|it| it == "yaml" || it == "yml");
+                .is_some_and(|it| it == "yaml" || it == "yml")
+                || entry.file_name() == "Kustomization";
             if kind.is_dir() && entry.file_name() != ".git" {
                 self.read_folder(&path)?;
             } else if kind.is_file() && is_manifest {

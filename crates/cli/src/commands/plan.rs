@@ -1,22 +1,23 @@
 //! `sluice plan`: the exact change that a promotion would make in a checkout. Changes nothing.
 
 use std::{
+    collections::BTreeMap,
     io::Write,
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use api::{
     Pipeline, Promotion,
     names::Place,
     pipeline::{Environment, PromotionSettings},
 };
-use git::{edit, paths::PathLimits};
+use git::{edit::Edited, propose};
 use similar::{ChangeTag, TextDiff};
 
 use super::{
-    checkout::{Checkout, Markers},
-    cluster::{Connection, key, must_have},
+    checkout::Checkout,
+    cluster::{Connection, must_have},
     terminal::{self, BOLD, GREEN, PLAIN, RED, clean, paint},
     words::{close_to, count},
     yaml,
@@ -44,28 +45,18 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
     let environment = arguments.environment.as_str();
     must_have(&pipeline, environment)?;
     let settings = pipeline.spec.promotion_into(environment);
-    let Some(settings) = settings.filter(|settings| writes_git(settings)) else {
+    if !settings.is_some_and(writes_git) {
         bail!(
             "promotions into {environment} change nothing in git: its strategy is neither pull-request nor commit"
         );
-    };
+    }
     let checkout = Checkout::read(&arguments.checkout)?;
-    let markers = checkout.markers();
-    let limits = limits(&pipeline, environment, settings)?;
     let version = planner::version_for(&pipeline, &promotions, &arguments.revision);
     let (mut files, mut values) = (0, 0);
     for place in planner::places(&pipeline, environment) {
-        let (namespace, name) = key(&pipeline);
-        let marker = planner::marker(namespace, name, &place);
-        let carriers = carriers(&markers, &marker, &limits)?;
-        for path in carriers {
-            let content = &checkout.files[path];
-            let edited = edit::set_marked(content, &marker, &version)
-                .with_context(|| format!("cannot edit {path}"))?;
-            if edited.changed > 0 {
-                (files, values) = (files + 1, values + edited.changed);
-                write_difference(path, content, &edited.content, out)?;
-            }
+        for (path, edited) in preview(&pipeline, &place, &version, &checkout)? {
+            (files, values) = (files + 1, values + edited.changed);
+            write_difference(&path, &checkout.files[&path], &edited.content, out)?;
         }
     }
     match values {
@@ -76,6 +67,33 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
         }
     }
     Ok(())
+}
+
+/// What the controller would make of the checkout to bring a version into a place.
+pub(super) fn preview(
+    pipeline: &Pipeline,
+    place: &Place,
+    version: &str,
+    checkout: &Checkout,
+) -> anyhow::Result<BTreeMap<String, Edited>> {
+    let Some(proposal) = controller::proposal(pipeline, place, version) else {
+        return Ok(BTreeMap::new());
+    };
+    let (url, proposal) = proposal.map_err(|failure| anyhow!(failure.message))?;
+    let edited = propose::preview(&checkout.files, &url, &proposal);
+    edited.map_err(|error| match &error {
+        propose::Error::NoMarker {
+            marker, outside, ..
+        } if outside.is_empty() => {
+            let markers = checkout.markers();
+            let known = markers.files.keys().map(String::as_str);
+            let close = close_to(marker, known);
+            let hint = close.map(|close| format!("; {close} is there, did you mean that?"));
+            let (hint, comment) = (hint.unwrap_or_default(), comment(marker));
+            anyhow!("{error}; {comment} behind the version marks it{hint}")
+        }
+        _ => error.into(),
+    })
 }
 
 /// The pipeline of a file or of the cluster, and its promotions if those are known.
@@ -113,61 +131,6 @@ pub(super) async fn find(
 /// Whether a promotion writes something that a checkout can show.
 pub(super) fn writes_git(settings: &PromotionSettings) -> bool {
     settings.strategy.pull_request.is_some() || settings.strategy.commit.is_some()
-}
-
-/// Which files may change, with the names of the environment's targets filled in.
-pub(super) fn limits(
-    pipeline: &Pipeline,
-    environment: &str,
-    settings: &PromotionSettings,
-) -> anyhow::Result<PathLimits> {
-    let strategy = &settings.strategy;
-    let of_request = strategy.pull_request.as_ref().map(|it| &it.paths);
-    let patterns = of_request.or(strategy.commit.as_ref().map(|it| &it.paths));
-    let targets = planner::targets_of(pipeline, environment);
-    let mut filled = Vec::new();
-    for pattern in patterns.into_iter().flatten() {
-        let pattern = pattern.replace("${environment}", environment);
-        for (cluster, namespace) in &targets {
-            let pattern = pattern.replace("${cluster}", cluster.as_deref().unwrap_or_default());
-            filled.push(pattern.replace("${namespace}", namespace));
-        }
-    }
-    PathLimits::new(filled.iter().map(String::as_str)).context("cannot use the strategy's paths")
-}
-
-/// The files that carry a marker and may change.
-fn carriers<'a>(
-    markers: &'a Markers,
-    marker: &str,
-    limits: &PathLimits,
-) -> anyhow::Result<Vec<&'a str>> {
-    let Some(files) = markers.files.get(marker) else {
-        let known = markers.files.keys().map(String::as_str);
-        let hint =
-            close_to(marker, known).map(|close| format!("; {close} is there, did you mean that?"));
-        let unreadable = markers.unreadable.first();
-        let unreadable = unreadable.map(|file| format!("; not readable: {file}"));
-        bail!(
-            "no file carries the marker {marker}, and only the controller can do without; put {} \
-             behind the version{}{}",
-            comment(marker),
-            hint.unwrap_or_default(),
-            unreadable.unwrap_or_default()
-        );
-    };
-    let allowed: Vec<&str> = files
-        .iter()
-        .map(String::as_str)
-        .filter(|it| limits.allow(it))
-        .collect();
-    if allowed.is_empty() {
-        bail!(
-            "the marker {marker} is only in files outside the strategy's paths: {}",
-            files.join(", ")
-        );
-    }
-    Ok(allowed)
 }
 
 /// A marker as it is written behind a value.

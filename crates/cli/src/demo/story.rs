@@ -49,19 +49,19 @@ impl<'a> Story<'a> {
             .await
     }
 
-    pub(super) fn show_what_to_try(&self) {
+    pub(super) fn show_what_to_try(&self, next: &str) {
         let (rest, standalone) = (self.world.rest(), &self.world.standalone);
         anstream::println!(
             "\nDashboard  {rest}   token {token}\n\
-             Try, in another terminal:\n  \
-             sluice demo push 6.2.0                    the next release, to dev\n  \
-             export KUBECONFIG={kubeconfig}\n  \
-             sluice status {PIPELINE}                  where it is, and why it waits\n  \
-             sluice approve {PIPELINE} prod            lets it into prod\n  \
+             A release is on its way. Try, in another terminal:\n  \
+             eval \"$({sluice} demo env)\"        has kubectl and sluice speak to the demo\n  \
+             {sluice} status {PIPELINE}          where it is, and why it waits\n  \
+             {sluice} approve {PIPELINE} prod    lets it into prod\n  \
+             {sluice} demo push {next}         the next release, to dev\n  \
              kubectl get pipelines,promotions\n\
              Ctrl-C ends the demo and leaves nothing behind.\n",
             token = standalone.token,
-            kubeconfig = standalone.kubeconfig().display(),
+            sluice = std::env::args().next().unwrap_or("sluice".to_owned()),
         );
     }
 

@@ -190,6 +190,11 @@ async fn until_deployed(cluster: &Client) -> anyhow::Result<()> {
     anyhow::bail!("the first release was not deployed")
 }
 
+/// With which kubectl reaches the demo in a folder.
+pub(super) fn kubeconfig(folder: &Path) -> PathBuf {
+    folder.join("sluice/kubeconfig")
+}
+
 async fn register(hub: &Client, name: &str, kubeconfig: &Path) -> anyhow::Result<()> {
     let kubeconfig =
         std::fs::read_to_string(kubeconfig).context("cannot read a cluster's kubeconfig")?;

@@ -147,7 +147,7 @@ async fn lint_holds_markers_against_a_checkout() {
     let (code, out) = lint(&pipeline_file(), &["--checkout", text(checkout.path())]).await;
     assert_eq!(code, 1);
     assert!(
-        out.contains("# {\"$promotion\": \"default:web:prod\"} behind the version"),
+        out.contains("# {\"$promotion\": \"default:web:prod\"} behind the version marks it"),
         "{out}"
     );
     assert!(
@@ -213,9 +213,61 @@ async fn plan_shows_the_change_and_makes_none() {
     assert_eq!(said.code, 1);
     assert!(
         said.err
-            .contains("no file carries the marker default:web:prod"),
+            .contains("no file has the marker \"default:web:prod\""),
         "{}",
         said.err
+    );
+}
+
+#[tokio::test]
+async fn plan_and_lint_do_without_markers_where_paths_say_where_to_look() {
+    let mut pipeline = pipeline();
+    let request = &mut pipeline["spec"]["promotion"]["strategy"]["pull-request"];
+    request["paths"] = json!(["${environment}"]);
+    let pipeline = serde_saphyr::to_string(&pipeline).unwrap();
+    let own = RELEASE.replace("web-dev", "web");
+    let files = [
+        ("prod/web.yaml", own.as_str()),
+        ("dev/web.yaml", RELEASE),
+        ("pipeline.yaml", &pipeline),
+    ];
+    let checkout = folder(&files);
+    let file = checkout.path().join("pipeline.yaml");
+    let plan = [
+        "plan",
+        text(&file),
+        "-e",
+        "prod",
+        "-r",
+        "2.0.0",
+        "--checkout",
+    ];
+    let plan = [&plan[..], &[text(checkout.path())]].concat();
+    let said = offline(&plan).await;
+    assert_eq!(said.err, "1 value to change in 1 file: 2.0.0\n");
+    let changed = "-      version:   1.0.0\n+      version:   2.0.0\n";
+    assert!(
+        said.out.starts_with("--- a/prod/web.yaml\n"),
+        "{}",
+        said.out
+    );
+    assert!(said.out.ends_with(changed), "{}", said.out);
+    let (code, out) = lint(&pipeline, &["--checkout", text(checkout.path())]).await;
+    assert_eq!((code, out.as_str()), (0, ""));
+    // Two that could be meant are one too many.
+    fs::write(checkout.path().join("prod/more.yaml"), &own).unwrap();
+    let said = offline(&plan).await;
+    assert_eq!(said.code, 1);
+    assert!(
+        said.err
+            .contains("may be any of prod/more.yaml:11, prod/web.yaml:11"),
+        "{}",
+        said.err
+    );
+    let (_, out) = lint(&pipeline, &["--checkout", text(checkout.path())]).await;
+    assert!(
+        out.contains("promotions into prod: the chart version of HelmRelease"),
+        "{out}"
     );
 }
 

@@ -65,15 +65,7 @@ impl<'a> Subject<'a> {
     }
 
     pub(super) fn marker(&self) -> String {
-        let environment = &self.place.environment;
-        let start = format!("{}:{}:{environment}", self.namespace, self.pipeline);
-        match &self.place.target {
-            Some((cluster, namespace)) => {
-                let cluster = cluster.as_deref().unwrap_or("-");
-                format!("{start}:{cluster}/{namespace}")
-            }
-            None => start,
-        }
+        planner::marker(self.namespace, self.pipeline, &self.place)
     }
 
     pub(super) fn owner(&self) -> String {

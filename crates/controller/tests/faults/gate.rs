@@ -7,7 +7,13 @@ use std::{
     time::Duration,
 };
 
-use axum::{body::Body, extract::Request, middleware::Next};
+use axum::{
+    Router,
+    body::Body,
+    extract::Request,
+    middleware::{Next, from_fn},
+    response::Response,
+};
 use futures::{FutureExt, future::pending};
 use http::Method;
 use kube::Client;
@@ -225,20 +231,33 @@ impl Gate {
         repository.set_gate(Arc::new(move |request: Request, next: Next| {
             let gate = gate.clone();
             async move {
-                let path = request.uri().path().to_owned();
+                let path = request.uri().path();
                 let reads = request.method() == Method::GET || path.ends_with("/git-upload-pack");
-                if reads {
-                    return next.run(request).await;
+                match reads {
+                    true => next.run(request).await,
+                    false => gate.carry(request, next).await,
                 }
-                let name = format!("{} {path}", request.method());
-                // A client that dies takes what it has not sent with it.
-                let (parts, body) = request.into_parts();
-                let body = axum::body::to_bytes(body, usize::MAX).await.unwrap();
-                let request = Request::from_parts(parts, Body::from(body));
-                gate.pass(&name, next.run(request)).await
             }
             .boxed()
         }));
+    }
+
+    /// Stands before whoever is called.
+    pub(crate) fn before_calls(self: &Arc<Self>, router: Router) -> Router {
+        let gate = self.clone();
+        router.layer(from_fn(move |request: Request, next: Next| {
+            let gate = gate.clone();
+            async move { gate.carry(request, next).await }
+        }))
+    }
+
+    /// A client that dies takes what it has not sent with it.
+    async fn carry(&self, request: Request, next: Next) -> Response {
+        let name = format!("{} {}", request.method(), request.uri().path());
+        let (parts, body) = request.into_parts();
+        let body = axum::body::to_bytes(body, usize::MAX).await.unwrap();
+        let request = Request::from_parts(parts, Body::from(body));
+        self.pass(&name, next.run(request)).await
     }
 }
 

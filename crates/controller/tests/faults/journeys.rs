@@ -4,7 +4,11 @@ use std::sync::{Arc, Mutex};
 
 use apiserver::Server;
 use controller::{Promoter, Settings, Shared, clock::Clock, lease::Leadership, network_connector};
-use kube::{Client, api::DeleteParams};
+use k8s_openapi::api::events::v1::Event;
+use kube::{
+    Api, Client,
+    api::{DeleteParams, ListParams},
+};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use testbed::forge::{Forge, PullState};
@@ -12,6 +16,7 @@ use tokio::task::JoinSet;
 
 use crate::{
     gate::{Crash, Gate},
+    receiver::{Call, Receiver},
     world::{World, apply, define, define_ours, helm_releases, manifest, release, released},
     world::{set_status, settings, wait_for},
 };
@@ -24,6 +29,8 @@ pub(crate) const BRANCH: &str = "promotion-default-app-prod";
 pub(crate) struct Stage {
     pub(crate) world: World,
     pub(crate) gate: Arc<Gate>,
+    /// Whom the webhook calls.
+    receiver: Receiver,
     /// Outlives the processes, as a volume would.
     folder: TempDir,
     process: tokio::sync::Mutex<JoinSet<()>>,
@@ -36,6 +43,7 @@ pub(crate) struct Stage {
 struct Before {
     pull_requests: usize,
     commits: usize,
+    calls: usize,
 }
 
 impl Stage {
@@ -55,8 +63,12 @@ impl Stage {
         let repository = forge.create_repository("team/config", &[]).await.unwrap();
         gate.before_repository(&repository);
         let reached = gate.before_hub(&hub);
+        let receiver = Receiver::behind(|router| gate.before_calls(router)).await;
+        let world = World::idle(hub, reached, forge, repository).await;
+        world.hook_secret("hook").await;
         Self {
-            world: World::idle(hub, reached, forge, repository).await,
+            world,
+            receiver,
             folder: tempfile::tempdir().unwrap(),
             process: tokio::sync::Mutex::default(),
             before: Mutex::default(),
@@ -74,6 +86,7 @@ impl Stage {
         *self.before.lock().unwrap() = Before {
             pull_requests: repository.pull_requests().await.len(),
             commits: repository.log("main").await.unwrap().len(),
+            calls: self.receiver.calls().len(),
         };
         for environment in ["dev", "prod"] {
             self.deploy(environment, "1.0.0").await;
@@ -89,8 +102,10 @@ impl Stage {
         let deleted = pipelines.delete("app", &DeleteParams::default()).await;
         deleted.unwrap();
         self.world.expect("").await;
-        let branch = self.world.repository.delete_branch(BRANCH).await;
-        branch.unwrap();
+        let repository = &self.world.repository;
+        if repository.tip(BRANCH).await.is_some() {
+            repository.delete_branch(BRANCH).await.unwrap();
+        }
     }
 
     fn spec(&self, more: &Value) -> Value {
@@ -100,6 +115,15 @@ impl Stage {
             to[key] = value.clone();
         }
         promotion["manual"] = more["manual"].clone();
+        match more["by"].as_str() {
+            Some("commit") => promotion = self.world.commit(),
+            Some("notification") => promotion["strategy"] = json!({"notification": {}}),
+            Some("webhook") => {
+                let hook = json!({"url": self.receiver.url(), "secretRef": {"name": "hook"}});
+                promotion["strategy"] = json!({"webhook": hook});
+            }
+            _ => {}
+        }
         let environment = |name: &str| json!({"name": name, "targets": [{"namespace": name}]});
         json!({
             "appRef": {
@@ -212,6 +236,35 @@ impl Stage {
         assert_eq!(commits.len(), before.commits + more, "{commits:?}");
     }
 
+    /// There was no pull request, and what was done instead was done once, or in the same words.
+    async fn check_other(&self, journey: Journey) {
+        let before = *self.before.lock().unwrap();
+        let repository = &self.world.repository;
+        assert_eq!(repository.pull_requests().await.len(), before.pull_requests);
+        let commits = repository.log("main").await.unwrap().len() - before.commits;
+        let calls = self.receiver.calls().split_off(before.calls);
+        let is_same = |call: &Call| {
+            let key = "idempotency-key";
+            call.body == calls[0].body && call.header(key) == calls[0].header(key)
+        };
+        assert!(calls.iter().all(is_same), "{calls:?}");
+        let uid = self.world.all_promotions().await[0].metadata.uid.clone();
+        let uid = uid.unwrap();
+        let events: Api<Event> = Api::namespaced(self.world.hub.clone(), "default");
+        let events = events.list(&ListParams::default()).await.unwrap();
+        let told = events.items.iter().filter(|event| {
+            let name = event.metadata.name.as_deref().unwrap_or_default();
+            name == format!("app.{uid}")
+        });
+        let done = (commits, calls.is_empty(), told.count());
+        let expected = match journey {
+            Journey::Committed => (1, true, 0),
+            Journey::Notified => (0, true, 1),
+            _ => (0, false, 0),
+        };
+        assert_eq!(done, expected, "{journey:?}: commits, no calls, events");
+    }
+
     /// Waits until the pipeline says how the promotion into prod ended.
     async fn expect_said(&self, phase: &str) {
         let is_said = async || {
@@ -238,10 +291,13 @@ pub(crate) enum Journey {
     TakenBack,
     Approved,
     Closed,
+    Committed,
+    Notified,
+    Called,
 }
 
 impl Journey {
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Merged,
         Self::Superseded,
         Self::MergedByItself,
@@ -249,6 +305,9 @@ impl Journey {
         Self::TakenBack,
         Self::Approved,
         Self::Closed,
+        Self::Committed,
+        Self::Notified,
+        Self::Called,
     ];
 
     /// What the pipeline says more.
@@ -256,6 +315,9 @@ impl Journey {
         match self {
             Self::MergedByItself => json!({"autoMerge": true, "labels": ["release"]}),
             Self::Approved => json!({"manual": true}),
+            Self::Committed => json!({"by": "commit"}),
+            Self::Notified => json!({"by": "notification"}),
+            Self::Called => json!({"by": "webhook"}),
             _ => json!({}),
         }
     }
@@ -282,6 +344,12 @@ impl Journey {
             }
             Self::Merged => self.merge(stage, "1.1.0").await,
             Self::DeployedOtherwise | Self::TakenBack | Self::Closed => self.end(stage).await,
+            Self::Committed | Self::Notified | Self::Called => {
+                world.expect("prod 1.1.0 Deploying").await;
+                stage.deploy("prod", "1.1.0").await;
+                world.expect("prod 1.1.0 Succeeded").await;
+                stage.check_other(self).await;
+            }
         }
     }
 

@@ -57,10 +57,15 @@ impl Drop for Receiver {
 
 impl Receiver {
     pub(crate) async fn start() -> Self {
+        Self::behind(|router| router).await
+    }
+
+    /// With something before it.
+    pub(crate) async fn behind(before: impl FnOnce(Router) -> Router) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let inner = Arc::new(Mutex::new(Inner::default()));
-        let router = Router::new().fallback(take).with_state(inner.clone());
+        let router = before(Router::new().fallback(take).with_state(inner.clone()));
         let server = async move { axum::serve(listener, router).await.unwrap() };
         Self {
             port,

@@ -1,6 +1,7 @@
 //! The manifests under examples/ and in the guide: accepted, and they do what they say.
 
 use serde_json::json;
+use testbed::guide::Guide;
 
 use crate::cluster::{Cluster, name};
 
@@ -22,12 +23,13 @@ async fn push(cluster: &Cluster) {
 
 /// The commands of the guide, in their order.
 fn commands() -> Vec<String> {
-    let path = format!("{}/../../docs/tekton.md", env!("CARGO_MANIFEST_DIR"));
-    let guide = std::fs::read_to_string(path).unwrap();
-    let blocks = guide.split("```sh\n").skip(1);
-    let blocks = blocks.map(|block| block.split_once("```").unwrap().0);
-    let text = blocks.collect::<String>().replace("\\\n", " ");
-    text.lines().map(str::to_owned).collect()
+    let guide = Guide::read("docs/tekton.md").unwrap();
+    let blocks = guide.blocks().iter().filter(|block| block.fence == "sh");
+    let text = blocks.map(|block| block.text.as_str()).collect::<String>();
+    text.replace("\\\n", " ")
+        .lines()
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Does what a command of the guide says; one that nobody tried is refused.

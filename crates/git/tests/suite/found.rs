@@ -7,7 +7,7 @@ use crate::support::*;
 use git::manifest::{Field, Identity, Pin, Wanted};
 use git::mirror::Mirror;
 use git::paths::PathLimits;
-use git::propose::{Alteration, Outcome, Proposal};
+use git::propose::{Alteration, Outcome, Proposal, preview};
 use tempfile::TempDir;
 use testbed::forge::{Forge, Repository};
 
@@ -77,6 +77,16 @@ impl World {
             let after = self.repository.read(BRANCH, path).await.expect("the file");
             assert_eq!(String::from_utf8(after).expect("text"), expected, "{path}");
         }
+        // A preview of the same files says the same.
+        let files = self.files.iter().cloned();
+        let files = files
+            .map(|(path, text)| (path, text.into_bytes()))
+            .collect();
+        let preview = preview(&files, &self.repository.url(), &found(wanted.clone()));
+        let preview = preview.expect("something to change");
+        assert_eq!(preview.keys().collect::<Vec<_>>(), [changed]);
+        let after = self.repository.read(BRANCH, changed).await;
+        assert_eq!(Some(&preview[changed].content), after.as_ref());
         // Once more ends in the same place.
         let again = propose(&self.mirror, &found(wanted)).await;
         assert_eq!((again.commit, again.pushed), (proposed.commit, false));

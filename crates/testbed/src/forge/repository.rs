@@ -1,6 +1,6 @@
 //! A repository of the forge, as people who work on it see it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
 
@@ -42,6 +42,11 @@ impl Repository {
     /// `owner/name`.
     pub fn project(&self) -> &str {
         &self.project
+    }
+
+    /// Where it is on this machine's disk.
+    pub fn folder(&self) -> PathBuf {
+        self.shared.repository(&self.project)
     }
 
     /// Where to clone from.

@@ -1,21 +1,25 @@
 //! Whether a checkout holds what the promotions of a pipeline look for.
 
 use api::Pipeline;
+use git::propose::Error;
 
 use super::{
     super::{
         checkout::{Checkout, Markers},
         cluster::key,
-        plan::{comment, limits, places_in_git},
+        plan::{places_in_git, preview},
         words::close_to,
     },
     Finding,
 };
 
+/// Stands for whatever will be promoted.
+const SOME_VERSION: &str = "0.0.0";
+
 /// What is missing, misplaced or left over.
 pub(super) fn check(pipeline: &Pipeline, line: usize, checkout: &Checkout) -> Vec<Finding> {
     let markers = checkout.markers();
-    let mut findings = missing(pipeline, line, &markers);
+    let mut findings = missing(pipeline, line, checkout);
     findings.extend(left_over(pipeline, line, &markers));
     findings.extend(markers.unreadable.iter().map(|file| Finding {
         is_error: false,
@@ -25,37 +29,18 @@ pub(super) fn check(pipeline: &Pipeline, line: usize, checkout: &Checkout) -> Ve
     findings
 }
 
-fn missing(pipeline: &Pipeline, line: usize, markers: &Markers) -> Vec<Finding> {
-    let (namespace, name) = key(pipeline);
+/// Where a promotion would find nothing to set. Without a marker it goes by what Flux says of the
+/// app as well, which no file tells: then it is a warning.
+fn missing(pipeline: &Pipeline, line: usize, checkout: &Checkout) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (environment, place) in places_in_git(pipeline) {
-        let marker = planner::marker(namespace, name, &place);
-        let Some(files) = markers.files.get(&marker) else {
-            let text = format!(
-                "no file of the checkout carries the marker of {}: the controller then goes by what \
-                 Flux says of the app, or gives up; put {} behind the version to be sure",
-                environment.name,
-                comment(&marker)
-            );
+        if let Err(error) = preview(pipeline, &place, SOME_VERSION, checkout) {
+            let outside = |error: &Error| matches!(error, Error::NoMarker { outside, .. } if !outside.is_empty());
             findings.push(Finding {
-                is_error: false,
+                is_error: error.downcast_ref().is_some_and(outside),
                 line,
-                text,
+                text: format!("promotions into {}: {error:#}", environment.name),
             });
-            continue;
-        };
-        let settings = pipeline.spec.promotion_into(&environment.name);
-        let limits = settings.map(|settings| limits(pipeline, &environment.name, settings));
-        match limits {
-            Some(Ok(limits)) if !files.iter().any(|file| limits.allow(file)) => {
-                let text = format!(
-                    "{marker} is only in files outside the strategy's paths: {}",
-                    files.join(", ")
-                );
-                findings.push(Finding::error(line, text));
-            }
-            Some(Err(error)) => findings.push(Finding::error(line, format!("{error:#}"))),
-            _ => {}
         }
     }
     findings

@@ -1,10 +1,26 @@
-//! Both loops in one process, with a hub, two leaf clusters, a forge with real git and somebody who is
-//! called: how long from a change on the leaf to an opened pull request, one at a time; and what a
-//! promotion costs by each strategy, 25 of each at once, then all 100 together.
+//! Both loops in one process, with a hub, two leaf clusters, real git behind six forges, and somebody
+//! who is called: how long from a change on the leaf to an opened pull request, one at a time; and
+//! what a promotion costs by each forge and strategy, all pipelines of one at once, then all together.
 //!
 //! `PROMOTE_PIPELINES` makes it smaller or larger.
 #![expect(clippy::print_stdout, reason = "a benchmark prints what it measured")]
 #![expect(clippy::unwrap_used, reason = "a failing benchmark is a panic")]
+
+mod doubles;
+
+#[path = "../../../git/tests/contract/azure.rs"]
+mod azure;
+#[path = "../../../git/tests/contract/bitbucket_cloud.rs"]
+mod bitbucket_cloud;
+#[path = "../../../git/tests/contract/bitbucket_server.rs"]
+mod bitbucket_server;
+#[path = "../../../git/tests/contract/double.rs"]
+#[expect(dead_code, reason = "the contract's own tests use the rest")]
+mod double;
+#[path = "../../../git/tests/contract/github.rs"]
+mod github;
+#[path = "../../../git/tests/contract/gitlab.rs"]
+mod gitlab;
 
 use std::{
     collections::BTreeMap,
@@ -27,10 +43,16 @@ use kube::{
     runtime::{WatchStreamExt, watcher},
 };
 use serde_json::{Value, json};
-use testbed::forge::{Forge, Repository};
+use testbed::forge::Forge;
 use tokio::{net::TcpListener, sync::mpsc};
 
-const STRATEGIES: [&str; 4] = ["pull-request", "commit", "notification", "webhook"];
+use doubles::Place;
+
+/// Ways to promote: pull requests on six forges, and the other strategies.
+const WAYS: usize = 6 + OTHERS.len();
+const OTHERS: [&str; 3] = ["commit", "notification", "webhook"];
+/// Which of them is Gitea, whose forge here merges with real git.
+const GITEA: usize = 2;
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_secs(600);
 
@@ -48,6 +70,7 @@ struct World {
     calls: Arc<Calls>,
     /// Promotions that were carried out: pipeline and revision.
     carried_out: mpsc::UnboundedReceiver<(String, String)>,
+    ways: Vec<&'static str>,
     pipelines: usize,
 }
 
@@ -57,13 +80,11 @@ async fn main() {
     let pipelines = count.and_then(|count| count.parse().ok()).unwrap_or(100);
     let mut world = World::start(pipelines).await;
     println!(
-        "{pipelines} pipelines, strategies in turn, one repository, forge and git on loopback"
+        "{pipelines} pipelines, six forges and three other strategies in turn, git on loopback"
     );
     world.one_at_a_time().await;
-    for (strategy, name) in STRATEGIES.into_iter().enumerate() {
-        let all: Vec<usize> = (0..pipelines)
-            .filter(|it| it % STRATEGIES.len() == strategy)
-            .collect();
+    for (way, name) in world.ways.clone().into_iter().enumerate() {
+        let all: Vec<usize> = (0..pipelines).filter(|it| it % WAYS == way).collect();
         world.at_once(name, &all, "1.2.0").await;
     }
     let all: Vec<usize> = (0..pipelines).collect();
@@ -85,21 +106,19 @@ impl World {
             .iter()
             .map(|(path, text)| (path.as_str(), text.as_str()))
             .collect();
-        let repository = forge
-            .create_repository("team/config", &files)
-            .await
-            .unwrap();
+        let places = doubles::start(&forge, &files).await;
         let calls = Arc::new(Calls::default());
         let receiver = receive(calls.clone()).await;
-        secret(
-            &hub,
-            "git",
-            json!({
-                "username": "sluice", "password": forge.token(), "token": forge.token(),
+        for place in &places {
+            let mut entries = json!({
+                "username": "sluice", "password": forge.token(), "token": place.token,
                 "caFile": forge.certificate_authority().unwrap(),
-            }),
-        )
-        .await;
+            });
+            if let Some(api) = &place.api {
+                entries["apiURL"] = json!(api);
+            }
+            secret(&hub, place.kind, entries).await;
+        }
         secret(&hub, "hook", json!({"token": "a key"})).await;
         for (name, client) in [("dev", &dev), ("prod", &prod)] {
             create(client, &releases()).await;
@@ -118,7 +137,7 @@ impl World {
             }
         }
         for number in 0..pipelines {
-            let strategy = strategy(number, &repository, &receiver);
+            let strategy = strategy(number, &places, &receiver);
             create(&hub, &pipeline(number, &strategy)).await;
         }
         run(&hub, &dev, &prod, &receiver);
@@ -129,6 +148,11 @@ impl World {
             forge,
             calls,
             carried_out,
+            ways: places
+                .iter()
+                .map(|place| place.kind)
+                .chain(OTHERS)
+                .collect(),
             pipelines,
         };
         world.observed().await;
@@ -157,7 +181,7 @@ impl World {
     /// From the change on the leaf to the pull request that proposes it.
     async fn one_at_a_time(&mut self) {
         let mut taken = Vec::new();
-        for number in (0..self.pipelines).step_by(STRATEGIES.len()) {
+        for number in (GITEA..self.pipelines).step_by(WAYS) {
             let began = Instant::now();
             deploy(&self.dev, &release("dev", number), "1.1.0").await;
             self.wait().await;
@@ -264,15 +288,19 @@ async fn receive(calls: Arc<Calls>) -> String {
     format!("http://{address}")
 }
 
-fn strategy(number: usize, repository: &Repository, receiver: &str) -> Value {
-    let git = json!({
-        "url": repository.url(), "baseBranch": "main", "secretRef": {"name": "git"},
-    });
-    let mut pull_request = git.clone();
-    pull_request["type"] = json!("gitea");
-    match STRATEGIES[number % STRATEGIES.len()] {
-        "pull-request" => json!({"pull-request": pull_request}),
-        "commit" => json!({"commit": git}),
+fn strategy(number: usize, places: &[Place], receiver: &str) -> Value {
+    let git = |place: &Place| {
+        json!({
+            "url": place.url, "baseBranch": "main", "secretRef": {"name": place.kind},
+        })
+    };
+    if let Some(place) = places.get(number % WAYS) {
+        let mut pull_request = git(place);
+        pull_request["type"] = json!(place.kind);
+        return json!({"pull-request": pull_request});
+    }
+    match OTHERS[number % WAYS - places.len()] {
+        "commit" => json!({"commit": git(&places[GITEA])}),
         "notification" => json!({"notification": {}}),
         _ => json!({"webhook": {"url": format!("{receiver}/hook"), "secretRef": {"name": "hook"}}}),
     }

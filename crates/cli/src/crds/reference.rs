@@ -1,0 +1,112 @@
+//! Every field of every kind as a line of a table.
+
+use std::io::Write;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
+};
+
+const OPENING: &str = "\
+# API reference
+
+Every field of every kind, from the definitions that `sluice crds` prints. `[]` is a list, `{}` a map by
+name. What stands under `status` is written by Sluice.
+";
+
+pub(super) fn write(crds: &[CustomResourceDefinition], out: &mut dyn Write) -> anyhow::Result<()> {
+    writeln!(out, "{OPENING}")?;
+    for crd in crds {
+        let names = &crd.spec.names;
+        writeln!(out, "- [{0}](#{1})", names.kind, names.kind.to_lowercase())?;
+    }
+    for crd in crds {
+        for version in &crd.spec.versions {
+            let schema = version.schema.as_ref();
+            let Some(root) = schema.and_then(|it| it.open_api_v3_schema.as_ref()) else {
+                continue;
+            };
+            let (kind, group) = (&crd.spec.names.kind, &crd.spec.group);
+            writeln!(out, "\n## {kind}\n\n`{group}/{}`\n", version.name)?;
+            writeln!(out, "{}\n", root.description.as_deref().unwrap_or_default())?;
+            writeln!(out, "| field | type | |\n| --- | --- | --- |")?;
+            for part in ["spec", "status"] {
+                let fields = root.properties.as_ref();
+                if let Some(schema) = fields.and_then(|fields| fields.get(part)) {
+                    write_field(part, schema, false, out)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A field and all below it.
+fn write_field(
+    path: &str,
+    schema: &JSONSchemaProps,
+    is_required: bool,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let mut text = cell(schema.description.as_deref().unwrap_or_default());
+    if is_required {
+        text = format!("{text} Required.");
+    }
+    for rule in schema.x_kubernetes_validations.iter().flatten() {
+        let message = rule.message.as_deref().unwrap_or(&rule.rule);
+        text = format!("{text} Rule: {}.", cell(message));
+    }
+    writeln!(out, "| `{path}` | {} | {} |", kind(schema), text.trim())?;
+    let (inner, path) = element(schema, path);
+    let required = inner.required.clone().unwrap_or_default();
+    for (name, field) in inner.properties.iter().flatten() {
+        let below = format!("{path}.{name}");
+        write_field(&below, field, required.contains(name), out)?;
+    }
+    Ok(())
+}
+
+/// What a list or a map holds, and how its path is written.
+fn element<'a>(schema: &'a JSONSchemaProps, path: &str) -> (&'a JSONSchemaProps, String) {
+    match (&schema.items, &schema.additional_properties) {
+        (Some(JSONSchemaPropsOrArray::Schema(items)), _) => element(items, &format!("{path}[]")),
+        (_, Some(JSONSchemaPropsOrBool::Schema(values))) => element(values, &format!("{path}{{}}")),
+        _ => (schema, path.to_owned()),
+    }
+}
+
+fn kind(schema: &JSONSchemaProps) -> String {
+    if schema.x_kubernetes_int_or_string == Some(true) {
+        return "number or text".to_owned();
+    }
+    if let Some(words) = &schema.enum_ {
+        let words = words.iter().map(|word| match word.0.as_str() {
+            Some(word) => format!("`{word}`"),
+            None => format!("`{}`", word.0),
+        });
+        return words.collect::<Vec<_>>().join(", ");
+    }
+    let of = |inner: &JSONSchemaProps| kind(inner);
+    match (
+        schema.type_.as_deref(),
+        &schema.items,
+        &schema.additional_properties,
+    ) {
+        (Some("array"), Some(JSONSchemaPropsOrArray::Schema(items)), _) => {
+            format!("list of {}", of(items))
+        }
+        (_, _, Some(JSONSchemaPropsOrBool::Schema(values))) => format!("map of {}", of(values)),
+        (Some("string"), ..) => match schema.format.as_deref() {
+            Some("date-time") => "time".to_owned(),
+            _ => "text".to_owned(),
+        },
+        (Some("boolean"), ..) => "yes or no".to_owned(),
+        (Some("integer" | "number"), ..) => "number".to_owned(),
+        _ => "object".to_owned(),
+    }
+}
+
+/// Text that stays inside a cell of a table.
+fn cell(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    words.join(" ").replace('|', "\\|").replace('<', "&lt;")
+}

@@ -1,0 +1,127 @@
+//! What a change would make of files that lie on this machine, without a remote.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Alteration, Error, Proposal};
+use crate::edit::{self, Edited};
+use crate::manifest::{self, Files, Manifests, Walk, Wanted};
+use crate::mirror::Skipped;
+
+/// The files of a checkout, by their paths from its root.
+pub type Checkout = BTreeMap<String, Vec<u8>>;
+
+/// The files that would be different. The URL is that of the repository they are a checkout of.
+pub fn preview(
+    files: &Checkout,
+    url: &str,
+    proposal: &Proposal,
+) -> Result<BTreeMap<String, Edited>, Error> {
+    let mut edited = match &proposal.alteration {
+        Alteration::Marked { marker, value } => set(files, proposal, marker, value)?,
+        Alteration::Found {
+            marker,
+            value,
+            wanted,
+        } => match set(files, proposal, marker, value) {
+            Err(Error::NoMarker { outside, .. }) if outside.is_empty() => {
+                find(files, url, proposal, wanted)?
+            }
+            edited => edited?,
+        },
+        Alteration::File { path, content } => {
+            let same = files.get(path) == Some(content);
+            let edited = Edited {
+                content: content.clone(),
+                marked: 1,
+                changed: usize::from(!same),
+            };
+            [(path.clone(), edited)].into()
+        }
+    };
+    edited.retain(|_, edited| edited.changed > 0);
+    Ok(edited)
+}
+
+fn set(
+    files: &Checkout,
+    proposal: &Proposal,
+    marker: &str,
+    value: &str,
+) -> Result<BTreeMap<String, Edited>, Error> {
+    let (mut inside, mut outside, mut skipped) = (BTreeMap::new(), Vec::new(), Vec::new());
+    for (path, content) in files {
+        match edit::markers(content) {
+            Ok(markers) if !markers.contains(marker) => {}
+            Ok(_) if !proposal.paths.allow(path) => outside.push(path.clone()),
+            Ok(_) => {
+                let edited = edit::set_marked(content, marker, value);
+                inside.insert(path.clone(), named(path, edited)?);
+            }
+            Err(error) => skipped.push(Skipped {
+                path: path.clone(),
+                because: error.to_string(),
+            }),
+        }
+    }
+    match inside.is_empty() {
+        true => Err(Error::NoMarker {
+            marker: marker.to_owned(),
+            skipped,
+            outside,
+        }),
+        false => Ok(inside),
+    }
+}
+
+fn find(
+    files: &Checkout,
+    url: &str,
+    proposal: &Proposal,
+    wanted: &[Wanted],
+) -> Result<BTreeMap<String, Edited>, Error> {
+    let mut known = Files {
+        url: manifest::normal(url),
+        paths: files.keys().cloned().collect(),
+        read: BTreeMap::new(),
+    };
+    let mut changes: BTreeMap<String, BTreeSet<(usize, String)>> = BTreeMap::new();
+    for wanted in wanted {
+        let (path, of_one) = find_one(files, &mut known, wanted)?;
+        if !proposal.paths.allow(&path) {
+            let because = "it is outside the paths that may change";
+            return Err(Error::Path { path, because });
+        }
+        changes.entry(path).or_default().extend(of_one);
+    }
+    let edit = |(path, changes): (String, BTreeSet<_>)| {
+        let changes: Vec<_> = changes.into_iter().collect();
+        let edited = named(&path, edit::set_events(&files[&path], &changes))?;
+        Ok((path, edited))
+    };
+    changes.into_iter().map(edit).collect()
+}
+
+/// The file and the fields that are meant, once all that matters has been read.
+fn find_one(
+    files: &Checkout,
+    known: &mut Files,
+    wanted: &Wanted,
+) -> Result<(String, Vec<(usize, String)>), Error> {
+    loop {
+        let own = Walk::from(known, &wanted.directories);
+        let others = Walk::from(known, &wanted.others);
+        let missing: Vec<String> = own.missing.union(&others.missing).cloned().collect();
+        if missing.is_empty() {
+            return Ok(manifest::choose(known, wanted, &own)?);
+        }
+        let read = |path: String| (path.clone(), Manifests::read(&files[&path]).ok());
+        known.read.extend(missing.into_iter().map(read));
+    }
+}
+
+fn named(path: &str, edited: Result<Edited, edit::Error>) -> Result<Edited, Error> {
+    edited.map_err(|source| Error::Edit {
+        path: path.to_owned(),
+        source,
+    })
+}

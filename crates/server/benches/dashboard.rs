@@ -303,14 +303,14 @@ async fn open_pages(
         })
         .collect();
     let cookies = cookies.join("; ");
-    let seen = browser.evaluate("document.querySelector('main').dataset.seen");
-    let live = format!("/live?page=%2Fpipelines&seen={}", seen.as_str().unwrap());
     let mut open = Vec::new();
     for _ in 0..count {
         let mut page = ask(door.address, "/pipelines", &cookies).await;
-        let mut whole = Vec::new();
-        page.read_to_end(&mut whole).await.unwrap();
-        assert!(whole.starts_with(b"HTTP/1.1 200"));
+        let mut whole = String::new();
+        page.read_to_string(&mut whole).await.unwrap();
+        let seen = whole.split("data-seen=\"").nth(1).unwrap();
+        let seen = seen.split('"').next().unwrap();
+        let live = format!("/live?page=%2Fpipelines&seen={seen}");
         let mut stream = ask(door.address, &live, &cookies).await;
         let mut first = [0; 1024];
         let read = stream.read(&mut first).await.unwrap();

@@ -4,8 +4,9 @@
 //! | part | what for |
 //! | --- | --- |
 //! | `page` | which page an address names, and the parts it is made of |
-//! | `list`, `pipeline`, `objects`, `approvals`, `clusters` | each page's parts |
+//! | `list`, `pipeline`, `objects`, `approvals`, `clusters`, `changes` | each page's parts |
 //! | `apps` | a page that asks clusters, and is not kept up to date |
+//! | `create` | a new pipeline, proposed in git |
 //! | `live` | sends the parts that changed |
 //! | `act` | forms |
 //! | `sign_in` | who looks |
@@ -18,7 +19,9 @@ mod act;
 mod approvals;
 mod apps;
 mod assets;
+mod changes;
 mod clusters;
+mod create;
 mod html;
 mod layout;
 mod list;
@@ -66,6 +69,10 @@ pub(crate) fn router() -> Router<Arc<Door>> {
         .route("/approvals", get(show))
         .route("/clusters", get(show))
         .route("/apps", get(apps::show))
+        .route("/create", get(create::form).post(create::submit))
+        .route("/create/preview", post(create::preview))
+        .route("/changes", get(show))
+        .route("/changes/{namespace}/{name}", get(show))
         .route("/live", get(live::follow))
         .route("/assets/{name}", get(assets::serve))
         .layer(middleware::from_fn(guard))

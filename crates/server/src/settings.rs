@@ -39,6 +39,8 @@ pub struct Settings {
     pub no_cross_namespace_refs: bool,
     /// How clusters other than the hub are reached.
     pub reach: Reach,
+    /// Where the controller proposes changes; nowhere without it.
+    pub authoring: Option<Authoring>,
 }
 
 impl Default for Settings {
@@ -55,8 +57,20 @@ impl Default for Settings {
             wait: WAIT,
             no_cross_namespace_refs: false,
             reach: Reach::default(),
+            authoring: None,
         }
     }
+}
+
+/// The repository that the controller proposes changes in.
+#[derive(Clone, Debug)]
+pub struct Authoring {
+    /// Where it is cloned from.
+    pub url: String,
+    /// The branch that pull requests are for.
+    pub branch: String,
+    /// The folders that files may be in.
+    pub folders: Vec<String>,
 }
 
 /// A certificate and its key, as PEM files. They are read again when they change.

@@ -1,4 +1,5 @@
-//! What is known of Pipelines, Promotions, GitopsClusters and PipelineTriggers by watching them.
+//! What is known of Pipelines, Promotions, Changes, GitopsClusters and PipelineTriggers by watching
+//! them.
 //!
 //! Promises that what a caller was told is at least as new as what this process itself wrote, and
 //! that who follows a pipeline is woken by every change of it, of its promotions and of triggers in
@@ -10,7 +11,7 @@ use std::{
     sync::Arc,
 };
 
-use api::{GitopsCluster, Pipeline, PipelineTrigger, Promotion};
+use api::{Change, GitopsCluster, Pipeline, PipelineTrigger, Promotion};
 use futures::StreamExt;
 use kube::{
     Api, Client, Resource, ResourceExt,
@@ -58,6 +59,7 @@ pub(crate) struct Watched {
     promotions: Shelf<Promotion>,
     clusters: Shelf<GitopsCluster>,
     triggers: Shelf<PipelineTrigger>,
+    changes_to_git: Shelf<Change>,
     /// Counts changes of anything.
     changes: watch::Sender<u64>,
     followers: Mutex<HashMap<ObjectKey, watch::Sender<()>>>,
@@ -77,33 +79,23 @@ impl Watched {
             promotions: Shelf::default(),
             clusters: Shelf::default(),
             triggers: Shelf::default(),
+            changes_to_git: Shelf::default(),
             changes: watch::channel(0).0,
             followers: Mutex::default(),
         });
-        let (one, other, third) = (watched.clone(), watched.clone(), watched.clone());
-        let fourth = watched.clone();
-        tokio::spawn(stop.clone().run_until_cancelled_owned(async move {
-            one.watch(|it| &it.pipelines, slim, ObjectKey::of).await;
-        }));
-        tokio::spawn(stop.clone().run_until_cancelled_owned(async move {
-            let without_change = |promotion| promotion;
-            let of = |it: &Promotion| {
-                ObjectKey::new(&it.namespace().unwrap_or_default(), &it.spec.pipeline)
-            };
-            other.watch(|it| &it.promotions, without_change, of).await;
-        }));
-        tokio::spawn(stop.clone().run_until_cancelled_owned(async move {
-            let without_change = |cluster| cluster;
-            third
-                .watch(|it| &it.clusters, without_change, ObjectKey::of)
-                .await;
-        }));
-        tokio::spawn(stop.clone().run_until_cancelled_owned(async move {
-            let without_change = |trigger| trigger;
-            // Which pipelines it feeds depends on both, so all of its namespace are looked at.
-            let of = |it: &PipelineTrigger| ObjectKey::new(&it.namespace().unwrap_or_default(), "");
-            fourth.watch(|it| &it.triggers, without_change, of).await;
-        }));
+        watched.spawn(stop, |it| &it.pipelines, slim, ObjectKey::of);
+        let of = |it: &Promotion| ObjectKey::new(&namespace_of(it), &it.spec.pipeline);
+        watched.spawn(stop, |it| &it.promotions, whole, of);
+        watched.spawn(stop, |it| &it.clusters, whole, ObjectKey::of);
+        // Which pipelines a trigger feeds depends on both, so all of its namespace are looked at.
+        let of = |it: &PipelineTrigger| ObjectKey::new(&namespace_of(it), "");
+        watched.spawn(stop, |it| &it.triggers, whole, of);
+        watched.spawn(
+            stop,
+            |it| &it.changes_to_git,
+            without_content,
+            ObjectKey::of,
+        );
         watched
     }
 
@@ -166,6 +158,16 @@ impl Watched {
         triggers
     }
 
+    /// All changes, without what the files hold.
+    pub(crate) fn changes_to_git(&self) -> Vec<Arc<Change>> {
+        self.changes_to_git.all(|_| true)
+    }
+
+    /// Takes note of what this process wrote, before the watch tells.
+    pub(crate) fn wrote_change(&self, change: Change) {
+        self.changes_to_git.keep(without_content(change));
+    }
+
     /// The promotions that somebody is interested in.
     pub(crate) fn promotions(&self, is_wanted: impl Fn(&Promotion) -> bool) -> Vec<Arc<Promotion>> {
         self.promotions.all(is_wanted)
@@ -219,19 +221,26 @@ impl Watched {
         }
     }
 
-    async fn watch<K>(
+    /// Watches a kind in the background until `stop`.
+    fn spawn<K: Watchable>(
+        self: &Arc<Self>,
+        stop: &CancellationToken,
+        shelf: fn(&Self) -> &Shelf<K>,
+        slim: fn(K) -> K,
+        pipeline_of: fn(&K) -> ObjectKey,
+    ) {
+        let watched = self.clone();
+        tokio::spawn(stop.clone().run_until_cancelled_owned(async move {
+            watched.watch(shelf, slim, pipeline_of).await;
+        }));
+    }
+
+    async fn watch<K: Watchable>(
         &self,
-        shelf: impl Fn(&Self) -> &Shelf<K>,
-        slim: impl Fn(K) -> K,
-        pipeline_of: impl Fn(&K) -> ObjectKey,
-    ) where
-        K: Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>
-            + Clone
-            + DeserializeOwned
-            + fmt::Debug
-            + Send
-            + 'static,
-    {
+        shelf: fn(&Self) -> &Shelf<K>,
+        slim: fn(K) -> K,
+        pipeline_of: fn(&K) -> ObjectKey,
+    ) {
         let api: Api<K> = match &self.namespace {
             Some(namespace) => Api::namespaced(self.client.clone(), namespace),
             None => Api::all(self.client.clone()),
@@ -263,10 +272,48 @@ impl Watched {
     }
 }
 
+/// What can be watched here.
+trait Watchable:
+    Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>
+    + Clone
+    + DeserializeOwned
+    + fmt::Debug
+    + Send
+    + Sync
+    + 'static
+{
+}
+
+impl<K> Watchable for K where
+    K: Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>
+        + Clone
+        + DeserializeOwned
+        + fmt::Debug
+        + Send
+        + Sync
+        + 'static
+{
+}
+
+fn namespace_of(object: &impl Resource) -> String {
+    object.namespace().unwrap_or_default()
+}
+
+fn whole<K>(object: K) -> K {
+    object
+}
+
 /// A pipeline without what no handler looks at.
 fn slim(mut pipeline: Pipeline) -> Pipeline {
     pipeline.metadata.managed_fields = None;
     pipeline
+}
+
+/// A change without what its file holds, which may be much.
+fn without_content(mut change: Change) -> Change {
+    change.metadata.managed_fields = None;
+    change.spec.content = String::new();
+    change
 }
 
 /// The newest known state of objects of one kind.

@@ -125,7 +125,7 @@ enum Changes {
 impl Changes {
     fn of(page: &Page, door: &Door) -> Self {
         match page {
-            Page::Pipeline(key) | Page::Objects(key, _) => {
+            Page::Pipeline(key) | Page::Objects(key, _) | Page::Change(key) => {
                 Self::OfPipeline(door.watched.follow(key))
             }
             _ => Self::OfAnything(door.watched.changes()),

@@ -12,7 +12,7 @@ use http::Uri;
 use percent_encoding::percent_decode_str;
 
 use super::{
-    approvals, clusters,
+    approvals, changes, clusters,
     html::Html,
     layout::Tab,
     list::{self, Filter},
@@ -29,6 +29,8 @@ pub(super) enum Page {
     Objects(ObjectKey, Asked),
     Approvals,
     Clusters,
+    Changes,
+    Change(ObjectKey),
 }
 
 /// A piece of a page, and a number that tells its versions apart.
@@ -90,11 +92,13 @@ impl Page {
                 let filter = Query::<Filter>::try_from_uri(address).ok()?;
                 Some(Self::Pipelines(filter.0))
             }
-            ["pipelines", namespace, name] => Some(Self::Pipeline(key(namespace, name)?)),
+            ["pipelines", namespace, name] => key(namespace, name).map(Self::Pipeline),
             ["pipelines", namespace, name, "objects"] => {
                 let asked = Query::<Asked>::try_from_uri(address).ok()?;
                 Some(Self::Objects(key(namespace, name)?, asked.0))
             }
+            ["changes"] => Some(Self::Changes),
+            ["changes", namespace, name] => key(namespace, name).map(Self::Change),
             ["approvals"] => Some(Self::Approvals),
             ["clusters"] => Some(Self::Clusters),
             _ => None,
@@ -103,9 +107,9 @@ impl Page {
 
     pub(super) fn tab(&self) -> Tab {
         match self {
-            Self::Pipelines(_) | Self::Pipeline(_) | Self::Objects(..) => Tab::Pipelines,
             Self::Approvals => Tab::Approvals,
             Self::Clusters => Tab::Clusters,
+            _ => Tab::Pipelines,
         }
     }
 
@@ -116,6 +120,8 @@ impl Page {
             Self::Objects(key, _) => format!("Objects of {}", key.name),
             Self::Approvals => "Approvals".to_owned(),
             Self::Clusters => "Clusters".to_owned(),
+            Self::Changes => "Proposals".to_owned(),
+            Self::Change(key) => key.name.clone(),
         }
     }
 
@@ -126,6 +132,8 @@ impl Page {
             Self::Objects(key, asked) => objects::parts(door, viewer, key, asked).await,
             Self::Approvals => approvals::parts(door, viewer).await,
             Self::Clusters => clusters::parts(door, viewer).await,
+            Self::Changes => changes::parts(door, viewer).await,
+            Self::Change(key) => changes::parts_of_one(door, viewer, key).await,
         }
     }
 
@@ -137,11 +145,13 @@ impl Page {
             Self::Objects(key, asked) => objects::frame(key, asked, parts),
             Self::Approvals => approvals::frame(parts),
             Self::Clusters => clusters::frame(parts),
+            Self::Changes => changes::frame(parts),
+            Self::Change(_) => changes::frame_of_one(parts),
         }
     }
 }
 
-/// Names in an address.
+/// What two parts of an address name.
 fn key(namespace: &str, name: &str) -> Option<ObjectKey> {
     let plain = |text: &str| percent_decode_str(text).decode_utf8().map(String::from);
     let (namespace, name) = (plain(namespace).ok()?, plain(name).ok()?);

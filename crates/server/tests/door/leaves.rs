@@ -116,10 +116,9 @@ async fn allow(server: &Server, rules: &Value) {
 
 /// The rights on a leaf cluster, out of the guide that people copy them from.
 fn documented() -> Value {
-    let guide = include_str!("../../../../docs/dashboard.md");
-    let yaml = guide
-        .split("```yaml\n")
-        .find(|it| it.contains("name: sluice-leaf"));
+    let guide = include_str!("../../../../docs/clusters.md");
+    let mut blocks = guide.split("```yaml applied\n").skip(1);
+    let yaml = blocks.find(|it| it.contains("name: sluice-leaf"));
     let yaml = yaml.unwrap().split("```").next().unwrap();
     let role: Value = serde_saphyr::from_str(yaml).unwrap();
     role["rules"].clone()

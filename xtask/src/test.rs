@@ -10,7 +10,12 @@ use crate::{
 };
 
 /// Programs that tests run, and the Debian package of each.
-const NEEDED: &[(&str, &str)] = &[("git", "git"), ("mariadbd", "mariadb-server")];
+const NEEDED: &[(&str, &str)] = &[
+    ("git", "git"),
+    ("mariadbd", "mariadb-server"),
+    ("curl", "curl"),
+    ("openssl", "openssl"),
+];
 
 /// The same, where tests are skipped, and say so, if it cannot be installed.
 const BROWSER: &[(&str, &str)] = &[("chromium", "chromium")];
@@ -48,6 +53,7 @@ pub(crate) fn test() -> anyhow::Result<()> {
 
 /// The suites that also run on a real kube-apiserver, and the real kubectl on both.
 pub(crate) fn test_real() -> anyhow::Result<()> {
+    install_missing(NEEDED)?;
     let assets = kube::kube()?;
     let real = REAL_SUITES
         .iter()

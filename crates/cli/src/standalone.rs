@@ -149,7 +149,8 @@ impl Standalone {
 
     fn greeting(&self, rest: SocketAddr) -> String {
         format!(
-            "Sluice runs on {folder}. Everything is kept there; Ctrl-C stops it.\n\n  \
+            "Sluice runs on {folder}. Everything is kept there; Ctrl-C stops it.\n\n\
+             Dashboard  http://{rest}   token {token}\n  \
              kubectl --kubeconfig {kubeconfig} get pipelines -A\n  \
              curl -H 'Authorization: Bearer {token}' http://{rest}/api/v1/pipelines\n",
             folder = self.folder.display(),

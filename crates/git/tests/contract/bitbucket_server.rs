@@ -9,7 +9,11 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde_json::{Value, json};
 
-use crate::double::{PEOPLE, PROJECT, Pull, Shared, TOKEN, World, answer, number};
+use git::forge::Kind;
+
+use crate::double::{
+    Arena, BRANCH, PEOPLE, PROJECT, Pull, Shared, TOKEN, World, answer, branch, new_pull, number,
+};
 
 type Parameters = Query<BTreeMap<String, String>>;
 
@@ -87,7 +91,7 @@ fn shown(world: &World, pull: &Pull) -> Value {
     let mut shown = json!({
         "id": pull.number, "version": pull.version, "title": pull.title, "state": state,
         "open": pull.is_open, "closed": !pull.is_open, "draft": pull.is_draft,
-        "fromRef": end(&pull.head, &pull.head_project), "toRef": end(&pull.base, PROJECT),
+        "fromRef": end(&pull.head, &pull.head_project), "toRef": end(&pull.base, pull.base_project.as_deref().unwrap_or(PROJECT)),
         "reviewers": pull.reviewers.iter().map(|name| json!({"user": {"name": name}, "approved": false})).collect::<Vec<_>>(),
         "links": {"self": [{"href": format!("https://example.com/projects/T/repos/c/pull-requests/{}", pull.number)}]},
     });
@@ -302,4 +306,21 @@ async fn comment(
     };
     pull.comments.push(text.to_owned());
     answer(201, json!({"id": 1, "version": 0}))
+}
+
+#[tokio::test]
+async fn pull_requests_into_other_repositories_are_not_ours() {
+    let arena = Arena::start(Kind::BitbucketServer, router).await;
+    let forge = arena.forge();
+    let number = forge.create(&new_pull()).await.expect("one").number;
+    let find = || async { forge.find(&branch(BRANCH)).await.expect("found").len() };
+    assert_eq!(find().await, 1);
+    let other = Some("upstream/config".to_owned());
+    arena
+        .world
+        .lock()
+        .find(number)
+        .expect("it is there")
+        .base_project = other;
+    assert_eq!(find().await, 0);
 }

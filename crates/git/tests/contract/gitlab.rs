@@ -1,6 +1,6 @@
 //! A double of GitLab's API, as far as we use it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use axum::extract::{Path, Query, Request, State};
 use axum::middleware::Next;
@@ -10,7 +10,11 @@ use axum::{Json, Router};
 use http::HeaderMap;
 use serde_json::{Value, json};
 
-use crate::double::{PEOPLE, PROJECT, Pull, Shared, TOKEN, World, answer, number, page, tagged};
+use git::forge::{Forge, Kind, Merge, MergeMethod, Merged};
+
+use crate::double::{
+    Arena, PEOPLE, PROJECT, Pull, Shared, TOKEN, World, answer, new_pull, number, page, tagged, tip,
+};
 
 type Parameters = Query<BTreeMap<String, String>>;
 
@@ -67,8 +71,18 @@ fn shown(world: &World, pull: &Pull) -> Value {
         "merge_commit_sha": pull.is_merged.then(|| "c".repeat(40)),
         "squash_commit_sha": null,
         "merge_when_pipeline_succeeds": pull.waits_for_merge,
+        "head_pipeline": pipeline(world),
+        "detailed_merge_status": if world.has_conflicts { "conflict" } else { "mergeable" },
         "reviewers": reviewers.map(|(id, name)| json!({"id": id, "username": name})).collect::<Vec<_>>(),
     })
+}
+
+fn pipeline(world: &World) -> Value {
+    match (world.has_pending_checks, world.has_failed_checks) {
+        (true, _) => json!({"status": "running"}),
+        (false, true) => json!({"status": "failed"}),
+        (false, false) => Value::Null,
+    }
 }
 
 fn not_found() -> Response {
@@ -170,6 +184,8 @@ async fn edit(
         pull.labels.extend(labels.split(',').map(str::to_owned));
     }
     if let Some(ids) = body["reviewer_ids"].as_array() {
+        let distinct: BTreeSet<String> = ids.iter().map(Value::to_string).collect();
+        assert_eq!(distinct.len(), ids.len(), "each once");
         let name = |id: &Value| {
             PEOPLE
                 .get(id.as_u64()? as usize)
@@ -262,4 +278,61 @@ async fn users(Query(query): Parameters) -> Response {
         .filter(|(_, name)| **name == wanted);
     let found = found.map(|(id, name)| json!({"id": id, "username": name}));
     answer(200, json!(found.collect::<Vec<_>>()))
+}
+
+/// The merge of a new merge request as soon as it may be.
+async fn wanted(arena: &Arena) -> (Box<dyn Forge>, u64, Merge) {
+    let forge = arena.forge();
+    let number = forge.create(&new_pull()).await.expect("one").number;
+    let merge = Merge {
+        head: tip(),
+        method: MergeMethod::Merge,
+        when_ready: true,
+    };
+    (forge, number, merge)
+}
+
+#[tokio::test]
+async fn what_failed_is_not_merged() {
+    let arena = Arena::start(Kind::GitLab, router).await;
+    let (forge, number, merge) = wanted(&arena).await;
+    arena.world.lock().has_failed_checks = true;
+    for _ in 0..3 {
+        let error = forge.merge(number, &merge).await.expect_err("it is red");
+        assert_eq!(error.reason(), "NotMergeable");
+        assert!(
+            error.to_string().contains("its pipeline is failed"),
+            "{error}"
+        );
+    }
+    assert!(
+        arena
+            .world
+            .lock()
+            .find(number)
+            .expect("it is there")
+            .is_open
+    );
+}
+
+#[tokio::test]
+async fn a_pipeline_that_starts_late_is_waited_for() {
+    let arena = Arena::start(Kind::GitLab, router).await;
+    let (forge, number, merge) = wanted(&arena).await;
+    let error = forge
+        .merge(number, &merge)
+        .await
+        .expect_err("none is there yet");
+    assert_eq!(error.reason(), "NotMergeable");
+    arena.world.lock().has_pending_checks = true;
+    let merged = forge.merge(number, &merge).await;
+    assert_eq!(merged.expect("asked for"), Merged::Later);
+    assert!(
+        arena
+            .world
+            .lock()
+            .find(number)
+            .expect("it is there")
+            .is_open
+    );
 }

@@ -2,11 +2,9 @@
 
 use api::{
     Pipeline, Promotion,
-    app::Kind,
     names::Place,
     pipeline::{ClusterAppReference, ClusterReference, TargetStatus},
     promotion::{PromotionSpec, PromotionTarget},
-    revision::SourceRevision,
 };
 use git::propose::Proposal;
 use planner::Failure;
@@ -16,13 +14,13 @@ use super::{
     words::{Change, Words},
 };
 
-/// The repository, and the change that a promotion of a revision into a place would make there.
-/// Nothing where the strategy changes no repository. Targets that nobody has observed yet count as
-/// they are written.
+/// The repository, and the change that a promotion of a revision and its version into a place would
+/// make there. Nothing where the strategy changes no repository. Targets that nobody has observed yet
+/// count as they are written.
 pub fn proposal(
     pipeline: &Pipeline,
     place: &Place,
-    revision: &str,
+    (revision, version): (&str, &str),
 ) -> Option<Result<(String, Proposal), Failure>> {
     let settings = pipeline.spec.promotion_into(&place.environment)?;
     let change = Change::of(&settings.strategy)?;
@@ -32,7 +30,7 @@ pub fn proposal(
     let promotion = Promotion {
         spec: PromotionSpec {
             environment: place.environment.clone(),
-            version: version(&pipeline, revision),
+            version: version.to_owned(),
             revision: revision.to_owned(),
             target: target.map(|(cluster, namespace)| PromotionTarget {
                 cluster,
@@ -48,20 +46,6 @@ pub fn proposal(
         promotion: &promotion,
     };
     Some(Words::of(task, &change).map(|words| (change.url.to_owned(), words.proposal)))
-}
-
-/// What would be written for a revision: for one of a source its tag, else its commit or digest.
-fn version(pipeline: &Pipeline, revision: &str) -> String {
-    let app = pipeline.spec.app_ref.clone().unwrap_or_default();
-    let is_source = Kind::of(&app.api_version, &app.kind) == Kind::Kustomization;
-    let source = SourceRevision::parse(revision);
-    let is_content = source.digest().is_some_and(|it| it.starts_with("sha256:"));
-    let version = match is_content {
-        true => source.oci_version(),
-        false => source.git_version().map(str::to_owned),
-    };
-    let version = version.filter(|_| is_source && pipeline.spec.track.is_none());
-    version.unwrap_or_else(|| revision.to_owned())
 }
 
 /// Has every environment list its targets.

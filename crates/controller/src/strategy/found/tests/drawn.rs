@@ -59,7 +59,8 @@ pub(super) fn promote(
         environment: environment.to_owned(),
         target: None,
     };
-    let proposal = proposal(&pipeline, &place, revision).expect("a change");
+    let version = planner::version_for(&pipeline, &[], revision);
+    let proposal = proposal(&pipeline, &place, (revision, &version)).expect("a change");
     let (url, proposal) = proposal.map_err(|failure| failure.reason)?;
     let files = before.iter();
     let files = files.map(|(path, text)| (path.clone(), text.clone().into_bytes()));

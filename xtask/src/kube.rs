@@ -1,7 +1,7 @@
-//! Puts a real Kubernetes control plane into the cache folder, for tests that want one.
+//! Puts a real Kubernetes control plane into the cache folder, for tests that want one, and helm.
 //!
-//! kube-apiserver, kube-controller-manager, kubectl and etcd are compiled from their published Go
-//! modules at pinned versions. A program that is already there is left alone, and a program appears
+//! kube-apiserver, kube-controller-manager, kubectl, etcd and helm are compiled from their published
+//! Go modules at pinned versions. A program that is already there is left alone, and a program appears
 //! under its name only when it is complete, so an interrupted run or two at once do no harm. The
 //! working tree is never touched.
 
@@ -15,10 +15,15 @@ use anyhow::{Context, Result, bail, ensure};
 const KUBERNETES: &str = "v1.36.3";
 /// The etcd release that stores its objects.
 const ETCD: &str = "v3.6.16";
+/// The helm release that installs charts. One that is built of the same Kubernetes libraries, so that
+/// most of it is compiled already.
+const HELM: &str = "v4.2.4";
 /// The Go module of Kubernetes itself.
 const KUBERNETES_MODULE: &str = "k8s.io/kubernetes";
 /// The Go module of the etcd server.
 const ETCD_MODULE: &str = "go.etcd.io/etcd/server/v3";
+/// The Go module of helm.
+const HELM_MODULE: &str = "helm.sh/helm/v4";
 
 /// One program to build: its file name and the Go package that is its `main`.
 struct Program {
@@ -29,6 +34,11 @@ struct Program {
 const ETCD_PROGRAMS: [Program; 1] = [Program {
     name: "etcd",
     package: ETCD_MODULE,
+}];
+
+const HELM_PROGRAMS: [Program; 1] = [Program {
+    name: "helm",
+    package: "helm.sh/helm/v4/cmd/helm",
 }];
 
 const KUBERNETES_PROGRAMS: [Program; 3] = [
@@ -46,13 +56,14 @@ const KUBERNETES_PROGRAMS: [Program; 3] = [
     },
 ];
 
-/// Builds whatever is missing and gives the folder that holds the four programs.
+/// Builds whatever is missing and gives the folder that holds the five programs.
 pub(crate) fn kube() -> Result<PathBuf> {
     let folder = folder()?;
     std::fs::create_dir_all(&folder)
         .with_context(|| format!("creating the folder {}", folder.display()))?;
     if missing(&folder, &ETCD_PROGRAMS)
         .chain(missing(&folder, &KUBERNETES_PROGRAMS))
+        .chain(missing(&folder, &HELM_PROGRAMS))
         .count()
         == 0
     {
@@ -67,10 +78,14 @@ pub(crate) fn kube() -> Result<PathBuf> {
         let module = ScratchModule::kubernetes(&folder)?;
         module.build_missing(&folder, &KUBERNETES_PROGRAMS)?;
     }
+    if missing(&folder, &HELM_PROGRAMS).count() > 0 {
+        let module = ScratchModule::helm(&folder)?;
+        module.build_missing(&folder, &HELM_PROGRAMS)?;
+    }
     Ok(folder)
 }
 
-/// The folder with the programs, if they are there: named by the environment, or built before.
+/// The folder with a control plane, if it is there: named by the environment, or built before.
 pub(crate) fn built() -> Option<PathBuf> {
     let named = std::env::var_os("KUBEBUILDER_ASSETS").filter(|folder| !folder.is_empty());
     let folder = named.map_or_else(|| folder().ok(), |folder| Some(folder.into()))?;
@@ -112,7 +127,7 @@ fn check_go(folder: &Path) -> Result<()> {
     bail!(
         "building a Kubernetes {KUBERNETES} control plane needs the Go toolchain, and `go version` \
          did not run. Install Go 1.26 or newer (https://go.dev/dl) and put it on PATH, or place \
-         etcd, kube-apiserver, kube-controller-manager and kubectl into {} yourself.",
+         etcd, kube-apiserver, kube-controller-manager, kubectl and helm into {} yourself.",
         folder.display()
     )
 }
@@ -134,7 +149,7 @@ impl ScratchModule {
     }
 
     fn kubernetes(beside: &Path) -> Result<Self> {
-        let (major, minor, patch) = version_parts(KUBERNETES)?;
+        let (major, minor, _) = version_parts(KUBERNETES)?;
         let stamp =
             |name: &str, value: &str| format!(" -X k8s.io/component-base/version.{name}={value}");
         let linker_flags = ["-s -w".to_owned()]
@@ -147,15 +162,28 @@ impl ScratchModule {
             ])
             .collect();
         let module = Self::new(beside, linker_flags)?;
-        module.write("")?;
-        let mut lines = format!("require {KUBERNETES_MODULE} {KUBERNETES}\n");
-        for staged in module.staged_modules()? {
+        module.require_with_kubernetes(KUBERNETES_MODULE, KUBERNETES)?;
+        Ok(module)
+    }
+
+    fn helm(beside: &Path) -> Result<Self> {
+        let stamp = format!("-s -w -X {HELM_MODULE}/internal/version.version={HELM}");
+        let module = Self::new(beside, stamp)?;
+        module.require_with_kubernetes(HELM_MODULE, HELM)?;
+        Ok(module)
+    }
+
+    /// Requires a module, with the libraries of our Kubernetes release.
+    fn require_with_kubernetes(&self, module: &str, version: &str) -> Result<()> {
+        let (_, minor, patch) = version_parts(KUBERNETES)?;
+        self.write("")?;
+        let mut lines = format!("require {module} {version}\n");
+        for staged in self.staged_modules()? {
             lines.push_str(&format!(
                 "replace {staged} => {staged} v0.{minor}.{patch}\n"
             ));
         }
-        module.write(&lines)?;
-        Ok(module)
+        self.write(&lines)
     }
 
     fn new(beside: &Path, linker_flags: String) -> Result<Self> {

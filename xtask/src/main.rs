@@ -32,7 +32,7 @@ enum Task {
         #[arg(long)]
         real: bool,
     },
-    /// Rewrites generated files: deploy/crds
+    /// Rewrites generated files: definitions and templates of deploy/chart
     Generate,
     /// Runs a benchmark and prints its figures
     Bench {
@@ -50,8 +50,8 @@ enum Task {
         #[arg(default_value_t = 60)]
         seconds: u64,
     },
-    /// Builds a real control plane (etcd, kube-apiserver, kube-controller-manager, kubectl) from
-    /// Go modules into a cache folder and prints that folder
+    /// Builds a real control plane (etcd, kube-apiserver, kube-controller-manager, kubectl) and helm
+    /// from Go modules into a cache folder and prints that folder
     Kube,
 }
 

@@ -25,7 +25,7 @@ const REAL_SUITES: &[(&str, &str)] = &[
     ("two_servers", ""),
     ("promote", "skeleton"),
     ("trigger", ""),
-    ("whole", "installed"),
+    ("guides", ""),
 ];
 
 /// The seed of property tests. The same tree gives the same result; other seeds are tried by setting it.

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Condition,
+    Condition, Time,
     absent::{is_default, null_as_default},
     schema,
 };
@@ -46,6 +46,10 @@ pub struct ChangeSpec {
     /// The pull request's title.
     #[schemars(length(min = 1, max = 256))]
     pub title: String,
+    /// Who asks for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256))]
+    pub by: Option<String>,
 }
 
 /// What became of a change.
@@ -65,6 +69,13 @@ pub struct ChangeStatus {
     /// Where people can look at it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
+    /// How often it was tried.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub attempts: i64,
+    /// When it will be tried again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time", default)]
+    pub next_attempt: Option<Time>,
     /// `Ready`, for tools that wait for it.
     #[serde(
         default,
@@ -86,6 +97,14 @@ pub enum ChangePhase {
     Merged,
     /// The pull request was closed unmerged.
     Abandoned,
-    /// It cannot be carried out as it is.
+    /// It cannot be carried out until somebody edits what is at fault.
     Failed,
+}
+
+impl ChangePhase {
+    /// Whether there is nothing more to wait for. What failed goes on once what was at fault is
+    /// mended.
+    pub fn is_over(self) -> bool {
+        matches!(self, Self::Merged | Self::Abandoned | Self::Failed)
+    }
 }

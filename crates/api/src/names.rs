@@ -94,6 +94,11 @@ pub fn promotion_name(pipeline: &str, place: &Place, revision: &str, ordinal: i6
     format!("{pipeline}-{environment}-{hash}")
 }
 
+/// The name of the Change that proposes this file: the same file and content are the same Change.
+pub fn change_name(readable: &str, path: &str, content: &str) -> String {
+    format!("{readable}-{}", short_hash(&[path, content]))
+}
+
 /// The text itself where it is a label value, else a recognisable, hashed form of it.
 pub fn label_value(text: &str) -> String {
     if is_label_value(text) {

@@ -40,7 +40,7 @@ use crate::{
         "message": "a promotion cannot be edited"
     },
     {
-        "rule": "has(self.target) == has(oldSelf.target) && (!has(self.target) || self.target == oldSelf.target) && has(self.replaces) == has(oldSelf.replaces) && (!has(self.replaces) || self.replaces == oldSelf.replaces) && has(self.request) == has(oldSelf.request) && (!has(self.request) || self.request == oldSelf.request)",
+        "rule": "has(self.target) == has(oldSelf.target) && (!has(self.target) || self.target == oldSelf.target) && has(self.replaces) == has(oldSelf.replaces) && (!has(self.replaces) || self.replaces == oldSelf.replaces) && has(self.request) == has(oldSelf.request) && (!has(self.request) || self.request == oldSelf.request) && has(self.verifiedAt) == has(oldSelf.verifiedAt) && (!has(self.verifiedAt) || self.verifiedAt == oldSelf.verifiedAt)",
         "message": "a promotion cannot be edited"
     },
     {
@@ -72,6 +72,11 @@ pub struct PromotionSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     pub replaces: Option<String>,
+    /// Since when the revision might have come: when the environment before it was ready with it, for
+    /// as long as it must be. Not known where a person or a source asked for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time", default)]
+    pub verified_at: Option<Time>,
     /// Tells repeated attempts at the same revision apart; the first is 0.
     #[schemars(range(min = 0))]
     pub ordinal: i64,

@@ -1,5 +1,6 @@
 //! What can be typed.
 
+pub(crate) mod authoring;
 pub(crate) mod controller;
 pub(crate) mod cross_dc;
 pub(crate) mod demo;

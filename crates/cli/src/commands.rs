@@ -39,7 +39,7 @@ pub(crate) const EXIT_CODES: &str = "Exit codes: 0 done; 1 failed; 2 wrong usage
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Lists pipelines, promotions, triggers or clusters
+    /// Lists pipelines, promotions, changes, triggers or clusters
     Get(get::Arguments),
     /// Draws a pipeline: what each environment runs, and what waits for what
     #[command(after_help = EXIT_CODES)]
@@ -69,7 +69,8 @@ pub(crate) enum Command {
     Lint(lint::Arguments),
     /// Shows the exact change that a promotion would make in a checkout
     Plan(plan::Arguments),
-    /// Writes the app manifests that an environment lacks, after those of the one before
+    /// Writes or proposes the app manifests that an environment lacks, after those of the one before
+    #[command(after_help = EXIT_CODES)]
     Scaffold(scaffold::Arguments),
     /// Prints the Flux Providers, Alerts and Secrets that report deployments to Sluice
     Hooks(hooks::Arguments),

@@ -1,7 +1,7 @@
 //! `sluice controller`: reads the settings, starts logging, connects, opens the door and runs the
 //! loops until it is told to stop. The door is open on every replica, whoever leads.
 
-mod door;
+pub(crate) mod door;
 pub(crate) mod logs;
 mod selector;
 mod settings;
@@ -25,7 +25,7 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     drop(rustls::crypto::ring::default_provider().install_default());
     let config = kubeconfig::load(arguments.kubeconfig.as_deref()).await?;
     let settings = settings::check(arguments, &config.default_namespace)?;
-    let door = door::check(arguments)?;
+    let door = door::check(arguments, settings.authoring.as_ref())?;
     let mut registry = Registry::default();
     let calls = server::Metrics::register(&mut registry);
     let metrics = Metrics::beside(registry);

@@ -37,6 +37,7 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
         let story = Story::new(&world, arguments.script);
         let outcome = tokio::select! {
             outcome = tell(story, &world) => outcome,
+            () = world.review() => Ok(()),
             () = shutdown.cancelled() => Ok(()),
         };
         shutdown.cancel();

@@ -28,6 +28,7 @@ use crate::{
         standalone::Arguments,
     },
     controller::{
+        door::shown,
         logs::{self, Logging},
         signals,
     },
@@ -53,6 +54,10 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
         level: Level::Info,
     });
     let folder = arguments.data.clone();
+    let settings = controller::Settings {
+        authoring: arguments.authoring.check("default", false)?,
+        ..controller::Settings::default()
+    };
     let shutdown = signals::shutdown().context("cannot listen for signals")?;
     let standalone = Standalone::open(&folder, arguments.api_address()).await?;
     let rest = arguments.rest_address();
@@ -61,9 +66,7 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
         rest,
     };
     anstream::println!("{}", standalone.greeting(rest));
-    standalone
-        .run(ports, controller::Settings::default(), shutdown)
-        .await
+    standalone.run(ports, settings, shutdown).await
 }
 
 /// Where the door is.
@@ -130,6 +133,7 @@ impl Standalone {
         let door = server::Settings {
             hooks_address: Some(ports.hooks),
             rest_address: Some(ports.rest),
+            authoring: settings.authoring.as_ref().map(shown),
             ..server::Settings::default()
         };
         let client = self.server.client();

@@ -1,7 +1,27 @@
 //! The demo as a person starts it.
 #![expect(clippy::unwrap_used, reason = "a failing test is a panic")]
 
-use std::process::Command;
+use std::{
+    io::{BufRead, BufReader},
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use api::{Change, Pipeline, change::ChangeSpec};
+use kube::{
+    Api, Client, Config,
+    api::PostParams,
+    config::{KubeConfigOptions, Kubeconfig},
+};
+
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
 
 fn sluice(arguments: &[&str]) -> (Option<i32>, String, String) {
     let folder = tempfile::tempdir().unwrap();
@@ -43,4 +63,49 @@ fn a_push_without_a_demo_says_what_to_do() {
     let (code, _, errors) = sluice(&["demo", "push", "latest: {"]);
     assert_eq!(code, Some(1));
     assert!(errors.contains("is no version"), "{errors}");
+}
+
+#[tokio::test]
+async fn a_proposed_pipeline_is_merged_and_appears() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let folder = tempfile::tempdir().unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_sluice"))
+        .args(["demo", "--port", "0"])
+        .env("TMPDIR", folder.path())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let _running = Running(child);
+    let file = lines.find_map(|line| {
+        let line = line.unwrap();
+        let file = line.trim().strip_prefix("export KUBECONFIG=")?;
+        Some(file.to_owned())
+    });
+    // What it goes on to say must have somewhere to go.
+    std::thread::spawn(move || lines.count());
+    let kubeconfig = Kubeconfig::read_from(file.unwrap()).unwrap();
+    let options = KubeConfigOptions::default();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
+    let client = Client::try_from(config.unwrap()).unwrap();
+    let spec = ChangeSpec {
+        path: "pipelines/default/shop.yaml".to_owned(),
+        content: "apiVersion: pipelines.weave.works/v1alpha1\nkind: Pipeline\n\
+                  metadata: {name: shop, namespace: default}\nspec: {environments: []}\n"
+            .to_owned(),
+        title: "Add shop".to_owned(),
+        by: None,
+    };
+    let changes: Api<Change> = Api::default_namespaced(client.clone());
+    let (parameters, change) = (PostParams::default(), Change::new("shop", spec));
+    changes.create(&parameters, &change).await.unwrap();
+    let pipelines: Api<Pipeline> = Api::default_namespaced(client);
+    for _ in 0..1200 {
+        if pipelines.get_opt("shop").await.unwrap().is_some() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let change = changes.get("shop").await.unwrap();
+    unreachable!("it never appears: {:?}", change.status);
 }

@@ -2,11 +2,13 @@
 //! them: leader election, events, metrics, probes.
 //!
 //! [`run()`] is the process. [`loops::all`] is where loops are plugged in. [`pipeline`] is the loop
-//! over pipelines, [`promotion`] the one that carries promotions out, for which `strategy` speaks to
+//! over pipelines, [`promotion`] the one that carries promotions out, [`change`] the one that proposes
+//! files in git; for both `strategy` speaks to
 //! git and forges; `clusters` and `apps` are its eyes on the clusters behind them. Nothing on a leaf
 //! cluster is ever written.
 
 mod apps;
+pub mod change;
 pub mod clock;
 mod clusters;
 pub mod cross_dc;
@@ -31,6 +33,7 @@ mod strategy;
 mod telemetry;
 pub mod trigger;
 
+pub use change::Author;
 pub use clusters::{Connector, kubeconfig::network_connector};
 pub use loops::Context;
 pub use metrics::Metrics;

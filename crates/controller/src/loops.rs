@@ -8,7 +8,10 @@ use futures::{FutureExt, future::BoxFuture};
 use kube::Client;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Metrics, Settings, events::Recorder, health::Health, lease::Leadership};
+use crate::{
+    Author, Metrics, Promoter, Settings, change, events::Recorder, health::Health,
+    lease::Leadership, promotion, strategy::Strategies,
+};
 
 /// What every loop is given. Cloning shares it.
 #[derive(Clone)]
@@ -61,7 +64,21 @@ impl Loop {
 pub fn all() -> Vec<Loop> {
     vec![
         Loop::new("pipeline", crate::pipeline::serve),
-        Loop::new("promotion", crate::promotion::serve),
+        Loop::new("promotion", promotions_and_changes),
         Loop::new("trigger", crate::trigger::serve),
     ]
+}
+
+/// Two loops with the same repositories and forges: copies and rate limits are shared.
+async fn promotions_and_changes(context: Context) -> Result<(), Failure> {
+    let (hub, leadership) = (context.client.clone(), context.leadership.clone());
+    let strategies = Strategies::new(hub, &context.settings, leadership, &context.metrics)?;
+    let strategies = Arc::new(strategies);
+    let promotions = promotion::run(Promoter::of(&context, strategies.clone()));
+    let changes = change::run(Author::of(&context, strategies));
+    tokio::select! {
+        () = promotions => Ok(()),
+        () = changes => Ok(()),
+        () = context.stop.cancelled() => Ok(()),
+    }
 }

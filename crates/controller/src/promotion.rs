@@ -33,7 +33,6 @@ use crate::{
     clock::Clock,
     keys::ObjectKey,
     lease::Leadership,
-    loops::Failure,
     metrics::work::Outcome,
     pipeline::{follow, until},
     pipelines::Pipelines,
@@ -45,15 +44,6 @@ use crate::{
 
 /// How long a place waits whose promotion could not be written.
 const RETRY: Duration = Duration::from_secs(5);
-
-/// Runs the loop as part of the process, until it is told to stop.
-pub(crate) async fn serve(context: Context) -> Result<(), Failure> {
-    let promoter = Promoter::of(&context)?;
-    tokio::select! {
-        () = run(promoter) => Ok(()),
-        () = context.stop.cancelled() => Ok(()),
-    }
-}
 
 /// Runs the loop until dropped.
 pub async fn run(promoter: Arc<Promoter>) {
@@ -110,31 +100,35 @@ impl Promoter {
         leadership: Leadership,
     ) -> Result<Arc<Self>, strategy::Error> {
         let telemetry = Telemetry::alone("promotion", settings.concurrent);
-        let telemetry = telemetry.led_by(leadership.clone());
-        Self::with(hub, Arc::new(settings), leadership, telemetry)
+        let strategies = Strategies::new(
+            hub.clone(),
+            &settings,
+            leadership.clone(),
+            &telemetry.metrics,
+        )?;
+        let telemetry = telemetry.led_by(leadership);
+        let (settings, strategies) = (Arc::new(settings), Arc::new(strategies));
+        Ok(Self::with(hub, settings, strategies, telemetry))
     }
 
-    fn of(context: &Context) -> Result<Arc<Self>, strategy::Error> {
-        Self::with(
-            context.client.clone(),
-            context.settings.clone(),
-            context.leadership.clone(),
-            Telemetry::of(context, "promotion"),
-        )
+    /// A loop of the process that knows nothing yet.
+    pub(crate) fn of(context: &Context, strategies: Arc<Strategies>) -> Arc<Self> {
+        let settings = context.settings.clone();
+        let telemetry = Telemetry::of(context, "promotion");
+        Self::with(context.client.clone(), settings, strategies, telemetry)
     }
 
     fn with(
         hub: Client,
         settings: Arc<Settings>,
-        leadership: Leadership,
+        strategies: Arc<Strategies>,
         telemetry: Telemetry,
-    ) -> Result<Arc<Self>, strategy::Error> {
-        let strategies = Strategies::new(hub.clone(), &settings, leadership, &telemetry.metrics)?;
-        Ok(Arc::new(Self {
+    ) -> Arc<Self> {
+        Arc::new(Self {
             hub,
             settings,
             telemetry,
-            strategies: Arc::new(strategies),
+            strategies,
             clock: Clock::start(),
             pipelines: Pipelines::default(),
             are_pipelines_known: AtomicBool::new(false),
@@ -143,7 +137,7 @@ impl Promoter {
             faults: Mutex::default(),
             phases: Mutex::default(),
             farewells: farewell::Farewells::new(),
-        }))
+        })
     }
 
     /// What it counts.

@@ -5,7 +5,7 @@
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-use crate::{cross_dc, lease::Election};
+use crate::{cross_dc, keys::ObjectKey, lease::Election};
 
 /// How many pipelines are worked on at the same time unless told otherwise.
 pub const CONCURRENT: usize = 20;
@@ -51,6 +51,8 @@ pub struct Settings {
     pub proxy: Option<git::Proxy>,
     /// How often open pull requests are looked at.
     pub follow_every: Duration,
+    /// Where changes are proposed; nowhere without it.
+    pub authoring: Option<Authoring>,
     /// Whether there are metrics by pipeline.
     pub metrics_per_pipeline: bool,
     /// Where Flux's notification-controller takes events.
@@ -85,6 +87,7 @@ impl Default for Settings {
             allow_internal_urls: false,
             proxy: None,
             follow_every: FOLLOW_EVERY,
+            authoring: None,
             metrics_per_pipeline: true,
             events_address: None,
             metrics_address: None,
@@ -103,6 +106,21 @@ impl Settings {
         let vouched = self.election.as_ref().map(|it| it.terms.longest_act());
         vouched.map_or(LONGEST_ACT, |vouched| vouched.min(LONGEST_ACT))
     }
+}
+
+/// The repository that changes are proposed in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Authoring {
+    /// Where it is cloned from.
+    pub url: String,
+    /// The branch that pull requests are for.
+    pub branch: String,
+    /// Where its pull requests live.
+    pub forge: api::pipeline::Forge,
+    /// The Secret with the credentials.
+    pub secret: ObjectKey,
+    /// The folders files may be in; `.` for all, and `${namespace}` stands for the change's.
+    pub folders: Vec<String>,
 }
 
 /// Where the knowledge about deployments comes from.

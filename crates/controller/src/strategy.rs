@@ -1,5 +1,5 @@
-//! How promotions are carried out: the one place that matches strategies, and the only caller of
-//! `git`.
+//! How promotions and changes are carried out: the one place that matches strategies, and the only
+//! caller of `git`.
 //!
 //! Everything here can be done twice. Nothing is changed elsewhere without asking immediately before
 //! whether this process still leads for as long as that may take. Failures are values: what was
@@ -8,6 +8,7 @@
 mod channel;
 mod commit;
 mod failure;
+mod file;
 mod found;
 mod notification;
 mod permit;
@@ -23,7 +24,7 @@ mod words;
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use api::{
-    Pipeline, Promotion,
+    Change, Pipeline, Promotion,
     pipeline::{Commit, PullRequest, Strategy, Webhook},
     reference::LocalReference,
 };
@@ -33,8 +34,10 @@ use planner::{Failure, Look, Outcome, PullRequestSeen};
 use tempfile::TempDir;
 
 use crate::{Metrics, Settings, events::Courier, lease::Leadership};
+use channel::Channels;
 use commit::Commits;
 use failure::stuck;
+use file::Files;
 use notification::Notifications;
 use permit::Permits;
 pub use preview::proposal;
@@ -77,6 +80,7 @@ pub(crate) struct Strategies {
     commits: Commits,
     notifications: Notifications,
     webhooks: Webhooks,
+    files: Files,
     /// Goes with the process.
     _folder: Option<TempDir>,
 }
@@ -127,30 +131,29 @@ impl Strategies {
         leadership: Leadership,
         metrics: &Metrics,
     ) -> Result<Self, Error> {
-        let (folder, temporary) = match &settings.git_folder {
-            Some(folder) => (folder.clone(), None),
-            None => {
-                let made = tempfile::Builder::new().prefix("sluice-").tempdir();
-                let made = made.map_err(Error::Folder)?;
-                (made.path().to_owned(), Some(made))
-            }
-        };
+        let (folder, temporary) = folder(settings)?;
         // Whoever embeds this may have chosen one already; then that one is used.
         drop(rustls::crypto::ring::default_provider().install_default());
         let permits = Permits::new(settings, leadership);
         let http = http(settings, &permits);
         let repositories = Repositories::new(&folder, settings, http.clone(), permits.clone());
         let repositories = Arc::new(repositories.map_err(|source| Error::Git { folder, source })?);
+        let channels = Arc::new(Channels::new(http, metrics.clone()));
         let flux = settings.events_address.as_deref();
         let courier = Courier::new(hub.clone(), flux).map_err(Error::Events)?;
         Ok(Self {
             secrets: Secrets::new(hub),
-            pull_requests: PullRequests::new(
+            files: Files::new(
                 repositories.clone(),
-                http,
+                channels.clone(),
                 permits.clone(),
                 settings,
-                metrics,
+            ),
+            pull_requests: PullRequests::new(
+                repositories.clone(),
+                channels,
+                permits.clone(),
+                settings,
             ),
             commits: Commits::new(repositories.clone(), permits.clone()),
             notifications: Notifications::new(courier, permits.clone()),
@@ -246,6 +249,26 @@ impl Strategies {
         format!("{} {generation:?} {knowledge}", version.unwrap_or("-"))
     }
 
+    /// What there is to see of the change's pull request.
+    pub(crate) async fn look_at_change(
+        &self,
+        change: &Change,
+        how: Look,
+    ) -> Result<PullRequestSeen, Failure> {
+        self.files.look(change, &self.secrets, how).await
+    }
+
+    /// Proposes the change's file.
+    pub(crate) async fn propose(&self, change: &Change) -> Outcome {
+        let done = self.files.propose(change, &self.secrets).await;
+        done.unwrap_or_else(Outcome::Failed)
+    }
+
+    /// What changes when somebody edits what changes depend on.
+    pub(crate) async fn change_dependencies(&self) -> String {
+        self.files.dependencies(&self.secrets).await
+    }
+
     /// Removes mirrors nobody needs, again and again, until dropped.
     pub(crate) async fn tidy(self: Arc<Self>) {
         let mut clock = tokio::time::interval(TIDY_EVERY);
@@ -254,6 +277,16 @@ impl Strategies {
             self.repositories.tidy().await;
         }
     }
+}
+
+/// Where git works, and what must live as long as it does.
+fn folder(settings: &Settings) -> Result<(PathBuf, Option<TempDir>), Error> {
+    if let Some(folder) = &settings.git_folder {
+        return Ok((folder.clone(), None));
+    }
+    let made = tempfile::Builder::new().prefix("sluice-").tempdir();
+    let made = made.map_err(Error::Folder)?;
+    Ok((made.path().to_owned(), Some(made)))
 }
 
 fn http(settings: &Settings, permits: &Permits) -> Arc<Http> {

@@ -1,9 +1,10 @@
-//! What the loops of pipelines and promotions tell about themselves: metrics, events, progress, and
+//! What the loops of pipelines, promotions and changes tell about themselves: metrics, events, progress, and
 //! whether they may act.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use api::Pipeline;
+use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Resource;
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -127,6 +128,16 @@ impl Telemetry {
 
     /// Tells people what happened to a pipeline.
     pub(crate) fn tell(&self, pipeline: &Pipeline, news: Vec<planner::News>) {
+        self.tell_about(&pipeline.object_ref(&()), "Observe", news);
+    }
+
+    /// Tells people what happened to an object.
+    pub(crate) fn tell_about(
+        &self,
+        regarding: &ObjectReference,
+        action: &str,
+        news: Vec<planner::News>,
+    ) {
         let Some(events) = &self.events else { return };
         for news in news {
             let facts = [
@@ -134,14 +145,14 @@ impl Telemetry {
                 ("revision", news.revision),
             ];
             events.record(Occurrence {
-                regarding: pipeline.object_ref(&()),
+                regarding: regarding.clone(),
                 severity: if news.is_warning {
                     Severity::Error
                 } else {
                     Severity::Info
                 },
                 reason: news.reason,
-                action: "Observe".to_owned(),
+                action: action.to_owned(),
                 note: news.message,
                 metadata: facts
                     .into_iter()

@@ -36,7 +36,7 @@ pub fn request_annotation(
     let is_handled = |name: &str, request: &Request| {
         let status = environments.and_then(|environments| environments.get(name));
         let last = status.and_then(|status| status.last_request.as_ref());
-        last.is_some_and(|last| last.id == request.id)
+        last.is_some_and(|last| last.covers(&request.id))
     };
     let mut all = BTreeMap::new();
     for (name, waiting) in written_requests(pipeline) {

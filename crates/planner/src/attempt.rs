@@ -9,7 +9,7 @@
 mod lifecycle;
 mod look;
 mod outcome;
-mod retry;
+pub(crate) mod retry;
 mod surroundings;
 
 use api::promotion::PromotionStatus;
@@ -17,7 +17,7 @@ use api::promotion::PromotionStatus;
 use crate::moment::Timestamp;
 
 pub use lifecycle::attempt;
-pub use look::{Look, look};
+pub use look::{Look, look, unseen};
 pub use outcome::{Failure, Outcome, Remedy, conclude, not_seen};
 pub use surroundings::{PullRequestSeen, Surroundings};
 

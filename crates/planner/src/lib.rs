@@ -6,6 +6,7 @@
 //! | [`plan()`] | which promotions start, which end, and why the others wait |
 //! | [`apply`] | the status that says so |
 //! | [`look`], [`attempt()`], [`conclude`] | what comes next for one promotion |
+//! | [`change`] | what comes next for a file that is to be proposed in git |
 //! | [`hook`] | what a webhook call means, and what came of it |
 //! | [`explain()`] | all of that as text for people |
 //! | [`environment_state`], [`settled`] | the same in one word |
@@ -20,6 +21,7 @@
 mod access;
 mod asking;
 mod attempt;
+pub mod change;
 mod conditions;
 mod explain;
 mod fold;
@@ -42,6 +44,7 @@ pub use asking::{InTheWay, approvable, previous_revision, request_annotation};
 pub use attempt::{
     Act, BRANCH_CHANGED_BY_OTHERS, DEPLOY_FAILED, Failure, Look, NOT_MERGEABLE, Next, Outcome,
     PullRequestSeen, Remedy, STRATEGY_CHANGED, Surroundings, attempt, conclude, look, not_seen,
+    unseen,
 };
 pub use explain::{explain, explain_environment};
 pub use fold::{fold, needs_images};
@@ -57,5 +60,5 @@ pub use place::{
 pub use plan::{
     EnvironmentPlan, Plan, Step, apply, plan, successor, superseded_by, surplus, version_for,
 };
-pub use rights::{Writer, refuse_pipeline, refuse_promotion};
+pub use rights::{Writer, refuse_change, refuse_pipeline, refuse_promotion};
 pub use seen::{Seen, SeenApp, SeenEnvironment, SeenSource, SeenTarget, TargetState};

@@ -13,6 +13,8 @@ pub struct Complaint {
     pub is_error: bool,
     /// A sentence without a full stop.
     pub text: String,
+    /// The environment it is about, where it is about one.
+    pub environment: Option<String>,
 }
 
 /// Everything that can be told from the spec alone.
@@ -20,6 +22,7 @@ pub fn lint(spec: &PipelineSpec) -> Vec<Complaint> {
     let error = |text: String| Complaint {
         is_error: true,
         text,
+        environment: None,
     };
     let mut complaints: Vec<_> = validity::invalid_spec(spec)
         .map(error)
@@ -57,7 +60,7 @@ fn settings_of(
     let pull_request = settings.strategy.pull_request.as_ref();
     let has_none = validity::strategies(&settings.strategy).is_empty();
     let mut found = Vec::new();
-    let mut tell = |is_error, text: String| found.push(Complaint { is_error, text });
+    let mut tell = |is_error, text: String| found.push((is_error, text));
     if has_none && (has_own || !is_first) {
         tell(true, format!("the promotion into {name} names no strategy"));
     }
@@ -82,7 +85,12 @@ fn settings_of(
             format!("{name}: the pull request names no baseBranch"),
         );
     }
-    found
+    let about = |(is_error, text)| Complaint {
+        is_error,
+        text,
+        environment: Some(name.to_owned()),
+    };
+    found.into_iter().map(about).collect()
 }
 
 /// Two environments with the same target always run the same, so nothing moves between them.
@@ -101,6 +109,7 @@ fn shared_targets(spec: &PipelineSpec) -> Vec<Complaint> {
             owners.dedup();
             Complaint {
                 is_error: owners.len() > 1,
+                environment: owners.last().map(|name| (*name).to_owned()),
                 text: match owners.as_slice() {
                     [one] => format!("{one} has the target {target} twice"),
                     several => format!("{} have the same target {target}", list(several)),

@@ -1,9 +1,9 @@
-//! What people may write to pipelines and promotions by themselves, with kubectl or otherwise.
+//! What people may write to pipelines, promotions and changes by themselves, with kubectl or otherwise.
 //!
 //! An install says the same to the API server by an admission policy; where there is none, whoever
 //! runs the API asks here. What Sluice itself writes is not asked about.
 
-use api::{Pipeline, Promotion, names::REQUEST_ANNOTATION};
+use api::{Change, Pipeline, Promotion, names::REQUEST_ANNOTATION};
 use serde_json::Value;
 
 /// Who wants to write, and what they may do.
@@ -78,6 +78,12 @@ pub fn refuse_pipeline(
         let who = writer.name;
         format!("a request is by who asks: leave \"by\" out or make it {who}")
     })
+}
+
+/// Why a change may not be created so; `None` if it may.
+pub fn refuse_change(new: &Change, writer: &Writer<'_>) -> Option<String> {
+    let by = new.spec.by.as_deref()?;
+    (by != writer.name).then(|| format!("spec.by must be {}", writer.name))
 }
 
 /// The environments that are suspended or resumed.

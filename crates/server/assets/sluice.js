@@ -137,6 +137,26 @@ function follow() {
   };
 }
 
+// A draft: the manifest follows what is typed.
+
+const draft = document.querySelector("form[data-preview]");
+let typed = 0;
+
+async function preview(turn) {
+  const body = new URLSearchParams(new FormData(draft));
+  const answer = await fetch(draft.dataset.preview, { method: "POST", body }).catch(() => undefined);
+  if (!answer?.ok) return say("The manifest shown may be old: nobody answers. Your text is kept.");
+  const { set } = await answer.json();
+  if (turn !== typed) return;
+  say("");
+  for (const [id, html] of Object.entries(set)) replace(id, html);
+}
+
+draft?.addEventListener("input", () => {
+  const turn = ++typed;
+  setTimeout(() => turn === typed && preview(turn), 150);
+});
+
 word(document);
 setInterval(() => word(document), 30000);
 document.addEventListener("focusout", () => setTimeout(catchUp));

@@ -4,7 +4,8 @@
 //! | part | what for |
 //! | --- | --- |
 //! | `page` | which page an address names, and the parts it is made of |
-//! | `list`, `pipeline`, `approvals`, `clusters` | each page's parts |
+//! | `list`, `pipeline`, `approvals`, `clusters`, `changes` | each page's parts |
+//! | `create` | a new pipeline, proposed in git |
 //! | `live` | sends the parts that changed |
 //! | `act` | forms |
 //! | `sign_in` | who looks |
@@ -16,7 +17,9 @@
 mod act;
 mod approvals;
 mod assets;
+mod changes;
 mod clusters;
+mod create;
 mod html;
 mod layout;
 mod list;
@@ -61,6 +64,10 @@ pub(crate) fn router() -> Router<Arc<Door>> {
         .route(&format!("{PIPELINE}/act"), post(act::act))
         .route("/approvals", get(show))
         .route("/clusters", get(show))
+        .route("/create", get(create::form).post(create::submit))
+        .route("/create/preview", post(create::preview))
+        .route("/changes", get(show))
+        .route("/changes/{namespace}/{name}", get(show))
         .route("/live", get(live::follow))
         .route("/assets/{name}", get(assets::serve))
         .layer(middleware::from_fn(guard))

@@ -6,24 +6,19 @@ use api::Pipeline;
 use kube::Client;
 use parking_lot::Mutex;
 use planner::hook::{Awaited, Outcome, outcome};
-use tokio::{
-    sync::{Mutex as AsyncMutex, Semaphore},
-    time::timeout,
-};
+use tokio::{sync::Mutex as AsyncMutex, time::timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     Metrics, Settings,
     dashboard::Rows,
+    hooks::Rooms,
     limiter::Limiter,
     rest::Access,
     secrets::Secrets,
     session::Sessions,
     watched::{ObjectKey, Watched},
 };
-
-/// How much the bodies of all calls under way may take together.
-const BODIES: usize = 64 << 20;
 
 /// What all handlers share.
 pub struct Door {
@@ -38,12 +33,14 @@ pub struct Door {
     pub(crate) rows: Rows,
     /// Ends what would go on for ever.
     pub(crate) stop: CancellationToken,
-    /// Counts callers who did not show who they are.
+    /// Counts callers of hooks who did not show who they are.
     pub(crate) strangers: Limiter<IpAddr>,
+    /// The same for REST and the dashboard.
+    pub(crate) guests: Limiter<IpAddr>,
     /// Counts signed calls about a pipeline.
     pub(crate) signed: Limiter<ObjectKey>,
-    /// Room for the bodies of all calls together, in bytes.
-    pub(crate) bodies: Arc<Semaphore>,
+    /// Room for the bodies of hooks.
+    pub(crate) rooms: Rooms,
     /// Whose turn it is to write to a pipeline.
     pub(crate) turns: Mutex<HashMap<ObjectKey, Arc<AsyncMutex<()>>>>,
 }
@@ -65,8 +62,9 @@ impl Door {
             rows: Rows::default(),
             stop: stop.clone(),
             strangers: Limiter::new(limit, interval),
+            guests: Limiter::new(limit, interval),
             signed: Limiter::new(limit, interval),
-            bodies: Arc::new(Semaphore::new(BODIES)),
+            rooms: Rooms::default(),
             turns: Mutex::default(),
             client,
             settings,

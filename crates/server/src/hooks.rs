@@ -7,6 +7,7 @@ mod answer;
 mod approval;
 mod promotion;
 mod release;
+mod room;
 mod signed;
 
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use axum::{
 };
 
 use crate::Door;
+pub(crate) use room::Rooms;
 
 /// What is served for hooks.
 pub fn router(door: Arc<Door>) -> Router {

@@ -2,10 +2,11 @@
 //!
 //! Who asks is what the API server says of the token; whether they may is what its roles say of
 //! `pipelines`, or of `pipelines/<environment>`, and the verbs `get`, `list`, `promote`, `approve`
-//! and `suspend`. Who did what, when and why is kept where the controller finds it.
+//! and `suspend`; for files to be proposed in git, of `changes` and `get`, `list` and `create`. Who did what, when and why is kept where the controller finds it.
 
 pub(crate) mod access;
 pub(crate) mod act;
+pub(crate) mod changes;
 mod etag;
 mod openapi;
 mod problem;
@@ -43,6 +44,13 @@ pub fn router(door: Arc<Door>) -> Router {
         .route(&format!("{PIPELINE}/environments"), get(show::environments))
         .route(&format!("{PIPELINE}/promotions"), get(show::promotions))
         .route(&format!("{PIPELINE}/history"), get(show::promotions))
+        .route(
+            "/api/v1/changes/{namespace}",
+            get(changes::all)
+                .post(changes::create)
+                .layer(DefaultBodyLimit::max(changes::LONGEST_BODY)),
+        )
+        .route("/api/v1/changes/{namespace}/{name}", get(changes::one))
         .route("/api/v1/clusters", get(show::clusters))
         .route("/api/v1/triggers", get(show::triggers))
         .route("/api/v1/versions", get(running::versions))

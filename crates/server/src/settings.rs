@@ -33,6 +33,8 @@ pub struct Settings {
     pub legacy_approval_signatures: bool,
     /// How long a call waits for what becomes of it.
     pub wait: Duration,
+    /// Where the controller proposes changes; nowhere without it.
+    pub authoring: Option<Authoring>,
 }
 
 impl Default for Settings {
@@ -47,8 +49,20 @@ impl Default for Settings {
             trusted_proxies: Vec::new(),
             legacy_approval_signatures: false,
             wait: WAIT,
+            authoring: None,
         }
     }
+}
+
+/// The repository that the controller proposes changes in.
+#[derive(Clone, Debug)]
+pub struct Authoring {
+    /// Where it is cloned from.
+    pub url: String,
+    /// The branch that pull requests are for.
+    pub branch: String,
+    /// The folders that files may be in.
+    pub folders: Vec<String>,
 }
 
 /// A certificate and its key, as PEM files. They are read again when they change.

@@ -1,4 +1,4 @@
-//! What is known of Pipelines, Promotions and GitopsClusters by watching them.
+//! What is known of Pipelines, Promotions, Changes and GitopsClusters by watching them.
 //!
 //! Promises that what a caller was told is at least as new as what this process itself wrote, and
 //! that who follows a pipeline is woken by every change of it or of its promotions.
@@ -9,7 +9,7 @@ use std::{
     sync::Arc,
 };
 
-use api::{GitopsCluster, Pipeline, Promotion};
+use api::{Change, GitopsCluster, Pipeline, Promotion};
 use futures::StreamExt;
 use kube::{
     Api, Client, Resource, ResourceExt,
@@ -56,6 +56,7 @@ pub(crate) struct Watched {
     pipelines: Shelf<Pipeline>,
     promotions: Shelf<Promotion>,
     clusters: Shelf<GitopsCluster>,
+    changes_to_git: Shelf<Change>,
     /// Counts changes of anything.
     changes: watch::Sender<u64>,
     followers: Mutex<HashMap<ObjectKey, watch::Sender<()>>>,
@@ -74,6 +75,7 @@ impl Watched {
             pipelines: Shelf::default(),
             promotions: Shelf::default(),
             clusters: Shelf::default(),
+            changes_to_git: Shelf::default(),
             changes: watch::channel(0).0,
             followers: Mutex::default(),
         });
@@ -92,6 +94,12 @@ impl Watched {
             let without_change = |cluster| cluster;
             third
                 .watch(|it| &it.clusters, without_change, ObjectKey::of)
+                .await;
+        }));
+        let fourth = watched.clone();
+        tokio::spawn(stop.clone().run_until_cancelled_owned(async move {
+            fourth
+                .watch(|it| &it.changes_to_git, without_content, ObjectKey::of)
                 .await;
         }));
         watched
@@ -140,6 +148,16 @@ impl Watched {
     /// All clusters.
     pub(crate) fn clusters(&self) -> Vec<Arc<GitopsCluster>> {
         self.clusters.all(|_| true)
+    }
+
+    /// All changes, without what the files hold.
+    pub(crate) fn changes_to_git(&self) -> Vec<Arc<Change>> {
+        self.changes_to_git.all(|_| true)
+    }
+
+    /// Takes note of what this process wrote, before the watch tells.
+    pub(crate) fn wrote_change(&self, change: Change) {
+        self.changes_to_git.keep(without_content(change));
     }
 
     /// The promotions that somebody is interested in.
@@ -228,6 +246,13 @@ impl Watched {
 fn slim(mut pipeline: Pipeline) -> Pipeline {
     pipeline.metadata.managed_fields = None;
     pipeline
+}
+
+/// A change without what its file holds, which may be much.
+fn without_content(mut change: Change) -> Change {
+    change.metadata.managed_fields = None;
+    change.spec.content = String::new();
+    change
 }
 
 /// The newest known state of objects of one kind.

@@ -9,7 +9,7 @@
 //! | `sh background` | starts one command and leaves it running until the shell is dropped |
 //! | `yaml` | whole objects, which the API must accept; nothing is stored |
 //! | `yaml applied` | whole objects, which are stored |
-//! | `yaml file=NAME` | written to that file in the shell's folder |
+//! | `yaml file=NAME`, `sh file=NAME` | written to that file in the shell's folder |
 //! | `yaml part`, `json`, `sql` | must be well-formed, as far as that can be told |
 //! | `text printed` | the lines, among others, that the commands before it printed; `…` is any text |
 //! | `text`, none | nothing |

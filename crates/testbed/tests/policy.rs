@@ -100,7 +100,7 @@ fn user(name: &str, resource: &str, verbs: &[&str]) -> Vec<DynamicObject> {
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
         "metadata": {"name": name, "namespace": "default"},
         "rules": [
-            {"apiGroups": group, "resources": ["pipelines", "promotions"],
+            {"apiGroups": group, "resources": ["pipelines", "promotions", "changes"],
              "verbs": ["get", "create", "patch", "update"]},
             {"apiGroups": group, "resources": [resource], "verbs": verbs},
         ],
@@ -284,5 +284,31 @@ async fn kubectl_obeys_the_rights_to_suspend_and_to_ask() {
         "leave \"by\" out or make it operator",
     )
     .await;
+    let hidden = "{\"environment\":\"prod\",\"revision\":\"1.2.3\",\"by\"\t:\"boss\"}";
+    let hidden = json!({"metadata": {"annotations": {"pipelines.weave.works/request": hidden}}});
+    check("operator", hidden, "leave \"by\" out or make it operator").await;
     check("operator", ask("operator"), "ok").await;
+}
+
+#[tokio::test]
+#[ignore = "needs a real control plane: `cargo xtask test --real`"]
+async fn a_change_is_by_who_creates_it() {
+    let world = World::new().await;
+    let create = async |user: &str, name: &str, by: Value| {
+        let change = DynamicObject::deserialize(json!({
+            "apiVersion": "pipelines.weave.works/v1alpha1", "kind": "Change",
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {"path": "a.yaml", "content": "a: 1", "title": "Add a", "by": by},
+        }));
+        let changes = api(client_of(&world.plane, user).await, "Change");
+        let created = changes
+            .create(&PostParams::default(), &change.unwrap())
+            .await;
+        created.err().map(|error| error.to_string())
+    };
+    let refused = create("patcher", "one", json!("boss")).await.unwrap();
+    assert!(refused.contains("spec.by must be patcher"), "{refused}");
+    assert_eq!(create("patcher", "one", json!("patcher")).await, None);
+    assert_eq!(create("patcher", "two", json!(null)).await, None);
+    assert_eq!(create(SLUICE, "three", json!("boss")).await, None);
 }

@@ -395,4 +395,15 @@ pub struct HandledRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub message: Option<String>,
+    /// Other requests that were there at the time. They are older, and not taken up any more.
+    #[serde(default, skip_serializing_if = "is_default")]
+    #[schemars(length(max = 8), inner(length(max = 128)))]
+    pub others: Vec<String>,
+}
+
+impl HandledRequest {
+    /// Whether a request is not taken up any more.
+    pub fn covers(&self, id: &str) -> bool {
+        self.id == id || self.others.iter().any(|other| other == id)
+    }
 }

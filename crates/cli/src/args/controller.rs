@@ -87,6 +87,9 @@ pub(crate) struct Arguments {
     pub(crate) stall_after: api::Duration,
 
     #[command(flatten)]
+    pub(crate) authoring: super::authoring::Authoring,
+
+    #[command(flatten)]
     pub(crate) election: Election,
 
     #[command(flatten)]

@@ -35,6 +35,8 @@ pub(crate) struct Arguments {
     /// The port of REST and the dashboard on this machine
     #[arg(long, env = "SLUICE_PORT", default_value_t = 8083, value_name = "PORT")]
     port: u16,
+    #[command(flatten)]
+    pub(crate) authoring: super::authoring::Authoring,
 }
 
 impl Arguments {

@@ -47,6 +47,8 @@ enum Kind {
     Pipelines,
     #[value(aliases = ["promotion"])]
     Promotions,
+    #[value(aliases = ["change"])]
+    Changes,
     #[value(aliases = ["trigger", "pipelinetrigger", "pipelinetriggers"])]
     Triggers,
     #[value(aliases = ["cluster", "gitopscluster", "gitopsclusters"])]
@@ -67,6 +69,7 @@ impl Kind {
         match self {
             Self::Pipelines => ApiResource::erase::<api::Pipeline>(&()),
             Self::Promotions => ApiResource::erase::<api::Promotion>(&()),
+            Self::Changes => ApiResource::erase::<api::Change>(&()),
             Self::Triggers => ApiResource::erase::<api::PipelineTrigger>(&()),
             Self::Clusters => ApiResource::erase::<api::GitopsCluster>(&()),
         }
@@ -168,6 +171,7 @@ fn write_table(
     let mut sheet = match arguments.kind {
         Kind::Pipelines => rows::pipelines(objects, now)?,
         Kind::Promotions => rows::promotions(objects, now)?,
+        Kind::Changes => rows::changes(objects, now)?,
         Kind::Triggers => rows::triggers(objects, now)?,
         Kind::Clusters => rows::clusters(objects, now)?,
     };

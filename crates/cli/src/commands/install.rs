@@ -2,7 +2,8 @@
 
 use std::io::Write;
 
-use anyhow::bail;
+use anyhow::{Context, bail};
+use serde_json::json;
 
 use crate::crds;
 
@@ -14,37 +15,59 @@ pub(crate) struct Arguments {
     /// The image to run
     #[arg(long, value_name = "IMAGE", default_value = IMAGE)]
     image: String,
+    /// With a NetworkPolicy: who may call it
+    #[arg(long)]
+    network_policy: bool,
+    /// With a PodDisruptionBudget: one replica stays while nodes are drained
+    #[arg(long)]
+    disruption_budget: bool,
+    /// With a ServiceMonitor and alerts for the Prometheus operator, and a dashboard for Grafana
+    #[arg(long)]
+    monitoring: bool,
 }
 
 const NAMESPACE: &str = "pipeline-system";
 const IMAGE: &str = concat!("sluice:", env!("CARGO_PKG_VERSION"));
+const DASHBOARD: &str = include_str!("../../../../deploy/chart/files/dashboard.json");
+
+macro_rules! manifest {
+    ($name:literal, $is_wanted:expr) => {
+        Manifest {
+            name: $name,
+            text: include_str!(concat!("../../../../deploy/manifests/", $name)),
+            is_wanted: $is_wanted,
+        }
+    };
+}
+
+struct Manifest {
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "tests compare them with the folder")
+    )]
+    name: &'static str,
+    text: &'static str,
+    is_wanted: fn(&Arguments) -> bool,
+}
 
 /// In the order in which they can be applied.
-const MANIFESTS: [(&str, &str); 5] = [
-    (
-        "namespace.yaml",
-        include_str!("../../../../deploy/manifests/namespace.yaml"),
-    ),
-    (
-        "access.yaml",
-        include_str!("../../../../deploy/manifests/access.yaml"),
-    ),
-    (
-        "roles.yaml",
-        include_str!("../../../../deploy/manifests/roles.yaml"),
-    ),
-    (
-        "policy.yaml",
-        include_str!("../../../../deploy/manifests/policy.yaml"),
-    ),
-    (
-        "controller.yaml",
-        include_str!("../../../../deploy/manifests/controller.yaml"),
-    ),
+const MANIFESTS: [Manifest; 9] = [
+    manifest!("namespace.yaml", |_| true),
+    manifest!("access.yaml", |_| true),
+    manifest!("roles.yaml", |_| true),
+    manifest!("policy.yaml", |_| true),
+    manifest!("controller.yaml", |_| true),
+    manifest!("network-policy.yaml", |arguments| arguments.network_policy),
+    manifest!("disruption-budget.yaml", |arguments| arguments
+        .disruption_budget),
+    manifest!("monitoring.yaml", |arguments| arguments.monitoring),
+    manifest!("alerts.yaml", |arguments| arguments.monitoring),
 ];
 
 pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
-    let Arguments { namespace, image } = arguments;
+    let Arguments {
+        namespace, image, ..
+    } = arguments;
     if !is_name(namespace) {
         bail!(
             "{namespace:?} is not the name of a namespace: use lower-case letters, digits and dashes"
@@ -54,12 +77,31 @@ pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
         bail!("{image:?} is not an image");
     }
     crds::print(out)?;
-    for (_, manifest) in MANIFESTS {
-        let text = manifest.replace(NAMESPACE, namespace);
+    for manifest in MANIFESTS
+        .iter()
+        .filter(|manifest| (manifest.is_wanted)(arguments))
+    {
+        let text = manifest.text.replace(NAMESPACE, namespace);
         let text = text.replace(&format!("image: {IMAGE}"), &format!("image: {image:?}"));
         write!(out, "---\n{text}")?;
     }
+    if arguments.monitoring {
+        write!(out, "---\n{}", dashboard(namespace)?)?;
+    }
     Ok(())
+}
+
+/// What Grafana's sidecar looks for.
+fn dashboard(namespace: &str) -> anyhow::Result<String> {
+    let object = json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {
+            "name": "pipeline-controller-grafana", "namespace": namespace,
+            "labels": {"grafana_dashboard": "1"},
+        },
+        "data": {"sluice.json": DASHBOARD},
+    });
+    serde_saphyr::to_string(&object).context("cannot write the dashboard as YAML")
 }
 
 fn is_name(text: &str) -> bool {
@@ -80,10 +122,19 @@ mod tests {
 
     use super::*;
 
-    fn print(namespace: &str, image: &str) -> String {
+    fn arguments(namespace: &str, image: &str, with_all: bool) -> Arguments {
+        Arguments {
+            namespace: namespace.to_owned(),
+            image: image.to_owned(),
+            network_policy: with_all,
+            disruption_budget: with_all,
+            monitoring: with_all,
+        }
+    }
+
+    fn print(arguments: &Arguments) -> String {
         let mut out = Vec::new();
-        let (namespace, image) = (namespace.to_owned(), image.to_owned());
-        run(&Arguments { namespace, image }, &mut out).unwrap();
+        run(arguments, &mut out).unwrap();
         String::from_utf8(out).unwrap()
     }
 
@@ -95,13 +146,17 @@ mod tests {
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .filter(|name| name.ends_with(".yaml"))
             .collect();
-        let ours: BTreeSet<String> = MANIFESTS.map(|(name, _)| name.to_owned()).into();
+        let ours: BTreeSet<String> = MANIFESTS.map(|each| each.name.to_owned()).into();
         assert_eq!(ours, files);
     }
 
     #[test]
     fn namespace_and_image_change_everywhere() {
-        let text = print("flux-system", "registry.example.com/sluice:1");
+        let text = print(&arguments(
+            "flux-system",
+            "registry.example.com/sluice:1",
+            true,
+        ));
         assert!(
             !text.contains(NAMESPACE),
             "the old namespace is still there"
@@ -109,15 +164,36 @@ mod tests {
         assert!(text.contains("system:serviceaccount:flux-system:pipeline-controller"));
         assert!(text.contains("image: \"registry.example.com/sluice:1\""));
         assert!(!text.contains(IMAGE));
-        assert!(print(NAMESPACE, IMAGE).contains("image: \"sluice:"));
+        assert!(print(&arguments(NAMESPACE, IMAGE, false)).contains("image: \"sluice:"));
+    }
+
+    #[test]
+    fn what_was_not_asked_for_is_left_out() {
+        let kinds = |with_all| {
+            let text = print(&arguments(NAMESPACE, IMAGE, with_all));
+            let objects: Vec<serde_json::Value> = serde_saphyr::from_multiple(&text).unwrap();
+            let kinds = objects.iter().map(|object| object["kind"].to_string());
+            kinds.collect::<BTreeSet<String>>()
+        };
+        let (all, few) = (kinds(true), kinds(false));
+        let more: Vec<&String> = all.difference(&few).collect();
+        assert_eq!(
+            more,
+            [
+                "\"ConfigMap\"",
+                "\"NetworkPolicy\"",
+                "\"PodDisruptionBudget\"",
+                "\"PrometheusRule\"",
+                "\"ServiceMonitor\""
+            ]
+        );
     }
 
     #[test]
     fn what_is_no_name_is_refused() {
         let mut out = Vec::new();
         for namespace in ["", "A", "a_b", "-a", "a\nb", "a'b"] {
-            let (namespace, image) = (namespace.to_owned(), IMAGE.to_owned());
-            assert!(run(&Arguments { namespace, image }, &mut out).is_err());
+            assert!(run(&arguments(namespace, IMAGE, false), &mut out).is_err());
         }
     }
 }

@@ -3,24 +3,18 @@
 //! Copies bytes, and changes of them only the namespace and the marker. Never writes over a file.
 
 mod copy;
+mod propose;
 
 use std::{fs, io::Write, path::PathBuf};
 
 use anyhow::{Context, bail};
-use api::{
-    Change, Pipeline,
-    change::ChangeSpec,
-    names::{short_hash, slug},
-};
-use kube::api::PostParams;
+use api::Pipeline;
 
 use super::{
     checkout::Checkout,
-    cluster::{Connection, FIELD_MANAGER, key, must_have},
+    cluster::{Connection, must_have},
     plan,
     terminal::clean,
-    trouble::trouble,
-    yaml,
 };
 use copy::{Manifest, Target};
 
@@ -33,10 +27,16 @@ pub(crate) struct Arguments {
     /// A checkout of the repository with the manifests
     #[arg(long, value_name = "FOLDER")]
     checkout: PathBuf,
-    /// Store the files as Change objects instead of writing them; this version's controller does not
-    /// propose those in git yet
+    /// Have the controller propose the files as pull requests in the repository of its
+    /// --authoring-url, instead of writing them into the checkout
     #[arg(long)]
     change: bool,
+    /// Wait until what was proposed with --change is merged
+    #[arg(long, requires = "change")]
+    wait: bool,
+    /// How long to wait, such as 90s or 10m
+    #[arg(long, value_name = "TIME", default_value = "15m")]
+    timeout: api::Duration,
     /// Print the files, or the Changes, and write nothing
     #[arg(long)]
     dry_run: bool,
@@ -54,11 +54,11 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
     if missing.is_empty() {
         anstream::eprintln!("every environment has its manifests");
     }
+    if arguments.change {
+        return propose::propose(arguments, &pipeline, &missing, out).await;
+    }
     for manifest in &missing {
-        match arguments.change {
-            true => propose(arguments, &pipeline, manifest, out).await?,
-            false => write(arguments, &checkout, manifest, out)?,
-        }
+        write(arguments, &checkout, manifest, out)?;
     }
     Ok(())
 }
@@ -128,50 +128,5 @@ fn write(
     for remark in &manifest.remarks {
         anstream::eprintln!("{}: {}", clean(&manifest.path), clean(remark));
     }
-    Ok(())
-}
-
-/// Stores the file as a Change, which the controller turns into a pull request.
-async fn propose(
-    arguments: &Arguments,
-    pipeline: &Pipeline,
-    manifest: &Manifest,
-    out: &mut dyn Write,
-) -> anyhow::Result<()> {
-    let (namespace, name) = key(pipeline);
-    let environment = &manifest.environment;
-    let hash = short_hash(&[&manifest.path, &manifest.content]);
-    let readable = slug(&format!("{name}-{environment}"), 45, "change");
-    let spec = ChangeSpec {
-        path: manifest.path.clone(),
-        content: manifest.content.clone(),
-        title: format!("Add {name} to {environment}"),
-    };
-    let mut change = Change::new(&format!("{readable}-{hash}"), spec);
-    change.metadata.namespace = Some(namespace.to_owned());
-    if arguments.dry_run {
-        return yaml::write(out, &change);
-    }
-    let cluster = arguments.connection.connect().await?;
-    let parameters = PostParams {
-        field_manager: Some(FIELD_MANAGER.to_owned()),
-        ..PostParams::default()
-    };
-    match cluster
-        .api::<Change>(namespace)
-        .create(&parameters, &change)
-        .await
-    {
-        Ok(_) => {}
-        // The name says what is in it: the same change was asked for before.
-        Err(kube::Error::Api(status)) if status.code == 409 => {}
-        Err(error) => return Err(trouble("create the Change", error)),
-    }
-    let change = change.metadata.name.unwrap_or_default();
-    writeln!(
-        out,
-        "stored {} as change {change}; no controller proposes it in git yet",
-        clean(&manifest.path)
-    )?;
     Ok(())
 }

@@ -8,7 +8,10 @@ use server::{Settings, settings::TlsFiles};
 use crate::args::controller::Arguments;
 
 /// The settings of the door.
-pub(super) fn check(arguments: &Arguments) -> anyhow::Result<Settings> {
+pub(super) fn check(
+    arguments: &Arguments,
+    authoring: Option<&controller::settings::Authoring>,
+) -> anyhow::Result<Settings> {
     let typed = &arguments.server;
     let seconds = typed.promotion_hook_rate_limit_interval;
     ensure!(
@@ -28,7 +31,17 @@ pub(super) fn check(arguments: &Arguments) -> anyhow::Result<Settings> {
         trusted_proxies: proxies.filter_map(|network| network.0).collect(),
         legacy_approval_signatures: typed.legacy_approval_signatures.0,
         wait: typed.promotion_hook_wait.length(),
+        authoring: authoring.map(shown),
     })
+}
+
+/// What the dashboard says about where files are proposed.
+pub(crate) fn shown(to: &controller::settings::Authoring) -> server::settings::Authoring {
+    server::settings::Authoring {
+        url: to.url.clone(),
+        branch: to.branch.clone(),
+        folders: to.folders.clone(),
+    }
 }
 
 #[cfg(test)]
@@ -41,7 +54,7 @@ mod tests {
     fn checked(flags: &[&str]) -> anyhow::Result<Settings> {
         let words = ["sluice", "controller"].iter().chain(flags);
         match args::Arguments::try_parse_from(words)?.command {
-            Command::Controller(arguments) => check(&arguments),
+            Command::Controller(arguments) => check(&arguments, None),
             other => panic!("{other:?}"),
         }
     }

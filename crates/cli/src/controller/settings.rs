@@ -95,6 +95,9 @@ pub(super) fn check(arguments: &Arguments, own_namespace: &str) -> anyhow::Resul
         allow_internal_urls: arguments.allow_internal_urls.0,
         proxy: proxy(|name| env::var(name).ok())?,
         follow_every: arguments.follow_every.length(),
+        authoring: arguments
+            .authoring
+            .check(own_namespace, arguments.allow_internal_urls.0)?,
         metrics_per_pipeline: arguments.metrics_per_pipeline.0,
         events_address: events_address(arguments)?,
         metrics_address: arguments.metrics_bind_address.0,

@@ -59,6 +59,7 @@ impl<'a> Story<'a> {
              {sluice} approve {PIPELINE} prod    lets it into prod\n  \
              {sluice} demo push {next}         the next release, to dev\n  \
              kubectl get pipelines,promotions\n\
+             In the dashboard, Create a pipeline proposes one in git; a colleague merges it.\n\
              Ctrl-C ends the demo and leaves nothing behind.\n",
             token = standalone.token,
             sluice = std::env::args().next().unwrap_or("sluice".to_owned()),

@@ -8,6 +8,7 @@ use std::{
 use anyhow::Context;
 use api::{Pipeline, Promotion};
 use apiserver::{ServeOptions, Served, Server};
+use controller::{keys::ObjectKey, settings::Authoring};
 use kube::{
     Api, Client,
     api::{DynamicObject, Patch, PatchParams},
@@ -16,7 +17,7 @@ use kube::{
 use serde_json::{Value, json};
 use testbed::{
     flux::{Flux, Pace, definitions},
-    forge::{Forge, Repository},
+    forge::{Forge, PullRequest, PullState, Repository},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -25,6 +26,10 @@ use crate::standalone::{Ports, Standalone, loopback};
 
 pub(super) const ENVIRONMENTS: [&str; 3] = ["dev", "staging", "prod"];
 pub(super) const PIPELINE: &str = "podinfo";
+/// Where new pipelines go in the repository.
+const PIPELINES: &str = "pipelines";
+/// How long a colleague takes to merge a new pipeline.
+const REVIEW: Duration = Duration::from_secs(4);
 /// As fast as a person can follow.
 const PACE: Pace = Pace {
     look: Duration::from_millis(300),
@@ -40,6 +45,8 @@ pub(super) struct World {
     ports: Ports,
     /// What ends with the demo.
     _running: Vec<(Server, Served, Flux)>,
+    /// Brings pipelines that are in git to Sluice.
+    _flux: Flux,
 }
 
 impl World {
@@ -69,6 +76,7 @@ impl World {
         for (server, ..) in &running {
             until_deployed(&server.client()).await?;
         }
+        let flux = flux_for_pipelines(hub, repository.clone()).await?;
         let ports = Ports {
             hooks: free_port()?,
             rest: if port == 0 {
@@ -84,6 +92,7 @@ impl World {
             folder: folder.to_owned(),
             ports,
             _running: running,
+            _flux: flux,
         };
         world.write_pipeline().await?;
         Ok(world)
@@ -94,9 +103,31 @@ impl World {
         let settings = controller::Settings {
             allow_internal_urls: true,
             follow_every: Duration::from_secs(1),
+            authoring: Some(Authoring {
+                url: self.repository.url(),
+                branch: "main".to_owned(),
+                forge: api::pipeline::Forge::Gitea,
+                secret: ObjectKey::new("default", "fleet"),
+                folders: vec![PIPELINES.to_owned()],
+            }),
             ..controller::Settings::default()
         };
         self.standalone.run(self.ports, settings, shutdown).await
+    }
+
+    /// Merges what is proposed from the dashboard, as a colleague would, a few seconds later.
+    pub(super) async fn review(&self) {
+        loop {
+            let proposed = self.repository.pull_requests().await.into_iter();
+            let is_new =
+                |it: &PullRequest| it.state == PullState::Open && it.head.starts_with("change-");
+            for pull in proposed.filter(is_new) {
+                tokio::time::sleep(REVIEW).await;
+                // Whoever was faster has settled it.
+                drop(self.repository.merge(pull.number).await);
+            }
+            tokio::time::sleep(PACE.look).await;
+        }
     }
 
     pub(super) fn folder(&self) -> &Path {
@@ -159,6 +190,14 @@ impl World {
         });
         apply(&hub, &pipeline).await
     }
+}
+
+/// Flux beside Sluice, for the pipelines that are in git.
+async fn flux_for_pipelines(hub: Client, repository: Repository) -> anyhow::Result<Flux> {
+    for definition in definitions() {
+        apply(&hub, &definition).await?;
+    }
+    Ok(Flux::follow(repository, PIPELINES, hub, PACE))
 }
 
 /// A cluster with Flux's kinds, served on this machine.

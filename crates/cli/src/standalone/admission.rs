@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use api::{Pipeline, Promotion};
+use api::{Change, Pipeline, Promotion};
 use apiserver::{Admission, AdmissionRequest, Operation, Options};
 use kube::Resource;
-use planner::{Writer, refuse_pipeline, refuse_promotion};
+use planner::{Writer, refuse_change, refuse_pipeline, refuse_promotion};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -39,6 +39,10 @@ impl Admission for Rights {
                 ask(request, request.name, |writer| {
                     refuse_pipeline(old.as_ref(), &new, writer)
                 })
+            }
+            "changes" if request.old_object.is_none() => {
+                let new: Change = read(request.object)?;
+                ask(request, "", |writer| refuse_change(&new, writer))
             }
             _ => None,
         };

@@ -1,17 +1,18 @@
 //! A real control plane, and a shell whose kubectl, helm and sluice speak to it.
 
 use kube::Client;
+use serde_json::{Value, json};
 use testbed::{
     guide::Shell,
     real::{Assets, ControlPlane},
 };
 
-use crate::binary;
+use crate::{binary, world::apply};
 
 pub(crate) struct Cluster {
     pub(crate) client: Client,
     pub(crate) shell: Shell,
-    _plane: ControlPlane,
+    plane: ControlPlane,
 }
 
 impl Cluster {
@@ -34,7 +35,38 @@ impl Cluster {
         Self {
             client,
             shell,
-            _plane: plane,
+            plane,
         }
     }
+
+    pub(crate) fn kubeconfig(&self) -> &str {
+        self.plane.kubeconfig()
+    }
+
+    /// Kinds of others that take anything, as `plural.group Kind version`.
+    pub(crate) async fn define(&self, kinds: &[&str]) {
+        let definitions = kinds.iter().map(|kind| definition(kind)).collect();
+        apply(&self.client, definitions).await;
+    }
+}
+
+fn definition(kind: &str) -> Value {
+    let words: Vec<&str> = kind.split(' ').collect();
+    let [name, kind, version] = words[..] else {
+        unreachable!("{kind} is not `plural.group Kind version`");
+    };
+    let (plural, group) = name.split_once('.').unwrap();
+    let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": name},
+        "spec": {
+            "group": group, "scope": "Namespaced",
+            "names": {"plural": plural, "singular": kind.to_lowercase(), "kind": kind},
+            "versions": [{
+                "name": version, "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": schema}, "subresources": {"status": {}},
+            }],
+        },
+    })
 }

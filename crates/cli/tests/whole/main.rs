@@ -1,6 +1,5 @@
 //! The binary with everything around it, from an applied manifest to a running release.
 #![expect(clippy::unwrap_used, reason = "a failing test is a panic")]
 
-mod installed;
 mod stories;
 mod world;

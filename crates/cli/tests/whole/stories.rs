@@ -8,12 +8,22 @@ use std::{
 
 use apiserver::{ServeOptions, Server};
 use hmac::{Hmac, KeyInit, Mac};
-use serde_json::json;
+use serde_json::{Value, json};
 use sha2::Sha256;
 
-use crate::world::{KEY, World};
+use crate::world::{KEY, World, apply};
 
 const PATH: &str = "/release/default/shop";
+
+fn crds() -> Vec<Value> {
+    let ours = api::crds().into_iter().map(|definition| {
+        let mut value = serde_json::to_value(definition).unwrap();
+        value["apiVersion"] = json!("apiextensions.k8s.io/v1");
+        value["kind"] = json!("CustomResourceDefinition");
+        value
+    });
+    ours.collect()
+}
 
 /// Calls as the guide to hooks says; answers with the status line and headers.
 fn release(world: &World, revision: &str) -> std::io::Result<String> {
@@ -54,8 +64,9 @@ async fn story_7_ci_triggers_a_pipeline_by_webhook() {
         .await
         .unwrap();
     let spec = json!({"source": {"kind": "Hook"}});
-    let world = World::new(server.client(), ["1.0.0", "1.0.0"], spec).await;
-    let _running = world.start(served.kubeconfig());
+    apply(&server.client(), crds()).await;
+    let world = World::on(server.client(), ["1.0.0", "1.0.0"], spec).await;
+    let _running = world.start(served.kubeconfig(), &["controller"]);
     let answer = world
         .until("the hook is not answered", async || {
             let answer = release(&world, "1.1.0").ok()?;

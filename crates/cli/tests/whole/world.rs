@@ -45,20 +45,12 @@ pub(crate) async fn apply(client: &Client, objects: Vec<Value>) {
     }
 }
 
-fn crds() -> Vec<Value> {
-    let ours = api::crds().into_iter().map(|definition| {
-        let mut value = serde_json::to_value(definition).unwrap();
-        value["apiVersion"] = json!("apiextensions.k8s.io/v1");
-        value["kind"] = json!("CustomResourceDefinition");
-        value
-    });
-    ours.chain(definitions()).collect()
-}
-
 pub(crate) struct World {
     pub(crate) hub: Client,
     /// Where the binary takes hooks.
     pub(crate) hooks: SocketAddr,
+    /// Where it shows metrics.
+    pub(crate) metrics: SocketAddr,
     pub(crate) repository: Repository,
     #[expect(dead_code, reason = "it ends with the world")]
     forge: Forge,
@@ -107,10 +99,10 @@ fn pipeline(repository: &Repository) -> Value {
 }
 
 impl World {
-    /// Our kinds and Flux's on the hub, Flux at work there, and a pipeline from dev to prod.
-    pub(crate) async fn new(hub: Client, versions: [&str; 2], spec: Value) -> Self {
+    /// On a hub that knows our kinds: Flux at work there, and a pipeline from dev to prod.
+    pub(crate) async fn on(hub: Client, versions: [&str; 2], spec: Value) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
-        apply(&hub, crds()).await;
+        apply(&hub, definitions()).await;
         let forge = Forge::start_with_tls().await.unwrap();
         let files = [
             ("clusters/dev/shop.yaml", manifest("dev", versions[0])),
@@ -144,6 +136,7 @@ impl World {
             forge,
             repository,
             hooks: free_address(),
+            metrics: free_address(),
             folder: tempfile::tempdir().unwrap(),
             _flux: flux,
         }
@@ -157,17 +150,18 @@ impl World {
         fs::read_to_string(self.folder().join("log")).unwrap_or_default()
     }
 
-    /// `sluice controller` as whoever the kubeconfig is for.
-    pub(crate) fn start(&self, kubeconfig: &Path) -> Running {
+    /// The binary with these arguments, as whoever the kubeconfig is for. What a test needs besides is
+    /// in its environment.
+    pub(crate) fn start(&self, kubeconfig: &Path, arguments: &[&str]) -> Running {
         let child = Command::new(env!("CARGO_BIN_EXE_sluice"))
-            .args(["controller", "--allow-internal-urls", "--follow-every=1s"])
-            .arg(format!("--kubeconfig={}", kubeconfig.display()))
-            .arg(format!("--promotion-hook-bind-address={}", self.hooks))
-            .args([
-                "--metrics-bind-address=0",
-                "--health-probe-bind-address=0",
-                "--rest-bind-address=0",
-            ])
+            .args(arguments)
+            .env("SLUICE_KUBECONFIG", kubeconfig)
+            .env("SLUICE_ALLOW_INTERNAL_URLS", "true")
+            .env("SLUICE_FOLLOW_EVERY", "1s")
+            .env("SLUICE_PROMOTION_HOOK_BIND_ADDRESS", self.hooks.to_string())
+            .env("SLUICE_METRICS_BIND_ADDRESS", self.metrics.to_string())
+            .env("SLUICE_HEALTH_PROBE_BIND_ADDRESS", "0")
+            .env("SLUICE_REST_BIND_ADDRESS", "0")
             .stdout(Stdio::null())
             .stderr(fs::File::create(self.folder().join("log")).unwrap())
             .spawn();

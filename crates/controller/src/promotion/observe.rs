@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use planner::{Failure, Look, PullRequestSeen, Remedy, Surroundings, Timestamp};
+use planner::{Failure, Look, PullRequestSeen, Surroundings, Timestamp};
 
 use super::{Promoter, Scene};
 
@@ -73,13 +73,10 @@ pub(super) async fn everything(promoter: &Arc<Promoter>, scene: &Scene<'_>) -> S
 }
 
 impl Sight {
-    /// What passes is waited for; what waits for an edit must not keep the promotion from ending.
     fn not_answered(&mut self, scene: &Scene<'_>, failure: Failure) {
         let (name, because) = (&scene.promotion.metadata.name, &failure.message);
         tracing::warn!(promotion = name, because, "pull request not seen");
-        if failure.remedy != Remedy::WaitForEdit {
-            self.pull_request = PullRequestSeen::Unanswered;
-        }
+        self.pull_request = planner::unseen(scene.promotion, scene.pipeline, &failure);
         self.failure = Some(failure);
     }
 }

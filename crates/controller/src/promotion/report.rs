@@ -139,6 +139,8 @@ fn measure(promoter: &Promoter, scene: &Scene<'_>, status: &PromotionStatus, pha
     let took = crate::pipeline::until(finished.0, created.0);
     metrics.observe_end(scene.pipeline, scene.promotion, phase, took);
     if phase == Phase::Succeeded && promoter.settings.metrics_per_pipeline {
+        let verified = scene.promotion.spec.verified_at.as_ref().unwrap_or(created);
+        let took = crate::pipeline::until(finished.0, verified.0);
         metrics.observe_latency(scene.promotion, took);
     }
 }

@@ -1,4 +1,4 @@
-//! One repository on a forge as one credential sees it, shared by all promotions that use it.
+//! One repository on a forge as one credential sees it, shared by all that use it.
 //!
 //! Open pull requests are listed once per while for all of them; a forge that did not answer is not
 //! asked again by the next one either.
@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use planner::Failure;
 use tokio::time::Instant;
 
-use super::failure::of_forge;
+use super::{failure::of_forge, permit::Permits};
 use crate::Metrics;
 
 /// How long a channel is kept that nobody uses.
@@ -88,6 +88,17 @@ impl Channel {
         let metrics = self.metrics.promotions();
         metrics.count_forge_call(self.kind, result);
         answer.map_err(|error| of_forge(&error))
+    }
+
+    /// Has the forge change something, if this process leads for as long as that may take. One
+    /// answer may take several calls.
+    pub(super) async fn change<T>(
+        &self,
+        permits: &Permits,
+        answer: forge::Answer<'_, T>,
+    ) -> Result<T, Failure> {
+        let late = ("ForgeTimedOut", "the forge did not answer in time");
+        permits.act(self.want(answer), late).await
     }
 
     /// The open pull request that is wanted, in a list that is at most so old.

@@ -12,8 +12,7 @@ use std::{sync::Arc, time::Duration};
 use api::pipeline::{Forge as ForgeKind, MergeMethod as Method, PullRequest as To};
 use git::{
     forge::{
-        Answer, Changes, Dressing, Http, Kind, Merge, MergeMethod, Merged, NewPullRequest,
-        PullRequest, State,
+        Changes, Dressing, Kind, Merge, MergeMethod, Merged, NewPullRequest, PullRequest, State,
     },
     names::{BranchName, ObjectId},
     propose::{self, Proposed, branch_beside},
@@ -29,7 +28,7 @@ use super::{
     secrets::Contents,
     words::{Change, Words, promotion_in, uid},
 };
-use crate::{Metrics, Settings};
+use crate::Settings;
 use merges::Merges;
 use pushes::Pushes;
 use sight::{is_own, seen};
@@ -40,7 +39,7 @@ const FAREWELL: &str = "The pipeline that asked for this is gone, and this pull 
 
 pub(super) struct PullRequests {
     repositories: Arc<Repositories>,
-    channels: Channels,
+    channels: Arc<Channels>,
     permits: Permits,
     merges: Merges,
     pushes: Pushes,
@@ -58,14 +57,13 @@ struct Opened {
 impl PullRequests {
     pub(super) fn new(
         repositories: Arc<Repositories>,
-        http: Arc<Http>,
+        channels: Arc<Channels>,
         permits: Permits,
         settings: &Settings,
-        metrics: &Metrics,
     ) -> Self {
         Self {
             repositories,
-            channels: Channels::new(http, metrics.clone()),
+            channels,
             permits,
             merges: Merges::default(),
             pushes: Pushes::default(),
@@ -81,13 +79,6 @@ impl PullRequests {
             words: Words::of(task, &Change::from(to))?,
             repository,
         })
-    }
-
-    /// Has the forge change something, if this process leads for as long as that may take. One
-    /// answer may take several calls.
-    async fn change<T>(&self, channel: &Channel, answer: Answer<'_, T>) -> Result<T, Failure> {
-        let late = ("ForgeTimedOut", "the forge did not answer in time");
-        self.permits.act(channel.want(answer), late).await
     }
 
     /// What there is to see of the promotion's pull request.
@@ -177,7 +168,9 @@ impl PullRequests {
             body: words.body.clone(),
             draft: to.draft,
         };
-        self.change(channel, channel.forge.create(&new)).await
+        channel
+            .change(&self.permits, channel.forge.create(&new))
+            .await
     }
 
     async fn bring_up_to_date(
@@ -198,7 +191,7 @@ impl PullRequests {
         }
         let channel = &opened.channel;
         let update = channel.forge.update(pull.number, &changes);
-        self.change(channel, update).await
+        channel.change(&self.permits, update).await
     }
 
     /// Labels and reviewers. What the forge will never grant does not keep the pull request from being
@@ -211,7 +204,7 @@ impl PullRequests {
         };
         if dressing != Dressing::default() {
             let dress = channel.forge.dress(pull.number, &dressing);
-            let dressed = self.change(channel, dress).await;
+            let dressed = channel.change(&self.permits, dress).await;
             for because in dressed.iter().flatten() {
                 tracing::warn!(url = pull.url, because, "left out");
             }
@@ -246,7 +239,7 @@ impl PullRequests {
             when_ready: true,
         };
         let asked = channel.forge.merge(pull.number, &merge);
-        let failure = match self.change(channel, asked).await {
+        let failure = match channel.change(&self.permits, asked).await {
             Ok(Merged::Now) => return Ok(Outcome::Merged),
             Ok(Merged::Later) => None,
             Err(failure) => Some(failure),
@@ -287,7 +280,7 @@ impl PullRequests {
         };
         let channel = &opened.channel;
         let close = channel.forge.update(pull.number, &close);
-        self.change(channel, close).await?;
+        channel.change(&self.permits, close).await?;
         tracing::info!(url = pull.url, "pull request closed");
         Ok(())
     }
@@ -304,7 +297,7 @@ impl PullRequests {
             Some(pull) if pull.state == State::Open => {
                 let channel = &opened.channel;
                 let comment = channel.forge.comment(pull.number, FAREWELL);
-                self.change(channel, comment).await
+                channel.change(&self.permits, comment).await
             }
             _ => Ok(()),
         }
@@ -360,7 +353,7 @@ fn method(method: Method) -> MergeMethod {
     }
 }
 
-fn kind(forge: ForgeKind) -> Kind {
+pub(super) fn kind(forge: ForgeKind) -> Kind {
     match forge {
         ForgeKind::Github => Kind::GitHub,
         ForgeKind::Gitlab => Kind::GitLab,

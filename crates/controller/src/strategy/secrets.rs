@@ -54,16 +54,21 @@ impl Secrets {
     ) -> Result<Arc<Contents>, Failure> {
         let namespace = task.pipeline.metadata.namespace.as_deref();
         let key = ObjectKey::new(namespace.unwrap_or_default(), &reference.name);
-        let known = self.read.lock().get(&key).cloned();
+        self.named(&key).await
+    }
+
+    /// A Secret by name.
+    pub(super) async fn named(&self, key: &ObjectKey) -> Result<Arc<Contents>, Failure> {
+        let known = self.read.lock().get(key).cloned();
         if let Some((at, contents)) = known
             && at.elapsed() < FRESH
         {
             return Ok(contents);
         }
-        let contents = Arc::new(self.get(&key).await?);
+        let contents = Arc::new(self.get(key).await?);
         let mut read = self.read.lock();
         read.retain(|_, (at, _)| at.elapsed() < FRESH);
-        read.insert(key, (Instant::now(), contents.clone()));
+        read.insert(key.clone(), (Instant::now(), contents.clone()));
         Ok(contents)
     }
 

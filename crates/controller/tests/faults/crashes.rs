@@ -1,10 +1,11 @@
 //! A process dies before, after and amid every effect of every journey.
 //!
-//! A seed is one death. A life has several, and every journey is lived until each of its effects was
-//! died of in each of the three ways; that is more than 200 seeds. With `SLUICE_SEEDS=n` there are so
-//! many, and those beyond all of these die at random.
+//! A seed is one death. A life has several, and every journey is lived until each kind of its effects
+//! was died of in each of the three ways; that is more than 200 seeds. `SLUICE_SEEDS=n` adds so many
+//! that die at random.
 
 use std::{
+    collections::{BTreeMap, BTreeSet},
     panic::{AssertUnwindSafe, resume_unwind},
     sync::{
         Mutex,
@@ -32,17 +33,91 @@ fn a_crash_before_or_after_any_effect_loses_and_doubles_nothing() {
     let lengths: Vec<_> = calm.iter().map(Vec::len).collect();
     let mut lives = every_death(&lengths);
     if let Ok(seeds) = std::env::var("SLUICE_SEEDS") {
-        let wanted = seeds.parse::<usize>().unwrap().div_ceil(DEATHS);
-        lives.truncate(wanted);
-        let more = lives.len()..wanted;
+        let more = 0..seeds.parse::<usize>().unwrap().div_ceil(DEATHS);
         lives.extend(more.map(|seed| random_life(seed, &lengths)));
     }
-    let effects = all("life", &lives);
-    let died = |effects: &Vec<String>| effects.iter().filter(|it| it.starts_with(DIED)).count();
-    let deaths: usize = effects.iter().map(died).sum();
+    let mut deaths = deaths_of(&lives, &all("life", &lives));
+    let wanted = wanted(&calm);
+    // After a death the next effects may be others than planned: those that were missed have lives of
+    // their own.
+    for attempt in 0..3 {
+        let is_missed = |(death, _): &(&Death, &Life)| !deaths.contains(death);
+        let missed: Vec<Life> = wanted
+            .iter()
+            .filter(is_missed)
+            .map(|(_, life)| life.clone())
+            .collect();
+        deaths.extend(deaths_of(
+            &missed,
+            &all(&format!("missed {attempt}"), &missed),
+        ));
+        lives.extend(missed);
+    }
+    let missed: Vec<_> = wanted
+        .keys()
+        .filter(|death| !deaths.contains(death))
+        .collect();
     let planned: usize = lives.iter().map(|(_, crashes)| crashes.len()).sum();
-    eprintln!("{deaths} of {planned} deaths in {} lives", lives.len());
-    assert!(deaths * 4 >= planned * 3, "too few were reached");
+    eprintln!(
+        "{planned} deaths in {} lives; {} kinds, {} wanted",
+        lives.len(),
+        deaths.len(),
+        wanted.len()
+    );
+    assert!(missed.is_empty(), "nobody died of these: {missed:#?}");
+    assert!(planned > 200, "{planned}");
+}
+
+/// Journey, effect and moment.
+type Death = (String, String, &'static str);
+
+/// Every death there must be, and a life that has just that one.
+fn wanted(calm: &[Vec<String>]) -> BTreeMap<Death, Life> {
+    let mut wanted = BTreeMap::new();
+    for (journey, effects) in Journey::ALL.into_iter().zip(calm) {
+        let mut random = Random(effects.len() as u64);
+        for (effect, name) in effects.iter().enumerate() {
+            for moment in moments(&mut random) {
+                let death = (format!("{journey:?}"), kind(name), word(moment));
+                let life = (journey, vec![Crash { effect, moment }]);
+                wanted.entry(death).or_insert(life);
+            }
+        }
+    }
+    wanted
+}
+
+/// The deaths that were died: each stands behind its effect.
+fn deaths_of(lives: &[Life], effects: &[Vec<String>]) -> BTreeSet<Death> {
+    let mut deaths = BTreeSet::new();
+    for ((journey, _), effects) in lives.iter().zip(effects) {
+        for pair in effects.windows(2) {
+            let moment = ["Before", "After", "Late"].into_iter();
+            let mut moment = moment.filter(|it| pair[1].starts_with(&format!("{DIED} {it}")));
+            if let Some(moment) = moment.next() {
+                deaths.insert((format!("{journey:?}"), kind(&pair[0]), moment));
+            }
+        }
+    }
+    deaths
+}
+
+fn word(moment: Moment) -> &'static str {
+    match moment {
+        Moment::Before => "Before",
+        Moment::After => "After",
+        Moment::Late(_) => "Late",
+    }
+}
+
+/// An effect without the names and numbers that differ from life to life.
+fn kind(effect: &str) -> String {
+    let parts = effect.split('/').map(|part| {
+        let is_own =
+            part.chars().any(|it| it.is_ascii_digit()) && part != "v1" && part != "v1alpha1";
+        if is_own { "…" } else { part }
+    });
+    parts.collect::<Vec<_>>().join("/")
 }
 
 /// Lives in which each effect of each journey is died of in each way.

@@ -247,6 +247,7 @@ impl Step<'_> {
             PullRequestSeen::Open { .. } | PullRequestSeen::Unanswered
         );
         if !may_be_open {
+            let message = self.with_what_is_left(message);
             return self.end(phase, reason, message);
         }
         if let Some(wake) = self.too_early() {
@@ -258,6 +259,16 @@ impl Step<'_> {
         Next {
             act: Act::ClosePullRequest,
             ..self.end(phase, reason, message)
+        }
+    }
+
+    /// A pull request that could not be looked at is not left without a word.
+    fn with_what_is_left(&self, message: String) -> String {
+        match (&self.scene.around.pull_request, &self.status.url) {
+            (PullRequestSeen::NotLooked, Some(url)) => {
+                format!("{message}; its pull request may still be open, close it: {url}")
+            }
+            _ => message,
         }
     }
 

@@ -1,9 +1,9 @@
 //! Whether a promotion's pull request should be looked at, and how closely.
 
-use api::{Promotion, promotion::Phase};
+use api::{Pipeline, Promotion, promotion::Phase};
 
 use super::{
-    BRANCH_CHANGED_BY_OTHERS,
+    BRANCH_CHANGED_BY_OTHERS, Failure, PullRequestSeen, Remedy,
     surroundings::{Scene, Surroundings},
 };
 use crate::moment::Timestamp;
@@ -20,6 +20,19 @@ pub enum Look {
     Follow,
     /// Something is about to be done: the forge must be asked now, and about closed ones too.
     Closely,
+}
+
+/// What counts as seen of a pull request that could not be looked at. What passes is waited for. What
+/// waits for an edit must not keep a promotion from ending, unless there is a pull request and its
+/// successor would wait for the same edit.
+pub fn unseen(promotion: &Promotion, pipeline: &Pipeline, failure: &Failure) -> PullRequestSeen {
+    let settings = pipeline.spec.promotion_into(&promotion.spec.environment);
+    let is_current = settings.is_some_and(|it| it.strategy == promotion.spec.strategy);
+    let url = promotion.status.as_ref().and_then(|it| it.url.as_ref());
+    match failure.remedy != Remedy::WaitForEdit || is_current && url.is_some() {
+        true => PullRequestSeen::Unanswered,
+        false => PullRequestSeen::NotLooked,
+    }
 }
 
 /// How closely to look at a promotion's pull request before [`attempt`](super::attempt). What

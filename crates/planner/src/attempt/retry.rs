@@ -11,7 +11,7 @@ const SLOW: Duration = Duration::from_secs(1800);
 
 /// The pause after that many attempts: it doubles up to a limit, and no two promotions that
 /// failed together try again together.
-pub(super) fn pause(attempts: i64, seed: u64) -> Duration {
+pub(crate) fn pause(attempts: i64, seed: u64) -> Duration {
     let doublings = u32::try_from(attempts.saturating_sub(1))
         .unwrap_or_default()
         .min(16);
@@ -20,7 +20,7 @@ pub(super) fn pause(attempts: i64, seed: u64) -> Duration {
 }
 
 /// The pause before a look whether somebody mended what was at fault.
-pub(super) fn slow_pause(attempts: i64, seed: u64) -> Duration {
+pub(crate) fn slow_pause(attempts: i64, seed: u64) -> Duration {
     jittered(SLOW, attempts, seed)
 }
 

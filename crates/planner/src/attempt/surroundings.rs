@@ -214,7 +214,8 @@ impl<'a> Scene<'a> {
     pub(super) fn may_merge(&self) -> bool {
         let to = self.promotion.spec.strategy.pull_request.as_ref();
         let is_automatic = to.is_some_and(|to| to.auto_merge && !to.draft);
-        is_automatic && self.refusal().is_none() && self.pause().is_none()
+        let is_held = self.lacks_approval() || self.pause().is_some();
+        is_automatic && self.refusal().is_none() && !is_held
     }
 
     /// Why nothing may be started at the moment.

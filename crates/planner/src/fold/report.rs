@@ -30,7 +30,7 @@ impl Tidings {
         if is_error || is_retreat || reason.ends_with("Failed") {
             return Self::Failed;
         }
-        if matches!(reason, "HelmChartCreated" | "Progressing") {
+        if matches!(reason, "HelmChartCreated" | "Progressing") || reason.ends_with("NotReady") {
             return Self::UnderWay;
         }
         Self::Deployed

@@ -158,7 +158,7 @@ pub fn hear(
     };
     let next = environments.get(index + 1);
     let answer = answer(pipeline, &environments[index], next, &revision);
-    let Some(key) = about(pipeline, &environments[index], event) else {
+    let Some(key) = about(pipeline, &environments[index], event, is_signed) else {
         return match answer {
             Answer::Refuse(refusal) => refuse(refusal),
             _ => refuse(Refusal::OtherObject),
@@ -264,14 +264,19 @@ fn promote_into(
 }
 
 /// The key for what the event is about; nothing where that is not the app of this environment.
-fn about(pipeline: &Pipeline, environment: &Environment, event: &Event) -> Option<String> {
+fn about(
+    pipeline: &Pipeline,
+    environment: &Environment,
+    event: &Event,
+    is_signed: bool,
+) -> Option<String> {
     let object = event.involved_object.as_ref()?;
     let app = pipeline.spec.app_ref.as_ref()?;
     let namespace = object.namespace.as_deref().unwrap_or_default();
     let mut targets = environment.targets.iter();
     let is_ours = is_same_app(app, object) && targets.any(|it| it.namespace == namespace);
     let uid = object.uid.as_deref().unwrap_or_default();
-    if !is_ours || lives_elsewhere(pipeline, &environment.name, uid) {
+    if !is_ours || lives_elsewhere(pipeline, &environment.name, uid, is_signed) {
         return None;
     }
     let cluster = event.metadata.as_ref().and_then(|it| it.get("cluster"));
@@ -297,9 +302,11 @@ fn is_same_app(app: &AppReference, object: &InvolvedObject) -> bool {
         && object.name.as_deref() == Some(&app.name)
 }
 
-/// Whether the same object has reported from another environment.
-fn lives_elsewhere(pipeline: &Pipeline, environment: &str, uid: &str) -> bool {
+/// Whether the same object has reported from another environment. What is signed is not denied by
+/// what anybody could have said.
+fn lives_elsewhere(pipeline: &Pipeline, environment: &str, uid: &str, is_signed: bool) -> bool {
     let reports = pipeline.status.iter().flat_map(|status| &status.reports);
+    let reports = reports.filter(|(_, report)| report.signed || !is_signed);
     let mut same = reports.filter(|(_, report)| !uid.is_empty() && is_uid(report, uid));
     let environments = &pipeline.spec.environments;
     let is_of = |key: &str, name: &str| {

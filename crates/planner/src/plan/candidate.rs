@@ -18,6 +18,8 @@ use crate::{
 pub(super) struct Candidate<'a> {
     pub(super) revision: String,
     pub(super) version: String,
+    /// When that was; not known when a source proposes it.
+    pub(super) verified_at: Option<Timestamp>,
     /// The targets that vouch for it; none when a source proposes it.
     pub(super) vouched_by: Vec<&'a TargetStatus>,
     /// A younger revision that is not old enough yet.
@@ -111,6 +113,7 @@ fn proposed<'a>(world: &World<'a>) -> Result<Option<Candidate<'a>>, Hold> {
     Ok(proposal.revision.clone().map(|revision| Candidate {
         version: proposal.version.clone().unwrap_or_else(|| revision.clone()),
         revision,
+        verified_at: None,
         vouched_by: Vec::new(),
         soaking: None,
     }))
@@ -148,6 +151,7 @@ impl<'a> Vote<'a> {
         Ok(Candidate {
             revision: revision.to_owned(),
             version: version_on(self.targets.first(), revision),
+            verified_at: Some(opens_at),
             vouched_by: self.targets.iter().collect(),
             soaking: None,
         })
@@ -181,6 +185,7 @@ impl<'a> Vote<'a> {
             Some(voice) => Ok(Candidate {
                 revision: voice.revision.to_owned(),
                 version: version_on(voice.target, voice.revision),
+                verified_at: Some(later(voice.since, self.soak)),
                 vouched_by: voice.target.into_iter().collect(),
                 soaking: soaking.filter(|_| youngest.revision != voice.revision),
             }),

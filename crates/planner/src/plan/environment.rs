@@ -46,11 +46,12 @@ pub(super) fn plan(world: &World<'_>, index: usize) -> Outcome {
         }
     };
     if let Some(request) = request::pending(world, &environment.name) {
-        match request::wanted(world, &request) {
+        match request::wanted(world, &environment.name, &request) {
             Ok(wanted) => {
                 let judge = Judge::new(world, environment, settings);
                 let sites = judge.decide_all(&wanted, &mut outcome);
-                let is_handled = request::conclude(&wanted, &sites, &mut outcome.says);
+                let is_handled =
+                    request::conclude(world, &environment.name, &wanted, &sites, &mut outcome.says);
                 if !is_handled || !outcome.steps.is_empty() {
                     return outcome;
                 }
@@ -181,6 +182,7 @@ fn follow(
     let wanted = Wanted {
         revision: candidate.revision,
         version: candidate.version,
+        verified_at: candidate.verified_at,
         request: None,
     };
     judge.decide_all(&wanted, outcome);

@@ -1,6 +1,6 @@
 //! Which finished promotions are old enough to go.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api::{Pipeline, Promotion, pipeline::PipelineStatus};
 
@@ -8,13 +8,20 @@ use super::{
     Step,
     world::{World, name_of, phase_of},
 };
-use crate::moment::Timestamp;
+use crate::{moment::Timestamp, place::place_of};
 
-/// The finished promotions of each environment beyond the newest `limit`, oldest first.
+/// The finished promotions of each environment beyond the newest `limit`, oldest first. The last one
+/// of each place stays: it is how a revision that failed there is known.
 pub fn surplus(pipeline: &Pipeline, promotions: &[Promotion], limit: usize) -> Vec<Step> {
     let status = PipelineStatus::default();
     let world = World::new(pipeline, &status, promotions, Timestamp::UNIX_EPOCH);
     let mut finished: BTreeMap<&str, Vec<&Promotion>> = BTreeMap::new();
+    let (mut last, mut places) = (BTreeSet::new(), BTreeSet::new());
+    for promotion in world.promotions.iter().rev() {
+        if places.insert(place_of(&promotion.spec, world.namespace()).key()) {
+            last.insert(name_of(promotion));
+        }
+    }
     for promotion in &world.promotions {
         if phase_of(promotion).is_some_and(|phase| phase.is_terminal()) {
             let environment = promotion.spec.environment.as_str();
@@ -24,6 +31,7 @@ pub fn surplus(pipeline: &Pipeline, promotions: &[Promotion], limit: usize) -> V
     finished
         .values()
         .flat_map(|promotions| &promotions[..promotions.len().saturating_sub(limit)])
+        .filter(|promotion| !last.contains(&name_of(promotion)))
         .map(|promotion| Step::RemoveFinished {
             name: name_of(promotion),
         })

@@ -1,6 +1,7 @@
 //! What people asked for: from the server, or with kubectl in an annotation.
 //!
-//! Of both the later one counts, by its own account. A request is taken up once, by its id.
+//! A request is taken up once, by its id. Of two that wait the later one counts, by its own account,
+//! and the other one is dropped.
 
 use api::{
     Pipeline, Revision, Time,
@@ -21,16 +22,18 @@ use crate::{fold::push_front, moment::Timestamp};
 
 /// The request for an environment that has not been taken up yet.
 pub(super) fn pending(world: &World<'_>, environment: &str) -> Option<Request> {
+    let handled = world.status(environment)?.last_request.as_ref();
+    let is_handled = |request: &Request| handled.is_some_and(|it| it.covers(&request.id));
+    let waiting = present(world, environment).filter(|request| !is_handled(request));
+    waiting.max_by_key(|request| at(request.at.as_ref()))
+}
+
+/// Every request for an environment that is still written somewhere.
+fn present(world: &World<'_>, environment: &str) -> impl Iterator<Item = Request> {
     let stored = world.model.requests.get(environment).cloned();
     let written = annotation(world.pipeline).ok().flatten();
     let written = written.and_then(|value| for_environment(&value, environment));
-    let request = [written, stored]
-        .into_iter()
-        .flatten()
-        .max_by_key(|request| at(request.at.as_ref()))?;
-    let handled = world.status(environment)?.last_request.as_ref();
-    let is_handled = handled.is_some_and(|handled| handled.id == request.id);
-    (!is_handled).then_some(request)
+    written.into_iter().chain(stored)
 }
 
 fn at(time: Option<&Time>) -> Timestamp {
@@ -103,13 +106,19 @@ fn id_of(environment: &str, request: &Request) -> String {
 }
 
 /// What the request asks for, or why that is refused.
-pub(super) fn wanted(world: &World<'_>, request: &Request) -> Result<Wanted, HandledRequest> {
+pub(super) fn wanted(
+    world: &World<'_>,
+    environment: &str,
+    request: &Request,
+) -> Result<Wanted, HandledRequest> {
     let Some(revision) = Revision::new(&request.revision) else {
-        return Err(handled(request, None, "refused: it names no revision"));
+        let text = "refused: it names no revision";
+        return Err(handled(world, environment, request, (None, text)));
     };
     Ok(Wanted {
         version: known_version(world, revision.as_str()),
         revision: revision.into(),
+        verified_at: None,
         request: Some(request.clone()),
     })
 }
@@ -146,12 +155,18 @@ pub(super) fn refuse_where_nothing_is_promoted(
 ) {
     if let Some(request) = pending(world, &environment.name) {
         let text = "refused: nothing is promoted into this environment";
-        says.last_request = Some(handled(&request, None, text));
+        says.last_request = Some(handled(world, &environment.name, &request, (None, text)));
     }
 }
 
 /// Records a request that every place has taken up, and what it rejects. Says whether all have.
-pub(super) fn conclude(wanted: &Wanted, sites: &[SiteOutcome], says: &mut EnvironmentPlan) -> bool {
+pub(super) fn conclude(
+    world: &World<'_>,
+    environment: &str,
+    wanted: &Wanted,
+    sites: &[SiteOutcome],
+    says: &mut EnvironmentPlan,
+) -> bool {
     let Some(request) = &wanted.request else {
         return false;
     };
@@ -166,7 +181,7 @@ pub(super) fn conclude(wanted: &Wanted, sites: &[SiteOutcome], says: &mut Enviro
         None => format!("{revision} runs already"),
     };
     let name = promotion.map(|promotion| promotion.name.as_str());
-    says.last_request = Some(handled(request, name, &text));
+    says.last_request = Some(handled(world, environment, request, (name, &text)));
     let is_abandoned = |promotion: &PromotionSummary| promotion.phase == Some(Phase::Abandoned);
     if !promotion.is_some_and(is_abandoned) {
         says.rejected.retain(|rejected| rejected != revision);
@@ -179,10 +194,18 @@ pub(super) fn conclude(wanted: &Wanted, sites: &[SiteOutcome], says: &mut Enviro
     true
 }
 
-fn handled(request: &Request, promotion: Option<&str>, text: &str) -> HandledRequest {
+/// That a request was taken up: which promotion it led to, and in words.
+fn handled(
+    world: &World<'_>,
+    environment: &str,
+    request: &Request,
+    (promotion, text): (Option<&str>, &str),
+) -> HandledRequest {
+    let others = present(world, environment).map(|other| other.id);
     HandledRequest {
         id: request.id.clone(),
         promotion: promotion.map(str::to_owned),
         message: Some(text.to_owned()),
+        others: others.filter(|id| *id != request.id).collect(),
     }
 }

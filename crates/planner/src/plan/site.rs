@@ -15,6 +15,7 @@ use super::{
 };
 use crate::{
     hold::{Hold, HoldReason, and_more},
+    moment::Timestamp,
     order,
     place::target_name,
 };
@@ -24,6 +25,8 @@ use crate::{
 pub(super) struct Wanted {
     pub(super) revision: String,
     pub(super) version: String,
+    /// Since when nothing but gates kept it back.
+    pub(super) verified_at: Option<Timestamp>,
     /// The request, if a person asked.
     pub(super) request: Option<Request>,
 }
@@ -126,11 +129,15 @@ impl<'a> Judge<'a> {
     }
 
     /// Whether it is carried out as the pipeline says today. Approval matters until the change has
-    /// been proposed.
+    /// been proposed to people, or until the forge would merge it without any.
     fn fits(&self, promotion: &Promotion) -> bool {
-        let is_proposed = phase_of(promotion) == Some(Phase::WaitingForMerge);
-        promotion.spec.strategy == self.settings.strategy
-            && (is_proposed || promotion.spec.needs_approval == self.settings.manual)
+        let spec = &promotion.spec;
+        let to = spec.strategy.pull_request.as_ref();
+        let is_automatic = to.is_some_and(|to| to.auto_merge);
+        let is_past_approval = phase_of(promotion) == Some(Phase::WaitingForMerge)
+            && !(is_automatic && self.settings.manual && spec.approval.is_none());
+        spec.strategy == self.settings.strategy
+            && (is_past_approval || spec.needs_approval == self.settings.manual)
     }
 
     /// What there is to say about a promotion that goes on.

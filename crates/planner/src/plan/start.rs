@@ -16,7 +16,7 @@ use super::{
     site::{Judge, SiteOutcome, Wanted},
     world::{Site, is_deploying, is_unmerged, name_of},
 };
-use crate::order;
+use crate::{moment::stored, order};
 
 impl Judge<'_> {
     pub(super) fn start(&self, wanted: &Wanted, site: &Site<'_>) -> SiteOutcome {
@@ -52,6 +52,7 @@ impl Judge<'_> {
                 revision: wanted.revision.clone(),
                 version: wanted.version.clone(),
                 replaces: replaced(site, &wanted.revision),
+                verified_at: wanted.verified_at.map(stored),
                 ordinal,
                 strategy: self.settings.strategy.clone(),
                 needs_approval: self.settings.manual,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use api::promotion::PromotionStatus;
 use planner::{
     Act, Failure, Look, Next, Outcome, PullRequestSeen, Remedy, Surroundings, Timestamp, attempt,
-    conclude, look, not_seen,
+    conclude, look, not_seen, unseen,
 };
 
 use crate::drawing::{World, draw, now};
@@ -96,6 +96,16 @@ fn a_merge_is_asked_for_while_nothing_is_against_it() {
         (promotion, next)
     };
     let suspended = drawing.replace("ok]\n", "ok]\nsuspend\n");
+    // The environment became manual after the pull request was opened.
+    let mut manual = draw(drawing);
+    let settings = manual.pipeline.spec.promotion.as_mut().unwrap();
+    let to = settings.strategy.pull_request.as_mut().unwrap();
+    to.auto_merge = true;
+    settings.manual = true;
+    manual.promotions[0].spec.strategy = settings.strategy.clone();
+    assert_eq!(next_of(&manual, "open").act, Act::Nothing);
+    let steps = format!("{:?}", manual.plan().steps);
+    assert!(steps.contains("Supersede"), "it is proposed anew: {steps}");
     for (drawing, seen, draft, expected) in [
         (drawing, "open", false, Act::AskForMerge),
         (drawing, "open", true, Act::Nothing),
@@ -446,6 +456,37 @@ fn superseded_leaves_the_pull_request_to_its_successor() {
     assert!(
         merged.merged_at.is_some(),
         "a merge in the meantime is not forgotten"
+    );
+}
+
+/// A pull request that was opened is not forgotten because a Secret is gone, unless nobody will need
+/// that Secret any more.
+#[test]
+fn what_cannot_be_looked_at_is_closed_later_or_named() {
+    let drawing = "dev[2.0.0 ok] > prod[1.0.0 ok]\npromotion prod 2.0.0 WaitingForMerge withdrawn";
+    let mut world = draw(drawing);
+    let lost = Failure {
+        reason: "NoSecret".to_owned(),
+        message: "the Secret git is gone".to_owned(),
+        remedy: Remedy::WaitForEdit,
+    };
+    let unseen = |world: &World| unseen(&world.promotions[0], &world.pipeline, &lost);
+    assert_eq!(
+        unseen(&world),
+        PullRequestSeen::NotLooked,
+        "nothing was opened"
+    );
+    world.promotions[0].status.as_mut().unwrap().url = Some(URL.to_owned());
+    assert_eq!(unseen(&world), PullRequestSeen::Unanswered);
+    assert_eq!(next_of(&world, "unanswered").act, Act::ClosePullRequest);
+    let settings = world.pipeline.spec.promotion.as_mut().unwrap();
+    settings.strategy.pull_request.as_mut().unwrap().url = "https://example.com/other".to_owned();
+    assert_eq!(unseen(&world), PullRequestSeen::NotLooked);
+    let next = next_of(&world, "");
+    let text = show(next.act, &next.status, next.wake);
+    assert!(
+        text.ends_with("may still be open, close it: https://example.com/1"),
+        "{text}"
     );
 }
 

@@ -448,7 +448,11 @@ fn a_report_of_failure_is_never_a_deployment() {
             &["- not ready, 1.0.0 failed"],
         );
     }
-    for early in ["info HelmChartCreated", "info Progressing"] {
+    for early in [
+        "info HelmChartCreated",
+        "info Progressing",
+        "info DependencyNotReady",
+    ] {
         check_reports(&[&format!("dev/-/shop 1.0.0 {early}")], &["- not ready"]);
     }
 }

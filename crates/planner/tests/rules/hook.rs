@@ -161,6 +161,15 @@ fn an_object_that_reported_elsewhere_is_not_believed() {
         ..Report::default()
     };
     reports.insert("dev/-/dev".to_owned(), report.clone());
+    // What anybody could have said denies nothing that is signed.
+    let expected = "devil/-/devil=2.0.0; 2.0.0 into prod";
+    assert_eq!(heard(&world, "devil", &event("devil", json!({}))), expected);
+    let report = Report {
+        signed: true,
+        ..report
+    };
+    let reports = &mut world.pipeline.status.as_mut().unwrap().reports;
+    reports.insert("dev/-/dev".to_owned(), report.clone());
     let expected = "nothing; refused: involved object does not match Pipeline definition";
     assert_eq!(heard(&world, "devil", &event("devil", json!({}))), expected);
     // An environment that is gone speaks for nobody.

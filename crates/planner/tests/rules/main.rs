@@ -7,6 +7,7 @@
 
 mod ancestor;
 mod attempt;
+mod change;
 mod drawing;
 mod explain;
 mod fold;

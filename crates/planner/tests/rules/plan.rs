@@ -622,6 +622,32 @@ fn history_is_kept_by_environment() {
     assert_eq!(plan.steps.len(), 2);
 }
 
+/// Otherwise what failed there would be tried for ever, once more for each that is removed.
+#[test]
+fn the_last_promotion_of_each_place_is_kept() {
+    let targets = |place: &str, revision: &str| {
+        let names = (1..6).map(|n| format!("{place} c{n} prod-{n}").replace("REVISION", revision));
+        names.collect::<Vec<_>>().join("\n")
+    };
+    let old = targets("promotion prod 1.5.0 Failed at", "");
+    let new = targets("promotion prod 2.0.0 Failed at", "");
+    let running: Vec<_> = (1..6).map(|n| format!("1.0.0 ok on c{n}")).collect();
+    let world = draw(&format!(
+        "dev[2.0.0 ok] > prod{{per target}}[{}]\n{old}\n{new}",
+        running.join(", ")
+    ));
+    let steps = planner::surplus(&world.pipeline, &world.promotions, 2);
+    assert_eq!(steps.len(), 5, "{steps:?}");
+    let mut plan = world.plan();
+    assert!(plan.steps.is_empty(), "{}", show(&world, &plan));
+    plan.steps = steps;
+    assert!(
+        !show(&world, &plan).contains("2.0.0\nremove"),
+        "{}",
+        show(&world, &plan)
+    );
+}
+
 #[test]
 fn a_pipeline_that_is_being_deleted_starts_nothing() {
     let mut world = draw("dev[2.0.0 ok] > prod[1.0.0 ok]");

@@ -185,6 +185,34 @@ fn a_request_can_be_written_with_kubectl() {
     );
 }
 
+/// Whatever clock it was written by, and however it came.
+#[test]
+fn a_request_is_not_hidden_by_one_that_was_taken_up() {
+    let mut world = draw("dev[1.0.0 ok] > prod[1.0.0 ok]\nrequest prod Promote 2.0.0 r1");
+    crate::show::settle(&mut world);
+    let mut annotate = |id: &str, at: &str| {
+        let text = format!(r#"{{"environment": "prod", "id": "{id}", "revision": "3.0.0" {at}}}"#);
+        let annotations = [(api::names::REQUEST_ANNOTATION.to_owned(), text)];
+        world.pipeline.metadata.annotations = Some(annotations.into());
+        let shown = show(&world, &world.plan());
+        crate::show::settle(&mut world);
+        shown
+    };
+    assert!(annotate("r2", "").contains("start prod 3.0.0"));
+    // Neither it nor the first one comes back.
+    assert!(!annotate("r2", "").contains("start"));
+    assert!(annotate("r3", r#", "at": "2050-01-01T00:00:00Z""#).contains("prod request r3"));
+    let request = api::pipeline::Request {
+        id: "r4".to_owned(),
+        revision: "4.0.0".to_owned(),
+        ..Default::default()
+    };
+    let model = world.pipeline.status.as_mut().unwrap();
+    model.requests.insert("prod".to_owned(), request);
+    let shown = show(&world, &world.plan());
+    assert!(shown.contains("start prod 4.0.0"), "{shown}");
+}
+
 #[test]
 fn the_later_of_two_requests_counts() {
     let mut world = draw("dev[1.0.0 ok] > prod[1.0.0 ok]\nrequest prod Promote 2.0.0 r1");

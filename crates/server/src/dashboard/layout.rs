@@ -100,7 +100,7 @@ fn header(viewer: &Viewer, page: &Page) -> Element {
         (
             "/pipelines",
             "Pipelines",
-            matches!(page, Page::Pipelines(_) | Page::Pipeline(_)),
+            !matches!(page, Page::Approvals | Page::Clusters),
         ),
         ("/approvals", "Approvals", matches!(page, Page::Approvals)),
         ("/clusters", "Clusters", matches!(page, Page::Clusters)),

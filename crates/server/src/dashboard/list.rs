@@ -8,6 +8,7 @@ use std::sync::Arc;
 use kube::ResourceExt;
 
 use super::{
+    create,
     html::{Element, Html, tag},
     page::Parts,
     sign_in::Viewer,
@@ -42,6 +43,7 @@ pub(super) async fn parts(
 ) -> Result<Parts, Problem> {
     let visible = visible(door, viewer).await?;
     let mut parts = Parts::default();
+    parts.push("create", create(create::is_for(door, viewer).await?));
     parts.push("counts", counts(&visible, filter));
     let mut found: Vec<_> = visible.iter().filter(|row| filter.wants(row)).collect();
     filter.sort(&mut found);
@@ -53,6 +55,17 @@ pub(super) async fn parts(
         .map(|row| (row.id.clone(), row.part.clone()))
         .collect();
     Ok(parts)
+}
+
+/// The way to a new pipeline, for who may.
+fn create(is_shown: bool) -> Element {
+    let ways = [("/create", "Create a pipeline"), ("/changes", "Proposals")];
+    let ways = ways.map(|(address, text)| tag("a").link(address).text(text));
+    let element = tag("p").id("create").class("ways");
+    match is_shown {
+        true => element.children(ways),
+        false => element,
+    }
 }
 
 /// How many there are of each state, each a way to see only those.
@@ -114,6 +127,7 @@ pub(super) fn frame(filter: &Filter, parts: &Parts) -> Html {
         .child(tag("tbody").id("rows").child(parts.all_rows()));
     Html::all([
         Html::from(tag("h1").text("Pipelines")),
+        parts.html("create"),
         filter.form().into(),
         parts.html("counts"),
         table.into(),

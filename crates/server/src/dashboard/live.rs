@@ -120,7 +120,7 @@ enum Changes {
 impl Changes {
     fn of(page: &Page, door: &Door) -> Self {
         match page {
-            Page::Pipeline(key) => Self::OfPipeline(door.watched.follow(key)),
+            Page::Pipeline(key) | Page::Change(key) => Self::OfPipeline(door.watched.follow(key)),
             _ => Self::OfAnything(door.watched.changes()),
         }
     }

@@ -12,7 +12,7 @@ use http::Uri;
 use percent_encoding::percent_decode_str;
 
 use super::{
-    approvals, clusters,
+    approvals, changes, clusters,
     html::Html,
     list::{self, Filter},
     pipeline,
@@ -26,6 +26,8 @@ pub(super) enum Page {
     Pipeline(ObjectKey),
     Approvals,
     Clusters,
+    Changes,
+    Change(ObjectKey),
 }
 
 /// A piece of a page, and a number that tells its versions apart.
@@ -87,11 +89,9 @@ impl Page {
                 let filter = Query::<Filter>::try_from_uri(address).ok()?;
                 Some(Self::Pipelines(filter.0))
             }
-            ["pipelines", namespace, name] => {
-                let plain = |text: &str| percent_decode_str(text).decode_utf8().map(String::from);
-                let (namespace, name) = (plain(namespace).ok()?, plain(name).ok()?);
-                Some(Self::Pipeline(ObjectKey { namespace, name }))
-            }
+            ["pipelines", namespace, name] => key(namespace, name).map(Self::Pipeline),
+            ["changes"] => Some(Self::Changes),
+            ["changes", namespace, name] => key(namespace, name).map(Self::Change),
             ["approvals"] => Some(Self::Approvals),
             ["clusters"] => Some(Self::Clusters),
             _ => None,
@@ -104,6 +104,8 @@ impl Page {
             Self::Pipeline(key) => key.name.clone(),
             Self::Approvals => "Approvals".to_owned(),
             Self::Clusters => "Clusters".to_owned(),
+            Self::Changes => "Proposals".to_owned(),
+            Self::Change(key) => key.name.clone(),
         }
     }
 
@@ -113,6 +115,8 @@ impl Page {
             Self::Pipeline(key) => pipeline::parts(door, viewer, key).await,
             Self::Approvals => approvals::parts(door, viewer).await,
             Self::Clusters => clusters::parts(door, viewer).await,
+            Self::Changes => changes::parts(door, viewer).await,
+            Self::Change(key) => changes::parts_of_one(door, viewer, key).await,
         }
     }
 
@@ -123,6 +127,15 @@ impl Page {
             Self::Pipeline(key) => pipeline::frame(key, parts),
             Self::Approvals => approvals::frame(parts),
             Self::Clusters => clusters::frame(parts),
+            Self::Changes => changes::frame(parts),
+            Self::Change(_) => changes::frame_of_one(parts),
         }
     }
+}
+
+/// What two parts of an address name.
+fn key(namespace: &str, name: &str) -> Option<ObjectKey> {
+    let plain = |text: &str| percent_decode_str(text).decode_utf8().map(String::from);
+    let (namespace, name) = (plain(namespace).ok()?, plain(name).ok()?);
+    Some(ObjectKey { namespace, name })
 }

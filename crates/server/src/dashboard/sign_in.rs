@@ -20,7 +20,10 @@ use super::{
 use crate::{
     Door,
     client::{Peer, bucket},
-    rest::{Problem, access::Caller},
+    rest::{
+        Problem,
+        access::{Caller, may_try},
+    },
     session::{Session, forget},
 };
 
@@ -172,8 +175,7 @@ pub(super) async fn enter(
 ) -> Result<Response, Failure> {
     let peer = peer.map(|it| it.0).unwrap_or_default();
     let address = bucket(peer, &headers, &door.settings.trusted_proxies);
-    let slow_down = door.strangers.is_exhausted(&address);
-    slow_down.map_err(|it| Problem::too_many(it.retry_after.as_secs() + 1))?;
+    may_try(&door, &address, given.token.trim())?;
     let next = Next { next: given.next };
     let session = door.sessions.read(&headers).await?;
     if !session.is_some_and(|session| session.gave(&given.csrf)) {
@@ -192,7 +194,7 @@ pub(super) async fn enter(
         false => None,
     };
     if caller.is_none() {
-        let counted = door.strangers.count(address, 1);
+        let counted = door.guests.count(address, 1);
         counted.map_err(|it| Problem::too_many(it.retry_after.as_secs() + 1))?;
         let error = "The Kubernetes API does not know that token. It may have expired.";
         return ask(&door, &headers, &next, Some(error)).await;

@@ -1,5 +1,5 @@
 //! What every hook checks before it looks at what was said: limit, method, path, size, pipeline and
-//! signature, in this order.
+//! signature, in this order. Who claims to sign is counted after that, when it is known whether they do.
 //!
 //! Who has signed is limited by pipeline; who has not, or wrongly, by address.
 
@@ -16,10 +16,13 @@ use futures::StreamExt;
 use http::{Method, StatusCode, request::Parts};
 use jiff::Timestamp;
 use percent_encoding::percent_decode_str;
-use tokio::{sync::OwnedSemaphorePermit, time::timeout};
+use tokio::time::timeout;
 use tracing::warn;
 
-use super::answer::{empty, no_such_page, too_many};
+use super::{
+    answer::{empty, no_such_page, too_many},
+    room::Room,
+};
 use crate::{
     Door,
     client::{Peer, bucket},
@@ -73,7 +76,7 @@ pub(super) struct Signed<R> {
     pub(super) body: Bytes,
     /// The Secret whose key has signed it, and when, if the signature says.
     pub(super) seal: Option<Seal>,
-    _room: Option<OwnedSemaphorePermit>,
+    _room: Room,
 }
 
 /// A valid signature.
@@ -134,7 +137,7 @@ impl Call<'_> {
             return Err(empty(StatusCode::METHOD_NOT_ALLOWED));
         }
         let road = self.segments().and_then(R::read).ok_or_else(no_such_page)?;
-        let body = timeout(SLOWEST_BODY, read(self.door, body)).await;
+        let body = timeout(SLOWEST_BODY, read(self.door.rooms.open(self.caller), body)).await;
         let body = body.unwrap_or(Err(StatusCode::REQUEST_TIMEOUT));
         let Read { bytes: body, room } = body.map_err(empty)?;
         let key = road.pipeline();
@@ -235,25 +238,20 @@ impl Call<'_> {
 /// A body, and the room it takes until the call is answered.
 struct Read {
     bytes: Bytes,
-    room: Option<OwnedSemaphorePermit>,
+    room: Room,
 }
 
 /// Reads a body as it comes, within what all bodies together may take.
-async fn read(door: &Door, body: Body) -> Result<Read, StatusCode> {
+async fn read(mut room: Room, body: Body) -> Result<Read, StatusCode> {
     let mut chunks = body.into_data_stream();
     let mut bytes = Vec::new();
-    let mut room: Option<OwnedSemaphorePermit> = None;
     while let Some(chunk) = chunks.next().await {
         let chunk = chunk.map_err(|_| StatusCode::BAD_REQUEST)?;
         if bytes.len() + chunk.len() > LONGEST_BODY {
             return Err(StatusCode::PAYLOAD_TOO_LARGE);
         }
-        let size = u32::try_from(chunk.len()).unwrap_or(u32::MAX);
-        let more = door.bodies.clone().acquire_many_owned(size).await;
-        let more = more.expect("nobody closes it");
-        match &mut room {
-            Some(room) => room.merge(more),
-            None => room = Some(more),
+        if !room.grow(chunk.len()).await {
+            return Err(StatusCode::TOO_MANY_REQUESTS);
         }
         bytes.extend_from_slice(&chunk);
     }

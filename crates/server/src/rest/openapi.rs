@@ -15,7 +15,7 @@ pub(super) async fn document() -> Response {
 }
 
 /// Path, summary, and what an answer holds.
-const READ: [(&str, &str, &str); 12] = [
+const READ: [(&str, &str, &str); 14] = [
     ("/api/v1/pipelines", "All pipelines", "Pipelines"),
     (
         "/api/v1/pipelines/{namespace}",
@@ -52,6 +52,16 @@ const READ: [(&str, &str, &str); 12] = [
         "The clusters that targets are on",
         "GitopsClusters",
     ),
+    (
+        CHANGES,
+        "The files of a namespace that are to be proposed in git",
+        "Changes",
+    ),
+    (
+        "/api/v1/changes/{namespace}/{name}",
+        "One file that is to be proposed in git, and what became of it",
+        "Change",
+    ),
     ("/api/v1/triggers", "What starts runs", "PipelineTriggers"),
     (
         "/api/v1/versions",
@@ -65,6 +75,8 @@ const READ: [(&str, &str, &str); 12] = [
     ),
     ("/api/openapi.json", "This document", "Document"),
 ];
+
+const CHANGES: &str = "/api/v1/changes/{namespace}";
 
 const ACTIONS: [(&str, &str); 7] = [
     ("suspend", "Start nothing in any environment"),
@@ -98,6 +110,7 @@ fn describe() -> Value {
         let operation = act(&path, summary);
         paths.insert(path, json!({"post": operation}));
     }
+    paths[CHANGES]["post"] = propose();
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -125,7 +138,7 @@ fn read(path: &str, summary: &str, schema: &str) -> Value {
     };
     let mut parameters = in_path(path);
     let asked: &[&str] = match schema {
-        "Pipelines" | "Promotions" => &["limit", "continue"],
+        "Pipelines" | "Promotions" | "Changes" => &["limit", "continue"],
         "GitopsClusters" | "PipelineTriggers" => &["namespace", "limit", "continue"],
         "Versions" => &[
             "namespace",
@@ -173,6 +186,20 @@ fn act(path: &str, summary: &str) -> Value {
         "parameters": in_path(path),
         "requestBody": body,
         "responses": {"200": done, "202": done, "default": problem()},
+    })
+}
+
+fn propose() -> Value {
+    let content = |schema: &str| json!({"application/json": {"schema": reference(schema)}});
+    let stored = json!({
+        "description": "Stored; `status` says what becomes of it, and `Location` where to look",
+        "content": content("Change"),
+    });
+    json!({
+        "summary": "Propose a file in git, such as a new pipeline",
+        "parameters": in_path(CHANGES),
+        "requestBody": {"required": true, "content": content("File")},
+        "responses": {"201": stored, "default": problem()},
     })
 }
 
@@ -233,6 +260,7 @@ fn schemas() -> Value {
     let mut all = json!({
         "Problem": problem,
         "Words": object(&["revision", "note"]),
+        "File": object(&["path", "content", "title"]),
         "Environments": list(environment),
         "Versions": list(version),
         "Images": list(with(&["image", "tag", "digest"])),

@@ -81,7 +81,7 @@ pub(super) async fn pipelines(
 }
 
 /// A page of what the API server has.
-async fn list<K>(api: &Api<K>, page: Page) -> Result<Json<Listed<K>>, Problem>
+pub(super) async fn list<K>(api: &Api<K>, page: Page) -> Result<Json<Listed<K>>, Problem>
 where
     K: Resource + Clone + DeserializeOwned + fmt::Debug,
 {
@@ -198,7 +198,7 @@ pub(super) async fn explanation(
 }
 
 /// An object without the notes of who wrote which field.
-fn plain<K: Resource>(mut object: K) -> K {
+pub(super) fn plain<K: Resource>(mut object: K) -> K {
     object.meta_mut().managed_fields = None;
     object
 }

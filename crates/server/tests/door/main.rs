@@ -7,6 +7,7 @@
 )]
 
 mod approval;
+mod changes;
 mod guard;
 mod loops;
 mod promotion;

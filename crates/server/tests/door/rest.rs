@@ -280,6 +280,26 @@ async fn tokens_are_asked_about_once_a_minute() {
     assert_eq!(reviews(), 1);
 }
 
+/// Neither unsigned hooks nor wrong tokens from the same address, such as an ingress, get in the way.
+#[tokio::test(start_paused = true)]
+async fn a_good_token_is_not_locked_out_by_others() {
+    let settings = server::Settings {
+        rate_limit: 3,
+        ..unlimited()
+    };
+    let world = World::with(settings).await;
+    grant(&world, "bob", &["get"], "pipelines").await;
+    for _ in 0..5 {
+        world.post("/promotion/default/none/dev", "{}").await;
+    }
+    assert_eq!(get(&world, "bob", APP).await.code.as_u16(), 200);
+    for _ in 0..5 {
+        get(&world, "wrong", APP).await;
+    }
+    assert_eq!(get(&world, "wrong", APP).await.code.as_u16(), 429);
+    assert_eq!(get(&world, "bob", APP).await.code.as_u16(), 200);
+}
+
 #[tokio::test(start_paused = true)]
 async fn wrong_tokens_are_limited() {
     let settings = server::Settings {

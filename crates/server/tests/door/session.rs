@@ -16,24 +16,24 @@ fn cookie(answer: &Answer) -> String {
     set.split(';').next().unwrap().to_owned()
 }
 
-fn csrf(page: &str) -> String {
+pub(crate) fn csrf(page: &str) -> String {
     let rest = page.split("name=\"csrf\" value=\"").nth(1).unwrap();
     rest.split('"').next().unwrap().to_owned()
 }
 
-async fn submit(world: &World, path: &str, cookie: &str, form: &str) -> Answer {
+pub(crate) async fn submit(world: &World, path: &str, cookie: &str, form: &str) -> Answer {
     let request = Request::post(path)
         .header(header::COOKIE, cookie)
         .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded");
     ask(&world.rest, request.body(form.to_owned())).await
 }
 
-async fn look(world: &World, path: &str, cookie: &str) -> Answer {
+pub(crate) async fn look(world: &World, path: &str, cookie: &str) -> Answer {
     let request = Request::get(path).header(header::COOKIE, cookie);
     ask(&world.rest, request.body(String::new())).await
 }
 
-async fn signed_in(world: &World) -> String {
+pub(crate) async fn signed_in(world: &World) -> String {
     world
         .server
         .add_token("owner", User::new("olivia", &["system:masters"]));

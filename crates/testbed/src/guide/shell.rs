@@ -17,11 +17,15 @@ use super::{Block, Error, first_missing, repository, system};
 /// How long one block may take; clusters are slow on a machine that does something else, too.
 const TIME: Duration = Duration::from_secs(300);
 
-/// Runs a block where the one before ended, and remembers where this one does.
-const SCRIPT: &str = r#"
+/// Goes to where the block before ended.
+const RESUME: &str = r#"
 set -euo pipefail
 if [ -f "$STATE" ]; then . "$STATE"; fi
 cd "${GUIDE_FOLDER:-$HOME}"
+"#;
+
+/// Runs a block and remembers where it ends.
+const RUN: &str = r#"
 set -a
 . "$BLOCK"
 set +a
@@ -34,7 +38,8 @@ export -p >"$STATE"
 /// `deploy`, `docs` and `examples`, so that paths in guides mean what they mean there.
 pub struct Shell {
     home: tempfile::TempDir,
-    environment: Vec<(String, String)>,
+    /// Lines that set variables, for the next command to begin with.
+    fresh: String,
     replaced: Vec<(String, String)>,
     background: Vec<Child>,
     said: String,
@@ -46,7 +51,7 @@ impl Shell {
         let home = tempfile::tempdir().map_err(system("creating the folder of a shell"))?;
         let shell = Self {
             home,
-            environment: Vec::new(),
+            fresh: String::new(),
             replaced: Vec::new(),
             background: Vec::new(),
             said: String::new(),
@@ -83,9 +88,11 @@ impl Shell {
         std::fs::set_permissions(&path, mode).map_err(system(attempted()))
     }
 
-    /// Sets a variable.
+    /// Sets a variable, from the next block on and until a block sets it.
     pub fn set(&mut self, variable: &str, value: impl Into<String>) {
-        self.environment.push((variable.to_owned(), value.into()));
+        let value = value.into().replace('\'', r"'\''");
+        self.fresh
+            .push_str(&format!("export {variable}='{value}'\n"));
     }
 
     /// Reads a text in all blocks as another one: a host of the guide as one of the test.
@@ -127,15 +134,15 @@ impl Shell {
         match block.fence.as_str() {
             "sh" => self.run(block, &text, true).await,
             "sh refused" => self.run(block, &text, false).await,
-            "sh background" => self.start(&text),
+            "sh background" => self.background(&text),
             "yaml" => self.apply(block, &text, "--dry-run=server").await,
             "yaml applied" => self.apply(block, &text, "--dry-run=none").await,
             "yaml part" => yaml(block, &text),
             "json" => json(block, &text),
             "text printed" => self.printed(block, &text),
             "" | "text" | "sql" => Ok(()),
-            fence => match fence.strip_prefix("yaml file=") {
-                Some(name) => self.write(name, &text),
+            fence => match fence.split_once(" file=") {
+                Some((_, name)) => self.write(name, &text),
                 None => Err(Error::Unknown {
                     at: block.at.clone(),
                     fence: fence.to_owned(),
@@ -154,7 +161,7 @@ impl Shell {
     async fn run(&mut self, block: &Block, text: &str, should_succeed: bool) -> Result<(), Error> {
         let file = self.folder().join(".block");
         std::fs::write(&file, text).map_err(system("writing a block"))?;
-        let mut command = self.command(SCRIPT);
+        let mut command = self.command(RUN)?;
         command.env("BLOCK", &file);
         let (succeeded, outcome) = self.finish(command, "").await?;
         if succeeded == should_succeed {
@@ -166,19 +173,20 @@ impl Shell {
     async fn apply(&mut self, block: &Block, text: &str, dry_run: &str) -> Result<(), Error> {
         yaml(block, text)?;
         let script = format!("kubectl apply --server-side --force-conflicts {dry_run} -f -");
-        let command = self.command(&script);
+        let command = self.command(&script)?;
         match self.finish(command, text).await? {
             (true, _) => Ok(()),
             (false, outcome) => Err(self.outcome(block, outcome)),
         }
     }
 
-    fn start(&mut self, text: &str) -> Result<(), Error> {
+    /// Starts one command that goes on until the shell is dropped.
+    pub fn background(&mut self, text: &str) -> Result<(), Error> {
         let log = self
             .folder()
             .join(format!(".background-{}", self.background.len()));
         let log = std::fs::File::create(&log).map_err(system("creating a log"))?;
-        let mut command = self.command(&format!("exec {text}"));
+        let mut command = self.command(&format!("exec {text}"))?;
         let child = command
             .stdin(Stdio::null())
             .stdout(log.try_clone().map_err(system("sharing a log"))?)
@@ -222,21 +230,24 @@ impl Shell {
         }
     }
 
-    fn command(&self, script: &str) -> Command {
+    fn command(&mut self, script: &str) -> Result<Command, Error> {
+        let state = self.folder().join(".state");
+        let mut known = std::fs::read_to_string(&state).unwrap_or_default();
+        known.push_str(&std::mem::take(&mut self.fresh));
+        std::fs::write(&state, known).map_err(system("keeping the shell's variables"))?;
         let mut command = Command::new("bash");
         command
-            .args(["-c", script])
+            .args(["-c", &format!("{RESUME}{script}")])
             .env_clear()
             .env("PATH", format!("{}:/usr/bin:/bin", self.bin().display()))
             .env("HOME", self.folder())
-            .env("STATE", self.folder().join(".state"))
-            .envs(self.environment.iter().cloned())
+            .env("STATE", &state)
             .current_dir(self.folder())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .kill_on_drop(true);
-        command
+        Ok(command)
     }
 
     /// Whether it succeeded, and how it ended in words. What it said is kept.

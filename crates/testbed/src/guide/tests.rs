@@ -84,3 +84,17 @@ fn lines_match_by_words() {
         assert_eq!(matches(expected, said), does, "{expected} {said}");
     }
 }
+
+#[tokio::test]
+async fn variables_are_those_that_were_set_last() {
+    let mut shell = Shell::new().unwrap();
+    shell.set("A", "it's");
+    assert_eq!(shell.sh("echo $A; A=two").await.unwrap(), "it's\n");
+    assert_eq!(shell.sh("echo $A").await.unwrap(), "two\n");
+    shell.set("A", "three");
+    let guide = "```sh background\nsh -c 'echo $A >> said; sleep 1000'\n```\n";
+    let guide = Guide::parse("guide.md", guide).unwrap();
+    shell.follow_all(guide.blocks()).await.unwrap();
+    let wait = "until grep three said; do sleep 0.1; done 2>/dev/null";
+    assert_eq!(shell.sh(wait).await.unwrap(), "three\n");
+}

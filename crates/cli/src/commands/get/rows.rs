@@ -2,8 +2,8 @@
 
 use anyhow::Context;
 use api::{
-    Condition, GitopsCluster, Pipeline, PipelineTrigger, Promotion, cluster::CONNECTIVITY,
-    conditions, pipeline::PipelineStatus, promotion::Phase,
+    Change, Condition, GitopsCluster, Pipeline, PipelineTrigger, Promotion, change::ChangePhase,
+    cluster::CONNECTIVITY, conditions, pipeline::PipelineStatus, promotion::Phase,
 };
 use jiff::Timestamp;
 use kube::api::DynamicObject;
@@ -196,6 +196,34 @@ pub(super) fn promotions(objects: Vec<DynamicObject>, now: Timestamp) -> anyhow:
             Cell::from(&spec.revision),
             phase(status.phase),
             Cell::from(people(&promotion)),
+            Cell::from(age(metadata.creation_timestamp.as_ref(), now)),
+            text(status.url.as_ref()),
+            text(status.message.as_ref()),
+        ]);
+    }
+    Ok(sheet)
+}
+
+pub(super) fn changes(objects: Vec<DynamicObject>, now: Timestamp) -> anyhow::Result<Sheet> {
+    let columns = ["NAME", "PATH", "PHASE", "BY", "AGE"];
+    let mut sheet = Sheet::new(&columns, &["URL", "MESSAGE"]);
+    for object in objects {
+        let change: Change = read(object)?;
+        let (metadata, spec) = (&change.metadata, &change.spec);
+        let status = change.status.clone().unwrap_or_default();
+        let (word, style) = match status.phase {
+            Some(ChangePhase::Merged) => ("Merged", GREEN),
+            Some(ChangePhase::Failed) => ("Failed", RED),
+            Some(ChangePhase::Proposed) => ("Proposed", YELLOW),
+            Some(ChangePhase::Abandoned) => ("Abandoned", DIM),
+            Some(ChangePhase::Pending) | None => ("Pending", PLAIN),
+        };
+        sheet.rows.push(vec![
+            text(metadata.namespace.as_ref()),
+            text(metadata.name.as_ref()),
+            Cell::from(&spec.path),
+            Cell::styled(word, style),
+            text(spec.by.as_ref()),
             Cell::from(age(metadata.creation_timestamp.as_ref(), now)),
             text(status.url.as_ref()),
             text(status.message.as_ref()),

@@ -190,3 +190,56 @@ fn the_proxy_of_the_environment_is_used_and_never_repeated() {
     let error = read(&[("HTTPS_PROXY", "socks5://joe:hunter22@proxy.example")]).unwrap_err();
     assert!(!format!("{error:#}").contains("hunter22"));
 }
+
+#[test]
+fn the_flags_of_authoring_go_together() {
+    assert_eq!(checked(&["--authoring-url="]).unwrap().authoring, None);
+    let url = "--authoring-url=https://git.example.com/fleet.git";
+    let all = [
+        url,
+        "--authoring-secret=git",
+        "--authoring-paths=apps, pipelines/${namespace}",
+    ];
+    let authoring = checked(&all).unwrap().authoring.unwrap();
+    assert_eq!(authoring.secret.to_string(), "pipeline-system/git");
+    assert_eq!(authoring.branch, "main");
+    assert_eq!(authoring.folders, ["apps", "pipelines/${namespace}"]);
+    let elsewhere = [
+        url,
+        "--authoring-secret=a/b",
+        "--authoring-paths=.",
+        "--authoring-type=gitea",
+    ];
+    let authoring = checked(&elsewhere).unwrap().authoring.unwrap();
+    assert_eq!(authoring.secret.to_string(), "a/b");
+    assert_eq!(authoring.forge, api::pipeline::Forge::Gitea);
+    for (flags, expected) in [
+        (&[url][..], "needs --authoring-secret"),
+        (&[url, "--authoring-secret=git"], "needs --authoring-paths"),
+        (&["--authoring-secret=git"], "need --authoring-url"),
+        (
+            &[
+                "--authoring-url=http://x/y",
+                "--authoring-secret=s",
+                "--authoring-paths=.",
+            ],
+            "https and ssh",
+        ),
+        (
+            &[url, "--authoring-secret=s", "--authoring-paths=../x"],
+            "folders of the repository",
+        ),
+        (
+            &[
+                url,
+                "--authoring-secret=s",
+                "--authoring-paths=.",
+                "--authoring-branch=-x",
+            ],
+            "--authoring-branch",
+        ),
+    ] {
+        let refusal = refusal(flags);
+        assert!(refusal.contains(expected), "{refusal}");
+    }
+}

@@ -1,0 +1,104 @@
+//! What can be typed about the repository that new files are proposed in.
+
+use anyhow::{Context, ensure};
+use api::pipeline::Forge;
+use clap::{Args, builder::TypedValueParser};
+use controller::{keys::ObjectKey, settings};
+use git::{
+    address::{Reach, RepositoryUrl},
+    names::BranchName,
+    paths::PathLimits,
+};
+
+const AUTHORING: &str = "Where new pipelines and scaffolded files are proposed";
+
+/// The flags of authoring: all of them, or none.
+#[derive(Debug, Args)]
+pub(crate) struct Authoring {
+    /// The git repository in which Changes are proposed: pipelines from the dashboard's form, files
+    /// from `sluice scaffold --change` [default: none, and Changes fail]
+    #[arg(long, env = "SLUICE_AUTHORING_URL", value_name = "URL", help_heading = AUTHORING)]
+    pub(crate) authoring_url: Option<String>,
+
+    /// The branch that pull requests are for
+    #[arg(long, env = "SLUICE_AUTHORING_BRANCH", value_name = "BRANCH", default_value = "main", help_heading = AUTHORING)]
+    authoring_branch: String,
+
+    /// Where its pull requests live
+    #[arg(long, env = "SLUICE_AUTHORING_TYPE", value_name = "FORGE", default_value = "github", value_parser = forge(), help_heading = AUTHORING)]
+    authoring_type: Forge,
+
+    /// The Secret with the credentials, as NAME in the namespace the controller runs in, or as
+    /// NAMESPACE/NAME
+    #[arg(long, env = "SLUICE_AUTHORING_SECRET", value_name = "SECRET", help_heading = AUTHORING)]
+    authoring_secret: Option<String>,
+
+    /// The folders that files may be proposed in, separated by commas; `.` for the whole repository,
+    /// and `${namespace}` stands for the namespace of the Change
+    #[arg(long, env = "SLUICE_AUTHORING_PATHS", value_name = "FOLDERS", value_delimiter = ',', help_heading = AUTHORING)]
+    authoring_paths: Vec<String>,
+}
+
+impl Authoring {
+    /// What was typed, checked once. `own_namespace` is the one the controller runs in.
+    pub(crate) fn check(
+        &self,
+        own_namespace: &str,
+        allow_internal: bool,
+    ) -> anyhow::Result<Option<settings::Authoring>> {
+        let secret = self.authoring_secret.as_deref().unwrap_or_default();
+        let folders = self.folders()?;
+        let Some(url) = self.authoring_url.as_deref().filter(|url| !url.is_empty()) else {
+            ensure!(
+                secret.is_empty() && folders.is_empty(),
+                "--authoring-secret and --authoring-paths need --authoring-url"
+            );
+            return Ok(None);
+        };
+        ensure!(
+            !secret.is_empty(),
+            "--authoring-url needs --authoring-secret, the Secret with the credentials"
+        );
+        ensure!(
+            !folders.is_empty(),
+            "--authoring-url needs --authoring-paths, the folders that files may be proposed in; \
+             `.` allows them all"
+        );
+        let reach = Reach {
+            allow_internal,
+            allow_insecure: false,
+        };
+        let url = RepositoryUrl::parse(url, reach).context("--authoring-url cannot be used")?;
+        BranchName::new(self.authoring_branch.as_str())
+            .context("--authoring-branch cannot be used")?;
+        let (namespace, name) = secret.split_once('/').unwrap_or((own_namespace, secret));
+        Ok(Some(settings::Authoring {
+            url: url.as_str().to_owned(),
+            branch: self.authoring_branch.clone(),
+            forge: self.authoring_type,
+            secret: ObjectKey::new(namespace, name),
+            folders,
+        }))
+    }
+
+    fn folders(&self) -> anyhow::Result<Vec<String>> {
+        let folders = self.authoring_paths.iter().map(|folder| folder.trim());
+        let folders = folders.filter(|folder| !folder.is_empty());
+        folders
+            .map(|folder| {
+                PathLimits::new([folder])
+                    .context("--authoring-paths must name folders of the repository")?;
+                Ok(folder.to_owned())
+            })
+            .collect()
+    }
+}
+
+/// The names that pipelines use.
+fn forge() -> impl TypedValueParser<Value = Forge> {
+    let names = git::forge::Kind::ALL.map(|(name, _)| name);
+    clap::builder::PossibleValuesParser::new(names).try_map(|name| {
+        let name = serde_json::Value::String(name);
+        serde_json::from_value::<Forge>(name)
+    })
+}

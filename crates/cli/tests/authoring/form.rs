@@ -1,0 +1,139 @@
+//! A pipeline from a form: typed, seen as YAML, proposed in git, merged.
+
+use serde_json::{Value, json};
+
+use crate::{
+    chromium::Chromium,
+    world::{OWNER, World},
+};
+
+const PATH: &str = "pipelines/default/basket.yaml";
+
+/// Types into a field, key by key as far as the page can tell.
+fn enter(browser: &mut Chromium, id: &str, text: &str) {
+    let id = json!(id);
+    browser.evaluate(&format!(
+        "(() => {{ const field = document.getElementById({id}); field.focus(); field.select(); }})()"
+    ));
+    browser.call("Input.insertText", json!({"text": text}));
+}
+
+fn sign_in(browser: &mut Chromium, world: &World, token: &str) {
+    browser.go(&format!("{}/pipelines", world.address));
+    browser.fill("#token", token);
+    browser.press("Sign in");
+}
+
+/// Faults that a person with a screen reader, a keyboard or weak eyes would meet.
+fn faults(browser: &mut Chromium) -> Value {
+    browser.evaluate(include_str!(
+        "../../../server/tests/browser/accessibility.js"
+    ))
+}
+
+#[test]
+fn a_pipeline_is_typed_seen_proposed_and_merged() {
+    let Some(mut browser) = Chromium::start() else {
+        return;
+    };
+    let world = World::new(&[("README.md", "hello\n")]);
+    sign_in(&mut browser, &world, OWNER);
+    browser.until("Boolean(document.querySelector('a[href=\"/create\"]'))");
+    browser.go(&format!("{}/create", world.address));
+    browser.picture("create-empty");
+    enter(&mut browser, "name", "Basket");
+    browser.shows("use lower-case letters");
+    enter(&mut browser, "name", "basket");
+    browser.until("document.getElementById('error-name').textContent === ''");
+    for (field, text) in [
+        ("namespace", "default"),
+        ("app", "basket"),
+        ("environment.0.target.0.namespace", "basket-dev"),
+        ("environment.1.target.0.cluster", "eu"),
+        ("environment.1.target.0.namespace", "basket"),
+        ("url", "https://git.example.com/<apps>.git"),
+        ("secret", "git"),
+    ] {
+        enter(&mut browser, field, text);
+    }
+    browser.evaluate("document.getElementById('forge').value = 'gitea'");
+    browser.press("Add an environment");
+    assert_eq!(
+        browser.evaluate("document.getElementById('name').value"),
+        "basket",
+        "what was typed comes back with another environment"
+    );
+    enter(&mut browser, "environment.2.name", "last");
+    enter(&mut browser, "environment.2.target.0.namespace", "basket");
+    enter(&mut browser, "environment.2.target.0.cluster", "eu");
+    browser.shows("prod and last have the same target eu/basket");
+    enter(&mut browser, "environment.2.target.0.cluster", "us");
+    browser.until("document.getElementById('error-environment.2.name').textContent === ''");
+    browser.until("document.getElementById('preview').innerText.includes('name: us')");
+    assert_eq!(faults(&mut browser), json!([]));
+    browser.picture("create-filled");
+    browser.resize(390, 800);
+    assert_eq!(faults(&mut browser), json!([]));
+    browser.picture("create-narrow");
+    browser.resize(1280, 860);
+    let shown = browser.evaluate("document.querySelector('#preview pre').textContent");
+    let shown = shown.as_str().unwrap().to_owned();
+    assert!(
+        shown.contains("url: https://git.example.com/<apps>.git"),
+        "{shown}"
+    );
+    browser.press("Propose in git");
+    browser.until("Boolean(document.querySelector('a.pull-request'))");
+    browser.shows("the pull request waits to be merged");
+    browser.evaluate("window.isSamePage = true");
+    assert_eq!(faults(&mut browser), json!([]));
+    browser.picture("create-proposed");
+    let pulls = world.runtime.block_on(world.repository.pull_requests());
+    assert_eq!(pulls.len(), 1);
+    assert_eq!(pulls[0].title, "Add pipeline default/basket");
+    assert!(pulls[0].body.contains("`olivia`"), "{}", pulls[0].body);
+    assert_eq!(world.file(&pulls[0].head, PATH), Some(shown.clone()));
+    let link = browser.evaluate("document.querySelector('a.pull-request').href");
+    assert_eq!(Some(link.as_str().unwrap().to_owned()), url(&world));
+    let merged = world.runtime.block_on(world.repository.merge(1));
+    merged.unwrap();
+    browser.shows("once Flux has applied it");
+    assert_eq!(browser.evaluate("window.isSamePage"), true);
+    browser.picture("create-merged");
+    assert_eq!(world.file("main", PATH), Some(shown));
+    browser.go(&format!("{}/changes", world.address));
+    browser.shows("Add pipeline default/basket");
+    assert_eq!(faults(&mut browser), json!([]));
+    assert_eq!(browser.complaints, Vec::<String>::new());
+}
+
+fn url(world: &World) -> Option<String> {
+    world.changes().remove(0).status.unwrap().url
+}
+
+#[test]
+fn who_may_not_propose_is_told_so() {
+    let Some(mut browser) = Chromium::start() else {
+        return;
+    };
+    let world = World::new(&[]);
+    world.add_user("vera");
+    sign_in(&mut browser, &world, "vera");
+    assert_eq!(
+        browser.evaluate("document.querySelectorAll('a[href=\"/create\"]').length"),
+        0
+    );
+    browser.go(&format!("{}/create", world.address));
+    for (field, text) in [
+        ("name", "basket"),
+        ("namespace", "default"),
+        ("app", "basket"),
+        ("environment.0.target.0.namespace", "dev"),
+        ("environment.1.target.0.namespace", "prod"),
+    ] {
+        browser.fill(&format!("[name=\"{field}\"]"), text);
+    }
+    browser.press("Propose in git");
+    browser.shows("vera may not create changes in namespace default");
+    assert!(world.changes().is_empty());
+}

@@ -1,0 +1,179 @@
+//! A hub on a socket, a forge with one repository, the door and the change loop.
+
+use std::time::{Duration, Instant};
+
+use api::{Change, Pipeline};
+use apiserver::{ServeOptions, Served, Server, User};
+use controller::{Author, keys::ObjectKey, lease::Leadership, settings::Authoring};
+use k8s_openapi::{
+    api::core::v1::Secret,
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kube::{
+    Api, Client,
+    api::{ListParams, PostParams},
+};
+use serde_json::{Value, json};
+use testbed::forge::{Forge, Repository};
+use tokio::runtime::Runtime;
+use tokio_util::sync::CancellationToken;
+
+/// The token of whoever may do anything.
+pub(crate) const OWNER: &str = "owner-token";
+/// How long anything may take on a machine that is busy.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(crate) struct World {
+    pub(crate) repository: Repository,
+    pub(crate) client: Client,
+    /// Where the dashboard is.
+    pub(crate) address: String,
+    pub(crate) folder: tempfile::TempDir,
+    server: Server,
+    served: Served,
+    _forge: Forge,
+    stop: CancellationToken,
+    /// Last, so that everything else ends in it.
+    pub(crate) runtime: Runtime,
+}
+
+impl World {
+    /// A repository with these files, and everything that runs.
+    pub(crate) fn new(files: &[(&str, &str)]) -> Self {
+        let mut world = Self::bare(files);
+        let authoring = authoring(&world.repository);
+        let door = open_door(&world.client, &authoring, &world.stop);
+        world.address = world.runtime.block_on(door);
+        let settings = controller::Settings {
+            allow_internal_urls: true,
+            follow_every: Duration::from_millis(200),
+            git_folder: Some(world.folder.path().join("git")),
+            authoring: Some(authoring),
+            ..controller::Settings::default()
+        };
+        let author = Author::new(world.client.clone(), settings, Leadership::unopposed());
+        let running = controller::change::run(author.unwrap());
+        let running = world.stop.clone().run_until_cancelled_owned(running);
+        world.runtime.spawn(running);
+        world
+    }
+
+    /// Only the hub and the forge.
+    pub(crate) fn bare(files: &[(&str, &str)]) -> Self {
+        let runtime = Runtime::new().unwrap();
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let folder = tempfile::tempdir().unwrap();
+        let (server, client, served, forge, repository) = runtime.block_on(async {
+            let server = Server::in_memory();
+            server.add_token(OWNER, User::new("olivia", &["system:masters"]));
+            let options = ServeOptions::new(folder.path().join("serve"));
+            let served = server.serve(options).await.unwrap();
+            let client = server.client();
+            let forge = Forge::start_with_tls().await.unwrap();
+            let repository = forge.create_repository("team/fleet", files).await.unwrap();
+            prepare(&client, &forge).await;
+            (server, client, served, forge, repository)
+        });
+        Self {
+            client,
+            repository,
+            address: String::new(),
+            folder,
+            server,
+            served,
+            _forge: forge,
+            stop: CancellationToken::new(),
+            runtime,
+        }
+    }
+
+    pub(crate) fn kubeconfig(&self) -> String {
+        self.served.kubeconfig().display().to_string()
+    }
+
+    pub(crate) fn create(&self, pipeline: &Value) {
+        let pipeline: Pipeline = serde_json::from_value(pipeline.clone()).unwrap();
+        let pipelines: Api<Pipeline> = Api::default_namespaced(self.client.clone());
+        let parameters = PostParams::default();
+        let created = pipelines.create(&parameters, &pipeline);
+        self.runtime.block_on(created).unwrap();
+    }
+
+    pub(crate) fn add_user(&self, name: &str) {
+        self.server.add_token(name, User::new(name, &[]));
+    }
+
+    pub(crate) fn changes(&self) -> Vec<Change> {
+        let changes: Api<Change> = Api::all(self.client.clone());
+        let parameters = ListParams::default();
+        let listed = self.runtime.block_on(changes.list(&parameters));
+        listed.unwrap().items
+    }
+
+    /// Waits for something to be so.
+    pub(crate) fn until(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
+        let began = Instant::now();
+        while !is_so(self) {
+            let changes = self.changes();
+            assert!(began.elapsed() < PATIENCE, "never: {what}: {changes:?}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    pub(crate) fn file(&self, branch: &str, path: &str) -> Option<String> {
+        let read = self.runtime.block_on(self.repository.read(branch, path));
+        read.map(|bytes| String::from_utf8(bytes).unwrap())
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+async fn prepare(hub: &Client, forge: &Forge) {
+    let definitions: Api<CustomResourceDefinition> = Api::all(hub.clone());
+    for definition in api::crds() {
+        let parameters = PostParams::default();
+        definitions.create(&parameters, &definition).await.unwrap();
+    }
+    let token = forge.token();
+    let secret = json!({
+        "metadata": {"name": "fleet", "namespace": "default"},
+        "stringData": {
+            "username": "sluice", "password": token, "token": token,
+            "caFile": forge.certificate_authority().unwrap(),
+        },
+    });
+    let secrets: Api<Secret> = Api::default_namespaced(hub.clone());
+    let secret = serde_json::from_value(secret).unwrap();
+    let parameters = PostParams::default();
+    secrets.create(&parameters, &secret).await.unwrap();
+}
+
+fn authoring(repository: &Repository) -> Authoring {
+    Authoring {
+        url: repository.url(),
+        branch: "main".to_owned(),
+        forge: api::pipeline::Forge::Gitea,
+        secret: ObjectKey::new("default", "fleet"),
+        folders: vec!["pipelines".to_owned(), "apps".to_owned()],
+    }
+}
+
+async fn open_door(hub: &Client, to: &Authoring, stop: &CancellationToken) -> String {
+    let settings = server::Settings {
+        rest_address: Some(([127, 0, 0, 1], 0).into()),
+        rate_limit: 0,
+        authoring: Some(server::settings::Authoring {
+            url: to.url.clone(),
+            branch: to.branch.clone(),
+            folders: to.folders.clone(),
+        }),
+        ..server::Settings::default()
+    };
+    let metrics = server::Metrics::default();
+    let started = server::start(hub.clone(), settings, metrics, stop.clone()).await;
+    format!("http://{}", started.unwrap().rest.unwrap())
+}

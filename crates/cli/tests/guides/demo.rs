@@ -1,0 +1,174 @@
+//! Guides that people follow on the demo and on standalone.
+
+use std::{collections::BTreeSet, net::TcpListener};
+
+use planner::HoldReason;
+use testbed::{
+    guide::{Guide, Shell},
+    real::Assets,
+};
+
+use crate::binary;
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+/// A shell whose demo is a new one of its own.
+fn shell() -> Shell {
+    let mut shell = Shell::new().unwrap();
+    for name in ["sluice", "kubectl-sluice"] {
+        shell.program(name, binary()).unwrap();
+    }
+    let folder = shell.folder().join("tmp");
+    std::fs::create_dir(&folder).unwrap();
+    shell.set("TMPDIR", folder.to_str().unwrap());
+    let port = free_port();
+    shell.replace("sluice demo\n", format!("sluice demo --port {port}\n"));
+    shell.replace(
+        "https://sluice.example.com",
+        format!("http://127.0.0.1:{port}"),
+    );
+    shell.replace("YOU", "you");
+    shell
+}
+
+/// Waits for a command to succeed, as a person would who looks again.
+async fn until(shell: &mut Shell, command: &str) {
+    let wait =
+        format!("for _ in $(seq 600); do if {command}; then exit 0; fi; sleep 0.2; done; exit 1");
+    let said = shell.sh(&format!("( {wait} ) 2>&1")).await;
+    said.unwrap();
+}
+
+async fn until_approval_is_asked_for(shell: &mut Shell) {
+    until(
+        shell,
+        "sluice explain podinfo prod | grep -q 'waits for approval'",
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn the_quickstart() {
+    let guide = Guide::read("docs/quickstart.md").unwrap();
+    let mut shell = shell();
+    shell
+        .stand_in("cargo", "[ \"$*\" = 'build --release' ]")
+        .unwrap();
+    shell.follow_all(guide.under("Quickstart")).await.unwrap();
+    shell
+        .follow_all(guide.under("Start the demo"))
+        .await
+        .unwrap();
+    until(&mut shell, "sluice demo env").await;
+    let mut watch = guide.under("Watch a release");
+    shell.follow(watch.next().unwrap()).await.unwrap();
+    until_approval_is_asked_for(&mut shell).await;
+    shell.follow_all(watch).await.unwrap();
+    shell
+        .follow_all(guide.under("Let it into prod"))
+        .await
+        .unwrap();
+    shell.follow_all(guide.under("Try more")).await.unwrap();
+}
+
+#[tokio::test]
+#[ignore = "needs kubectl: `cargo xtask test --real`"]
+async fn what_people_do_works_on_the_demo() {
+    let mut shell = shell();
+    let assets = Assets::from_env().unwrap();
+    shell
+        .program("kubectl", &assets.program("kubectl"))
+        .unwrap();
+    let quickstart = Guide::read("docs/quickstart.md").unwrap();
+    shell
+        .follow_all(quickstart.under("Start the demo"))
+        .await
+        .unwrap();
+    until(&mut shell, "sluice demo env").await;
+    shell.sh("eval \"$(sluice demo env)\"").await.unwrap();
+    until_approval_is_asked_for(&mut shell).await;
+    for name in ["troubleshooting", "promotions"] {
+        let guide = Guide::read(&format!("docs/{name}.md")).unwrap();
+        shell.follow_all(guide.blocks()).await.unwrap();
+    }
+    let runs = |revision: &str| {
+        format!(
+            "[ \"$(kubectl get pipeline podinfo -o jsonpath='{{.status.environments.prod.targets[0].revision}}')\" = {revision} ]"
+        )
+    };
+    let approvals = Guide::read("docs/approvals.md").unwrap();
+    shell.follow_all(approvals.under("Gates")).await.unwrap();
+    let mut by_hand = approvals.under("With kubectl");
+    shell.follow(by_hand.next().unwrap()).await.unwrap();
+    until(&mut shell, &runs("6.2.0")).await;
+    shell.follow(by_hand.next().unwrap()).await.unwrap();
+    let arrived = format!(
+        "sluice approve podinfo prod >/dev/null 2>&1; {}",
+        runs("6.1.0")
+    );
+    until(&mut shell, &arrived).await;
+    shell.follow_all(by_hand).await.unwrap();
+    shell.follow_all(approvals.under("By REST")).await.unwrap();
+    until(&mut shell, &runs("6.2.0")).await;
+    let dashboard = Guide::read("docs/dashboard.md").unwrap();
+    shell.follow_all(dashboard.blocks()).await.unwrap();
+}
+
+#[tokio::test]
+#[ignore = "needs kubectl: `cargo xtask test --real`"]
+async fn a_release_is_proposed_by_a_signed_call() {
+    let mut shell = shell();
+    let assets = Assets::from_env().unwrap();
+    shell
+        .program("kubectl", &assets.program("kubectl"))
+        .unwrap();
+    let [api, hooks, rest] = [(); 3].map(|()| free_port());
+    let start = format!(
+        "sluice standalone --data data --api-port {api} --hooks-port {hooks} --port {rest}"
+    );
+    shell.background(&start).unwrap();
+    shell.set(
+        "KUBECONFIG",
+        shell.folder().join("data/kubeconfig").to_str().unwrap(),
+    );
+    shell.set("KEY", "not-a-secret");
+    shell.replace(
+        "https://hooks.example.com",
+        format!("http://127.0.0.1:{hooks}"),
+    );
+    until(&mut shell, "kubectl get pipelines >/dev/null 2>&1").await;
+    let pipeline = r#"
+kubectl create namespace team
+kubectl --namespace team create secret generic key --from-literal "hmac-key=$KEY"
+kubectl apply -f - <<END
+apiVersion: pipelines.weave.works/v1alpha1
+kind: Pipeline
+metadata: {name: shop, namespace: team}
+spec:
+  appRef: {apiVersion: helm.toolkit.fluxcd.io/v2, kind: HelmRelease, name: shop}
+  source: {kind: Hook}
+  promotion: {strategy: {notification: {}, secretRef: {name: key}}}
+  environments: [{name: dev, targets: [{namespace: team}]}]
+END"#;
+    shell.sh(pipeline).await.unwrap();
+    let guide = Guide::read("docs/hooks.md").unwrap();
+    shell.follow_all(guide.blocks()).await.unwrap();
+    let proposed = "kubectl --namespace team get pipeline shop -o jsonpath='{.status.proposal.revision}' | grep -q 1.4.0";
+    until(&mut shell, proposed).await;
+}
+
+#[test]
+fn every_hold_is_explained() {
+    let text =
+        std::fs::read_to_string(testbed::guide::repository().join("docs/troubleshooting.md"));
+    let text = text.unwrap();
+    let headings: BTreeSet<&str> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("### "))
+        .collect();
+    let reasons = HoldReason::ALL.iter().map(|reason| reason.word());
+    assert_eq!(headings, reasons.collect());
+}

@@ -1,0 +1,28 @@
+//! The examples: sound by themselves, and against the repository that each brings.
+
+use testbed::guide::Shell;
+
+use crate::binary;
+
+#[tokio::test]
+async fn pipelines_are_sound_and_find_what_they_change() {
+    let mut shell = Shell::new().unwrap();
+    shell.program("sluice", binary()).unwrap();
+    for forge in ["github", "gitlab", "gitea"] {
+        let example = format!("examples/pipelines/{forge}");
+        let lint = format!("sluice lint {example}/*.yaml --checkout {example}");
+        let said = shell.sh(&lint).await.unwrap();
+        assert!(said.contains("no errors, 0 warnings"), "{said}");
+        for environment in ["staging", "prod"] {
+            let plan = format!(
+                "sluice plan {example}/pipeline.yaml --checkout {example} -e {environment} -r 9.9.9"
+            );
+            let said = shell.sh(&plan).await.unwrap();
+            let changed = format!("+++ b/fleet/{environment}/shop.yaml");
+            assert!(
+                said.contains(&changed) && said.contains("1 value to change in 1 file"),
+                "{said}"
+            );
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! docs/install.md, and that what it installs works with exactly the rights it gives.
+
+use std::{collections::BTreeSet, fs};
+
+use serde_json::{Value, json};
+use testbed::{
+    flux,
+    guide::{Guide, repository},
+};
+
+use crate::{
+    cluster::Cluster,
+    kubelet,
+    world::{World, apply},
+};
+
+const NAMESPACE: &str = "pipeline-system";
+const NAME: &str = "pipeline-controller";
+
+/// Pushes nothing; knows what it is asked for.
+const DOCKER: &str = r#"[ "$1 $2 $3" = 'buildx build --file' ] && [ -f "$4" ]"#;
+
+/// From an empty cluster: the commands of one chapter, then a release goes from dev to prod.
+async fn installed_by(chapter: &str) {
+    let guide = Guide::read("docs/install.md").unwrap();
+    let mut cluster = Cluster::start().await;
+    cluster.shell.stand_in("docker", DOCKER).unwrap();
+    let chapters = ["The image", chapter, "Who may do what"];
+    for chapter in chapters {
+        let blocks = guide.under(chapter);
+        cluster.shell.follow_all(blocks).await.unwrap();
+    }
+    let world = World::on(cluster.client.clone(), ["1.1.0", "1.0.0"], json!({})).await;
+    let _running = kubelet::run(&cluster, &world, NAMESPACE, NAME).await;
+    promotes(&world).await;
+}
+
+/// A release goes from dev to prod, and nothing is forbidden on the way.
+async fn promotes(world: &World) {
+    world.merge().await;
+    world.promoted("prod", "1.1.0").await;
+    let log = world.log();
+    assert!(!log.to_lowercase().contains("forbidden"), "{log}");
+}
+
+#[tokio::test]
+#[ignore = "needs a real control plane: `cargo xtask test --real`"]
+async fn with_helm() {
+    installed_by("With Helm").await;
+}
+
+#[tokio::test]
+#[ignore = "needs a real control plane: `cargo xtask test --real`"]
+async fn with_plain_manifests() {
+    installed_by("Plain manifests").await;
+}
+
+#[tokio::test]
+#[ignore = "needs a real control plane: `cargo xtask test --real`"]
+async fn with_kustomize() {
+    installed_by("Kustomize").await;
+}
+
+/// The names, the rights and the admission policy follow the release.
+#[tokio::test]
+#[ignore = "needs a real control plane: `cargo xtask test --real`"]
+async fn under_another_name() {
+    let mut cluster = Cluster::start().await;
+    let install = "helm install chart deploy/chart -n flux-system --create-namespace";
+    cluster.shell.sh(install).await.unwrap();
+    let world = World::on(cluster.client.clone(), ["1.1.0", "1.0.0"], json!({})).await;
+    let name = "chart-pipeline-controller";
+    let _running = kubelet::run(&cluster, &world, "flux-system", name).await;
+    promotes(&world).await;
+}
+
+/// What helm-controller would do is helm's; here the objects are accepted.
+#[tokio::test]
+#[ignore = "needs a real control plane: `cargo xtask test --real`"]
+async fn with_flux() {
+    let guide = Guide::read("docs/install.md").unwrap();
+    let mut cluster = Cluster::start().await;
+    apply(&cluster.client, flux::definitions()).await;
+    let shell = &mut cluster.shell;
+    shell
+        .sh("kubectl create namespace flux-system")
+        .await
+        .unwrap();
+    shell.follow_all(guide.under("With Flux")).await.unwrap();
+}
+
+/// The paths of all values: of objects their members, of `{}`, lists and the rest themselves.
+fn paths(value: &Value, prefix: &str, paths: &mut BTreeSet<String>) {
+    match value.as_object().filter(|object| !object.is_empty()) {
+        Some(object) => object.iter().for_each(|(key, value)| {
+            self::paths(value, &format!("{prefix}.{key}"), paths);
+        }),
+        None => drop(paths.insert(prefix.trim_start_matches('.').to_owned())),
+    }
+}
+
+/// What the table names, `.second` completed by what `first` begins with.
+fn documented() -> BTreeSet<String> {
+    let text = fs::read_to_string(repository().join("docs/install.md")).unwrap();
+    let (_, table) = text.split_once("\n## Values\n").unwrap();
+    let cells = table.lines().filter_map(|line| line.split('|').nth(1));
+    let mut names = BTreeSet::new();
+    for cell in cells {
+        let mut before = String::new();
+        for name in cell.split('`').skip(1).step_by(2) {
+            let whole = match name.strip_prefix('.') {
+                Some(last) => format!("{before}.{last}"),
+                None => name.to_owned(),
+            };
+            before = whole
+                .rsplit_once('.')
+                .map_or("", |(first, _)| first)
+                .to_owned();
+            names.insert(whole);
+        }
+    }
+    names
+}
+
+#[test]
+fn every_value_is_documented() {
+    let text = fs::read_to_string(repository().join("deploy/chart/values.yaml")).unwrap();
+    let mut there = BTreeSet::new();
+    paths(&serde_saphyr::from_str(&text).unwrap(), "", &mut there);
+    let documented = documented();
+    let covers = |name: &String, path: &String| {
+        path == name
+            || path
+                .strip_prefix(name.as_str())
+                .is_some_and(|rest| rest.starts_with('.'))
+    };
+    for path in &there {
+        assert!(documented.iter().any(|name| covers(name, path)), "{path}");
+    }
+    for name in documented.iter().filter(|name| *name != "promotion.retry") {
+        assert!(there.iter().any(|path| covers(name, path)), "{name}");
+    }
+}

@@ -1,0 +1,78 @@
+//! Looks at what is around a change: whether it may be proposed at all, its pull request where that
+//! matters, and whether somebody edited what it failed on.
+
+use std::time::Duration;
+
+use api::Change;
+use planner::{Failure, Look, PullRequestSeen, Timestamp};
+
+use super::{Author, uid};
+
+/// How often, at least, what a change failed on is looked at again. Secrets are not watched, so that
+/// the right to `get` the named one suffices.
+const LOOK_FOR_EDITS: Duration = Duration::from_secs(30);
+
+/// What was seen.
+pub(super) struct Sight {
+    /// Why the file may not be proposed.
+    pub(super) refused: Option<Failure>,
+    pub(super) seen: PullRequestSeen,
+    /// Why the pull request could not be looked at.
+    pub(super) failure: Option<Failure>,
+    /// What was used for the look, where there was one.
+    pub(super) dependencies: Option<String>,
+    /// When to look again at the latest.
+    pub(super) latest: Option<Timestamp>,
+}
+
+/// Looks at everything that matters for what comes next.
+pub(super) async fn everything(author: &Author, change: &Change) -> Sight {
+    let now = author.clock.now();
+    let soon = |delay| now.saturating_add(delay).ok();
+    let folders = author
+        .settings
+        .authoring
+        .as_ref()
+        .map(|to| to.folders.as_slice());
+    let mut sight = Sight {
+        refused: planner::change::refuse(change, folders),
+        seen: PullRequestSeen::NotLooked,
+        failure: None,
+        dependencies: None,
+        latest: None,
+    };
+    if sight.refused.is_some() {
+        return sight;
+    }
+    let due = change.status.clone().and_then(|status| status.next_attempt);
+    let is_early = due.is_some_and(|due| now < due.0);
+    let edited = is_early && is_edited(author, change).await;
+    if is_early {
+        sight.latest = soon(LOOK_FOR_EDITS.min(author.settings.follow_every));
+    }
+    let how = planner::change::look(change, edited, now);
+    if how == Look::Away {
+        return sight;
+    }
+    sight.dependencies = Some(author.strategies.change_dependencies().await);
+    match author.strategies.look_at_change(change, how).await {
+        Ok(seen) => sight.seen = seen,
+        Err(failure) => sight.failure = Some(failure),
+    }
+    if how == Look::Follow {
+        sight.latest = soon(author.settings.follow_every);
+    }
+    sight
+}
+
+/// Whether what the change failed on was edited since. After a start that is not known, and it is
+/// tried once.
+async fn is_edited(author: &Author, change: &Change) -> bool {
+    let known = author.faults.lock().get(uid(change)).cloned();
+    match known.as_deref() {
+        None => true,
+        // It failed for a reason that passes.
+        Some("") => false,
+        Some(known) => author.strategies.change_dependencies().await != known,
+    }
+}

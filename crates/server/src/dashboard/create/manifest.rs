@@ -1,0 +1,343 @@
+//! A draft as a Pipeline, and what is wrong with it, field by field.
+//!
+//! What can be told from the spec is `planner::lint`'s to say, as for `sluice lint`.
+
+use std::collections::BTreeMap;
+
+use api::pipeline::PipelineSpec;
+use serde_json::{Map, Value, json};
+
+use super::draft::{Draft, Environment, Target};
+
+/// By the id of a field: what is wrong with what is in it. What is about no single field is by the
+/// id of its part of the form.
+pub(super) type Problems = BTreeMap<String, String>;
+
+/// The kinds of app that the form offers, with their API versions.
+pub(super) const KINDS: [(&str, &str); 3] = [
+    ("HelmRelease", "helm.toolkit.fluxcd.io/v2"),
+    ("Kustomization", "kustomize.toolkit.fluxcd.io/v1"),
+    ("Deployment", "apps/v1"),
+];
+
+/// What stands for all environments together.
+pub(super) const ENVIRONMENTS: &str = "environments";
+
+impl Draft {
+    /// The manifest as far as it is typed.
+    pub(super) fn yaml(&self) -> String {
+        let manifest = json!({
+            "apiVersion": "pipelines.weave.works/v1alpha1",
+            "kind": "Pipeline",
+            "metadata": {"name": self.name, "namespace": self.namespace},
+            "spec": self.spec(),
+        });
+        serde_saphyr::to_string(&manifest)
+            .unwrap_or_else(|error| format!("this cannot be written as YAML: {error}"))
+    }
+
+    fn spec(&self) -> Value {
+        let version = KINDS.iter().find(|(kind, _)| *kind == self.kind);
+        let version = version.map(|(_, version)| *version).unwrap_or_default();
+        let app = json!({"apiVersion": version, "kind": self.kind, "name": self.app});
+        let mut spec = Map::new();
+        spec.insert("appRef".to_owned(), app);
+        let environments = self.environments.iter().map(|it| self.environment(it));
+        spec.insert("environments".to_owned(), environments.collect());
+        if let Some(promotion) = self.promotion(self.is_manual_everywhere()) {
+            spec.insert("promotion".to_owned(), promotion);
+        }
+        if !self.image.is_empty() {
+            spec.insert("track".to_owned(), json!({"image": self.image}));
+        }
+        Value::Object(spec)
+    }
+
+    fn environment(&self, environment: &Environment) -> Value {
+        let mut value = Map::new();
+        value.insert("name".to_owned(), json!(environment.name));
+        let is_own = environment.manual && !self.is_manual_everywhere();
+        if let Some(promotion) = self.promotion(true).filter(|_| is_own) {
+            value.insert("promotion".to_owned(), promotion);
+        }
+        let targets = environment.targets.iter().map(target);
+        value.insert("targets".to_owned(), targets.collect());
+        Value::Object(value)
+    }
+
+    /// Nothing is promoted where no repository is named.
+    fn promotion(&self, manual: bool) -> Option<Value> {
+        if self.url.is_empty() {
+            return None;
+        }
+        let mut promotion = Map::new();
+        if manual {
+            promotion.insert("manual".to_owned(), json!(true));
+        }
+        let to = json!({
+            "baseBranch": self.branch,
+            "secretRef": {"name": self.secret},
+            "type": self.forge,
+            "url": self.url,
+        });
+        promotion.insert("strategy".to_owned(), json!({"pull-request": to}));
+        Some(Value::Object(promotion))
+    }
+
+    /// Nothing is promoted into the first environment, so it does not matter what that says.
+    fn is_manual_everywhere(&self) -> bool {
+        let mut promoted = self.environments.iter().skip(1);
+        self.environments.len() > 1 && promoted.all(|it| it.manual)
+    }
+
+    /// What is wrong with it. What is not there yet counts only once it is taken to be whole, and so
+    /// does what can be told only of a whole.
+    pub(super) fn problems(&self, is_whole: bool) -> Problems {
+        let mistakes = self.mistakes();
+        let is_begun = mistakes.iter().any(|(_, mistake)| mistake.is_missing);
+        let shown = mistakes.into_iter();
+        let shown = shown.filter(|(_, mistake)| is_whole || !mistake.is_missing);
+        let mut problems: Problems = shown.map(|(field, it)| (field, it.sentence)).collect();
+        if is_whole || !is_begun {
+            for (field, sentence) in self.complaints() {
+                problems.entry(field).or_insert(sentence);
+            }
+        }
+        problems
+    }
+
+    /// What is wrong with single fields.
+    fn mistakes(&self) -> Vec<(String, Mistake)> {
+        let mut found = vec![
+            (
+                "name".to_owned(),
+                not_a_name(&self.name, "the pipeline", 253),
+            ),
+            (
+                "namespace".to_owned(),
+                not_a_name(&self.namespace, "the namespace", 63),
+            ),
+            ("app".to_owned(), not_a_name(&self.app, "the app", 253)),
+        ];
+        for (nth, environment) in self.environments.iter().enumerate() {
+            let field = format!("environment.{nth}.name");
+            found.push((field, missing(&environment.name, "name the environment")));
+            for (number, target) in environment.targets.iter().enumerate() {
+                let field = format!("environment.{nth}.target.{number}.namespace");
+                found.push((field, not_a_name(&target.namespace, "the namespace", 63)));
+            }
+        }
+        if !self.url.is_empty() {
+            let branch = missing(&self.branch, "name the branch to merge into");
+            let text = "name the Secret with the credentials, in the pipeline's namespace";
+            found.push(("url".to_owned(), self.unusable_url()));
+            found.push(("branch".to_owned(), branch));
+            found.push(("secret".to_owned(), missing(&self.secret, text)));
+        }
+        let mistaken = found.into_iter();
+        mistaken
+            .filter_map(|(field, mistake)| Some((field, mistake?)))
+            .collect()
+    }
+
+    fn unusable_url(&self) -> Option<Mistake> {
+        let is_usable = self.url.starts_with("https://")
+            || self.url.starts_with("ssh://")
+            || self.url.contains('@') && !self.url.contains("://");
+        let text = "write https://host/repository.git or ssh://git@host/repository.git";
+        (!is_usable).then(|| Mistake::new(text))
+    }
+
+    /// What the planner has against it.
+    fn complaints(&self) -> Vec<(String, String)> {
+        let spec = serde_json::from_value::<PipelineSpec>(self.spec());
+        let complaints = match &spec {
+            Ok(spec) => planner::lint(spec),
+            Err(error) => return vec![(ENVIRONMENTS.to_owned(), error.to_string())],
+        };
+        let errors = complaints.into_iter().filter(|it| it.is_error);
+        let place = |environment: Option<String>| {
+            let mut names = self.environments.iter().map(|it| Some(&it.name));
+            let nth = names.position(|name| name == environment.as_ref());
+            let nth = nth.filter(|_| environment.is_some());
+            nth.map_or(ENVIRONMENTS.to_owned(), |nth| {
+                format!("environment.{nth}.name")
+            })
+        };
+        errors.map(|it| (place(it.environment), it.text)).collect()
+    }
+}
+
+/// `name` or `namespace/name` of a cluster; without one, where Sluice runs.
+fn target(target: &Target) -> Value {
+    let mut value = Map::new();
+    if !target.cluster.is_empty() {
+        let mut cluster = json!({"kind": "GitopsCluster", "name": target.cluster});
+        if let Some((namespace, name)) = target.cluster.split_once('/') {
+            cluster["name"] = json!(name);
+            cluster["namespace"] = json!(namespace);
+        }
+        value.insert("clusterRef".to_owned(), cluster);
+    }
+    value.insert("namespace".to_owned(), json!(target.namespace));
+    Value::Object(value)
+}
+
+/// What is wrong with a field.
+struct Mistake {
+    /// Nothing was typed yet.
+    is_missing: bool,
+    sentence: String,
+}
+
+impl Mistake {
+    fn new(sentence: &str) -> Self {
+        Self {
+            is_missing: false,
+            sentence: sentence.to_owned(),
+        }
+    }
+}
+
+fn missing(text: &str, sentence: &str) -> Option<Mistake> {
+    text.is_empty().then(|| Mistake {
+        is_missing: true,
+        ..Mistake::new(sentence)
+    })
+}
+
+/// What Kubernetes takes for a name: a subdomain, or where it is that short a label.
+fn not_a_name(text: &str, what: &str, longest: usize) -> Option<Mistake> {
+    if text.is_empty() {
+        return missing(text, &format!("name {what}"));
+    }
+    let is_part = |part: &str| {
+        let is_inner = |it: u8| it.is_ascii_lowercase() || it.is_ascii_digit() || it == b'-';
+        let is_end = |it: Option<u8>| it.is_some_and(|it| it != b'-');
+        let ends = is_end(part.bytes().next()) && is_end(part.bytes().next_back());
+        ends && part.bytes().all(is_inner)
+    };
+    let is_name = match longest {
+        63 => is_part(text),
+        _ => text.split('.').all(is_part),
+    };
+    let sentence = "use lower-case letters, digits and dashes, beginning and ending without a dash";
+    (!is_name || text.len() > longest).then(|| Mistake::new(sentence))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dashboard::create::draft::Step;
+
+    fn basket() -> Draft {
+        let mut draft = Draft::new();
+        for (field, value) in [
+            (&mut draft.name, "basket"),
+            (&mut draft.namespace, "shop"),
+            (&mut draft.app, "basket"),
+            (&mut draft.url, "https://git.example.com/fleet.git"),
+            (&mut draft.secret, "git"),
+        ] {
+            value.clone_into(field);
+        }
+        draft.environments[0].targets[0].namespace = "dev".to_owned();
+        draft.environments[1].targets[0].namespace = "prod".to_owned();
+        draft.environments[1].targets[0].cluster = "fleet/eu".to_owned();
+        draft
+    }
+
+    #[test]
+    fn what_is_typed_is_a_pipeline() {
+        let draft = basket();
+        assert_eq!(draft.problems(true), Problems::new());
+        let expected = "apiVersion: pipelines.weave.works/v1alpha1
+kind: Pipeline
+metadata:
+  name: basket
+  namespace: shop
+spec:
+  appRef:
+    apiVersion: helm.toolkit.fluxcd.io/v2
+    kind: HelmRelease
+    name: basket
+  environments:
+  - name: dev
+    targets:
+    - namespace: dev
+  - name: prod
+    targets:
+    - clusterRef:
+        kind: GitopsCluster
+        name: eu
+        namespace: fleet
+      namespace: prod
+  promotion:
+    manual: true
+    strategy:
+      pull-request:
+        baseBranch: main
+        secretRef:
+          name: git
+        type: github
+        url: https://git.example.com/fleet.git
+";
+        assert_eq!(draft.yaml(), expected);
+        let read: api::Pipeline = serde_saphyr::from_str(expected).unwrap();
+        assert_eq!(planner::lint(&read.spec), []);
+    }
+
+    #[test]
+    fn only_those_that_ask_for_it_wait_for_approval() {
+        let mut draft = basket();
+        draft.take(Step::AddEnvironment);
+        draft.environments[2].name = "last".to_owned();
+        draft.environments[2].targets[0].namespace = "last".to_owned();
+        let spec: PipelineSpec = serde_json::from_value(draft.spec()).unwrap();
+        let manual = |name: &str| spec.promotion_into(name).unwrap().manual;
+        assert!(manual("prod"));
+        assert!(!manual("last"));
+        draft.url = String::new();
+        let spec: PipelineSpec = serde_json::from_value(draft.spec()).unwrap();
+        assert!(spec.promotion_into("prod").is_none());
+    }
+
+    #[test]
+    fn problems_are_beside_their_fields() {
+        let check = |edit: fn(&mut Draft), field: &str, expected: &str| {
+            let mut draft = basket();
+            edit(&mut draft);
+            let problems = draft.problems(true);
+            let found = problems.get(field).cloned().unwrap_or_default();
+            assert!(found.contains(expected), "{field}: {problems:?}");
+        };
+        check(|it| it.name = "Basket".into(), "name", "lower-case");
+        check(|it| it.name.clear(), "name", "name the pipeline");
+        check(|it| it.namespace = "a.b".into(), "namespace", "lower-case");
+        check(|it| it.url = "ftp://x".into(), "url", "https://");
+        check(|it| it.secret.clear(), "secret", "Secret");
+        check(|it| it.branch.clear(), "branch", "branch");
+        check(
+            |it| it.environments.clear(),
+            ENVIRONMENTS,
+            "no environments",
+        );
+        let twice = |it: &mut Draft| it.environments[1].name = "dev".into();
+        check(twice, ENVIRONMENTS, "two environments are called dev");
+        let shared = |it: &mut Draft| {
+            it.environments[1].targets[0] = it.environments[0].targets[0].clone();
+        };
+        check(shared, "environment.1.name", "have the same target");
+    }
+
+    #[test]
+    fn what_is_not_typed_yet_is_no_mistake_yet() {
+        let mut draft = Draft::new();
+        assert_eq!(draft.problems(false), Problems::new());
+        assert!(draft.problems(true).len() > 4);
+        draft.name = "Basket".to_owned();
+        draft.url = "ftp://x".to_owned();
+        let fields: Vec<_> = draft.problems(false).into_keys().collect();
+        assert_eq!(fields, ["name", "url"]);
+    }
+}

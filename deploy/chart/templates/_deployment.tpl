@@ -1,0 +1,126 @@
+{{/* The flags: root and the selector of labels. */}}
+{{- define "pipeline-controller.args" -}}
+{{- $values := .root.Values -}}
+- controller
+- --log-encoding={{ $values.logging.encoding }}
+- --log-level={{ $values.logging.level }}
+- --promotion-hook-rate-limit={{ $values.promotion.rateLimit.value }}
+- --promotion-hook-rate-limit-interval={{ $values.promotion.rateLimit.interval }}
+- --detect={{ $values.controller.detect }}
+{{- with include "pipeline-controller.eventsAddr" .root }}
+- --events-addr={{ . }}
+{{- end }}
+{{- with $values.controller.watchNamespace }}
+- --watch-namespace={{ . }}
+{{- end }}
+{{- with .watchLabelSelector }}
+- {{ printf "--watch-label-selector=%s" . | quote }}
+{{- end }}
+{{- if $values.tls.secretName }}
+- --tls-cert-file=/tls/tls.crt
+- --tls-key-file=/tls/tls.key
+{{- end }}
+{{- with $values.controller.extraArgs }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/* A Deployment: root, name, labels to select by, selector of labels, replicas. */}}
+{{- define "pipeline-controller.deployment" -}}
+{{- $controller := .root.Values.controller -}}
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: {{ .name }}
+  namespace: {{ .root.Release.Namespace }}
+  labels:
+    {{- include "pipeline-controller.labels" .root | nindent 4 }}
+spec:
+  replicas: {{ .replicas }}
+  selector:
+    matchLabels:
+      {{- .labels | nindent 6 }}
+  template:
+    metadata:
+      labels:
+        {{- .labels | nindent 8 }}
+        app.kubernetes.io/part-of: {{ include "pipeline-controller.fullname" .root }}
+        {{- with $controller.podLabels }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+      annotations:
+        kubectl.kubernetes.io/default-container: manager
+        {{- with $controller.podAnnotations }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+    spec:
+      serviceAccountName: {{ include "pipeline-controller.fullname" .root }}
+      terminationGracePeriodSeconds: 30
+      securityContext:
+        runAsNonRoot: true
+        runAsUser: 65532
+        runAsGroup: 65532
+        fsGroup: 65532
+        seccompProfile:
+          type: RuntimeDefault
+      {{- with pick $controller "imagePullSecrets" "nodeSelector" "tolerations" "affinity" "topologySpreadConstraints" "priorityClassName" }}
+      {{- range $field, $value := . }}
+      {{- if $value }}
+      {{- toYaml (dict $field $value) | nindent 6 }}
+      {{- end }}
+      {{- end }}
+      {{- end }}
+      containers:
+      - name: manager
+        image: {{ include "pipeline-controller.image" .root | quote }}
+        imagePullPolicy: {{ $controller.manager.image.pullPolicy }}
+        command: [/usr/local/bin/sluice]
+        args:
+        {{- include "pipeline-controller.args" . | nindent 8 }}
+        {{- with $controller.extraEnv }}
+        env:
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+        {{- with $controller.extraEnvFrom }}
+        envFrom:
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+        ports:
+        - {name: metrics, containerPort: 8080}
+        - {name: health, containerPort: 8081}
+        - {name: promotion, containerPort: 8082}
+        - {name: dashboard, containerPort: 8083}
+        livenessProbe:
+          httpGet: {path: /healthz, port: health}
+        readinessProbe:
+          httpGet: {path: /readyz, port: health}
+        {{- with $controller.manager.resources }}
+        resources:
+          {{- toYaml . | nindent 10 }}
+        {{- end }}
+        securityContext:
+          allowPrivilegeEscalation: false
+          readOnlyRootFilesystem: true
+          capabilities:
+            drop: [ALL]
+        volumeMounts:
+        - {name: mirrors, mountPath: /tmp}
+        {{- if .root.Values.tls.secretName }}
+        - {name: tls, mountPath: /tls, readOnly: true}
+        {{- end }}
+        {{- with $controller.extraVolumeMounts }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+      volumes:
+      - name: mirrors
+        emptyDir:
+          sizeLimit: {{ $controller.mirrorsSize }}
+      {{- with .root.Values.tls.secretName }}
+      - name: tls
+        secret:
+          secretName: {{ . }}
+      {{- end }}
+      {{- with $controller.extraVolumes }}
+      {{- toYaml . | nindent 6 }}
+      {{- end }}
+{{- end -}}

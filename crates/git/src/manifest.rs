@@ -146,7 +146,7 @@ impl Wanted {
             Field::Chart => format!("the chart version of {identity}"),
             Field::Source => format!("the source of {identity}"),
             Field::Image { name } => format!("the image {name} of {identity}"),
-            Field::OneOf { .. } => format!("the image of {identity}"),
+            Field::OneOf { .. } => format!("the image of {identity}, unless track.image names it,"),
         }
     }
 }

@@ -16,7 +16,7 @@ use api::{
     revision::SourceRevision,
 };
 use git::{
-    manifest::{Field, Identity, Other, Pin, Wanted},
+    manifest::{Field, Identity, Pin, Wanted},
     propose::Alteration,
 };
 use planner::Failure;
@@ -69,19 +69,17 @@ fn wanted(subject: &Subject<'_>, to: &Change<'_>) -> Result<Vec<Wanted>, Failure
         let Some(field) = field(subject, app, target) else {
             return Ok(Vec::new());
         };
-        let mut beside: Vec<Other> = others
-            .iter()
-            .filter_map(|other| other.beside(site))
-            .collect();
-        beside.dedup_by(|one, other| {
-            (&one.namespace, &one.directories) == (&other.namespace, &other.directories)
-        });
+        // Those that are built alike are spared alike.
+        let mut known = BTreeSet::new();
+        let beside = others.iter().filter_map(|other| other.beside(site));
+        let beside = beside
+            .filter(|other| known.insert((other.namespace.clone(), other.directories.clone())));
         let one = Wanted {
             identity: identity(app, target),
             pin: pin(subject, &field),
             field,
             directories: site.directories(),
-            others: beside,
+            others: beside.collect(),
         };
         if !wanted.contains(&one) {
             wanted.push(one);

@@ -66,29 +66,27 @@ impl Target {
         if !hits.is_empty() && !hits.iter().any(is_subject) {
             return None;
         }
-        let one = match hits.as_slice() {
-            // What it is for may come from elsewhere.
-            [] => self.name.clone().filter(|name| is_plain(name)).map(|name| {
-                let kind = self.kind.clone().unwrap_or_default();
-                (kind, name)
-            }),
-            [(_, one)] => {
-                let name = one.text("metadata.name");
-                name.map(|name| (one.kind().to_owned(), name.to_owned()))
+        match hits.as_slice() {
+            [] => self.by_name(subject),
+            [(_, one)] if self.is_clear() => {
+                let name = one.text("metadata.name").unwrap_or_default();
+                Some(Aim::One(one.kind().to_owned(), name.to_owned()))
             }
-            _ => None,
-        };
-        if hits.is_empty()
-            && one
-                .as_ref()
-                .is_some_and(|(_, name)| !may_become(name, subject))
-        {
+            _ => Some(Aim::Unsure(FOR_SEVERAL)),
+        }
+    }
+
+    /// What it is for may come from elsewhere: then a name is all there is.
+    fn by_name(&self, subject: Option<&Identity>) -> Option<Aim> {
+        let name = self.name.as_ref().filter(|name| is_plain(name));
+        if name.is_some_and(|name| !may_become(name, subject)) {
             return None;
         }
-        let one = one.filter(|_| self.is_clear());
-        Some(one.map_or(Aim::Unsure(FOR_SEVERAL), |(kind, name)| {
-            Aim::One(kind, name)
-        }))
+        let kind = self.kind.clone().unwrap_or_default();
+        Some(match name.filter(|_| self.is_clear()) {
+            Some(name) => Aim::One(kind, name.clone()),
+            None => Aim::Unsure(FOR_SEVERAL),
+        })
     }
 
     fn may_choose(&self, reached: &Reached, manifest: Manifest<'_>) -> bool {

@@ -1,6 +1,7 @@
 //! What is looked for, and where.
 
 use api::{Pipeline, Promotion};
+use git::manifest::Other;
 use serde_json::{Value, json};
 
 use super::*;

@@ -249,3 +249,35 @@ fn the_layout_of_fluxs_own_example_is_set() {
     let pipeline = pipeline(release(), &["apps/${environment}/**"], json!({}));
     check(pipeline, "1.1.0", &text, "1.1.0");
 }
+
+#[test]
+fn namespaces_of_one_cluster_are_told_apart() {
+    let applier = |environment: &str| {
+        format!(
+            "== clusters/main/{environment}.yaml\napiVersion: kustomize.toolkit.fluxcd.io/v1\n\
+             kind: Kustomization\nmetadata: {{name: app, namespace: shop-{environment}}}\n\
+             spec: {{path: apps/{environment}}}\n== apps/{environment}/kustomization.yaml\n\
+             resources: [../base]\n"
+        )
+    };
+    let base = "== apps/base/d.yaml\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec:\n  \
+                template: {spec: {containers: [{name: web, image: 'acme/web:1.0.0'}]}}\n";
+    let images = "images: [{name: acme/web, newTag: <1.0.0>}]\n";
+    let origins = json!({"dev": "./clusters/main", "prod": "./clusters/main"});
+    let mut pipeline = pipeline(applied(), &[], origins);
+    pipeline["spec"]["track"] = json!({"image": "acme/web"});
+    for environment in ["dev", "prod"] {
+        let target = format!("/status/environments/{environment}/targets/0");
+        let target = pipeline.pointer_mut(&target).expect("a target");
+        target["namespace"] = json!(format!("shop-{environment}"));
+    }
+    let (dev, prod) = (applier("dev"), applier("prod"));
+    let own = format!("{base}{dev}{prod}{images}");
+    check(pipeline.clone(), "1.1.0", &own, "1.1.0");
+    check(
+        pipeline,
+        "1.1.0",
+        &format!("{base}{dev}{prod}"),
+        "SharedManifest",
+    );
+}

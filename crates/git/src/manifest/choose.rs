@@ -128,10 +128,16 @@ impl<'a> Search<'a> {
 
     /// All that has an effect, and the workloads that are meant.
     pub(super) fn effective(&self) -> (Vec<Candidate<'a>>, Vec<images::Workload>) {
-        let manifests = self.own.manifests();
+        let home = images::home(self.files, self.wanted, self.own);
+        let manifests = self.own.manifests().filter(|(reached, manifest)| {
+            let is_home = |home: &Walk<'_>| home.reaches(&reached.path);
+            let is_itself = || fields::is(*manifest, &reached.naming, &self.wanted.identity);
+            home.as_ref()
+                .is_none_or(|home| is_home(home) || is_itself())
+        });
         let found = manifests.flat_map(|(reached, manifest)| self.candidates(reached, manifest));
         let mut found = found.collect();
-        let meant = images::meant(self.files, self.wanted, self.own);
+        let meant = images::meant(self.wanted, self.own, home.as_ref());
         images::retain_effective(self.files, &mut found, &meant);
         (found, meant)
     }
@@ -184,6 +190,16 @@ impl<'a> Search<'a> {
         };
         let is_kustomization = reached.level.role == Role::Kustomization;
         if let Some(list) = fields::replacements(manifest, is_kustomization) {
+            let field = if is_kustomization {
+                "namespace"
+            } else {
+                "spec.targetNamespace"
+            };
+            let inside = reached.naming.namespace(manifest.text(field));
+            let is_elsewhere = inside.is_some_and(|inside| inside != subject.namespace);
+            if subject.is_workload() && is_elsewhere {
+                return Vec::new();
+            }
             return fields::replacement(manifest, list, name, pin);
         }
         match self.only().is_none() || is_subject() {

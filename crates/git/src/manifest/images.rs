@@ -81,13 +81,12 @@ impl Workload {
 }
 
 /// The workloads whose image is to be set; none where it is not images that are set.
-pub(super) fn meant(files: &Files, wanted: &Wanted, own: &Walk<'_>) -> Vec<Workload> {
+pub(super) fn meant(wanted: &Wanted, own: &Walk<'_>, home: Option<&Walk<'_>>) -> Vec<Workload> {
     let Field::Image { name } = &wanted.field else {
         return Vec::new();
     };
     let identity = &wanted.identity;
-    let home = home(files, wanted, own);
-    let is_home = |path: &str| home.as_ref().is_none_or(|home| home.reaches(path));
+    let is_home = |path: &str| home.is_none_or(|home| home.reaches(path));
     let workloads = own.manifests().filter_map(|(reached, manifest)| {
         let setting = fields::workload(manifest, name, &wanted.pin)
             .into_iter()
@@ -109,8 +108,11 @@ pub(super) fn meant(files: &Files, wanted: &Wanted, own: &Walk<'_>) -> Vec<Workl
     workloads
 }
 
-/// What the one applies that is meant, where it is among what was walked.
-fn home<'a>(files: &'a Files, wanted: &Wanted, own: &Walk<'_>) -> Option<Walk<'a>> {
+/// What the one applies that is meant, where images are and it is among what was walked.
+pub(super) fn home<'a>(files: &'a Files, wanted: &Wanted, own: &Walk<'_>) -> Option<Walk<'a>> {
+    if !matches!(wanted.field, Field::Image { .. }) {
+        return None;
+    }
     let mut appliers = own
         .manifests()
         .filter(|(_, manifest)| manifest.group() == APPLIER);

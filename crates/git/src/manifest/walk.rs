@@ -39,8 +39,15 @@ impl Naming {
     pub(super) fn of<'a>(&'a self, manifest: Manifest<'a>) -> (Option<&'a str>, String) {
         let name = manifest.text("metadata.name").unwrap_or_default();
         let own = manifest.text("metadata.namespace");
-        let namespace = self.namespace.as_deref().or(own);
-        (namespace, format!("{}{name}{}", self.prefix, self.suffix))
+        (
+            self.namespace(own),
+            format!("{}{name}{}", self.prefix, self.suffix),
+        )
+    }
+
+    /// The namespace that everything inside ends up in, where one is said.
+    pub(super) fn namespace<'a>(&'a self, written: Option<&'a str>) -> Option<&'a str> {
+        self.namespace.as_deref().or(written)
     }
 
     /// What is further inside happens first; the outermost namespace stays.

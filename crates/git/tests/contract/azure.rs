@@ -12,9 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use git::forge::{Kind, Listing};
-
-use crate::double::{Arena, PEOPLE, PROJECT, Pull, Shared, TOKEN, World, answer, new_pull, number};
+use crate::double::{PEOPLE, PROJECT, Pull, Shared, TOKEN, World, answer, number};
 
 type Parameters = Query<BTreeMap<String, String>>;
 
@@ -360,18 +358,4 @@ async fn identities(Query(query): Parameters) -> Response {
         .into_iter()
         .collect();
     answer(200, json!({"count": found.len(), "value": found}))
-}
-
-#[tokio::test]
-async fn a_cut_text_ends_with_a_whole_line() {
-    let arena = Arena::start(Kind::AzureDevOps, router).await;
-    let forge = arena.forge();
-    let mut new = new_pull();
-    new.body = format!("{}\nSluice-Promotion: 0123456789\n", "a".repeat(380));
-    forge.create(&new).await.expect("a pull request");
-    let listed = forge.list_open(None).await.expect("a list");
-    let Listing::Now { pull_requests, .. } = listed else {
-        panic!("there are no validators")
-    };
-    assert_eq!(pull_requests[0].body, "a".repeat(380));
 }

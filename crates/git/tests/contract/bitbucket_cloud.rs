@@ -7,9 +7,7 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde_json::{Value, json};
 
-use git::forge::{Dressing, Kind};
-
-use crate::double::{Arena, PEOPLE, PROJECT, Pull, Shared, TOKEN, World, answer, new_pull};
+use crate::double::{PEOPLE, PROJECT, Pull, Shared, TOKEN, World, answer};
 
 type Parameters = Query<Vec<(String, String)>>;
 
@@ -48,7 +46,7 @@ async fn guard(request: Request, next: Next) -> Response {
     next.run(request).await
 }
 
-fn uuid(name: &str) -> String {
+pub(crate) fn uuid(name: &str) -> String {
     format!("{{uuid-of-{name}}}")
 }
 
@@ -262,30 +260,4 @@ async fn members(Query(query): Parameters) -> Response {
         json!({"user": {"uuid": uuid(name), "nickname": name, "account_id": format!("557058:{name}"), "display_name": name.to_uppercase()}})
     });
     paged(&members.collect::<Vec<_>>(), &query, 100)
-}
-
-#[tokio::test]
-async fn who_is_named_by_id_is_not_looked_for() {
-    let arena = Arena::start(Kind::BitbucketCloud, router).await;
-    let forge = arena.forge();
-    let number = forge.create(&new_pull()).await.expect("one").number;
-    let before = arena.requests();
-    let dressing = Dressing {
-        reviewers: vec![uuid("ann")],
-        ..Dressing::default()
-    };
-    forge.dress(number, &dressing).await.expect("asked");
-    assert_eq!(
-        arena.requests() - before,
-        2,
-        "read and written, no members listed"
-    );
-    let asked = arena
-        .world
-        .lock()
-        .find(number)
-        .expect("it is there")
-        .reviewers
-        .clone();
-    assert_eq!(asked, ["ann"]);
 }

@@ -9,11 +9,7 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde_json::{Value, json};
 
-use git::forge::Kind;
-
-use crate::double::{
-    Arena, BRANCH, PEOPLE, PROJECT, Pull, Shared, TOKEN, World, answer, branch, new_pull, number,
-};
+use crate::double::{PEOPLE, PROJECT, Pull, Shared, TOKEN, World, answer, number};
 
 type Parameters = Query<BTreeMap<String, String>>;
 
@@ -306,21 +302,4 @@ async fn comment(
     };
     pull.comments.push(text.to_owned());
     answer(201, json!({"id": 1, "version": 0}))
-}
-
-#[tokio::test]
-async fn pull_requests_into_other_repositories_are_not_ours() {
-    let arena = Arena::start(Kind::BitbucketServer, router).await;
-    let forge = arena.forge();
-    let number = forge.create(&new_pull()).await.expect("one").number;
-    let find = || async { forge.find(&branch(BRANCH)).await.expect("found").len() };
-    assert_eq!(find().await, 1);
-    let other = Some("upstream/config".to_owned());
-    arena
-        .world
-        .lock()
-        .find(number)
-        .expect("it is there")
-        .base_project = other;
-    assert_eq!(find().await, 0);
 }

@@ -10,11 +10,7 @@ use axum::{Json, Router};
 use http::HeaderMap;
 use serde_json::{Value, json};
 
-use git::forge::{Forge, Kind, Merge, MergeMethod, Merged};
-
-use crate::double::{
-    Arena, PEOPLE, PROJECT, Pull, Shared, TOKEN, World, answer, new_pull, number, page, tagged, tip,
-};
+use crate::double::{PEOPLE, PROJECT, Pull, Shared, TOKEN, World, answer, number, page, tagged};
 
 type Parameters = Query<BTreeMap<String, String>>;
 
@@ -278,61 +274,4 @@ async fn users(Query(query): Parameters) -> Response {
         .filter(|(_, name)| **name == wanted);
     let found = found.map(|(id, name)| json!({"id": id, "username": name}));
     answer(200, json!(found.collect::<Vec<_>>()))
-}
-
-/// The merge of a new merge request as soon as it may be.
-async fn wanted(arena: &Arena) -> (Box<dyn Forge>, u64, Merge) {
-    let forge = arena.forge();
-    let number = forge.create(&new_pull()).await.expect("one").number;
-    let merge = Merge {
-        head: tip(),
-        method: MergeMethod::Merge,
-        when_ready: true,
-    };
-    (forge, number, merge)
-}
-
-#[tokio::test]
-async fn what_failed_is_not_merged() {
-    let arena = Arena::start(Kind::GitLab, router).await;
-    let (forge, number, merge) = wanted(&arena).await;
-    arena.world.lock().has_failed_checks = true;
-    for _ in 0..3 {
-        let error = forge.merge(number, &merge).await.expect_err("it is red");
-        assert_eq!(error.reason(), "NotMergeable");
-        assert!(
-            error.to_string().contains("its pipeline is failed"),
-            "{error}"
-        );
-    }
-    assert!(
-        arena
-            .world
-            .lock()
-            .find(number)
-            .expect("it is there")
-            .is_open
-    );
-}
-
-#[tokio::test]
-async fn a_pipeline_that_starts_late_is_waited_for() {
-    let arena = Arena::start(Kind::GitLab, router).await;
-    let (forge, number, merge) = wanted(&arena).await;
-    let error = forge
-        .merge(number, &merge)
-        .await
-        .expect_err("none is there yet");
-    assert_eq!(error.reason(), "NotMergeable");
-    arena.world.lock().has_pending_checks = true;
-    let merged = forge.merge(number, &merge).await;
-    assert_eq!(merged.expect("asked for"), Merged::Later);
-    assert!(
-        arena
-            .world
-            .lock()
-            .find(number)
-            .expect("it is there")
-            .is_open
-    );
 }

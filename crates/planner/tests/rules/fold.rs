@@ -588,6 +588,7 @@ fn a_thousand_targets_fit_into_a_status() {
         apps[0].origin = Some(Origin {
             url: "https://git.example.com/platform/fleet".to_owned(),
             path: format!("./clusters/production-eu-{index}"),
+            branch: Some("main".to_owned()),
         });
         SeenTarget {
             cluster: Some(ClusterReference {

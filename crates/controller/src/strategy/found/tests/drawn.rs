@@ -274,6 +274,11 @@ fn namespaces_of_one_cluster_are_told_apart() {
     let (dev, prod) = (applier("dev"), applier("prod"));
     let own = format!("{base}{dev}{prod}{images}");
     check(pipeline.clone(), "1.1.0", &own, "1.1.0");
+    let both = format!(
+        "{base}{dev}{}{prod}{images}",
+        images.replace(['<', '>'], "")
+    );
+    check(pipeline.clone(), "1.1.0", &both, "1.1.0");
     check(
         pipeline,
         "1.1.0",

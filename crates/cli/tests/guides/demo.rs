@@ -30,7 +30,7 @@ fn shell() -> Shell {
         "https://sluice.example.com",
         format!("http://127.0.0.1:{port}"),
     );
-    shell.replace("YOU", "you");
+    shell.replace("YOU", "admin");
     shell
 }
 
@@ -38,8 +38,9 @@ fn shell() -> Shell {
 async fn until(shell: &mut Shell, command: &str) {
     let wait =
         format!("for _ in $(seq 600); do if {command}; then exit 0; fi; sleep 0.2; done; exit 1");
-    let said = shell.sh(&format!("( {wait} ) 2>&1")).await;
-    said.unwrap();
+    if let Err(error) = shell.sh(&format!("( {wait} )")).await {
+        panic!("{error}\n{}", shell.background_said());
+    }
 }
 
 async fn until_approval_is_asked_for(shell: &mut Shell) {
@@ -62,7 +63,7 @@ async fn the_quickstart() {
         .follow_all(guide.under("Start the demo"))
         .await
         .unwrap();
-    until(&mut shell, "sluice demo env").await;
+    until(&mut shell, "sluice demo env 2>/dev/null").await;
     let mut watch = guide.under("Watch a release");
     shell.follow(watch.next().unwrap()).await.unwrap();
     until_approval_is_asked_for(&mut shell).await;
@@ -87,7 +88,7 @@ async fn what_people_do_works_on_the_demo() {
         .follow_all(quickstart.under("Start the demo"))
         .await
         .unwrap();
-    until(&mut shell, "sluice demo env").await;
+    until(&mut shell, "sluice demo env 2>/dev/null").await;
     shell.sh("eval \"$(sluice demo env)\"").await.unwrap();
     until_approval_is_asked_for(&mut shell).await;
     for name in ["troubleshooting", "promotions"] {

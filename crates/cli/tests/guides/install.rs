@@ -17,8 +17,8 @@ use crate::{
 const NAMESPACE: &str = "pipeline-system";
 const NAME: &str = "pipeline-controller";
 
-/// Pushes nothing; knows what it is asked for.
-const DOCKER: &str = r#"[ "$1 $2 $3" = 'buildx build --file' ] && [ -f "$4" ]"#;
+/// Builds nothing; knows what it is asked for.
+const DOCKER: &str = r#"[ "$1" != buildx ] || shift; [ "$1 $2" = 'build --file' ] && [ -f "$3" ]"#;
 
 /// From an empty cluster: the commands of one chapter, then a release goes from dev to prod.
 async fn installed_by(chapter: &str) {
@@ -59,6 +59,19 @@ async fn with_plain_manifests() {
 #[ignore = "needs a real control plane: `cargo xtask test --real`"]
 async fn with_kustomize() {
     installed_by("Kustomize").await;
+}
+
+#[tokio::test]
+#[ignore = "needs a real control plane: `cargo xtask test --real`"]
+async fn as_the_readme_says() {
+    let readme = Guide::read("README.md").unwrap();
+    let mut cluster = Cluster::start().await;
+    let shell = &mut cluster.shell;
+    shell.stand_in("docker", DOCKER).unwrap();
+    shell.sh("kubectl create namespace shop").await.unwrap();
+    let blocks: Vec<_> = readme.under("On a cluster").collect();
+    assert_eq!(blocks.len(), 2);
+    shell.follow_all(blocks).await.unwrap();
 }
 
 /// The names, the rights and the admission policy follow the release.

@@ -1,7 +1,11 @@
 //! The guides in docs/: every command and every manifest in them is tried.
 //!
 //! `testbed::guide` says what becomes of each block. Those that need a cluster have a real one here.
-#![expect(clippy::unwrap_used, reason = "a failing test is a panic")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a failing test is a panic"
+)]
 
 mod chart;
 mod cluster;

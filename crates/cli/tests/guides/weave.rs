@@ -151,7 +151,7 @@ async fn takes_over(cluster: &Cluster, world: &World) {
     let is_ours = async || {
         let promotions = api(&cluster.client, "Promotion").await;
         let all = promotions("default").list(&ListParams::default()).await;
-        let mut all = all.unwrap().into_iter();
+        let mut all = all.ok()?.into_iter();
         all.find(|each| each.data["status"]["phase"] == "Deploying")
     };
     world.until("nothing was told", is_ours).await;

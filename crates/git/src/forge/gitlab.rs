@@ -157,6 +157,22 @@ impl GitLab {
     }
 }
 
+/// What it means that GitLab does not merge what looks like this.
+fn refused(
+    attempted: &'static str,
+    seen: &PullRequest,
+    merge: &Merge,
+    message: String,
+) -> Result<Merged, Error> {
+    if seen.state == State::Merged {
+        return Ok(Merged::Now);
+    }
+    Err(match seen.head_commit.as_ref() == Some(&merge.head) {
+        true => Error::NotMergeable { attempted, message },
+        false => Error::HeadMoved { attempted },
+    })
+}
+
 impl Forge for GitLab {
     fn find<'a>(&'a self, head: &'a BranchName) -> Answer<'a, Vec<PullRequest>> {
         Box::pin(async move {
@@ -293,13 +309,8 @@ impl Forge for GitLab {
                     });
                 }
             }
-            match self.get(number).await? {
-                seen if seen.state == State::Merged => Ok(Merged::Now),
-                seen if seen.head_commit.as_ref() != Some(&merge.head) => {
-                    Err(Error::HeadMoved { attempted })
-                }
-                _ => Err(Error::NotMergeable { attempted, message }),
-            }
+            let seen = self.get(number).await?;
+            refused(attempted, &seen, merge, message)
         })
     }
 

@@ -84,13 +84,7 @@ fn the_one<'a>(
         });
     }
     found.retain(|candidate| Some(candidate.level()) == level);
-    // Beside each other, those that may not change are somebody else's.
-    let may_change = |candidate: &Candidate<'_>| limits.allow(&candidate.reached.path);
-    if found.iter().any(may_change) {
-        found.retain(may_change);
-    }
-    // One file may be reached on several ways.
-    found.dedup_by_key(|candidate| candidate.shown());
+    keep_distinct(&mut found, limits);
     let mut candidates: Vec<String> = found.iter().map(Candidate::shown).collect();
     if let Some(first) = found.first() {
         candidates.extend(images::left_behind(files, first, &meant));
@@ -105,6 +99,16 @@ fn the_one<'a>(
         Some(_) if candidates.len() > 1 => Err(Error::Several { what, candidates }),
         Some(candidate) => Ok(candidate),
     }
+}
+
+/// Of those beside each other, the ones that may change, if any may: others are somebody else's.
+fn keep_distinct(found: &mut Vec<Candidate<'_>>, limits: &PathLimits) {
+    let may_change = |candidate: &Candidate<'_>| limits.allow(&candidate.reached.path);
+    if found.iter().any(may_change) {
+        found.retain(may_change);
+    }
+    // One file may be reached on several ways.
+    found.dedup_by_key(|candidate| candidate.shown());
 }
 
 /// Something that is looked for in what one place is built of.

@@ -124,15 +124,17 @@ fn updated(
     writer: &Writer,
 ) -> Managers {
     let difference = compare_without(ground.kind, Some(live), Some(new), ground.reset);
-    let changed = difference.modified.union(&difference.added);
+    let mut changed = difference.modified;
+    changed.add(&difference.added);
     for entry in managers.iter_mut() {
-        entry.fields.subtract(&changed);
-        entry.fields.subtract(&difference.removed);
+        entry.subtract(&changed);
+        entry.subtract(&difference.removed);
     }
-    let taken = changed.difference(&UNOWNED);
+    let mut taken = changed;
+    taken.subtract(&UNOWNED);
     if !taken.is_empty() {
         let entry = managers.entry(writer);
-        entry.fields.add(&taken);
+        entry.fields_mut().add(&taken);
         entry.time = Some(writer.time.clone());
     }
     managers.drop_empty();
@@ -201,7 +203,7 @@ impl Application<'_> {
         let merged = merge::merged(kind, self.live, self.config);
         let set = owned::owned(kind, self.config).without_trees(self.ground.reset);
         let entry = managers.entry(self.writer);
-        let last = std::mem::replace(&mut entry.fields, set.clone());
+        let last = std::mem::replace(entry.fields_mut(), set.clone());
         entry.api_version.clone_from(&self.writer.api_version);
         let object = remove::pruned(kind, merged, &last, &managers.all_fields());
         let reset = self.ground.reset;
@@ -210,13 +212,13 @@ impl Application<'_> {
         let mut conflicts = Vec::new();
         for entry in managers.iter_mut() {
             if entry.is_of(self.writer) {
-                entry.fields = set.difference(&UNOWNED);
+                *entry.fields_mut() = set.difference(&UNOWNED);
                 continue;
             }
-            let contested = entry.fields.intersection(&changed);
+            let contested = entry.fields().intersection(&changed);
             conflicts.extend(entry.conflicts(&contested));
-            entry.fields.subtract(&contested);
-            entry.fields.subtract(&difference.removed);
+            entry.subtract(&contested);
+            entry.subtract(&difference.removed);
         }
         if !force && !conflicts.is_empty() {
             return Err(Refusal::Conflicts(conflicts));

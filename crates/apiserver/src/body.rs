@@ -116,6 +116,13 @@ fn check_shape(object: &Value) -> Result<(), String> {
 
 /// Reads YAML, of which JSON is a part. The last of several equal keys counts, unless strict.
 pub(crate) fn from_yaml(bytes: &[u8], is_strict: bool) -> Result<Value, String> {
+    // Most of it is JSON, which takes a fraction of the time to read.
+    if !is_strict
+        && bytes.starts_with(b"{")
+        && let Ok(object) = json::parse(bytes)
+    {
+        return Ok(object);
+    }
     let policy = match is_strict {
         true => DuplicateKeyPolicy::Error,
         false => DuplicateKeyPolicy::LastWins,

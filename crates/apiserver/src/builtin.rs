@@ -270,6 +270,7 @@ fn resource(builtin: &Builtin) -> Resource {
         deprecation: None,
         since: 0,
         mark,
+        is_stored: false,
         versions: Arc::new([]),
     }
 }

@@ -135,10 +135,14 @@ impl Collector {
 
     /// Whether an object may stay as it is now: what it was when it changed no longer counts.
     async fn judge(&mut self, server: &Server, key: &Key) {
-        let Some(object) = server.store().get(key) else {
+        let Some(stored) = server.store().kept(key) else {
             return;
         };
-        let object = &*object;
+        // Most objects have nothing but their place that could end them.
+        if !stored.mentions(OWNED) && !metadata::is_stored_deleting(&stored) {
+            return remove_from_missing_namespace(server, key).await;
+        }
+        let object = &*stored.value();
         if owner_uids(object).next().is_some() {
             check_owners(server, key).await;
         }
@@ -149,8 +153,8 @@ impl Collector {
             empty_namespace(server, &key.path).await;
         } else if &*key.resource == DEFINITIONS && metadata::is_deleting(object) {
             empty_definition(server, object).await;
-        } else if let Some(namespace) = metadata::namespace_of(object) {
-            remove_from_missing_namespace(server, key, namespace).await;
+        } else {
+            remove_from_missing_namespace(server, key).await;
         }
     }
 
@@ -190,8 +194,7 @@ fn owner_uids(object: &Value) -> impl Iterator<Item = &str> {
 }
 
 fn stored(server: &Server, storage: &str, name: &str) -> Option<Arc<Value>> {
-    let resource = server.registry().stored_as(storage)?;
-    server.store().get(&resource.key(None, name))
+    server.store().get(&Key::new(storage.into(), None, name))
 }
 
 /// Deletes an object none of whose owners exists, or drops the references to those that do not.
@@ -286,7 +289,7 @@ async fn delete_all(server: &Server, resources: &[Arc<Resource>], prefix: &str) 
         };
         for (key, _) in snapshot.objects {
             let _ = delete_object(server, resource, &key, &Deletion::default()).await;
-            left += usize::from(server.store().get(&key).is_some());
+            left += usize::from(server.store().kept(&key).is_some());
         }
     }
     left
@@ -309,8 +312,12 @@ async fn release(server: &Server, storage: &str, name: &str, change: impl Fn(&mu
 }
 
 /// An object that was created while its namespace went away.
-async fn remove_from_missing_namespace(server: &Server, key: &Key, namespace: &str) {
-    if stored(server, NAMESPACES, namespace).is_none()
+async fn remove_from_missing_namespace(server: &Server, key: &Key) {
+    let Some((namespace, _)) = key.path.split_once('/') else {
+        return;
+    };
+    let namespace = Key::new(NAMESPACES.into(), None, namespace);
+    if server.store().kept(&namespace).is_none()
         && let Some(resource) = server.registry().stored_as(&key.resource)
     {
         let _ = delete_object(server, &resource, key, &Deletion::default()).await;

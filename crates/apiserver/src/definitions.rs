@@ -125,8 +125,8 @@ pub(crate) fn check_accepts_objects(server: &Server, resource: &Resource) -> Res
         .expect("definitions are built in");
     let crd = server
         .store()
-        .get(&definitions.key(None, &resource.qualified()));
-    if crd.is_some_and(|crd| metadata::is_deleting(&crd)) {
+        .kept(&definitions.key(None, &resource.qualified()));
+    if crd.is_some_and(|crd| metadata::is_stored_deleting(&crd)) {
         return Err(ApiError::terminating_definition());
     }
     Ok(())

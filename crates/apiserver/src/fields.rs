@@ -24,7 +24,7 @@ pub(crate) struct Fields {
 
 /// The step to a field.
 pub(crate) fn field_step(name: &str) -> String {
-    format!("f:{name}")
+    ["f:", name].concat()
 }
 
 impl Fields {
@@ -41,8 +41,22 @@ impl Fields {
         fields
     }
 
+    /// Whether the field of that name is in the set itself.
+    pub(crate) fn has_field(&self, name: &str) -> bool {
+        let mut below = self.below.iter();
+        below.any(|(step, it)| it.is_member && step.strip_prefix("f:") == Some(name))
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         !self.is_member && self.below.is_empty()
+    }
+
+    /// Whether the set that has this wire form may have anything in common with this one.
+    pub(crate) fn may_meet(&self, wire: &str) -> bool {
+        let is_escaped =
+            |step: &str| step.contains(|it: char| it.is_control() || "\"\\".contains(it));
+        let mut steps = self.below.keys();
+        self.is_member || steps.any(|step| is_escaped(step) || wire.contains(step.as_str()))
     }
 
     /// Puts a set below a step; an empty one leaves no trace.

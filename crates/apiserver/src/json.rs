@@ -26,7 +26,7 @@ impl fmt::Display for Path<'_> {
     }
 }
 
-/// How deep a body may nest.
+/// How deep a body may nest, and how deep the parser goes.
 const DEPTH_LIMIT: usize = 127;
 /// Whole numbers up to here are the same as floats.
 const EXACT: f64 = 9_007_199_254_740_992.0;
@@ -34,14 +34,19 @@ const EXACT: f64 = 9_007_199_254_740_992.0;
 /// Reads JSON. Bytes and escapes that are no text become replacement characters; the last of
 /// several equal keys counts.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Value, String> {
-    let text = String::from_utf8_lossy(bytes);
-    if let Some(bracket) = too_deep(&text) {
-        return Err(format!("invalid character '{bracket}' exceeded max depth"));
-    }
+    let text = text(bytes);
     let text = without_lone_surrogates(&text);
     let mut value = serde_json::from_str(&text).map_err(|error| reworded(&text, &error))?;
     shorten_numbers(&mut value);
     Ok(value)
+}
+
+/// Bytes as text, whatever they are.
+fn text(bytes: &[u8]) -> Cow<'_, str> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => text.into(),
+        Err(_) => String::from_utf8_lossy(bytes),
+    }
 }
 
 /// The bracket with which the text nests too deep.
@@ -66,6 +71,9 @@ fn too_deep(text: &str) -> Option<char> {
 }
 
 fn reworded(text: &str, error: &serde_json::Error) -> String {
+    if let Some(bracket) = too_deep(text) {
+        return format!("invalid character '{bracket}' exceeded max depth");
+    }
     let told = error.to_string();
     if error.classify() == Category::Eof {
         return "unexpected end of JSON input".to_owned();

@@ -10,6 +10,7 @@ use crate::{
     resource::Resource,
     schema::FieldError,
     status::{ApiError, Result},
+    store::Kept,
 };
 
 /// What a generated suffix is made of: no vowels, so no words.
@@ -56,11 +57,14 @@ pub(crate) fn is_deleting(object: &Value) -> bool {
     !text(object, "/metadata/deletionTimestamp").is_empty()
 }
 
+/// Whether deletion of a stored object was asked for; most texts do not even have the word.
+pub(crate) fn is_stored_deleting(stored: &Kept) -> bool {
+    stored.mentions("\"deletionTimestamp\"") && is_deleting(&stored.value())
+}
+
 /// The finalizers that keep an object from going away.
 pub(crate) fn finalizers(object: &Value) -> Vec<&str> {
-    let list = object
-        .pointer("/metadata/finalizers")
-        .and_then(Value::as_array);
+    let list = object["metadata"]["finalizers"].as_array();
     list.into_iter()
         .flatten()
         .filter_map(Value::as_str)
@@ -94,7 +98,8 @@ pub(crate) fn check_types(resource: &Resource, object: &Value) -> Result<()> {
         Some(other) => return Err(undecodable(resource, other, "metadata", "ObjectMeta")),
     };
     for field in ["creationTimestamp", "deletionTimestamp"] {
-        let time = text(object, &format!("/metadata/{field}"));
+        let time = metadata.get(field).and_then(Value::as_str);
+        let time = time.unwrap_or_default();
         if !time.is_empty() && time.parse::<jiff::Timestamp>().is_err() {
             return Err(ApiError::bad_request(format!(
                 "{kind} in version {version:?} cannot be handled as a {kind}: parsing time {time:?}",

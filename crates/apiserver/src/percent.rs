@@ -3,6 +3,9 @@
 /// The text that a percent-encoded one stands for; `None` if an escape is malformed. Bytes that are
 /// no UTF-8 become replacement characters.
 pub(crate) fn decode(text: &str) -> Option<String> {
+    if !text.contains('%') {
+        return Some(text.to_owned());
+    }
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let [byte, after @ ..] = rest {

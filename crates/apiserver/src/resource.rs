@@ -5,6 +5,7 @@ use std::{
     sync::{Arc, LazyLock},
 };
 
+use bytes::Bytes;
 use serde_json::{Value, json};
 
 use crate::{
@@ -54,6 +55,8 @@ pub(crate) struct Resource {
     pub(crate) since: Revision,
     /// How this version looks. An object that is stored with the same mark is shown as it is.
     pub(crate) mark: u64,
+    /// Whether objects of a custom kind are stored in this version.
+    pub(crate) is_stored: bool,
     /// All versions of a custom kind, served or not.
     pub(crate) versions: Arc<[StoredAs]>,
 }
@@ -103,6 +106,7 @@ impl Resource {
             storage: storage_name(&definition.group, &definition.plural),
             since,
             mark: mark(version),
+            is_stored: version.is_stored,
             versions: definition
                 .versions
                 .iter()
@@ -173,6 +177,14 @@ impl Resource {
         Arc::new(object)
     }
 
+    /// As much of a stored object as a change of its status has to see, and the text of the rest;
+    /// `None` if it has to see all.
+    pub(crate) fn status_part(&self, stored: &Kept) -> Option<(Value, Bytes)> {
+        let is_judged = self.is_stored && stored.shape() == self.mark;
+        let is_alone = is_judged && self.schema.as_ref()?.status_stands_alone();
+        is_alone.then(|| stored.without_middle())?
+    }
+
     /// The stored object as this version shows it.
     pub(crate) fn present(&self, stored: &Kept) -> Value {
         let mut object = Arc::unwrap_or_clone(self.bare(stored));
@@ -193,18 +205,17 @@ impl Resource {
         if self.group == "events.k8s.io" {
             crate::event::to_core(&mut object);
         }
-        if let Some(current) = self.versions.iter().find(|version| version.is_current) {
-            if current.api_version == self.api_version() {
-                shape = self.mark;
-            } else {
-                object["apiVersion"] = json!(current.api_version);
-                current.schema.prune(&mut object);
-            }
+        if self.is_stored {
+            shape = self.mark;
+        } else if let Some(current) = self.versions.iter().find(|version| version.is_current) {
+            object["apiVersion"] = json!(current.api_version);
+            current.schema.prune(&mut object);
         }
         Draft {
             object,
             owners,
             shape,
+            middle: Bytes::new(),
         }
     }
 }

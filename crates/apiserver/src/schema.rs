@@ -39,6 +39,7 @@ pub(crate) struct Schema {
     has_keyed_lists: bool,
     /// Whether there are resources in the resource.
     has_embedded: bool,
+    status_stands_alone: bool,
 }
 
 impl Schema {
@@ -66,6 +67,7 @@ impl Schema {
                 fingerprint: fingerprint(open_api_v3_schema),
                 has_keyed_lists: root.has_any(&|node| node.list_type.is_some()),
                 has_embedded: root.has_any(&|node| node.embedded),
+                status_stands_alone: status_stands_alone(&root),
                 root,
             }),
             false => Err(errors),
@@ -148,6 +150,12 @@ impl Schema {
         cel::evaluate(&self.root, new, old, errors);
     }
 
+    /// Whether a change of nothing but the status can be judged without the rest, if that was
+    /// judged by this schema when it was written.
+    pub(crate) fn status_stands_alone(&self) -> bool {
+        self.status_stands_alone
+    }
+
     /// Differs from that of every other schema.
     pub(crate) fn fingerprint(&self) -> u64 {
         self.fingerprint
@@ -164,6 +172,14 @@ impl Schema {
         let (path, node) = path::follow(&self.root, json_path, false)?;
         Ok((path, &node.type_name))
     }
+}
+
+fn status_stands_alone(root: &Node) -> bool {
+    let compares = |node: &Node| node.rules.iter().any(cel::Rule::uses_old_self);
+    let mut others = root.properties.iter().filter(|(name, _)| *name != "status");
+    root.rules.is_empty()
+        && root.additional_schema().is_none()
+        && others.all(|(_, node)| node.default.is_none() && !node.has_any(&compares))
 }
 
 fn fingerprint(schema: &Value) -> u64 {

@@ -6,6 +6,7 @@ use crate::{
     name,
     resource::Resource,
     status::{ApiError, Result},
+    store::{Kept, Key},
 };
 
 /// Which objects a list, watch or deletecollection is about.
@@ -52,8 +53,34 @@ impl Selector {
         self.labels.is_empty() && self.fields.is_empty()
     }
 
-    /// Whether this object is meant.
-    pub(crate) fn matches(&self, object: &Value) -> bool {
+    /// Whether a stored object is meant; it is read only if its key does not say so.
+    pub(crate) fn selects(&self, resource: &Resource, key: &Key, stored: &Kept) -> bool {
+        let by_key = self.by_key(key);
+        by_key.unwrap_or_else(|| self.matches(&resource.bare(stored)))
+    }
+
+    /// What name and namespace say already.
+    fn by_key(&self, key: &Key) -> Option<bool> {
+        let (namespace, name) = key.path.split_once('/').unwrap_or(("", &key.path));
+        let mut is_enough = self.labels.is_empty();
+        for requirement in &self.fields {
+            let path: Vec<&str> = requirement.path.iter().map(String::as_str).collect();
+            let found = match path[..] {
+                ["metadata", "name"] => name,
+                ["metadata", "namespace"] => namespace,
+                _ => {
+                    is_enough = false;
+                    continue;
+                }
+            };
+            if (found == requirement.value) != requirement.equal {
+                return Some(false);
+            }
+        }
+        is_enough.then_some(true)
+    }
+
+    fn matches(&self, object: &Value) -> bool {
         let labels = &object["metadata"]["labels"];
         self.labels
             .iter()
@@ -346,37 +373,4 @@ fn is_selectable(resource: &Resource, field: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn selects(selector: &str, labels: Value) -> bool {
-        let selector = Selector {
-            labels: parse_labels(selector).expect("well formed"),
-            fields: Vec::new(),
-        };
-        selector.matches(&json!({"metadata": {"labels": labels}}))
-    }
-
-    #[test]
-    fn labels_are_selected_as_kubectl_users_write_it() {
-        assert!(selects("a=b", json!({"a": "b"})));
-        assert!(!selects("a=b", json!({"a": "c"})));
-        assert!(selects("a!=b", json!({})));
-        assert!(selects("a", json!({"a": ""})));
-        assert!(selects("!a, b in (c, d)", json!({"b": "d"})));
-        assert!(selects("b notin (c)", json!({})));
-        assert!(selects("n > 3", json!({"n": "10"})));
-        assert!(selects("", json!({})));
-    }
-
-    #[test]
-    fn nonsense_is_refused() {
-        for selector in [
-            "a=b=c", "a in b", "a in (b", ",", "a,", "=b", "!", "a b", "a=-", "n>x", "!a=b",
-        ] {
-            assert!(parse_labels(selector).is_err(), "{selector}");
-        }
-    }
-}
+mod tests;

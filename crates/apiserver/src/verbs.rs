@@ -6,6 +6,7 @@ mod delete;
 mod listing;
 mod manner;
 mod patch;
+mod proposal;
 mod read;
 mod scale;
 mod update;

@@ -150,3 +150,54 @@ async fn the_server_itself_is_not_asked() {
         .await
         .unwrap();
 }
+
+/// Refuses statuses that say more than the spec allows, where it looks at them.
+struct Statuses {
+    looks: bool,
+}
+
+impl Admission for Statuses {
+    fn looks_at(&self, group: &str, resource: &str, subresource: &str) -> bool {
+        self.looks && (group, resource, subresource) == ("example.com", "things", "status")
+    }
+
+    fn review(&self, request: &AdmissionRequest<'_>) -> Result<(), String> {
+        assert!(self.looks, "asked about {}", request.name);
+        let object = request.object.unwrap();
+        match object["status"]["used"].as_i64() > object["spec"]["most"].as_i64() {
+            true => Err("too much".to_owned()),
+            false => Ok(()),
+        }
+    }
+}
+
+#[tokio::test]
+async fn statuses_are_shown_with_their_objects_to_who_looks_at_them() {
+    for (looks, expected) in [(true, [200, 200, 403]), (false, [200, 200, 200])] {
+        let server = Server::new(Options {
+            admission: Some(Arc::new(Statuses { looks })),
+            ..Options::default()
+        });
+        let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+        let definition = json!({
+            "metadata": {"name": "things.example.com"},
+            "spec": {"group": "example.com", "scope": "Cluster", "names": {"plural": "things", "kind": "Thing"},
+                "versions": [{"name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
+                    "schema": {"openAPIV3Schema": open}}]},
+        });
+        let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        let post = |path: &'static str, body: Value| {
+            let server = server.clone();
+            async move { ask(&server, "eve", (Method::POST, path), body).await.0 }
+        };
+        assert_eq!(post(definitions, definition).await, 201);
+        let thing = json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": {"most": 2}});
+        assert_eq!(post("/apis/example.com/v1/things", thing).await, 201);
+        let path = "/apis/example.com/v1/things/a/status";
+        for (used, code) in [1, 2, 3].into_iter().zip(expected) {
+            let patch = json!({"status": {"used": used}});
+            let answer = ask(&server, "eve", (Method::PATCH, path), patch).await;
+            assert_eq!(answer.0, code, "{used}: {}", answer.1);
+        }
+    }
+}

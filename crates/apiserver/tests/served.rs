@@ -260,6 +260,46 @@ async fn there_are_only_so_many_watches() {
 }
 
 #[tokio::test]
+async fn there_are_only_so_many_requests_and_connections() {
+    let limits = Limits {
+        requests: 1,
+        connections: 2,
+        ..Limits::default()
+    };
+    let setup = setup(limits).await;
+    let mut slow = setup.connect().await;
+    let body = config_map("a").to_string();
+    let start = format!(
+        "POST {MAPS} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {}\r\ncontent-length: {}\r\n\r\n",
+        setup.token(),
+        body.len()
+    );
+    slow.write_all(start.as_bytes()).await.unwrap();
+    slow.flush().await.unwrap();
+    let administrator = setup.client(None).await;
+    // The first request has its place once the server has read its head.
+    let refused = loop {
+        match get(&administrator, MAPS).await {
+            (200, _) => {}
+            refused => break refused,
+        }
+    };
+    assert_eq!(
+        (refused.0, &refused.1["reason"]),
+        (429, &json!("TooManyRequests"))
+    );
+    let mut third = TcpStream::connect(setup.served.address()).await.unwrap();
+    assert_eq!(third.read(&mut [0]).await.unwrap_or(0), 0);
+    slow.write_all(body.as_bytes()).await.unwrap();
+    slow.flush().await.unwrap();
+    let mut answer = [0; 12];
+    slow.read_exact(&mut answer).await.unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 201");
+    // The place is free when the server has noticed that the answer was read.
+    while get(&administrator, MAPS).await.0 != 200 {}
+}
+
+#[tokio::test]
 async fn who_does_not_read_is_cut_off() {
     let limits = Limits {
         watches: 1,

@@ -77,13 +77,15 @@ async fn a_proposed_pipeline_is_merged_and_appears() {
         .unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let _running = Running(child);
-    let file = lines.find_map(|line| {
-        let line = line.unwrap();
-        let file = line.trim().strip_prefix("export KUBECONFIG=")?;
-        Some(file.to_owned())
-    });
+    assert!(lines.any(|line| line.unwrap().contains("demo env")));
     // What it goes on to say must have somewhere to go.
     std::thread::spawn(move || lines.count());
+    let told = Command::new(env!("CARGO_BIN_EXE_sluice"))
+        .args(["demo", "env"])
+        .env("TMPDIR", folder.path())
+        .output();
+    let told = String::from_utf8(told.unwrap().stdout).unwrap();
+    let file = told.trim().strip_prefix("export KUBECONFIG=");
     let kubeconfig = Kubeconfig::read_from(file.unwrap()).unwrap();
     let options = KubeConfigOptions::default();
     let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;

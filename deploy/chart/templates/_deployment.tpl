@@ -77,8 +77,9 @@ spec:
         command: [/usr/local/bin/sluice]
         args:
         {{- include "pipeline-controller.args" . | nindent 8 }}
-        {{- with $controller.extraEnv }}
         env:
+        - {name: SLUICE_GIT_FOLDER, value: /tmp/git}
+        {{- with $controller.extraEnv }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
         {{- with $controller.extraEnvFrom }}

@@ -7,7 +7,7 @@ use http::{Method, Request};
 use http_body_util::BodyExt;
 use tower::ServiceExt;
 
-use crate::{cpu, load};
+use crate::{client::Asked, cpu, load};
 
 /// As many objects, and patches of them.
 const OBJECTS: usize = 500;
@@ -27,14 +27,16 @@ pub(crate) fn measure(row: fn(&str, String)) {
             .unwrap()
             .router();
         let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-        ask(&server, Method::POST, definitions, load::definition()).await;
+        let definition = load::definition();
+        ask(
+            &server,
+            Asked::new(Method::POST, definitions.to_owned(), definition),
+        )
+        .await;
         let figures = [
-            ("create", cost(&server, Method::POST, 1, create).await),
-            (
-                "status merge patch",
-                cost(&server, Method::PATCH, ROUNDS, patch).await,
-            ),
-            ("get", cost(&server, Method::GET, ROUNDS, get).await),
+            ("create", cost(&server, 1, create).await),
+            ("status merge patch", cost(&server, ROUNDS, patch).await),
+            ("get", cost(&server, ROUNDS, get).await),
         ];
         for (what, figure) in figures {
             row(what, format!("{figure:.0} µs of processor time"));
@@ -42,45 +44,40 @@ pub(crate) fn measure(row: fn(&str, String)) {
     });
 }
 
-type Asked = fn(usize, usize) -> (String, String);
-
-fn create(number: usize, _: usize) -> (String, String) {
-    (load::THINGS.to_owned(), load::thing(number).to_string())
+fn create(number: usize, _: usize) -> Asked {
+    let body = load::thing(number).to_string();
+    Asked::new(Method::POST, load::THINGS.to_owned(), body)
 }
 
-fn patch(number: usize, round: usize) -> (String, String) {
-    (
-        format!("{}/status", get(number, round).0),
-        load::status(round, None),
-    )
+fn patch(number: usize, round: usize) -> Asked {
+    let path = format!("{}/status", get(number, round).path);
+    Asked::new(Method::PATCH, path, load::status(round, None))
 }
 
-fn get(number: usize, _: usize) -> (String, String) {
-    (format!("{}/thing-{number:05}", load::THINGS), String::new())
+fn get(number: usize, _: usize) -> Asked {
+    let path = format!("{}/thing-{number:05}", load::THINGS);
+    Asked::new(Method::GET, path, "")
 }
 
-async fn cost(server: &Router, method: Method, rounds: usize, asked: Asked) -> f64 {
+async fn cost(server: &Router, rounds: usize, asked: fn(usize, usize) -> Asked) -> f64 {
+    let numbers = (0..rounds).flat_map(|round| (0..OBJECTS).map(move |number| (number, round)));
+    let questions: Vec<Asked> = numbers
+        .map(|(number, round)| asked(number, round))
+        .collect();
     let before = cpu::of(std::process::id());
-    for round in 0..rounds {
-        for number in 0..OBJECTS {
-            let (path, body) = asked(number, round);
-            ask(server, method.clone(), &path, body).await;
-        }
+    for asked in questions {
+        ask(server, asked).await;
     }
     let spent = cpu::of(std::process::id()) - before;
     spent * 1_000_000.0 / (rounds * OBJECTS) as f64
 }
 
-async fn ask(server: &Router, method: Method, path: &str, body: String) {
-    let content_type = load::content_type(&method);
-    let request = Request::builder().method(method).uri(path);
-    let request = request.header("content-type", content_type);
-    let request = request.body(Body::from(body)).unwrap();
+async fn ask(server: &Router, asked: Asked) {
+    let request = Request::builder().method(&asked.method).uri(&asked.path);
+    let request = request.header("content-type", asked.content_type());
+    let request = request.body(Body::from(asked.body)).unwrap();
     let response = server.clone().oneshot(request).await.unwrap();
-    assert!(
-        response.status().is_success(),
-        "{path}: {}",
-        response.status()
-    );
+    let code = response.status();
+    assert!(code.is_success(), "{}: {code}", asked.path);
     response.into_body().collect().await.unwrap();
 }

@@ -8,14 +8,17 @@ use std::{
     time::{Duration, Instant},
 };
 
+use bytes::Bytes;
 use futures::AsyncBufReadExt;
 use http::{Method, Request};
-use http_body_util::BodyExt;
-use kube::{Client, client::Body};
+use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use crate::{OBJECTS, SPEC_BYTES};
+use crate::{
+    OBJECTS, SPEC_BYTES,
+    client::{Asked, Door},
+};
 
 pub(crate) const THINGS: &str = "/apis/bench.example.com/v1/namespaces/default/things";
 /// How long a rate is measured.
@@ -24,33 +27,6 @@ const WHILE: Duration = Duration::from_secs(4);
 const STORM: Duration = Duration::from_secs(60);
 /// How many changes the latency is measured with.
 const CHANGES: usize = 100;
-
-/// What a body of a request is in.
-pub(crate) fn content_type(method: &Method) -> &'static str {
-    match *method {
-        Method::PATCH => "application/merge-patch+json",
-        _ => "application/json",
-    }
-}
-
-async fn send(client: &Client, method: Method, path: &str, body: String) -> Vec<u8> {
-    let content_type = match path.contains("fieldManager=") {
-        true => "application/apply-patch+yaml",
-        false => content_type(&method),
-    };
-    let request = Request::builder().method(method).uri(path);
-    let request = request.header("content-type", content_type);
-    let request = request.body(Body::from(body.into_bytes())).unwrap();
-    let response = client.send(request).await.unwrap();
-    let code = response.status();
-    let bytes = response.into_body().collect().await.unwrap().to_bytes();
-    assert!(
-        code.is_success(),
-        "{path}: {code} {}",
-        String::from_utf8_lossy(&bytes)
-    );
-    bytes.to_vec()
-}
 
 /// The definition of the objects.
 pub(crate) fn definition() -> String {
@@ -72,12 +48,15 @@ pub(crate) fn definition() -> String {
 }
 
 /// Defines the kind of the objects and waits until it is served.
-pub(crate) async fn define(client: &Client) {
-    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-    send(client, Method::POST, path, definition()).await;
+pub(crate) async fn define(door: &Door) {
+    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions".to_owned();
+    let mut connection = door.connect().await;
+    let asked = Asked::new(Method::POST, path, definition());
+    connection.send(asked).await;
     loop {
         let request = Request::get(THINGS).body(Body::empty()).unwrap();
-        if client.send(request).await.unwrap().status().is_success() {
+        let response = door.client.send(request).await.unwrap();
+        if response.status().is_success() {
             return;
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -102,48 +81,49 @@ pub(crate) fn thing(number: usize) -> Value {
     })
 }
 
+/// A patch of the status; what a client pays for making one is no concern of ours, so it is text.
 pub(crate) fn status(step: usize, sent: Option<usize>) -> String {
-    let environments: Vec<Value> = (0..3)
-        .map(|at| json!({"name": format!("environment-{at}"), "revision": format!("{step:040x}"), "ready": true}))
-        .collect();
-    json!({"status": {"step": step, "sent": sent, "environments": environments}}).to_string()
+    let environments = [0, 1, 2].map(|at| {
+        format!(r#"{{"name":"environment-{at}","revision":"{step:040x}","ready":true}}"#)
+    });
+    let sent = sent.map_or_else(|| "null".to_owned(), |sent| sent.to_string());
+    let environments = environments.join(",");
+    format!(r#"{{"status":{{"step":{step},"sent":{sent},"environments":[{environments}]}}}}"#)
 }
 
-/// Creates all objects; gives the rate.
-pub(crate) async fn creates(client: &Client, clients: usize) -> f64 {
+/// Creates all objects; gives the number of them.
+pub(crate) async fn creates(door: &Door, clients: usize, bodies: Arc<Vec<Bytes>>) -> usize {
     let next = Arc::new(AtomicUsize::new(0));
-    let started = Instant::now();
     let work = (0..clients).map(|_| {
-        let (client, next) = (client.clone(), next.clone());
+        let (door, next, bodies) = (door.clone(), next.clone(), bodies.clone());
         tokio::spawn(async move {
-            loop {
-                let number = next.fetch_add(1, Ordering::Relaxed);
-                if number >= OBJECTS {
-                    return;
-                }
-                send(&client, Method::POST, THINGS, thing(number).to_string()).await;
+            let mut connection = door.connect().await;
+            while let Some(body) = bodies.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let asked = Asked::new(Method::POST, THINGS.to_owned(), body.clone());
+                connection.send(asked).await;
             }
         })
     });
     for done in work.collect::<Vec<_>>() {
         done.await.unwrap();
     }
-    OBJECTS as f64 / started.elapsed().as_secs_f64()
+    bodies.len()
 }
 
-/// Repeats something for a while with so many clients at once; gives the rate.
-async fn rate<F: Future<Output = ()> + Send>(
-    client: &Client,
+/// Asks for a while with so many clients at once; gives the number of answers.
+async fn repeat(
+    door: &Door,
     clients: usize,
-    once: impl Fn(Client, usize, usize) -> F + Copy + Send + 'static,
-) -> f64 {
+    asked: impl Fn(usize, usize) -> Asked + Copy + Send + 'static,
+) -> usize {
     let started = Instant::now();
     let work = (0..clients).map(|worker| {
-        let client = client.clone();
+        let door = door.clone();
         tokio::spawn(async move {
+            let mut connection = door.connect().await;
             let mut count = 0;
             while started.elapsed() < WHILE {
-                once(client.clone(), worker, count).await;
+                connection.send(asked(worker, count)).await;
                 count += 1;
             }
             count
@@ -153,7 +133,7 @@ async fn rate<F: Future<Output = ()> + Send>(
     for done in work.collect::<Vec<_>>() {
         total += done.await.unwrap();
     }
-    total as f64 / started.elapsed().as_secs_f64()
+    total
 }
 
 /// Each worker has its own part of the objects.
@@ -162,50 +142,49 @@ fn place(worker: usize, count: usize) -> String {
     format!("{THINGS}/thing-{number:05}")
 }
 
-pub(crate) async fn gets(client: &Client, clients: usize) -> f64 {
-    rate(client, clients, |client, worker, count| async move {
-        send(&client, Method::GET, &place(worker, count), String::new()).await;
-    })
-    .await
+pub(crate) async fn gets(door: &Door, clients: usize) -> usize {
+    let asked = |worker, count| Asked::new(Method::GET, place(worker, count), "");
+    repeat(door, clients, asked).await
 }
 
-pub(crate) async fn patches(client: &Client, clients: usize) -> f64 {
-    rate(client, clients, move |client, worker, count| async move {
-        let path = format!("{}/status", place(worker, count));
-        // Never what is there already: a patch that changes nothing is another thing.
-        let step = count + clients * 1_000_000;
-        send(&client, Method::PATCH, &path, status(step, None)).await;
-    })
-    .await
+/// Never what is there already: a patch that changes nothing is another thing.
+fn patch(worker: usize, count: usize, step: usize) -> Asked {
+    let path = format!("{}/status", place(worker, count));
+    Asked::new(Method::PATCH, path, status(step + count, None))
+}
+
+pub(crate) async fn patches(door: &Door, clients: usize) -> usize {
+    let asked = move |worker, count| patch(worker, count, clients * 1_000_000);
+    repeat(door, clients, asked).await
 }
 
 /// Applies another label to one object after the other.
-pub(crate) async fn applies(client: &Client, clients: usize) -> f64 {
-    rate(client, clients, |client, worker, count| async move {
+pub(crate) async fn applies(door: &Door, clients: usize) -> usize {
+    let asked = |worker, count| {
         let path = format!("{}?fieldManager=bench&force=true", place(worker, count));
-        let labels = json!({"round": (count / (OBJECTS / 16)).to_string()});
-        let object = json!({
-            "apiVersion": "bench.example.com/v1", "kind": "Thing", "metadata": {"labels": labels},
-        });
-        send(&client, Method::PATCH, &path, object.to_string()).await;
-    })
-    .await
+        let round = count / (OBJECTS / 16);
+        let body = format!(
+            r#"{{"apiVersion":"bench.example.com/v1","kind":"Thing","metadata":{{"labels":{{"round":"{round}"}}}}}}"#
+        );
+        Asked::new(Method::PATCH, path, body)
+    };
+    repeat(door, clients, asked).await
 }
 
 /// Patches until `is_enough` says so, a while at most; gives the number of patches and the
 /// milliseconds that the 99th of 100 and the slowest took.
-pub(crate) async fn storm(client: &Client, is_enough: impl Fn() -> bool) -> (usize, f64, f64) {
+pub(crate) async fn storm(door: &Door, is_enough: impl Fn() -> bool) -> (usize, f64, f64) {
     let started = Instant::now();
     let is_over = Arc::new(AtomicUsize::new(0));
     let work = (0..16).map(|worker| {
-        let (client, is_over) = (client.clone(), is_over.clone());
+        let (door, is_over) = (door.clone(), is_over.clone());
         tokio::spawn(async move {
+            let mut connection = door.connect().await;
             let mut waits = Vec::new();
             while is_over.load(Ordering::Relaxed) == 0 {
-                let path = format!("{}/status", place(worker, waits.len()));
                 let sent = Instant::now();
-                let step = waits.len() + 99_000_000;
-                send(&client, Method::PATCH, &path, status(step, None)).await;
+                let asked = patch(worker, waits.len(), 99_000_000);
+                connection.send(asked).await;
                 waits.push(sent.elapsed().as_secs_f64() * 1000.0);
             }
             waits
@@ -226,12 +205,14 @@ pub(crate) async fn storm(client: &Client, is_enough: impl Fn() -> bool) -> (usi
 }
 
 /// Lists all objects; gives the seconds of the best of three, and the bytes.
-pub(crate) async fn list(client: &Client) -> (f64, usize) {
+pub(crate) async fn list(door: &Door) -> (f64, usize) {
+    let mut connection = door.connect().await;
     let mut best = f64::INFINITY;
     let mut bytes = 0;
     for _ in 0..3 {
         let started = Instant::now();
-        bytes = send(client, Method::GET, THINGS, String::new()).await.len();
+        let asked = Asked::new(Method::GET, THINGS.to_owned(), "");
+        bytes = connection.send(asked).await.len();
         best = best.min(started.elapsed().as_secs_f64());
     }
     (best, bytes)
@@ -239,13 +220,13 @@ pub(crate) async fn list(client: &Client) -> (f64, usize) {
 
 /// Changes one object again and again; gives the median and the 99th percentile of the milliseconds
 /// from sending a change to its arrival at a watcher.
-pub(crate) async fn latency(client: &Client, watchers: usize) -> (f64, f64) {
+pub(crate) async fn latency(door: &Door, watchers: usize) -> (f64, f64) {
     let (arrived, mut arrivals) = mpsc::unbounded_channel();
     let mut tasks = Vec::new();
     for _ in 0..watchers {
         let path = format!("{THINGS}?watch=true&fieldSelector=metadata.name%3Dthing-00000");
         let request = Request::get(path).body(Vec::new()).unwrap();
-        let mut lines = client.request_stream(request).await.unwrap().lines();
+        let mut lines = door.client.request_stream(request).await.unwrap().lines();
         let arrived = arrived.clone();
         tasks.push(tokio::spawn(async move {
             use futures::StreamExt;
@@ -263,11 +244,14 @@ pub(crate) async fn latency(client: &Client, watchers: usize) -> (f64, f64) {
         arrivals.recv().await.unwrap();
     }
     let mut waited = Vec::new();
+    let mut connection = door.connect().await;
     let path = format!("{THINGS}/thing-00000/status");
     for change in 0..CHANGES {
         let number = watchers * 1000 + change;
         let started = Instant::now();
-        send(client, Method::PATCH, &path, status(number, Some(number))).await;
+        let body = status(number, Some(number));
+        let asked = Asked::new(Method::PATCH, path.clone(), body);
+        connection.send(asked).await;
         let mut missing = watchers;
         while missing > 0 {
             let (sent, at) = arrivals.recv().await.unwrap();

@@ -12,11 +12,12 @@
 )]
 
 mod alone;
+mod client;
 mod cpu;
 mod load;
 mod target;
 
-use std::{io::Write, time::Instant};
+use std::{io::Write, sync::Arc, time::Instant};
 
 use target::Target;
 
@@ -29,11 +30,7 @@ fn main() {
         return target::be_the_server();
     }
     let _ = rustls::crypto::ring::default_provider().install_default();
-    println!("{OBJECTS} objects with {SPEC_BYTES} bytes of spec each; rates per second");
-    println!(
-        "one sync of 3 kB takes {:.2} ms here: what a single writer of a file waits for\n",
-        sync_time()
-    );
+    println!("{OBJECTS} objects with {SPEC_BYTES} bytes of spec each; rates per second\n");
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let wanted: Vec<String> = std::env::args()
         .skip(1)
@@ -62,28 +59,34 @@ async fn measure(kind: &'static str) {
     let ready = started.elapsed().as_secs_f64();
     row("start to ready", format!("{ready:.3} s"));
     row("memory, empty", target.memory());
-    load::define(&target.client).await;
-    let client = target.client.clone();
-    rated(&target, "creates, 16 clients", load::creates(&client, 16)).await;
+    let door = target.door.clone();
+    load::define(&door).await;
+    let bodies = (0..OBJECTS).map(|number| load::thing(number).to_string().into());
+    let creates = load::creates(&door, 16, Arc::new(bodies.collect()));
+    rated(&target, "creates, 16 clients", creates).await;
     row("memory, all objects", target.memory());
-    let (seconds, bytes) = load::list(&client).await;
+    let (seconds, bytes) = load::list(&door).await;
     let shown = format!("{seconds:.3} s, {} MB", bytes / 1_000_000);
     row("list of everything", shown);
     row("memory, after the list", target.memory());
-    rated(&target, "gets, 16 clients", load::gets(&client, 16)).await;
+    rated(&target, "gets, 16 clients", load::gets(&door, 16)).await;
+    if kind == "file" {
+        let bound = format!("{:.0}  (what bounds a single client)", syncs());
+        row("writes of 3 kB to the disk, synced", bound);
+    }
     for clients in [1, 4, 16] {
         let what = format!("status merge patches, {clients} clients");
-        rated(&target, &what, load::patches(&client, clients)).await;
+        rated(&target, &what, load::patches(&door, clients)).await;
     }
-    rated(&target, "applies, 16 clients", load::applies(&client, 16)).await;
+    rated(&target, "applies, 16 clients", load::applies(&door, 16)).await;
     row("memory, after the patches", target.memory());
     for watchers in [1, 20, 100] {
-        let (half, most) = load::latency(&client, watchers).await;
+        let (half, most) = load::latency(&door, watchers).await;
         let shown = format!("p50 {half:.2} ms, p99 {most:.2} ms");
         row(&format!("patch to watch, {watchers} watchers"), shown);
     }
     if let ("file", Some(log)) = (kind, target.log()) {
-        let storm = load::storm(&client, || target.log() != Some(log)).await;
+        let storm = load::storm(&door, || target.log() != Some(log)).await;
         let (count, most, longest) = storm;
         let outcome = match target.log() == Some(log) {
             true => "no rewrite",
@@ -100,15 +103,18 @@ async fn measure(kind: &'static str) {
     println!();
 }
 
-/// Prints a rate, and what each request cost the server.
-async fn rated(target: &Target, what: &str, work: impl Future<Output = f64>) {
-    let (started, before) = (Instant::now(), target.processor_time());
-    let rate = work.await;
-    let spent = target.processor_time() - before;
-    let each = spent * 1_000_000.0 / (rate * started.elapsed().as_secs_f64());
+/// Prints a rate, and what each request cost the server and this client.
+async fn rated(target: &Target, what: &str, work: impl Future<Output = usize>) {
+    let spent = || (target.processor_time(), cpu::of(std::process::id()));
+    let (started, (server, client)) = (Instant::now(), spent());
+    let count = work.await as f64;
+    let rate = count / started.elapsed().as_secs_f64();
+    let (server_after, client_after) = spent();
+    let [server, client] = [server_after - server, client_after - client]
+        .map(|seconds| format!("{:.0} µs", seconds * 1_000_000.0 / count));
     row(
         what,
-        format!("{rate:.0}  ({each:.0} µs of processor time each)"),
+        format!("{rate:.0}  (processor time each: server {server}, client {client})"),
     );
 }
 
@@ -117,8 +123,8 @@ fn row(what: &str, figure: String) {
     let _ = std::io::stdout().flush();
 }
 
-/// How long the disk takes to take something for good, in milliseconds.
-fn sync_time() -> f64 {
+/// How often in a second the disk takes something for good.
+fn syncs() -> f64 {
     let mut file = tempfile::tempfile().unwrap();
     let rounds = 200;
     let started = Instant::now();
@@ -126,5 +132,5 @@ fn sync_time() -> f64 {
         file.write_all(&[7; 3000]).unwrap();
         file.sync_data().unwrap();
     }
-    started.elapsed().as_secs_f64() * 1000.0 / f64::from(rounds)
+    f64::from(rounds) / started.elapsed().as_secs_f64()
 }

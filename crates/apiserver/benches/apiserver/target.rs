@@ -7,10 +7,13 @@ use std::{
 };
 
 use apiserver::{Options, ServeOptions, Server};
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::Kubeconfig;
 use testbed::real::{Assets, ControlPlane};
 
-use crate::cpu;
+use crate::{
+    client::{Asked, Door},
+    cpu,
+};
 
 /// Tells a child process which server to be, and where.
 const ROLE: &str = "SLUICE_BENCH_ROLE";
@@ -19,7 +22,7 @@ const FOLDER: &str = "SLUICE_BENCH_FOLDER";
 /// A running server.
 pub(crate) struct Target {
     kind: &'static str,
-    pub(crate) client: kube::Client,
+    pub(crate) door: Door,
     process: Process,
 }
 
@@ -60,17 +63,17 @@ impl Target {
             let control_plane = ControlPlane::start(&assets).await.unwrap();
             return Some(Self {
                 kind,
-                client: control_plane.client(),
+                door: Door::of(Kubeconfig::from_yaml(control_plane.kubeconfig()).unwrap()).await,
                 process: Process::Real(Box::new(control_plane)),
             });
         }
         let folder = tempfile::tempdir().unwrap();
         let child = spawn(kind, folder.path());
-        let client = connect(folder.path()).await;
+        let door = connect(folder.path()).await;
         let process = Process::Ours { child, folder };
         Some(Self {
             kind,
-            client,
+            door,
             process,
         })
     }
@@ -88,7 +91,7 @@ impl Target {
         std::fs::remove_file(folder.path().join("kubeconfig")).unwrap();
         let started = Instant::now();
         *child = spawn(self.kind, folder.path());
-        self.client = connect(folder.path()).await;
+        self.door = connect(folder.path()).await;
         Some(started.elapsed().as_secs_f64())
     }
 
@@ -149,21 +152,16 @@ fn spawn(kind: &str, folder: &Path) -> Child {
         .unwrap()
 }
 
-/// A client, once the server has written its kubeconfig and says that it is ready.
-async fn connect(folder: &Path) -> kube::Client {
+/// The way to a server, once it has written its kubeconfig and says that it is ready.
+async fn connect(folder: &Path) -> Door {
     let path = folder.join("kubeconfig");
     while !path.exists() {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
-    let config = Kubeconfig::read_from(path).unwrap();
-    let options = KubeConfigOptions::default();
-    let config = kube::Config::from_custom_kubeconfig(config, &options)
-        .await
-        .unwrap();
-    let client = kube::Client::try_from(config).unwrap();
-    let ready = http::Request::get("/readyz").body(Vec::new()).unwrap();
-    assert_eq!(client.request_text(ready).await.unwrap(), "ok");
-    client
+    let door = Door::of(Kubeconfig::read_from(path).unwrap()).await;
+    let ready = Asked::new(http::Method::GET, "/readyz".to_owned(), "");
+    assert_eq!(door.connect().await.send(ready).await, "ok");
+    door
 }
 
 /// The program whose command line names this folder.

@@ -77,8 +77,9 @@ pub(super) fn rules_of(
         _ => ("clusterroles", "clusterrole", None),
     };
     let key = Key::new(storage_name(GROUP, plural), namespace, name);
-    let found = server.store().get(&key);
+    let found = server.store().kept(&key);
     let found = found.ok_or_else(|| format!("{kind}.{GROUP} {name:?} not found"))?;
+    let found = found.lasting_value();
     let mut rules = Rule::all_of(&found);
     for selector in selectors(&found) {
         let others = all(server, "clusterroles", "");
@@ -94,7 +95,9 @@ fn all(server: &Server, plural: &str, prefix: &str) -> impl Iterator<Item = Arc<
         .store()
         .list(&storage_name(GROUP, plural), prefix, None);
     let objects = listed.map(|it| it.objects).unwrap_or_default();
-    objects.into_iter().map(|(_, object)| object.value())
+    objects
+        .into_iter()
+        .map(|(_, object)| object.lasting_value())
 }
 
 /// Whether a subject of a binding is this user.

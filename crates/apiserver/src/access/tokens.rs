@@ -85,8 +85,9 @@ pub(crate) fn recognise(
     let account = &claims["kubernetes.io"];
     let text = |pointer: &str| metadata::text(account, pointer);
     let (namespace, name) = (text("/namespace"), text("/serviceaccount/name"));
-    let stored = server.store().get(&account_key(namespace, name));
+    let stored = server.store().kept(&account_key(namespace, name));
     let stored = stored.ok_or("invalid bearer token: the service account is gone")?;
+    let stored = stored.lasting_value();
     let uid = metadata::text(&stored, "/metadata/uid");
     if uid != text("/serviceaccount/uid") {
         return Err("invalid bearer token: the service account is another one");

@@ -59,20 +59,22 @@ pub(super) fn compare_without(
     difference
 }
 
+fn keys(value: Option<&Value>) -> impl Iterator<Item = &String> {
+    value
+        .and_then(Value::as_object)
+        .into_iter()
+        .flat_map(Map::keys)
+}
+
 fn compare_maps(
     difference: &mut Difference,
     map: &MapType,
     (old, new): (Option<&Value>, Option<&Value>),
     apart: &Fields,
 ) {
-    let entries = [old, new]
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_object);
-    let names: BTreeSet<&String> = entries.flat_map(|map| map.keys()).collect();
-    for name in names {
-        let step = field_step(name);
-        if apart.below.get(&step).is_some_and(|it| it.is_member) {
+    let is_gone = |name: &&String| new.is_none_or(|new| new.get(name.as_str()).is_none());
+    for name in keys(new).chain(keys(old).filter(is_gone)) {
+        if apart.has_field(name) {
             continue;
         }
         let is_inline = map.fields.get(name).is_some_and(|field| field.is_inline);
@@ -83,7 +85,7 @@ fn compare_maps(
             continue;
         }
         let kind = map.field(name).unwrap_or(&Type::OPAQUE);
-        difference.put(&step, compare(kind, before, after));
+        difference.put(&field_step(name), compare(kind, before, after));
     }
 }
 

@@ -1,8 +1,10 @@
 //! `metadata.managedFields`: the writers of an object and what each owns.
 
+use std::borrow::Cow;
+
 use jiff::Timestamp;
-use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::Value;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Value, value::RawValue};
 
 use crate::fields::Fields;
 
@@ -46,7 +48,51 @@ pub(super) struct Entry {
     pub(super) time: Option<String>,
     fields_type: FieldsType,
     #[serde(default, rename = "fieldsV1")]
-    pub(super) fields: Fields,
+    owned: Owned,
+}
+
+/// What an entry owns: text until somebody has to look.
+#[derive(Debug, Clone, Default)]
+struct Owned {
+    unread: Option<Box<RawValue>>,
+    set: Fields,
+}
+
+impl Owned {
+    fn set(&self) -> Cow<'_, Fields> {
+        match &self.unread {
+            Some(text) => Cow::Owned(read(text).unwrap_or_default()),
+            None => Cow::Borrowed(&self.set),
+        }
+    }
+}
+
+fn read(text: &RawValue) -> Option<Fields> {
+    serde_json::from_str(text.get()).ok()
+}
+
+impl PartialEq for Owned {
+    fn eq(&self, other: &Self) -> bool {
+        self.set() == other.set()
+    }
+}
+
+impl Serialize for Owned {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match &self.unread {
+            Some(text) => text.serialize(serializer),
+            None => self.set.serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Owned {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self {
+            unread: Some(Box::deserialize(deserializer)?),
+            set: Fields::default(),
+        })
+    }
 }
 
 /// The one form in which fields are told.
@@ -80,6 +126,41 @@ impl Entry {
         }
     }
 
+    /// What it owns.
+    pub(super) fn fields(&self) -> Cow<'_, Fields> {
+        self.owned.set()
+    }
+
+    /// What it owns, to be changed.
+    pub(super) fn fields_mut(&mut self) -> &mut Fields {
+        if let Some(text) = self.owned.unread.take() {
+            // What is stored was written here.
+            self.owned.set = read(&text).unwrap_or_default();
+        }
+        &mut self.owned.set
+    }
+
+    /// Takes fields away from it.
+    pub(super) fn subtract(&mut self, fields: &Fields) {
+        let unread = self.owned.unread.as_ref();
+        if unread.is_none_or(|text| fields.may_meet(text.get())) {
+            self.fields_mut().subtract(fields);
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        match &self.owned.unread {
+            Some(text) => text.get() == "{}",
+            None => self.owned.set.is_empty(),
+        }
+    }
+
+    /// Where it comes among others.
+    fn rank(&self) -> impl Ord + '_ {
+        let names = [&self.manager, &self.api_version, &self.subresource];
+        (self.operation, self.seconds(), names)
+    }
+
     fn seconds(&self) -> i64 {
         let time = self
             .time
@@ -96,13 +177,20 @@ pub(super) struct Managers(Vec<Entry>);
 impl Managers {
     /// Reads `managedFields`; `None` if they are malformed. None at all is nobody.
     pub(super) fn decode(managed: &Value) -> Option<Self> {
-        match managed {
-            Value::Null => Some(Self::default()),
-            other => Self::checked(Vec::deserialize(other).ok()?),
+        if managed.is_null() {
+            return Some(Self::default());
         }
+        let mut managers = Self::read(managed.to_string().as_bytes())?;
+        for entry in managers.iter_mut() {
+            if let Some(text) = entry.owned.unread.take() {
+                entry.owned.set = read(&text)?;
+            }
+        }
+        Some(managers)
     }
 
-    /// Reads `managedFields` that are text, like [`Managers::decode`].
+    /// Reads `managedFields` that are text, like [`Managers::decode`], and trusts them: what each
+    /// entry owns is read when it is needed.
     pub(super) fn read(text: &[u8]) -> Option<Self> {
         match text {
             [] => Some(Self::default()),
@@ -120,10 +208,7 @@ impl Managers {
         if self.0.is_empty() {
             return String::new();
         }
-        self.0.sort_by_cached_key(|entry| {
-            let names = [&entry.manager, &entry.api_version, &entry.subresource];
-            (entry.operation, entry.seconds(), names.map(Clone::clone))
-        });
+        self.0.sort_by(|one, two| one.rank().cmp(&two.rank()));
         serde_json::to_string(&self.0).expect("fields have only texts as keys")
     }
 
@@ -146,14 +231,14 @@ impl Managers {
     }
 
     pub(super) fn drop_empty(&mut self) {
-        self.0.retain(|entry| !entry.fields.is_empty());
+        self.0.retain(|entry| !entry.is_empty());
     }
 
     /// What anybody owns.
     pub(super) fn all_fields(&self) -> Fields {
         let mut all = Fields::default();
         for entry in &self.0 {
-            all.add(&entry.fields);
+            all.add(&entry.fields());
         }
         all
     }
@@ -169,7 +254,7 @@ impl Managers {
                 subresource: writer.subresource.clone(),
                 time: None,
                 fields_type: FieldsType::FieldsV1,
-                fields: Fields::default(),
+                owned: Owned::default(),
             });
             self.0.len() - 1
         });
@@ -209,7 +294,7 @@ impl Managers {
 
     fn lump(&mut self, (earlier, later): (usize, usize)) {
         let mut lumped = self.0[later].clone();
-        lumped.fields.add(&self.0[earlier].fields);
+        lumped.fields_mut().add(&self.0[earlier].fields());
         lumped.manager = LUMPED.to_owned();
         lumped.subresource = String::new();
         self.0[later] = lumped;

@@ -4,11 +4,17 @@ use std::{collections::BTreeSet, fmt};
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
+use serde_json::Value;
+
 use super::Path;
 
 /// The paths of keys that occur more than once in their object; nothing if this is no JSON.
-pub(crate) fn duplicates(bytes: &[u8]) -> Vec<String> {
-    let text = String::from_utf8_lossy(bytes);
+/// `value` is what it was parsed into.
+pub(crate) fn duplicates(bytes: &[u8], value: &Value) -> Vec<String> {
+    if written(bytes) == kept(value) {
+        return Vec::new();
+    }
+    let text = super::text(bytes);
     let text = super::without_lone_surrogates(&text);
     let mut found = Vec::new();
     let mut reader = serde_json::Deserializer::from_str(&text);
@@ -19,6 +25,30 @@ pub(crate) fn duplicates(bytes: &[u8]) -> Vec<String> {
     // What does not parse is told where it is read.
     let _ = place.deserialize(&mut reader);
     found
+}
+
+/// How many keys a text writes.
+fn written(bytes: &[u8]) -> usize {
+    let (mut keys, mut is_string, mut is_escaped) = (0, false, false);
+    for byte in bytes {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = is_string,
+            b'"' => is_string = !is_string,
+            b':' if !is_string => keys += 1,
+            _ => {}
+        }
+    }
+    keys
+}
+
+/// How many keys a value has.
+fn kept(value: &Value) -> usize {
+    match value {
+        Value::Object(map) => map.len() + map.values().map(kept).sum::<usize>(),
+        Value::Array(list) => list.iter().map(kept).sum(),
+        _ => 0,
+    }
 }
 
 /// A value being read, and where it is.
@@ -104,8 +134,10 @@ mod tests {
     fn keys_are_found_wherever_they_repeat() {
         let text =
             br#"{"a": {"b": 1, "b": 2}, "l": [{"x": null}, {"x": "1", "x": 1.5}], "a": true}"#;
-        assert_eq!(duplicates(text), ["a.b", "l[1].x", "a"]);
-        assert!(duplicates(b"{}").is_empty());
-        assert!(duplicates(b"[{\"a\"").is_empty());
+        let found = |text: &[u8]| duplicates(text, &super::super::parse(text).unwrap_or_default());
+        assert_eq!(found(text), ["a.b", "l[1].x", "a"]);
+        assert_eq!(found(br#"{"a\":": ":\"", "b": 1, "\u0062": 2}"#), ["b"]);
+        assert!(found(br#"{"a\":": ":\"", "b": {"b": ":"}}"#).is_empty());
+        assert!(found(b"[{\"a\"").is_empty());
     }
 }

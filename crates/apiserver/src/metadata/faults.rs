@@ -122,10 +122,13 @@ fn owner_faults(owners: &Value) -> Vec<FieldError> {
 /// Everything wrong with a change of metadata.
 pub(crate) fn update_faults(new: &Value, old: &Value) -> Vec<FieldError> {
     let mut faults = Vec::new();
+    if !is_deleting(old) {
+        return faults;
+    }
     let before = finalizers(old);
     let mut added: Vec<&str> = finalizers(new);
     added.retain(|finalizer| !before.contains(finalizer));
-    if is_deleting(old) && !added.is_empty() {
+    if !added.is_empty() {
         added.sort_unstable();
         let added: Vec<String> = added.iter().map(|name| format!("{name:?}")).collect();
         faults.push(FieldError {

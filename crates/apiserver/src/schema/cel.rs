@@ -64,6 +64,11 @@ impl Rule {
         })
     }
 
+    /// Whether it compares a value with the one that it replaces.
+    pub(super) fn uses_old_self(&self) -> bool {
+        self.compiled.as_ref().is_none_or(|it| it.uses_old_self)
+    }
+
     fn is_optional(&self) -> bool {
         self.optional_old_self == Some(true)
     }

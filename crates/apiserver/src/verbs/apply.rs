@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 
 use super::{
     Call, Manner, create,
-    update::{Owners, Proposal, change_object, named},
+    proposal::{Owners, Proposal},
+    update::{change_object, named},
 };
 use crate::{
     apply::{self, Ground, Live, Operation, Refusal},
@@ -28,7 +29,7 @@ pub(super) async fn apply(call: &Call<'_>, body: Body) -> Result<Response> {
     let config = decode(call, &body::read(body).await?)?;
     let key = resource.key(call.target.namespace.as_deref(), call.target.name());
     for _ in 0..ATTEMPTS {
-        if call.server.store().get(&key).is_none() && !call.target.is_status {
+        if call.server.store().kept(&key).is_none() && !call.target.is_status {
             match create(call, &manner, &config).await {
                 Err(error) if error.is_already_there() => continue,
                 answer => return answer,

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{
     Call, Manner,
-    update::{Owners, Prepared, Proposal},
+    proposal::{Owners, Prepared, Proposal},
 };
 use crate::{
     Server, access, admission,
@@ -29,11 +29,9 @@ pub(super) async fn create(call: &Call<'_>, body: Body) -> Result<Response> {
     let resource = call.resource();
     let mut manner = Manner::of(call, "CreateOptions")?;
     let bytes = body::read(body).await?;
-    manner.look_for_repetition(&bytes);
-    let object = body::check(
-        resource,
-        body::decode_object(call.headers(), &bytes, resource)?,
-    )?;
+    let object = body::decode_object(call.headers(), &bytes, resource)?;
+    manner.look_for_repetition(&bytes, &object);
+    let object = body::check(resource, object)?;
     insert(call, &manner, object.into()).await
 }
 
@@ -82,12 +80,14 @@ async fn attempt(call: &Call<'_>, manner: &Manner, proposal: Proposal) -> Result
     let new = prepare(call.server, &call.target, proposal, manner)?;
     let name = metadata::name_of(&new.object).to_owned();
     let key = resource.key(metadata::namespace_of(&new.object), &name);
-    if let Some(present) = call.server.store().get(&key) {
-        return Err(match (is_generated, metadata::is_deleting(&present)) {
-            (true, _) => Taken::ByChance,
-            (false, true) => ApiError::being_deleted(resource, &name).into(),
-            (false, false) => ApiError::already_exists(resource, &name).into(),
-        });
+    if let Some(present) = call.server.store().kept(&key) {
+        return Err(
+            match (is_generated, metadata::is_stored_deleting(&present)) {
+                (true, _) => Taken::ByChance,
+                (false, true) => ApiError::being_deleted(resource, &name).into(),
+                (false, false) => ApiError::already_exists(resource, &name).into(),
+            },
+        );
     }
     if manner.options.dry_run {
         return Ok(created(call, new.shown()));
@@ -148,10 +148,10 @@ fn check_namespace(server: &Server, resource: &Resource, object: &Value) -> Resu
         .registry()
         .find("", "v1", "namespaces")
         .expect("namespaces are built in");
-    let Some(stored) = server.store().get(&namespaces.key(None, namespace)) else {
+    let Some(stored) = server.store().kept(&namespaces.key(None, namespace)) else {
         return Err(ApiError::not_found(&namespaces, namespace));
     };
-    if metadata::is_deleting(&stored) {
+    if metadata::is_stored_deleting(&stored) {
         let why = format!(
             "unable to create new content in namespace {namespace} because it is being terminated"
         );
@@ -270,7 +270,7 @@ pub(crate) async fn create_default(server: &Server, group: &str, plural: &str, m
     let resource = server.registry().find(group, "v1", plural);
     let resource = resource.expect("a built-in kind");
     let key = resource.key(None, metadata::name_of(&object));
-    if server.store().get(&key).is_some() {
+    if server.store().kept(&key).is_some() {
         return;
     }
     object["kind"] = json!(resource.kind);

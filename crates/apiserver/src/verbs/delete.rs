@@ -92,7 +92,7 @@ pub(super) async fn delete_collection(call: &Call<'_>, body: Body) -> Result<Res
     };
     let mut items = Vec::new();
     for (key, stored) in snapshot.objects {
-        if !selector.matches(&resource.bare(&stored)) {
+        if !selector.selects(resource, &key, &stored) {
             continue;
         }
         match delete_object(call.server, resource, &key, &deletion).await {

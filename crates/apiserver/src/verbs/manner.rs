@@ -2,10 +2,7 @@
 
 use serde_json::Value;
 
-use super::{
-    Call,
-    update::{Owners, is_same},
-};
+use super::{Call, proposal::Owners, update::is_same};
 use crate::{
     Server,
     apply::{self, Ground, Live, Operation, Writer},
@@ -32,6 +29,8 @@ pub(crate) struct Manner {
     pub(super) repeated: Vec<String>,
     /// Whether the object is the result of a patch, which words refusals differently.
     pub(super) is_patch: bool,
+    /// Whether the change reads and writes nothing of a custom object's middle.
+    pub(super) spares_middle: bool,
 }
 
 impl Manner {
@@ -44,6 +43,7 @@ impl Manner {
             operation: Operation::Update,
             repeated: Vec::new(),
             is_patch: false,
+            spares_middle: false,
         })
     }
 
@@ -64,13 +64,15 @@ impl Manner {
             operation: Operation::Update,
             repeated: Vec::new(),
             is_patch: false,
+            spares_middle: false,
         }
     }
 
-    /// Remembers the keys that a JSON body has twice, unless nobody wants to know.
-    pub(super) fn look_for_repetition(&mut self, bytes: &[u8]) {
+    /// Remembers the keys that a JSON body has twice, unless nobody wants to know. `parsed` is what
+    /// was read of it.
+    pub(super) fn look_for_repetition(&mut self, bytes: &[u8], parsed: &Value) {
         if self.options.field_validation != "Ignore" {
-            self.repeated = json::duplicates(bytes);
+            self.repeated = json::duplicates(bytes, parsed);
         }
     }
 

@@ -1,12 +1,15 @@
 //! patch: JSON patch, merge patch and strategic merge patch; `apply` is apart.
 
+use std::borrow::Cow;
+
 use axum::{body::Body, response::Response};
 use http::StatusCode;
 use json_patch::{AddOperation, PatchOperation};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{Call, Manner, apply, update::change_object};
 use crate::{
+    admission,
     apply::Live,
     body, json, metadata,
     resource::Resource,
@@ -41,8 +44,12 @@ pub(super) async fn patch(call: &Call<'_>, body: Body) -> Result<Response> {
     let mut manner = Manner::of(call, "PatchOptions")?;
     manner.is_patch = true;
     let bytes = body::read(body).await?;
-    manner.look_for_repetition(&bytes);
-    let change = decode(media_type, &bytes)?;
+    let patch = parse(&bytes)?;
+    manner.look_for_repetition(&bytes, &patch);
+    let change = decode(media_type, patch)?;
+    manner.spares_middle = call.target.is_status
+        && change.is_about(&["apiVersion", "kind", "metadata", "status"])
+        && !admission::looks_at(call.server, resource, true);
     let (object, warnings) = change_object(call.server, &call.target, &manner, |live| {
         let changed = changed(&change, resource, live)?;
         Ok(body::check_patched(resource, changed)?.into())
@@ -58,7 +65,7 @@ pub(super) async fn read(call: &Call<'_>, body: Body) -> Result<Change> {
         return Err(ApiError::not_supported("applying a scale"));
     }
     check_media_type(call.resource(), media_type)?;
-    decode(media_type, &body::read(body).await?)
+    decode(media_type, parse(&body::read(body).await?)?)
 }
 
 /// Custom objects have no merge keys, so no strategic merge patch.
@@ -88,17 +95,22 @@ fn check_force(call: &Call<'_>) -> Result<()> {
     Err(ApiError::invalid_options("PatchOptions", fault))
 }
 
-fn decode(media_type: &str, bytes: &[u8]) -> Result<Change> {
-    let refuse =
-        |why: &dyn std::fmt::Display| ApiError::bad_request(format!("error decoding patch: {why}"));
-    let value = json::parse(bytes).map_err(|error| refuse(&error))?;
+fn refuse(why: impl std::fmt::Display) -> ApiError {
+    ApiError::bad_request(format!("error decoding patch: {why}"))
+}
+
+fn parse(bytes: &[u8]) -> Result<Value> {
+    json::parse(bytes).map_err(refuse)
+}
+
+fn decode(media_type: &str, value: Value) -> Result<Change> {
     if media_type != JSON_PATCH {
         return match value {
             Value::Object(_) if media_type == STRATEGIC_PATCH => Ok(Change::Strategic(value)),
             Value::Object(_) => Ok(Change::Merge(value)),
             other => {
                 let found = metadata::type_name(&other);
-                Err(refuse(&format!(
+                Err(refuse(format_args!(
                     "json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
                 )))
             }
@@ -106,7 +118,7 @@ fn decode(media_type: &str, bytes: &[u8]) -> Result<Change> {
     }
     let Value::Array(operations) = value else {
         let found = metadata::type_name(&value);
-        return Err(refuse(&format!(
+        return Err(refuse(format_args!(
             "json: cannot unmarshal {found} into Go value of type []operation"
         )));
     };
@@ -127,6 +139,14 @@ fn decode(media_type: &str, bytes: &[u8]) -> Result<Change> {
 }
 
 impl Change {
+    /// Whether it looks at none but these fields of an object.
+    fn is_about(&self, fields: &[&str]) -> bool {
+        let Self::Merge(Value::Object(patch)) = self else {
+            return false;
+        };
+        patch.keys().all(|name| fields.contains(&name.as_str()))
+    }
+
     /// Whether it may look at who owns what.
     fn sees_owners(&self) -> bool {
         match self {
@@ -140,25 +160,44 @@ impl Change {
 
 /// What a patch makes of an object.
 pub(super) fn changed(change: &Change, resource: &Resource, live: Live<'_>) -> Result<Value> {
-    let mut new = live.object.clone();
+    let mut old = Cow::Borrowed(live.object);
     if change.sees_owners() && !live.owners.is_empty() {
-        new["metadata"]["managedFields"] = serde_json::from_slice(live.owners).unwrap_or_default();
+        let owners = serde_json::from_slice(live.owners).unwrap_or_default();
+        old.to_mut()["metadata"]["managedFields"] = owners;
     }
     match change {
-        Change::Merge(patch) => json_patch::merge(&mut new, patch),
+        Change::Merge(patch) => Ok(merged(Some(&old), patch)),
         Change::Strategic(patch) => {
-            new = strategic::merged(&resource.shape, &new, patch).map_err(ApiError::bad_request)?;
+            strategic::merged(&resource.shape, &old, patch).map_err(ApiError::bad_request)
         }
         Change::Operations(operations) => {
+            let mut new = old.into_owned();
             for operation in operations {
                 if let Some(operation) = lenient(operation, &new) {
                     json_patch::patch(&mut new, &[operation])
                         .map_err(|_| ApiError::unprocessable())?;
                 }
             }
+            Ok(new)
         }
     }
-    Ok(new)
+}
+
+/// What a merge patch makes of a value, copying nothing that it replaces.
+fn merged(old: Option<&Value>, patch: &Value) -> Value {
+    let Value::Object(patch) = patch else {
+        return patch.clone();
+    };
+    let old = old.and_then(Value::as_object);
+    let stays = |(name, _): &(&String, &Value)| !patch.contains_key(name.as_str());
+    let staying = old.into_iter().flatten().filter(stays);
+    let staying = staying.map(|(name, value)| (name.clone(), value.clone()));
+    let changing = patch.iter().filter(|(_, change)| !change.is_null());
+    let changing = changing.map(|(name, change)| {
+        let old = old.and_then(|old| old.get(name));
+        (name.clone(), merged(old, change))
+    });
+    staying.chain(changing).collect::<Map<_, _>>().into()
 }
 
 /// The operation as a real server reads it: `replace` may set a member that is not there yet, and

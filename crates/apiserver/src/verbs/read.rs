@@ -39,7 +39,7 @@ pub(super) async fn list(call: &Call<'_>) -> Result<Response> {
     let mut objects = objects;
     objects.retain(|(key, stored)| {
         after.is_none_or(|after| *key.path > *after)
-            && (selector.is_empty() || selector.matches(&call.resource().bare(stored)))
+            && selector.selects(call.resource(), key, stored)
     });
     let limit = usize::try_from(page.limit).unwrap_or(usize::MAX);
     let left = match limit {

@@ -4,10 +4,7 @@ use axum::{body::Body, response::Response};
 use http::Method;
 use serde_json::{Value, json};
 
-use super::{
-    Call, Manner, patch, shown,
-    update::{Proposal, change_object},
-};
+use super::{Call, Manner, patch, proposal::Proposal, shown, update::change_object};
 use crate::{
     apply::Live,
     body, metadata,

@@ -3,9 +3,13 @@
 use std::sync::Arc;
 
 use axum::{body::Body, response::Response};
+use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::{Call, Manner};
+use super::{
+    Call, Manner,
+    proposal::{Part, Prepared, Proposal},
+};
 use crate::{
     Server, access, admission,
     apply::Live,
@@ -16,7 +20,7 @@ use crate::{
     route::Target,
     schema::FieldError,
     status::{ApiError, Result},
-    store::{Kept, Key, Write},
+    store::{Draft, Kept, Key, Write},
     view::Shown,
 };
 
@@ -27,13 +31,11 @@ pub(super) async fn replace(call: &Call<'_>, body: Body) -> Result<Response> {
     let resource = call.resource();
     let mut manner = Manner::of(call, "UpdateOptions")?;
     let bytes = body::read(body).await?;
-    manner.look_for_repetition(&bytes);
-    let object = body::check(
-        resource,
-        body::decode_object(call.headers(), &bytes, resource)?,
-    )?;
+    let object = body::decode_object(call.headers(), &bytes, resource)?;
+    manner.look_for_repetition(&bytes, &object);
+    let object = body::check(resource, object)?;
     let key = resource.key(call.target.namespace.as_deref(), call.target.name());
-    if resource.creates_on_replace && call.server.store().get(&key).is_none() {
+    if resource.creates_on_replace && call.server.store().kept(&key).is_none() {
         let object = named(&call.target, object)?;
         return super::create::insert(call, &manner, object.into()).await;
     }
@@ -82,7 +84,8 @@ pub(super) fn named(target: &Target, mut object: Value) -> Result<Value> {
         .and_then(Value::as_str)
         .unwrap_or_default();
     match &target.namespace {
-        Some(expected) if namespace.is_empty() || namespace == expected => {
+        Some(expected) if namespace == expected => Ok(object),
+        Some(expected) if namespace.is_empty() => {
             metadata.insert("namespace".into(), json!(expected));
             Ok(object)
         }
@@ -93,51 +96,6 @@ pub(super) fn named(target: &Target, mut object: Value) -> Result<Value> {
         Some(_) => Err(ApiError::bad_request(
             "the namespace of the provided object does not match the namespace sent on the request",
         )),
-    }
-}
-
-/// What a change makes of an object.
-pub(crate) struct Proposal {
-    /// Without `managedFields`.
-    pub(crate) object: Value,
-    pub(super) owners: Owners,
-}
-
-/// Who is to own what afterwards.
-#[derive(Clone)]
-pub(super) enum Owners {
-    /// Whoever changes it; to start from, what the writer says (null: what is).
-    Tracked(Value),
-    /// As an apply found out.
-    Settled(String),
-}
-
-impl From<Value> for Proposal {
-    fn from(mut object: Value) -> Self {
-        let metadata = object.get_mut("metadata").and_then(Value::as_object_mut);
-        let given = metadata.and_then(|metadata| metadata.remove("managedFields"));
-        Self {
-            object,
-            owners: Owners::Tracked(given.unwrap_or_default()),
-        }
-    }
-}
-
-/// An object that passed all checks.
-pub(super) struct Prepared {
-    pub(super) object: Value,
-    /// The text of its `managedFields`.
-    pub(super) owners: String,
-    pub(super) warnings: Vec<String>,
-}
-
-impl Prepared {
-    /// The object as it would be shown if it were stored.
-    pub(super) fn shown(self) -> (Shown, Vec<String>) {
-        (
-            Shown::made(self.object, self.owners.as_bytes()),
-            self.warnings,
-        )
     }
 }
 
@@ -156,24 +114,43 @@ pub(crate) async fn change_object(
     for _ in 0..ATTEMPTS {
         let stored = server.store().kept(&key);
         let stored = stored.ok_or_else(|| ApiError::not_found(resource, target.name()))?;
-        let old = resource.bare(&stored);
-        let live = Live {
-            object: &old,
-            owners: stored.owners(),
+        let make = |part: Part| {
+            let live = Live {
+                object: &part.object,
+                owners: stored.owners(),
+            };
+            let new = make(server, target, manner, change(live)?, live)?;
+            let is_same = is_same(&new.object, live.object) && new.owners.as_bytes() == live.owners;
+            Ok((new, is_same, part.middle))
         };
-        let mut proposal = change(live)?;
-        proposal.object = named(target, proposal.object)?;
-        check_revision(resource, &proposal.object, &old)?;
-        let new = prepare(server, target, manner, proposal, live)?;
-        let is_same = is_same(&new.object, &old) && new.owners.as_bytes() == live.owners;
-        if is_same || manner.options.dry_run {
+        // What is refused is refused in view of the whole object, which the refusal may show.
+        let small = Part::small(resource, manner, &stored).and_then(|part| make(part).ok());
+        let (new, is_same, middle) =
+            small.map_or_else(|| make(Part::whole(resource, &stored)), Ok)?;
+        if is_same {
+            return Ok((Shown::Stored(stored), new.warnings));
+        }
+        if manner.options.dry_run {
             return Ok(new.shown());
         }
-        if let Some(outcome) = store(server, resource, (&key, &stored), new).await? {
+        if let Some(outcome) = store(server, resource, (&key, &stored), (new, middle)).await? {
             return Ok(outcome);
         }
     }
     Err(ApiError::modified(resource, target.name()))
+}
+
+/// What a proposal makes of an object, checked.
+fn make(
+    server: &Server,
+    target: &Target,
+    manner: &Manner,
+    mut proposal: Proposal,
+    live: Live<'_>,
+) -> Result<Prepared> {
+    proposal.object = named(target, proposal.object)?;
+    check_revision(&target.resource, &proposal.object, live.object)?;
+    prepare(server, target, manner, proposal, live)
 }
 
 /// Stores a new state, or removes what nothing keeps any longer; nothing if somebody was faster.
@@ -181,7 +158,7 @@ async fn store(
     server: &Server,
     resource: &Resource,
     (key, seen): (&Key, &Kept),
-    new: Prepared,
+    (new, middle): (Prepared, Bytes),
 ) -> Result<Option<(Shown, Vec<String>)>> {
     if metadata::is_deleting(&new.object) && is_released(resource, &new.object) {
         let removed = server.commit(Write::removal(key, seen)).await?;
@@ -190,7 +167,10 @@ async fn store(
     let write = Write {
         key: key.clone(),
         replaces: Some(seen.revision()),
-        object: Some(resource.to_storage(new.object, new.owners)),
+        object: Some(Draft {
+            middle,
+            ..resource.to_storage(new.object, new.owners)
+        }),
     };
     let stored = server.commit(write).await?;
     Ok(stored
@@ -285,7 +265,8 @@ fn with_what_stays(target: &Target, mut new: Value, old: &Value) -> Value {
             set_or_remove(&mut new, "status", old.get("status"));
         }
     }
-    new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"].clone();
+    let revision = &old["metadata"]["resourceVersion"];
+    set_or_remove(&mut new["metadata"], "resourceVersion", Some(revision));
     new
 }
 

@@ -154,8 +154,8 @@ impl Watcher {
             return; // the newest state is never expired
         };
         self.revision = snapshot.revision;
-        for (_, stored) in &snapshot.objects {
-            if self.is_selected(stored) {
+        for (key, stored) in &snapshot.objects {
+            if self.selector.selects(&self.resource, key, stored) {
                 self.push_stored("ADDED", stored);
             }
         }
@@ -225,8 +225,11 @@ impl Watcher {
             return;
         }
         let selected = |kept: &Option<Arc<Kept>>| {
-            let kept = kept.as_ref().filter(|kept| self.is_selected(kept));
-            kept.cloned()
+            let is_meant = |kept: &&Arc<Kept>| {
+                let selector = &self.selector;
+                selector.selects(&self.resource, &change.key, kept)
+            };
+            kept.as_ref().filter(is_meant).cloned()
         };
         let before = selected(&change.previous);
         let after = selected(&change.object);
@@ -241,10 +244,6 @@ impl Watcher {
             }
             (None, None) => {}
         }
-    }
-
-    fn is_selected(&self, stored: &Kept) -> bool {
-        self.selector.is_empty() || self.selector.matches(&self.resource.bare(stored))
     }
 
     fn push_stored(&mut self, kind: &str, stored: &Kept) {

@@ -28,6 +28,7 @@ mod access_grants;
 mod access_reviews;
 mod apply;
 mod apply_lists;
+mod apply_refusals;
 mod bad_input;
 mod bad_requests;
 mod builtin;
@@ -160,6 +161,7 @@ fn all_cases() -> Vec<Case> {
         runtime::cases(),
         apply::cases(),
         apply_lists::cases(),
+        apply_refusals::cases(),
         owners::cases(),
         cascade::cases(),
         field_validation::cases(),

@@ -7,6 +7,7 @@ use crate::support::{Context, cases, spec_schema, version};
 
 cases!("rules":
     rules, rules_with_message_expression, rules_on_transition, rules_wait_for_valid_objects,
+    rules_see_spec_and_status, rules_on_transition_see_what_stays,
 );
 
 async fn define_rules(api: &Context) {
@@ -85,4 +86,37 @@ async fn rules_wait_for_valid_objects(api: Context) {
         &["spec.max: Required value (FieldValueRequired)", skipped],
     )
     .await;
+}
+
+/// Defines things with a status, with rules for the whole object and for `spec.max`.
+async fn define_statuses(api: &Context, whole: Value, max: Value) {
+    let mut schema = spec_schema(json!({}));
+    schema["properties"]["status"] =
+        json!({"type": "object", "properties": {"used": {"type": "integer"}}});
+    let mut max_schema = json!({"type": "integer"});
+    max_schema["x-kubernetes-validations"] = max;
+    schema["properties"]["spec"]["properties"]["max"] = max_schema;
+    schema["x-kubernetes-validations"] = whole;
+    api.define(&api.things(json!([version("v1", schema)])))
+        .await;
+    api.create_thing("a", json!({"spec": {"max": 3}})).await;
+}
+
+async fn rules_see_spec_and_status(api: Context) {
+    let rule = "!has(self.status) || !has(self.status.used) || self.status.used <= self.spec.max";
+    define_statuses(&api, json!([{"rule": rule}]), json!([])).await;
+    let path = api.custom("things/a/status");
+    for (used, code) in [(1, 200), (2, 200), (4, 422), (3, 200)] {
+        let answer = api.merge(&path, &json!({"status": {"used": used}})).await;
+        answer.expect_code(code);
+    }
+}
+
+async fn rules_on_transition_see_what_stays(api: Context) {
+    let rule = json!([{"rule": "self != oldSelf", "message": "must change"}]);
+    define_statuses(&api, json!([]), rule).await;
+    let path = api.custom("things/a/status");
+    let answer = api.merge(&path, &json!({"status": {"used": 1}})).await;
+    let expected = ["spec.max: Invalid value: 3: must change (FieldValueInvalid)"];
+    assert_eq!(causes(&api, answer), expected);
 }

@@ -2,12 +2,13 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Context, anything, cases, resource_version, version};
+use crate::support::{Context, anything, cases, resource_version, spec_schema, version};
 
 cases!("status":
     generation_follows_spec, generation_without_status_subresource, status_is_dropped_on_create,
     status_is_ignored_on_main, spec_is_ignored_on_status, status_replace_needs_current_version,
     status_of_missing, status_without_subresource, status_cannot_be_created_or_deleted,
+    status_patches_leave_the_rest, refusals_show_the_whole_object,
 );
 
 /// Merges a patch and gives the generation afterwards.
@@ -173,4 +174,63 @@ async fn status_cannot_be_created_or_deleted(api: Context) {
     api.delete(&path)
         .await
         .refused(405, "MethodNotAllowed", &message("delete"));
+}
+
+async fn status_patches_leave_the_rest(api: Context) {
+    let mut schema = spec_schema(json!({"color": {"type": "string", "default": "red"}}));
+    schema["properties"]["status"] = json!({"type": "object", "properties": {
+        "step": {"type": "integer"}, "phase": {"type": "string", "default": "New"},
+    }});
+    schema["properties"]["tail"] = json!({"type": "string"});
+    api.define(&api.things(json!([version("v1", schema)])))
+        .await;
+    let fields =
+        json!({"spec": {"color": "blue"}, "tail": "z", "metadata": {"labels": {"l": "1"}}});
+    let created = api.create_thing("a", fields).await;
+    let path = api.custom("things/a");
+    let mut since = resource_version(&created).to_owned();
+    for step in 1..4 {
+        let patch = json!({"status": {"step": step}});
+        let patched = api.merge(&format!("{path}/status"), &patch).await;
+        let patched = patched.expect_code(200);
+        for field in ["spec", "tail"] {
+            assert_eq!(patched[field], created[field], "after {step}");
+        }
+        assert_eq!(patched["status"], json!({"step": step, "phase": "New"}));
+        let owners = patched["metadata"]["managedFields"].as_array().unwrap();
+        assert_eq!(owners[0], created["metadata"]["managedFields"][0]);
+        assert_eq!(owners.len(), 2, "{owners:?}");
+        assert_eq!(api.get(&path).await.expect_code(200), patched);
+        let again = api.merge(&format!("{path}/status"), &patch).await;
+        assert_eq!(again.expect_code(200), patched);
+        let listed = api.get(&api.custom("things?labelSelector=l%3D1")).await;
+        assert_eq!(listed.expect_code(200)["items"][0]["spec"], patched["spec"]);
+        let query = format!("resourceVersion={since}");
+        let (kind, object) = api.watch(&api.custom("things"), &query).await.next().await;
+        assert_eq!((kind.as_str(), &object), ("MODIFIED", &patched));
+        since = resource_version(&patched).to_owned();
+    }
+}
+
+async fn refusals_show_the_whole_object(api: Context) {
+    let mut schema = spec_schema(json!({"color": {"type": "string"}}));
+    schema["properties"]["status"] =
+        json!({"type": "object", "properties": {"step": {"type": "integer"}}});
+    api.define(&api.things(json!([version("v1", schema)])))
+        .await;
+    api.create_thing("a", json!({"spec": {"color": "blue"}}))
+        .await;
+    let path = api.custom("things/a/status");
+    let patch = json!({"status": {"step": 1}});
+    api.merge(&path, &patch).await.expect_code(200);
+    let path = format!("{path}?fieldValidation=Strict");
+    let patch = json!({"status": {"other": 1}});
+    let refused = api.merge(&path, &patch).await;
+    let refused = refused.refused_somehow(422, "Invalid");
+    let message = refused["message"].as_str().unwrap();
+    assert!(
+        message.contains("unknown field \"status.other\""),
+        "{message}"
+    );
+    assert!(message.contains("blue"), "{message}");
 }

@@ -20,9 +20,12 @@ pub(super) fn options() -> Options {
 struct Rights;
 
 impl Admission for Rights {
+    fn looks_at(&self, group: &str, _resource: &str, subresource: &str) -> bool {
+        group == Pipeline::group(&()) && subresource.is_empty()
+    }
+
     fn review(&self, request: &AdmissionRequest<'_>) -> Result<(), String> {
-        let is_ours = request.group == Pipeline::group(&()) && request.subresource.is_empty();
-        if !is_ours || request.is_in_process() || request.operation == Operation::Delete {
+        if request.is_in_process() || request.operation == Operation::Delete {
             return Ok(());
         }
         let refused = match request.resource {

@@ -39,9 +39,12 @@ pub(crate) async fn apply(client: &Client, objects: Vec<Value>) {
         };
         let parameters = PatchParams::apply("test").force();
         let name = text(&object["metadata"]["name"]);
-        api.patch(&name, &parameters, &Patch::Apply(&object))
-            .await
-            .unwrap();
+        while let Err(error) = api.patch(&name, &parameters, &Patch::Apply(&object)).await {
+            // A real server asks for patience while a definition is new.
+            let is_early = matches!(&error, kube::Error::Api(status) if status.code == 429);
+            assert!(is_early, "{name}: {error}");
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
     }
 }
 
@@ -184,7 +187,7 @@ impl World {
     pub(crate) async fn promoted(&self, environment: &str, revision: &str) {
         let promotions: Api<Promotion> = Api::namespaced(self.hub.clone(), "default");
         self.until("it was not promoted", async || {
-            let all = promotions.list(&ListParams::default()).await.unwrap();
+            let all = promotions.list(&ListParams::default()).await.ok()?;
             let is_done = |promotion: &Promotion| {
                 let phase = promotion.status.as_ref().and_then(|status| status.phase);
                 let spec = &promotion.spec;

@@ -8,7 +8,7 @@
 
 use bytes::Bytes;
 
-use super::super::{Event, Kept, Key, Revision, kept::Hole};
+use super::super::{Event, Kept, Key, Revision, kept::Span};
 
 /// What a file of this kind starts with.
 pub(super) const HEADER: &[u8; 16] = b"sluice store 2\n\0";
@@ -79,10 +79,10 @@ pub(super) fn encode(
     bytes.push(kind as u8);
     bytes.extend_from_slice(&revision.to_le_bytes());
     let object = entry.and_then(|(_, object)| object);
-    let hole = object.map(Kept::hole).unwrap_or_default();
+    let owners = object.map(Kept::owners_span).unwrap_or_default();
     bytes.extend_from_slice(&object.map_or(0, Kept::shape).to_le_bytes());
-    bytes.extend_from_slice(&hole.start.to_le_bytes());
-    bytes.extend_from_slice(&hole.end.to_le_bytes());
+    bytes.extend_from_slice(&owners.start.to_le_bytes());
+    bytes.extend_from_slice(&owners.end.to_le_bytes());
     let (resource, path) = entry.map_or(("", ""), |(key, _)| (&*key.resource, key.path.as_str()));
     for name in [resource, path] {
         let length = u16::try_from(name.len()).map_err(|_| "a name is too long".to_owned())?;
@@ -141,12 +141,12 @@ pub(super) fn decode(bytes: &[u8]) -> Option<(Record, usize)> {
 
 fn object(fixed: &[u8], wire: &[u8]) -> Option<Kept> {
     let short = |at: usize| u32::try_from(number(&fixed[at..at + 4])).ok();
-    let hole = Hole {
+    let owners = Span {
         start: short(17)?,
         end: short(21)?,
     };
     let wire = Bytes::copy_from_slice(wire);
-    Kept::restored(wire, hole, long(&fixed[9..17])?, long(&fixed[1..9])?)
+    Kept::restored(wire, owners, long(&fixed[9..17])?, long(&fixed[1..9])?)
 }
 
 fn long(bytes: &[u8]) -> Option<u64> {

@@ -15,6 +15,11 @@ const BENCHES: &[(&str, &str, &str)] = &[
         "the embedded API over TLS, in memory and in a file, beside a real one if it is there",
     ),
     (
+        "dashboard",
+        "sluice-server",
+        "1,000 pipelines in Chromium: first load, first paint, change to screen, memory with 100 pages",
+    ),
+    (
         "hooks",
         "sluice-server",
         "signed hooks beside plain writes to the same API, and ten thousand wrong signatures (--real: on a real kube-apiserver)",

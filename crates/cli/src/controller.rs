@@ -12,7 +12,7 @@ use controller::Metrics;
 use kube::{Config, client::ClientBuilder};
 use prometheus_client::registry::Registry;
 
-use crate::{args::controller::Arguments, kubeconfig};
+use crate::{args::controller::Arguments, kubeconfig, reach::reach};
 
 /// Runs the controller.
 pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
@@ -25,11 +25,12 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     drop(rustls::crypto::ring::default_provider().install_default());
     let config = kubeconfig::load(arguments.kubeconfig.as_deref()).await?;
     let settings = settings::check(arguments, &config.default_namespace)?;
-    let door = door::check(arguments, settings.authoring.as_ref())?;
+    let mut door = door::check(arguments, settings.authoring.as_ref())?;
     let mut registry = Registry::default();
     let calls = server::Metrics::register(&mut registry);
     let metrics = Metrics::beside(registry);
     let client = client(config, &metrics)?;
+    door.reach = reach(&client);
     let shutdown = signals::shutdown().context("cannot listen for signals")?;
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "starting");
     let stop = shutdown.child_token();

@@ -7,6 +7,7 @@ mod controller;
 mod crds;
 mod demo;
 mod kubeconfig;
+mod reach;
 mod standalone;
 mod triggers;
 

@@ -32,6 +32,7 @@ use crate::{
         logs::{self, Logging},
         signals,
     },
+    reach::reach,
 };
 
 /// The roles for people that an install brings.
@@ -130,13 +131,14 @@ impl Standalone {
         let mut registry = Registry::default();
         let calls = server::Metrics::register(&mut registry);
         let metrics = controller::Metrics::beside(registry);
+        let client = self.server.client();
         let door = server::Settings {
             hooks_address: Some(ports.hooks),
             rest_address: Some(ports.rest),
+            reach: reach(&client),
             authoring: settings.authoring.as_ref().map(shown),
             ..server::Settings::default()
         };
-        let client = self.server.client();
         let stop = shutdown.child_token();
         let serving = server::start(client.clone(), door, calls, stop.clone()).await?;
         let outcome = controller::run(client, settings, metrics, shutdown).await;

@@ -8,7 +8,9 @@ use std::{
     time::Duration,
 };
 
-use api::Pipeline;
+use api::{GitopsCluster, Pipeline};
+use apiserver::{ServeOptions, Server};
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Secret};
 use kube::{
     Api, Client, Config,
     api::{DynamicObject, PostParams},
@@ -16,6 +18,10 @@ use kube::{
     core::{ApiResource, GroupVersionKind},
 };
 use serde_json::json;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
 
 struct Running(Child);
 
@@ -31,8 +37,8 @@ fn free_port() -> String {
     listener.local_addr().unwrap().port().to_string()
 }
 
-/// Starts it on a folder and waits until it answers.
-async fn start(folder: &Path) -> (Running, Client) {
+/// Starts it on a folder and waits until it answers. Gives the port of REST too.
+async fn start(folder: &Path) -> (Running, Client, String) {
     let ports = [free_port(), free_port(), free_port()];
     let child = Command::new(env!("CARGO_BIN_EXE_sluice"))
         .args(["standalone", "--data"])
@@ -57,9 +63,11 @@ async fn start(folder: &Path) -> (Running, Client) {
                 .await
                 .unwrap();
             let client = Client::try_from(config).unwrap();
-            let pipelines: Api<Pipeline> = Api::all(client.clone());
-            if pipelines.list(&Default::default()).await.is_ok() {
-                return (running, client);
+            // The door is opened last, when everything is installed.
+            let door = TcpStream::connect(format!("127.0.0.1:{}", ports[2])).await;
+            if door.is_ok() {
+                let [_, _, rest] = ports;
+                return (running, client, rest);
             }
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -71,7 +79,7 @@ async fn start(folder: &Path) -> (Running, Client) {
 async fn what_was_stored_is_there_after_a_restart_and_rights_hold() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
-    let (running, client) = start(&data).await;
+    let (running, client, _) = start(&data).await;
     let pipeline: Pipeline = serde_json::from_value(json!({
         "metadata": {"name": "shop"},
         "spec": {
@@ -110,7 +118,7 @@ async fn what_was_stored_is_there_after_a_restart_and_rights_hold() {
     );
 
     drop(running);
-    let (_running, client) = start(&data).await;
+    let (_running, client, _) = start(&data).await;
     let pipelines: Api<Pipeline> = Api::namespaced(client, "default");
     assert_eq!(
         pipelines.get("shop").await.unwrap().spec.environments[0].name,
@@ -118,4 +126,62 @@ async fn what_was_stored_is_there_after_a_restart_and_rights_hold() {
     );
     let mode = std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(&data).unwrap());
     assert_eq!(mode & 0o777, 0o700);
+}
+
+/// The body of REST's answer.
+async fn ask(port: &str, path: &str, token: &str) -> String {
+    let mut stream = TcpStream::connect(format!("127.0.0.1:{port}"))
+        .await
+        .unwrap();
+    let request = format!(
+        "GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer
+}
+
+#[tokio::test]
+async fn leaf_clusters_are_looked_into_by_their_kubeconfigs() {
+    let folder = tempfile::tempdir().unwrap();
+    let leaf = Server::in_memory();
+    let served = leaf.serve(ServeOptions::new(folder.path().join("leaf")));
+    let served = served.await.unwrap();
+    let labels = json!({"app": "web"});
+    let container = json!({"name": "web", "image": "registry.example/web:1.2.3"});
+    let deployment: Deployment = serde_json::from_value(json!({
+        "metadata": {"name": "web"},
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+        },
+    }))
+    .unwrap();
+    let parameters = PostParams::default();
+    let deployments: Api<Deployment> = Api::namespaced(leaf.client(), "default");
+    deployments.create(&parameters, &deployment).await.unwrap();
+
+    let data = folder.path().join("data");
+    let (_running, client, port) = start(&data).await;
+    let kubeconfig = std::fs::read_to_string(served.kubeconfig()).unwrap();
+    let secret = json!({"metadata": {"name": "eu"}, "stringData": {"value": kubeconfig}});
+    let secret = serde_json::from_value(secret).unwrap();
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), "default");
+    secrets.create(&parameters, &secret).await.unwrap();
+    let cluster = json!({"metadata": {"name": "eu"}, "spec": {"secretRef": {"name": "eu"}}});
+    let cluster = serde_json::from_value(cluster).unwrap();
+    let clusters: Api<GitopsCluster> = Api::namespaced(client, "default");
+    clusters.create(&parameters, &cluster).await.unwrap();
+
+    let token = std::fs::read_to_string(data.join("token")).unwrap();
+    let mut answer = String::new();
+    for _ in 0..300 {
+        answer = ask(&port, "/api/v1/images?scope=clusters&cluster=eu", &token).await;
+        if answer.contains("1.2.3") {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    unreachable!("the image on the leaf is never told: {answer}");
 }

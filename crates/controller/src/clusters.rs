@@ -3,6 +3,7 @@
 
 pub(crate) mod conditions;
 pub(crate) mod kubeconfig;
+pub(crate) mod leaves;
 pub(crate) mod supervisor;
 
 use std::{

@@ -4,7 +4,8 @@
 //! | part | what for |
 //! | --- | --- |
 //! | `page` | which page an address names, and the parts it is made of |
-//! | `list`, `pipeline`, `approvals`, `clusters`, `changes` | each page's parts |
+//! | `list`, `pipeline`, `objects`, `approvals`, `clusters`, `changes` | each page's parts |
+//! | `apps` | a page that asks clusters, and is not kept up to date |
 //! | `create` | a new pipeline, proposed in git |
 //! | `live` | sends the parts that changed |
 //! | `act` | forms |
@@ -16,6 +17,7 @@
 
 mod act;
 mod approvals;
+mod apps;
 mod assets;
 mod changes;
 mod clusters;
@@ -24,6 +26,7 @@ mod html;
 mod layout;
 mod list;
 mod live;
+mod objects;
 mod page;
 mod pipeline;
 mod sign_in;
@@ -60,10 +63,12 @@ pub(crate) fn router() -> Router<Arc<Door>> {
         .route("/logout", post(sign_in::leave))
         .route("/pipelines", get(show))
         .route(PIPELINE, get(show))
+        .route(&format!("{PIPELINE}/objects"), get(show))
         .route(&format!("{PIPELINE}/yaml"), get(yaml::show))
         .route(&format!("{PIPELINE}/act"), post(act::act))
         .route("/approvals", get(show))
         .route("/clusters", get(show))
+        .route("/apps", get(apps::show))
         .route("/create", get(create::form).post(create::submit))
         .route("/create/preview", post(create::preview))
         .route("/changes", get(show))

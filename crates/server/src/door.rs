@@ -13,6 +13,7 @@ use crate::{
     Metrics, Settings,
     dashboard::Rows,
     hooks::Rooms,
+    leaf::Leaves,
     limiter::Limiter,
     rest::Access,
     secrets::Secrets,
@@ -29,6 +30,8 @@ pub struct Door {
     pub(crate) secrets: Secrets,
     pub(crate) access: Access,
     pub(crate) sessions: Sessions,
+    /// What is on the clusters.
+    pub(crate) leaves: Leaves,
     /// The rows of the dashboard, rendered once for everybody.
     pub(crate) rows: Rows,
     /// Ends what would go on for ever.
@@ -59,6 +62,7 @@ impl Door {
             secrets: Secrets::new(client.clone()),
             access: Access::new(client.clone()),
             sessions: Sessions::new(client.clone()),
+            leaves: Leaves::new(client.clone(), settings.reach.clone()),
             rows: Rows::default(),
             stop: stop.clone(),
             strangers: Limiter::new(limit, interval),

@@ -10,6 +10,7 @@
 //! | [`hooks`] | `/promotion`, `/approval` and `/release`, as Flux and CI call them |
 //! | [`rest`] | `/api/v1`, as people and programs call it with a token |
 //! | `dashboard` | pages for people, on the same port as REST |
+//! | [`leaf`] | what is on the clusters, read when somebody asks |
 //! | `listen` | sockets, TLS, limits for slow and many clients |
 //! | `door` | what all handlers share: what is known by watching, and how it is recorded |
 
@@ -17,10 +18,13 @@ mod approve;
 mod client;
 mod dashboard;
 mod door;
+mod fleet;
 pub mod hooks;
+pub mod leaf;
 mod limiter;
 mod listen;
 mod metrics;
+mod objects;
 mod random;
 mod record;
 pub mod rest;
@@ -28,6 +32,7 @@ mod secrets;
 mod session;
 pub mod settings;
 mod signature;
+mod triggers;
 mod view;
 mod watched;
 

@@ -33,7 +33,8 @@ use crate::client::Peer;
 use stall::Impatient;
 pub(crate) use tls::Tls;
 
-/// Open connections; more are closed at once.
+/// Open connections of each socket; more are closed at once. People who follow pages must not keep
+/// hooks out.
 const CONNECTIONS: usize = 1000;
 /// How long a TLS handshake, or a request's headers, may take; also how long a connection may idle.
 const SLOWEST_HEADERS: Duration = Duration::from_secs(15);
@@ -49,7 +50,8 @@ const LONGEST_HEADERS: usize = 32 << 10;
 /// The open connections of all sockets.
 pub(crate) struct Connections {
     tls: Option<Arc<Tls>>,
-    seats: Arc<Semaphore>,
+    /// How many each socket has.
+    seats: usize,
     tasks: TaskTracker,
     stop: CancellationToken,
 }
@@ -58,7 +60,7 @@ impl Connections {
     pub(crate) fn new(tls: Option<Arc<Tls>>, stop: CancellationToken) -> Self {
         Self {
             tls,
-            seats: Arc::new(Semaphore::new(CONNECTIONS)),
+            seats: CONNECTIONS,
             tasks: TaskTracker::new(),
             stop,
         }
@@ -80,7 +82,7 @@ impl Connections {
         let address = listener.local_addr()?;
         let post = Post {
             tls: self.tls.clone(),
-            seats: self.seats.clone(),
+            seats: Arc::new(Semaphore::new(self.seats)),
             tasks: self.tasks.clone(),
             stop: self.stop.clone(),
             router,
@@ -168,5 +170,36 @@ impl Post {
                 let _ = timeout(GRACE, connection).await;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    /// The first words of an answer; none where the connection is closed at once.
+    async fn ask(address: SocketAddr) -> (TcpStream, String) {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let asked = stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+        drop(asked.await);
+        let mut words = [0; 12];
+        let read = stream.read_exact(&mut words).await;
+        let words = String::from_utf8_lossy(&words).into_owned();
+        (stream, read.map(|_| words).unwrap_or_default())
+    }
+
+    #[tokio::test]
+    async fn a_socket_without_a_free_seat_keeps_nobody_out_of_another() {
+        let mut connections = Connections::new(None, CancellationToken::new());
+        connections.seats = 1;
+        let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));
+        let pages = connections.listen(anywhere, Router::new()).await.unwrap();
+        let hooks = connections.listen(anywhere, Router::new()).await.unwrap();
+        let (_held, answer) = ask(pages).await;
+        assert_eq!(answer, "HTTP/1.1 404");
+        assert_eq!(ask(pages).await.1, "");
+        assert_eq!(ask(hooks).await.1, "HTTP/1.1 404");
     }
 }

@@ -12,6 +12,7 @@ mod openapi;
 mod problem;
 mod running;
 mod show;
+mod tree;
 
 use std::sync::Arc;
 
@@ -44,6 +45,7 @@ pub fn router(door: Arc<Door>) -> Router {
         .route(&format!("{PIPELINE}/environments"), get(show::environments))
         .route(&format!("{PIPELINE}/promotions"), get(show::promotions))
         .route(&format!("{PIPELINE}/history"), get(show::promotions))
+        .route(&format!("{PIPELINE}/triggers"), get(show::triggers_of))
         .route(
             "/api/v1/changes/{namespace}",
             get(changes::all)
@@ -52,13 +54,17 @@ pub fn router(door: Arc<Door>) -> Router {
         )
         .route("/api/v1/changes/{namespace}/{name}", get(changes::one))
         .route("/api/v1/clusters", get(show::clusters))
-        .route("/api/v1/triggers", get(show::triggers))
+        .route("/api/v1/triggers", get(show::all_triggers))
         .route("/api/v1/versions", get(running::versions))
         .route("/api/v1/images", get(running::images))
         .route("/api/openapi.json", get(openapi::document))
         .route(&format!("{PIPELINE}/explain"), get(show::explanation))
         .route(&format!("{PIPELINE}/suspend"), post(act::suspend))
         .route(&format!("{PIPELINE}/resume"), post(act::resume))
+        .route(
+            &format!("{PIPELINE}/environments/{{environment}}/tree"),
+            get(tree::tree),
+        )
         .route(
             &format!("{PIPELINE}/environments/{{environment}}/{{verb}}"),
             post(act::on_environment),

@@ -4,6 +4,8 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 pub use ipnet::IpNet;
 
+use crate::leaf::Reach;
+
 /// How many calls of one caller are let in per [`RATE_INTERVAL`] unless told otherwise.
 pub const RATE_LIMIT: u32 = 20;
 /// The time the limit is about unless told otherwise.
@@ -33,6 +35,10 @@ pub struct Settings {
     pub legacy_approval_signatures: bool,
     /// How long a call waits for what becomes of it.
     pub wait: Duration,
+    /// Whether a pipeline may only refer to clusters in its own namespace.
+    pub no_cross_namespace_refs: bool,
+    /// How clusters other than the hub are reached.
+    pub reach: Reach,
     /// Where the controller proposes changes; nowhere without it.
     pub authoring: Option<Authoring>,
 }
@@ -49,6 +55,8 @@ impl Default for Settings {
             trusted_proxies: Vec::new(),
             legacy_approval_signatures: false,
             wait: WAIT,
+            no_cross_namespace_refs: false,
+            reach: Reach::default(),
             authoring: None,
         }
     }

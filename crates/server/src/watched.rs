@@ -1,7 +1,9 @@
-//! What is known of Pipelines, Promotions, Changes and GitopsClusters by watching them.
+//! What is known of Pipelines, Promotions, Changes, GitopsClusters and PipelineTriggers by watching
+//! them.
 //!
 //! Promises that what a caller was told is at least as new as what this process itself wrote, and
-//! that who follows a pipeline is woken by every change of it or of its promotions.
+//! that who follows a pipeline is woken by every change of it, of its promotions and of triggers in
+//! its namespace.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -9,7 +11,7 @@ use std::{
     sync::Arc,
 };
 
-use api::{Change, GitopsCluster, Pipeline, Promotion};
+use api::{Change, GitopsCluster, Pipeline, PipelineTrigger, Promotion};
 use futures::StreamExt;
 use kube::{
     Api, Client, Resource, ResourceExt,
@@ -56,6 +58,7 @@ pub(crate) struct Watched {
     pipelines: Shelf<Pipeline>,
     promotions: Shelf<Promotion>,
     clusters: Shelf<GitopsCluster>,
+    triggers: Shelf<PipelineTrigger>,
     changes_to_git: Shelf<Change>,
     /// Counts changes of anything.
     changes: watch::Sender<u64>,
@@ -75,33 +78,24 @@ impl Watched {
             pipelines: Shelf::default(),
             promotions: Shelf::default(),
             clusters: Shelf::default(),
+            triggers: Shelf::default(),
             changes_to_git: Shelf::default(),
             changes: watch::channel(0).0,
             followers: Mutex::default(),
         });
-        let (one, other, third) = (watched.clone(), watched.clone(), watched.clone());
-        tokio::spawn(stop.clone().run_until_cancelled_owned(async move {
-            one.watch(|it| &it.pipelines, slim, ObjectKey::of).await;
-        }));
-        tokio::spawn(stop.clone().run_until_cancelled_owned(async move {
-            let without_change = |promotion| promotion;
-            let of = |it: &Promotion| {
-                ObjectKey::new(&it.namespace().unwrap_or_default(), &it.spec.pipeline)
-            };
-            other.watch(|it| &it.promotions, without_change, of).await;
-        }));
-        tokio::spawn(stop.clone().run_until_cancelled_owned(async move {
-            let without_change = |cluster| cluster;
-            third
-                .watch(|it| &it.clusters, without_change, ObjectKey::of)
-                .await;
-        }));
-        let fourth = watched.clone();
-        tokio::spawn(stop.clone().run_until_cancelled_owned(async move {
-            fourth
-                .watch(|it| &it.changes_to_git, without_content, ObjectKey::of)
-                .await;
-        }));
+        watched.spawn(stop, |it| &it.pipelines, slim, ObjectKey::of);
+        let of = |it: &Promotion| ObjectKey::new(&namespace_of(it), &it.spec.pipeline);
+        watched.spawn(stop, |it| &it.promotions, whole, of);
+        watched.spawn(stop, |it| &it.clusters, whole, ObjectKey::of);
+        // Which pipelines a trigger feeds depends on both, so all of its namespace are looked at.
+        let of = |it: &PipelineTrigger| ObjectKey::new(&namespace_of(it), "");
+        watched.spawn(stop, |it| &it.triggers, whole, of);
+        watched.spawn(
+            stop,
+            |it| &it.changes_to_git,
+            without_content,
+            ObjectKey::of,
+        );
         watched
     }
 
@@ -150,6 +144,20 @@ impl Watched {
         self.clusters.all(|_| true)
     }
 
+    /// A cluster as it is known.
+    pub(crate) fn cluster(&self, key: &ObjectKey) -> Option<Arc<GitopsCluster>> {
+        self.clusters.get(key)
+    }
+
+    /// The triggers in a namespace.
+    pub(crate) fn triggers(&self, namespace: &str) -> Vec<Arc<PipelineTrigger>> {
+        let mut triggers = self
+            .triggers
+            .all(|it| it.namespace().as_deref() == Some(namespace));
+        triggers.sort_by_key(|it| it.name_any());
+        triggers
+    }
+
     /// All changes, without what the files hold.
     pub(crate) fn changes_to_git(&self) -> Vec<Arc<Change>> {
         self.changes_to_git.all(|_| true)
@@ -165,6 +173,11 @@ impl Watched {
         self.promotions.all(is_wanted)
     }
 
+    /// How often anything has changed.
+    pub(crate) fn change_count(&self) -> u64 {
+        *self.changes.borrow()
+    }
+
     /// Is changed whenever anything changes.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
@@ -172,7 +185,9 @@ impl Watched {
 
     /// Takes note of what this process wrote, before the watch tells.
     pub(crate) fn wrote_pipeline(&self, pipeline: Pipeline) -> Arc<Pipeline> {
-        self.pipelines.update(slim(pipeline))
+        let pipeline = self.pipelines.update(slim(pipeline));
+        self.changes.send_modify(|count| *count += 1);
+        pipeline
     }
 
     /// Takes note of what this process wrote, before the watch tells.
@@ -187,9 +202,17 @@ impl Watched {
         sender.or_insert_with(|| watch::channel(()).0).subscribe()
     }
 
+    /// Wakes who follows a pipeline; without a name, any of its namespace.
     fn wake(&self, key: &ObjectKey) {
         self.changes.send_modify(|count| *count += 1);
         let mut followers = self.followers.lock();
+        if key.name.is_empty() {
+            let is_left = |followed: &ObjectKey, follower: &watch::Sender<()>| {
+                followed.namespace == key.namespace && follower.send(()).is_err()
+            };
+            followers.retain(|followed, follower| !is_left(followed, follower));
+            return;
+        }
         let is_left = followers
             .get(key)
             .is_some_and(|follower| follower.send(()).is_err());
@@ -198,19 +221,26 @@ impl Watched {
         }
     }
 
-    async fn watch<K>(
+    /// Watches a kind in the background until `stop`.
+    fn spawn<K: Watchable>(
+        self: &Arc<Self>,
+        stop: &CancellationToken,
+        shelf: fn(&Self) -> &Shelf<K>,
+        slim: fn(K) -> K,
+        pipeline_of: fn(&K) -> ObjectKey,
+    ) {
+        let watched = self.clone();
+        tokio::spawn(stop.clone().run_until_cancelled_owned(async move {
+            watched.watch(shelf, slim, pipeline_of).await;
+        }));
+    }
+
+    async fn watch<K: Watchable>(
         &self,
-        shelf: impl Fn(&Self) -> &Shelf<K>,
-        slim: impl Fn(K) -> K,
-        pipeline_of: impl Fn(&K) -> ObjectKey,
-    ) where
-        K: Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>
-            + Clone
-            + DeserializeOwned
-            + fmt::Debug
-            + Send
-            + 'static,
-    {
+        shelf: fn(&Self) -> &Shelf<K>,
+        slim: fn(K) -> K,
+        pipeline_of: fn(&K) -> ObjectKey,
+    ) {
         let api: Api<K> = match &self.namespace {
             Some(namespace) => Api::namespaced(self.client.clone(), namespace),
             None => Api::all(self.client.clone()),
@@ -240,6 +270,37 @@ impl Watched {
             }
         }
     }
+}
+
+/// What can be watched here.
+trait Watchable:
+    Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>
+    + Clone
+    + DeserializeOwned
+    + fmt::Debug
+    + Send
+    + Sync
+    + 'static
+{
+}
+
+impl<K> Watchable for K where
+    K: Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>
+        + Clone
+        + DeserializeOwned
+        + fmt::Debug
+        + Send
+        + Sync
+        + 'static
+{
+}
+
+fn namespace_of(object: &impl Resource) -> String {
+    object.namespace().unwrap_or_default()
+}
+
+fn whole<K>(object: K) -> K {
+    object
 }
 
 /// A pipeline without what no handler looks at.

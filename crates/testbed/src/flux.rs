@@ -1,11 +1,13 @@
 //! A stand-in for Flux: deploys to a cluster what a folder of a repository says.
 //!
-//! It makes the objects that Flux would make and nothing else: a GitRepository and a Kustomization
-//! for the folder, what is in the folder, and for each HelmRelease a Deployment that runs its chart's
-//! version. Statuses are set as Flux sets them, step by step. A version with `broken` in it fails.
+//! It makes the objects that Flux and Kubernetes would make and nothing else: a GitRepository and a
+//! Kustomization for the folder, what is in the folder, and for each HelmRelease its chart and a
+//! Deployment, with a pod, that runs the chart's version. Statuses are set as they would be, step by
+//! step. A version with `broken` in it fails.
 
 mod kinds;
 mod release;
+mod workload;
 
 use std::time::Duration;
 
@@ -104,6 +106,11 @@ impl Sync {
         self.source(&revision).await?;
         for object in &objects {
             self.put(object).await?;
+        }
+        let repositories = objects.iter().filter(|it| it["kind"] == "HelmRepository");
+        for repository in repositories {
+            let fetched = json!({"conditions": [ready("True", "Succeeded", "stored artifact")]});
+            self.set_status(repository, &fetched).await?;
         }
         let releases = objects.iter().filter(|it| it["kind"] == "HelmRelease");
         let releases = releases.map(|release| self.release(release));

@@ -6,7 +6,7 @@ use std::time::Duration;
 use apiserver::Server;
 use kube::{
     Api, Client,
-    api::{DynamicObject, PostParams},
+    api::{DynamicObject, ListParams, PostParams},
     core::{ApiResource, GroupVersionKind},
 };
 use serde_json::{Value, json};
@@ -95,6 +95,14 @@ async fn what_is_in_git_is_deployed() {
         .unwrap();
     let container = &workload.data["spec"]["template"]["spec"]["containers"][0];
     assert_eq!(container["image"], "registry.example.com/shop:1.1.0");
+    assert_eq!(workload.data["status"]["availableReplicas"], 1);
+    let pods = api(&client, ("", "v1", "Pod"), "shop");
+    let pods = pods.list(&ListParams::default()).await;
+    let mut pods = pods.unwrap().into_iter();
+    assert!(pods.any(|pod| {
+        let image = &pod.data["spec"]["containers"][0]["image"];
+        image == "registry.example.com/shop:1.1.0" && pod.data["status"]["phase"] == "Running"
+    }));
     let kustomizations = api(
         &client,
         ("kustomize.toolkit.fluxcd.io", "v1", "Kustomization"),

@@ -1,4 +1,7 @@
-//! `sluice tree`: environments, targets, apps and images, as far as the stored status tells.
+//! `sluice tree`: environments, targets, apps and images, as far as the stored status tells; with
+//! `--objects` what the clusters themselves say, by kubeconfigs that the caller may read.
+
+mod objects;
 
 use std::io::Write;
 
@@ -6,18 +9,25 @@ use api::{
     Pipeline,
     pipeline::{AppStatus, TargetStatus},
 };
+use futures::future::join_all;
 use planner::State;
 
 use super::{
-    cluster::{Connection, key},
+    cluster::{Connection, key, must_have},
     terminal::{BOLD, DIM, clean, paint, painted_sign},
     words::runs,
 };
+use objects::Objects;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The pipeline, or namespace/pipeline
     pipeline: String,
+    /// Only this environment
+    environment: Option<String>,
+    /// Ask the clusters for Flux's objects, workloads and pods behind each app
+    #[arg(long)]
+    objects: bool,
     #[command(flatten)]
     connection: Connection,
 }
@@ -35,18 +45,25 @@ impl Branch {
             below: Vec::new(),
         }
     }
+
+    /// Something that is missing or wrong.
+    fn remark(text: &str) -> Self {
+        Self::leaf(format!("! {}", clean(text)))
+    }
 }
 
 pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
     let cluster = arguments.connection.connect().await?;
     let pipeline = cluster.pipeline(&arguments.pipeline).await?;
-    write(&pipeline, out)
-}
-
-fn write(pipeline: &Pipeline, out: &mut dyn Write) -> anyhow::Result<()> {
-    let (namespace, name) = key(pipeline);
+    if let Some(environment) = &arguments.environment {
+        must_have(&pipeline, environment)?;
+    }
+    let (namespace, name) = key(&pipeline);
+    let objects = arguments.objects.then(|| Objects::new(&cluster, namespace));
+    let only = arguments.environment.as_deref();
+    let branches = environments(&pipeline, only, objects.as_ref()).await;
     writeln!(out, "{}", paint(BOLD, &format!("{namespace}/{name}")))?;
-    Ok(draw(&environments(pipeline), "", out)?)
+    Ok(draw(&branches, "", out)?)
 }
 
 fn draw(branches: &[Branch], indent: &str, out: &mut dyn Write) -> std::io::Result<()> {
@@ -62,10 +79,18 @@ fn draw(branches: &[Branch], indent: &str, out: &mut dyn Write) -> std::io::Resu
     Ok(())
 }
 
-fn environments(pipeline: &Pipeline) -> Vec<Branch> {
+async fn environments(
+    pipeline: &Pipeline,
+    only: Option<&str>,
+    objects: Option<&Objects>,
+) -> Vec<Branch> {
     let model = pipeline.status.clone().unwrap_or_default();
-    let all = pipeline.spec.environments.iter().map(|environment| {
+    let mut all = Vec::new();
+    for environment in &pipeline.spec.environments {
         let name = environment.name.as_str();
+        if only.is_some_and(|only| only != name) {
+            continue;
+        }
         let status = model.environments.get(name);
         let state = planner::environment_state(pipeline, &model, name);
         let runs = clean(&runs(status));
@@ -76,25 +101,25 @@ fn environments(pipeline: &Pipeline) -> Vec<Branch> {
             word(state)
         );
         let targets = status.map(|it| it.targets.as_slice()).unwrap_or_default();
-        Branch {
-            text,
-            below: targets.iter().map(target).collect(),
-        }
-    });
-    all.collect()
+        let below = targets.iter().map(|it| target(it, objects));
+        let below = join_all(below).await;
+        all.push(Branch { text, below });
+    }
+    all
 }
 
 fn word(state: State) -> String {
     paint(DIM, &format!("({})", state.word()))
 }
 
-fn target(target: &TargetStatus) -> Branch {
+async fn target(target: &TargetStatus, objects: Option<&Objects>) -> Branch {
     let state = planner::target_state(target);
     let name = clean(&planner::target_name(target));
-    let mut below: Vec<Branch> = target.apps.iter().map(app).collect();
-    if let Some(error) = &target.error {
-        below.push(Branch::leaf(format!("! {}", clean(error))));
-    }
+    let mut below: Vec<Branch> = match objects {
+        Some(objects) => objects.behind(target).await,
+        None => target.apps.iter().map(app).collect(),
+    };
+    below.extend(target.error.as_deref().map(Branch::remark));
     Branch {
         text: format!("{} {name} {}", painted_sign(state), word(state)),
         below,
@@ -110,7 +135,7 @@ fn app(app: &AppStatus) -> Branch {
     let text = clean(&format!("{}/{} {revision}", app.kind, app.name));
     let message = app.message.as_ref().filter(|_| !app.ready);
     let remarks = message.into_iter().chain(&app.note);
-    let remarks = remarks.map(|it| Branch::leaf(format!("! {}", clean(it))));
+    let remarks = remarks.map(|it| Branch::remark(it));
     let images = app.images.iter().map(|image| Branch::leaf(clean(image)));
     Branch {
         text: format!("{} {text}", painted_sign(state)),

@@ -31,6 +31,8 @@ pub(super) fn check(
         trusted_proxies: proxies.filter_map(|network| network.0).collect(),
         legacy_approval_signatures: typed.legacy_approval_signatures.0,
         wait: typed.promotion_hook_wait.length(),
+        no_cross_namespace_refs: arguments.no_cross_namespace_refs.0,
+        reach: server::leaf::Reach::default(),
         authoring: authoring.map(shown),
     })
 }

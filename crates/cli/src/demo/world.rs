@@ -289,6 +289,9 @@ fn path(environment: &str) -> String {
 fn manifest(environment: &str, version: &str) -> String {
     format!(
         "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: {PIPELINE}\n---\n\
+         apiVersion: source.toolkit.fluxcd.io/v1\nkind: HelmRepository\n\
+         metadata:\n  name: charts\n  namespace: {PIPELINE}\n\
+         spec:\n  url: https://charts.example.com\n---\n\
          apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\n\
          metadata:\n  name: {PIPELINE}\n  namespace: {PIPELINE}\n\
          spec:\n  interval: 1m\n  chart:\n    spec:\n      chart: {PIPELINE}\n      \

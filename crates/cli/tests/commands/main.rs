@@ -7,5 +7,6 @@
 
 mod asking;
 mod looking;
+mod objects;
 mod offline;
 mod world;

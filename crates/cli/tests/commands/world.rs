@@ -130,6 +130,11 @@ impl World {
         promotions.get("web-prod-1").await.unwrap()
     }
 
+    /// The administrator's kubeconfig.
+    pub(crate) fn kubeconfig(&self) -> &std::path::Path {
+        self.served.kubeconfig()
+    }
+
     /// A command with the administrator's kubeconfig.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = binary();

@@ -55,7 +55,7 @@ fn pipeline_of(promotion: &Promotion) -> ObjectKey {
     ObjectKey::new(&namespace, &promotion.spec.pipeline)
 }
 
-fn row(key: &ObjectKey, promotion: &Promotion, csrf: Option<&str>) -> (String, Arc<Part>) {
+fn row(key: &ObjectKey, promotion: &Promotion, csrf: Option<&str>) -> (Arc<str>, Arc<Part>) {
     let spec = &promotion.spec;
     let id = format!("approval-{}", promotion.uid().unwrap_or_default());
     let asked = spec.request.as_ref().and_then(|it| it.by.as_deref());
@@ -84,7 +84,7 @@ fn row(key: &ObjectKey, promotion: &Promotion, csrf: Option<&str>) -> (String, A
                 .child(asked.map(|by| tag("small").text(format_args!("asked for by {by}")))),
         )
         .child(tag("td").child(approve));
-    (id, Arc::new(Part::from(Html::from(html))))
+    (id.into(), Arc::new(Part::from(Html::from(html))))
 }
 
 fn approve(key: &ObjectKey, promotion: &Promotion, csrf: &str) -> Element {

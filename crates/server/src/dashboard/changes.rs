@@ -48,7 +48,7 @@ pub(super) async fn parts(door: &Arc<Door>, viewer: &Viewer) -> Result<Parts, Pr
     Ok(parts)
 }
 
-fn row(change: &Change) -> (String, Arc<Part>) {
+fn row(change: &Change) -> (Arc<str>, Arc<Part>) {
     let key = ObjectKey::of(change);
     let id = format!("change-{}", change.uid().unwrap_or_default());
     let status = change.status.clone().unwrap_or_default();
@@ -63,7 +63,7 @@ fn row(change: &Change) -> (String, Arc<Part>) {
         .child(tag("td").child(state(&status)))
         .child(tag("td").child(status.url.as_deref().map(pull_request)))
         .child(tag("td").child(asked(change)));
-    (id, Arc::new(Part::from(Html::from(html))))
+    (id.into(), Arc::new(Part::from(Html::from(html))))
 }
 
 /// The page around the rows.

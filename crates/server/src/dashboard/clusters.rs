@@ -64,7 +64,7 @@ fn cluster_of(target: &TargetStatus, namespace: &str) -> Option<ObjectKey> {
 fn row(
     cluster: &GitopsCluster,
     targets: &HashMap<ObjectKey, (usize, usize)>,
-) -> (String, Arc<Part>) {
+) -> (Arc<str>, Arc<Part>) {
     let key = ObjectKey::of(cluster);
     let status = cluster.status.as_ref();
     let said = status
@@ -93,7 +93,7 @@ fn row(
         .child(tag("td").child(since))
         .child(tag("td").text(format_args!("{ready} of {count} ready")))
         .child(tag("td").text(message));
-    (id, Arc::new(Part::from(Html::from(html))))
+    (id.into(), Arc::new(Part::from(Html::from(html))))
 }
 
 /// The page around the rows.

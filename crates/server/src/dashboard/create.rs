@@ -19,7 +19,12 @@ use futures::future::try_join_all;
 use kube::ResourceExt;
 use serde_json::{Map, Value, json};
 
-use super::{Failure, changes, html::Html, layout, list::Filter, page::Page, sign_in::Viewer};
+use super::{
+    Failure, changes,
+    html::Html,
+    layout::{self, Tab},
+    sign_in::Viewer,
+};
 use crate::{
     Door,
     rest::{
@@ -114,8 +119,7 @@ async fn show(
     said: (Problems, Option<String>),
 ) -> Result<Response, Failure> {
     let view = view(door, viewer, draft, said).await?;
-    let here = Page::Pipelines(Filter::default());
-    Ok(layout::plain("Create a pipeline", viewer, &here, view.page()).into_response())
+    Ok(layout::plain("Create a pipeline", viewer, Tab::Pipelines, view.page()).into_response())
 }
 
 async fn view<'a>(

@@ -19,6 +19,11 @@ impl Html {
         all
     }
 
+    /// The same for what is kept elsewhere too.
+    pub(super) fn joined<'a>(parts: impl IntoIterator<Item = &'a Self>) -> Self {
+        Self(parts.into_iter().map(Self::as_str).collect())
+    }
+
     pub(super) fn as_str(&self) -> &str {
         &self.0
     }

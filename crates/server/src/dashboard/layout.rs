@@ -12,6 +12,24 @@ use super::{
 };
 use crate::session::Told;
 
+/// What the pages are sorted by.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tab {
+    Pipelines,
+    Approvals,
+    Apps,
+    Clusters,
+}
+
+impl Tab {
+    const ALL: [(&str, &str, Self); 4] = [
+        ("/pipelines", "Pipelines", Self::Pipelines),
+        ("/approvals", "Approvals", Self::Approvals),
+        ("/apps", "Apps", Self::Apps),
+        ("/clusters", "Clusters", Self::Clusters),
+    ];
+}
+
 /// A page for somebody.
 pub(super) fn page(
     page: &Page,
@@ -25,13 +43,13 @@ pub(super) fn page(
         .with("data-seen", parts.digest())
         .child(told.map(told_once))
         .child(page.frame(parts));
-    whole(&page.title(), Some((viewer, page)), main)
+    whole(&page.title(), Some((viewer, page.tab())), main)
 }
 
 /// A page of its own that is not kept up to date.
-pub(super) fn plain(title: &str, viewer: &Viewer, page: &Page, content: Html) -> Answer<String> {
+pub(super) fn plain(title: &str, viewer: &Viewer, tab: Tab, content: Html) -> Answer<String> {
     let main = tag("main").id("main").with("tabindex", "-1").child(content);
-    whole(title, Some((viewer, page)), main)
+    whole(title, Some((viewer, tab)), main)
 }
 
 /// A page for nobody in particular.
@@ -51,7 +69,7 @@ pub(super) fn failure(code: StatusCode, sentence: &str) -> Answer<String> {
     bare(title, content)
 }
 
-fn whole(title: &str, shown: Option<(&Viewer, &Page)>, main: Element) -> Answer<String> {
+fn whole(title: &str, shown: Option<(&Viewer, Tab)>, main: Element) -> Answer<String> {
     let head = tag("head")
         .child(tag("meta").with("charset", "utf-8"))
         .child(
@@ -81,7 +99,7 @@ fn whole(title: &str, shown: Option<(&Viewer, &Page)>, main: Element) -> Answer<
                 .set("defer", true),
         );
     let skip = tag("a").class("skip").link("#main").text("To the content");
-    let header = shown.map(|(viewer, page)| header(viewer, page));
+    let header = shown.map(|(viewer, tab)| header(viewer, tab));
     let live = tag("p")
         .id("live")
         .with("role", "status")
@@ -95,22 +113,13 @@ fn whole(title: &str, shown: Option<(&Viewer, &Page)>, main: Element) -> Answer<
     Answer(Html::from(html).into_page())
 }
 
-fn header(viewer: &Viewer, page: &Page) -> Element {
-    let pages = [
-        (
-            "/pipelines",
-            "Pipelines",
-            !matches!(page, Page::Approvals | Page::Clusters),
-        ),
-        ("/approvals", "Approvals", matches!(page, Page::Approvals)),
-        ("/clusters", "Clusters", matches!(page, Page::Clusters)),
-    ];
-    let links = pages.map(|(address, name, is_here)| {
-        let mut link = tag("a").link(address).text(name);
-        if is_here {
-            link = link.with("aria-current", "page");
+fn header(viewer: &Viewer, tab: Tab) -> Element {
+    let links = Tab::ALL.map(|(address, name, own)| {
+        let link = tag("a").link(address).text(name);
+        match own == tab {
+            true => link.with("aria-current", "page"),
+            false => link,
         }
-        link
     });
     let leave = tag("form")
         .with("method", "post")

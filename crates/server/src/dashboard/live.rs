@@ -4,7 +4,12 @@
 //! is sent; after a break it is brought up to date by the parts alone. Rights are asked about as for
 //! any page, so that a stream ends with its session.
 
-use std::{collections::HashMap, convert::Infallible, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    convert::Infallible,
+    sync::Arc,
+    time::Duration,
+};
 
 use axum::{
     body::{Body, Bytes},
@@ -120,7 +125,9 @@ enum Changes {
 impl Changes {
     fn of(page: &Page, door: &Door) -> Self {
         match page {
-            Page::Pipeline(key) | Page::Change(key) => Self::OfPipeline(door.watched.follow(key)),
+            Page::Pipeline(key) | Page::Objects(key, _) | Page::Change(key) => {
+                Self::OfPipeline(door.watched.follow(key))
+            }
             _ => Self::OfAnything(door.watched.changes()),
         }
     }
@@ -148,8 +155,8 @@ impl Changes {
 #[derive(Default)]
 struct Seen {
     digest: Option<String>,
-    versions: HashMap<String, u64>,
-    order: Vec<String>,
+    versions: HashMap<Arc<str>, u64>,
+    order: Vec<Arc<str>>,
 }
 
 impl Seen {
@@ -159,23 +166,31 @@ impl Seen {
         let is_known = self.digest.as_ref() == Some(&digest);
         self.digest = Some(digest.clone());
         let mut set = Map::new();
-        let mut versions = HashMap::new();
         let fixed = parts.fixed.iter().map(|(id, part)| (id, part));
         for (id, part) in fixed.chain(parts.rows.iter().map(|(id, part)| (id, &**part))) {
-            if self.versions.get(id) != Some(&part.version) {
-                set.insert(id.clone(), json!(part.html.as_str()));
+            let before = self.versions.insert(id.clone(), part.version);
+            if before != Some(part.version) && !is_known {
+                set.insert(id.to_string(), json!(part.html.as_str()));
             }
-            versions.insert(id.clone(), part.version);
         }
-        self.versions = versions;
-        let order: Vec<String> = parts.rows.iter().map(|(id, _)| id.clone()).collect();
-        let is_moved = self.order != order;
         let mut body = json!({"set": Value::Object(set)});
-        if is_moved {
-            body["order"] = json!(order);
+        if let Some(order) = self.arrange(parts) {
+            body["order"] = order;
         }
-        self.order = order;
         let message = || format!("id: {digest}\nevent: change\ndata: {body}\n\n");
         (!is_known).then(message)
+    }
+
+    /// The rows in their order, where that is another one than before.
+    fn arrange(&mut self, parts: &Parts) -> Option<Value> {
+        let order = || parts.rows.iter().map(|(id, _)| id);
+        if self.order.iter().eq(order()) {
+            return None;
+        }
+        self.order = order().cloned().collect();
+        let fixed = parts.fixed.iter().map(|(id, _)| id);
+        let shown: HashSet<&Arc<str>> = fixed.chain(order()).collect();
+        self.versions.retain(|id, _| shown.contains(id));
+        Some(order().map(|id| json!(&**id)).collect())
     }
 }

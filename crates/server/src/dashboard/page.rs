@@ -14,7 +14,9 @@ use percent_encoding::percent_decode_str;
 use super::{
     approvals, changes, clusters,
     html::Html,
+    layout::Tab,
     list::{self, Filter},
+    objects::{self, Asked},
     pipeline,
     sign_in::Viewer,
 };
@@ -24,6 +26,7 @@ use crate::{Door, rest::Problem, watched::ObjectKey};
 pub(super) enum Page {
     Pipelines(Filter),
     Pipeline(ObjectKey),
+    Objects(ObjectKey, Asked),
     Approvals,
     Clusters,
     Changes,
@@ -48,23 +51,23 @@ impl From<Html> for Part {
 /// What a page is made of: parts that are always there, and rows that come and go.
 #[derive(Default)]
 pub(super) struct Parts {
-    pub(super) fixed: Vec<(String, Part)>,
-    pub(super) rows: Vec<(String, Arc<Part>)>,
+    pub(super) fixed: Vec<(Arc<str>, Part)>,
+    pub(super) rows: Vec<(Arc<str>, Arc<Part>)>,
 }
 
 impl Parts {
-    pub(super) fn push(&mut self, id: impl Into<String>, html: impl Into<Html>) {
+    pub(super) fn push(&mut self, id: &str, html: impl Into<Html>) {
         self.fixed.push((id.into(), Part::from(html.into())));
     }
 
     /// The markup of a fixed part.
     pub(super) fn html(&self, id: &str) -> Html {
-        let part = self.fixed.iter().find(|(name, _)| name == id);
+        let part = self.fixed.iter().find(|(name, _)| **name == *id);
         part.map(|(_, part)| part.html.clone()).unwrap_or_default()
     }
 
     pub(super) fn all_rows(&self) -> Html {
-        Html::all(self.rows.iter().map(|(_, part)| part.html.clone()))
+        Html::joined(self.rows.iter().map(|(_, part)| &part.html))
     }
 
     /// Tells whether somebody has seen exactly this.
@@ -90,6 +93,10 @@ impl Page {
                 Some(Self::Pipelines(filter.0))
             }
             ["pipelines", namespace, name] => key(namespace, name).map(Self::Pipeline),
+            ["pipelines", namespace, name, "objects"] => {
+                let asked = Query::<Asked>::try_from_uri(address).ok()?;
+                Some(Self::Objects(key(namespace, name)?, asked.0))
+            }
             ["changes"] => Some(Self::Changes),
             ["changes", namespace, name] => key(namespace, name).map(Self::Change),
             ["approvals"] => Some(Self::Approvals),
@@ -98,10 +105,19 @@ impl Page {
         }
     }
 
+    pub(super) fn tab(&self) -> Tab {
+        match self {
+            Self::Approvals => Tab::Approvals,
+            Self::Clusters => Tab::Clusters,
+            _ => Tab::Pipelines,
+        }
+    }
+
     pub(super) fn title(&self) -> String {
         match self {
             Self::Pipelines(_) => "Pipelines".to_owned(),
             Self::Pipeline(key) => key.name.clone(),
+            Self::Objects(key, _) => format!("Objects of {}", key.name),
             Self::Approvals => "Approvals".to_owned(),
             Self::Clusters => "Clusters".to_owned(),
             Self::Changes => "Proposals".to_owned(),
@@ -113,6 +129,7 @@ impl Page {
         match self {
             Self::Pipelines(filter) => list::parts(door, viewer, filter).await,
             Self::Pipeline(key) => pipeline::parts(door, viewer, key).await,
+            Self::Objects(key, asked) => objects::parts(door, viewer, key, asked).await,
             Self::Approvals => approvals::parts(door, viewer).await,
             Self::Clusters => clusters::parts(door, viewer).await,
             Self::Changes => changes::parts(door, viewer).await,
@@ -125,6 +142,7 @@ impl Page {
         match self {
             Self::Pipelines(filter) => list::frame(filter, parts),
             Self::Pipeline(key) => pipeline::frame(key, parts),
+            Self::Objects(key, asked) => objects::frame(key, asked, parts),
             Self::Approvals => approvals::frame(parts),
             Self::Clusters => clusters::frame(parts),
             Self::Changes => changes::frame(parts),

@@ -5,6 +5,7 @@ mod actions;
 mod environment;
 mod history;
 mod steps;
+mod triggers;
 
 use std::sync::Arc;
 
@@ -17,11 +18,12 @@ use super::{
     html::{Element, Html, tag},
     page::Parts,
     sign_in::Viewer,
-    words::{address, badge},
+    words::{address, badge, crumbs},
 };
 use crate::{
     Door,
     rest::{Problem, access::Wish},
+    triggers::Trigger,
     view::State,
     watched::ObjectKey,
 };
@@ -35,6 +37,7 @@ struct Subject<'a> {
     /// Newest first.
     promotions: Vec<Promotion>,
     plan: Plan,
+    triggers: Vec<Trigger>,
     rights: Rights,
     csrf: &'a str,
 }
@@ -44,25 +47,36 @@ pub(super) async fn parts(
     viewer: &Viewer,
     key: &ObjectKey,
 ) -> Result<Parts, Problem> {
-    if !viewer.caller.may_see(&Wish::new("get", key)).await? {
-        let detail = format!("{} may not see {key}", viewer.caller.name());
-        return Err(Problem::new(StatusCode::FORBIDDEN, detail));
-    }
-    let pipeline = door.watched.pipeline(key).await?;
-    let pipeline = pipeline.ok_or_else(|| Problem::not_found(&format!("the pipeline {key}")))?;
+    let pipeline = seen_by(door, viewer, key).await?;
     let promotions = promotions(door, key);
     let model = pipeline.status.clone().unwrap_or_default();
     let plan = planner::plan(&pipeline, &model, &promotions, jiff::Timestamp::now());
     let rights = Rights::find(&viewer.caller, key, &pipeline).await?;
+    let triggers = crate::triggers::of(door, &viewer.caller, &pipeline).await?;
     let subject = Subject {
         key,
         pipeline,
         promotions,
         plan,
+        triggers,
         rights,
         csrf: &viewer.session.csrf,
     };
     Ok(subject.parts())
+}
+
+/// A pipeline, if somebody may see it.
+pub(super) async fn seen_by(
+    door: &Door,
+    viewer: &Viewer,
+    key: &ObjectKey,
+) -> Result<Arc<Pipeline>, Problem> {
+    if !viewer.caller.may_see(&Wish::new("get", key)).await? {
+        let detail = format!("{} may not see {key}", viewer.caller.name());
+        return Err(Problem::new(StatusCode::FORBIDDEN, detail));
+    }
+    let pipeline = door.watched.pipeline(key).await?;
+    pipeline.ok_or_else(|| Problem::not_found(&format!("the pipeline {key}")))
 }
 
 /// The promotions of a pipeline, newest first.
@@ -86,6 +100,7 @@ impl Subject<'_> {
             let id = format!("actions-{index}");
             parts.push(&id, self.actions(environment, index).id(&id));
         }
+        parts.push("triggers", self.triggers());
         parts.push("history", self.history());
         parts
     }
@@ -135,21 +150,17 @@ pub(super) fn frame(key: &ObjectKey, parts: &Parts) -> Html {
             .child(parts.html(&format!("actions-{index}")))
     });
     let here = address(key);
-    let crumbs = tag("nav")
-        .with("aria-label", "Breadcrumb")
-        .class("crumbs")
-        .child(tag("a").link("/pipelines").text("Pipelines"))
-        .child(tag("span").with("aria-hidden", "true").text(" / "))
-        .child(tag("span").text(&key.name));
     let yaml = tag("a")
         .class("aside")
         .link(&format!("{here}/yaml"))
         .text("YAML");
     Html::all([
-        Html::from(crumbs),
+        Html::from(crumbs(&[("Pipelines", "/pipelines")], &key.name)),
         tag("h1").text(&key.name).child(yaml).into(),
         parts.html("head"),
         tag("div").class("environments").children(columns).into(),
+        tag("h2").text("What sets it in motion").into(),
+        parts.html("triggers"),
         tag("h2").text("History").into(),
         parts.html("history"),
     ])

@@ -51,6 +51,16 @@ pub(super) fn address(key: &ObjectKey) -> String {
     )
 }
 
+/// The way to a page: what is above it, and its own name.
+pub(super) fn crumbs(above: &[(&str, &str)], own: &str) -> Element {
+    let nav = tag("nav").with("aria-label", "Breadcrumb").class("crumbs");
+    let nav = above.iter().fold(nav, |nav, (name, address)| {
+        nav.child(tag("a").link(address).text(name))
+            .child(tag("span").with("aria-hidden", "true").text(" / "))
+    });
+    nav.child(tag("span").text(own))
+}
+
 /// A link out of here; only its text, where the address would lead to nothing good.
 pub(super) fn outward(address: &str, text: &str) -> Element {
     if super::html::is_address(address) && !address.starts_with('/') {

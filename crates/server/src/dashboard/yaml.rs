@@ -11,10 +11,9 @@ use http::StatusCode;
 use super::{
     Failure,
     html::{Html, tag},
-    layout,
-    page::Page,
+    layout::{self, Tab},
     sign_in::Viewer,
-    words::address,
+    words::{address, crumbs},
 };
 use crate::{
     Door,
@@ -36,16 +35,10 @@ pub(super) async fn show(
     pipeline.metadata.managed_fields = None;
     let text = serde_saphyr::to_string(&pipeline)
         .unwrap_or_else(|error| format!("this cannot be written as YAML: {error}"));
+    let here = address(&key);
     let command = format!("kubectl get pipeline -n {namespace} {name} -o yaml");
     let content = Html::all([
-        tag("nav")
-            .class("crumbs")
-            .with("aria-label", "Breadcrumb")
-            .child(tag("a").link("/pipelines").text("Pipelines"))
-            .child(tag("span").with("aria-hidden", "true").text(" / "))
-            .child(tag("a").link(&address(&key)).text(&name))
-            .child(tag("span").with("aria-hidden", "true").text(" / "))
-            .child(tag("span").text("YAML")),
+        crumbs(&[("Pipelines", "/pipelines"), (&name, &here)], "YAML"),
         tag("h1").text(format_args!("{name} as YAML")),
         tag("p").class("dim").child(tag("code").text(command)),
         tag("pre")
@@ -55,5 +48,5 @@ pub(super) async fn show(
             .child(tag("code").text(text)),
     ]);
     let title = format!("{name} as YAML");
-    Ok(layout::plain(&title, &viewer, &Page::Pipeline(key), content).into_response())
+    Ok(layout::plain(&title, &viewer, Tab::Pipelines, content).into_response())
 }

@@ -1,7 +1,7 @@
 //! A connection that ends when its other side stops reading.
 
 use std::{
-    io,
+    io::{self, IoSlice},
     pin::Pin,
     task::{Context, Poll, ready},
     time::Duration,
@@ -68,6 +68,21 @@ impl AsyncWrite for Impatient {
     ) -> Poll<io::Result<usize>> {
         let outcome = Pin::new(&mut self.stream).poll_write(context, bytes);
         self.judge(context, outcome)
+    }
+
+    // Without this, hyper copies each answer into a buffer that it keeps for as long as the connection
+    // is open.
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let outcome = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
+        self.judge(context, outcome)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {

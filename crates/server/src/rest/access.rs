@@ -168,6 +168,17 @@ impl<'a> Wish<'a> {
         }
     }
 
+    /// To look into a cluster, into all of a namespace, or into all there are.
+    pub(crate) fn inspect(namespace: Option<&'a str>, name: Option<&'a str>) -> Self {
+        Self {
+            kind: CLUSTERS,
+            verb: "inspect",
+            namespace,
+            name,
+            environment: None,
+        }
+    }
+
     /// Another of a kind, in one namespace or in any.
     pub(crate) fn create(kind: Kind, namespace: Option<&'a str>) -> Self {
         Self {
@@ -206,6 +217,10 @@ impl Caller {
         let user = door.access.user(token).await?;
         let door = door.clone();
         Ok(user.map(|user| Self { user, door }))
+    }
+
+    pub(crate) fn door(&self) -> &Arc<Door> {
+        &self.door
     }
 
     pub(crate) fn name(&self) -> &str {

@@ -15,7 +15,7 @@ pub(super) async fn document() -> Response {
 }
 
 /// Path, summary, and what an answer holds.
-const READ: [(&str, &str, &str); 14] = [
+const READ: [(&str, &str, &str); 16] = [
     ("/api/v1/pipelines", "All pipelines", "Pipelines"),
     (
         "/api/v1/pipelines/{namespace}",
@@ -31,6 +31,16 @@ const READ: [(&str, &str, &str); 14] = [
         "/api/v1/pipelines/{namespace}/{name}/environments",
         "Where each environment is, in the order of promotion",
         "Environments",
+    ),
+    (
+        "/api/v1/pipelines/{namespace}/{name}/environments/{environment}/tree",
+        "What is behind the targets of an environment: sources, apps, workloads and pods, asked of their clusters",
+        "Behinds",
+    ),
+    (
+        "/api/v1/pipelines/{namespace}/{name}/triggers",
+        "What can set a pipeline in motion",
+        "Triggers",
     ),
     (
         "/api/v1/pipelines/{namespace}/{name}/promotions",
@@ -65,12 +75,12 @@ const READ: [(&str, &str, &str); 14] = [
     ("/api/v1/triggers", "What starts runs", "PipelineTriggers"),
     (
         "/api/v1/versions",
-        "Every version that runs in a target",
+        "Every version that runs in a target; with scope=clusters, on any cluster",
         "Versions",
     ),
     (
         "/api/v1/images",
-        "Every image that runs in a target",
+        "Every image that runs in a target; with scope=clusters, on any cluster",
         "Images",
     ),
     ("/api/openapi.json", "This document", "Document"),
@@ -98,6 +108,21 @@ const ACTIONS: [(&str, &str); 7] = [
         "environments/{environment}/resume",
         "Start what may start in this environment",
     ),
+];
+
+/// What lists are asked in pages by.
+const PAGED: &[&str] = &["limit", "continue"];
+/// What apps are found by.
+const PLACED: &[&str] = &[
+    "scope",
+    "namespace",
+    "pipeline",
+    "environment",
+    "cluster",
+    "targetNamespace",
+    "kind",
+    "app",
+    "outside",
 ];
 
 fn describe() -> Value {
@@ -137,31 +162,13 @@ fn read(path: &str, summary: &str, schema: &str) -> Value {
         schema => json!({"application/json": {"schema": reference(schema)}}),
     };
     let mut parameters = in_path(path);
-    let asked: &[&str] = match schema {
-        "Pipelines" | "Promotions" | "Changes" => &["limit", "continue"],
-        "GitopsClusters" | "PipelineTriggers" => &["namespace", "limit", "continue"],
-        "Versions" => &[
-            "namespace",
-            "pipeline",
-            "environment",
-            "cluster",
-            "app",
-            "version",
-            "limit",
-            "continue",
-        ],
-        "Images" => &[
-            "namespace",
-            "pipeline",
-            "environment",
-            "cluster",
-            "app",
-            "image",
-            "tag",
-            "limit",
-            "continue",
-        ],
-        _ => &[],
+    let asked = match schema {
+        "Pipelines" | "Promotions" | "Changes" => PAGED.to_vec(),
+        "GitopsClusters" | "PipelineTriggers" => [&["namespace"], PAGED].concat(),
+        "Behinds" => [&["cluster", "targetNamespace"], PAGED].concat(),
+        "Versions" => [PLACED, &["chart", "version"], PAGED].concat(),
+        "Images" => [PLACED, &["image", "tag"], PAGED].concat(),
+        _ => Vec::new(),
     };
     parameters.extend(asked.iter().map(|name| parameter("query", name)));
     let mut operation = json!({
@@ -212,9 +219,14 @@ fn in_path(path: &str) -> Vec<Value> {
 }
 
 fn parameter(place: &str, name: &str) -> Value {
-    let kind = if name == "limit" { "integer" } else { "string" };
+    let schema = match name {
+        "limit" => json!({"type": "integer"}),
+        "outside" => json!({"type": "boolean"}),
+        "scope" => json!({"type": "string", "enum": ["pipelines", "clusters"]}),
+        _ => json!({"type": "string"}),
+    };
     let is_needed = place == "path";
-    json!({"name": name, "in": place, "required": is_needed, "schema": {"type": kind}})
+    json!({"name": name, "in": place, "required": is_needed, "schema": schema})
 }
 
 fn problem() -> Value {
@@ -237,6 +249,7 @@ fn schemas() -> Value {
     let list = |items: Value| {
         json!({"type": "object", "required": ["items"], "properties": {
             "items": {"type": "array", "items": items}, "continue": text,
+            "unread": {"type": "array", "items": reference("Unread")},
         }})
     };
     let place = [
@@ -253,8 +266,13 @@ fn schemas() -> Value {
     environment["properties"]["revisions"] = json!({"type": "array", "items": text});
     environment["properties"]["suspend"] = json!({"type": "boolean"});
     environment["properties"]["status"] = json!({"type": "object"});
-    let mut version = with(&["version", "revision"]);
+    let mut version = with(&["chart", "version", "revision"]);
     version["properties"]["ready"] = json!({"type": "boolean"});
+    let mut behind = object(&["cluster", "targetNamespace", "problem"]);
+    behind["properties"]["apps"] = json!({"type": "array", "items": reference("Node")});
+    let mut trigger = object(&["kind", "namespace", "name", "effect", "event", "run"]);
+    trigger["properties"]["suspend"] = json!({"type": "boolean"});
+    trigger["properties"]["ready"] = json!({"type": "object"});
     let mut problem = object(&["type", "title", "detail", "requestId"]);
     problem["properties"]["status"] = json!({"type": "integer"});
     let mut all = json!({
@@ -262,6 +280,10 @@ fn schemas() -> Value {
         "Words": object(&["revision", "note"]),
         "File": object(&["path", "content", "title"]),
         "Environments": list(environment),
+        "Unread": object(&["cluster", "because"]),
+        "Node": node(&text),
+        "Behinds": list(behind),
+        "Triggers": list(trigger),
         "Versions": list(version),
         "Images": list(with(&["image", "tag", "digest"])),
     });
@@ -270,6 +292,25 @@ fn schemas() -> Value {
         all[kind] = schema;
     }
     all
+}
+
+/// An object on a cluster, and what belongs to it.
+fn node(text: &Value) -> Value {
+    let states = [
+        "ready",
+        "notReady",
+        "failed",
+        "suspended",
+        "missing",
+        "unknown",
+    ];
+    json!({"type": "object", "required": ["kind", "name", "state"], "properties": {
+        "group": text, "kind": text, "namespace": text, "name": text, "revision": text,
+        "state": {"type": "string", "enum": states},
+        "message": text, "note": text,
+        "images": {"type": "array", "items": text},
+        "below": {"type": "array", "items": reference("Node")},
+    }})
 }
 
 /// The schemas of our kinds, as they are installed.

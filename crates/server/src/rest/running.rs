@@ -1,4 +1,5 @@
-//! What runs where: every version and every image tag that pipelines see, from what is stored.
+//! What runs where: every version and every image tag. What pipelines see is stored; with
+//! `scope=clusters` the clusters themselves are asked, also for apps that no pipeline names.
 
 use std::sync::Arc;
 
@@ -11,37 +12,63 @@ use axum::{
     Json,
     extract::{Query, State},
 };
+use http::StatusCode;
 use kube::ResourceExt;
 use serde::{Deserialize, Serialize};
 
 use super::{
     Problem,
-    access::{Caller, PIPELINES},
+    access::Caller,
     show::{Listed, Page},
 };
-use crate::Door;
+use crate::{
+    Door,
+    fleet::{self, Found, Unread},
+    leaf::apps::App,
+};
 
 /// What is asked for; what is not said does not matter.
 #[derive(Deserialize, Default)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 pub(super) struct Filter {
+    scope: Scope,
     namespace: Option<String>,
     pipeline: Option<String>,
     environment: Option<String>,
+    /// Empty for the hub.
     cluster: Option<String>,
+    target_namespace: Option<String>,
+    kind: Option<String>,
     app: Option<String>,
+    /// Whether no pipeline names it.
+    outside: Option<bool>,
+    chart: Option<String>,
     version: Option<String>,
     image: Option<String>,
     tag: Option<String>,
 }
 
-/// An app in a target of an environment.
+/// Where to look.
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase")]
+enum Scope {
+    /// At what pipelines see.
+    #[default]
+    Pipelines,
+    /// Into every cluster that the caller may inspect.
+    Clusters,
+}
+
+/// An app on a cluster, and the environment of a pipeline that it is in.
 #[derive(Serialize, Clone)]
 #[serde(rename_all = "camelCase")]
 struct Place {
-    namespace: String,
-    pipeline: String,
-    environment: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    namespace: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pipeline: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    environment: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cluster: Option<String>,
     target_namespace: String,
@@ -54,6 +81,8 @@ struct Place {
 pub(super) struct Version {
     #[serde(flatten)]
     place: Place,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    chart: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     version: Option<String>,
     revision: String,
@@ -78,21 +107,18 @@ pub(super) async fn versions(
     Query(filter): Query<Filter>,
     Query(page): Query<Page>,
 ) -> Result<Json<Listed<Version>>, Problem> {
-    let mut found = Vec::new();
-    for pipeline in pipelines(&door, &caller).await? {
-        each_target(&pipeline, |environment, target| {
-            if let Some(version) = version(&pipeline, environment, target) {
-                found.push(version);
-            }
-        });
-    }
-    let is_wanted = |it: &Version| {
-        let said = it.version.as_deref().unwrap_or(&it.revision);
-        filter.wants_place(&it.place) && fits(filter.version.as_ref(), Some(said))
+    let (mut found, unread) = match filter.scope {
+        Scope::Clusters => everywhere(&door, &caller, &filter, versions_of).await?,
+        Scope::Pipelines => (stored_versions(&caller).await?, Vec::new()),
     };
-    found.retain(is_wanted);
+    found.retain(|it| {
+        let said = it.version.as_deref().unwrap_or(&it.revision);
+        filter.wants_place(&it.place)
+            && fits(filter.chart.as_ref(), it.chart.as_deref())
+            && fits(filter.version.as_ref(), Some(said))
+    });
     found.sort_by(|one, other| one.place.order().cmp(&other.place.order()));
-    Ok(Json(page.of(found)?))
+    Ok(Json(page.of(found)?.lacking(unread)))
 }
 
 pub(super) async fn images(
@@ -101,21 +127,10 @@ pub(super) async fn images(
     Query(filter): Query<Filter>,
     Query(page): Query<Page>,
 ) -> Result<Json<Listed<Running>>, Problem> {
-    let mut found = Vec::new();
-    for pipeline in pipelines(&door, &caller).await? {
-        each_target(&pipeline, |environment, target| {
-            for app in &target.apps {
-                let place = Place::new(&pipeline, environment, target, Some(app));
-                let images = app.images.iter().filter_map(|text| Image::parse(text));
-                found.extend(images.map(|image| Running {
-                    place: place.clone(),
-                    image: image.name().to_owned(),
-                    tag: image.tag().map(str::to_owned),
-                    digest: image.digest().map(str::to_owned),
-                }));
-            }
-        });
-    }
+    let (mut found, unread) = match filter.scope {
+        Scope::Clusters => everywhere(&door, &caller, &filter, images_of).await?,
+        Scope::Pipelines => (stored_images(&caller).await?, Vec::new()),
+    };
     found.retain(|it| {
         let is_image = fits(filter.image.as_ref(), Some(&it.image));
         filter.wants_place(&it.place) && is_image && fits(filter.tag.as_ref(), it.tag.as_deref())
@@ -127,14 +142,77 @@ pub(super) async fn images(
             other.place.order(),
         ))
     });
-    Ok(Json(page.of(found)?))
+    Ok(Json(page.of(found)?.lacking(unread)))
 }
 
-/// The pipelines that somebody may list.
-async fn pipelines(door: &Arc<Door>, caller: &Caller) -> Result<Vec<Arc<Pipeline>>, Problem> {
-    let all = door.watched.pipelines();
-    let namespace_of = |it: &Arc<Pipeline>| it.namespace().unwrap_or_default();
-    Ok(caller.visible(PIPELINES, all, namespace_of).await?)
+/// What the clusters say, of each app in each place.
+async fn everywhere<T>(
+    door: &Arc<Door>,
+    caller: &Caller,
+    filter: &Filter,
+    of: fn(&App, Place) -> Vec<T>,
+) -> Result<(Vec<T>, Vec<Unread>), Problem> {
+    let fleet = fleet::look(door, caller, filter.cluster.as_deref()).await?;
+    let fleet = fleet.ok_or_else(|| {
+        let detail = format!(
+            "{} may look into no cluster: a role with the verb inspect on gitopsclusters is needed",
+            caller.name()
+        );
+        Problem::new(StatusCode::FORBIDDEN, detail)
+    })?;
+    let each = fleet.apps.iter().flat_map(|found| {
+        let places = Place::all(found).into_iter();
+        places.flat_map(|place| of(&found.app, place))
+    });
+    Ok((each.collect(), fleet.unread))
+}
+
+fn versions_of(app: &App, place: Place) -> Vec<Version> {
+    let version = app.revision.clone().map(|revision| Version {
+        place,
+        chart: app.chart.clone(),
+        version: app.version.clone(),
+        revision,
+        ready: app.ready,
+    });
+    version.into_iter().collect()
+}
+
+fn images_of(app: &App, place: Place) -> Vec<Running> {
+    running(&app.images, &place).collect()
+}
+
+fn running(images: &[String], place: &Place) -> impl Iterator<Item = Running> {
+    let images = images.iter().filter_map(|text| Image::parse(text));
+    images.map(|image| Running {
+        place: place.clone(),
+        image: image.name().to_owned(),
+        tag: image.tag().map(str::to_owned),
+        digest: image.digest().map(str::to_owned),
+    })
+}
+
+async fn stored_versions(caller: &Caller) -> Result<Vec<Version>, Problem> {
+    let mut found = Vec::new();
+    for pipeline in caller.pipelines().await? {
+        each_target(&pipeline, |environment, target| {
+            found.extend(version(&pipeline, environment, target));
+        });
+    }
+    Ok(found)
+}
+
+async fn stored_images(caller: &Caller) -> Result<Vec<Running>, Problem> {
+    let mut found = Vec::new();
+    for pipeline in caller.pipelines().await? {
+        each_target(&pipeline, |environment, target| {
+            for app in &target.apps {
+                let place = Place::new(&pipeline, environment, target, Some(app));
+                found.extend(running(&app.images, &place));
+            }
+        });
+    }
+    Ok(found)
 }
 
 fn each_target(pipeline: &Pipeline, mut look: impl FnMut(&str, &TargetStatus)) {
@@ -150,6 +228,7 @@ fn each_target(pipeline: &Pipeline, mut look: impl FnMut(&str, &TargetStatus)) {
 fn version(pipeline: &Pipeline, environment: &str, target: &TargetStatus) -> Option<Version> {
     Some(Version {
         place: Place::new(pipeline, environment, target, None),
+        chart: None,
         version: target.version.clone(),
         revision: target.revision.clone()?,
         ready: target.ready,
@@ -171,9 +250,9 @@ impl Place {
             (None, None) => Default::default(),
         };
         Self {
-            namespace: pipeline.namespace().unwrap_or_default(),
-            pipeline: pipeline.name_any(),
-            environment: environment.to_owned(),
+            namespace: pipeline.namespace(),
+            pipeline: Some(pipeline.name_any()),
+            environment: Some(environment.to_owned()),
             cluster: cluster.map(|cluster| cluster.name.clone()),
             target_namespace: target.namespace.clone().unwrap_or_default(),
             kind,
@@ -181,25 +260,58 @@ impl Place {
         }
     }
 
+    /// Once for each pipeline that names it, else once.
+    fn all(found: &Found) -> Vec<Self> {
+        let alone = Self {
+            namespace: None,
+            pipeline: None,
+            environment: None,
+            cluster: found.cluster.as_ref().map(|cluster| cluster.name.clone()),
+            target_namespace: found.app.namespace.clone(),
+            kind: found.app.kind.clone(),
+            app: found.app.name.clone(),
+        };
+        if found.named_by.is_empty() {
+            return vec![alone];
+        }
+        let named = found.named_by.iter().map(|named| Self {
+            namespace: Some(named.pipeline.namespace.clone()),
+            pipeline: Some(named.pipeline.name.clone()),
+            environment: Some(named.environment.clone()),
+            ..alone.clone()
+        });
+        named.collect()
+    }
+
     fn order(&self) -> impl Ord {
-        [
-            &self.namespace,
-            &self.pipeline,
-            &self.environment,
-            self.cluster.as_ref().unwrap_or(&self.target_namespace),
-            &self.target_namespace,
-            &self.app,
-        ]
+        let named = [&self.namespace, &self.pipeline, &self.environment];
+        // What pipelines name comes first.
+        let is_outside = self.pipeline.is_none();
+        let cluster = self.cluster.as_ref();
+        let cluster = cluster.unwrap_or(&self.target_namespace);
+        (
+            is_outside,
+            named,
+            [cluster, &self.target_namespace, &self.kind, &self.app],
+        )
     }
 }
 
 impl Filter {
     fn wants_place(&self, place: &Place) -> bool {
-        fits(self.namespace.as_ref(), Some(&place.namespace))
-            && fits(self.pipeline.as_ref(), Some(&place.pipeline))
-            && fits(self.environment.as_ref(), Some(&place.environment))
-            && fits(self.cluster.as_ref(), place.cluster.as_deref())
+        let cluster = place.cluster.as_deref().unwrap_or_default();
+        let is_outside = place.pipeline.is_none();
+        fits(self.namespace.as_ref(), place.namespace.as_deref())
+            && fits(self.pipeline.as_ref(), place.pipeline.as_deref())
+            && fits(self.environment.as_ref(), place.environment.as_deref())
+            && fits(self.cluster.as_ref(), Some(cluster))
+            && fits(
+                self.target_namespace.as_ref(),
+                Some(&place.target_namespace),
+            )
+            && fits(self.kind.as_ref(), Some(&place.kind))
             && fits(self.app.as_ref(), Some(&place.app))
+            && self.outside.is_none_or(|outside| outside == is_outside)
     }
 }
 

@@ -16,7 +16,13 @@ use super::{
     Problem,
     access::{CLUSTERS, Caller, Kind, PIPELINES, TRIGGERS, Wish},
 };
-use crate::{Door, view, watched::ObjectKey};
+use crate::{
+    Door,
+    fleet::Unread,
+    triggers::{self, Trigger},
+    view,
+    watched::ObjectKey,
+};
 
 /// How many objects one answer holds at most.
 const PAGE: u32 = 500;
@@ -32,6 +38,12 @@ pub(super) struct Page {
 }
 
 impl Page {
+    /// The same, with smaller pages.
+    pub(super) fn at_most(self, most: u32) -> Self {
+        let limit = Some(self.limit.unwrap_or(most).min(most));
+        Self { limit, ..self }
+    }
+
     /// The part of a list that is asked for; `continue` is how many come before it.
     pub(super) fn of<T>(&self, all: Vec<T>) -> Result<Listed<T>, Problem> {
         let limit = self.limit.unwrap_or(PAGE).clamp(1, PAGE) as usize;
@@ -41,10 +53,9 @@ impl Page {
             Problem::new(StatusCode::BAD_REQUEST, detail)
         })?;
         let has_more = all.len() > first.saturating_add(limit);
-        Ok(Listed {
-            items: all.into_iter().skip(first).take(limit).collect(),
-            next: has_more.then(|| (first + limit).to_string()),
-        })
+        let items = all.into_iter().skip(first).take(limit).collect();
+        let next = has_more.then(|| (first + limit).to_string());
+        Ok(Listed::new(items, next))
     }
 }
 
@@ -54,6 +65,28 @@ pub(super) struct Listed<K> {
     items: Vec<K>,
     #[serde(rename = "continue", skip_serializing_if = "Option::is_none")]
     next: Option<String>,
+    /// What could not be read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unread: Vec<Unread>,
+}
+
+impl<K> Listed<K> {
+    pub(super) fn new(items: Vec<K>, next: Option<String>) -> Self {
+        Self {
+            items,
+            next,
+            unread: Vec::new(),
+        }
+    }
+
+    /// The same, without what could not be read.
+    pub(super) fn lacking(self, unread: Vec<Unread>) -> Self {
+        Self { unread, ..self }
+    }
+
+    pub(super) fn into_parts(self) -> (Vec<K>, Option<String>) {
+        (self.items, self.next)
+    }
 }
 
 pub(super) async fn all_pipelines(
@@ -93,7 +126,7 @@ where
     let listed = api.list(&parameters).await?;
     let next = listed.metadata.continue_.filter(|next| !next.is_empty());
     let items = listed.items.into_iter().map(plain).collect();
-    Ok(Json(Listed { items, next }))
+    Ok(Json(Listed::new(items, next)))
 }
 
 pub(super) async fn clusters(
@@ -104,7 +137,7 @@ pub(super) async fn clusters(
     list_in(&door, &caller, CLUSTERS, page).await
 }
 
-pub(super) async fn triggers(
+pub(super) async fn all_triggers(
     State(door): State<Arc<Door>>,
     caller: Caller,
     Query(page): Query<Page>,
@@ -180,6 +213,19 @@ pub(super) async fn environments(
         })
     });
     Ok(Json(json!({"items": environments.collect::<Vec<_>>()})))
+}
+
+/// What can set it in motion.
+pub(super) async fn triggers_of(
+    State(door): State<Arc<Door>>,
+    caller: Caller,
+    Path((namespace, name)): Path<(String, String)>,
+) -> Result<Json<Listed<Trigger>>, Problem> {
+    let key = ObjectKey::new(&namespace, &name);
+    caller.must(Wish::new("get", &key)).await?;
+    let pipeline = door.stored(&key).await?;
+    let found = triggers::of(&door, &caller, &pipeline).await?;
+    Ok(Json(Listed::new(found, None)))
 }
 
 /// The same plan that the controller carries out, as text.

@@ -8,6 +8,8 @@
 
 mod acts;
 mod chromium;
+#[path = "../door/leaf.rs"]
+mod leaf;
 #[path = "../door/loops.rs"]
 #[expect(dead_code, reason = "strategies that only the door's own tests need")]
 mod loops;

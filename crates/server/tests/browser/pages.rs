@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     chromium::Chromium,
+    leaf::{deployment, helm_labels, put, put_pod, release, source},
     world::{OWNER, World, pipeline},
 };
 
@@ -123,6 +124,82 @@ fn every_page_reads_well_wide_and_narrow_light_and_dark() {
     browser.press("Sign out");
     world.go(&mut browser, "/clusters");
     browser.until("location.pathname === '/login'");
+}
+
+/// A cluster on which `app` runs as a release, beside an app that no pipeline names.
+fn shop_on(world: &World, cluster: &str, pod: &Value) {
+    let server = world.create_leaf(cluster);
+    let inventory = json!({"inventory": {"entries": [
+        {"id": "shop_web_apps_Deployment", "v": "v1"},
+        {"id": "shop_keys__Secret", "v": "v1"},
+        {"id": "shop_gone_apps_StatefulSet", "v": "v1"},
+    ]}});
+    world.runtime.block_on(async {
+        put(&server, &source()).await;
+        put(&server, &release(inventory)).await;
+        put(
+            &server,
+            &deployment("web", helm_labels(), "registry.example/web:5.0.0"),
+        )
+        .await;
+        put(
+            &server,
+            &deployment("lonely", json!({}), "registry.example/lonely:1"),
+        )
+        .await;
+        put_pod(&server, "web", "web-7f9-a", pod.clone()).await;
+    });
+}
+
+#[test]
+fn clusters_tell_what_is_behind_a_target_and_every_app() {
+    let Some(mut browser) = Chromium::start() else {
+        return;
+    };
+    let world = World::new();
+    let well = json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]});
+    shop_on(&world, "eu", &well);
+    shop_on(&world, "us", &json!({"phase": "Pending"}));
+    world.create_cluster("lost", "True", "");
+    let mut object = pipeline("app");
+    let targets = ["eu", "us", "lost"].map(|cluster| target(cluster, "5.0.0", true));
+    object["status"] = json!({"environments": {"prod": {"targets": targets}}});
+    world.create(&object);
+    world.create_trigger("build", "app");
+    world.grant("vera", &["get", "list"]);
+    world.sign_in(&mut browser, OWNER);
+    world.go(&mut browser, "/pipelines/shop/app");
+    browser.shows("PipelineTrigger build starts Tekton runs for GitRepository code");
+    browser.shows("last run build-1");
+    check(&mut browser, "triggers");
+    browser.evaluate("[...document.querySelectorAll('.card a')].find((it) => it.textContent.startsWith('us')).click()");
+    browser.shows("Objects of app in prod");
+    for text in ["charts", "main@sha1:ab", "web-7f9-a", "keys", "Pending"] {
+        browser.shows(text);
+    }
+    check(&mut browser, "objects");
+    world.go(
+        &mut browser,
+        "/pipelines/shop/app/objects?environment=prod&cluster=lost",
+    );
+    browser.shows("connection refused");
+    world.go(&mut browser, "/apps");
+    browser.shows("lost: connection refused");
+    browser.shows("4 apps");
+    check(&mut browser, "apps");
+    world.go(&mut browser, "/apps?q=lonely+us&pipelines=outside");
+    browser.shows("1 app");
+    // Who may not look into clusters sees what pipelines see.
+    world.go(&mut browser, "/login");
+    browser.fill("#token", "vera");
+    browser.press("Sign in");
+    world.go(&mut browser, "/apps");
+    browser.shows("Who may inspect gitopsclusters");
+    browser.shows("3 apps");
+    world.go(&mut browser, "/pipelines/shop/app");
+    browser.shows("takes reports of what runs in dev");
+    assert!(!browser.text().contains("PipelineTrigger"));
+    assert_eq!(browser.complaints, Vec::<String>::new());
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! A door on a port, over the embedded API, with loops beside it.
 
 use std::{
+    collections::HashMap,
     net::SocketAddr,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -20,11 +21,11 @@ use k8s_openapi::{
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kube::{
-    Api, Client,
+    Api, Client, ResourceExt,
     api::{ListParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
-use server::{Metrics, Settings};
+use server::{Metrics, Settings, leaf::Reach};
 use tokio::{
     io::copy_bidirectional,
     net::{TcpListener, TcpStream},
@@ -35,6 +36,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     chromium::{Chromium, PATIENCE},
+    leaf::{leaf, put},
     loops::{self, Strategy},
 };
 
@@ -49,7 +51,11 @@ pub(crate) struct World {
     pub(crate) address: String,
     is_cut: Arc<AtomicBool>,
     stop: CancellationToken,
+    leaves: Leaves,
 }
+
+/// The clusters that can be reached, by name.
+type Leaves = Arc<Mutex<HashMap<String, Server>>>;
 
 impl World {
     pub(crate) fn new() -> Self {
@@ -63,6 +69,8 @@ impl World {
         server.add_token(OWNER, User::new("olivia", &["system:masters"]));
         let stop = CancellationToken::new();
         let is_cut = Arc::new(AtomicBool::new(false));
+        let leaves = Leaves::default();
+        let reachable = leaves.clone();
         let address = runtime.block_on(async {
             let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
             for definition in api::crds() {
@@ -76,6 +84,7 @@ impl World {
             let settings = Settings {
                 rest_address: Some(([127, 0, 0, 1], 0).into()),
                 rate_limit: 0,
+                reach: reach(reachable),
                 ..Settings::default()
             };
             let started =
@@ -89,7 +98,19 @@ impl World {
             address: format!("http://{address}"),
             is_cut,
             stop,
+            leaves,
         }
+    }
+
+    /// A cluster that can be reached, and its GitopsCluster.
+    pub(crate) fn create_leaf(&self, name: &str) -> Server {
+        let server = self.runtime.block_on(leaf());
+        self.leaves
+            .lock()
+            .unwrap()
+            .insert(name.to_owned(), server.clone());
+        self.create_cluster(name, "True", "");
+        server
     }
 
     /// Runs the loops beside the door.
@@ -163,6 +184,17 @@ impl World {
         });
     }
 
+    /// A trigger that feeds a pipeline.
+    pub(crate) fn create_trigger(&self, name: &str, pipeline: &str) {
+        let trigger = json!({
+            "apiVersion": "pipeline.jquad.rocks/v1alpha1", "kind": "PipelineTrigger",
+            "metadata": {"name": name, "namespace": "shop", "labels": {"pipelines.weave.works/pipeline": pipeline}},
+            "spec": {"source": {"kind": "GitRepository", "name": "code"}, "pipeline": {"name": "build"}},
+            "status": {"latestEvent": "main@sha1:ab", "latestPipelineRun": format!("{name}-1")},
+        });
+        self.runtime.block_on(put(&self.server, &trigger));
+    }
+
     pub(crate) fn promotions(&self) -> Vec<Promotion> {
         self.runtime.block_on(async {
             let api: Api<Promotion> = Api::all(self.client.clone());
@@ -224,6 +256,14 @@ impl Drop for World {
     fn drop(&mut self) {
         self.stop.cancel();
     }
+}
+
+fn reach(leaves: Leaves) -> Reach {
+    Reach::new(move |cluster| {
+        let found = leaves.lock().unwrap().get(&cluster.name_any()).cloned();
+        let found = found.map(|server| server.client());
+        Box::pin(async move { found.ok_or_else(|| "connection refused".to_owned()) })
+    })
 }
 
 /// Passes connections on, and ends them all when it is cut.

@@ -9,6 +9,8 @@
 mod approval;
 mod changes;
 mod guard;
+mod leaf;
+mod leaves;
 mod loops;
 mod promotion;
 mod release;

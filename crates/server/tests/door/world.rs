@@ -281,7 +281,7 @@ fn counting(server: &Server, calls: &Arc<Mutex<Vec<(Method, String)>>>) -> Clien
 
 /// The first list of a watch of all namespaces.
 fn is_list(uri: &http::Uri) -> bool {
-    let kinds = ["/apis/pipelines", "/apis/gitops"];
+    let kinds = ["/apis/pipeline", "/apis/gitops"];
     let is_watched = kinds.iter().any(|kind| uri.path().starts_with(kind));
     is_watched && !uri.path().contains("/namespaces/")
 }

@@ -23,6 +23,13 @@ pub fn definitions() -> Vec<Value> {
             "gitrepositories",
             "v1",
         ),
+        (
+            "source.toolkit.fluxcd.io",
+            "HelmRepository",
+            "helmrepositories",
+            "v1",
+        ),
+        ("source.toolkit.fluxcd.io", "HelmChart", "helmcharts", "v1"),
     ]
     .map(definition)
     .into()

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Error, Sync, ready};
+use super::{Error, Sync, inventory_entry, ready};
 
 impl Sync {
     /// Releases what a HelmRelease asks for, unless it runs already.
@@ -31,14 +31,44 @@ impl Sync {
         tokio::time::sleep(self.pace.release).await;
         let works = !version.contains("broken");
         if works {
-            self.put(&workload(release, name, version)).await?;
+            self.chart(release, version).await?;
+            self.deploy(release, version).await?;
         }
-        self.set_status(
-            release,
-            &finished(&before, generation, &what, version, works),
-        )
-        .await
+        let mut status = finished(&before, generation, &what, version, works);
+        let deployment = json!({
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": release["metadata"],
+        });
+        status["inventory"] = json!({"entries": [inventory_entry(&deployment)]});
+        status["helmChart"] = json!(format!("{}/{}", place(release).0, place(release).1));
+        self.set_status(release, &status).await
     }
+
+    /// What the source-controller fetches for a release.
+    async fn chart(&self, release: &Value, version: &str) -> Result<(), Error> {
+        let (namespace, name) = place(release);
+        let chart = json!({
+            "apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "HelmChart",
+            "metadata": {"name": name, "namespace": namespace}, "spec": release["spec"]["chart"]["spec"],
+        });
+        self.put(&chart).await?;
+        let message = format!("pulled chart with version '{version}'");
+        let status = json!({
+            "artifact": {"revision": version},
+            "conditions": [ready("True", "ChartPullSucceeded", &message)],
+        });
+        self.set_status(&chart, &status).await
+    }
+}
+
+/// Where the chart of a release is kept.
+fn place(release: &Value) -> (&str, String) {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let metadata = &release["metadata"];
+    let namespace = metadata["namespace"].as_str().unwrap_or_default();
+    (
+        namespace,
+        format!("{namespace}-{}", text(&metadata["name"])),
+    )
 }
 
 /// The status after a release that worked, or did not.
@@ -74,28 +104,5 @@ fn finished(before: &[Value], generation: i64, what: &str, version: &str, works:
     json!({
         "observedGeneration": generation, "lastAttemptedRevision": version,
         "conditions": [condition], "history": history,
-    })
-}
-
-/// What the chart makes.
-fn workload(release: &Value, name: &str, version: &str) -> Value {
-    let namespace = &release["metadata"]["namespace"];
-    let labels = json!({
-        "app.kubernetes.io/name": name,
-        "helm.toolkit.fluxcd.io/name": name, "helm.toolkit.fluxcd.io/namespace": namespace,
-    });
-    json!({
-        "apiVersion": "apps/v1", "kind": "Deployment",
-        "metadata": {"name": name, "namespace": namespace, "labels": labels},
-        "spec": {
-            "replicas": 1,
-            "selector": {"matchLabels": {"app.kubernetes.io/name": name}},
-            "template": {
-                "metadata": {"labels": {"app.kubernetes.io/name": name}},
-                "spec": {"containers": [{
-                    "name": name, "image": format!("registry.example.com/{name}:{version}"),
-                }]},
-            },
-        },
     })
 }

@@ -21,7 +21,7 @@ use crate::{
 /// A pipeline in the list.
 pub(crate) struct Row {
     pub(in crate::dashboard) key: ObjectKey,
-    pub(super) id: String,
+    pub(super) id: Arc<str>,
     pub(super) state: State,
     pub(super) changed: Option<Timestamp>,
     /// What is searched.
@@ -31,26 +31,43 @@ pub(crate) struct Row {
 
 /// Rows by pipeline, with the version that each shows.
 #[derive(Default)]
-pub(crate) struct Rows(Mutex<HashMap<ObjectKey, (String, Arc<Row>)>>);
+pub(crate) struct Rows(Mutex<Known>);
+
+#[derive(Default)]
+struct Known {
+    /// How many changes there had been.
+    as_of: Option<u64>,
+    rows: HashMap<ObjectKey, (String, Arc<Row>)>,
+}
 
 impl Rows {
     /// All pipelines that are known.
     pub(super) fn all(&self, watched: &Watched) -> Vec<Arc<Row>> {
-        let pipelines = watched.pipelines();
         let mut known = self.0.lock();
-        let mut fresh = HashMap::with_capacity(pipelines.len());
-        for pipeline in &pipelines {
-            let key = key_of(pipeline);
-            let version = format!("{:?}{:?}", pipeline.uid(), pipeline.resource_version());
-            let row = match known.remove(&key) {
-                Some((shown, row)) if shown == version => row,
-                _ => Arc::new(Row::new(pipeline)),
-            };
-            fresh.insert(key, (version, row));
+        let as_of = Some(watched.change_count());
+        if known.as_of != as_of {
+            known.rows = fresh(&watched.pipelines(), std::mem::take(&mut known.rows));
+            known.as_of = as_of;
         }
-        *known = fresh;
-        known.values().map(|(_, row)| row.clone()).collect()
+        known.rows.values().map(|(_, row)| row.clone()).collect()
     }
+}
+
+/// The same rows, with those anew whose pipelines have changed.
+fn fresh(
+    pipelines: &[Arc<Pipeline>],
+    mut known: HashMap<ObjectKey, (String, Arc<Row>)>,
+) -> HashMap<ObjectKey, (String, Arc<Row>)> {
+    let rows = pipelines.iter().map(|pipeline| {
+        let key = key_of(pipeline);
+        let version = format!("{:?}{:?}", pipeline.uid(), pipeline.resource_version());
+        let row = match known.remove(&key) {
+            Some((shown, row)) if shown == version => row,
+            _ => Arc::new(Row::new(pipeline)),
+        };
+        (key, (version, row))
+    });
+    rows.collect()
 }
 
 impl Row {
@@ -75,7 +92,7 @@ impl Row {
             .child(tag("td").child(badge(state)))
             .child(tag("td").child(tag("ol").class("strip").children(cells.iter().map(cell))));
         Self {
-            id,
+            id: id.into(),
             state,
             changed: view::last_change(pipeline).map(|time| time.0),
             text: text.to_lowercase(),

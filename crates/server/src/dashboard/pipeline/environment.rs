@@ -9,6 +9,7 @@ use super::Subject;
 use crate::{
     dashboard::{
         html::{Element, tag},
+        objects::address_of,
         words::{aside, badge, moment, outward, shape},
     },
     view::{self, State},
@@ -30,7 +31,7 @@ impl Subject<'_> {
             .child(self.way(environment, index))
             .child(self.why(&environment.name))
             .child(self.under_way(&environment.name))
-            .child(status.map(targets))
+            .child(status.map(|status| self.targets(&environment.name, status)))
     }
 
     /// How promotions get in.
@@ -74,6 +75,30 @@ impl Subject<'_> {
             .child(tag("small").text(format_args!(" {}", hold.reason.word())));
         Some(why)
     }
+
+    fn targets(&self, environment: &str, status: &EnvironmentStatus) -> Element {
+        let all = &status.targets;
+        let ready = all.iter().filter(|target| target.ready).count();
+        let count = format!("{ready} of {} targets ready", all.len());
+        let block = tag("div").child(tag("p").class("dim").text(count));
+        let reported = status.reported.as_ref().map(|reported| {
+            tag("p")
+                .text("A report says that one target runs ")
+                .child(tag("code").text(&reported.revision))
+        });
+        let block = block.child(reported);
+        let objects = |target: &TargetStatus| address_of(self.key, environment, target);
+        let card = |target| card(target, &objects(target));
+        if all.len() <= CARDS {
+            return block.child(tag("ul").class("targets").children(all.iter().map(card)));
+        }
+        let is_troubled = |target: &&TargetStatus| view::target_state(target) != State::Ready;
+        let troubled = all.iter().filter(is_troubled).take(CARDS);
+        let squares = all.iter().map(|target| square(target, &objects(target)));
+        block
+            .child(tag("ol").class("heat").children(squares))
+            .child(tag("ul").class("targets").children(troubled.map(card)))
+    }
 }
 
 fn capital(text: &str) -> String {
@@ -103,39 +128,16 @@ fn strategy(strategy: &Strategy) -> (&'static str, Option<(&str, &str)>) {
     }
 }
 
-fn targets(status: &EnvironmentStatus) -> Element {
-    let all = &status.targets;
-    let ready = all.iter().filter(|target| target.ready).count();
-    let count = format!("{ready} of {} targets ready", all.len());
-    let block = tag("div").child(tag("p").class("dim").text(count));
-    let reported = status.reported.as_ref().map(|reported| {
-        tag("p")
-            .text("A report says that one target runs ")
-            .child(tag("code").text(&reported.revision))
-    });
-    let block = block.child(reported);
-    if all.len() <= CARDS {
-        return block.child(tag("ul").class("targets").children(all.iter().map(card)));
-    }
-    let is_troubled = |target: &&TargetStatus| view::target_state(target) != State::Ready;
-    let troubled = all.iter().filter(is_troubled).take(CARDS);
-    block
-        .child(tag("ol").class("heat").children(all.iter().map(square)))
-        .child(tag("ul").class("targets").children(troubled.map(card)))
-}
-
 /// One of many.
-fn square(target: &TargetStatus) -> Element {
+fn square(target: &TargetStatus, objects: &str) -> Element {
     let state = view::target_state(target);
     let revision = target.revision.as_deref().unwrap_or("nothing");
     let said = format!("{}: {revision}, {}", view::place(target), state.label());
-    tag("li")
-        .with("title", &said)
-        .child(shape(state))
-        .child(aside(&said))
+    let link = tag("a").link(objects).with("title", &said);
+    tag("li").child(link.child(shape(state)).child(aside(&said)))
 }
 
-fn card(target: &TargetStatus) -> Element {
+fn card(target: &TargetStatus, objects: &str) -> Element {
     let state = view::target_state(target);
     let since = target.ready_since.as_ref();
     let since = since.map(|since| {
@@ -161,7 +163,7 @@ fn card(target: &TargetStatus) -> Element {
             tag("p")
                 .class("place")
                 .child(shape(state))
-                .text(view::place(target))
+                .child(tag("a").link(objects).text(view::place(target)))
                 .child(aside(&format!(" ({})", state.label()))),
         )
         .child(runs)

@@ -1,0 +1,80 @@
+//! How a cluster serves the few kinds that are read.
+
+use std::{collections::HashMap, sync::Arc};
+
+use api::flux::{HELM_GROUP, KUSTOMIZE_GROUP, SOURCE_GROUP};
+use kube::{
+    Client,
+    core::{ApiResource, GroupVersionKind},
+    discovery::{self, ApiGroup},
+};
+use tokio::sync::Mutex;
+
+pub(super) const APPS: &str = "apps";
+pub(super) const BATCH: &str = "batch";
+
+/// The workloads of Kubernetes that pods belong to.
+pub(super) const WORKLOADS: [(&str, &str); 5] = [
+    (APPS, "Deployment"),
+    (APPS, "StatefulSet"),
+    (APPS, "DaemonSet"),
+    (BATCH, "Job"),
+    (BATCH, "CronJob"),
+];
+
+/// Whether objects of a kind are read, or only named.
+pub(super) fn is_read(group: &str, kind: &str) -> bool {
+    match group {
+        HELM_GROUP => kind == "HelmRelease",
+        KUSTOMIZE_GROUP => kind == "Kustomization",
+        SOURCE_GROUP => true,
+        _ => WORKLOADS.contains(&(group, kind)),
+    }
+}
+
+/// What was found out about the groups of a cluster during one look.
+#[derive(Default)]
+pub(super) struct Kinds(Mutex<HashMap<String, Option<Arc<ApiGroup>>>>);
+
+impl Kinds {
+    /// How a kind is served, in whichever version; nothing where it is not.
+    pub(super) async fn find(
+        &self,
+        client: &Client,
+        group: &str,
+        kind: &str,
+    ) -> Result<Option<ApiResource>, kube::Error> {
+        if [APPS, BATCH].contains(&group) {
+            let kind = GroupVersionKind::gvk(group, "v1", kind);
+            return Ok(Some(ApiResource::from_gvk(&kind)));
+        }
+        let mut groups = self.0.lock().await;
+        let served = match groups.get(group) {
+            Some(served) => served.clone(),
+            None => {
+                let served = discover(client, group).await?;
+                groups.insert(group.to_owned(), served.clone());
+                served
+            }
+        };
+        drop(groups);
+        let Some(served) = served else {
+            return Ok(None);
+        };
+        // Not every kind of a group is served in the version the group prefers.
+        let preferred = served.preferred_version_or_latest();
+        let versions = std::iter::once(preferred).chain(served.versions());
+        let resources = versions.flat_map(|version| served.versioned_resources(version));
+        let mut resources = resources.map(|(resource, _)| resource);
+        Ok(resources.find(|resource| resource.kind == kind))
+    }
+}
+
+async fn discover(client: &Client, group: &str) -> Result<Option<Arc<ApiGroup>>, kube::Error> {
+    match discovery::group(client, group).await {
+        Ok(group) => Ok(Some(Arc::new(group))),
+        Err(kube::Error::Discovery(_)) => Ok(None),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,121 @@
+//! The pods of a workload.
+
+use k8s_openapi::{
+    api::core::v1::{ContainerStatus, Pod, PodStatus},
+    apimachinery::pkg::apis::meta::v1::LabelSelector,
+};
+use kube::{
+    Api,
+    api::{DynamicObject, ListParams},
+    core::Selector,
+};
+
+use super::{Look, Node, State, look::LISTED};
+use crate::leaf::{short, why};
+
+impl Look<'_> {
+    /// A workload with its pods.
+    pub(super) async fn pods(&self, node: Node, workload: &DynamicObject) -> Node {
+        let Some(selector) = selector(workload) else {
+            return node;
+        };
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), &node.namespace);
+        let parameters = ListParams::default().labels_from(&selector).limit(LISTED);
+        let turn = self.turns.acquire().await;
+        let listed = pods.list(&parameters).await;
+        drop(turn);
+        match listed {
+            Ok(listed) => {
+                let own = listed
+                    .items
+                    .iter()
+                    .filter(|pod| belongs(pod, &node, workload));
+                let below = own.map(describe).collect();
+                let has_more = listed.metadata.continue_.is_some_and(|it| !it.is_empty());
+                let more = format!("only {LISTED} pods were read");
+                Node {
+                    below,
+                    note: has_more.then_some(more),
+                    ..node
+                }
+            }
+            Err(error) => node.noting(format!("pods are left out: {}", why(&error))),
+        }
+    }
+}
+
+fn selector(workload: &DynamicObject) -> Option<Selector> {
+    let selector = workload.data["spec"]["selector"].clone();
+    let selector: LabelSelector = serde_json::from_value(selector).ok()?;
+    let selector = Selector::try_from(selector).ok()?;
+    // One that selects everything belongs to nothing that Kubernetes would accept.
+    (!selector.to_string().is_empty()).then_some(selector)
+}
+
+/// Labels may be shared: whose a pod is, its owner says. That of a Deployment's pods is a ReplicaSet
+/// named after it.
+fn belongs(pod: &Pod, workload: &Node, object: &DynamicObject) -> bool {
+    let owners = pod.metadata.owner_references.iter().flatten();
+    let prefix = format!("{}-", workload.name);
+    let mut owners = owners.filter(|owner| owner.controller == Some(true));
+    owners.any(|owner| match workload.kind.as_str() {
+        "Deployment" => owner.kind == "ReplicaSet" && owner.name.starts_with(&prefix),
+        _ => Some(&owner.uid) == object.metadata.uid.as_ref(),
+    })
+}
+
+fn describe(pod: &Pod) -> Node {
+    let metadata = &pod.metadata;
+    let text = |value: &Option<String>| value.clone().unwrap_or_default();
+    let status = pod.status.clone().unwrap_or_default();
+    let containers = pod.spec.iter().flat_map(|spec| {
+        let first = spec.init_containers.iter().flatten();
+        first.chain(&spec.containers)
+    });
+    let mut images: Vec<String> = containers.filter_map(|it| it.image.clone()).collect();
+    images.sort();
+    images.dedup();
+    Node {
+        state: match metadata.deletion_timestamp {
+            Some(_) => State::NotReady,
+            None => state(&status),
+        },
+        message: message(pod, &status).map(|text| short(&text)),
+        images,
+        ..Node::named("", "Pod", &text(&metadata.namespace), &text(&metadata.name))
+    }
+}
+
+fn state(status: &PodStatus) -> State {
+    let conditions = status.conditions.iter().flatten();
+    let mut ready = conditions.filter(|it| it.type_ == "Ready");
+    match status.phase.as_deref() {
+        Some("Succeeded") => State::Ready,
+        Some("Failed") => State::Failed,
+        _ if ready.any(|it| it.status == "True") => State::Ready,
+        _ => State::NotReady,
+    }
+}
+
+/// What keeps a pod from being ready.
+fn message(pod: &Pod, status: &PodStatus) -> Option<String> {
+    if pod.metadata.deletion_timestamp.is_some() {
+        return Some("it is being deleted".to_owned());
+    }
+    let first = status.init_container_statuses.iter().flatten();
+    let all = first.chain(status.container_statuses.iter().flatten());
+    let waits = all.clone().find_map(waits_for);
+    let restarts: i32 = all.map(|it| it.restart_count).sum();
+    let restarts = (restarts > 0).then(|| format!("restarted {restarts} times"));
+    let phase = status.phase.clone().filter(|it| it != "Running");
+    waits.or(status.message.clone()).or(restarts).or(phase)
+}
+
+fn waits_for(container: &ContainerStatus) -> Option<String> {
+    let waiting = container.state.as_ref()?.waiting.as_ref()?;
+    let reason = waiting.reason.clone()?;
+    match &waiting.message {
+        Some(message) => Some(format!("{}: {reason}: {message}", container.name)),
+        None => Some(format!("{}: {reason}", container.name)),
+    }
+}

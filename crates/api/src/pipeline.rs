@@ -8,7 +8,8 @@ mod spec;
 mod status;
 
 pub use promotion::{
-    Commit, Forge, Notification, PromotionSettings, PullRequest, Scope, Strategy, Webhook, When,
+    Commit, Forge, MergeMethod, Notification, PromotionSettings, PullRequest, Scope, Strategy,
+    Webhook, When,
 };
 pub use spec::{
     AppReference, ClusterReference, Environment, Pipeline, PipelineSpec, Source, SourceKind,

@@ -61,6 +61,8 @@ pub struct GitHubApp {
 /// Everything that was in the secret. Anonymous if it was empty.
 #[derive(Clone, Default)]
 pub struct Credentials {
+    /// Also without a password: some tokens go with a name.
+    pub(crate) username: Option<String>,
     pub(crate) password: Option<(String, Secret)>,
     pub(crate) token: Option<Secret>,
     pub(crate) ssh: Option<SshKey>,
@@ -90,6 +92,7 @@ impl Credentials {
     /// Reads the entries of a secret. Entries with other names are left alone.
     pub fn from_entries(entries: &BTreeMap<String, Vec<u8>>) -> Result<Self, Error> {
         Ok(Self {
+            username: read_text(entries, entry::USERNAME)?,
             password: read_password(entries)?,
             token: read_secret(entries, entry::TOKEN),
             ssh: read_ssh(entries)?,
@@ -107,6 +110,21 @@ impl Credentials {
     /// Whether a forge would know who is asking.
     pub fn has_forge_token(&self) -> bool {
         self.token.is_some() || self.app.is_some() || self.password.is_some()
+    }
+
+    /// The name that git shows with a token, where it is one that a host wants. Most take a token
+    /// whatever the name beside it; Bitbucket takes each sort of its own by one name only.
+    pub(crate) fn git_user(&self, host: &str, token: &Secret) -> Option<&str> {
+        if host != "bitbucket.org" {
+            return None;
+        }
+        let text = token.expose_text().unwrap_or_default();
+        match &self.username {
+            _ if text.starts_with("ATATT") => Some("x-bitbucket-api-token-auth"),
+            Some(username) if text.starts_with("ATBB") => Some(username),
+            _ if self.password.is_some() => None,
+            _ => Some("x-token-auth"),
+        }
     }
 
     /// Tells two credentials apart without giving either away to who cannot read them.
@@ -151,7 +169,7 @@ fn read_password(entries: &BTreeMap<String, Vec<u8>>) -> Result<Option<(String, 
             present: entry::PASSWORD,
             missing: entry::USERNAME,
         }),
-        // A lone user name comes with keys and tokens, and means nothing by itself.
+        // A lone user name comes with keys and tokens.
         (_, None) => Ok(None),
     }
 }
@@ -249,6 +267,29 @@ mod tests {
                 expected: "one line of text"
             })
         );
+    }
+
+    #[test]
+    fn bitbucket_is_shown_each_token_by_its_name() {
+        for (entries, expected) in [
+            (
+                vec![("username", "a@b.c"), ("token", "ATATTx")],
+                Some("x-bitbucket-api-token-auth"),
+            ),
+            (
+                vec![("username", "a@b.c"), ("password", "ATATTx")],
+                Some("x-bitbucket-api-token-auth"),
+            ),
+            (vec![("username", "ann"), ("token", "ATBBx")], Some("ann")),
+            (vec![("token", "ATCTTx")], Some("x-token-auth")),
+            (vec![("username", "ann"), ("password", "x")], None),
+        ] {
+            let credentials = read(&entries).expect("credentials");
+            let secret = Secret::new(entries[entries.len() - 1].1.as_bytes().to_vec());
+            let user = |host| credentials.git_user(host, &secret);
+            assert_eq!(user("bitbucket.org"), expected, "{entries:?}");
+            assert_eq!(user("github.com"), None);
+        }
     }
 
     #[test]

@@ -7,13 +7,22 @@
 
 mod choose;
 mod fields;
+mod files;
 mod images;
+mod others;
 mod read;
+mod repository;
+mod target;
 mod walk;
 
 pub(crate) use choose::choose;
+pub(crate) use files::Files;
+pub use images::is_image;
+pub use others::overlap;
 pub(crate) use read::Manifests;
-pub(crate) use walk::{Files, Walk, normal};
+pub(crate) use repository::Home;
+pub use repository::{is_same_repository, may_be_same_repository};
+pub(crate) use walk::Walk;
 
 use std::fmt;
 
@@ -60,6 +69,11 @@ pub enum Field {
         /// Without tag and digest.
         name: String,
     },
+    /// The image of a workload that runs several of that version. Nobody can tell which is meant.
+    OneOf {
+        /// Without tags and digests.
+        images: Vec<String>,
+    },
 }
 
 /// What it is to be set to.
@@ -69,11 +83,20 @@ pub struct Pin {
     pub version: String,
     /// With its algorithm, where it is known.
     pub digest: Option<String>,
+    /// The commit of the version, where it is known and not the version itself.
+    pub commit: Option<String>,
 }
 
 impl Pin {
     pub(crate) fn is_commit(&self) -> bool {
         crate::names::ObjectId::new(&*self.version).is_ok()
+    }
+
+    pub(crate) fn commit(&self) -> Option<&str> {
+        match self.is_commit() {
+            true => Some(&self.version),
+            false => self.commit.as_deref(),
+        }
     }
 
     /// Whether there is no version but a digest.
@@ -93,11 +116,29 @@ pub struct Wanted {
     pub pin: Pin,
     /// The directories that make up the place. `.` is the whole repository.
     pub directories: Vec<String>,
-    /// The directories of other places, which must stay as they are.
-    pub others: Vec<String>,
+    /// The other places, which must stay as they are.
+    pub others: Vec<Other>,
+}
+
+/// A place that is not meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Other {
+    /// For errors.
+    pub name: String,
+    /// Where the same lives there.
+    pub namespace: String,
+    /// The directories or files that make it up, which may be patterns. Nothing if nobody knows.
+    pub directories: Option<Vec<String>>,
 }
 
 impl Wanted {
+    /// The directories of all other places.
+    pub(crate) fn foreign(&self) -> Vec<String> {
+        let others = self.others.iter();
+        let directories = others.filter_map(|other| other.directories.clone());
+        directories.flatten().collect()
+    }
+
     /// For errors: completes "which … there is".
     pub(crate) fn what(&self) -> String {
         let identity = &self.identity;
@@ -105,6 +146,7 @@ impl Wanted {
             Field::Chart => format!("the chart version of {identity}"),
             Field::Source => format!("the source of {identity}"),
             Field::Image { name } => format!("the image {name} of {identity}"),
+            Field::OneOf { .. } => format!("the image of {identity}, unless track.image names it,"),
         }
     }
 }
@@ -149,7 +191,20 @@ pub enum Error {
         what: String,
         /// File and line.
         candidate: String,
-        /// The directory of another place.
+        /// Another place.
+        other: String,
+    },
+    /// Nobody knows whether what fits is this place's alone.
+    #[error(
+        "{what} is in {candidate}, and where {other} is built is not known yet; mark it, or name the \
+         paths of {other}"
+    )]
+    NotObserved {
+        /// What was looked for.
+        what: String,
+        /// File and line.
+        candidate: String,
+        /// Another place.
         other: String,
     },
     /// What fits cannot be set.
@@ -173,19 +228,18 @@ impl Error {
             Self::NotFound { .. } => "NoManifest",
             Self::Several { .. } => "SeveralManifests",
             Self::Shared { .. } => "SharedManifest",
+            Self::NotObserved { .. } => "NotObserved",
             Self::Unsettable { .. } => "UneditableFile",
         }
     }
 
     /// What would help.
     pub fn remedy(&self) -> Remedy {
-        Remedy::Edit
+        match self {
+            Self::NotObserved { .. } => Remedy::RETRY,
+            _ => Remedy::Edit,
+        }
     }
-}
-
-/// Whether two addresses are of one repository, however it is reached.
-pub fn is_same_repository(one: &str, other: &str) -> bool {
-    normal(one).is_some_and(|one| Some(one) == normal(other))
 }
 
 fn remark(skipped: &[String]) -> String {

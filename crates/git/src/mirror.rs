@@ -129,12 +129,16 @@ impl Mirror {
             Some(_) => Vec::new(),
             None => self.url.resolve(self.runner.reach()).await?,
         };
+        let user = |secret| self.credentials.git_user(self.url.host(), secret);
         let login = match (
             &self.credentials.password,
             &self.credentials.app,
             &self.credentials.token,
         ) {
-            (Some((username, password)), ..) => Some((username.clone(), password.clone())),
+            (Some((username, password)), ..) => {
+                let user = user(password).unwrap_or(username);
+                Some((user.to_owned(), password.clone()))
+            }
             (None, Some(app), _) => {
                 let token = self
                     .tokens
@@ -143,7 +147,10 @@ impl Mirror {
                     .map_err(|source| Error::Token { source })?;
                 Some((TOKEN_USER.to_owned(), token))
             }
-            (None, None, Some(token)) => Some((self.token_user().to_owned(), token.clone())),
+            (None, None, Some(token)) => {
+                let user = user(token).unwrap_or(TOKEN_USER);
+                Some((user.to_owned(), token.clone()))
+            }
             (None, None, None) => None,
         };
         let authority = self.credentials.certificate_authority.clone();
@@ -152,14 +159,6 @@ impl Mirror {
             Some(proxy) => access.through(proxy),
             None => access.tied_to(&self.url, &addresses),
         })
-    }
-
-    /// Most take a token whatever the name beside it; Bitbucket takes its own by one name only.
-    fn token_user(&self) -> &'static str {
-        match self.url.host() {
-            "bitbucket.org" => "x-token-auth",
-            _ => TOKEN_USER,
-        }
     }
 
     /// Asks the remote where the branches are and brings their tips here. Branches that do not

@@ -93,6 +93,8 @@ pub struct Proposed {
     pub skipped: Vec<Skipped>,
     /// Whether it had to be pushed, or was there already.
     pub pushed: bool,
+    /// What was on the branch before the push.
+    pub replaced: Option<ObjectId>,
 }
 
 /// Asked right before something is changed elsewhere: may an act begin that takes up to so long?
@@ -203,6 +205,7 @@ impl Error {
     pub fn remedy(&self) -> Remedy {
         match self {
             Self::NotPermitted => Remedy::RETRY,
+            Self::Manifest(error) => error.remedy(),
             Self::Remote(error) => error.remedy(),
             Self::Push(error) => error.remedy(),
             _ => Remedy::Edit,
@@ -263,7 +266,8 @@ impl Mirror {
             }
             push::push(self, &access, &branch, seen, &commit).await?;
         }
-        Ok(altered.proposed(branch, commit, base, pushed))
+        let seen = seen.cloned();
+        Ok(altered.proposed(branch, commit, base, seen))
     }
 
     /// The branch asked for, or the one beside it if that belongs to another owner.

@@ -24,6 +24,8 @@ mod github;
 mod gitlab;
 #[path = "contract/logins.rs"]
 mod logins;
+#[path = "contract/peculiar.rs"]
+mod peculiar;
 #[path = "contract/table.rs"]
 mod table;
 

@@ -98,6 +98,10 @@ pub struct PullRequest {
     /// Ask the forge to merge it once its checks pass.
     #[serde(default, skip_serializing_if = "is_default")]
     pub auto_merge: bool,
+    /// How it is merged then, where the repository does not allow merge commits. On GitLab the
+    /// project says whether there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub merge_method: Option<MergeMethod>,
     /// Title, instead of the usual one; `${field}` is filled in.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
@@ -111,6 +115,19 @@ pub struct PullRequest {
     #[serde(default, skip_serializing_if = "is_default")]
     #[schemars(length(max = 32), inner(length(min = 1, max = 512)))]
     pub paths: Vec<String>,
+}
+
+/// How a pull request becomes part of its base.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum MergeMethod {
+    /// With a merge commit.
+    #[default]
+    Merge,
+    /// As one commit.
+    Squash,
+    /// Put on top of the base.
+    Rebase,
 }
 
 /// The kinds of forge.

@@ -271,6 +271,10 @@ pub struct Origin {
     /// The folder in it.
     #[schemars(length(max = 1024))]
     pub path: String,
+    /// The branch it is taken from, where it is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256))]
+    pub branch: Option<String>,
 }
 
 /// The promotion into an environment that is under way or came last.

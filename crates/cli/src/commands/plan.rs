@@ -52,9 +52,10 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
     }
     let checkout = Checkout::read(&arguments.checkout)?;
     let version = planner::version_for(&pipeline, &promotions, &arguments.revision);
+    let promoted = (arguments.revision.as_str(), version.as_str());
     let (mut files, mut values) = (0, 0);
     for place in planner::places(&pipeline, environment) {
-        for (path, edited) in preview(&pipeline, &place, &version, &checkout)? {
+        for (path, edited) in preview(&pipeline, &place, promoted, &checkout)? {
             (files, values) = (files + 1, values + edited.changed);
             write_difference(&path, &checkout.files[&path], &edited.content, out)?;
         }
@@ -69,14 +70,15 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
     Ok(())
 }
 
-/// What the controller would make of the checkout to bring a version into a place.
+/// What the controller would make of the checkout to bring a revision, and the version it is written
+/// as, into a place.
 pub(super) fn preview(
     pipeline: &Pipeline,
     place: &Place,
-    version: &str,
+    promoted: (&str, &str),
     checkout: &Checkout,
 ) -> anyhow::Result<BTreeMap<String, Edited>> {
-    let Some(proposal) = controller::proposal(pipeline, place, version) else {
+    let Some(proposal) = controller::proposal(pipeline, place, promoted) else {
         return Ok(BTreeMap::new());
     };
     let (url, proposal) = proposal.map_err(|failure| anyhow!(failure.message))?;

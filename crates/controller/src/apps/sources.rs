@@ -25,6 +25,8 @@ const NOTHING_HOLDS: Duration = Duration::from_secs(15);
 const WITHIN: Duration = Duration::from_secs(3);
 /// How long a folder's name may be.
 const LONGEST_PATH: usize = 1024;
+/// And a branch's.
+const LONGEST_BRANCH: usize = 256;
 
 type Key = (ClusterKey, AppKind, String, String);
 
@@ -35,6 +37,8 @@ struct Gist {
     follows: Option<String>,
     /// Where a git repository is.
     address: Option<String>,
+    /// The branch of it, where that and nothing else is followed.
+    branch: Option<String>,
     /// The folder that a Kustomization applies, and the source the folder is in.
     applies: Option<(String, ObjectReference)>,
 }
@@ -45,9 +49,17 @@ impl Gist {
         Self {
             follows: api::flux::followed(kind, spec),
             address: api::flux::git_address(kind, spec),
+            branch: branch(&spec["ref"]),
             applies: (kind == "Kustomization").then(|| applies(&object.data)),
         }
     }
+}
+
+fn branch(reference: &Value) -> Option<String> {
+    let others = ["tag", "semver", "commit", "name"];
+    let is_pinned = others.iter().any(|field| !reference[field].is_null());
+    let branch = reference["branch"].as_str().filter(|_| !is_pinned)?;
+    (branch.len() <= LONGEST_BRANCH).then(|| branch.to_owned())
 }
 
 fn applies(fields: &Value) -> (String, ObjectReference) {
@@ -97,11 +109,12 @@ impl Sources {
             name.to_owned(),
         );
         let (path, source) = self.gist(leaf.client, key).await.applies?;
-        let url = self
-            .source(Leaf { namespace, ..leaf }, &source)
-            .await?
-            .address?;
-        Some(Origin { url, path })
+        let source = self.source(Leaf { namespace, ..leaf }, &source).await?;
+        Some(Origin {
+            url: source.address?,
+            path,
+            branch: source.branch,
+        })
     }
 
     async fn source(&self, leaf: Leaf<'_>, reference: &ObjectReference) -> Option<Gist> {

@@ -1,26 +1,28 @@
 //! What is looked for in a repository where nothing carries the promotion's marker.
 //!
 //! Where to look is what Flux applied the app from on its cluster, if that is the strategy's
-//! repository; else what the strategy's `paths` say. The folders of all other places are named too,
-//! so that nothing they are built of is touched.
+//! repository; else what the strategy's `paths` say. All other places are named too, with their
+//! folders or the word that these are not known, so that nothing they are built of is touched.
+
+mod whereabouts;
+
+use std::collections::BTreeSet;
 
 use api::{
     app::Kind,
     image::Image,
     names::short_hash,
     pipeline::{AppReference, TargetStatus},
+    revision::SourceRevision,
 };
 use git::{
-    manifest::{Field, Identity, Pin, Wanted, is_same_repository},
+    manifest::{Field, Identity, Pin, Wanted},
     propose::Alteration,
 };
 use planner::Failure;
 
-use super::{
-    Task,
-    subject::{Subject, fill_path},
-    words::Change,
-};
+use super::{Task, subject::Subject, words::Change};
+use whereabouts::{Site, sites};
 
 /// What should be different: what is marked, or what is found.
 pub(super) fn alteration(subject: &Subject<'_>, to: &Change<'_>) -> Result<Alteration, Failure> {
@@ -46,7 +48,10 @@ pub(super) fn knowledge(task: Task<'_>) -> String {
     for (environment, target) in Subject::of(task).all_targets() {
         let origins = target.apps.iter().filter_map(|app| app.origin.as_ref());
         known.extend([environment, target.namespace.as_deref().unwrap_or_default()]);
-        known.extend(origins.flat_map(|origin| [origin.url.as_str(), &origin.path]));
+        known.extend(origins.flat_map(|origin| {
+            let branch = origin.branch.as_deref().unwrap_or_default();
+            [origin.url.as_str(), &origin.path, branch]
+        }));
     }
     short_hash(&known)
 }
@@ -56,29 +61,25 @@ fn wanted(subject: &Subject<'_>, to: &Change<'_>) -> Result<Vec<Wanted>, Failure
     let Some(app) = &subject.task.pipeline.spec.app_ref else {
         return Ok(Vec::new());
     };
-    let (mut own, mut others) = (Vec::new(), Vec::new());
-    for (environment, target) in subject.all_targets() {
-        let directories = directories(subject, to, environment, target)?;
-        match subject.covers(environment, target) {
-            true => own.push((target, directories)),
-            false => others.extend(directories),
-        }
-    }
-    others.sort();
-    others.dedup();
-    // Where places are told apart by nothing but their names, they are not told apart by folders.
-    others.retain(|other| !own.iter().any(|(_, own)| own.contains(other)));
+    let (own, others): (Vec<Site<'_>>, Vec<Site<'_>>) = sites(subject, to)?
+        .into_iter()
+        .partition(|site| site.is_own);
     let mut wanted: Vec<Wanted> = Vec::new();
-    for (target, directories) in own {
+    for (site, target) in own.iter().filter_map(|site| Some((site, site.target?))) {
         let Some(field) = field(subject, app, target) else {
             return Ok(Vec::new());
         };
+        // Those that are built alike are spared alike.
+        let mut known = BTreeSet::new();
+        let beside = others.iter().filter_map(|other| other.beside(site));
+        let beside = beside
+            .filter(|other| known.insert((other.namespace.clone(), other.directories.clone())));
         let one = Wanted {
             identity: identity(app, target),
             pin: pin(subject, &field),
             field,
-            directories,
-            others: others.clone(),
+            directories: site.directories(),
+            others: beside.collect(),
         };
         if !wanted.contains(&one) {
             wanted.push(one);
@@ -109,76 +110,55 @@ fn field(subject: &Subject<'_>, app: &AppReference, target: &TargetStatus) -> Op
     match Kind::of(&app.api_version, &app.kind) {
         Kind::HelmRelease => Some(Field::Chart),
         Kind::Kustomization => Some(Field::Source),
-        Kind::Workload(_) => Some(Field::Image {
-            name: running_image(target)?,
-        }),
+        Kind::Workload(_) => running_image(target),
         Kind::Other => None,
     }
 }
 
-/// The image whose tag is the revision that a workload runs, if there is just one.
-fn running_image(target: &TargetStatus) -> Option<String> {
+/// The image whose tag is the revision that a workload runs.
+fn running_image(target: &TargetStatus) -> Option<Field> {
     let images = target.apps.iter().flat_map(|app| &app.images);
     let images = images.filter_map(|image| Image::parse(image));
-    let mut running = images.filter(|image| Some(image.version()) == target.revision.as_deref());
-    let image = running.next()?;
-    running.next().is_none().then(|| image.name().to_owned())
+    let running = images.filter(|image| Some(image.version()) == target.revision.as_deref());
+    let running: BTreeSet<String> = running.map(|image| image.name().to_owned()).collect();
+    let mut images: Vec<String> = running.into_iter().collect();
+    match images.len() {
+        0 | 1 => images.pop().map(|name| Field::Image { name }),
+        _ => Some(Field::OneOf { images }),
+    }
 }
 
-/// The version, and for an image the digest it has where it runs already.
+/// The version, and what else it is known by: the digest that an image has where it runs already, and
+/// what the revision of a source says.
 fn pin(subject: &Subject<'_>, field: &Field) -> Pin {
-    let version = subject.task.promotion.spec.version.clone();
-    let digest = match field {
-        Field::Image { name } => digest_of(subject, name, &version),
-        Field::Chart | Field::Source => None,
+    let spec = &subject.task.promotion.spec;
+    let version = spec.version.clone();
+    let source = SourceRevision::parse(&spec.revision);
+    let is_content = |digest: &String| !digest.starts_with("sha1:");
+    let (digest, commit) = match field {
+        Field::Image { name } => (digest_of(subject, name, &version), None),
+        Field::OneOf { .. } => (None, None),
+        Field::Chart | Field::Source => (
+            source.digest().filter(is_content),
+            source.commit().map(str::to_owned),
+        ),
     };
-    Pin { version, digest }
+    Pin {
+        version,
+        digest,
+        commit,
+    }
 }
 
+/// Nothing where images of that name differ.
 fn digest_of(subject: &Subject<'_>, name: &str, version: &str) -> Option<String> {
     let apps = subject.all_targets().flat_map(|(_, target)| &target.apps);
     let images = apps.flat_map(|app| &app.images);
-    let mut images = images.filter_map(|image| Image::parse(image));
-    images.find_map(|image| {
-        let is_meant = image.is(name) && image.version() == version;
-        image.digest().filter(|_| is_meant).map(str::to_owned)
-    })
-}
-
-/// The folders that a target is built of in the strategy's repository.
-fn directories(
-    subject: &Subject<'_>,
-    to: &Change<'_>,
-    environment: &str,
-    target: &TargetStatus,
-) -> Result<Vec<String>, Failure> {
-    let origins = target.apps.iter().filter_map(|app| app.origin.as_ref());
-    let here = origins.filter(|origin| is_same_repository(&origin.url, to.url));
-    let mut directories: Vec<_> = here.map(|origin| origin.path.clone()).collect();
-    let settings = subject.task.pipeline.spec.promotion_into(environment);
-    let change = settings.and_then(|settings| Change::of(&settings.strategy));
-    let change = change.filter(|change| is_same_repository(change.url, to.url));
-    if let Some(change) = change.filter(|_| directories.is_empty()) {
-        let named = subject.target(target);
-        for pattern in change.paths {
-            directories.push(folder(&fill_path(pattern, environment, &named)?));
-        }
-    }
-    directories.sort();
-    directories.dedup();
-    Ok(directories)
-}
-
-/// The folder that everything a pattern stands for is in.
-fn folder(pattern: &str) -> String {
-    let is_plain = |name: &&str| !name.contains(['*', '?']);
-    let mut names: Vec<_> = pattern.split('/').take_while(is_plain).collect();
-    let is_file = |name: &&str| name.ends_with(".yaml") || name.ends_with(".yml");
-    names.pop_if(|name| is_file(&&**name));
-    match names.join("/") {
-        folder if folder.is_empty() => ".".to_owned(),
-        folder => folder,
-    }
+    let images = images.filter_map(|image| Image::parse(image));
+    let images = images.filter(|image| image.is(name) && image.version() == version);
+    let digests = images.filter_map(|image| image.digest().map(str::to_owned));
+    let mut digests: BTreeSet<String> = digests.collect();
+    digests.pop_first().filter(|_| digests.is_empty())
 }
 
 #[cfg(test)]

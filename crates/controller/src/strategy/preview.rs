@@ -14,13 +14,13 @@ use super::{
     words::{Change, Words},
 };
 
-/// The repository, and the change that a promotion of a version into a place would make there.
-/// Nothing where the strategy changes no repository. Targets that nobody has observed yet count as
-/// they are written.
+/// The repository, and the change that a promotion of a revision and its version into a place would
+/// make there. Nothing where the strategy changes no repository. Targets that nobody has observed yet
+/// count as they are written.
 pub fn proposal(
     pipeline: &Pipeline,
     place: &Place,
-    version: &str,
+    (revision, version): (&str, &str),
 ) -> Option<Result<(String, Proposal), Failure>> {
     let settings = pipeline.spec.promotion_into(&place.environment)?;
     let change = Change::of(&settings.strategy)?;
@@ -31,7 +31,7 @@ pub fn proposal(
         spec: PromotionSpec {
             environment: place.environment.clone(),
             version: version.to_owned(),
-            revision: version.to_owned(),
+            revision: revision.to_owned(),
             target: target.map(|(cluster, namespace)| PromotionTarget {
                 cluster,
                 namespace,

@@ -4,11 +4,12 @@
 //! in between, so there is never a second one. A branch that somebody else pushed to is left alone.
 
 mod merges;
+mod pushes;
 mod sight;
 
 use std::{sync::Arc, time::Duration};
 
-use api::pipeline::{Forge as ForgeKind, PullRequest as To};
+use api::pipeline::{Forge as ForgeKind, MergeMethod as Method, PullRequest as To};
 use git::{
     forge::{
         Changes, Dressing, Kind, Merge, MergeMethod, Merged, NewPullRequest, PullRequest, State,
@@ -29,6 +30,7 @@ use super::{
 };
 use crate::Settings;
 use merges::Merges;
+use pushes::Pushes;
 use sight::{is_own, seen};
 
 /// What is said on a pull request whose promotion is gone.
@@ -40,6 +42,7 @@ pub(super) struct PullRequests {
     channels: Arc<Channels>,
     permits: Permits,
     merges: Merges,
+    pushes: Pushes,
     /// How old a list of open pull requests may be.
     follow_every: Duration,
 }
@@ -63,6 +66,7 @@ impl PullRequests {
             channels,
             permits,
             merges: Merges::default(),
+            pushes: Pushes::default(),
             follow_every: settings.follow_every,
         }
     }
@@ -90,10 +94,11 @@ impl PullRequests {
             let is_own = |pull: &PullRequest| is_own(task, pull);
             let followed = opened.channel.followed(self.follow_every, is_own).await?;
             if let Some(pull) = followed {
-                return Ok(seen(task, pull));
+                return Ok(seen(task, self.pushes.corrected(uid(task), pull)));
             }
         }
         let found = opened.find_own(task).await?;
+        let found = found.map(|pull| self.pushes.corrected(uid(task), pull));
         Ok(found.map_or(PullRequestSeen::Missing, |pull| seen(task, pull)))
     }
 
@@ -116,7 +121,9 @@ impl PullRequests {
                 Ok(Outcome::AlreadyThere)
             }
             propose::Outcome::Proposed(proposed) => {
-                let pull = self.show(task, to, &opened, &proposed).await?;
+                self.pushes.note(uid(task), proposed.replaced.as_ref());
+                let mut pull = self.show(task, to, &opened, &proposed).await?;
+                pull.head_commit = Some(proposed.commit.clone());
                 opened.channel.note(&pull).await;
                 self.dress(to, &opened, &pull).await?;
                 // The next look at it asks for the merge of what is there now.
@@ -228,7 +235,7 @@ impl PullRequests {
         };
         let merge = Merge {
             head,
-            method: MergeMethod::Merge,
+            method: method(to.merge_method.unwrap_or_default()),
             when_ready: true,
         };
         let asked = channel.forge.merge(pull.number, &merge);
@@ -335,6 +342,14 @@ fn tolerate<T>(pull: &PullRequest, done: Result<T, Failure>) -> Result<(), Failu
             Ok(())
         }
         done => done.map(drop),
+    }
+}
+
+fn method(method: Method) -> MergeMethod {
+    match method {
+        Method::Merge => MergeMethod::Merge,
+        Method::Squash => MergeMethod::Squash,
+        Method::Rebase => MergeMethod::Rebase,
     }
 }
 

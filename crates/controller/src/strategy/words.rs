@@ -18,7 +18,7 @@ use super::{
 pub(super) struct Change<'a> {
     pub(super) url: &'a str,
     pub(super) paths: &'a [String],
-    base_branch: &'a str,
+    pub(super) base_branch: &'a str,
     title: Option<&'a str>,
     body: Option<&'a str>,
     /// Whether it goes to a branch of its own.

@@ -56,6 +56,17 @@ async fn automatic_merging() {
 }
 
 #[tokio::test]
+async fn merging_as_the_repository_allows() {
+    for (method, commits) in [("merge", 3), ("squash", 2)] {
+        let settings = json!({"autoMerge": true, "mergeMethod": method});
+        let world = promoted(settings, "prod 1.1.0 Deploying").await;
+        // The one there was, and the merge; with it the branch, unless it is squashed.
+        let log = world.repository.log("main").await.unwrap();
+        assert_eq!(log.len(), commits, "{method}: {log:?}");
+    }
+}
+
+#[tokio::test]
 async fn only_the_named_paths_change() {
     let world = promoted(
         json!({"paths": ["${environment}/*"]}),

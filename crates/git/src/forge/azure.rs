@@ -191,6 +191,13 @@ impl AzureDevOps {
     }
 }
 
+/// Leaves whole lines of a text that may be cut: half a line says something else than all of it.
+fn cut_back(text: &mut String) {
+    if text.chars().count() >= SHOWN {
+        text.truncate(text.rfind('\n').unwrap_or_default());
+    }
+}
+
 fn options(merge: &Merge) -> Value {
     let strategy = match merge.method {
         MergeMethod::Merge => "noFastForward",
@@ -343,7 +350,10 @@ impl Forge for AzureDevOps {
         // Azure DevOps has no validators for lists.
         Box::pin(async move {
             let query = [("searchCriteria.status", "active".to_owned())];
-            let pull_requests = self.pages("list the open pull requests", &query).await?;
+            let mut pull_requests = self.pages("list the open pull requests", &query).await?;
+            for pull in &mut pull_requests {
+                cut_back(&mut pull.body);
+            }
             Ok(Listing::Now {
                 pull_requests,
                 validator: Validator::default(),

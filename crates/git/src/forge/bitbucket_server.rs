@@ -70,9 +70,11 @@ impl BitbucketServer {
     }
 
     fn is_ours(&self, pull: &Pull) -> bool {
-        let from = &pull.from_ref.repository;
-        from.slug.eq_ignore_ascii_case(&self.slug)
-            && from.project.key.eq_ignore_ascii_case(&self.key)
+        let ends = [&pull.from_ref.repository, &pull.to_ref.repository];
+        ends.iter().all(|end| {
+            end.slug.eq_ignore_ascii_case(&self.slug)
+                && end.project.key.eq_ignore_ascii_case(&self.key)
+        })
     }
 
     fn end(&self, branch: &BranchName) -> Value {

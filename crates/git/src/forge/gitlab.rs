@@ -3,10 +3,13 @@
 //! A project may be in groups within groups. A GitLab that lives below a path of its host cannot be
 //! told from one more group: the secret then says where the API is.
 
+mod wire;
+
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use ::http::Method;
-use serde::Deserialize;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::http::{Call, Http, Reply};
@@ -19,85 +22,20 @@ use super::{
 use crate::address::RepositoryUrl;
 use crate::credentials::Credentials;
 use crate::names::{BranchName, ObjectId};
-
-/// GitLab keeps drafts by a mark at the start of the title.
-const DRAFT: &str = "Draft: ";
+use wire::{Comparison, DRAFT, MergeRequest, User};
 
 /// More pages than this are more than anybody looks at.
 const PAGES: usize = 30;
+
+/// More merge requests than this are not remembered.
+const REMEMBERED: usize = 1000;
 
 /// One project on a GitLab.
 pub struct GitLab {
     session: Session,
     project: String,
-}
-
-#[derive(Deserialize)]
-struct MergeRequest {
-    iid: u64,
-    web_url: String,
-    title: String,
-    description: Option<String>,
-    state: String,
-    #[serde(default)]
-    draft: bool,
-    source_branch: String,
-    target_branch: String,
-    source_project_id: Option<u64>,
-    target_project_id: u64,
-    sha: Option<String>,
-    merge_commit_sha: Option<String>,
-    squash_commit_sha: Option<String>,
-    #[serde(default)]
-    merge_when_pipeline_succeeds: bool,
-    #[serde(default)]
-    reviewers: Vec<User>,
-}
-
-#[derive(Deserialize)]
-struct User {
-    id: u64,
-}
-
-#[derive(Deserialize)]
-struct Comparison {
-    commits: Vec<Value>,
-}
-
-impl MergeRequest {
-    /// A fork may have a branch of the same name; its merge requests are not ours.
-    fn is_ours(&self) -> bool {
-        self.source_project_id == Some(self.target_project_id)
-    }
-
-    fn into_ours(self) -> PullRequest {
-        let state = match self.state.as_str() {
-            "merged" => State::Merged,
-            "closed" => State::Closed,
-            // Locked is a merge under way.
-            _ => State::Open,
-        };
-        let id = |text: Option<String>| text.and_then(|text| ObjectId::new(text).ok());
-        let head_commit = id(self.sha);
-        // Where branches are only moved forward there is no commit for the merge.
-        let merge_commit = id(self.merge_commit_sha)
-            .or_else(|| id(self.squash_commit_sha))
-            .or_else(|| head_commit.clone())
-            .filter(|_| state == State::Merged);
-        let title = self.title.strip_prefix(DRAFT).filter(|_| self.draft);
-        PullRequest {
-            number: self.iid,
-            url: self.web_url,
-            title: title.unwrap_or(&self.title).to_owned(),
-            body: self.description.unwrap_or_default(),
-            state,
-            draft: self.draft,
-            head: self.source_branch,
-            head_commit,
-            base: self.target_branch,
-            merge_commit,
-        }
-    }
+    /// The tips of merge requests that had no pipeline when their merge was asked for.
+    without_pipeline: Mutex<HashMap<u64, ObjectId>>,
 }
 
 impl GitLab {
@@ -117,6 +55,7 @@ impl GitLab {
         Ok(Self {
             session: Session::new(http, base, credentials, login)?,
             project,
+            without_pipeline: Mutex::default(),
         })
     }
 
@@ -179,11 +118,11 @@ impl GitLab {
         merge: &Merge,
         when_ready: bool,
     ) -> Result<Reply, Error> {
-        let mut body = json!({
-            "sha": merge.head.as_str(),
-            // Whether there is a merge commit is a setting of the project.
-            "squash": merge.method == MergeMethod::Squash,
-        });
+        let mut body = json!({"sha": merge.head.as_str()});
+        // All else is a setting of the project.
+        if merge.method == MergeMethod::Squash {
+            body["squash"] = json!(true);
+        }
         if when_ready {
             // The newer word and the older one.
             body["auto_merge"] = json!(true);
@@ -194,6 +133,44 @@ impl GitLab {
         let call = Call::new(attempted, Method::PUT, &path).body(body);
         self.session.call(call).await
     }
+
+    /// What keeps a merge request from being merged the ordinary way, where GitLab does not merge it
+    /// by itself. Nothing if there is no pipeline to wait for.
+    fn obstacle(&self, seen: &MergeRequest, head: &ObjectId) -> Option<String> {
+        let status = seen.detailed_merge_status.as_ref();
+        let status = status.or(seen.merge_status.as_ref());
+        let status = status.map_or("unknown", String::as_str);
+        if !matches!(status, "mergeable" | "can_be_merged") {
+            return Some(format!("its merge status is {status}"));
+        }
+        if let Some(pipeline) = &seen.head_pipeline {
+            return Some(format!("its pipeline is {}", pipeline.status));
+        }
+        // A pipeline is made some time after a push: one look does not tell that there is none.
+        let mut known = self.without_pipeline.lock();
+        if known.len() > REMEMBERED {
+            known.clear();
+        }
+        let before = known.insert(seen.iid, head.clone());
+        let is_new = before.as_ref() != Some(head);
+        is_new.then(|| "a pipeline may still start for it".to_owned())
+    }
+}
+
+/// What it means that GitLab does not merge what looks like this.
+fn refused(
+    attempted: &'static str,
+    seen: &PullRequest,
+    merge: &Merge,
+    message: String,
+) -> Result<Merged, Error> {
+    if seen.state == State::Merged {
+        return Ok(Merged::Now);
+    }
+    Err(match seen.head_commit.as_ref() == Some(&merge.head) {
+        true => Error::NotMergeable { attempted, message },
+        false => Error::HeadMoved { attempted },
+    })
 }
 
 impl Forge for GitLab {
@@ -284,6 +261,7 @@ impl Forge for GitLab {
                 for name in people {
                     ids.push(self.user(name).await?);
                 }
+                ids.sort_unstable();
                 ids.dedup();
                 body["reviewer_ids"] = json!(ids);
             }
@@ -302,20 +280,25 @@ impl Forge for GitLab {
             let mut reply = self
                 .ask_to_merge(attempted, number, merge, merge.when_ready)
                 .await?;
-            if merge.when_ready && matches!(reply.status.as_u16(), 405 | 406 | 422) {
+            let is_refused = |reply: &Reply| matches!(reply.status.as_u16(), 405 | 406 | 422);
+            let mut obstacle = None;
+            if merge.when_ready && is_refused(&reply) {
                 let seen = self.one(attempted, Method::GET, number, None).await?;
                 if seen.merge_when_pipeline_succeeds {
                     return Ok(Merged::Later);
                 }
+                obstacle = self.obstacle(&seen, &merge.head);
                 // Where there is nothing to wait for, GitLab wants it merged the ordinary way.
-                reply = self.ask_to_merge(attempted, number, merge, false).await?;
+                if obstacle.is_none() {
+                    reply = self.ask_to_merge(attempted, number, merge, false).await?;
+                }
             }
-            let message = reply.message();
+            let message = obstacle.unwrap_or_else(|| reply.message());
             match reply.status.as_u16() {
                 409 => return Err(Error::HeadMoved { attempted }),
                 // Who may see the merge request but not merge it is told so.
                 401 => return Err(Error::Forbidden { attempted, message }),
-                405 | 406 | 422 => {}
+                _ if is_refused(&reply) => {}
                 _ => {
                     let merged: MergeRequest = reply.read()?;
                     let is_merged = merged.state == "merged";
@@ -326,13 +309,8 @@ impl Forge for GitLab {
                     });
                 }
             }
-            match self.get(number).await? {
-                seen if seen.state == State::Merged => Ok(Merged::Now),
-                seen if seen.head_commit.as_ref() != Some(&merge.head) => {
-                    Err(Error::HeadMoved { attempted })
-                }
-                _ => Err(Error::NotMergeable { attempted, message }),
-            }
+            let seen = self.get(number).await?;
+            refused(attempted, &seen, merge, message)
         })
     }
 

@@ -2,48 +2,54 @@
 
 use super::fields::{self, Setting};
 use super::images::{self, Scope};
+use super::others;
 use super::read::Manifest;
-use super::walk::{Inline, Reached, Role, Walk, resolve};
+use super::target::{Aim, may_become};
+use super::walk::{Inline, Level, Reached, Role, Walk};
 use super::{Error, Field, Files, Identity, Manifests, Wanted};
+use crate::paths::PathLimits;
 
 /// A file and what is to be written at which of its events.
 pub(crate) type Change = (String, Vec<(usize, String)>);
 
 /// One that could be meant.
 pub(super) struct Candidate<'a> {
-    reached: &'a Reached,
+    pub(super) reached: &'a Reached,
     setting: Setting,
     pub(super) scope: Scope,
 }
 
 impl Candidate<'_> {
-    fn shown(&self) -> String {
+    pub(super) fn shown(&self) -> String {
         match self.setting.line {
             0 => self.reached.path.clone(),
             line => format!("{}:{line}", self.reached.path),
         }
     }
 
-    fn level(&self) -> (usize, Role) {
-        (self.reached.depth, self.reached.role)
+    fn level(&self) -> Level {
+        self.reached.level
     }
 }
 
 /// The one field to set, of everything that was reached.
-pub(crate) fn choose(files: &Files, wanted: &Wanted, own: &Walk<'_>) -> Result<Change, Error> {
-    if own.is_cut || Walk::from(files, &wanted.others).is_cut {
-        let what = wanted.what();
+pub(crate) fn choose(
+    files: &Files,
+    wanted: &Wanted,
+    limits: &PathLimits,
+    own: &Walk<'_>,
+) -> Result<Change, Error> {
+    let what = wanted.what();
+    if own.is_cut || Walk::from(files, &wanted.foreign()).is_cut {
         return Err(Error::TooMuch { what });
     }
-    let chosen = the_one(files, wanted, own)?;
-    let (what, candidate) = (wanted.what(), chosen.shown());
-    if let Some(other) = shared_with(files, wanted, &chosen.reached.path) {
-        return Err(Error::Shared {
-            what,
-            candidate,
-            other,
-        });
+    if let Field::OneOf { images } = &wanted.field {
+        let candidates = images.clone();
+        return Err(Error::Several { what, candidates });
     }
+    let chosen = the_one(files, wanted, limits, own)?;
+    others::spare(files, wanted, &chosen)?;
+    let candidate = chosen.shown();
     match chosen.setting.outcome {
         Ok(changes) => Ok((chosen.reached.path.clone(), changes)),
         Err(because) => Err(Error::Unsettable {
@@ -55,19 +61,21 @@ pub(crate) fn choose(files: &Files, wanted: &Wanted, own: &Walk<'_>) -> Result<C
 }
 
 /// The only one on the level that says most.
-fn the_one<'a>(files: &Files, wanted: &Wanted, own: &'a Walk<'_>) -> Result<Candidate<'a>, Error> {
+fn the_one<'a>(
+    files: &'a Files,
+    wanted: &'a Wanted,
+    limits: &PathLimits,
+    own: &'a Walk<'a>,
+) -> Result<Candidate<'a>, Error> {
     let what = wanted.what();
     if wanted.directories.is_empty() {
         return Err(Error::NoDirectory { what });
     }
-    let subject = subject(wanted, own);
-    let mut found = candidates(wanted, &subject, own);
-    let meant = images::meant(files, wanted, own);
-    images::retain_effective(files, &mut found, &meant);
+    let search = Search::new(files, wanted, own);
+    let (mut found, meant) = search.effective();
     found.sort_by_key(|candidate| (candidate.level(), candidate.shown()));
     let level = found.first().map(Candidate::level);
-    let depth = level.map_or(usize::MAX, |(depth, _)| depth);
-    if let Some(candidate) = overruling(wanted, &subject, own, depth) {
+    if let Some(candidate) = search.overruling(level) {
         let because = "a patch inside another file cannot be set; put it into a file of its own";
         return Err(Error::Unsettable {
             what,
@@ -76,8 +84,7 @@ fn the_one<'a>(files: &Files, wanted: &Wanted, own: &'a Walk<'_>) -> Result<Cand
         });
     }
     found.retain(|candidate| Some(candidate.level()) == level);
-    // One file may be reached on several ways.
-    found.dedup_by_key(|candidate| candidate.shown());
+    keep_distinct(&mut found, limits);
     let mut candidates: Vec<String> = found.iter().map(Candidate::shown).collect();
     if let Some(first) = found.first() {
         candidates.extend(images::left_behind(files, first, &meant));
@@ -94,140 +101,186 @@ fn the_one<'a>(files: &Files, wanted: &Wanted, own: &'a Walk<'_>) -> Result<Cand
     }
 }
 
-/// The other place that is built of a file too, or that the file belongs to by where it is.
-fn shared_with(files: &Files, wanted: &Wanted, path: &str) -> Option<String> {
-    let mut others = wanted.others.iter();
-    let other = others.find(|other| {
-        let folder = resolve("", other).unwrap_or_default();
-        let is_inside = path
-            .strip_prefix(&folder)
-            .is_some_and(|rest| rest.starts_with('/'));
-        is_inside || Walk::from(files, std::slice::from_ref(other)).reaches(path)
-    });
-    other.cloned()
+/// Of those beside each other, the ones that may change, if any may: others are somebody else's.
+fn keep_distinct(found: &mut Vec<Candidate<'_>>, limits: &PathLimits) {
+    let may_change = |candidate: &Candidate<'_>| limits.allow(&candidate.reached.path);
+    if found.iter().any(may_change) {
+        found.retain(may_change);
+    }
+    // One file may be reached on several ways.
+    found.dedup_by_key(|candidate| candidate.shown());
 }
 
-/// Whose field it really is: the manifest's, or that of the source it refers to.
-fn subject(wanted: &Wanted, own: &Walk<'_>) -> Identity {
+/// Something that is looked for in what one place is built of.
+pub(super) struct Search<'a> {
+    files: &'a Files,
+    wanted: &'a Wanted,
+    own: &'a Walk<'a>,
+    /// Whose field it really is: the manifest's, or that of the source it refers to.
+    subject: Identity,
+}
+
+impl<'a> Search<'a> {
+    pub(super) fn new(files: &'a Files, wanted: &'a Wanted, own: &'a Walk<'a>) -> Self {
+        Self {
+            files,
+            wanted,
+            own,
+            subject: subject(files, wanted, own),
+        }
+    }
+
+    /// All that has an effect, and the workloads that are meant.
+    pub(super) fn effective(&self) -> (Vec<Candidate<'a>>, Vec<images::Workload>) {
+        let home = images::home(self.files, self.wanted, self.own);
+        let manifests = self.own.manifests().filter(|(reached, manifest)| {
+            let is_home = |home: &Walk<'_>| home.reaches(&reached.path);
+            let is_itself = || fields::is(*manifest, &reached.naming, &self.wanted.identity);
+            home.as_ref()
+                .is_none_or(|home| is_home(home) || is_itself())
+        });
+        let found = manifests.flat_map(|(reached, manifest)| self.candidates(reached, manifest));
+        let mut found = found.collect();
+        let meant = images::meant(self.wanted, self.own, home.as_ref());
+        images::retain_effective(self.files, &mut found, &meant);
+        (found, meant)
+    }
+
+    /// The only one that is meant; none where whoever runs the image is.
+    fn only(&self) -> Option<&Identity> {
+        let is_image = matches!(self.wanted.field, Field::Image { .. });
+        Some(&self.subject).filter(|subject| !is_image || subject.is_workload())
+    }
+
+    fn candidates(&self, reached: &'a Reached, manifest: Manifest<'_>) -> Vec<Candidate<'a>> {
+        let mut settings = self.settings(reached, manifest);
+        if settings.is_empty() && reached.level.role == Role::Patch {
+            settings.extend(self.operations(manifest));
+        }
+        let mut scope = Scope::of(reached, manifest);
+        let mut because = None;
+        if let Some(target) = reached.target.as_ref().filter(|_| !settings.is_empty()) {
+            match target.aim(self.files, self.own, self.only()) {
+                None => return Vec::new(),
+                Some(Aim::Unsure(objection)) => because = Some(objection),
+                Some(Aim::One(kind, name)) => scope = Scope::Manifest(kind, name),
+            }
+        }
+        let candidate = |mut setting: Setting| {
+            if let Some(because) = because {
+                setting.outcome = Err(because);
+            }
+            Candidate {
+                reached,
+                setting,
+                scope: scope.clone(),
+            }
+        };
+        settings.into_iter().map(candidate).collect()
+    }
+
+    /// The fields of a manifest that could be set. Where a patch has a target, its own name says
+    /// nothing.
+    fn settings(&self, reached: &Reached, manifest: Manifest<'_>) -> Vec<Setting> {
+        let subject = &self.subject;
+        let is_subject = || match reached.target.is_some() {
+            true => manifest.kind() == subject.kind,
+            false => fields::is(manifest, &reached.naming, subject),
+        };
+        let pin = &self.wanted.pin;
+        let Field::Image { name } = &self.wanted.field else {
+            let held = is_subject().then(|| self.held(manifest));
+            return held.flatten().into_iter().collect();
+        };
+        let is_kustomization = reached.level.role == Role::Kustomization;
+        if let Some(list) = fields::replacements(manifest, is_kustomization) {
+            let field = if is_kustomization {
+                "namespace"
+            } else {
+                "spec.targetNamespace"
+            };
+            let inside = reached.naming.namespace(manifest.text(field));
+            let is_elsewhere = inside.is_some_and(|inside| inside != subject.namespace);
+            if subject.is_workload() && is_elsewhere {
+                return Vec::new();
+            }
+            return fields::replacement(manifest, list, name, pin);
+        }
+        match self.only().is_none() || is_subject() {
+            true => fields::workload(manifest, name, pin),
+            false => Vec::new(),
+        }
+    }
+
+    /// The field in a manifest that is about the subject.
+    fn held(&self, manifest: Manifest<'_>) -> Option<Setting> {
+        let pin = &self.wanted.pin;
+        match self.is_of_release() {
+            true => fields::release(manifest, pin),
+            false => fields::source(manifest, pin),
+        }
+    }
+
+    fn is_of_release(&self) -> bool {
+        self.wanted.field == Field::Chart && self.subject == self.wanted.identity
+    }
+
+    /// Single operations that set it.
+    fn operations(&self, manifest: Manifest<'_>) -> Option<Setting> {
+        if let Field::Image { name } = &self.wanted.field {
+            return fields::image_operations(manifest, name);
+        }
+        let fields: &[&str] = match self.is_of_release() {
+            true => &["spec.chart.spec.version"],
+            false => &["spec.ref", "spec.version"],
+        };
+        fields::operations(manifest, fields)
+    }
+
+    /// A patch written inside another file that says as much as what is on that level, or more.
+    fn overruling(&self, level: Option<Level>) -> Option<String> {
+        let counts = |inline: &&Inline| level.is_none_or(|level| inline.level <= level);
+        let mut inlines = self.own.inlines.iter().filter(counts);
+        let found = inlines.find(|inline| {
+            let mut manifests = inline.patch.iter().flat_map(Manifests::each);
+            manifests.any(|manifest| self.is_set_by(inline, manifest))
+        });
+        found.map(|inline| format!("{}:{}", inline.path, inline.line))
+    }
+
+    fn is_set_by(&self, inline: &Inline, manifest: Manifest<'_>) -> bool {
+        let is_held = match &self.wanted.field {
+            Field::Image { name } => !fields::workload(manifest, name, &self.wanted.pin).is_empty(),
+            _ => manifest.kind() == self.subject.kind && self.held(manifest).is_some(),
+        };
+        let is_aimed = || match &inline.target {
+            Some(target) => target.aim(self.files, self.own, self.only()).is_some(),
+            None => {
+                let name = manifest.text("metadata.name").unwrap_or_default();
+                may_become(name, self.only())
+            }
+        };
+        (is_held || self.operations(manifest).is_some()) && is_aimed()
+    }
+}
+
+fn subject(files: &Files, wanted: &Wanted, own: &Walk<'_>) -> Identity {
     let identity = &wanted.identity;
+    let is_release = |reached: &Reached, manifest: Manifest<'_>| match &reached.target {
+        Some(target) => target.aim(files, own, Some(identity)).is_some(),
+        None => fields::is(manifest, &reached.naming, identity),
+    };
     let has_version = |(reached, manifest): (&Reached, Manifest<'_>)| {
-        is(identity, reached, manifest) && fields::release(manifest, &wanted.pin).is_some()
+        manifest.kind() == identity.kind
+            && fields::release(manifest, &wanted.pin).is_some()
+            && is_release(reached, manifest)
     };
     let is_itself = match &wanted.field {
         Field::Chart => own.manifests().any(has_version),
         // A chart refers to a source too, but it is the chart that has the version.
         Field::Source => identity.kind == "HelmChart",
-        Field::Image { .. } => true,
+        Field::Image { .. } | Field::OneOf { .. } => true,
     };
     let source = fields::referred(own, identity).filter(|_| !is_itself);
     source.unwrap_or_else(|| identity.clone())
-}
-
-fn candidates<'a>(wanted: &Wanted, subject: &Identity, own: &'a Walk<'_>) -> Vec<Candidate<'a>> {
-    let pin = &wanted.pin;
-    match &wanted.field {
-        Field::Image { name } => collect(own, &[], subject, |reached, manifest| {
-            let is_kustomization = reached.role == Role::Kustomization;
-            if let Some(list) = fields::replacements(manifest, is_kustomization) {
-                return fields::replacement(manifest, list, name, pin);
-            }
-            let is_meant = !subject.is_workload() || is(subject, reached, manifest);
-            is_meant.then(|| fields::workload(manifest, name, pin))?
-        }),
-        _ => collect(
-            own,
-            operands(wanted, subject),
-            subject,
-            |reached, manifest| {
-                let setting = || held(wanted, subject, manifest);
-                is(subject, reached, manifest).then(setting)?
-            },
-        ),
-    }
-}
-
-/// The field in a manifest that is about the subject.
-fn held(wanted: &Wanted, subject: &Identity, manifest: Manifest<'_>) -> Option<Setting> {
-    if wanted.field == Field::Chart && *subject == wanted.identity {
-        return fields::release(manifest, &wanted.pin);
-    }
-    fields::source(manifest, &wanted.pin)
-}
-
-fn operands(wanted: &Wanted, subject: &Identity) -> &'static [&'static str] {
-    if wanted.field == Field::Chart && *subject == wanted.identity {
-        return &["spec.chart.spec.version"];
-    }
-    &["spec.ref", "spec.version"]
-}
-
-/// Whether a manifest is about this. Where a patch has a target, its own name says nothing.
-fn is(identity: &Identity, reached: &Reached, manifest: Manifest<'_>) -> bool {
-    match &reached.target {
-        Some(target) => {
-            manifest.kind() == identity.kind && (*target == identity.name || !is_name(target))
-        }
-        None => fields::is(manifest, &reached.naming, identity),
-    }
-}
-
-/// Neither a pattern nor another choice of several.
-fn is_name(target: &str) -> bool {
-    let mut characters = target.chars();
-    characters.all(|c| c.is_ascii_alphanumeric() || c == '-')
-}
-
-fn collect<'a>(
-    own: &'a Walk<'_>,
-    operands: &[&str],
-    subject: &Identity,
-    setting: impl Fn(&Reached, Manifest<'_>) -> Option<Setting>,
-) -> Vec<Candidate<'a>> {
-    let found = own.manifests().filter_map(|(reached, manifest)| {
-        let is_patch = reached.role == Role::Patch && may_mean(&reached.target, subject);
-        let operations = || fields::operations(manifest, operands).filter(|_| is_patch);
-        let mut setting = setting(reached, manifest).or_else(operations)?;
-        if reached
-            .target
-            .as_ref()
-            .is_some_and(|target| !is_name(target))
-        {
-            setting.outcome = Err("it is a patch for more than one; give it a target by name");
-        }
-        Some(Candidate {
-            reached,
-            setting,
-            scope: Scope::of(reached, manifest),
-        })
-    });
-    found.collect()
-}
-
-/// Whether a patch for this target, by a name or a pattern, may be for the subject.
-fn may_mean(target: &Option<String>, subject: &Identity) -> bool {
-    target
-        .as_ref()
-        .is_none_or(|target| !is_name(target) || subject.name.contains(target.as_str()))
-}
-
-/// A patch written inside another file that says more than what was found so deep.
-fn overruling(wanted: &Wanted, subject: &Identity, own: &Walk<'_>, depth: usize) -> Option<String> {
-    let is_meant = |inline: &Inline, manifest: Manifest<'_>| {
-        if let Field::Image { name } = &wanted.field {
-            let is_ours = !subject.is_workload() || may_mean(&inline.target, subject);
-            return is_ours && fields::workload(manifest, name, &wanted.pin).is_some();
-        }
-        let named = manifest.text("metadata.name").map(str::to_owned);
-        let named = inline.target.clone().or(named);
-        let is_subject = manifest.kind() == subject.kind;
-        let held = || held(wanted, subject, manifest).filter(|_| is_subject);
-        let operations = fields::operations(manifest, operands(wanted, subject));
-        may_mean(&named, subject) && operations.or_else(held).is_some()
-    };
-    let mut inlines = own.inlines.iter().filter(|inline| inline.depth <= depth);
-    let found = inlines.find(|inline| {
-        let mut manifests = inline.patch.iter().flat_map(Manifests::each);
-        manifests.any(|manifest| is_meant(inline, manifest))
-    });
-    found.map(|inline| format!("{}:{}", inline.path, inline.line))
 }

@@ -1,8 +1,12 @@
 //! Where manifests of the kinds we know keep the version of something.
 
+use std::collections::BTreeMap;
+
+use super::images::is_image;
 use super::read::{Manifest, join};
 use super::walk::{APPLIER, Naming, Walk};
 use super::{Identity, Pin};
+use crate::edit::document::{Scalar, Step};
 
 /// Group of the sources that others refer to.
 const SOURCES: &str = "source.toolkit.fluxcd.io";
@@ -19,7 +23,7 @@ const PINS: [&str; 4] = ["digest", "commit", "semver", "tag"];
 
 const DIGEST_UNKNOWN: &str = "it is pinned by a digest, and none is known for the new version";
 const NOT_A_TAG: &str = "it is pinned by a tag, and the new version is a digest";
-const COMMIT_UNKNOWN: &str = "it is pinned by a commit, and the new version is none";
+const COMMIT_UNKNOWN: &str = "it is pinned by a commit, and none is known for the new version";
 const NOT_A_COMMIT: &str = "it is pinned by a version, and the new one is a commit";
 const REFERENCE: &str = "it is pinned by the whole name of a reference; use a tag";
 const VARIABLE: &str = "its value is a variable or written elsewhere";
@@ -81,7 +85,8 @@ pub(super) fn release(manifest: Manifest<'_>, pin: &Pin) -> Option<Setting> {
 
 /// What a source is pinned to.
 pub(super) fn source(manifest: Manifest<'_>, pin: &Pin) -> Option<Setting> {
-    let version = Some(pin.version.clone()).filter(|_| !pin.is_commit());
+    let is_version = !pin.is_commit() && !pin.is_digest();
+    let version = Some(pin.version.clone()).filter(|_| is_version);
     if manifest.kind() == "HelmChart" {
         return set(manifest, &[("spec.version".to_owned(), version)]);
     }
@@ -97,7 +102,7 @@ pub(super) fn source(manifest: Manifest<'_>, pin: &Pin) -> Option<Setting> {
     let is_registry = manifest.kind() == "OCIRepository";
     let plus = if is_registry { "_" } else { "+" };
     let tag = version.as_ref().map(|tag| tag.replace('+', plus));
-    let commit = Some(pin.version.clone()).filter(|_| pin.is_commit());
+    let commit = pin.commit().map(str::to_owned);
     let values = [
         ("digest", pin.digest.clone()),
         ("commit", commit),
@@ -118,7 +123,10 @@ fn objection(manifest: Manifest<'_>, pin: &Pin) -> Option<&'static str> {
         return pin.digest.is_none().then_some(DIGEST_UNKNOWN);
     }
     if is_at("commit") {
-        return (!pin.is_commit()).then_some(COMMIT_UNKNOWN);
+        return pin.commit().is_none().then_some(COMMIT_UNKNOWN);
+    }
+    if pin.is_digest() && (is_at("tag") || is_at("semver")) {
+        return Some(NOT_A_TAG);
     }
     is_at("name").then_some(REFERENCE)
 }
@@ -142,16 +150,29 @@ pub(super) fn referred(walk: &Walk<'_>, identity: &Identity) -> Option<Identity>
     })
 }
 
-/// An entry of a list that replaces images: Kustomize's own, or that of who applies it.
+/// The entries for an image in a list that replaces images: Kustomize's own, or that of who applies
+/// it. By the name it has before or after.
 pub(super) fn replacement(
     manifest: Manifest<'_>,
     list: &str,
     image: &str,
     pin: &Pin,
-) -> Option<Setting> {
-    let items = 0..manifest.count(list);
-    let mut items = items.map(|index| join(list, index));
-    let item = items.find(|item| manifest.text(&format!("{item}.name")) == Some(image))?;
+) -> Vec<Setting> {
+    let items = (0..manifest.count(list)).map(|index| join(list, index));
+    let is_meant = |item: &String| {
+        let mut names = ["name", "newName"].into_iter();
+        names.any(|field| {
+            let name = manifest.text(&format!("{item}.{field}"));
+            name.is_some_and(|name| is_image(name, image))
+        })
+    };
+    let items = items.filter(is_meant);
+    items
+        .filter_map(|item| replaced(manifest, &item, pin))
+        .collect()
+}
+
+fn replaced(manifest: Manifest<'_>, item: &str, pin: &Pin) -> Option<Setting> {
     let (tag, digest) = (format!("{item}.newTag"), format!("{item}.digest"));
     if let Some(scalar) = manifest.scalar(&digest).filter(|_| pin.digest.is_none()) {
         return Some(Setting::cannot(scalar.line, DIGEST_UNKNOWN));
@@ -159,13 +180,11 @@ pub(super) fn replacement(
     if let Some(scalar) = manifest.scalar(&tag).filter(|_| pin.is_digest()) {
         return Some(Setting::cannot(scalar.line, NOT_A_TAG));
     }
-    set(
-        manifest,
-        &[
-            (tag, Some(pin.version.clone())),
-            (digest, pin.digest.clone()),
-        ],
-    )
+    let fields = [
+        (tag, Some(pin.version.clone())),
+        (digest, pin.digest.clone()),
+    ];
+    set(manifest, &fields)
 }
 
 /// The list of replacements in a manifest, if it is one that has them.
@@ -177,9 +196,9 @@ pub(super) fn replacements(manifest: Manifest<'_>, is_kustomization: bool) -> Op
     is_applier.then_some("spec.images")
 }
 
-/// The containers of a workload that run the image.
-pub(super) fn workload(manifest: Manifest<'_>, image: &str, pin: &Pin) -> Option<Setting> {
-    let mut fields = Vec::new();
+/// The containers of a workload that run the image; one setting for each image that may be meant.
+pub(super) fn workload(manifest: Manifest<'_>, image: &str, pin: &Pin) -> Vec<Setting> {
+    let mut fields: BTreeMap<&str, Vec<(String, Option<String>)>> = BTreeMap::new();
     for pod in PODS {
         for list in ["containers", "initContainers"] {
             let list = format!("{pod}.{list}");
@@ -189,20 +208,21 @@ pub(super) fn workload(manifest: Manifest<'_>, image: &str, pin: &Pin) -> Option
                     continue;
                 };
                 let (name, rest) = split_image(&scalar.value);
-                if name != image {
+                if !is_image(name, image) {
                     continue;
                 }
                 match renewed(name, rest, pin) {
-                    Some(value) => fields.push((path, Some(value))),
+                    Some(value) => fields.entry(name).or_default().push((path, Some(value))),
                     None if pin.is_digest() => {
-                        return Some(Setting::cannot(scalar.line, NOT_A_TAG));
+                        return vec![Setting::cannot(scalar.line, NOT_A_TAG)];
                     }
-                    None => return Some(Setting::cannot(scalar.line, DIGEST_UNKNOWN)),
+                    None => return vec![Setting::cannot(scalar.line, DIGEST_UNKNOWN)],
                 }
             }
         }
     }
-    set(manifest, &fields)
+    let fields = fields.values();
+    fields.filter_map(|fields| set(manifest, fields)).collect()
 }
 
 /// Name, and tag and digest behind it.
@@ -223,18 +243,46 @@ fn renewed(name: &str, rest: &str, pin: &Pin) -> Option<String> {
     }
 }
 
-/// Whether single operations in a patch set one of the fields.
+/// Whether single operations in a patch set one of the fields, or something around it.
 pub(super) fn operations(manifest: Manifest<'_>, fields: &[&str]) -> Option<Setting> {
-    let pointer = |field: &str| format!("/{}", field.replace('.', "/"));
-    let operations = 0..manifest.count("");
-    let mut paths =
-        operations.filter_map(|index| manifest.scalar(&format!("{}.path", join("", index))));
-    let found = paths.find(|path| {
-        fields
-            .iter()
-            .any(|field| path.value.starts_with(&pointer(field)))
-    })?;
-    Some(Setting::cannot(found.line, JSON_PATCH))
+    let is_around = |one: &str, other: &str| {
+        let rest = other.strip_prefix(one);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    changes(manifest).find_map(|(_, path)| {
+        let is_meant = fields.iter().any(|field| {
+            let pointer = format!("/{}", field.replace('.', "/"));
+            is_around(&pointer, &path.value) || is_around(&path.value, &pointer)
+        });
+        is_meant.then(|| Setting::cannot(path.line, JSON_PATCH))
+    })
+}
+
+/// Whether single operations in a patch bring in the image.
+pub(super) fn image_operations(manifest: Manifest<'_>, image: &str) -> Option<Setting> {
+    changes(manifest).find_map(|(operation, path)| {
+        let value = format!("{operation}.value");
+        let mut written = manifest.below(&value);
+        let is_meant = written.any(|(step, scalar)| {
+            let is_image_field = match step {
+                Some(Step::Key(key)) if key == "value" => path.value.ends_with("/image"),
+                step => *step.unwrap_or(&Step::Item(0)) == Step::Key("image".to_owned()),
+            };
+            is_image_field && is_image(split_image(&scalar.value).0, image)
+        });
+        is_meant.then(|| Setting::cannot(path.line, JSON_PATCH))
+    })
+}
+
+/// The operations of a patch that change something, each with the path it is about.
+fn changes<'a>(manifest: Manifest<'a>) -> impl Iterator<Item = (String, &'a Scalar)> {
+    let operations = (0..manifest.count("")).map(|index| join("", index));
+    let is_change =
+        move |operation: &String| manifest.text(&format!("{operation}.op")) != Some("test");
+    operations.filter(is_change).filter_map(move |operation| {
+        let path = manifest.scalar(&format!("{operation}.path"))?;
+        Some((operation, path))
+    })
 }
 
 #[cfg(test)]
@@ -246,6 +294,7 @@ mod tests {
         let pin = |digest: Option<&str>| Pin {
             version: "2".to_owned(),
             digest: digest.map(str::to_owned),
+            commit: None,
         };
         for (image, digest, expected) in [
             ("app", None, Some("app:2")),
@@ -264,6 +313,7 @@ mod tests {
         let digest = Pin {
             version: "sha256:b".to_owned(),
             digest: Some("sha256:b".to_owned()),
+            commit: None,
         };
         assert_eq!(
             renewed("app", "@sha256:a", &digest).as_deref(),

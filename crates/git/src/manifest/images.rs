@@ -1,4 +1,4 @@
-//! What a replaced image really reaches.
+//! Which image is meant, and what a replaced one really reaches.
 //!
 //! A list of replacements works on what its directory is built of, and on nothing beside it. One
 //! that does not reach the workload that is meant says nothing about it; one that reaches only some
@@ -10,7 +10,24 @@ use super::read::Manifest;
 use super::walk::{APPLIER, Reached, Role, Walk, folder, resolve};
 use super::{Field, Files, Wanted};
 
+/// The registry that a name without one means.
+const REGISTRY: &str = "docker.io";
+
+/// Whether an image, by its name in a manifest, is the one that is called so. As where images are
+/// observed, a name without registry also means the same path in any registry.
+pub fn is_image(image: &str, name: &str) -> bool {
+    let whole = |name: &str| match name.split_once('/') {
+        None => format!("{REGISTRY}/library/{name}"),
+        Some((first, _)) if first == "localhost" || first.contains(['.', ':']) => name.to_owned(),
+        Some(_) => format!("{REGISTRY}/{name}"),
+    };
+    let image = whole(image);
+    let ends_so = |rest: &str| rest.ends_with('/');
+    image == whole(name) || image.strip_suffix(name).is_some_and(ends_so)
+}
+
 /// What a candidate works on.
+#[derive(Clone)]
 pub(super) enum Scope {
     /// All that is built beside it.
     Everything,
@@ -22,7 +39,7 @@ pub(super) enum Scope {
 
 impl Scope {
     pub(super) fn of(reached: &Reached, manifest: Manifest<'_>) -> Self {
-        let is_kustomization = reached.role == Role::Kustomization;
+        let is_kustomization = reached.level.role == Role::Kustomization;
         match fields::replacements(manifest, is_kustomization) {
             Some(_) if manifest.kind() == "Component" => Self::Everything,
             Some(_) if is_kustomization => Self::Directory(folder(&reached.path).to_owned()),
@@ -64,17 +81,18 @@ impl Workload {
 }
 
 /// The workloads whose image is to be set; none where it is not images that are set.
-pub(super) fn meant(files: &Files, wanted: &Wanted, own: &Walk<'_>) -> Vec<Workload> {
+pub(super) fn meant(wanted: &Wanted, own: &Walk<'_>, home: Option<&Walk<'_>>) -> Vec<Workload> {
     let Field::Image { name } = &wanted.field else {
         return Vec::new();
     };
     let identity = &wanted.identity;
-    let home = home(files, wanted, own);
-    let is_home = |path: &str| home.as_ref().is_none_or(|home| home.reaches(path));
+    let is_home = |path: &str| home.is_none_or(|home| home.reaches(path));
     let workloads = own.manifests().filter_map(|(reached, manifest)| {
-        let setting = fields::workload(manifest, name, &wanted.pin)?;
+        let setting = fields::workload(manifest, name, &wanted.pin)
+            .into_iter()
+            .next()?;
         let is_one = !identity.is_workload() || fields::is(manifest, &reached.naming, identity);
-        let is_resource = reached.role == Role::Resource;
+        let is_resource = reached.level.role == Role::Resource;
         (is_one && is_resource && is_home(&reached.path)).then(|| Workload {
             path: reached.path.clone(),
             line: setting.line,
@@ -90,8 +108,11 @@ pub(super) fn meant(files: &Files, wanted: &Wanted, own: &Walk<'_>) -> Vec<Workl
     workloads
 }
 
-/// What the one applies that is meant, where it is among what was walked.
-fn home<'a>(files: &'a Files, wanted: &Wanted, own: &Walk<'_>) -> Option<Walk<'a>> {
+/// What the one applies that is meant, where images are and it is among what was walked.
+pub(super) fn home<'a>(files: &'a Files, wanted: &Wanted, own: &Walk<'_>) -> Option<Walk<'a>> {
+    if !matches!(wanted.field, Field::Image { .. }) {
+        return None;
+    }
     let mut appliers = own
         .manifests()
         .filter(|(_, manifest)| manifest.group() == APPLIER);

@@ -46,6 +46,16 @@ impl<'a> Manifest<'a> {
         Some(scalar.value.as_str()).filter(|value| !value.is_empty())
     }
 
+    /// The scalars at a path and below it, each with the last step of its way.
+    pub(super) fn below(self, path: &str) -> impl Iterator<Item = (Option<&'a Step>, &'a Scalar)> {
+        let way = self.way(path);
+        let scalars = self.file.scalars.iter().filter(move |scalar| {
+            let steps = &scalar.way.steps;
+            scalar.way.document == way.document && steps.starts_with(&way.steps)
+        });
+        scalars.map(|scalar| (scalar.way.steps.last(), scalar))
+    }
+
     /// Whether something stands there that is written elsewhere.
     pub(super) fn is_alias(self, path: &str) -> bool {
         self.file.aliases.contains(&self.way(path))

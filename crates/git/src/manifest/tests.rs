@@ -5,13 +5,14 @@ mod corpus;
 use std::collections::BTreeMap;
 
 use super::*;
+use crate::paths::PathLimits;
 
 pub(super) type Repository = BTreeMap<String, String>;
 
 /// The repository as it would be proposed.
 pub(super) fn promote(repository: &Repository, wanted: &Wanted) -> Result<Repository, Error> {
     let files = Files {
-        url: normal("https://git.example/team/config"),
+        home: Home::of("https://git.example/team/config"),
         paths: repository.keys().cloned().collect(),
         read: repository
             .iter()
@@ -20,7 +21,7 @@ pub(super) fn promote(repository: &Repository, wanted: &Wanted) -> Result<Reposi
     };
     let own = Walk::from(&files, &wanted.directories);
     assert!(own.missing.is_empty(), "everything was read");
-    let (path, changes) = choose(&files, wanted, &own)?;
+    let (path, changes) = choose(&files, wanted, &PathLimits::default(), &own)?;
     let edited = crate::edit::set_events(repository[&path].as_bytes(), &changes);
     let content = edited.expect("it can be edited").content;
     let mut after = repository.clone();
@@ -44,10 +45,21 @@ fn wanted(field: Field, identity: Identity) -> Wanted {
         pin: Pin {
             version: "2.0.0".to_owned(),
             digest: None,
+            commit: None,
         },
         directories: vec!["apps/prod".to_owned()],
-        others: vec!["apps/dev".to_owned()],
+        others: others(&["apps/dev"]),
     }
+}
+
+/// Other places, called like their directories.
+pub(super) fn others(directories: &[&str]) -> Vec<Other> {
+    let other = |directory: &&str| Other {
+        name: (*directory).to_owned(),
+        namespace: "shop".to_owned(),
+        directories: Some(vec![(*directory).to_owned()]),
+    };
+    directories.iter().map(other).collect()
 }
 
 fn image(kind: &str) -> Wanted {
@@ -361,14 +373,191 @@ fn the_target_of_a_patch_says_whom_it_is_for() {
         &wanted,
         &text("{kind: HelmRelease, name: other}", "1.0.0", "<0.1.0>"),
     );
-    for several in [
+    for one in [
         "{kind: HelmRelease}",
+        "{name: .*}",
+        "{group: helm.toolkit.fluxcd.io}",
+    ] {
+        check(&wanted, &text(one, "<1.0.0>", "0.1.0"));
+    }
+    let other = format!("---\n{}", of_chart("1").replace("name: app", "name: other"));
+    for several in [
         "{name: ap.*}",
         "{labelSelector: a=b}",
+        "{kind: HelmRelease}",
     ] {
-        let refused = promote(&repository(&text(several, "1.0.0", "0.1.0")), &wanted);
+        let text = text(several, "1.0.0", "0.1.0") + &other;
+        let refused = promote(&repository(&text), &wanted);
         assert_eq!(refused.expect_err(several).reason(), "UneditableFile");
     }
+    // By the name it has before a prefix.
+    let prefixed = text("{name: ap}", "<1.0.0>", "0.1.0")
+        .replace(
+            "resources: [../base]",
+            "resources: [../base]\nnameSuffix: p",
+        )
+        .replace("{name: app}", "{name: ap}");
+    check(&wanted, &prefixed);
+}
+
+#[test]
+fn patches_count_before_what_they_are_for() {
+    let name = "host:5000/team/app";
+    let overlay = |rest: &str| {
+        format!(
+            "== apps/prod/kustomization.yaml\nresources: [a.yaml]\n{rest}\
+             == apps/prod/a.yaml\n{DEPLOYMENT}{name}:1\n"
+        )
+    };
+    let refused = |wanted: &Wanted, text: &str| {
+        let refused = promote(&repository(text), wanted).expect_err(text);
+        assert_eq!(refused.reason(), "UneditableFile", "{refused}");
+    };
+    let operation = |path: &str, value: &str| {
+        format!("- op: replace\n      path: {path}\n      value: {value}\n")
+    };
+    let target = "patches:\n- target: {kind: Deployment, name: app}\n";
+    let containers = "/spec/template/spec/containers";
+    for (path, value) in [
+        (format!("{containers}/0/image"), format!("{name}:1")),
+        (
+            format!("{containers}/0"),
+            format!("{{name: app, image: {name}:1}}"),
+        ),
+        (
+            containers.to_owned(),
+            format!("[{{name: app, image: '{name}:1'}}]"),
+        ),
+    ] {
+        let inline = format!("{target}  patch: |\n    {}", operation(&path, &value));
+        let listed = format!(
+            "{target}  path: p.yaml\n== apps/prod/p.yaml\n    {}",
+            operation(&path, &value)
+        );
+        for kind in ["Deployment", "Kustomization"] {
+            refused(&image(kind), &overlay(&inline));
+            refused(&image(kind), &overlay(&listed));
+        }
+    }
+    // Images are replaced after patches, and what is patched beside them is none of our business.
+    let replaced = format!(
+        "images:\n- name: {name}\n  newTag: <1.0.0>\n{target}  patch: |\n    {}",
+        operation(&format!("{containers}/0/image"), &format!("{name}:1"))
+    );
+    check(&image("Deployment"), &overlay(&replaced));
+    let beside = format!(
+        "{target}  patch: |\n    {}    {}",
+        operation(&format!("{containers}/0/args"), "[a]"),
+        operation(&format!("{containers}/1/image"), "side:2")
+    );
+    let text = overlay(&beside).replace(&format!("{name}:1"), &format!("<{name}:1>"));
+    check_with(&image("Deployment"), &text, &format!("{name}:2.0.0"));
+    for path in ["/spec", "/spec/chart/spec", "/spec/chart/spec/version"] {
+        let text = format!(
+            "== apps/prod/kustomization.yaml\nresources: [a.yaml]\npatches:\n- target: {{name: app}}\n  \
+             patch: |\n    {}== apps/prod/a.yaml\n{}",
+            operation(path, "{version: 1}"),
+            of_chart("1.0.0")
+        );
+        refused(&wanted(Field::Chart, release()), &text);
+    }
+}
+
+#[test]
+fn a_component_counts_after_what_lists_it() {
+    let name = "host:5000/team/app";
+    let text = |patches: &str, component: &str| {
+        format!(
+            "== apps/prod/kustomization.yaml\nresources: [../base]\ncomponents: [../../parts/a]\n{patches}\
+             == apps/base/a.yaml\n{DEPLOYMENT}{name}:1\n== parts/a/kustomization.yaml\nkind: Component\n\
+             images:\n- name: {name}\n  newTag: {component}\n"
+        )
+    };
+    for kind in ["Deployment", "Kustomization"] {
+        check(&image(kind), &text("", "<1.0.0>"));
+        let patch = format!(
+            "patches: [{{path: p.yaml}}]\n== apps/prod/p.yaml\n{DEPLOYMENT}<{name}:1.0.0>\n"
+        );
+        check_with(
+            &image(kind),
+            &text(&patch, "0.9.0"),
+            &format!("{name}:2.0.0"),
+        );
+        let images = format!("images: [{{name: '{name}', newTag: <1.0.0>}}]\n");
+        check(&image(kind), &text(&images, "0.9.0"));
+    }
+}
+
+#[test]
+fn an_image_is_known_by_every_name_it_has() {
+    let named = |name: &str| {
+        let mut wanted = image("Kustomization");
+        wanted.field = Field::Image {
+            name: name.to_owned(),
+        };
+        wanted
+    };
+    let plain = |image: &str| format!("== apps/prod/a.yaml\n{DEPLOYMENT}{image}\n");
+    for (name, image, after) in [
+        ("acme/app", "<ghcr.io/acme/app:1>", "ghcr.io/acme/app:2.0.0"),
+        (
+            "nginx",
+            "<docker.io/library/nginx:1>",
+            "docker.io/library/nginx:2.0.0",
+        ),
+        ("docker.io/acme/app", "<acme/app>", "acme/app:2.0.0"),
+    ] {
+        check_with(&named(name), &plain(image), after);
+    }
+    let renamed = "== apps/prod/kustomization.yaml\nresources: [a.yaml]\nimages:\n- name: app\n  \
+                   newName: ghcr.io/acme/app\n  newTag: <1.0.0>\n";
+    check(
+        &named("ghcr.io/acme/app"),
+        &format!("{renamed}{}", plain("app")),
+    );
+    let several = [
+        plain("a/app:1\n      - name: b\n        image: b/app:1"),
+        format!(
+            "{}- {{name: app, newTag: 1.0.0}}\n",
+            renamed.replace(['<', '>'], "")
+        ),
+    ];
+    for text in several {
+        let refused = promote(&repository(&text), &named("app")).expect_err("two of them");
+        assert_eq!(refused.reason(), "SeveralManifests", "{refused}");
+    }
+}
+
+#[test]
+fn one_directory_for_two_namespaces_is_told_apart_by_fields() {
+    let text = |dev: &str, prod: &str| {
+        let of = |namespace: &str, version: &str| {
+            let named = format!("{{name: app{namespace}}}");
+            of_chart(version).replace("{name: app}", &named)
+        };
+        format!(
+            "== apps/all.yaml\n{}---\n{}",
+            of(dev, "1"),
+            of(prod, "<1.0.0>")
+        )
+    };
+    let mut wanted = wanted(Field::Chart, release());
+    wanted.directories = vec!["apps".to_owned()];
+    wanted.others = others(&["./apps"]);
+    let told = text(", namespace: dev", ", namespace: shop");
+    let reason = |wanted: &Wanted, text: &str| {
+        let text = text.replace(['<', '>'], "");
+        promote(&repository(&text), wanted)
+            .expect_err("it is shared")
+            .reason()
+    };
+    assert_eq!(reason(&wanted, &told), "SharedManifest");
+    wanted.others[0].namespace = "dev".to_owned();
+    check(&wanted, &told);
+    assert_eq!(
+        reason(&wanted, &text(", namespace: other", "")),
+        "SharedManifest"
+    );
 }
 
 #[test]

@@ -3,11 +3,11 @@
 //! Local directories and files only; what is fetched from elsewhere cannot be edited here. Where a
 //! file is needed that was not read yet, the walk notes it and is taken again.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use crate::address::{Reach, RepositoryUrl};
-
+use super::files::Files;
 use super::read::{Manifest, Manifests, join};
+use super::target::Target;
 
 /// Deeper than this nobody builds.
 const DEEPEST: usize = 32;
@@ -15,47 +15,8 @@ const DEEPEST: usize = 32;
 /// Nor of more than this.
 const MOST: usize = 20_000;
 
-const KUSTOMIZATIONS: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
-
 /// The group of the objects that say which directory is applied.
 pub(super) const APPLIER: &str = "kustomize.toolkit.fluxcd.io";
-
-/// A repository: which files there are, and what is in those that were read.
-pub(crate) struct Files {
-    /// The end of its path, to know references to the repository itself.
-    pub(crate) url: Option<String>,
-    pub(crate) paths: BTreeSet<String>,
-    /// Nothing for those that are no manifests.
-    pub(crate) read: BTreeMap<String, Option<Manifests>>,
-}
-
-impl Files {
-    /// The names of the sources that are known to be other repositories.
-    fn foreign(&self) -> BTreeSet<&str> {
-        let manifests = self.read.values().flatten().flat_map(Manifests::each);
-        let sources = manifests.filter(|manifest| manifest.kind() == "GitRepository");
-        let is_foreign = |url: &str| normal(url) != self.url;
-        let foreign = sources.filter_map(|source| {
-            let url = source.text("spec.url")?;
-            source.text("metadata.name").filter(|_| is_foreign(url))
-        });
-        foreign.collect()
-    }
-}
-
-/// The end of a repository's path. The rest of its address differs by how it is reached.
-pub(crate) fn normal(url: &str) -> Option<String> {
-    let reach = Reach {
-        allow_internal: true,
-        allow_insecure: true,
-    };
-    let project = RepositoryUrl::parse(url, reach)
-        .ok()?
-        .project()
-        .to_lowercase();
-    let parts: Vec<&str> = project.split('/').filter(|part| *part != "_git").collect();
-    Some(parts[parts.len().saturating_sub(2)..].join("/"))
-}
 
 /// What a file is to what is built. Of two on one level the first says more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -78,8 +39,15 @@ impl Naming {
     pub(super) fn of<'a>(&'a self, manifest: Manifest<'a>) -> (Option<&'a str>, String) {
         let name = manifest.text("metadata.name").unwrap_or_default();
         let own = manifest.text("metadata.namespace");
-        let namespace = self.namespace.as_deref().or(own);
-        (namespace, format!("{}{name}{}", self.prefix, self.suffix))
+        (
+            self.namespace(own),
+            format!("{}{name}{}", self.prefix, self.suffix),
+        )
+    }
+
+    /// The namespace that everything inside ends up in, where one is said.
+    pub(super) fn namespace<'a>(&'a self, written: Option<&'a str>) -> Option<&'a str> {
+        self.namespace.as_deref().or(written)
     }
 
     /// What is further inside happens first; the outermost namespace stays.
@@ -95,22 +63,45 @@ impl Naming {
     }
 }
 
+/// How much something says: what is further up says more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Level {
+    /// How many directories down.
+    pub(super) depth: usize,
+    /// How many components down: they work on what is listed, before what lists them does.
+    layer: usize,
+    pub(super) role: Role,
+}
+
+impl Level {
+    fn new((depth, layer): Place, role: Role) -> Self {
+        // Everything else works on the resources.
+        let layer = if role == Role::Resource {
+            usize::MAX
+        } else {
+            layer
+        };
+        Self { depth, layer, role }
+    }
+}
+
+/// Depth and layer.
+type Place = (usize, usize);
+
 /// A file that was reached.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Reached {
-    pub(super) depth: usize,
-    pub(super) role: Role,
+    pub(super) level: Level,
     pub(super) path: String,
     pub(super) naming: Naming,
-    /// The name or pattern of what a patch is for, where that is said beside it.
-    pub(super) target: Option<String>,
+    /// Whom a patch is for, where that is said beside it.
+    pub(super) target: Option<Target>,
 }
 
 impl Reached {
-    fn new(path: &str, role: Role, depth: usize, naming: &Naming) -> Self {
+    fn new(path: &str, role: Role, place: Place, naming: &Naming) -> Self {
         Self {
-            depth,
-            role,
+            level: Level::new(place, role),
             path: path.to_owned(),
             naming: naming.clone(),
             target: None,
@@ -120,10 +111,10 @@ impl Reached {
 
 /// A patch that is written inside another file.
 pub(super) struct Inline {
-    pub(super) depth: usize,
+    pub(super) level: Level,
     pub(super) path: String,
     pub(super) line: usize,
-    pub(super) target: Option<String>,
+    pub(super) target: Option<Target>,
     pub(super) patch: Option<Manifests>,
 }
 
@@ -154,11 +145,23 @@ impl<'a> Walk<'a> {
             is_cut: false,
         };
         for directory in directories {
-            if let Some(path) = resolve("", directory) {
-                walk.node(&path, 0, 0, &Naming::default());
+            let roots = match directory.contains(['*', '?']) {
+                true => files.roots(directory),
+                false => resolve("", directory).into_iter().collect(),
+            };
+            for root in roots {
+                walk.root(&root);
             }
         }
         walk
+    }
+
+    /// A directory; for one of its files too, if that is only part of what is built there.
+    fn root(&mut self, path: &str) {
+        let is_file = self.files.paths.contains(path);
+        let is_part = is_file && self.files.kustomization(folder(path)).is_some();
+        let path = if is_part { folder(path) } else { path };
+        self.node(path, (0, 0), 0, &Naming::default());
     }
 
     /// The manifests that were reached, the ones that say most first.
@@ -186,15 +189,16 @@ impl<'a> Walk<'a> {
     }
 
     /// A file or a directory that is part of what is built; a directory is a level of its own.
-    fn node(&mut self, path: &str, depth: usize, hop: usize, naming: &Naming) {
+    fn node(&mut self, path: &str, (depth, layer): Place, hop: usize, naming: &Naming) {
         if self.files.paths.contains(path) {
-            self.file(path, depth, naming);
+            self.file(path, (depth, layer), naming);
         } else {
-            self.directory(path, depth + hop, naming);
+            let layer = if hop == 0 { layer } else { 0 };
+            self.directory(path, (depth + hop, layer), naming);
         }
     }
 
-    fn directory(&mut self, path: &str, depth: usize, naming: &Naming) {
+    fn directory(&mut self, path: &str, place: Place, naming: &Naming) {
         let key = (path.to_owned(), naming.clone());
         // A circle is refused by whoever builds it.
         let is_circle = self.under_way.iter().any(|outer| outer == path);
@@ -205,19 +209,14 @@ impl<'a> Walk<'a> {
         if !self.is_cut {
             self.directories.insert(key);
             self.under_way.push(path.to_owned());
-            self.inside(path, depth, naming);
+            self.inside(path, place, naming);
             self.under_way.pop();
         }
     }
 
-    fn inside(&mut self, path: &str, depth: usize, naming: &Naming) {
-        let mut names = KUSTOMIZATIONS.into_iter();
-        let own = names.find_map(|name| {
-            let file = below(path, name);
-            self.files.paths.contains(&file).then_some(file)
-        });
-        if let Some(own) = own {
-            return self.kustomization(&own, path, depth, naming);
+    fn inside(&mut self, path: &str, place: Place, naming: &Naming) {
+        if let Some(own) = self.files.kustomization(path) {
+            return self.kustomization(&own, path, place, naming);
         }
         // Without one everything below counts, as if it were listed.
         let files = self.files;
@@ -233,7 +232,7 @@ impl<'a> Walk<'a> {
             match rest.split_once('/') {
                 Some((folder, _)) => drop(folders.insert(folder)),
                 None if is_manifest(rest) => {
-                    self.file(&below(path, rest), depth, naming);
+                    self.file(&below(path, rest), place, naming);
                 }
                 None => {}
             }
@@ -243,11 +242,8 @@ impl<'a> Walk<'a> {
             .filter(|folder| !folder.starts_with('.'))
         {
             let folder = below(path, folder);
-            let is_overlay = KUSTOMIZATIONS.iter().any(|name| {
-                let file = below(&folder, name);
-                files.paths.contains(&file)
-            });
-            self.directory(&folder, depth + usize::from(is_overlay), naming);
+            let hop = usize::from(files.kustomization(&folder).is_some());
+            self.directory(&folder, (place.0 + hop, place.1), naming);
         }
     }
 
@@ -263,22 +259,33 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn kustomization(&mut self, file: &str, folder: &str, depth: usize, naming: &Naming) {
+    fn kustomization(&mut self, file: &str, folder: &str, place: Place, naming: &Naming) {
         let role = Role::Kustomization;
-        self.reached.insert(Reached::new(file, role, depth, naming));
+        self.reached.insert(Reached::new(file, role, place, naming));
+        let (depth, layer) = place;
         for manifest in self.content(file) {
             let naming = naming.around(manifest.text("namespace"), manifest, "");
             for list in ["resources", "bases"] {
                 for path in manifest.texts(list) {
-                    self.part(folder, path, (depth, 1), &naming);
+                    self.part(folder, path, (place, 1), &naming);
                 }
             }
             // A component works on what is listed beside it: it is no level further down.
             for path in manifest.texts("components") {
-                self.part(folder, path, (depth, 0), &naming);
+                self.part(folder, path, ((depth, layer + 1), 0), &naming);
             }
+            // What a component's patches are for is listed beside it, or by whoever lists it.
+            let is_component = manifest.kind() == "Component";
+            let listed_by = self.under_way.iter().rev().nth(1).filter(|_| is_component);
+            let directory = listed_by.map_or(folder, String::as_str).to_owned();
             for list in ["patches", "patchesJson6902", "patchesStrategicMerge"] {
-                self.patches((file, folder), manifest, list, (depth, &naming));
+                let listing = Listing {
+                    file,
+                    folder,
+                    list,
+                    directory: &directory,
+                };
+                self.patches(&listing, manifest, (place, &naming));
             }
         }
     }
@@ -286,27 +293,27 @@ impl<'a> Walk<'a> {
     /// Patches in files of their own, or written into the one that lists them.
     fn patches(
         &mut self,
-        (file, folder): (&str, &str),
+        listing: &Listing<'_>,
         manifest: Manifest<'_>,
-        list: &str,
-        (depth, naming): (usize, &Naming),
+        (place, naming): (Place, &Naming),
     ) {
+        let list = listing.list;
         for item in (0..manifest.count(list)).map(|index| join(list, index)) {
             let at = |field: &str| manifest.scalar(&format!("{item}{field}"));
-            let target = target(manifest, &item);
+            let target = Target::of(manifest, &item, listing.directory);
             let path = at(".path")
                 .or_else(|| at(""))
                 .map(|path| path.value.as_str());
-            let path = path.and_then(|path| resolve(folder, path));
+            let path = path.and_then(|path| resolve(listing.folder, path));
             if let Some(path) = path.filter(|path| self.files.paths.contains(path)) {
-                let mut reached = Reached::new(&path, Role::Patch, depth, naming);
+                let mut reached = Reached::new(&path, Role::Patch, place, naming);
                 reached.target = target;
                 self.reached.insert(reached);
                 self.content(&path);
             } else if let Some(patch) = at(".patch").or_else(|| at("")) {
                 self.inlines.push(Inline {
-                    depth,
-                    path: file.to_owned(),
+                    level: Level::new(place, Role::Patch),
+                    path: listing.file.to_owned(),
                     line: patch.line,
                     target,
                     patch: Manifests::read(patch.value.as_bytes()).ok(),
@@ -315,50 +322,50 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn part(&mut self, folder: &str, path: &str, (depth, hop): (usize, usize), naming: &Naming) {
+    fn part(&mut self, folder: &str, path: &str, (place, hop): (Place, usize), naming: &Naming) {
         let is_remote = path.contains("://") || path.contains("?ref=") || path.starts_with("git@");
         if let Some(path) = resolve(folder, path).filter(|_| !is_remote) {
-            self.node(&path, depth, hop, naming);
+            self.node(&path, place, hop, naming);
         }
     }
 
-    fn file(&mut self, path: &str, depth: usize, naming: &Naming) {
+    fn file(&mut self, path: &str, place: Place, naming: &Naming) {
         let role = Role::Resource;
-        self.reached.insert(Reached::new(path, role, depth, naming));
+        self.reached.insert(Reached::new(path, role, place, naming));
         for manifest in self.content(path) {
             if manifest.group() != APPLIER || manifest.kind() != "Kustomization" {
                 continue;
             }
-            self.patches((path, ""), manifest, "spec.patches", (depth, naming));
+            let applied = manifest
+                .text("spec.path")
+                .and_then(|path| resolve("", path));
+            let listing = Listing {
+                file: path,
+                folder: "",
+                list: "spec.patches",
+                directory: applied.as_deref().unwrap_or_default(),
+            };
+            self.patches(&listing, manifest, (place, naming));
             let target = manifest.text("spec.targetNamespace");
             let naming = Naming::default().around(target, manifest, "spec.");
             let source = |field: &str| manifest.text(&format!("spec.sourceRef.{field}"));
             let is_foreign = source("kind").is_some_and(|kind| kind != "GitRepository")
                 || source("name").is_some_and(|name| self.foreign.contains(name));
-            let applied = manifest.text("spec.path").filter(|_| !is_foreign);
-            let applied = applied.and_then(|path| resolve("", path));
             // The root of a repository is applied by itself, or is that of another repository.
-            if let Some(applied) = applied.filter(|path| !path.is_empty()) {
-                self.directory(&applied, depth + 1, &naming);
+            if let Some(applied) = applied.filter(|path| !is_foreign && !path.is_empty()) {
+                self.directory(&applied, (place.0 + 1, 0), &naming);
             }
         }
     }
 }
 
-/// Whom a patch in a list is for, by name or pattern, where that is said.
-fn target(manifest: Manifest<'_>, item: &str) -> Option<String> {
-    let text = |field: &str| manifest.text(&format!("{item}.target.{field}"));
-    // Whoever is chosen by anything else than a name may be several.
-    let others = [
-        "kind",
-        "group",
-        "namespace",
-        "labelSelector",
-        "annotationSelector",
-    ];
-    let is_open = || others.iter().any(|field| text(field).is_some());
-    let name = text("name").map(str::to_owned);
-    name.or_else(|| is_open().then(|| "*".to_owned()))
+/// A list of patches in a file of a folder.
+struct Listing<'a> {
+    file: &'a str,
+    folder: &'a str,
+    list: &'a str,
+    /// What the patches are for is built in here.
+    directory: &'a str,
 }
 
 fn is_manifest(name: &str) -> bool {
@@ -370,7 +377,7 @@ pub(super) fn folder(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
-fn below(folder: &str, name: &str) -> String {
+pub(super) fn below(folder: &str, name: &str) -> String {
     match folder {
         "" => name.to_owned(),
         folder => format!("{folder}/{name}"),

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Alteration, Error, Outcome, Proposal, Proposed};
 use crate::commit::FileChange;
-use crate::manifest::{self, Files, Manifests, Walk, Wanted};
+use crate::manifest::{self, Files, Home, Manifests, Walk, Wanted};
 use crate::mirror::{self, Entry, FILE_LIMIT, Mirror, Skipped};
 use crate::names::{BranchName, ObjectId};
+use crate::paths::PathLimits;
 use crate::{edit, paths};
 
 /// How many files are read in one go.
@@ -27,8 +28,9 @@ impl Altered {
         branch: BranchName,
         commit: ObjectId,
         base: ObjectId,
-        pushed: bool,
+        seen: Option<ObjectId>,
     ) -> Outcome {
+        let pushed = seen.as_ref() != Some(&commit);
         let files = self.files.into_iter().map(|file| file.path).collect();
         let skipped = self.skipped;
         Outcome::Proposed(Proposed {
@@ -38,6 +40,7 @@ impl Altered {
             files,
             skipped,
             pushed,
+            replaced: seen.filter(|_| pushed),
         })
     }
 }
@@ -116,14 +119,15 @@ async fn find(
         .map(|entry| (entry.path.clone(), entry))
         .collect();
     let mut files = Files {
-        url: manifest::normal(mirror.url.as_str()),
+        home: Home::of(mirror.url.as_str()),
         paths: entries.keys().cloned().collect(),
         read: BTreeMap::new(),
     };
     // Several places may be built of the same file.
     let mut changes: BTreeMap<String, BTreeSet<(usize, String)>> = BTreeMap::new();
     for wanted in wanted {
-        let (path, of_one) = find_one(mirror, &entries, &mut files, wanted).await?;
+        let (path, of_one) =
+            find_one(mirror, &entries, &mut files, (wanted, &proposal.paths)).await?;
         if !proposal.paths.allow(&path) {
             let because = "it is outside the paths that may change";
             return Err(Error::Path { path, because });
@@ -144,14 +148,14 @@ async fn find_one(
     mirror: &Mirror,
     entries: &BTreeMap<String, Entry>,
     files: &mut Files,
-    wanted: &Wanted,
+    (wanted, limits): (&Wanted, &PathLimits),
 ) -> Result<(String, Vec<(usize, String)>), Error> {
     loop {
         let own = Walk::from(files, &wanted.directories);
-        let others = Walk::from(files, &wanted.others);
+        let others = Walk::from(files, &wanted.foreign());
         let missing: BTreeSet<&String> = own.missing.union(&others.missing).collect();
         if missing.is_empty() {
-            return Ok(manifest::choose(files, wanted, &own)?);
+            return Ok(manifest::choose(files, wanted, limits, &own)?);
         }
         let missing: Vec<&Entry> = missing.into_iter().map(|path| &entries[path]).collect();
         let read = parse(mirror, missing).await?;

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Alteration, Error, Proposal};
 use crate::edit::{self, Edited};
-use crate::manifest::{self, Files, Manifests, Walk, Wanted};
+use crate::manifest::{self, Files, Home, Manifests, Walk, Wanted};
 use crate::mirror::Skipped;
+use crate::paths::PathLimits;
 
 /// The files of a checkout, by their paths from its root.
 pub type Checkout = BTreeMap<String, Vec<u8>>;
@@ -80,13 +81,13 @@ fn find(
     wanted: &[Wanted],
 ) -> Result<BTreeMap<String, Edited>, Error> {
     let mut known = Files {
-        url: manifest::normal(url),
+        home: Home::of(url),
         paths: files.keys().cloned().collect(),
         read: BTreeMap::new(),
     };
     let mut changes: BTreeMap<String, BTreeSet<(usize, String)>> = BTreeMap::new();
     for wanted in wanted {
-        let (path, of_one) = find_one(files, &mut known, wanted)?;
+        let (path, of_one) = find_one(files, &mut known, (wanted, &proposal.paths))?;
         if !proposal.paths.allow(&path) {
             let because = "it is outside the paths that may change";
             return Err(Error::Path { path, because });
@@ -105,14 +106,14 @@ fn find(
 fn find_one(
     files: &Checkout,
     known: &mut Files,
-    wanted: &Wanted,
+    (wanted, limits): (&Wanted, &PathLimits),
 ) -> Result<(String, Vec<(usize, String)>), Error> {
     loop {
         let own = Walk::from(known, &wanted.directories);
-        let others = Walk::from(known, &wanted.others);
+        let others = Walk::from(known, &wanted.foreign());
         let missing: Vec<String> = own.missing.union(&others.missing).cloned().collect();
         if missing.is_empty() {
-            return Ok(manifest::choose(known, wanted, &own)?);
+            return Ok(manifest::choose(known, wanted, limits, &own)?);
         }
         let read = |path: String| (path.clone(), Manifests::read(&files[&path]).ok());
         known.read.extend(missing.into_iter().map(read));

@@ -46,7 +46,7 @@ async fn guard(request: Request, next: Next) -> Response {
     next.run(request).await
 }
 
-fn uuid(name: &str) -> String {
+pub(crate) fn uuid(name: &str) -> String {
     format!("{{uuid-of-{name}}}")
 }
 

@@ -87,7 +87,7 @@ fn shown(world: &World, pull: &Pull) -> Value {
     let mut shown = json!({
         "id": pull.number, "version": pull.version, "title": pull.title, "state": state,
         "open": pull.is_open, "closed": !pull.is_open, "draft": pull.is_draft,
-        "fromRef": end(&pull.head, &pull.head_project), "toRef": end(&pull.base, PROJECT),
+        "fromRef": end(&pull.head, &pull.head_project), "toRef": end(&pull.base, pull.base_project.as_deref().unwrap_or(PROJECT)),
         "reviewers": pull.reviewers.iter().map(|name| json!({"user": {"name": name}, "approved": false})).collect::<Vec<_>>(),
         "links": {"self": [{"href": format!("https://example.com/projects/T/repos/c/pull-requests/{}", pull.number)}]},
     });

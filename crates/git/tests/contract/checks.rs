@@ -383,6 +383,14 @@ pub(crate) async fn what_waits_for_nothing_is_merged_now(arena: Arena) {
         .await
         .expect("a pull request")
         .number;
+    if arena.habits().is_looked_at_twice {
+        arena.remark("looked at twice");
+        let error = forge.merge(number, &later()).await.expect_err("not yet");
+        assert_eq!(
+            (error.reason(), error.remedy()),
+            ("NotMergeable", Remedy::RETRY)
+        );
+    }
     assert_eq!(
         forge.merge(number, &later()).await.expect("merged"),
         Merged::Now

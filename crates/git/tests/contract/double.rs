@@ -43,6 +43,8 @@ pub(crate) struct Pull {
     pub(crate) head: String,
     /// Whose branch it is.
     pub(crate) head_project: String,
+    /// Where it leads, if elsewhere.
+    pub(crate) base_project: Option<String>,
     pub(crate) base: String,
     pub(crate) labels: Vec<String>,
     pub(crate) reviewers: Vec<String>,
@@ -65,6 +67,8 @@ pub(crate) struct Habits {
     pub(crate) reopens: bool,
     /// It merges by itself once it may.
     pub(crate) merges_later: bool,
+    /// It does not say whether checks will come, and is looked at twice.
+    pub(crate) is_looked_at_twice: bool,
     /// Its lists name whole commits.
     pub(crate) lists_commits: bool,
     pub(crate) has_validators: bool,
@@ -77,6 +81,7 @@ pub(crate) fn habits(kind: Kind) -> Habits {
         asks_teams: !is_bitbucket && kind != Kind::GitLab,
         reopens: kind != Kind::BitbucketCloud,
         merges_later: !is_bitbucket,
+        is_looked_at_twice: kind == Kind::GitLab,
         lists_commits: kind != Kind::BitbucketCloud,
         has_validators: matches!(kind, Kind::GitHub | Kind::GitLab),
     }
@@ -89,6 +94,7 @@ pub(crate) struct World {
     pub(crate) branches: BTreeMap<String, String>,
     pub(crate) labels: Vec<String>,
     pub(crate) has_pending_checks: bool,
+    pub(crate) has_failed_checks: bool,
     pub(crate) has_conflicts: bool,
     pub(crate) faults: VecDeque<Fault>,
     pub(crate) requests: usize,
@@ -129,6 +135,7 @@ impl World {
             waits_for_merge: false,
             head: head.to_owned(),
             head_project: PROJECT.to_owned(),
+            base_project: None,
             base: base.to_owned(),
             labels: Vec::new(),
             reviewers: Vec::new(),

@@ -1,6 +1,6 @@
 //! A double of GitLab's API, as far as we use it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use axum::extract::{Path, Query, Request, State};
 use axum::middleware::Next;
@@ -67,8 +67,18 @@ fn shown(world: &World, pull: &Pull) -> Value {
         "merge_commit_sha": pull.is_merged.then(|| "c".repeat(40)),
         "squash_commit_sha": null,
         "merge_when_pipeline_succeeds": pull.waits_for_merge,
+        "head_pipeline": pipeline(world),
+        "detailed_merge_status": if world.has_conflicts { "conflict" } else { "mergeable" },
         "reviewers": reviewers.map(|(id, name)| json!({"id": id, "username": name})).collect::<Vec<_>>(),
     })
+}
+
+fn pipeline(world: &World) -> Value {
+    match (world.has_pending_checks, world.has_failed_checks) {
+        (true, _) => json!({"status": "running"}),
+        (false, true) => json!({"status": "failed"}),
+        (false, false) => Value::Null,
+    }
 }
 
 fn not_found() -> Response {
@@ -170,6 +180,8 @@ async fn edit(
         pull.labels.extend(labels.split(',').map(str::to_owned));
     }
     if let Some(ids) = body["reviewer_ids"].as_array() {
+        let distinct: BTreeSet<String> = ids.iter().map(Value::to_string).collect();
+        assert_eq!(distinct.len(), ids.len(), "each once");
         let name = |id: &Value| {
             PEOPLE
                 .get(id.as_u64()? as usize)

@@ -187,6 +187,8 @@ async fn bitbucket_cloud_tells_tokens_of_people_from_others() {
         check(kind, url, &app_password, path, &basic("bot:secret1")).await;
         let personal = [api, PASSWORD[0], PASSWORD[1], ("token", "ATATTx")];
         check(kind, url, &personal, path, &basic("bot:ATATTx")).await;
+        let personal = [api, ("username", "a@b.c"), ("token", "ATATTx")];
+        check(kind, url, &personal, path, &basic("a@b.c:ATATTx")).await;
     }
 }
 
@@ -247,6 +249,9 @@ fn nothing_to_show_and_foreign_urls_are_refused_without_asking() {
         &token,
     );
     refused(Kind::BitbucketCloud, "https://bitbucket.org/a/b/c", &token);
+    // A person's token without the person.
+    let personal = [("token", "ATATTx")];
+    refused(Kind::BitbucketCloud, "https://bitbucket.org/a/b", &personal);
     refused(Kind::GitLab, "https://git.example/config", &token);
     refused(Kind::GitHub, "https://github.com/a/b/c", &token);
     refused(

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::support::*;
-use git::manifest::{Field, Identity, Pin, Wanted};
+use git::manifest::{Field, Identity, Other, Pin, Wanted};
 use git::mirror::Mirror;
 use git::paths::PathLimits;
 use git::propose::{Alteration, Outcome, Proposal, preview};
@@ -122,12 +122,17 @@ fn wanted(kind: &str, name: &str, field: Field, directories: [&str; 2]) -> Wante
         pin: Pin {
             version: "6.5.0".to_owned(),
             digest: None,
+            commit: None,
         },
         directories: vec![own],
-        others: vec![other]
-            .into_iter()
-            .filter(|other| !other.is_empty())
-            .collect(),
+        others: vec![Other {
+            name: other.clone(),
+            namespace: "podinfo".to_owned(),
+            directories: Some(vec![other]),
+        }]
+        .into_iter()
+        .filter(|other| !other.name.is_empty())
+        .collect(),
     }
 }
 

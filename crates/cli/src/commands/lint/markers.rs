@@ -34,7 +34,7 @@ pub(super) fn check(pipeline: &Pipeline, line: usize, checkout: &Checkout) -> Ve
 fn missing(pipeline: &Pipeline, line: usize, checkout: &Checkout) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (environment, place) in places_in_git(pipeline) {
-        if let Err(error) = preview(pipeline, &place, SOME_VERSION, checkout) {
+        if let Err(error) = preview(pipeline, &place, (SOME_VERSION, SOME_VERSION), checkout) {
             let outside = |error: &Error| matches!(error, Error::NoMarker { outside, .. } if !outside.is_empty());
             findings.push(Finding {
                 is_error: error.downcast_ref().is_some_and(outside),

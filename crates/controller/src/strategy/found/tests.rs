@@ -1,10 +1,14 @@
 //! What is looked for, and where.
 
 use api::{Pipeline, Promotion};
+use git::manifest::Other;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::strategy::Task;
+
+mod drawn;
+mod generated;
 
 const REPOSITORY: &str = "https://git.example/team/fleet.git";
 
@@ -24,7 +28,10 @@ fn check(app: Value, paths: Value, environments: Value, cluster: Option<&str>, e
     let mut spec = json!({
         "appRef": {"apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease", "name": "app"},
         "promotion": {"strategy": {"commit": commit}},
-        "environments": [{"name": "dev", "targets": []}, {"name": "prod", "targets": []}],
+        "environments": [
+            {"name": "dev", "targets": [{"namespace": "shop"}]},
+            {"name": "prod", "targets": [{"namespace": "shop"}]},
+        ],
     });
     json_merge(&mut spec, &app);
     let status = environments.as_object().expect("environments").iter();
@@ -71,9 +78,20 @@ fn draw(wanted: &Wanted) -> String {
         Field::Chart => "chart".to_owned(),
         Field::Source => "source".to_owned(),
         Field::Image { name } => format!("image {name}"),
+        Field::OneOf { images } => format!("one of {}", images.join(",")),
     };
     let version = format!("{}{}", pin.version, digest.unwrap_or_default());
-    let (own, others) = (wanted.directories.join(","), wanted.others.join(","));
+    let own = wanted.directories.join(",");
+    let other = |other: &Other| match &other.directories {
+        Some(directories) => directories.join(","),
+        None => "?".to_owned(),
+    };
+    let others = wanted
+        .others
+        .iter()
+        .map(other)
+        .collect::<Vec<_>>()
+        .join(",");
     format!("{field} {version} in {own} not {others}")
 }
 
@@ -129,9 +147,68 @@ fn paths_say_where_if_the_leaf_does_not() {
         None,
         &["marked"],
     );
-    // A path that all environments share keeps none of them apart.
-    let expected = ["chart 1.1.0 in apps not "];
-    check(json!({}), json!(["apps/**"]), environments, None, &expected);
+    // A path that all environments share keeps none of them apart, unless it names files.
+    let expected = ["chart 1.1.0 in apps not apps"];
+    check(
+        json!({}),
+        json!(["apps/**"]),
+        environments.clone(),
+        None,
+        &expected,
+    );
+    let expected = ["chart 1.1.0 in apps not apps/*/dev.yaml"];
+    check(
+        json!({}),
+        json!(["apps/*/${environment}.yaml"]),
+        environments,
+        None,
+        &expected,
+    );
+}
+
+#[test]
+fn not_known_is_not_elsewhere() {
+    let prod = json!([target("p", json!([]), Some((FLEET, "./prod")))]);
+    let dev = |origin| json!({"dev": [target("d", json!([]), origin)], "prod": prod});
+    let other = Some(("https://git.example/team/other", "./x"));
+    let alias = Some(("http://gitea.gitea.svc:3000/team/fleet", "./dev"));
+    for (environments, paths, expected) in [
+        (dev(None), json!([]), "chart 1.1.0 in ./prod not ?"),
+        (dev(other), json!([]), "chart 1.1.0 in ./prod not "),
+        (dev(alias), json!([]), "chart 1.1.0 in ./prod not ./dev"),
+        (
+            json!({"prod": prod}),
+            json!([]),
+            "chart 1.1.0 in ./prod not ?",
+        ),
+        // So wide a path does not say where it is, and takes nothing from who is known.
+        (dev(None), json!(["**"]), "chart 1.1.0 in ./prod not ?"),
+        (
+            dev(None),
+            json!(["apps/**"]),
+            "chart 1.1.0 in ./prod not apps",
+        ),
+    ] {
+        check(json!({}), paths, environments, None, &[expected]);
+    }
+}
+
+#[test]
+fn another_branch_is_elsewhere() {
+    let on = |cluster: &str, branch: &str| {
+        let mut target = target(cluster, json!([]), Some((FLEET, "./apps")));
+        target["apps"][0]["origin"]["branch"] = json!(branch);
+        target
+    };
+    for (dev, prod, expected) in [
+        ("dev", "main", "chart 1.1.0 in ./apps not "),
+        ("main", "main", "chart 1.1.0 in ./apps not ./apps"),
+        // What is promoted to a branch that nobody follows goes on to the one that is followed.
+        ("live", "live", "chart 1.1.0 in ./apps not ./apps"),
+    ] {
+        let environments = json!({"dev": [on("d", dev)], "prod": [on("p", prod)]});
+        check(json!({}), json!([]), environments, None, &[expected]);
+    }
 }
 
 #[test]
@@ -152,8 +229,8 @@ fn images_carry_the_digest_they_run_with() {
     let kustomization = json!({
         "apiVersion": "kustomize.toolkit.fluxcd.io/v1", "kind": "Kustomization", "name": "app",
     });
-    let environments = json!({"prod": [here(json!([]), "p")]});
-    let expected = ["source 1.1.0 in p not "];
+    let environments = json!({"dev": [here(json!([]), "d")], "prod": [here(json!([]), "p")]});
+    let expected = ["source 1.1.0 in p not d"];
     let app = json!({"appRef": kustomization});
     check(app, json!([]), environments.clone(), None, &expected);
     let unknown = json!({"apiVersion": "example.com/v1", "kind": "Thing", "name": "app"});
@@ -164,4 +241,41 @@ fn images_carry_the_digest_they_run_with() {
         None,
         &["marked"],
     );
+}
+
+#[test]
+fn two_images_of_one_version_are_named() {
+    let images = json!(["registry.example/app:1.0.0", "registry.example/side:1.0.0"]);
+    let prod = target("p", images, Some((FLEET, "p")));
+    let environments = json!({"dev": [target("d", json!([]), Some((FLEET, "d")))], "prod": [prod]});
+    let app = json!({"appRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "app"}});
+    let expected = ["one of registry.example/app,registry.example/side 1.1.0 in p not d"];
+    check(app, json!([]), environments, None, &expected);
+}
+
+#[test]
+fn images_are_observed_and_edited_by_the_same_names() {
+    let names = [
+        "nginx",
+        "docker.io/library/nginx",
+        "library/nginx",
+        "acme/app",
+        "ghcr.io/acme/app",
+        "app",
+        "docker.io/acme/app",
+        "host:5000/acme/app",
+        "localhost/app",
+        "acme/myapp",
+        "quay.io/acme/app",
+    ];
+    for image in names {
+        for name in names {
+            let observed = Image::parse(image).expect("an image").is(name);
+            assert_eq!(
+                git::manifest::is_image(image, name),
+                observed,
+                "{image} as {name}"
+            );
+        }
+    }
 }

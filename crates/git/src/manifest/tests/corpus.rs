@@ -7,7 +7,7 @@
 use std::io::Write;
 
 use super::super::*;
-use super::{Repository, promote};
+use super::{Repository, others, promote};
 
 const SEEDS: u64 = 400;
 
@@ -198,6 +198,7 @@ impl Form {
         Pin {
             version,
             digest: digest.then(|| format!("sha256:{seed:064x}")),
+            commit: None,
         }
     }
 }
@@ -234,8 +235,8 @@ impl Corpus {
                     &mut lists,
                     dice,
                 );
-                let others = places.iter().filter(|other| *other != place);
-                let others = others.map(|other| format!("{root}/{other}")).collect();
+                let foreign = places.iter().filter(|other| *other != place);
+                let foreign = foreign.map(|other| format!("{root}/{other}")).collect();
                 let is_shared = *hold == Hold::Base && places.len() > 1;
                 let expected = match hold {
                     _ if *form == Form::ReplacedImage => None,
@@ -248,7 +249,7 @@ impl Corpus {
                 self.case(
                     (place, app),
                     (*form, *hold),
-                    (directories, others),
+                    (directories, foreign),
                     expected,
                 );
             }
@@ -335,7 +336,7 @@ impl Corpus {
         &mut self,
         (place, app): (&str, &str),
         (form, hold): (Form, Hold),
-        (directories, others): (Vec<String>, Vec<String>),
+        (directories, foreign): (Vec<String>, Vec<String>),
         expected: Option<&'static str>,
     ) {
         let is_base = hold == Hold::Base && form != Form::ReplacedImage;
@@ -346,7 +347,7 @@ impl Corpus {
                 field: form.field(app),
                 pin: form.pin(self.cases.len() as u64 + 7),
                 directories,
-                others,
+                others: others(&foreign.iter().map(String::as_str).collect::<Vec<_>>()),
             },
             slot: format!("{owner}/{app}"),
             expected,
@@ -368,7 +369,10 @@ impl Corpus {
             let cluster = |path: &String| path.replace("apps/", "./clusters/");
             for case in &mut self.cases {
                 case.wanted.directories = case.wanted.directories.iter().map(cluster).collect();
-                case.wanted.others = case.wanted.others.iter().map(cluster).collect();
+                for other in &mut case.wanted.others {
+                    let known = other.directories.take().unwrap_or_default();
+                    other.directories = Some(known.iter().map(cluster).collect());
+                }
             }
         }
     }

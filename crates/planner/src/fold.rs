@@ -25,7 +25,7 @@ use crate::{
 
 /// How much of an error or message is kept. A status with a thousand failing targets must fit
 /// into an object.
-const LONGEST_TEXT: usize = 160;
+const LONGEST_TEXT: usize = 150;
 
 /// What is known about a pipeline, given its stored status and another look at its targets.
 pub fn fold(pipeline: &Pipeline, seen: &Seen, now: Timestamp) -> PipelineStatus {

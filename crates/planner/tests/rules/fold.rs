@@ -610,7 +610,7 @@ fn a_thousand_targets_fit_into_a_status() {
     };
     let status = fold(&pipeline(), &seen, minute(0));
     let size = serde_json::to_string(&status).unwrap().len();
-    assert!(size < 720_000, "{size} bytes");
+    assert!(size < 700_000, "{size} bytes");
 }
 
 const STATES: &[&str] = &[

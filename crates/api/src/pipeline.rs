@@ -4,6 +4,7 @@
 //! optional and bounded.
 
 mod promotion;
+mod request;
 mod spec;
 mod status;
 
@@ -11,14 +12,15 @@ pub use promotion::{
     Commit, Forge, MergeMethod, Notification, PromotionSettings, PullRequest, Scope, Strategy,
     Webhook, When,
 };
+pub use request::{HandledRequest, Request, RequestKind};
 pub use spec::{
     AppReference, ClusterReference, Environment, Pipeline, PipelineSpec, Source, SourceKind,
     Target, Track,
 };
 pub use status::{
-    AppStatus, ClusterAppReference, EnvironmentStatus, Evidence, HandledRequest, HoldStatus,
-    Origin, PipelineStatus, PromotionSummary, Proposal, Report, Reported, Request, RequestKind,
-    TargetProblem, TargetStatus, WaitingApproval,
+    AppStatus, ClusterAppReference, EnvironmentStatus, Evidence, HoldStatus, Origin,
+    PipelineStatus, PromotionSummary, Proposal, Report, Reported, TargetProblem, TargetStatus,
+    WaitingApproval,
 };
 
 /// Condition type: something keeps the next environment from being promoted.

@@ -87,6 +87,12 @@ impl Chromium {
 
     /// One command and its answer.
     pub(crate) fn call(&mut self, method: &str, parameters: Value) -> Value {
+        let answer = self.ask(method, parameters);
+        answer.unwrap_or_else(|error| panic!("{method}: {error}"))
+    }
+
+    /// One command and its answer, or what is wrong.
+    fn ask(&mut self, method: &str, parameters: Value) -> Result<Value, Value> {
         self.next += 1;
         let mut command = json!({"id": self.next, "method": method, "params": parameters});
         if !self.session.is_empty() {
@@ -99,8 +105,10 @@ impl Chromium {
             let answer = self.answers.recv_timeout(PATIENCE);
             let answer = answer.unwrap_or_else(|error| panic!("{method}: {error}"));
             if answer["id"] == self.next {
-                assert!(answer["error"].is_null(), "{method}: {}", answer["error"]);
-                return answer["result"].clone();
+                return match &answer["error"] {
+                    Value::Null => Ok(answer["result"].clone()),
+                    error => Err(error.clone()),
+                };
             }
             self.note(&answer);
         }
@@ -152,7 +160,8 @@ impl Chromium {
         self.until(&format!(
             "(() => {{ const all = [...document.querySelectorAll('button')];
                const found = all.find((it) => it.textContent === {label});
-               if (found) {{ found.closest('details')?.setAttribute('open', ''); found.click(); }}
+               if (found) {{ found.closest('details')?.setAttribute('open', '');
+                 setTimeout(() => found.click()); }}
                return Boolean(found); }})()"
         ));
         self.until("!window.isLeft && document.readyState === 'complete'");
@@ -181,8 +190,9 @@ impl Chromium {
         let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline {
             let parameters = json!({"expression": expression, "returnByValue": true});
-            let answer = self.call("Runtime.evaluate", parameters);
-            if answer["result"]["value"] == true {
+            // A page that goes takes the question with it.
+            let answer = self.ask("Runtime.evaluate", parameters);
+            if answer.is_ok_and(|answer| answer["result"]["value"] == true) {
                 return;
             }
             std::thread::sleep(Duration::from_millis(30));

@@ -160,7 +160,7 @@ impl Chromium {
         self.until(&format!(
             "(() => {{ const all = [...document.querySelectorAll('button')];
                const found = all.find((it) => it.textContent === {label});
-               if (found) {{ found.closest('details')?.setAttribute('open', ''); found.click(); }}
+               if (found && window.isLeft) {{ found.closest('details')?.setAttribute('open', ''); found.click(); }}
                return Boolean(found) || !window.isLeft; }})()"
         ));
         self.until("!window.isLeft && document.readyState === 'complete'");

@@ -7,12 +7,7 @@ mod known;
 mod observe;
 mod report;
 
-use std::{
-    collections::{HashMap, HashSet},
-    hash::{DefaultHasher, Hash, Hasher},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use api::{
     Change,
@@ -24,24 +19,24 @@ use kube::{
     core::DeserializeGuard,
     runtime::watcher::{self, Event},
 };
-use parking_lot::Mutex;
 use planner::Timestamp;
 use tokio::task::JoinSet;
 
 use crate::{
     Context, Metrics, Settings,
     clock::Clock,
-    keys::ObjectKey,
+    faults::Faults,
+    keys::{ObjectKey, seed},
     lease::Leadership,
     metrics::work,
     pipeline::{follow, until},
     queue::Queue,
+    status::{self, Progress},
     strategy::{self, Strategies},
     telemetry::Telemetry,
 };
 use known::Changes;
 use observe::Sight;
-use report::Written;
 
 /// How long a change waits that could not be written.
 const RETRY: Duration = Duration::from_secs(5);
@@ -65,8 +60,7 @@ pub struct Author {
     queue: Queue<ObjectKey>,
     telemetry: Telemetry,
     strategies: Arc<Strategies>,
-    /// By uid: what a change depended on when it failed in a way that waits for an edit.
-    faults: Mutex<HashMap<String, String>>,
+    faults: Faults,
 }
 
 impl Author {
@@ -105,7 +99,7 @@ impl Author {
             clock: Clock::start(),
             changes: Changes::default(),
             queue: Queue::new(),
-            faults: Mutex::default(),
+            faults: Faults::default(),
         })
     }
 
@@ -132,7 +126,7 @@ impl Author {
 
     fn forget(&self, key: &ObjectKey) {
         if let Some(gone) = self.changes.remove(key) {
-            self.faults.lock().remove(uid(&gone));
+            self.faults.forget(uid(&gone));
             self.queue.forget(key);
         }
     }
@@ -165,26 +159,26 @@ async fn work(author: Arc<Author>) {
 }
 
 /// Brings one change a step further; answers when to look at it again even if nothing happens.
-async fn look_after(author: &Author, key: &ObjectKey) -> Result<Option<Timestamp>, report::Error> {
+async fn look_after(author: &Author, key: &ObjectKey) -> Result<Option<Timestamp>, status::Error> {
     let Some(change) = author.changes.get(key) else {
         return Ok(None);
     };
     match reconcile(author, &change).await? {
         // It is woken by what it became.
-        Written::Changed => Ok(None),
-        Written::Same { again } => {
+        Progress::Changed => Ok(None),
+        Progress::Same { again } => {
             report::remove_surplus(author, &key.namespace).await?;
             Ok(again)
         }
     }
 }
 
-async fn reconcile(author: &Author, change: &Change) -> Result<Written, report::Error> {
+async fn reconcile(author: &Author, change: &Change) -> Result<Progress, status::Error> {
     let sight = observe::everything(author, change).await;
     let now = author.clock.now();
     let next = planner::change::next(change, sight.refused.as_ref(), &sight.seen, now);
     let again = [next.wake, sight.latest].into_iter().flatten().min();
-    let (before, seed) = (next.status, seed(change));
+    let (before, seed) = (next.status, seed(&change.metadata));
     let status = match &sight.failure {
         Some(failure) => planner::change::unseen(change, before, failure, now, seed),
         None if next.propose => {
@@ -199,21 +193,12 @@ async fn reconcile(author: &Author, change: &Change) -> Result<Written, report::
 
 /// Remembers what to look at for an edit that helps, as it was before it was used.
 fn remember(author: &Author, change: &Change, sight: &Sight, status: &ChangeStatus) {
-    let mut faults = author.faults.lock();
-    match (&sight.dependencies, status.phase) {
-        (Some(dependencies), Some(ChangePhase::Failed)) => {
-            faults.insert(uid(change).to_owned(), dependencies.clone());
-        }
-        (Some(_), _) => drop(faults.insert(uid(change).to_owned(), String::new())),
-        (None, _) => {}
+    if let Some(dependencies) = sight.dependencies.clone() {
+        let waits = status.phase == Some(ChangePhase::Failed);
+        author
+            .faults
+            .note(uid(change), waits.then_some(dependencies));
     }
-}
-
-/// Sets changes that fail together apart.
-fn seed(change: &Change) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    uid(change).hash(&mut hasher);
-    hasher.finish()
 }
 
 fn uid(change: &Change) -> &str {

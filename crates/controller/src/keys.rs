@@ -1,6 +1,9 @@
 //! How pipelines, clusters and kinds of app are told apart.
 
-use std::fmt;
+use std::{
+    fmt,
+    hash::{DefaultHasher, Hash, Hasher},
+};
 
 use api::pipeline::{AppReference, ClusterReference};
 
@@ -35,6 +38,13 @@ impl fmt::Display for ObjectKey {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}/{}", self.namespace, self.name)
     }
+}
+
+/// A number that sets objects which fail together apart.
+pub(crate) fn seed(metadata: &kube::core::ObjectMeta) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    metadata.uid.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// A cluster that targets are on.

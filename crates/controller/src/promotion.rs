@@ -31,13 +31,15 @@ use tokio::task::JoinSet;
 use crate::{
     Context, Metrics, Settings,
     clock::Clock,
-    keys::ObjectKey,
+    faults::Faults,
+    keys::{ObjectKey, seed},
     lease::Leadership,
     metrics::work::Outcome,
     pipeline::{follow, until},
     pipelines::Pipelines,
     promotions::{self, Change, Promotions, pipeline_of},
     queue::Queue,
+    status::{self, Progress},
     strategy::{self, Strategies, Task},
     telemetry::Telemetry,
 };
@@ -85,8 +87,7 @@ pub struct Promoter {
     queue: Queue<PlaceKey>,
     telemetry: Telemetry,
     strategies: Arc<Strategies>,
-    /// By uid: what a promotion depended on when it failed in a way that waits for an edit.
-    faults: Mutex<HashMap<String, String>>,
+    faults: Faults,
     /// By uid: the phase a promotion is in, and since when.
     phases: Mutex<HashMap<String, (Phase, tokio::time::Instant)>>,
     farewells: farewell::Farewells,
@@ -134,7 +135,7 @@ impl Promoter {
             are_pipelines_known: AtomicBool::new(false),
             promotions: Promotions::default(),
             queue: Queue::new(),
-            faults: Mutex::default(),
+            faults: Faults::default(),
             phases: Mutex::default(),
             farewells: farewell::Farewells::new(),
         })
@@ -239,8 +240,8 @@ async fn look_after(promoter: &Arc<Promoter>, place: &PlaceKey) -> Next {
             promotion,
         };
         match reconcile(promoter, &scene).await {
-            Ok(report::Written::Changed) => return Next::After(Duration::ZERO),
-            Ok(report::Written::Same { again }) => wake = [wake, again].into_iter().flatten().min(),
+            Ok(Progress::Changed) => return Next::After(Duration::ZERO),
+            Ok(Progress::Same { again }) => wake = [wake, again].into_iter().flatten().min(),
             Err(error) => {
                 tracing::warn!(promotion = promotion.metadata.name, %error, "status not written");
                 return Next::Retry;
@@ -254,10 +255,7 @@ async fn look_after(promoter: &Arc<Promoter>, place: &PlaceKey) -> Next {
 }
 
 /// Brings one promotion a step further.
-async fn reconcile(
-    promoter: &Arc<Promoter>,
-    scene: &Scene<'_>,
-) -> Result<report::Written, report::Error> {
+async fn reconcile(promoter: &Arc<Promoter>, scene: &Scene<'_>) -> Result<Progress, status::Error> {
     let sight = observe::everything(promoter, scene).await;
     let around = sight.surroundings(scene);
     let next = planner::attempt(scene.promotion, &around, promoter.clock.now());
@@ -267,7 +265,7 @@ async fn reconcile(
         (None, None) => next.status,
         (None, Some(failure)) => planner::not_seen(next.status, failure, promoter.clock.now()),
         (Some(outcome), _) => {
-            let (now, seed) = (promoter.clock.now(), act::seed(scene.promotion));
+            let (now, seed) = (promoter.clock.now(), seed(&scene.promotion.metadata));
             planner::conclude(scene.promotion, next, outcome, now, seed)
         }
     };

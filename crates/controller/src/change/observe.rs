@@ -1,16 +1,11 @@
 //! Looks at what is around a change: whether it may be proposed at all, its pull request where that
 //! matters, and whether somebody edited what it failed on.
 
-use std::time::Duration;
-
 use api::Change;
 use planner::{Failure, Look, PullRequestSeen, Timestamp};
 
 use super::{Author, uid};
-
-/// How often, at least, what a change failed on is looked at again. Secrets are not watched, so that
-/// the right to `get` the named one suffices.
-const LOOK_FOR_EDITS: Duration = Duration::from_secs(30);
+use crate::faults::LOOK_FOR_EDITS;
 
 /// What was seen.
 pub(super) struct Sight {
@@ -46,7 +41,8 @@ pub(super) async fn everything(author: &Author, change: &Change) -> Sight {
     }
     let due = change.status.clone().and_then(|status| status.next_attempt);
     let is_early = due.is_some_and(|due| now < due.0);
-    let edited = is_early && is_edited(author, change).await;
+    let dependencies = author.strategies.change_dependencies();
+    let edited = is_early && author.faults.is_edited(uid(change), dependencies).await;
     if is_early {
         sight.latest = soon(LOOK_FOR_EDITS.min(author.settings.follow_every));
     }
@@ -63,16 +59,4 @@ pub(super) async fn everything(author: &Author, change: &Change) -> Sight {
         sight.latest = soon(author.settings.follow_every);
     }
     sight
-}
-
-/// Whether what the change failed on was edited since. After a start that is not known, and it is
-/// tried once.
-async fn is_edited(author: &Author, change: &Change) -> bool {
-    let known = author.faults.lock().get(uid(change)).cloned();
-    match known.as_deref() {
-        None => true,
-        // It failed for a reason that passes.
-        Some("") => false,
-        Some(known) => author.strategies.change_dependencies().await != known,
-    }
 }

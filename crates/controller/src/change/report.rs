@@ -8,35 +8,15 @@ use api::{
 };
 use kube::{
     Resource, ResourceExt,
-    api::{DeleteParams, Patch, PatchParams, Preconditions},
+    api::{DeleteParams, Preconditions},
 };
 use planner::{News, Timestamp};
-use serde_json::json;
 
 use super::Author;
-use crate::{FIELD_MANAGER, difference, keys::ObjectKey};
-
-/// Whether something was written.
-pub(super) enum Written {
-    /// There is a new state to look at.
-    Changed,
-    /// Nothing differs.
-    Same {
-        /// When to look again even if nothing happens.
-        again: Option<Timestamp>,
-    },
-}
-
-/// Why something was not written.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum Error {
-    /// The lease has too little time left.
-    #[error("this process may not be leading any more")]
-    NotLeading,
-    /// The API server did not take it.
-    #[error("cannot write to the hub: {0}")]
-    Hub(#[from] kube::Error),
-}
+use crate::{
+    keys::ObjectKey,
+    status::{self, Error, Progress, Written},
+};
 
 /// Writes the status if it differs from the one that was read.
 pub(super) async fn write(
@@ -44,40 +24,19 @@ pub(super) async fn write(
     change: &Change,
     status: ChangeStatus,
     again: Option<Timestamp>,
-) -> Result<Written, Error> {
-    let before = json!(change.status.clone().unwrap_or_default());
-    let Some(patch) = difference::merge_patch(&before, &json!(status)) else {
-        return Ok(Written::Same { again });
-    };
-    if !author.telemetry.may_write() {
-        return Err(Error::NotLeading);
-    }
-    let key = ObjectKey::of(&change.metadata);
-    let api = author.api(&key.namespace);
-    let body = json!({
-        "metadata": {"resourceVersion": change.metadata.resource_version},
-        "status": patch,
-    });
-    let parameters = PatchParams::apply(FIELD_MANAGER);
-    match api
-        .patch_status(&key.name, &parameters, &Patch::Merge(&body))
-        .await
-    {
-        Ok(written) => {
+) -> Result<Progress, Error> {
+    let (before, key) = (change.status.as_ref(), ObjectKey::of(&change.metadata));
+    let written = status::write(&author.hub, &author.telemetry, change, (before, &status));
+    match written.await? {
+        Written::Same => return Ok(Progress::Same { again }),
+        Written::Done(written) => {
             tell(author, change, &status);
             author.keep(written);
         }
-        Err(kube::Error::Api(refusal)) if refusal.code == 404 => author.forget(&key),
-        Err(kube::Error::Api(refusal)) if refusal.code == 409 => {
-            // Somebody else wrote: look at the newest state and decide again.
-            match api.get_opt(&key.name).await? {
-                Some(newest) => author.keep(newest),
-                None => author.forget(&key),
-            }
-        }
-        Err(error) => return Err(error.into()),
+        Written::Overtaken(newest) => author.keep(newest),
+        Written::Gone => author.forget(&key),
     }
-    Ok(Written::Changed)
+    Ok(Progress::Changed)
 }
 
 /// Tells that a change got into another phase, or failed for another reason.

@@ -3,43 +3,26 @@
 use std::sync::Arc;
 
 use api::{Condition, GitopsCluster, Time, cluster::CONNECTIVITY, conditions::READY};
-use kube::{
-    Api,
-    api::{Patch, PatchParams},
-};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::{FIELD_MANAGER, Shared, difference};
+use crate::{FIELD_MANAGER, Shared, status};
 
 /// Writes `Ready` and `ClusterConnectivity` if they changed and are ours to write.
 pub(super) async fn write(shared: &Shared, cluster: &Arc<GitopsCluster>, because: Option<&str>) {
-    if belongs_to_others(cluster) || !shared.telemetry.may_write() {
+    if belongs_to_others(cluster) {
         return;
     }
-    let before = cluster.status.clone().unwrap_or_default();
-    let mut after = before.clone();
+    let before = cluster.status.as_ref();
+    let mut after = before.cloned().unwrap_or_default();
     let now = shared.clock.now();
     for kind in [READY, CONNECTIVITY] {
         set(&mut after.conditions, condition(kind, because, now));
     }
-    let (before, after) = (json!(before), json!(after));
-    let Some(patch) = difference::merge_patch(&before, &after) else {
-        return;
-    };
-    let body = json!({
-        "metadata": {"resourceVersion": cluster.metadata.resource_version},
-        "status": patch,
-    });
-    let namespace = cluster.metadata.namespace.as_deref().unwrap_or_default();
-    let api: Api<GitopsCluster> = Api::namespaced(shared.hub.clone(), namespace);
-    let name = cluster.metadata.name.as_deref().unwrap_or_default();
-    let parameters = PatchParams::apply(FIELD_MANAGER);
-    // A conflict means that it changed: the change brings us back here.
-    if let Err(error) = api
-        .patch_status(name, &parameters, &Patch::Merge(&body))
-        .await
-    {
-        tracing::debug!(cluster = %name, %error, "conditions not written");
+    let written = status::write(&shared.hub, &shared.telemetry, &**cluster, (before, &after));
+    // Whatever got in the way: a change of the cluster brings us back here.
+    if let Err(error) = written.await {
+        let name = &cluster.metadata.name;
+        tracing::debug!(cluster = name, %error, "conditions not written");
     }
 }
 

@@ -1,11 +1,7 @@
 //! Does what comes next for a promotion. Total: what went wrong is in the outcome.
 
-use std::{
-    hash::{DefaultHasher, Hash, Hasher},
-    sync::Arc,
-};
+use std::sync::Arc;
 
-use api::Promotion;
 use planner::{Act, Outcome, Remedy};
 
 use super::{Promoter, Scene, observe::Sight};
@@ -35,16 +31,13 @@ pub(super) async fn carry_out(
 
 /// Remembers what to look at for an edit that helps.
 fn remember(promoter: &Promoter, scene: &Scene<'_>, outcome: &Outcome, dependencies: String) {
-    let uid = scene.promotion.metadata.uid.clone().unwrap_or_default();
+    let uid = scene.promotion.metadata.uid.as_deref().unwrap_or_default();
     let Outcome::Failed(failure) = outcome else {
-        promoter.faults.lock().remove(&uid);
+        promoter.faults.forget(uid);
         return;
     };
-    let fault = match failure.remedy {
-        Remedy::WaitForEdit => dependencies,
-        Remedy::Retry | Remedy::RetryAfter(_) => String::new(),
-    };
-    promoter.faults.lock().insert(uid, fault);
+    let waits = failure.remedy == Remedy::WaitForEdit;
+    promoter.faults.note(uid, waits.then_some(dependencies));
     let (name, because) = (&scene.promotion.metadata.name, &failure.message);
     tracing::warn!(
         promotion = name,
@@ -52,11 +45,4 @@ fn remember(promoter: &Promoter, scene: &Scene<'_>, outcome: &Outcome, dependenc
         because,
         "promotion failed"
     );
-}
-
-/// Sets promotions that fail together apart.
-pub(super) fn seed(promotion: &Promotion) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    promotion.metadata.uid.hash(&mut hasher);
-    hasher.finish()
 }

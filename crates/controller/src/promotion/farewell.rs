@@ -44,7 +44,7 @@ impl Promoter {
     /// Forgets a promotion.
     pub(super) fn forget(&self, promotion: &Promotion) {
         let uid = promotion.metadata.uid.clone().unwrap_or_default();
-        self.faults.lock().remove(&uid);
+        self.faults.forget(&uid);
         self.phases.lock().remove(&uid);
         if let Some(pipeline) = self.pipelines.get(&pipeline_of(promotion)) {
             self.part(&pipeline, promotion);

@@ -1,15 +1,12 @@
 //! Looks at what is around a promotion: its pull request where that matters, and whether somebody
 //! edited what it failed on.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use planner::{Failure, Look, PullRequestSeen, Surroundings, Timestamp};
 
 use super::{Promoter, Scene};
-
-/// How often, at least, what a promotion failed on is looked at again. Secrets are not watched, so that the
-/// right to `get` the named ones suffices.
-const LOOK_FOR_EDITS: Duration = Duration::from_secs(30);
+use crate::faults::LOOK_FOR_EDITS;
 
 /// What was seen.
 pub(super) struct Sight {
@@ -49,7 +46,9 @@ pub(super) async fn everything(promoter: &Arc<Promoter>, scene: &Scene<'_>) -> S
     let status = scene.promotion.status.as_ref();
     let due = status.and_then(|status| status.next_attempt.as_ref());
     if due.is_some_and(|due| now < due.0) {
-        sight.edited = is_edited(promoter, scene).await;
+        let uid = scene.promotion.metadata.uid.as_deref().unwrap_or_default();
+        let dependencies = promoter.strategies.dependencies(scene.task());
+        sight.edited = promoter.faults.is_edited(uid, dependencies).await;
         let again = LOOK_FOR_EDITS.min(promoter.settings.follow_every);
         sight.latest = now.saturating_add(again).ok();
     }
@@ -78,18 +77,5 @@ impl Sight {
         tracing::warn!(promotion = name, because, "pull request not seen");
         self.pull_request = planner::unseen(scene.promotion, scene.pipeline, &failure);
         self.failure = Some(failure);
-    }
-}
-
-/// Whether what the promotion failed on was edited since. After a start that is not known, and it is
-/// tried once.
-async fn is_edited(promoter: &Promoter, scene: &Scene<'_>) -> bool {
-    let uid = scene.promotion.metadata.uid.as_deref().unwrap_or_default();
-    let known = promoter.faults.lock().get(uid).cloned();
-    match known.as_deref() {
-        None => true,
-        // It failed for a reason that passes.
-        Some("") => false,
-        Some(known) => promoter.strategies.dependencies(scene.task()).await != known,
     }
 }

@@ -3,42 +3,15 @@
 
 use std::sync::Arc;
 
-use api::{
-    Promotion,
-    promotion::{Phase, PromotionStatus},
-};
-use kube::{
-    Api,
-    api::{Patch, PatchParams},
-};
+use api::promotion::{Phase, PromotionStatus};
 use planner::{News, Timestamp};
-use serde_json::json;
 use tokio::time::Instant;
 
 use super::{Promoter, Scene};
-use crate::{FIELD_MANAGER, difference, promotions::pipeline_of};
-
-/// Whether something was written.
-pub(super) enum Written {
-    /// There is a new state to look at.
-    Changed,
-    /// Nothing differs.
-    Same {
-        /// When to look again even if nothing happens.
-        again: Option<Timestamp>,
-    },
-}
-
-/// Why a status was not written.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum Error {
-    /// The lease has too little time left.
-    #[error("this process may not be leading any more")]
-    NotLeading,
-    /// The API server did not take it.
-    #[error("cannot write to the hub: {0}")]
-    Hub(#[from] kube::Error),
-}
+use crate::{
+    promotions::pipeline_of,
+    status::{self, Error, Progress, Written},
+};
 
 /// Writes the status if it differs from the one that was read.
 pub(super) async fn write(
@@ -46,42 +19,23 @@ pub(super) async fn write(
     scene: &Scene<'_>,
     status: PromotionStatus,
     again: Option<Timestamp>,
-) -> Result<Written, Error> {
+) -> Result<Progress, Error> {
     let promotion = scene.promotion;
-    let before = json!(promotion.status.clone().unwrap_or_default());
-    let Some(patch) = difference::merge_patch(&before, &json!(status)) else {
-        return Ok(Written::Same { again });
+    let change = (promotion.status.as_ref(), &status);
+    let remove = || {
+        let name = promotion.metadata.name.as_deref().unwrap_or_default();
+        promoter.promotions.remove(&pipeline_of(promotion), name);
     };
-    if !promoter.telemetry.may_write() {
-        return Err(Error::NotLeading);
-    }
-    let pipeline = pipeline_of(promotion);
-    let name = promotion.metadata.name.as_deref().unwrap_or_default();
-    let api: Api<Promotion> = Api::namespaced(promoter.hub.clone(), &pipeline.namespace);
-    let body = json!({
-        "metadata": {"resourceVersion": promotion.metadata.resource_version},
-        "status": patch,
-    });
-    let parameters = PatchParams::apply(FIELD_MANAGER);
-    let patch = Patch::Merge(&body);
-    match api.patch_status(name, &parameters, &patch).await {
-        Ok(written) => {
+    match status::write(&promoter.hub, &promoter.telemetry, promotion, change).await? {
+        Written::Same => return Ok(Progress::Same { again }),
+        Written::Done(written) => {
             tell(promoter, scene, &status);
             promoter.promotions.keep(written);
         }
-        Err(kube::Error::Api(refusal)) if refusal.code == 404 => {
-            promoter.promotions.remove(&pipeline, name);
-        }
-        Err(kube::Error::Api(refusal)) if refusal.code == 409 => {
-            // Somebody else wrote: look at the newest state and decide again.
-            match api.get_opt(name).await? {
-                Some(newest) => drop(promoter.promotions.keep(newest)),
-                None => drop(promoter.promotions.remove(&pipeline, name)),
-            }
-        }
-        Err(error) => return Err(error.into()),
+        Written::Overtaken(newest) => drop(promoter.promotions.keep(newest)),
+        Written::Gone => remove(),
     }
-    Ok(Written::Changed)
+    Ok(Progress::Changed)
 }
 
 /// Tells that a promotion got into another phase, or failed at what it tried.

@@ -58,6 +58,24 @@ impl Image {
         self.tag().or(self.digest()).unwrap_or("latest")
     }
 
+    /// What is compared between environments: the digest where it is known, else the version.
+    pub fn revision(&self) -> &str {
+        self.digest().unwrap_or(self.version())
+    }
+
+    /// The revision for people, with tag and digest where it has both.
+    pub fn shown_revision(&self) -> String {
+        crate::revision::shown(self.revision(), Some(self.version()))
+    }
+
+    /// Whether both are the same revision: by their digests where both have one, else by version.
+    pub fn is_at_revision_of(&self, other: &Self) -> bool {
+        match (self.digest(), other.digest()) {
+            (Some(own), Some(other)) => own == other,
+            _ => self.version() == other.version(),
+        }
+    }
+
     /// Whether this is the image of a name. A name without registry also means the same path in
     /// any registry, since clusters pull through mirrors.
     pub fn is(&self, name: &str) -> bool {
@@ -66,6 +84,19 @@ impl Image {
             || own
                 .strip_suffix(name)
                 .is_some_and(|rest| rest.ends_with('/'))
+    }
+}
+
+/// The one revision that images run, in the reference that says most; nothing where there are no
+/// images. Two that differ are the error.
+pub fn common_revision(images: &[Image]) -> Result<Option<&Image>, [&Image; 2]> {
+    let named = images.iter().find(|image| image.digest().is_some());
+    let Some(first) = named.or(images.first()) else {
+        return Ok(None);
+    };
+    match images.iter().find(|image| !first.is_at_revision_of(image)) {
+        None => Ok(Some(first)),
+        Some(other) => Err([first, other]),
     }
 }
 
@@ -123,6 +154,26 @@ mod tests {
             "sha256:ab"
         );
         assert_eq!(Image::parse("shop").unwrap().version(), "latest");
+    }
+
+    #[test]
+    fn one_revision_is_told_from_several() {
+        let common = |images: &[&str]| {
+            let images: Vec<Image> = images.iter().filter_map(|it| Image::parse(it)).collect();
+            match common_revision(&images) {
+                Ok(image) => image.map_or("-", Image::revision).to_owned(),
+                Err([one, other]) => format!("{} or {}", one.revision(), other.revision()),
+            }
+        };
+        assert_eq!(common(&[]), "-");
+        assert_eq!(common(&["shop:1", "shop:1"]), "1");
+        assert_eq!(common(&["shop:1.10.0", "shop:1.9.0"]), "1.10.0 or 1.9.0");
+        assert_eq!(common(&["shop:1", "shop:1@sha256:a"]), "sha256:a");
+        assert_eq!(common(&["shop@sha256:a", "shop:2@sha256:a"]), "sha256:a");
+        assert_eq!(
+            common(&["shop:1@sha256:a", "shop:1@sha256:b"]),
+            "sha256:a or sha256:b"
+        );
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::{
     Condition, Time,
     absent::{is_default, null_as_default},
     pipeline::{RequestKind, Strategy},
-    schema,
+    revision, schema,
 };
 
 /// What the promotion is to do.
@@ -63,13 +63,17 @@ pub struct PromotionSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<PromotionTarget>,
     /// The revision to bring in.
+    #[serde(deserialize_with = "revision::stored")]
     #[schemars(length(min = 1, max = 256))]
     pub revision: String,
     /// What is written to git for that revision.
     #[schemars(length(min = 1, max = 256))]
     pub version: String,
     /// The revision that ran in the place when the promotion was created.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        deserialize_with = "revision::stored_option",
+        skip_serializing_if = "Option::is_none"
+    )]
     #[schemars(length(max = 256))]
     pub replaces: Option<String>,
     /// Since when the revision might have come: when the environment before it was ready with it, for
@@ -93,6 +97,13 @@ pub struct PromotionSpec {
     /// Who approved it. Set once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approval: Option<Approval>,
+}
+
+impl PromotionSpec {
+    /// The revision for people and for ordering: with its tag where it is a digest.
+    pub fn shown_revision(&self) -> String {
+        revision::shown(&self.revision, Some(&self.version))
+    }
 }
 
 /// The target a promotion covers.

@@ -3,22 +3,25 @@
 //! Taking a revision apart never fails; text in no known form is a reference
 //! without a commit.
 
+mod identity;
+
 use std::fmt;
+
+pub use identity::{identity, is_digest, shown, tag};
+pub(crate) use identity::{stored, stored_list, stored_option};
 
 /// The longest revision that is dealt with, in characters. Objects that hold one are bounded too.
 pub const MAX_LENGTH: usize = 256;
 
-/// What an app runs, as it is compared between environments. Never empty, never long, printable.
+/// What an app runs, as it is compared between environments: the digest of content that has one.
+/// Never empty, never long, printable.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Revision(String);
 
 impl Revision {
-    /// The text as a revision; nothing when it is blank, too long or not printable.
+    /// The revision that the text names; nothing when it is blank, too long or not printable.
     pub fn new(text: &str) -> Option<Self> {
-        let fits = !text.trim().is_empty()
-            && text.chars().count() <= MAX_LENGTH
-            && !text.chars().any(char::is_control);
-        fits.then(|| Self(text.to_owned()))
+        is_usable(text).then(|| Self(identity(text).to_owned()))
     }
 
     /// The text.
@@ -37,6 +40,13 @@ impl From<Revision> for String {
     fn from(revision: Revision) -> Self {
         revision.0
     }
+}
+
+/// Whether a text can name a revision: not blank, not too long, printable.
+pub fn is_usable(text: &str) -> bool {
+    !text.trim().is_empty()
+        && text.chars().count() <= MAX_LENGTH
+        && !text.chars().any(char::is_control)
 }
 
 /// A Flux source's revision taken apart: `main@sha1:c0ffee…`, `refs/tags/v1@sha1:…`, `sha256:…`,
@@ -90,6 +100,11 @@ impl SourceRevision {
         ))
     }
 
+    /// The digest of the content with its algorithm; nothing for a git commit.
+    pub fn content_digest(&self) -> Option<String> {
+        self.digest().filter(|digest| is_digest(digest))
+    }
+
     /// The branch, if the reference is surely one.
     pub fn branch(&self) -> Option<&str> {
         let reference = self.reference()?;
@@ -112,6 +127,15 @@ impl SourceRevision {
     /// What to write into a git source to get this revision: the tag, else the commit.
     pub fn git_version(&self) -> Option<&str> {
         self.tag().or(self.commit()).or(self.reference())
+    }
+
+    /// What to write to get this revision where nobody says what it is a revision of: content that
+    /// has a digest is in a registry, everything else in git.
+    pub fn version(&self) -> Option<String> {
+        match self.content_digest() {
+            Some(_) => self.oci_version(),
+            None => self.git_version().map(str::to_owned),
+        }
     }
 
     /// What to write into an OCI source to get this revision: the tag, else the digest.

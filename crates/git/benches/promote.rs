@@ -167,7 +167,7 @@ async fn promote(mirror: &Mirror, number: usize) -> Duration {
         at: "2026-11-15T00:00:00Z".parse().expect("a time"),
         alteration: Alteration::Marked {
             marker: format!("team:app-{number}:prod"),
-            value: "2.0.0".to_owned(),
+            value: "2.0.0".into(),
         },
         paths: PathLimits::default(),
     };

@@ -12,13 +12,15 @@
 //! before it is handed out.
 
 pub(crate) mod document;
+mod fitting;
 mod marker;
 mod scalar;
 mod verify;
 
 use std::collections::BTreeSet;
 
-use crate::Remedy;
+use crate::{Remedy, manifest::Pin};
+use fitting::fitting;
 
 /// The bytes a file must hold to be worth reading.
 const TOKEN: &[u8] = b"\"$promotion\"";
@@ -44,6 +46,14 @@ pub enum Error {
     /// The value is not one that belongs in a file.
     #[error("the value holds control characters or is empty or too long")]
     UnusableValue,
+    /// What stands there is of a kind that is not known of the new version.
+    #[error("cannot set the marked value on line {line}: {because}")]
+    Unfitting {
+        /// Where the value stands.
+        line: usize,
+        /// The end of the sentence.
+        because: &'static str,
+    },
     /// The result does not say what was meant. The file uses something we do not understand.
     #[error("changing the value near line {line} would change more than the value")]
     Ambiguous {
@@ -57,7 +67,9 @@ impl Error {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::NotText | Self::NotYaml { .. } => "UnreadableFile",
-            Self::BlockScalar { .. } | Self::Ambiguous { .. } => "UneditableFile",
+            Self::BlockScalar { .. } | Self::Ambiguous { .. } | Self::Unfitting { .. } => {
+                "UneditableFile"
+            }
             Self::UnusableValue => "UnusableValue",
         }
     }
@@ -95,9 +107,15 @@ pub fn markers(content: &[u8]) -> Result<BTreeSet<String>, Error> {
 /// A scalar and the value it should have.
 type Target<'a> = (&'a document::Scalar, &'a str);
 
-/// Sets every scalar that carries the marker.
-pub fn set_marked(content: &[u8], marker: &str, value: &str) -> Result<Edited, Error> {
-    check_value(value)?;
+/// Sets every scalar that carries the marker to the version.
+pub fn set_marked(content: &[u8], marker: &str, version: &str) -> Result<Edited, Error> {
+    set_marked_to(content, marker, &Pin::from(version))
+}
+
+/// Sets every scalar that carries the marker to what belongs there: a digest where a digest stands,
+/// a commit where a commit stands, else the version.
+pub fn set_marked_to(content: &[u8], marker: &str, pin: &Pin) -> Result<Edited, Error> {
+    check_value(&pin.version)?;
     let unchanged = Edited {
         content: content.to_vec(),
         marked: 0,
@@ -110,11 +128,14 @@ pub fn set_marked(content: &[u8], marker: &str, value: &str) -> Result<Edited, E
     let document = document::read(text)?;
     let found = marker::marked(text, &document).into_iter();
     let ours = found.filter(|(_, found)| found == marker);
-    set(
-        mark,
-        text,
-        ours.map(|(scalar, _)| (scalar, value)).collect(),
-    )
+    let mut wanted = Vec::new();
+    for (scalar, _) in ours {
+        let value = fitting(scalar, pin)?;
+        check_value(&value)?;
+        wanted.push((scalar, value));
+    }
+    let targets = wanted.iter().map(|(scalar, value)| (*scalar, &**value));
+    set(mark, text, targets.collect())
 }
 
 /// Sets the scalars at these events of the file.

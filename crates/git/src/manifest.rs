@@ -16,6 +16,7 @@ mod target;
 mod walk;
 
 pub(crate) use choose::choose;
+pub(crate) use fields::{COMMIT_UNKNOWN, DIGEST_UNKNOWN, NOT_A_TAG};
 pub(crate) use files::Files;
 pub use images::is_image;
 pub use others::overlap;
@@ -85,6 +86,16 @@ pub struct Pin {
     pub digest: Option<String>,
     /// The commit of the version, where it is known and not the version itself.
     pub commit: Option<String>,
+}
+
+impl From<&str> for Pin {
+    fn from(version: &str) -> Self {
+        Self {
+            version: version.to_owned(),
+            digest: None,
+            commit: None,
+        }
+    }
 }
 
 impl Pin {

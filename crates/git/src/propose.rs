@@ -23,12 +23,12 @@ use crate::{Remedy, edit, manifest, push, runner};
 /// What should be different.
 #[derive(Clone, Debug)]
 pub enum Alteration {
-    /// Every scalar with this marker gets this value.
+    /// Every scalar with this marker gets what belongs there of this.
     Marked {
         /// As it stands in the files.
         marker: String,
         /// The new value.
-        value: String,
+        value: manifest::Pin,
     },
     /// The same where a file has the marker; where none has, fields of manifests that are found by
     /// what the manifests describe.
@@ -36,7 +36,7 @@ pub enum Alteration {
         /// As it would stand in the files.
         marker: String,
         /// The new value of what is marked.
-        value: String,
+        value: manifest::Pin,
         /// What is looked for without a marker. Each of them must be found.
         wanted: Vec<manifest::Wanted>,
     },

@@ -79,7 +79,11 @@ fn whereabouts(targets: &[TargetStatus]) -> String {
 fn revisions(targets: &[TargetStatus]) -> Vec<String> {
     let mut all: Vec<_> = targets
         .iter()
-        .map(|target| target.revision.as_deref().unwrap_or("nothing"))
+        .map(|target| {
+            target
+                .shown_revision()
+                .unwrap_or_else(|| "nothing".to_owned())
+        })
         .collect();
     all.sort_by(|one, other| order::total(one, other));
     let groups: Vec<_> = all.chunk_by(|one, other| one == other).collect();
@@ -153,5 +157,6 @@ fn start(step: &Step, environment: &str) -> Option<String> {
     };
     let spec = &promotion.spec;
     let strategy = validity::strategies(&spec.strategy).join(", ");
-    (spec.environment == environment).then(|| format!("  next: {} by {strategy}", spec.revision))
+    (spec.environment == environment)
+        .then(|| format!("  next: {} by {strategy}", spec.shown_revision()))
 }

@@ -6,6 +6,7 @@
 
 mod ran;
 mod report;
+mod tags;
 mod target;
 
 pub(crate) use ran::push_front;
@@ -13,6 +14,7 @@ pub(crate) use report::{Tidings, told};
 
 use api::{
     Pipeline,
+    app::Kind,
     pipeline::{AppStatus, EnvironmentStatus, PipelineSpec, PipelineStatus, Proposal, SourceKind},
 };
 
@@ -39,6 +41,7 @@ pub fn fold(pipeline: &Pipeline, seen: &Seen, now: Timestamp) -> PipelineStatus 
     let context = Context {
         pipeline,
         before: &before,
+        tags: tags::Tags::of(seen, after.proposal.as_ref()),
         trusts_unsigned: seen.trusts_unsigned_reports,
         now,
     };
@@ -79,6 +82,7 @@ fn names(spec: &PipelineSpec) -> impl Iterator<Item = &str> {
 struct Context<'a> {
     pipeline: &'a Pipeline,
     before: &'a PipelineStatus,
+    tags: tags::Tags,
     trusts_unsigned: bool,
     now: Timestamp,
 }
@@ -125,9 +129,11 @@ fn proposal(spec: &PipelineSpec, before: &PipelineStatus, seen: &Seen) -> Option
     let source = spec.source.as_ref()?;
     if source.kind == SourceKind::Hook {
         let report = before.reports.get(RELEASE_REPORT)?;
+        let (revision, version) = proposed(spec, &report.revision);
         return report.signed.then(|| Proposal {
-            revision: Some(report.revision.clone()),
-            ..Proposal::default()
+            version: Some(version).filter(|version| *version != revision),
+            revision: Some(revision),
+            error: None,
         });
     }
     match &seen.source {
@@ -141,5 +147,15 @@ fn proposal(spec: &PipelineSpec, before: &PipelineStatus, seen: &Seen) -> Option
             error: Some(conditions::cut(because, LONGEST_TEXT)),
             ..Proposal::default()
         }),
+    }
+}
+
+/// The revision that CI proposed, and what to write to git for it. A chart's version is taken as it
+/// stands.
+pub(crate) fn proposed(spec: &PipelineSpec, text: &str) -> (String, String) {
+    let app = spec.app_ref.clone().unwrap_or_default();
+    match Kind::of(&app.api_version, &app.kind) {
+        Kind::HelmRelease => (text.to_owned(), text.to_owned()),
+        _ => told(spec, text),
     }
 }

@@ -5,6 +5,7 @@ use api::{
     Pipeline, conditions,
     pipeline::{EnvironmentStatus, PipelineStatus, TargetProblem, TargetStatus},
     promotion::Phase,
+    revision::identity,
 };
 
 use crate::hold::HoldReason;
@@ -150,16 +151,22 @@ fn arrived(
     only: Option<&str>,
     revision: Option<&str>,
 ) -> Settled {
-    let Some(revision) = revision else {
+    let Some(revision) = revision.map(identity) else {
         return Settled::Yes;
     };
     let names = pipeline.spec.environments.iter().map(|it| it.name.as_str());
     for name in names.filter(|name| only.is_none_or(|only| only == *name)) {
         let targets = model.environments.get(name).map(|it| it.targets.as_slice());
         let mut targets = targets.unwrap_or_default().iter();
-        let other = targets.find(|target| target.revision.as_deref() != Some(revision));
+        let is_other = |target: &&TargetStatus| {
+            let is_tag = target.version.as_deref() == Some(revision);
+            target.revision.as_deref() != Some(revision) && !is_tag
+        };
+        let other = targets.find(is_other);
         if let Some(other) = other {
-            let runs = other.revision.as_deref().unwrap_or("nothing");
+            let runs = other
+                .shown_revision()
+                .unwrap_or_else(|| "nothing".to_owned());
             return Settled::NotYet(format!("{name} runs {runs}, not {revision}"));
         }
     }

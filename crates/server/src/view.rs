@@ -148,7 +148,12 @@ pub(crate) fn target_state(target: &TargetStatus) -> State {
 fn running(status: Option<&EnvironmentStatus>) -> String {
     let revisions = revisions(status);
     match (revisions.len(), revisions.first()) {
-        (1, Some(only)) => (*only).to_owned(),
+        (1, Some(only)) => {
+            let mut targets = status.into_iter().flat_map(|it| &it.targets);
+            let target = targets.find(|target| target.revision.as_deref() == Some(only));
+            let shown = target.and_then(|target| target.shown_revision());
+            shown.unwrap_or_else(|| (*only).to_owned())
+        }
         (0, _) | (_, None) => "–".to_owned(),
         (several, _) => format!("{several} revisions"),
     }

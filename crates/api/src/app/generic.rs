@@ -6,6 +6,8 @@ use crate::{
     Revision,
     flux::{Artifact, ImagePolicyStatus, ImageReference},
     foreign::{Object, StatusCondition, slim},
+    image::Image,
+    revision::tag,
 };
 
 pub(super) type App = Object<AppSpec, AppStatus>;
@@ -37,19 +39,26 @@ slim! {
 }
 
 impl AppStatus {
-    /// What runs; of a source, what it has; of a policy, what it chose.
-    fn revision(&self) -> Option<String> {
-        let fetched = || self.artifact.as_ref()?.revision.clone();
-        let chosen = || {
-            let policy = ImagePolicyStatus {
-                latest_ref: self.latest_ref.clone(),
-                latest_image: self.latest_image.clone(),
-                ..ImagePolicyStatus::default()
-            };
-            Some(policy.latest()?.version().to_owned())
+    /// What runs; of a source, what it has; of a policy, what it chose. With what to write to git
+    /// for it.
+    fn revision(&self) -> Option<(String, String)> {
+        let fetched = || self.artifact.as_ref()?.revision.as_ref();
+        match self.last_applied_revision.as_ref().or_else(fetched) {
+            Some(text) => Some((text.clone(), tag(text).to_owned())),
+            None => {
+                let latest = self.latest()?;
+                Some((latest.revision().to_owned(), latest.version().to_owned()))
+            }
+        }
+    }
+
+    fn latest(&self) -> Option<Image> {
+        let policy = ImagePolicyStatus {
+            latest_ref: self.latest_ref.clone(),
+            latest_image: self.latest_image.clone(),
+            ..ImagePolicyStatus::default()
         };
-        let applied = self.last_applied_revision.clone();
-        applied.or_else(fetched).or_else(chosen)
+        policy.latest()
     }
 }
 
@@ -62,14 +71,13 @@ pub(super) fn reading(app: &App, generation: i64) -> Reading {
         };
     };
     let health = Health::of(conditions, status.observed_generation, generation);
-    let revision = status.revision().as_deref().and_then(Revision::new);
+    let (revision, version) = status.revision().unzip();
+    let revision = revision.as_deref().and_then(Revision::new);
     Reading {
         ready: health.is_ready && !health.lagging && revision.is_some(),
         error: (health.is_ready && revision.is_none())
             .then(|| why_unknown(status.last_applied_revision.as_deref())),
-        version: revision
-            .as_ref()
-            .map(|revision| revision.as_str().to_owned()),
+        version: version.filter(|_| revision.is_some()),
         revision,
         digest: None,
         attempted: status

@@ -11,17 +11,14 @@ pub(super) fn reading(app: &Kustomization, generation: i64) -> Reading {
     let status = &app.status;
     let conditions = status.conditions.as_deref().unwrap_or_default();
     let health = Health::of(conditions, status.observed_generation, generation);
-    let revision = status
-        .last_applied_revision
-        .as_deref()
-        .and_then(Revision::new);
-    let source = revision
-        .as_ref()
-        .map(|revision| SourceRevision::parse(revision.as_str()));
+    let applied = status.last_applied_revision.as_deref();
+    let revision = applied.and_then(self::revision);
+    let source = applied
+        .filter(|_| revision.is_some())
+        .map(SourceRevision::parse);
     Reading {
         ready: health.is_ready && !health.lagging && revision.is_some(),
-        error: (health.is_ready && revision.is_none())
-            .then(|| why_unknown(status.last_applied_revision.as_deref())),
+        error: (health.is_ready && revision.is_none()).then(|| why_unknown(applied)),
         version: source
             .as_ref()
             .and_then(|source| version(source, &app.spec.source_ref)),
@@ -29,13 +26,19 @@ pub(super) fn reading(app: &Kustomization, generation: i64) -> Reading {
         attempted: status
             .last_attempted_revision
             .as_deref()
-            .and_then(Revision::new),
+            .and_then(self::revision),
         revision,
         lagging: health.lagging,
         failed: health.failed,
         suspended: app.spec.suspend,
         message: health.message,
     }
+}
+
+/// The digest, in whatever form Flux wrote it, else the text as it is.
+fn revision(text: &str) -> Option<Revision> {
+    let digest = SourceRevision::parse(text).content_digest();
+    Revision::new(digest.as_deref().unwrap_or(text))
 }
 
 fn version(revision: &SourceRevision, source: &ObjectReference) -> Option<String> {

@@ -362,12 +362,19 @@ fn kustomization_writes_the_tag_or_the_commit() {
     check_kustomization(
         "OCIRepository",
         applied("latest@sha256:ab12"),
-        "latest@sha256:ab12 version=latest digest=sha256:ab12 ready",
+        "sha256:ab12 version=latest digest=sha256:ab12 ready",
     );
     check_kustomization(
         "OCIRepository",
         applied("sha256:ab12"),
         "sha256:ab12 digest=sha256:ab12 ready",
+    );
+    let (old, digest) = ("v1/", "5394cb7f48332b2de7c17dd8b8384bbc84b7e738".repeat(2));
+    let digest = &digest[..64];
+    check_kustomization(
+        "OCIRepository",
+        applied(&format!("{old}{digest}")),
+        &format!("sha256:{digest} version=v1 digest=sha256:{digest} ready"),
     );
     let old = "main/5394cb7f48332b2de7c17dd8b8384bbc84b7e738";
     check_kustomization(
@@ -379,6 +386,19 @@ fn kustomization_writes_the_tag_or_the_commit() {
             &old[5..]
         ),
     );
+}
+
+#[test]
+fn an_artifact_is_its_digest_whatever_tag_is_followed() {
+    for tag in ["dev", "1.2.0"] {
+        let status = json!({
+            "observedGeneration": 2, "conditions": because("BuildFailed"),
+            "lastAppliedRevision": format!("{tag}@sha256:a"),
+            "lastAttemptedRevision": format!("{tag}@sha256:b"),
+        });
+        let expected = format!("sha256:a version={tag} digest=sha256:a tried=sha256:b failed");
+        check_kustomization("OCIRepository", status, &expected);
+    }
 }
 
 #[test]
@@ -583,7 +603,10 @@ fn a_workload_runs_its_image() {
     let check =
         |images: &[&str], expected: &str| assert_eq!(line(&read(&deployment(images))), expected);
     check(&["acme/shop:v2", "acme/sidecar:v9"], "v2 ready");
-    check(&["acme/shop:v2@sha256:ab"], "v2 digest=sha256:ab ready");
+    check(
+        &["acme/shop:v2@sha256:ab"],
+        "sha256:ab version=v2 digest=sha256:ab ready",
+    );
     check(&["acme/shop@sha256:ab"], "sha256:ab digest=sha256:ab ready");
     check(&["acme/shop"], "latest ready");
     check(&[], "- error: it has no container image");

@@ -3,7 +3,7 @@
 use super::Reading;
 use crate::{
     Revision,
-    image::Image,
+    image::{Image, common_revision},
     workload::{Kind, Workload},
 };
 
@@ -15,12 +15,14 @@ pub(super) fn reading(kind: Kind, app: &Workload, generation: i64, name: Option<
     let revision = image
         .as_ref()
         .ok()
-        .and_then(|image| Revision::new(image.version()));
+        .and_then(|image| Revision::new(image.revision()));
     Reading {
         ready: !lagging && failure.is_none() && waits_for.is_none() && revision.is_some(),
-        version: revision
+        version: image
             .as_ref()
-            .map(|revision| revision.as_str().to_owned()),
+            .ok()
+            .filter(|_| revision.is_some())
+            .map(|image| image.version().to_owned()),
         digest: image
             .as_ref()
             .ok()
@@ -47,18 +49,13 @@ fn tracked_image(app: &Workload, name: Option<&str>) -> Result<Image, String> {
             .ok_or_else(|| "it has no container image".to_owned());
     };
     images.retain(|image| image.is(name));
-    let Some(first) = images.first().cloned() else {
-        return Err(format!("no container runs the image {name}"));
-    };
-    match images
-        .iter()
-        .find(|image| image.version() != first.version())
-    {
-        None => Ok(first),
-        Some(other) => Err(format!(
+    match common_revision(&images) {
+        Ok(Some(image)) => Ok(image.clone()),
+        Ok(None) => Err(format!("no container runs the image {name}")),
+        Err([one, other]) => Err(format!(
             "containers run the image {name} at {} and at {}",
-            first.version(),
-            other.version()
+            one.shown_revision(),
+            other.shown_revision()
         )),
     }
 }

@@ -16,7 +16,7 @@ use crate::{
     Condition, Time,
     absent::{is_default, null_as_default},
     promotion::Phase,
-    schema,
+    revision, schema,
 };
 
 /// Where every environment is and why it waits.
@@ -86,11 +86,19 @@ pub struct EnvironmentStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hold: Option<HoldStatus>,
     /// Revisions that ran here, newest first.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(
+        default,
+        deserialize_with = "revision::stored_list",
+        skip_serializing_if = "is_default"
+    )]
     #[schemars(length(max = 20), inner(length(max = 256)))]
     pub ran: Vec<String>,
     /// Revisions that were rolled back or whose pull request was closed, newest first.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(
+        default,
+        deserialize_with = "revision::stored_list",
+        skip_serializing_if = "is_default"
+    )]
     #[schemars(length(max = 20), inner(length(max = 256)))]
     pub rejected: Vec<String>,
     /// The last request that was taken up, and what came of it.
@@ -104,7 +112,10 @@ pub struct EnvironmentStatus {
 #[schemars(!default)]
 pub struct Proposal {
     /// The newest revision; nothing while the source has none.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        deserialize_with = "revision::stored_option",
+        skip_serializing_if = "Option::is_none"
+    )]
     #[schemars(length(max = 256))]
     pub revision: Option<String>,
     /// What would be written to git to get that revision.
@@ -123,6 +134,7 @@ pub struct Proposal {
 #[schemars(!default)]
 pub struct Reported {
     /// The revision that some target runs.
+    #[serde(deserialize_with = "revision::stored")]
     #[schemars(length(max = 256))]
     pub revision: String,
     /// Since when that is known, by the hub's clock.
@@ -137,6 +149,7 @@ pub struct Reported {
 #[schemars(!default)]
 pub struct WaitingApproval {
     /// The revision; empty when nothing waits.
+    #[serde(deserialize_with = "revision::stored")]
     pub revision: String,
 }
 
@@ -154,7 +167,10 @@ pub struct TargetStatus {
     /// Whether the app runs its revision as it should.
     pub ready: bool,
     /// The revision that runs.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        deserialize_with = "revision::stored_option",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub revision: Option<String>,
     /// What would be written to git to get that revision.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -173,7 +189,10 @@ pub struct TargetStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<TargetProblem>,
     /// The revision whose last try failed here.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        deserialize_with = "revision::stored_option",
+        skip_serializing_if = "Option::is_none"
+    )]
     #[schemars(length(max = 256))]
     pub failed: Option<String>,
     /// What the app's own revision follows: the source's URL and reference.
@@ -183,6 +202,14 @@ pub struct TargetStatus {
     /// The apps found in the target.
     #[serde(default, skip_serializing_if = "is_default")]
     pub apps: Vec<AppStatus>,
+}
+
+impl TargetStatus {
+    /// The revision that runs, for people and for ordering: with its tag where it is a digest.
+    pub fn shown_revision(&self) -> Option<String> {
+        let revision = self.revision.as_deref()?;
+        Some(revision::shown(revision, self.version.as_deref()))
+    }
 }
 
 /// Why a target could not be read.
@@ -247,7 +274,10 @@ pub struct AppStatus {
     /// Whether it runs its revision as it should.
     pub ready: bool,
     /// The revision that runs.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        deserialize_with = "revision::stored_option",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub revision: Option<String>,
     /// What the app says about itself.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -288,6 +318,7 @@ pub struct PromotionSummary {
     /// The Promotion's name.
     pub name: String,
     /// The revision it brings.
+    #[serde(deserialize_with = "revision::stored")]
     pub revision: String,
     /// How far it is.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -6,6 +6,7 @@ use anyhow::bail;
 use api::{
     Pipeline, Promotion, Time,
     promotion::{Approval, Phase},
+    revision::identity,
 };
 use jiff::Timestamp;
 use kube::{
@@ -65,7 +66,7 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
     };
     for promotion in &chosen {
         give(&cluster, promotion, &approval).await?;
-        let revision = clean(&promotion.spec.revision);
+        let revision = clean(&promotion.spec.shown_revision());
         let (name, by) = (promotion.name_any(), clean(&approval.by));
         writeln!(
             out,
@@ -95,12 +96,13 @@ fn choose<'a>(
     let mut revisions: Vec<&str> = waiting.iter().map(|it| it.spec.revision.as_str()).collect();
     revisions.sort_unstable();
     revisions.dedup();
-    let revision = match (&arguments.revision, revisions.as_slice()) {
+    let asked = arguments.revision.as_deref().map(identity);
+    let revision = match (asked, revisions.as_slice()) {
         (_, []) => bail!(
             "nothing waits for approval to enter {environment}{}",
             hold(pipeline, environment)
         ),
-        (Some(asked), known) if known.contains(&asked.as_str()) => asked.as_str(),
+        (Some(asked), known) if known.contains(&asked) => asked,
         (Some(asked), known) => {
             bail!(
                 "{asked} does not wait to enter {environment}; {} does",
@@ -178,7 +180,7 @@ pub(super) fn arrival(names: &[String], promotions: &[Promotion]) -> Progress {
             return Progress::Failed(format!("promotion {name} is gone"));
         };
         let status = promotion.status.clone().unwrap_or_default();
-        let (phase, revision) = (status.phase, &promotion.spec.revision);
+        let (phase, revision) = (status.phase, promotion.spec.shown_revision());
         let why = status.message.or(status.url);
         let why = why.map(|why| format!(": {why}")).unwrap_or_default();
         let text = match phase {

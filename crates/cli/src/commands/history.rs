@@ -79,7 +79,7 @@ fn row(promotion: &Promotion, now: Timestamp) -> Vec<Cell> {
     vec![
         Cell::from(age(metadata.creation_timestamp.as_ref(), now)),
         Cell::from(planner::place_of(spec, namespace).key()),
-        Cell::from(&spec.revision),
+        Cell::from(&spec.shown_revision()),
         Cell::from(spec.replaces.as_deref().unwrap_or_default()),
         get::phase(status.phase),
         Cell::from(took(

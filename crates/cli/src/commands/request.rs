@@ -6,9 +6,10 @@ use std::io::Write;
 
 use anyhow::{Context, anyhow, bail};
 use api::{
-    Pipeline, Revision, Time,
+    Pipeline, Time,
     names::{REQUEST_ANNOTATION, short_hash},
     pipeline::{Request, RequestKind},
+    revision::is_usable,
 };
 use jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
@@ -139,14 +140,15 @@ async fn ask(
 }
 
 fn request(by: String, wish: &Wish<'_>, common: &Common) -> anyhow::Result<Request> {
-    let Some(revision) = Revision::new(wish.revision) else {
-        bail!("{:?} is not a revision", wish.revision);
-    };
+    let revision = wish.revision;
+    if !is_usable(revision) {
+        bail!("{revision:?} is not a revision");
+    }
     let at = whole_seconds(Timestamp::now());
     let moment = Timestamp::now().to_string();
     Ok(Request {
-        id: short_hash(&[wish.environment, revision.as_str(), &by, &moment]),
-        revision: revision.into(),
+        id: short_hash(&[wish.environment, revision, &by, &moment]),
+        revision: revision.to_owned(),
         kind: wish.kind,
         // The policy takes no escapes; who asks may also be left out.
         by: (!by.contains(['"', '\\'])).then_some(by),

@@ -43,9 +43,9 @@ pub(super) fn runs(status: Option<&EnvironmentStatus>) -> String {
     let targets = status
         .map(|status| status.targets.as_slice())
         .unwrap_or_default();
-    let mut revisions: Vec<&str> = targets
+    let mut revisions: Vec<String> = targets
         .iter()
-        .map(|target| target.revision.as_deref().unwrap_or("-"))
+        .map(|target| target.shown_revision().unwrap_or_else(|| "-".to_owned()))
         .collect();
     revisions.sort_unstable();
     revisions.dedup();

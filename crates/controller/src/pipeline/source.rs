@@ -65,38 +65,39 @@ pub(super) fn look(shared: &Shared, pipeline: &Pipeline) -> SeenSource {
     let Some((_, record)) = found else {
         return nothing(format!("there is no {kind} {name} in {}", want.namespace));
     };
-    match record.reading.revision {
+    let reading = &record.reading;
+    match &reading.revision {
         // What it has is not what it is asked for now.
-        _ if record.reading.lagging => SeenSource::NotLookedAt,
-        Some(revision) => proposes(&pipeline.spec, revision.as_str()),
+        _ if reading.lagging => SeenSource::NotLookedAt,
+        Some(revision) => {
+            let version = reading.version.as_deref().unwrap_or(revision.as_str());
+            proposes(&pipeline.spec, revision.as_str(), version)
+        }
         None => nothing(format!("{kind} {name} has nothing yet")),
     }
 }
 
-/// The revision as the app will show it, and what to write to git for it.
-fn proposes(spec: &PipelineSpec, text: &str) -> SeenSource {
+/// The revision as the app will show it, and what to write to git for it, given both as the source
+/// says them.
+fn proposes(spec: &PipelineSpec, revision: &str, version: &str) -> SeenSource {
     let kind = spec.source.as_ref().map(|source| source.kind);
     let app = spec.app_ref.clone().unwrap_or_default();
     let is_chart = Kind::of(&app.api_version, &app.kind) == Kind::HelmRelease;
-    let source = SourceRevision::parse(text);
     let (revision, version) = match kind {
-        _ if spec.track.is_some() => (text.to_owned(), None),
-        Some(SourceKind::HelmChart) => (without_oci_digest(text, None).to_owned(), None),
-        Some(SourceKind::OCIRepository) if is_chart => {
-            (source.reference().unwrap_or(text).to_owned(), None)
+        _ if spec.track.is_some() => (revision, version.to_owned()),
+        Some(SourceKind::HelmChart) => {
+            let chart = without_oci_digest(revision, None);
+            (chart, chart.to_owned())
         }
-        Some(SourceKind::OCIRepository) => (text.to_owned(), source.oci_version()),
+        Some(SourceKind::OCIRepository) if is_chart => (version, version.to_owned()),
         Some(SourceKind::GitRepository) => {
-            let version = source.git_version().map(str::to_owned);
-            (text.to_owned(), version)
+            let source = SourceRevision::parse(revision);
+            (revision, source.git_version().unwrap_or(version).to_owned())
         }
-        _ => (text.to_owned(), None),
+        _ => (revision, version.to_owned()),
     };
-    match Revision::new(&revision) {
-        Some(revision) => SeenSource::Proposes {
-            version: version.unwrap_or_else(|| revision.to_string()),
-            revision,
-        },
+    match Revision::new(revision) {
+        Some(revision) => SeenSource::Proposes { version, revision },
         None => SeenSource::Nothing {
             because: "its revision is too long or not printable".to_owned(),
         },
@@ -105,6 +106,7 @@ fn proposes(spec: &PipelineSpec, text: &str) -> SeenSource {
 
 #[cfg(test)]
 mod tests {
+    use api::revision::identity;
     use serde_json::json;
 
     use super::*;
@@ -124,10 +126,17 @@ mod tests {
                 kustomize,
                 "OCIRepository",
                 "v1@sha256:abc",
-                "v1@sha256:abc",
+                "sha256:abc",
                 "v1",
             ),
             (workload, "ImagePolicy", "6.5.0", "6.5.0", "6.5.0"),
+            (
+                workload,
+                "ImagePolicy",
+                "6.5.0@sha256:abc",
+                "sha256:abc",
+                "6.5.0",
+            ),
         ] {
             let spec = json!({
                 "appRef": {"apiVersion": app.0, "kind": app.1, "name": "app"},
@@ -138,7 +147,8 @@ mod tests {
                 revision: Revision::new(revision).expect("a revision"),
                 version: version.to_owned(),
             };
-            assert_eq!(proposes(&spec, text), expected, "{source}");
+            let (has, tag) = (identity(text), api::revision::tag(text));
+            assert_eq!(proposes(&spec, has, tag), expected, "{source}");
         }
     }
 }

@@ -27,7 +27,7 @@ use whereabouts::{Site, sites};
 /// What should be different: what is marked, or what is found.
 pub(super) fn alteration(subject: &Subject<'_>, to: &Change<'_>) -> Result<Alteration, Failure> {
     let marker = subject.marker();
-    let value = subject.task.promotion.spec.version.clone();
+    let value = marked(subject);
     let wanted = wanted(subject, to)?;
     // Without a folder to look in, the marker is what is missing.
     let is_lost = wanted.iter().all(|wanted| wanted.directories.is_empty());
@@ -119,7 +119,13 @@ fn field(subject: &Subject<'_>, app: &AppReference, target: &TargetStatus) -> Op
 fn running_image(target: &TargetStatus) -> Option<Field> {
     let images = target.apps.iter().flat_map(|app| &app.images);
     let images = images.filter_map(|image| Image::parse(image));
-    let running = images.filter(|image| Some(image.version()) == target.revision.as_deref());
+    let is_running = |image: &Image| {
+        let revision = target.revision.as_deref();
+        Some(image.revision()) == revision
+            || Some(image.version()) == revision
+            || image.digest().is_none() && Some(image.version()) == target.version.as_deref()
+    };
+    let running = images.filter(is_running);
     let running: BTreeSet<String> = running.map(|image| image.name().to_owned()).collect();
     let mut images: Vec<String> = running.into_iter().collect();
     match images.len() {
@@ -128,20 +134,34 @@ fn running_image(target: &TargetStatus) -> Option<Field> {
     }
 }
 
-/// The version, and what else it is known by: the digest that an image has where it runs already, and
-/// what the revision of a source says.
+/// What is written where a marker stands.
+fn marked(subject: &Subject<'_>) -> Pin {
+    match &subject.task.pipeline.spec.track {
+        Some(track) => pin(
+            subject,
+            &Field::Image {
+                name: track.image.clone(),
+            },
+        ),
+        None => pin(subject, &Field::Source),
+    }
+}
+
+/// The version, and what else it is known by: the digest that the revision is, else the one that an
+/// image has where it runs already; the commit of a git revision.
 fn pin(subject: &Subject<'_>, field: &Field) -> Pin {
     let spec = &subject.task.promotion.spec;
     let version = spec.version.clone();
     let source = SourceRevision::parse(&spec.revision);
-    let is_content = |digest: &String| !digest.starts_with("sha1:");
+    let digest = source.content_digest();
     let (digest, commit) = match field {
-        Field::Image { name } => (digest_of(subject, name, &version), None),
-        Field::OneOf { .. } => (None, None),
-        Field::Chart | Field::Source => (
-            source.digest().filter(is_content),
-            source.commit().map(str::to_owned),
-        ),
+        Field::Image { name } => (digest.or_else(|| digest_of(subject, name, &version)), None),
+        Field::OneOf { .. } => (digest, None),
+        Field::Chart | Field::Source => {
+            let commit = source.commit().filter(|_| digest.is_none());
+            let commit = commit.map(str::to_owned);
+            (digest, commit)
+        }
     };
     Pin {
         version,

@@ -31,7 +31,7 @@ pub fn proposal(
         spec: PromotionSpec {
             environment: place.environment.clone(),
             version: version.to_owned(),
-            revision: revision.to_owned(),
+            revision: api::revision::identity(revision).to_owned(),
             target: target.map(|(cluster, namespace)| PromotionTarget {
                 cluster,
                 namespace,

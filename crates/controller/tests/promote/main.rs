@@ -8,6 +8,7 @@
     reason = "a failing test is a panic"
 )]
 
+mod artifacts;
 mod dressing;
 mod faults;
 mod fleet;

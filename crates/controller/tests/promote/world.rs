@@ -262,7 +262,7 @@ impl World {
         }
     }
 
-    fn cluster(&self, name: &str) -> Client {
+    pub(crate) fn cluster(&self, name: &str) -> Client {
         match &self.clusters {
             Clusters::Embedded => self.hosts.lock().unwrap()[name].clone(),
             Clusters::Real(planes) => planes.1.client(),

@@ -21,9 +21,11 @@ const PODS: [&str; 3] = [
 /// How a source may be pinned, the ones that count before others first.
 const PINS: [&str; 4] = ["digest", "commit", "semver", "tag"];
 
-const DIGEST_UNKNOWN: &str = "it is pinned by a digest, and none is known for the new version";
-const NOT_A_TAG: &str = "it is pinned by a tag, and the new version is a digest";
-const COMMIT_UNKNOWN: &str = "it is pinned by a commit, and none is known for the new version";
+pub(crate) const DIGEST_UNKNOWN: &str =
+    "it is pinned by a digest, and none is known for the new version";
+pub(crate) const NOT_A_TAG: &str = "it is pinned by a tag, and the new version is a digest";
+pub(crate) const COMMIT_UNKNOWN: &str =
+    "it is pinned by a commit, and none is known for the new version";
 const NOT_A_COMMIT: &str = "it is pinned by a version, and the new one is a commit";
 const REFERENCE: &str = "it is pinned by the whole name of a reference; use a tag";
 const VARIABLE: &str = "its value is a variable or written elsewhere";

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Alteration, Error, Outcome, Proposal, Proposed};
 use crate::commit::FileChange;
-use crate::manifest::{self, Files, Home, Manifests, Walk, Wanted};
+use crate::manifest::{self, Files, Home, Manifests, Pin, Walk, Wanted};
 use crate::mirror::{self, Entry, FILE_LIMIT, Mirror, Skipped};
 use crate::names::{BranchName, ObjectId};
 use crate::paths::PathLimits;
@@ -70,7 +70,7 @@ async fn set(
     mirror: &Mirror,
     base: &ObjectId,
     proposal: &Proposal,
-    (marker, value): (&str, &str),
+    (marker, value): (&str, &Pin),
 ) -> Result<Altered, Error> {
     let (entries, skipped) = mirror.marked(base, marker).await?;
     let (inside, outside): (Vec<Entry>, Vec<Entry>) = entries
@@ -91,10 +91,11 @@ async fn set(
     let contents = mirror::read(mirror, &ids).await?;
     let mut files = Vec::new();
     for (entry, content) in inside.into_iter().zip(contents) {
-        let edited = edit::set_marked(&content, marker, value).map_err(|source| Error::Edit {
-            path: entry.path.clone(),
-            source,
-        })?;
+        let edited =
+            edit::set_marked_to(&content, marker, value).map_err(|source| Error::Edit {
+                path: entry.path.clone(),
+                source,
+            })?;
         if edited.changed > 0 {
             files.push(FileChange {
                 path: entry.path,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Alteration, Error, Proposal};
 use crate::edit::{self, Edited};
-use crate::manifest::{self, Files, Home, Manifests, Walk, Wanted};
+use crate::manifest::{self, Files, Home, Manifests, Pin, Walk, Wanted};
 use crate::mirror::Skipped;
 use crate::paths::PathLimits;
 
@@ -47,7 +47,7 @@ fn set(
     files: &Checkout,
     proposal: &Proposal,
     marker: &str,
-    value: &str,
+    value: &Pin,
 ) -> Result<BTreeMap<String, Edited>, Error> {
     let (mut inside, mut outside, mut skipped) = (BTreeMap::new(), Vec::new(), Vec::new());
     for (path, content) in files {
@@ -55,7 +55,7 @@ fn set(
             Ok(markers) if !markers.contains(marker) => {}
             Ok(_) if !proposal.paths.allow(path) => outside.push(path.clone()),
             Ok(_) => {
-                let edited = edit::set_marked(content, marker, value);
+                let edited = edit::set_marked_to(content, marker, value);
                 inside.insert(path.clone(), named(path, edited)?);
             }
             Err(error) => skipped.push(Skipped {

@@ -94,8 +94,8 @@ impl World {
 }
 
 fn found(wanted: Wanted) -> Proposal {
-    let value = wanted.pin.version.clone();
-    let mut proposal = proposal(&value);
+    let value = wanted.pin.clone();
+    let mut proposal = proposal(&value.version);
     proposal.alteration = Alteration::Found {
         marker: MARKER.to_owned(),
         value,

@@ -384,7 +384,7 @@ async fn straight_commits_race_and_none_is_lost() {
         let marker = format!("team:app{app}:prod");
         wanted.alteration = Alteration::Marked {
             marker,
-            value: "2.0.0".to_owned(),
+            value: "2.0.0".into(),
         };
         let mirror = world.mirror.clone();
         async move {

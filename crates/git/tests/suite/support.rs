@@ -69,7 +69,7 @@ pub(crate) fn proposal(version: &str) -> Proposal {
         at: "2026-11-15T08:00:00Z".parse().expect("a time"),
         alteration: Alteration::Marked {
             marker: MARKER.to_owned(),
-            value: version.to_owned(),
+            value: version.into(),
         },
         paths: PathLimits::default(),
     }

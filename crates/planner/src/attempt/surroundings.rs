@@ -3,7 +3,8 @@
 use api::{
     Pipeline, Promotion,
     pipeline::{Environment, PromotionSettings, TargetStatus},
-    promotion::Phase,
+    promotion::{Phase, PromotionSpec},
+    revision::is_digest,
 };
 
 use crate::{
@@ -66,6 +67,14 @@ impl<'a> Surroundings<'a> {
     }
 }
 
+/// Whether a target runs what a promotion brings. Where git names a tag alone nobody can see its
+/// digest.
+fn runs(target: &TargetStatus, spec: &PromotionSpec) -> bool {
+    let is_tag = |revision: &str| is_digest(&spec.revision) && revision == spec.version;
+    let revision = target.revision.as_deref();
+    revision.is_some_and(|revision| revision == spec.revision || is_tag(revision))
+}
+
 /// A promotion with its surroundings and the questions asked about them.
 pub(super) struct Scene<'a> {
     pub(super) promotion: &'a Promotion,
@@ -124,9 +133,8 @@ impl<'a> Scene<'a> {
     /// Whether every target of the place runs the revision as it should.
     pub(super) fn has_arrived(&self) -> bool {
         let targets = self.targets();
-        let revision = Some(&self.promotion.spec.revision);
-        let is_there =
-            |target: &&TargetStatus| target.ready && target.revision.as_ref() == revision;
+        let spec = &self.promotion.spec;
+        let is_there = |target: &&TargetStatus| target.ready && runs(target, spec);
         !targets.is_empty() && targets.iter().all(is_there) && !self.is_about_to_move()
     }
 

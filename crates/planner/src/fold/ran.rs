@@ -10,13 +10,14 @@ pub(crate) const REMEMBERED: usize = 20;
 /// Adds what the targets have come to run. A revision that came back counts as new; one that is
 /// merely seen for the first time on another target does not.
 pub(super) fn remember(ran: &mut Vec<String>, before: &[TargetStatus], after: &[TargetStatus]) {
-    let mut arrivals: Vec<(&str, bool)> = after
+    let mut arrivals: Vec<(&TargetStatus, (&str, bool))> = after
         .iter()
-        .filter_map(|target| arrival(before, target))
+        .filter_map(|target| Some((target, arrival(before, target)?)))
         .collect();
     // Several may arrive at once when nothing was known: the newest must end up first.
-    arrivals.sort_by(|(one, _), (other, _)| order::total(one, other));
-    for (revision, has_moved) in arrivals {
+    let shown = |target: &TargetStatus| target.shown_revision().unwrap_or_default();
+    arrivals.sort_by(|(one, _), (other, _)| order::total(&shown(one), &shown(other)));
+    for (_, (revision, has_moved)) in arrivals {
         let is_known = ran.iter().any(|known| known == revision);
         if is_known && !has_moved {
             continue;

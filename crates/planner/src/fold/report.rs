@@ -5,7 +5,7 @@
 use api::{
     app::Kind,
     pipeline::{PipelineSpec, Report, Reported, TargetStatus},
-    revision::{SourceRevision, without_oci_digest},
+    revision::{SourceRevision, identity, tag, without_oci_digest},
 };
 
 use super::Context;
@@ -91,12 +91,15 @@ pub(crate) fn told(spec: &PipelineSpec, text: &str) -> (String, String) {
             let version = without_oci_digest(text, None);
             (version.to_owned(), version.to_owned())
         }
-        Kind::Kustomization => {
+        Kind::Kustomization if spec.track.is_none() => {
             let source = SourceRevision::parse(text);
-            let version = source.git_version().unwrap_or(text);
-            (text.to_owned(), version.to_owned())
+            let digest = source.content_digest();
+            (
+                digest.unwrap_or_else(|| text.to_owned()),
+                source.version().unwrap_or_else(|| text.to_owned()),
+            )
         }
-        _ => (text.to_owned(), text.to_owned()),
+        _ => (identity(text).to_owned(), tag(text).to_owned()),
     }
 }
 

@@ -65,7 +65,8 @@ impl Context<'_> {
         blank: TargetStatus,
         known: Option<&TargetStatus>,
     ) -> TargetStatus {
-        let reading = together(apps);
+        let mut reading = together(apps);
+        self.tags.resolve(&mut reading, known);
         let revision = reading.revision.as_ref().map(ToString::to_string);
         let failed = reading.attempted.as_ref().filter(|_| reading.failed);
         let known_apps = known.map(|known| known.apps.as_slice()).unwrap_or_default();

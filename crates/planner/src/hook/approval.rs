@@ -1,6 +1,6 @@
 //! Which promotions an approval is about.
 
-use api::{Promotion, promotion::Phase};
+use api::{Promotion, promotion::Phase, revision::identity};
 
 /// The promotions of exactly that revision into an environment that wait for a person.
 pub fn awaiting_approval<'a>(
@@ -9,6 +9,7 @@ pub fn awaiting_approval<'a>(
     environment: &str,
     revision: &str,
 ) -> Vec<&'a Promotion> {
+    let revision = identity(revision);
     let is_meant = |promotion: &&Promotion| {
         let spec = &promotion.spec;
         spec.pipeline == pipeline && spec.environment == environment && spec.revision == revision

@@ -3,15 +3,16 @@
 use std::{collections::BTreeMap, fmt, time::Duration};
 
 use api::{
-    Pipeline, Revision,
+    Pipeline,
     pipeline::{AppReference, Environment, Report, SourceKind},
+    revision::is_usable,
 };
 use serde::Deserialize;
 
 use super::{attribution, outcome::Awaited, secret::report_secret};
 use crate::{
     conditions::cut,
-    fold::{Tidings, told},
+    fold::{Tidings, proposed, told},
     moment::{Timestamp, later, stored},
     place::{RELEASE_REPORT, environment_report_key},
     validity,
@@ -186,13 +187,13 @@ pub fn release(pipeline: &Pipeline, revision: &str, at: Timestamp) -> Heard {
     if source.is_none_or(|source| source.kind != SourceKind::Hook) {
         return refuse(Refusal::NoHook);
     }
-    let Some(revision) = Revision::new(revision) else {
+    if !is_usable(revision) {
         return refuse(Refusal::BadRevision);
-    };
+    }
     let mut environments = pipeline.spec.environments.iter();
     let first = environments.find(|environment| !environment.targets.is_empty());
     let report = Report {
-        revision: revision.to_string(),
+        revision: revision.to_owned(),
         at: Some(stored(at)),
         signed: true,
         ..Report::default()
@@ -202,7 +203,10 @@ pub fn release(pipeline: &Pipeline, revision: &str, at: Timestamp) -> Heard {
         answer: match first {
             _ if standing == Standing::Older => Answer::Noted,
             None => Answer::CannotPromote,
-            Some(first) => promote_into(pipeline, None, &first.name, revision.into()),
+            Some(first) => {
+                let (revision, _) = proposed(&pipeline.spec, revision);
+                promote_into(pipeline, None, &first.name, revision)
+            }
         },
         report: (standing == Standing::News).then(|| (RELEASE_REPORT.to_owned(), report)),
     }
@@ -220,10 +224,8 @@ fn revision(event: &Event) -> Result<String, Refusal> {
     let said = metadata.and_then(|metadata| metadata.get("revision"));
     match said.filter(|text| !text.is_empty()) {
         None => Err(Refusal::NoRevision),
-        Some(text) => match Revision::new(text) {
-            Some(revision) => Ok(revision.into()),
-            None => Err(Refusal::BadRevision),
-        },
+        Some(text) if is_usable(text) => Ok(text.clone()),
+        Some(_) => Err(Refusal::BadRevision),
     }
 }
 

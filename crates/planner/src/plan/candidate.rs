@@ -1,15 +1,21 @@
 //! Which revision an environment should get next, by what its source environment runs.
 
-use api::pipeline::{
-    Environment, Evidence, PromotionSettings, Reported, SourceKind, TargetStatus, When,
+use std::collections::BTreeSet;
+
+use api::{
+    pipeline::{
+        Environment, Evidence, PromotionSettings, Reported, SourceKind, TargetStatus, When,
+    },
+    revision::shown,
 };
 
 use super::world::World;
 use crate::{
+    fold::told,
     hold::{Hold, HoldReason, and_more, list},
     moment::{Timestamp, later},
     order,
-    place::target_name,
+    place::{environment_report_key, target_name},
     validity,
 };
 
@@ -46,6 +52,7 @@ pub(super) fn candidate<'a>(
         source,
         targets,
         reported,
+        reported_version: reported.and_then(|reported| version_reported(world, source, reported)),
         soak: settings
             .soak
             .as_ref()
@@ -56,6 +63,20 @@ pub(super) fn candidate<'a>(
         When::AllTargetsReady => vote.all().map(Some),
         When::AnyTargetReady => vote.any().map(Some),
     }
+}
+
+/// What to write to git for what a report says that names no target, by the report itself.
+fn version_reported(
+    world: &World<'_>,
+    source: &Environment,
+    reported: &Reported,
+) -> Option<String> {
+    let report = world
+        .model
+        .reports
+        .get(&environment_report_key(&source.name))?;
+    let (revision, version) = told(world.spec, &report.revision);
+    (revision == reported.revision).then_some(version)
 }
 
 /// Why nothing is known about a source environment.
@@ -124,6 +145,8 @@ struct Vote<'a> {
     source: &'a Environment,
     targets: &'a [TargetStatus],
     reported: Option<&'a Reported>,
+    /// What to write to git for what was reported.
+    reported_version: Option<String>,
     soak: std::time::Duration,
     now: Timestamp,
 }
@@ -131,26 +154,39 @@ struct Vote<'a> {
 /// One target's word for a revision, or a report's that names no target.
 struct Voice<'a> {
     revision: &'a str,
+    version: Option<String>,
     since: Timestamp,
     target: Option<&'a TargetStatus>,
+}
+
+impl Voice<'_> {
+    fn version(&self) -> &str {
+        self.version.as_deref().unwrap_or(self.revision)
+    }
+
+    fn shown(&self) -> String {
+        shown(self.revision, self.version.as_deref())
+    }
 }
 
 impl<'a> Vote<'a> {
     fn all(&self) -> Result<Candidate<'a>, Hold> {
         let revision = self.shared_revision()?;
+        let version = version_on(self.targets.first(), revision);
+        let shown = shown(revision, Some(&version));
         let unready: Vec<_> = self.targets.iter().filter(|it| !it.ready).collect();
         if let Some(target) = unready.first() {
-            return Err(self.not_ready(target, unready.len(), revision));
+            return Err(self.not_ready(target, unready.len(), &shown));
         }
         let voices = self.targets.iter().filter_map(|target| self.voice(target));
         let since = voices.map(|voice| voice.since).max().unwrap_or(self.now);
         let opens_at = later(since, self.soak);
         if self.now < opens_at {
-            return Err(self.soaking(revision, opens_at));
+            return Err(self.soaking(&shown, opens_at));
         }
         Ok(Candidate {
             revision: revision.to_owned(),
-            version: version_on(self.targets.first(), revision),
+            version,
             verified_at: Some(opens_at),
             vouched_by: self.targets.iter().collect(),
             soaking: None,
@@ -168,7 +204,7 @@ impl<'a> Vote<'a> {
         // The most recently ready one first.
         voices.sort_by(|one, other| {
             let by_age = other.since.cmp(&one.since);
-            by_age.then_with(|| order::total(other.revision, one.revision))
+            by_age.then_with(|| order::total(&other.shown(), &one.shown()))
         });
         let name = &self.source.name;
         let Some(youngest) = voices.first() else {
@@ -179,12 +215,12 @@ impl<'a> Vote<'a> {
             ));
         };
         let opens_at = later(youngest.since, self.soak);
-        let soaking = (self.now < opens_at).then(|| self.soaking(youngest.revision, opens_at));
+        let soaking = (self.now < opens_at).then(|| self.soaking(&youngest.shown(), opens_at));
         let is_old_enough = |voice: &&Voice<'_>| later(voice.since, self.soak) <= self.now;
         match voices.iter().find(is_old_enough) {
             Some(voice) => Ok(Candidate {
                 revision: voice.revision.to_owned(),
-                version: version_on(voice.target, voice.revision),
+                version: voice.version().to_owned(),
                 verified_at: Some(later(voice.since, self.soak)),
                 vouched_by: voice.target.into_iter().collect(),
                 soaking: soaking.filter(|_| youngest.revision != voice.revision),
@@ -195,31 +231,34 @@ impl<'a> Vote<'a> {
 
     fn earliest_soaking(&self, voices: &[Voice<'_>]) -> Hold {
         let oldest = voices.iter().min_by_key(|voice| voice.since);
-        let revision = oldest.map_or("", |voice| voice.revision);
+        let revision = oldest.map(Voice::shown).unwrap_or_default();
         let since = oldest.map_or(self.now, |voice| voice.since);
-        self.soaking(revision, later(since, self.soak))
+        self.soaking(&revision, later(since, self.soak))
     }
 
     /// The one revision all targets run.
     fn shared_revision(&self) -> Result<&'a str, Hold> {
         let name = &self.source.name;
-        let mut revisions: Vec<_> = self
+        let mut running: Vec<_> = self
             .targets
             .iter()
-            .filter_map(|target| target.revision.as_deref())
+            .filter_map(|target| Some((target.shown_revision()?, target.revision.as_deref()?)))
             .collect();
-        revisions.sort_by(|one, other| order::total(one, other));
-        revisions.dedup();
-        if revisions.len() > 1 {
+        running.sort_by(|(one, _), (other, _)| order::total(one, other));
+        // Two tags of one digest need not be neighbours.
+        let mut known = BTreeSet::new();
+        running.retain(|(_, revision)| known.insert(*revision));
+        if running.len() > 1 {
+            let shown: Vec<_> = running.into_iter().map(|(shown, _)| shown).collect();
             return Err(Hold::new(
                 HoldReason::SourceTargetsDiffer,
-                format!("{name} targets run {}", list(&revisions)),
+                format!("{name} targets run {}", list(&shown)),
                 format!("one revision on all targets of {name} lifts this"),
             ));
         }
         let silent = self.targets.iter().find(|target| target.revision.is_none());
-        match (silent, revisions.first()) {
-            (None, Some(revision)) => Ok(revision),
+        match (silent, running.first()) {
+            (None, Some((_, revision))) => Ok(revision),
             (silent, _) => Err(self.not_deployed(silent)),
         }
     }
@@ -278,6 +317,7 @@ impl<'a> Vote<'a> {
     fn voice(&self, target: &'a TargetStatus) -> Option<Voice<'a>> {
         Some(Voice {
             revision: target.revision.as_deref()?,
+            version: target.version.clone(),
             since: target.ready_since.as_ref().map_or(self.now, |time| time.0),
             target: Some(target),
         })
@@ -286,6 +326,7 @@ impl<'a> Vote<'a> {
     fn unattributed(&self, reported: &'a Reported) -> Voice<'a> {
         Voice {
             revision: &reported.revision,
+            version: self.reported_version.clone(),
             since: reported
                 .ready_since
                 .as_ref()

@@ -3,13 +3,15 @@
 //! A request is taken up once, by its id. Of two that wait the later one counts, by its own account,
 //! and the other one is dropped.
 
+use std::collections::BTreeSet;
+
 use api::{
-    Pipeline, Revision, Time,
+    Pipeline, Time,
     app::Kind,
     names::{REQUEST_ANNOTATION, short_hash},
     pipeline::{Environment, HandledRequest, PromotionSummary, Request, RequestKind},
     promotion::Phase,
-    revision::SourceRevision,
+    revision::{SourceRevision, identity, is_digest, is_usable, tag},
 };
 use serde_json::Value;
 
@@ -18,7 +20,7 @@ use super::{
     site::{SiteOutcome, Wanted},
     world::World,
 };
-use crate::{fold::push_front, moment::Timestamp};
+use crate::{fold::push_front, hold::list, moment::Timestamp};
 
 /// The request for an environment that has not been taken up yet.
 pub(super) fn pending(world: &World<'_>, environment: &str) -> Option<Request> {
@@ -111,20 +113,58 @@ pub(super) fn wanted(
     environment: &str,
     request: &Request,
 ) -> Result<Wanted, HandledRequest> {
-    let Some(revision) = Revision::new(&request.revision) else {
-        let text = "refused: it names no revision";
-        return Err(handled(world, environment, request, (None, text)));
-    };
+    let refuse = |text: &str| handled(world, environment, request, (None, text));
+    if !is_usable(&request.revision) {
+        return Err(refuse("refused: it names no revision"));
+    }
     Ok(Wanted {
-        version: known_version(world, revision.as_str()),
-        revision: revision.into(),
+        version: known_version(world, &request.revision),
+        revision: meant(world, &request.revision).map_err(|text| refuse(&text))?,
         verified_at: None,
         request: Some(request.clone()),
     })
 }
 
-/// What to write to git for a revision: as it was written or seen somewhere, else by its form.
-pub(super) fn known_version(world: &World<'_>, revision: &str) -> String {
+/// The revision that a text means: what it names, or the one digest that it is the tag of.
+fn meant(world: &World<'_>, text: &str) -> Result<String, String> {
+    let revision = identity(text);
+    let environments = world.model.environments.values();
+    let mut targets = environments.clone().flat_map(|it| &it.targets);
+    let is_known = targets.any(|target| target.revision.as_deref() == Some(revision))
+        || environments
+            .clone()
+            .any(|it| it.ran.iter().any(|ran| ran == revision));
+    if is_digest(revision) || is_known {
+        return Ok(revision.to_owned());
+    }
+    let running = environments
+        .flat_map(|it| &it.targets)
+        .filter_map(|target| {
+            let digest = target.revision.as_deref()?;
+            (target.version.as_deref() == Some(text)).then_some(digest)
+        });
+    let promotions = world.promotions.iter().map(|promotion| &promotion.spec);
+    let promoted = promotions.filter(|spec| spec.version == text);
+    let all = running.chain(promoted.map(|spec| spec.revision.as_str()));
+    let digests: BTreeSet<&str> = all.filter(|digest| is_digest(digest)).collect();
+    let digests: Vec<&str> = digests.into_iter().collect();
+    match digests[..] {
+        [] => Ok(revision.to_owned()),
+        [digest] => Ok(digest.to_owned()),
+        _ => Err(format!(
+            "refused: {text} is the tag of several digests; name one of {}",
+            list(&digests)
+        )),
+    }
+}
+
+/// What to write to git for a revision: the tag that is named with it, as it was written or seen
+/// somewhere, else by its form.
+pub(super) fn known_version(world: &World<'_>, text: &str) -> String {
+    let revision = identity(text);
+    if tag(text) != revision && revision != text {
+        return tag(text).to_owned();
+    }
     let environments = world.model.environments.values();
     let seen = environments
         .flat_map(|environment| &environment.targets)
@@ -140,9 +180,9 @@ pub(super) fn known_version(world: &World<'_>, revision: &str) -> String {
         let is_git = Kind::of(&app.api_version, &app.kind) == Kind::Kustomization;
         let source = SourceRevision::parse(revision);
         let version = source
-            .git_version()
+            .version()
             .filter(|_| is_git && world.spec.track.is_none());
-        version.unwrap_or(revision).to_owned()
+        version.unwrap_or_else(|| revision.to_owned())
     };
     seen.or_else(written).unwrap_or_else(by_form)
 }
@@ -177,8 +217,8 @@ pub(super) fn conclude(
     let promotion = sites.iter().find_map(|site| site.promotion.as_ref());
     let revision = &wanted.revision;
     let text = match promotion {
-        Some(_) => format!("bringing {revision}"),
-        None => format!("{revision} runs already"),
+        Some(_) => format!("bringing {}", wanted.shown()),
+        None => format!("{} runs already", wanted.shown()),
     };
     let name = promotion.map(|promotion| promotion.name.as_str());
     says.last_request = Some(handled(world, environment, request, (name, &text)));

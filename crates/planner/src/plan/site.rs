@@ -6,6 +6,7 @@ use api::{
         Environment, PromotionSettings, PromotionSummary, Request, RequestKind, TargetProblem,
     },
     promotion::Phase,
+    revision::shown,
 };
 
 use super::{
@@ -29,6 +30,13 @@ pub(super) struct Wanted {
     pub(super) verified_at: Option<Timestamp>,
     /// The request, if a person asked.
     pub(super) request: Option<Request>,
+}
+
+impl Wanted {
+    /// The revision for people and for ordering: with its tag where it is a digest.
+    pub(super) fn shown(&self) -> String {
+        shown(&self.revision, Some(&self.version))
+    }
 }
 
 /// What is to be done and said about one place.
@@ -106,7 +114,7 @@ impl<'a> Judge<'a> {
                 ..held(hold)
             };
         }
-        match self.suspended(&wanted.revision) {
+        match self.suspended(&wanted.shown()) {
             Some(hold) => held(hold),
             None => self.start(wanted, site),
         }
@@ -143,15 +151,16 @@ impl<'a> Judge<'a> {
     /// What there is to say about a promotion that goes on.
     pub(super) fn goes_on(&self, promotion: &Promotion) -> SiteOutcome {
         let revision = &promotion.spec.revision;
+        let shown = promotion.spec.shown_revision();
         let is_waiting = promotion.spec.needs_approval
             && promotion.spec.approval.is_none()
             && matches!(phase_of(promotion), None | Some(Phase::AwaitingApproval));
         let is_idle = !matches!(phase_of(promotion), Some(Phase::WaitingForMerge));
         SiteOutcome {
             hold: match is_waiting && is_unmerged(promotion) {
-                true => Some(self.awaiting_approval(revision)),
+                true => Some(self.awaiting_approval(&shown)),
                 false => self
-                    .suspended(revision)
+                    .suspended(&shown)
                     .filter(|_| is_idle && is_unmerged(promotion)),
             },
             waiting_approval: is_waiting.then(|| revision.clone()),
@@ -164,7 +173,7 @@ impl<'a> Judge<'a> {
     fn gives_way(&self, wanted: &Wanted, site: &Site<'_>, asked: &Promotion) -> SiteOutcome {
         let mut outcome = self.goes_on(asked);
         if outcome.hold.is_none() && !site.runs(&wanted.revision) {
-            let revision = &asked.spec.revision;
+            let revision = asked.spec.shown_revision();
             outcome.hold = Some(Hold::new(
                 HoldReason::RequestUnderWay,
                 format!("{revision}, which a person asked for, is under way"),
@@ -222,27 +231,27 @@ impl<'a> Judge<'a> {
     /// Why a revision that nobody asked for would be a step back.
     fn backwards(&self, wanted: &Wanted, site: &Site<'_>, rejected: &[String]) -> Option<Hold> {
         let revision = &wanted.revision;
+        let shown = wanted.shown();
         let name = &self.environment.name;
-        let by_request = format!("a newer revision, or a request for {revision}, lifts this");
+        let by_request = format!("a newer revision, or a request for {shown}, lifts this");
         let hold = |reason, sentence| Some(Hold::new(reason, sentence, by_request.clone()));
         if rejected.contains(revision) {
-            let sentence =
-                format!("{revision} was rolled back in {name}, or its pull request closed");
+            let sentence = format!("{shown} was rolled back in {name}, or its pull request closed");
             return hold(HoldReason::Rejected, sentence);
         }
-        if let Some(newer) = site.newer_than(revision) {
-            let sentence = format!("{name} runs {newer}, which is newer than {revision}");
+        if let Some(newer) = site.newer_than(&shown) {
+            let sentence = format!("{name} runs {newer}, which is newer than {shown}");
             return hold(HoldReason::OlderThanRunning, sentence);
         }
         if let Some(promotion) = site.failed(revision) {
             let status = promotion.status.as_ref();
             let message = status.and_then(|status| status.message.clone());
             let because = message.unwrap_or("it did not get ready".to_owned());
-            let sentence = format!("{revision} failed in {name}: {because}");
+            let sentence = format!("{shown} failed in {name}: {because}");
             return hold(HoldReason::PromotionFailed, sentence);
         }
         if self.has_been_left(revision, site) {
-            let sentence = format!("{revision} was in {name} before and was left");
+            let sentence = format!("{shown} was in {name} before and was left");
             return hold(HoldReason::AlreadyRan, sentence);
         }
         None
@@ -371,18 +380,19 @@ impl Site<'_> {
         !self.targets.is_empty() && self.targets.iter().all(is_there)
     }
 
-    /// A revision that is newer and runs here or is on its way from git.
-    fn newer_than(&self, revision: &str) -> Option<&str> {
+    /// A revision that is newer and runs here or is on its way from git; with its tag, by which
+    /// revisions are ordered.
+    fn newer_than(&self, revision: &str) -> Option<String> {
         let running = self
             .targets
             .iter()
-            .filter_map(|target| target.revision.as_deref());
+            .filter_map(|target| target.shown_revision());
         let deploying = self
             .promotions
             .iter()
             .filter(|promotion| is_deploying(promotion));
         running
-            .chain(deploying.map(|promotion| promotion.spec.revision.as_str()))
+            .chain(deploying.map(|promotion| promotion.spec.shown_revision()))
             .find(|other| order::is_older(revision, other))
     }
 

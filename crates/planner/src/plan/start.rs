@@ -30,7 +30,7 @@ impl Judge<'_> {
             .collect();
         let needs_approval = promotion.spec.needs_approval;
         let outcome = SiteOutcome {
-            hold: needs_approval.then(|| self.awaiting_approval(&wanted.revision)),
+            hold: needs_approval.then(|| self.awaiting_approval(&wanted.shown())),
             waiting_approval: needs_approval.then(|| wanted.revision.clone()),
             promotion: Some(summary(&promotion)),
             ..SiteOutcome::default()
@@ -99,12 +99,13 @@ fn ordinal(site: &Site<'_>, revision: &str) -> i64 {
 
 /// What runs in the place, the newest where its targets differ.
 fn replaced(site: &Site<'_>, revision: &str) -> Option<String> {
-    site.targets
-        .iter()
-        .filter_map(|target| target.revision.as_deref())
-        .filter(|running| *running != revision)
-        .max_by(|one, other| order::total(one, other))
-        .map(str::to_owned)
+    let running = site.targets.iter().filter_map(|target| {
+        let other = target.revision.as_deref().filter(|it| *it != revision)?;
+        Some((target.shown_revision()?, other))
+    });
+    running
+        .max_by(|(one, _), (other, _)| order::total(one, other))
+        .map(|(_, revision)| revision.to_owned())
 }
 
 /// A successor takes the old one's pull request over, unless it would be opened elsewhere.

@@ -22,6 +22,7 @@ use api::{
         Approval, Phase, PromotionRequest, PromotionSpec, PromotionStatus, PromotionTarget,
         Withdrawal,
     },
+    revision::{identity, tag},
 };
 use planner::{Timestamp, place_of};
 
@@ -171,8 +172,8 @@ fn target(
     }
     let revision = words.next().filter(|word| *word != "-");
     let mut target = TargetStatus {
-        revision: revision.map(str::to_owned),
-        version: revision.map(str::to_owned),
+        revision: revision.map(|text| identity(text).to_owned()),
+        version: revision.map(|text| tag(text).to_owned()),
         namespace: Some(namespace.to_owned()),
         source: Some(Evidence::Watch),
         cluster_app_ref: Some(ClusterAppReference::default()),
@@ -315,8 +316,8 @@ fn promotion(world: &World, environment: &str, words: &[&str]) -> Promotion {
     let mut spec = PromotionSpec {
         pipeline: "shop".to_owned(),
         environment: environment.to_owned(),
-        revision: words[0].to_owned(),
-        version: words[0].to_owned(),
+        revision: identity(words[0]).to_owned(),
+        version: tag(words[0]).to_owned(),
         strategy: settings
             .map(|settings| settings.strategy.clone())
             .unwrap_or_default(),

@@ -12,6 +12,7 @@ mod drawing;
 mod explain;
 mod fold;
 mod hook;
+mod identity;
 mod people;
 mod plan;
 mod properties;

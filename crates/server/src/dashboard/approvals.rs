@@ -76,7 +76,7 @@ fn row(key: &ObjectKey, promotion: &Promotion, csrf: Option<&str>) -> (Arc<str>,
             tag("td")
                 .child(tag("code").text(spec.replaces.as_deref().unwrap_or("nothing")))
                 .text(" → ")
-                .child(tag("code").text(&spec.revision)),
+                .child(tag("code").text(spec.shown_revision())),
         )
         .child(
             tag("td")
@@ -91,7 +91,9 @@ fn approve(key: &ObjectKey, promotion: &Promotion, csrf: &str) -> Element {
     let spec = &promotion.spec;
     let label = format!(
         "Approve {} for {} {}",
-        spec.revision, key.name, spec.environment
+        spec.shown_revision(),
+        key.name,
+        spec.environment
     );
     form(key, csrf)
         .class("approve")

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use api::{
-    Pipeline, Revision, Time,
+    Pipeline, Time,
     pipeline::{Request, RequestKind},
+    revision::is_usable,
 };
 use axum::{
     Json,
@@ -66,8 +67,8 @@ impl Words {
     }
 
     fn revision(&self) -> Result<String, Problem> {
-        let said = self.revision.as_deref().and_then(Revision::new);
-        said.map(String::from).ok_or_else(|| {
+        let said = self.revision.clone().filter(|text| is_usable(text));
+        said.ok_or_else(|| {
             let detail = "say which revision: up to 256 printable characters";
             Problem::new(StatusCode::UNPROCESSABLE_ENTITY, detail)
         })

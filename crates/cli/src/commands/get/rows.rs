@@ -193,7 +193,7 @@ pub(super) fn promotions(objects: Vec<DynamicObject>, now: Timestamp) -> anyhow:
             text(metadata.name.as_ref()),
             Cell::from(&spec.pipeline),
             Cell::from(place.key()),
-            Cell::from(&spec.revision),
+            Cell::from(&spec.shown_revision()),
             phase(status.phase),
             Cell::from(people(&promotion)),
             Cell::from(age(metadata.creation_timestamp.as_ref(), now)),

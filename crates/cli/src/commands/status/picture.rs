@@ -72,9 +72,9 @@ fn environment(pipeline: &Pipeline, name: &str) -> Box {
     let targets = status.map(|it| it.targets.as_slice()).unwrap_or_default();
     for target in targets.iter().take(TARGETS) {
         let name = clean(&planner::target_name(target));
-        let revision = target.revision.as_deref().unwrap_or("-");
+        let revision = target.shown_revision().unwrap_or_else(|| "-".to_owned());
         let text = match has_several {
-            true => format!("{name} {}", clean(revision)),
+            true => format!("{name} {}", clean(&revision)),
             false => name,
         };
         lines.push(Line::signed(planner::target_state(target), text));

@@ -48,7 +48,7 @@ impl Teller {
             .phase
             .map_or("begins".to_owned(), |phase| format!("{phase:?}"));
         let place = planner::place_of(spec, &namespace).key();
-        let text = format!("{place}: promotion of {}: {phase}", spec.revision);
+        let text = format!("{place}: promotion of {}: {phase}", spec.shown_revision());
         let remarks = [status.message, status.url].into_iter().flatten();
         let remarks: String = remarks.map(|remark| format!(" {remark}")).collect();
         vec![format!("{namespace}/{}  {text}{remarks}", spec.pipeline)]

@@ -147,11 +147,14 @@ fn follow_image(app: &mut SeenApp, image: &str) {
     let reading = &mut app.reading;
     let revision = found
         .as_ref()
-        .and_then(|image| Revision::new(image.version()));
+        .and_then(|image| Revision::new(image.revision()));
     reading.digest = found
         .as_ref()
         .and_then(|image| image.digest().map(str::to_owned));
-    reading.version = revision.as_ref().map(ToString::to_string);
+    reading.version = found
+        .as_ref()
+        .filter(|_| revision.is_some())
+        .map(|image| image.version().to_owned());
     if revision.is_none() {
         reading.ready = false;
         reading.error = Some(format!("no workload of the app runs the image {image}"));

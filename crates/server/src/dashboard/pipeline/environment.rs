@@ -131,7 +131,8 @@ fn strategy(strategy: &Strategy) -> (&'static str, Option<(&str, &str)>) {
 /// One of many.
 fn square(target: &TargetStatus, objects: &str) -> Element {
     let state = view::target_state(target);
-    let revision = target.revision.as_deref().unwrap_or("nothing");
+    let revision = target.shown_revision();
+    let revision = revision.as_deref().unwrap_or("nothing");
     let said = format!("{}: {revision}, {}", view::place(target), state.label());
     let link = tag("a").link(objects).with("title", &said);
     tag("li").child(link.child(shape(state)).child(aside(&said)))
@@ -147,7 +148,7 @@ fn card(target: &TargetStatus, objects: &str) -> Element {
             .child(moment(since))
     });
     let runs = tag("p")
-        .child(tag("code").text(target.revision.as_deref().unwrap_or("nothing")))
+        .child(tag("code").text(target.shown_revision().as_deref().unwrap_or("nothing")))
         .child(since);
     let failed = target.failed.as_ref().map(|revision| {
         tag("p")

@@ -43,7 +43,7 @@ fn entry(promotion: &Promotion) -> Element {
         .text(" ")
         .child(tag("code").text(spec.replaces.as_deref().unwrap_or("nothing")))
         .text(" → ")
-        .child(tag("code").text(&spec.revision))
+        .child(tag("code").text(spec.shown_revision()))
         .text(" ")
         .child(outcome(promotion));
     let message = status.message.filter(|_| class == "failed");

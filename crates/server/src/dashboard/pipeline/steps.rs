@@ -31,7 +31,7 @@ impl Subject<'_> {
             .child(tag("code").text(spec.replaces.as_deref().unwrap_or("nothing")))
             .child(tag("span").with("aria-hidden", "true").text(" → "))
             .child(aside(" to "))
-            .child(tag("code").text(&spec.revision));
+            .child(tag("code").text(spec.shown_revision()));
         let steps = steps(promotion);
         let now = steps.iter().position(|step| !step.is_done);
         let items = steps.into_iter().enumerate().map(|(index, step)| {

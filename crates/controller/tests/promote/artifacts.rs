@@ -1,0 +1,82 @@
+//! OCI artifacts: a revision with a digest is that digest, and that is what is written where a digest
+//! stands.
+
+use serde_json::{Value, json};
+
+use crate::world::{World, apply, define, definition, set_status, spec};
+
+const PROD: &str = "prod/app.yaml";
+
+fn digest(digit: &str) -> String {
+    format!("sha256:{}", digit.repeat(64))
+}
+
+/// A source whose reference carries the marker.
+fn source(reference: &str) -> String {
+    format!(
+        "apiVersion: source.toolkit.fluxcd.io/v1\nkind: OCIRepository\nspec:\n  ref:\n    \
+         {reference} # {{\"$promotion\": \"default:app:prod\"}}\n"
+    )
+}
+
+fn kustomization(namespace: &str) -> Value {
+    json!({
+        "apiVersion": "kustomize.toolkit.fluxcd.io/v1", "kind": "Kustomization",
+        "metadata": {"name": "app", "namespace": namespace},
+        "spec": {"sourceRef": {"kind": "OCIRepository", "name": "app"}},
+    })
+}
+
+/// Flux has applied an artifact.
+async fn applied(world: &World, cluster: &str, revision: &str) {
+    let status = json!({
+        "observedGeneration": 1, "lastAppliedRevision": revision,
+        "conditions": [{"type": "Ready", "status": "True", "reason": "Done", "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z"}],
+    });
+    set_status(&world.cluster(cluster), &kustomization(cluster), &status).await;
+}
+
+/// Dev and prod at one artifact, the source of prod with this reference.
+async fn at_one_artifact(reference: &str) -> World {
+    let world = World::with(&[(PROD, &source(reference))]).await;
+    let kind = definition("kustomize.toolkit.fluxcd.io", "Kustomization", "v1");
+    for cluster in ["dev", "prod"] {
+        world.leaf(cluster, cluster, "1.0.0").await;
+        define(&world.cluster(cluster), &kind).await;
+        apply(&world.cluster(cluster), &kustomization(cluster)).await;
+        applied(&world, cluster, &format!("{cluster}@{}", digest("0"))).await;
+    }
+    let mut spec = spec("dev=dev/dev > prod=prod/prod", &world.promotion());
+    spec["appRef"] = json!({
+        "apiVersion": "kustomize.toolkit.fluxcd.io/v1", "kind": "Kustomization", "name": "app",
+    });
+    world.pipeline("app", spec).await;
+    world.expect_hold("app", "prod", "").await;
+    world
+}
+
+async fn promoted(reference: &str, expected: &str) {
+    let world = at_one_artifact(reference).await;
+    let newer = digest("4");
+    applied(&world, "dev", &format!("latest@{newer}")).await;
+    world.expect(&format!("prod {newer} WaitingForMerge")).await;
+    let pull_requests = world.repository.pull_requests().await;
+    assert_eq!(pull_requests.len(), 1);
+    world.repository.merge(1).await.unwrap();
+    let written = world.repository.read("main", PROD).await.unwrap();
+    assert_eq!(String::from_utf8(written).unwrap(), source(expected));
+    applied(&world, "prod", &format!("prod@{newer}")).await;
+    world.expect(&format!("prod {newer} Succeeded")).await;
+}
+
+#[tokio::test]
+async fn a_digest_is_written_where_a_digest_stands() {
+    let (old, new) = (digest("0"), digest("4"));
+    promoted(&format!("digest: {old}"), &format!("digest: {new}")).await;
+}
+
+#[tokio::test]
+async fn a_tag_is_written_where_a_tag_stands() {
+    promoted("tag: stable", "tag: latest").await;
+}

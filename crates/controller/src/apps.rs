@@ -171,6 +171,21 @@ impl Apps {
         });
     }
 
+    /// Has the images of an app read again the next time it is looked at.
+    pub(crate) fn forget_images(
+        &self,
+        cluster: &ClusterKey,
+        kind: &AppKind,
+        (namespace, name): (&str, &str),
+    ) {
+        self.with_kind(cluster, kind, |apps| {
+            let names = apps.records.get_mut(namespace);
+            if let Some(record) = names.and_then(|names| names.get_mut(name)) {
+                record.images = None;
+            }
+        });
+    }
+
     /// Keeps the images of all apps of a kind, in one namespace or (`scope` empty) in all.
     pub(crate) fn fill_images(
         &self,

@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use api::image::{Image, common_revision};
 use k8s_openapi::api::{
     apps::v1::{DaemonSet, Deployment, StatefulSet},
     core::v1::PodSpec,
@@ -266,12 +267,21 @@ fn images_of(pod: &PodSpec) -> Vec<String> {
         .collect()
 }
 
-/// One image among those an app runs, by its name.
-pub(crate) fn tracked(images: &[String], name: &str) -> Option<api::image::Image> {
-    let mut parsed = images
-        .iter()
-        .filter_map(|text| api::image::Image::parse(text));
-    parsed.find(|image| image.is(name))
+/// The one revision of the image of that name that an app's workloads run, or why there is none.
+/// Workloads that run several are between two revisions, or are not one app.
+pub(crate) fn tracked(images: &[String], name: &str) -> Result<Image, String> {
+    let parsed = images.iter().filter_map(|text| Image::parse(text));
+    let named: Vec<Image> = parsed.filter(|image| image.is(name)).collect();
+    if let Ok(found) = common_revision(&named) {
+        let missing = || format!("no workload of the app runs the image {name}");
+        return found.cloned().ok_or_else(missing);
+    }
+    let revisions: BTreeSet<String> = named.iter().map(Image::shown_revision).collect();
+    let revisions: Vec<String> = revisions.into_iter().collect();
+    Err(format!(
+        "its workloads run the image {name} at {}",
+        revisions.join(" and ")
+    ))
 }
 
 #[cfg(test)]
@@ -319,6 +329,27 @@ mod tests {
         api.create(&PostParams::default(), &deployment)
             .await
             .unwrap();
+    }
+
+    #[test]
+    fn several_versions_of_the_tracked_image_are_no_revision() {
+        let tracked = |images: &[&str]| {
+            let images: Vec<String> = images.iter().map(|&image| image.to_owned()).collect();
+            tracked(&images, "acme/shop").map(|image| image.shown_revision())
+        };
+        let mixed = "its workloads run the image acme/shop at 1.10.0 and 1.9.0";
+        assert_eq!(
+            tracked(&["acme/shop:1.10.0", "acme/shop:1.9.0", "acme/db:1"]),
+            Err(mixed.to_owned())
+        );
+        assert_eq!(tracked(&["acme/shop:2", "acme/db:1"]), Ok("2".to_owned()));
+        // One workload pins the digest as well.
+        assert_eq!(
+            tracked(&["acme/shop:2", "acme/shop:2@sha256:a"]),
+            Ok("2@sha256:a".to_owned())
+        );
+        let none = "no workload of the app runs the image acme/shop";
+        assert_eq!(tracked(&["acme/db:1"]), Err(none.to_owned()));
     }
 
     #[tokio::test]

@@ -1,8 +1,8 @@
 //! Adds to what the feeds know what has to be asked for: images, sources, whether a namespace exists.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use api::{Pipeline, Revision, pipeline::AppStatus};
+use api::{Pipeline, Revision, app::Kind, pipeline::AppStatus};
 use planner::{SeenApp, SeenTarget, TargetState};
 
 use super::Place;
@@ -10,8 +10,11 @@ use crate::{
     Detect, Shared,
     apps::{images, sources::Leaf},
     clusters::supervisor,
-    keys::{AppKind, ClusterKey},
+    keys::{AppKind, ClusterKey, ObjectKey},
 };
+
+/// How long until workloads that do not run one version of the tracked image are read again.
+const MIXED_AGAIN: Duration = Duration::from_secs(20);
 
 /// The stored state of each app, by environment-independent place.
 pub(super) type Known = BTreeMap<(String, String, String), AppStatus>;
@@ -63,6 +66,9 @@ pub(super) async fn complete(
                 if let Some(track) = &pipeline.spec.track {
                     app.follows = None;
                     follow_image(app, &track.image);
+                    if app.reading.revision.is_none() && app.images.is_some() {
+                        look_again(shared, pipeline, &place, app);
+                    }
                 }
             }
             TargetState::Observed(apps)
@@ -138,29 +144,36 @@ async fn with_source(shared: &Arc<Shared>, place: &Place, app: &mut SeenApp) {
     app.origin = shared.sources.origin(leaf, &record, &app.name).await;
 }
 
-/// The revision is the tag of one image, as `track` asks.
+/// The revision is that of one image, as `track` asks. Where the app's workloads do not run one and
+/// the same, there is none.
 fn follow_image(app: &mut SeenApp, image: &str) {
-    let found = app
-        .images
-        .as_deref()
-        .and_then(|all| images::tracked(all, image));
+    let found = images::tracked(app.images.as_deref().unwrap_or_default(), image);
     let reading = &mut app.reading;
+    let found = found.map_err(|error| reading.error = Some(error)).ok();
     let revision = found
         .as_ref()
         .and_then(|image| Revision::new(image.revision()));
+    let found = found.filter(|_| revision.is_some());
+    reading.ready &= revision.is_some();
     reading.digest = found
         .as_ref()
         .and_then(|image| image.digest().map(str::to_owned));
-    reading.version = found
-        .as_ref()
-        .filter(|_| revision.is_some())
-        .map(|image| image.version().to_owned());
-    if revision.is_none() {
-        reading.ready = false;
-        reading.error = Some(format!("no workload of the app runs the image {image}"));
-    }
+    reading.version = found.map(|image| image.version().to_owned());
     reading.attempted.clone_from(&revision);
     reading.revision = revision;
+}
+
+/// Workloads are read once for each state of their app. Those that are between two versions then are
+/// read again, because nothing tells when they have arrived.
+fn look_again(shared: &Arc<Shared>, pipeline: &Pipeline, place: &Place, app: &SeenApp) {
+    let kind = kind_of(app);
+    if matches!(Kind::of(&app.api_version, &app.kind), Kind::Workload(_)) {
+        return; // its images are part of what is watched
+    }
+    let here = (place.namespace.as_str(), app.name.as_str());
+    shared.apps.forget_images(&place.cluster, &kind, here);
+    let key = ObjectKey::of(&pipeline.metadata);
+    shared.queue.add_after(key, shared.jittered(MIXED_AGAIN));
 }
 
 impl Shared {

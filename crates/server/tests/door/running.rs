@@ -82,18 +82,26 @@ fn labelled(cluster: Value, apps: Value) -> Value {
 #[tokio::test(start_paused = true)]
 async fn each_app_found_by_label_has_its_own_row() {
     let world = World::new().await;
-    let app = |api: &str, kind: &str, name: &str, revision: &str| {
-        json!({"apiVersion": api, "kind": kind, "name": name, "ready": true, "revision": revision})
-    };
+    let app = |api: &str, kind: &str, name: &str, revision: &str| json!({"apiVersion": api, "kind": kind, "name": name, "ready": true, "revision": revision});
     let cluster = json!({"kind": "GitopsCluster", "name": "one"});
     let three = json!([
         app("helm.toolkit.fluxcd.io/v2", "HelmRelease", "web", "5.0.0"),
-        app("kustomize.toolkit.fluxcd.io/v1", "Kustomization", "jobs", "v1.2.0@sha1:abc"),
+        app(
+            "kustomize.toolkit.fluxcd.io/v1",
+            "Kustomization",
+            "jobs",
+            "v1.2.0@sha1:abc"
+        ),
         app("apps/v1", "Deployment", "cache", "7"),
     ]);
     let mut single = labelled(
         cluster.clone(),
-        json!([app("helm.toolkit.fluxcd.io/v2", "HelmRelease", "web", "4.0.0")]),
+        json!([app(
+            "helm.toolkit.fluxcd.io/v2",
+            "HelmRelease",
+            "web",
+            "4.0.0"
+        )]),
     );
     single["revision"] = json!("4.0.0");
     single["version"] = json!("4.0.0");

@@ -16,6 +16,7 @@ pub mod cluster;
 pub mod conditions;
 pub mod crds;
 pub mod duration;
+pub mod flagger;
 pub mod flux;
 pub mod foreign;
 pub mod image;

@@ -18,7 +18,7 @@ pub use spec::{
     Target, Track,
 };
 pub use status::{
-    AppStatus, ClusterAppReference, EnvironmentStatus, Evidence, HoldStatus, Origin,
+    AppStatus, CanaryState, ClusterAppReference, EnvironmentStatus, Evidence, HoldStatus, Origin,
     PipelineStatus, PromotionSummary, Proposal, Report, Reported, TargetProblem, TargetStatus,
     WaitingApproval,
 };

@@ -3,6 +3,7 @@
 //! Filled by the feeds, read by the pipeline loop. Holds no objects, so that memory does not grow
 //! with what people put into them, and never talks to a cluster.
 
+mod canaries;
 pub(crate) mod feed;
 pub(crate) mod images;
 pub(crate) mod sources;
@@ -12,8 +13,10 @@ use std::{
     sync::Arc,
 };
 
-use api::{app::Reading, flux::ObjectReference};
+use api::{app::Reading, flagger::Canary, flux::ObjectReference};
 use parking_lot::RwLock;
+
+pub(crate) use canaries::{Workload, Workloads};
 
 use crate::keys::{AppKind, ClusterKey};
 
@@ -30,6 +33,10 @@ pub(crate) struct Record {
     pub(crate) source: Option<ObjectReference>,
     /// Namespace and name of the Kustomization that applied it.
     pub(crate) applier: Option<(String, String)>,
+    /// The workloads Flux made for it, if they were read.
+    pub(crate) workloads: Option<Workloads>,
+    /// What it says, if it is a Canary and no app.
+    pub(crate) canary: Option<Box<Canary>>,
 }
 
 /// Whether a feed can be relied on.
@@ -142,6 +149,7 @@ impl Apps {
                 if record.images.is_none() && is_same_state(&known.reading, &record.reading) {
                     record.images.clone_from(&known.images);
                 }
+                record.workloads.clone_from(&known.workloads);
                 if *known == record {
                     return false;
                 }
@@ -151,24 +159,26 @@ impl Apps {
         })
     }
 
-    /// Keeps the images that were read for an app, unless it has moved on since.
-    pub(crate) fn put_images(
+    /// Keeps what was read of an app's workloads, unless it has moved on since.
+    pub(crate) fn put_deployed(
         &self,
         cluster: &ClusterKey,
         kind: &AppKind,
         place: (&str, &str),
         of: &Reading,
-        images: Vec<String>,
+        deployed: images::Deployed,
     ) {
         let (namespace, name) = place;
-        self.with_kind(cluster, kind, |apps| {
-            let names = apps.records.get_mut(namespace);
-            if let Some(record) = names.and_then(|names| names.get_mut(name))
-                && is_same_state(&record.reading, of)
-            {
-                record.images = Some(images);
-            }
-        });
+        let mut clusters = self.clusters.write();
+        let apps = clusters.entry(cluster.clone()).or_default();
+        let follows_canaries = apps.follows_canaries();
+        let apps = apps.kinds.entry(kind.clone()).or_default();
+        let names = apps.records.get_mut(namespace);
+        if let Some(record) = names.and_then(|names| names.get_mut(name))
+            && is_same_state(&record.reading, of)
+        {
+            record.keep(deployed, follows_canaries);
+        }
     }
 
     /// Has the images of an app read again the next time it is looked at.
@@ -186,25 +196,28 @@ impl Apps {
         });
     }
 
-    /// Keeps the images of all apps of a kind, in one namespace or (`scope` empty) in all.
-    pub(crate) fn fill_images(
+    /// Keeps what was read of the workloads of all apps of a kind, in one namespace or (`scope`
+    /// empty) in all.
+    pub(crate) fn fill_deployed(
         &self,
         cluster: &ClusterKey,
         kind: &AppKind,
         scope: &str,
-        images: &HashMap<(String, String), Vec<String>>,
+        mut deployed: HashMap<(String, String), images::Deployed>,
     ) {
-        self.with_kind(cluster, kind, |apps| {
-            for (namespace, names) in &mut apps.records {
-                for (name, record) in names
-                    .iter_mut()
-                    .filter(|_| scope.is_empty() || scope == namespace)
-                {
-                    let found = images.get(&(namespace.clone(), name.clone()));
-                    record.images = Some(found.cloned().unwrap_or_default());
-                }
+        let mut clusters = self.clusters.write();
+        let apps = clusters.entry(cluster.clone()).or_default();
+        let follows_canaries = apps.follows_canaries();
+        let apps = apps.kinds.entry(kind.clone()).or_default();
+        for (namespace, names) in &mut apps.records {
+            for (name, record) in names
+                .iter_mut()
+                .filter(|_| scope.is_empty() || scope == namespace)
+            {
+                let found = deployed.remove(&(namespace.clone(), name.clone()));
+                record.keep(found.unwrap_or_default(), follows_canaries);
             }
-        });
+        }
     }
 
     /// Removes an app; answers whether it was there.
@@ -348,6 +361,13 @@ impl Apps {
         let mut clusters = self.clusters.write();
         let apps = clusters.entry(cluster.clone()).or_default();
         change(apps.kinds.entry(kind.clone()).or_default())
+    }
+}
+
+impl Record {
+    fn keep(&mut self, deployed: images::Deployed, follows_canaries: bool) {
+        self.images = Some(deployed.images);
+        self.workloads = follows_canaries.then(|| deployed.workloads.into());
     }
 }
 

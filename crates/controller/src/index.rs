@@ -1,7 +1,10 @@
 //! Who needs what: which pipelines an app, a cluster or a selector concerns, and what has to be
 //! watched on each cluster.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    sync::Arc,
+};
 
 use crate::keys::{AppKind, ClusterKey, ObjectKey};
 
@@ -19,7 +22,9 @@ pub(crate) struct Want {
 }
 
 /// The kinds and namespaces that are needed on one cluster.
-pub(crate) type Demand = BTreeMap<AppKind, BTreeSet<String>>;
+pub(crate) type Demand = BTreeMap<AppKind, Namespaces>;
+/// The namespaces in which objects of a kind are needed.
+pub(crate) type Namespaces = Arc<BTreeSet<String>>;
 
 /// Everything that pipelines need, kept up to date one pipeline at a time.
 #[derive(Debug, Default)]
@@ -120,12 +125,24 @@ impl Index {
         named.chain(selecting).cloned().collect()
     }
 
-    /// What is needed on a cluster; empty if nothing is.
+    /// What is needed on a cluster; empty if nothing is. Where apps are, their Canaries are too.
     pub(crate) fn demand(&self, cluster: &ClusterKey) -> Demand {
         let kinds = self.demand.get(cluster).into_iter().flatten();
-        kinds
-            .map(|(kind, namespaces)| (kind.clone(), namespaces.keys().cloned().collect()))
-            .collect()
+        let mut demand: Demand = kinds
+            .map(|(kind, namespaces)| {
+                (kind.clone(), Arc::new(namespaces.keys().cloned().collect()))
+            })
+            .collect();
+        let apps = demand.iter().filter(|(kind, _)| kind.is_app());
+        let mut apps = apps.map(|(_, namespaces)| namespaces.clone());
+        if let Some(first) = apps.next() {
+            let all = apps.fold(first, |all, more| match more.is_subset(&all) {
+                true => all,
+                false => Arc::new(&*all | &*more),
+            });
+            demand.insert(AppKind::canary(), all);
+        }
+        demand
     }
 
     fn insert(&mut self, pipeline: &ObjectKey, want: &Want, changed: &mut BTreeSet<ClusterKey>) {
@@ -225,7 +242,14 @@ mod tests {
             "nothing new is needed"
         );
         assert!(index.forget(&key("p")).is_empty(), "it is still needed");
-        assert_eq!(index.demand(&cluster).len(), 1);
+        let namespaces = Arc::new(BTreeSet::from(["a".to_owned()]));
+        let app = AppKind::labelled()[0].clone();
+        let expected = Demand::from([
+            (app, namespaces.clone()),
+            // Their Canaries, in the same namespaces.
+            (AppKind::canary(), namespaces),
+        ]);
+        assert_eq!(index.demand(&cluster), expected);
         assert_eq!(index.forget(&key("q")).len(), 1);
         assert!(index.demand(&cluster).is_empty());
         assert!(index.on_cluster(&cluster).is_empty());

@@ -96,6 +96,30 @@ impl AppKind {
         }
     }
 
+    /// Flagger's Canary, which decides whether an app's new pods take over.
+    pub fn canary() -> Self {
+        Self {
+            group: api::flagger::GROUP.to_owned(),
+            kind: api::flagger::KIND.to_owned(),
+        }
+    }
+
+    /// Whether objects of this kind run something, rather than being what apps come from.
+    pub fn is_app(&self) -> bool {
+        ![api::flux::SOURCE_GROUP, api::flux::IMAGE_GROUP].contains(&self.group.as_str())
+    }
+
+    /// Whether it is a Deployment, StatefulSet or DaemonSet.
+    pub fn is_workload(&self) -> bool {
+        let kind = api::app::Kind::of(&format!("{}/", self.group), &self.kind);
+        matches!(kind, api::app::Kind::Workload(_))
+    }
+
+    /// Whether Flux labels the workloads of an app of this kind with the app.
+    pub fn has_workloads(&self) -> bool {
+        [api::flux::HELM_GROUP, api::flux::KUSTOMIZE_GROUP].contains(&self.group.as_str())
+    }
+
     /// The kinds that are looked for by label where a pipeline has no `appRef`.
     pub fn labelled() -> [Self; 2] {
         let flux = |group: &str, kind: &str| Self {

@@ -4,6 +4,7 @@
 //! that folding the same sight twice changes nothing, and that what could not be seen is not
 //! forgotten. Never decides about promotions.
 
+mod canary;
 mod ran;
 mod report;
 mod tags;

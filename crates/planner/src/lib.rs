@@ -61,4 +61,4 @@ pub use plan::{
     EnvironmentPlan, Plan, Step, apply, plan, successor, superseded_by, surplus, version_for,
 };
 pub use rights::{Writer, refuse_change, refuse_pipeline, refuse_promotion};
-pub use seen::{Seen, SeenApp, SeenEnvironment, SeenSource, SeenTarget, TargetState};
+pub use seen::{Seen, SeenApp, SeenCanaries, SeenEnvironment, SeenSource, SeenTarget, TargetState};

@@ -135,10 +135,23 @@ pub fn plan(
         plan.steps.extend(outcome.steps);
         plan.environments.insert(name, outcome.says);
     }
+    plan.wake = [plan.wake, canaries_count_at(model, now)]
+        .into_iter()
+        .flatten()
+        .min();
     if pipeline.metadata.deletion_timestamp.is_some() {
         plan.steps.clear();
     }
     plan
+}
+
+/// When time alone next decides what a Canary means.
+fn canaries_count_at(model: &PipelineStatus, now: Timestamp) -> Option<Timestamp> {
+    let targets = model.environments.values().flat_map(|it| &it.targets);
+    let apps = targets.flat_map(|target| &target.apps);
+    apps.filter_map(|app| Some(app.canary.as_ref()?.counts_at.as_ref()?.0))
+        .filter(|at| *at > now)
+        .min()
 }
 
 /// What is written to git to get a revision: as it was written or seen somewhere, else by its form.

@@ -5,6 +5,7 @@
 use api::{
     Revision,
     app::Reading,
+    flagger::Canary,
     pipeline::{ClusterReference, Origin, TargetProblem},
 };
 
@@ -109,6 +110,27 @@ pub struct SeenApp {
     pub follows: Option<String>,
     /// What Flux applied it from, if that was read this time; otherwise what is known stays.
     pub origin: Option<Origin>,
+    /// Flagger's Canaries of its workloads.
+    pub canaries: SeenCanaries,
+}
+
+/// The Canaries of an app.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SeenCanaries {
+    /// All there are; none where the cluster has no Flagger.
+    Known(Vec<Canary>),
+    /// The cluster has Canaries, but which of them are about the app could not be found out. Trying
+    /// again may help.
+    Unknown {
+        /// Why.
+        because: String,
+    },
+}
+
+impl Default for SeenCanaries {
+    fn default() -> Self {
+        Self::Known(Vec::new())
+    }
 }
 
 /// What the pipeline's source proposes.

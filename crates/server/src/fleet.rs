@@ -39,9 +39,12 @@ pub(crate) struct Named {
 
 /// What could not be read.
 #[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct Unread {
     /// Empty for the hub.
     pub(crate) cluster: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cluster_namespace: Option<String>,
     pub(crate) because: String,
 }
 
@@ -81,9 +84,10 @@ pub(crate) async fn look(
     let mut fleet = Fleet::default();
     for (place, seen) in wanted.iter().zip(join_all(looks).await) {
         let cluster = place.as_ref().map(|cluster| ObjectKey::of(&**cluster));
-        let name = cluster.as_ref().map(|key| key.name.clone());
+        let named = cluster.as_ref();
         let unread = |because: &String| Unread {
-            cluster: name.clone().unwrap_or_default(),
+            cluster: named.map(|key| key.name.clone()).unwrap_or_default(),
+            cluster_namespace: named.map(|key| key.namespace.clone()),
             because: because.clone(),
         };
         match seen {

@@ -6,8 +6,10 @@ use std::collections::BTreeSet;
 
 use api::{
     Pipeline, Promotion, Time,
-    pipeline::{Environment, EnvironmentStatus, TargetStatus},
+    app::Kind,
+    pipeline::{AppStatus, Environment, EnvironmentStatus, TargetStatus},
     promotion::Phase,
+    revision::SourceRevision,
 };
 
 /// How an environment or a target is, what needs a person first.
@@ -171,6 +173,21 @@ pub(crate) fn revisions(status: Option<&EnvironmentStatus>) -> BTreeSet<&str> {
         seen.insert(&reported.revision);
     }
     seen
+}
+
+/// What would be written to git to get the revision of an app. The status stores it once for the
+/// target, where all its apps share one revision.
+pub(crate) fn version_of(app: &AppStatus, target: &TargetStatus) -> Option<String> {
+    if app.revision == target.revision {
+        return target.version.clone();
+    }
+    let revision = app.revision.as_deref()?;
+    match Kind::of(&app.api_version, &app.kind) {
+        Kind::Kustomization => SourceRevision::parse(revision)
+            .git_version()
+            .map(str::to_owned),
+        _ => Some(revision.to_owned()),
+    }
 }
 
 /// The cluster and the namespace of a target.

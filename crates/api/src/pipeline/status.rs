@@ -291,6 +291,32 @@ pub struct AppStatus {
     /// What Flux applied it from, where its labels tell.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
+    /// Where Flagger analyses its workloads: what that analysis is compared with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub canary: Option<CanaryState>,
+}
+
+/// What Flagger's Canaries of an app are compared with. What they say themselves is in `ready` and
+/// `message` of the app.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(!default)]
+pub struct CanaryState {
+    /// Since when the app has had its revision, by the hub's clock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time", default)]
+    pub revision_since: Option<Time>,
+    /// When the Canaries count although Flagger has not changed them since the app changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time", default)]
+    pub counts_at: Option<Time>,
+    /// Whether Flagger was promoting an earlier revision when the app changed.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub was_promoting: bool,
+    /// The last revision that all Canaries of the app let pass.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256))]
+    pub promoted: Option<String>,
 }
 
 /// A folder of a git repository.

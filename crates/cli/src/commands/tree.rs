@@ -119,7 +119,16 @@ async fn target(target: &TargetStatus, objects: Option<&Objects>) -> Branch {
         Some(objects) => objects.behind(target).await,
         None => target.apps.iter().map(app).collect(),
     };
-    below.extend(target.error.as_deref().map(Branch::remark));
+    // What an app says about itself stands there already.
+    let said = |error: &&String| {
+        target
+            .apps
+            .iter()
+            .any(|app| app.message.as_ref() == Some(*error))
+    };
+    let error = target.error.as_ref();
+    let error = error.filter(|error| objects.is_some() || !said(error));
+    below.extend(error.map(|error| Branch::remark(error)));
     Branch {
         text: format!("{} {name} {}", painted_sign(state), word(state)),
         below,

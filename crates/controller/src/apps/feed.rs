@@ -5,7 +5,10 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use api::flux::{KUSTOMIZATION_NAME_LABEL, KUSTOMIZATION_NAMESPACE_LABEL};
+use api::{
+    flagger::Canary,
+    flux::{KUSTOMIZATION_NAME_LABEL, KUSTOMIZATION_NAMESPACE_LABEL},
+};
 use futures::{Stream, StreamExt, TryStreamExt};
 use kube::{
     Api, Client,
@@ -18,14 +21,17 @@ use kube::{
 };
 use tokio::{sync::watch, task::JoinSet};
 
-use super::{FeedState, Record, images};
+use super::{FeedState, Record, Workload, images};
 use crate::{
     Shared,
+    index::Namespaces,
     keys::{AppKind, ClusterKey},
 };
 
 /// How long until a missing kind or a refused read is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
+/// The same for Flagger, which most clusters do not have and seldom get.
+const LOOK_FOR_FLAGGER: Duration = Duration::from_secs(120);
 /// How long a feed may take until it is complete before it is given up and started anew.
 const SYNC_WITHIN: Duration = Duration::from_secs(60);
 /// How many objects are read at a time where a server cannot stream its lists.
@@ -51,11 +57,15 @@ enum End {
 
 impl Feed {
     /// Follows until dropped. `namespaces` are those that some pipeline needs.
-    pub(crate) async fn run(self, mut namespaces: watch::Receiver<BTreeSet<String>>) {
+    pub(crate) async fn run(self, mut namespaces: watch::Receiver<Namespaces>) {
         let mut streams = true;
+        let look_again = match self.is_of_canaries() {
+            true => LOOK_FOR_FLAGGER,
+            false => LOOK_AGAIN,
+        };
         loop {
             let Some(resource) = self.served().await else {
-                tokio::time::sleep(LOOK_AGAIN).await;
+                tokio::time::sleep(look_again).await;
                 continue;
             };
             match self.follow(&resource, "", streams).await {
@@ -90,12 +100,12 @@ impl Feed {
     async fn follow_each(
         &self,
         resource: &ApiResource,
-        namespaces: &mut watch::Receiver<BTreeSet<String>>,
+        namespaces: &mut watch::Receiver<Namespaces>,
         streams: bool,
     ) {
         let needed = namespaces.borrow_and_update().clone();
         let mut watches = JoinSet::new();
-        for namespace in needed {
+        for namespace in needed.iter().cloned() {
             let (feed, resource) = (self.another(), resource.clone());
             watches.spawn(async move {
                 loop {
@@ -213,13 +223,43 @@ impl Feed {
 
     fn apply(&self, app: &DynamicObject) {
         if let ((namespace, name), true) = self.record(app) {
-            self.shared
-                .wake_app(&self.cluster, &self.kind, &namespace, &name);
+            self.wake(app, &namespace, &name);
         }
+    }
+
+    /// Wakes the pipelines that look at an app, or at the app that a Canary is about.
+    fn wake(&self, app: &DynamicObject, namespace: &str, name: &str) {
+        if self.is_of_canaries() {
+            let canary = Canary::read(app);
+            let workload = Workload::target_of(&canary, namespace);
+            return self.shared.wake_canary(&self.cluster, &workload);
+        }
+        self.shared
+            .wake_app(&self.cluster, &self.kind, namespace, name);
+    }
+
+    fn is_of_canaries(&self) -> bool {
+        self.kind == AppKind::canary()
     }
 
     fn record(&self, app: &DynamicObject) -> ((String, String), bool) {
         let (namespace, name) = place(app);
+        let record = match self.is_of_canaries() {
+            true => Record {
+                canary: Some(Box::new(Canary::read(app))),
+                ..Record::default()
+            },
+            false => self.record_of_app(app),
+        };
+        let place = (namespace.as_str(), name.as_str());
+        let is_news = self
+            .shared
+            .apps
+            .put(&self.cluster, &self.kind, place, record);
+        ((namespace, name), is_news)
+    }
+
+    fn record_of_app(&self, app: &DynamicObject) -> Record {
         let kind = api::app::Kind::of(&format!("{}/", self.kind.group), &self.kind.kind);
         let images = match kind {
             api::app::Kind::Workload(_) => Some(images::of_workload(app)),
@@ -227,7 +267,7 @@ impl Feed {
         };
         let labels = app.metadata.labels.as_ref();
         let label = |key| labels.and_then(|labels| labels.get(key)).cloned();
-        let record = Record {
+        Record {
             api_version: app
                 .types
                 .as_ref()
@@ -239,13 +279,9 @@ impl Feed {
             images,
             source: api::app::source_of(kind, app),
             applier: label(KUSTOMIZATION_NAMESPACE_LABEL).zip(label(KUSTOMIZATION_NAME_LABEL)),
-        };
-        let place = (namespace.as_str(), name.as_str());
-        let is_news = self
-            .shared
-            .apps
-            .put(&self.cluster, &self.kind, place, record);
-        ((namespace, name), is_news)
+            workloads: None,
+            canary: None,
+        }
     }
 
     fn forget(&self, app: &DynamicObject) {
@@ -255,8 +291,7 @@ impl Feed {
             .apps
             .remove(&self.cluster, &self.kind, &namespace, &name)
         {
-            self.shared
-                .wake_app(&self.cluster, &self.kind, &namespace, &name);
+            self.wake(app, &namespace, &name);
         }
     }
 

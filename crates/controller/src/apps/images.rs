@@ -1,4 +1,4 @@
-//! The images that apps run, read from the workloads they made.
+//! The images that apps run, and the workloads they made.
 //!
 //! Flux labels what it deploys with the app it belongs to. When a feed has become complete all
 //! workloads of its cluster are read at once; afterwards only those of an app that changed.
@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use tokio::sync::oneshot::{self, error::TryRecvError};
 
-use super::feed::Feed;
+use super::{Workload, feed::Feed};
 use crate::keys::AppKind;
 
 /// How long reading images may take; they are worth less than the rest of a status.
@@ -33,8 +33,40 @@ const UNANSWERED: &str = "images could not be read: whoever read them stopped";
 
 /// An app by namespace and name.
 type Place = (String, String);
-/// The images of apps.
-type Images = HashMap<Place, Vec<String>>;
+/// What apps deployed.
+type AllDeployed = HashMap<Place, Deployed>;
+
+/// What was read of an app's workloads.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Deployed {
+    pub(crate) images: Vec<String>,
+    pub(crate) workloads: Vec<Workload>,
+}
+
+/// Why the workloads of an app could not be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Unread {
+    /// What is left out because of it.
+    pub(crate) note: String,
+    /// Whether it is not allowed, so that trying again does not help.
+    pub(crate) is_refused: bool,
+}
+
+impl Unread {
+    fn of(error: &kube::Error) -> Self {
+        Self {
+            note: note(error),
+            is_refused: matches!(error, kube::Error::Api(status) if status.code == 403),
+        }
+    }
+
+    fn because(note: &str) -> Self {
+        Self {
+            note: note.to_owned(),
+            is_refused: false,
+        }
+    }
+}
 /// The labels that name an app and its namespace.
 type Labels = (String, String);
 
@@ -74,8 +106,8 @@ pub(super) async fn fill(feed: &Feed, scope: &str) {
         return;
     };
     let read = all(&feed.client, scope, &labels.0, &labels);
-    let (images, note) = match tokio::time::timeout(WITHIN, read).await {
-        Ok(Ok(images)) => (images, None),
+    let (deployed, note) = match tokio::time::timeout(WITHIN, read).await {
+        Ok(Ok(deployed)) => (deployed, None),
         Ok(Err(error)) => (HashMap::new(), Some(note(&error))),
         Err(_) => (
             HashMap::new(),
@@ -86,7 +118,7 @@ pub(super) async fn fill(feed: &Feed, scope: &str) {
     let is_complete = note.is_none();
     apps.set_images_note(&feed.cluster, &feed.kind, note);
     if is_complete {
-        apps.fill_images(&feed.cluster, &feed.kind, scope, &images);
+        apps.fill_deployed(&feed.cluster, &feed.kind, scope, deployed);
     }
 }
 
@@ -98,8 +130,8 @@ pub(crate) struct Line {
     turn: tokio::sync::Mutex<()>,
 }
 
-/// The images, or why they are left out.
-type Answer = Result<Vec<String>, String>;
+/// What an app deployed, or why that is not known.
+type Answer = Result<Deployed, Unread>;
 
 struct Question {
     place: Place,
@@ -107,7 +139,7 @@ struct Question {
 }
 
 impl Line {
-    /// The images of one app.
+    /// What one app deployed.
     pub(crate) async fn ask(&self, client: &Client, kind: &AppKind, place: Place) -> Answer {
         let (answer, mut answered) = oneshot::channel();
         self.waiting.lock().push(Question { place, answer });
@@ -116,7 +148,7 @@ impl Line {
             let _turn = self.turn.lock().await;
             match answered.try_recv() {
                 Ok(answer) => return answer,
-                Err(TryRecvError::Closed) => return Err(UNANSWERED.to_owned()),
+                Err(TryRecvError::Closed) => return Err(Unread::because(UNANSWERED)),
                 Err(TryRecvError::Empty) => {}
             }
             let questions: Vec<Question> = {
@@ -133,9 +165,9 @@ async fn answer_all(client: &Client, kind: &AppKind, questions: Vec<Question>) {
     let places: BTreeSet<&Place> = questions.iter().map(|question| &question.place).collect();
     let read = tokio::time::timeout(WITHIN, of_apps(client, kind, &places)).await;
     let answers = match read {
-        Ok(Ok(images)) => Ok(images),
-        Ok(Err(error)) => Err(note(&error)),
-        Err(_) => Err("images could not be read in time".to_owned()),
+        Ok(Ok(deployed)) => Ok(deployed),
+        Ok(Err(error)) => Err(Unread::of(&error)),
+        Err(_) => Err(Unread::because("images could not be read in time")),
     };
     for question in questions {
         let answer = answers.as_ref().map_err(Clone::clone);
@@ -145,14 +177,14 @@ async fn answer_all(client: &Client, kind: &AppKind, questions: Vec<Question>) {
     }
 }
 
-/// The images of several apps, asked for in one go where that is allowed.
+/// What several apps deployed, asked for in one go where that is allowed.
 async fn of_apps(
     client: &Client,
     kind: &AppKind,
     places: &BTreeSet<&Place>,
-) -> Result<Images, kube::Error> {
+) -> Result<AllDeployed, kube::Error> {
     let Some(labels) = labels(kind) else {
-        return Ok(Images::new());
+        return Ok(AllDeployed::new());
     };
     let names: BTreeSet<&str> = places.iter().map(|(_, name)| name.as_str()).collect();
     let names: Vec<&str> = names.into_iter().collect();
@@ -160,11 +192,11 @@ async fn of_apps(
     match all(client, "", &selector, &labels).await {
         Err(kube::Error::Api(status)) if status.code == 403 => {
             let namespaces: BTreeSet<&str> = places.iter().map(|(it, _)| it.as_str()).collect();
-            let mut images = Images::new();
+            let mut deployed = AllDeployed::new();
             for namespace in namespaces {
-                images.extend(all(client, namespace, &selector, &labels).await?);
+                deployed.extend(all(client, namespace, &selector, &labels).await?);
             }
-            Ok(images)
+            Ok(deployed)
         }
         found => found,
     }
@@ -179,33 +211,35 @@ fn note(error: &kube::Error) -> String {
     }
 }
 
-/// The images of the apps whose workloads are selected, in one namespace or (`scope` empty) in all.
+/// What the apps deployed whose workloads are selected, in one namespace or (`scope` empty) in all.
 async fn all(
     client: &Client,
     scope: &str,
     selector: &str,
     (name_label, namespace_label): &Labels,
-) -> Result<Images, kube::Error> {
-    let mut images = Images::new();
-    for (labels, found) in selected(client, scope, selector).await? {
-        let label = |key: &str| labels.get(key).cloned().unwrap_or_default();
+) -> Result<AllDeployed, kube::Error> {
+    let mut deployed = AllDeployed::new();
+    for found in selected(client, scope, selector).await? {
+        let label = |key: &str| found.labels.get(key).cloned().unwrap_or_default();
         let place = (label(namespace_label), label(name_label));
-        images.entry(place).or_default().extend(found);
+        let deployed = deployed.entry(place).or_default();
+        deployed.images.extend(found.images);
+        deployed.workloads.push(found.workload);
     }
-    for found in images.values_mut() {
-        *found = sorted(std::mem::take(found).into_iter());
+    for found in deployed.values_mut() {
+        found.images = sorted(std::mem::take(&mut found.images).into_iter());
     }
-    Ok(images)
+    Ok(deployed)
 }
 
-/// Labels and images of a workload.
-type Workload = (std::collections::BTreeMap<String, String>, Vec<String>);
+/// What is read of a workload.
+struct Found {
+    workload: Workload,
+    labels: std::collections::BTreeMap<String, String>,
+    images: Vec<String>,
+}
 
-async fn selected(
-    client: &Client,
-    scope: &str,
-    selector: &str,
-) -> Result<Vec<Workload>, kube::Error> {
+async fn selected(client: &Client, scope: &str, selector: &str) -> Result<Vec<Found>, kube::Error> {
     // One after the other: an idle cluster keeps one connection for such questions, not three.
     let mut found = list::<Deployment>(client, scope, selector, |it| {
         it.spec.as_ref()?.template.spec.as_ref()
@@ -231,7 +265,7 @@ async fn list<K>(
     scope: &str,
     selector: &str,
     pod: fn(&K) -> Option<&PodSpec>,
-) -> Result<Vec<Workload>, kube::Error>
+) -> Result<Vec<Found>, kube::Error>
 where
     K: Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>
         + Clone
@@ -249,8 +283,16 @@ where
     loop {
         let page = api.list(&parameters).await?;
         for workload in &page.items {
-            let labels = workload.meta().labels.clone().unwrap_or_default();
-            workloads.push((labels, pod(workload).map(images_of).unwrap_or_default()));
+            let metadata = workload.meta();
+            workloads.push(Found {
+                workload: Workload {
+                    kind: K::kind(&()).into_owned(),
+                    namespace: metadata.namespace.clone().unwrap_or_default(),
+                    name: metadata.name.clone().unwrap_or_default(),
+                },
+                labels: metadata.labels.clone().unwrap_or_default(),
+                images: pod(workload).map(images_of).unwrap_or_default(),
+            });
         }
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => parameters = parameters.continue_token(&token),
@@ -372,7 +414,9 @@ mod tests {
             )
         }));
         for (number, answer) in answers.await.into_iter().enumerate() {
-            assert_eq!(answer.unwrap(), [format!("registry.example/app:{number}")]);
+            let deployed = answer.unwrap();
+            assert_eq!(deployed.images, [format!("registry.example/app:{number}")]);
+            assert_eq!(deployed.workloads[0].name, format!("app-{number}"));
         }
         // Three kinds of workload for whoever came first, and three for all who came meanwhile.
         assert_eq!(count.load(Ordering::Relaxed), 6);

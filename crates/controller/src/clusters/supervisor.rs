@@ -3,11 +3,7 @@
 //! It connects, follows the kinds that are needed, notices rotated credentials and clusters that
 //! go away or come back, and starts over by itself whenever something ends.
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use api::GitopsCluster;
 use futures::FutureExt;
@@ -22,7 +18,7 @@ use super::{CALL_TIMEOUT, conditions, kubeconfig, told};
 use crate::{
     Shared,
     apps::feed::Feed,
-    index::Demand,
+    index::{Demand, Namespaces},
     keys::{AppKind, ClusterKey},
 };
 
@@ -272,7 +268,7 @@ impl Supervisor {
 #[derive(Default)]
 struct Feeds {
     tasks: JoinSet<()>,
-    kinds: HashMap<AppKind, (watch::Sender<BTreeSet<String>>, AbortHandle)>,
+    kinds: HashMap<AppKind, (watch::Sender<Namespaces>, AbortHandle)>,
 }
 
 impl Feeds {

@@ -230,7 +230,16 @@ fn state(shared: &Shared, pipeline: &Pipeline, place: &Place) -> TargetState {
     match (obstacle, unknown.len() == kinds.len()) {
         (Some(state), _) => target_state(state),
         (None, true) => TargetState::KindMissing,
-        (None, false) => TargetState::Observed(apps),
+        (None, false) => unless_canaries_are_unknown(shared, place, apps),
+    }
+}
+
+/// Apps are not believed before it is known whether Flagger analyses them.
+fn unless_canaries_are_unknown(shared: &Shared, place: &Place, apps: Vec<SeenApp>) -> TargetState {
+    let state = shared.apps.canary_state(&place.cluster, &place.namespace);
+    match state {
+        FeedState::Starting | FeedState::Failing(_) if !apps.is_empty() => target_state(&state),
+        _ => TargetState::Observed(apps),
     }
 }
 

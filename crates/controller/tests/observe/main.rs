@@ -6,6 +6,7 @@
 )]
 
 mod bad_worlds;
+mod canaries;
 mod changes;
 mod rights;
 mod stories;

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// A leaf some of whose answers are replaced.
-fn guarded(
+pub(crate) fn guarded(
     server: &Server,
     refuse: fn(&Request<Body>) -> Option<(StatusCode, &'static str)>,
 ) -> Client {

@@ -5,7 +5,7 @@ use api::{
     pipeline::{AppStatus, ClusterAppReference, Evidence, TargetProblem, TargetStatus},
 };
 
-use super::{Context, LONGEST_TEXT};
+use super::{Context, LONGEST_TEXT, canary::Analysed};
 use crate::{
     conditions::cut,
     moment::stored,
@@ -65,11 +65,15 @@ impl Context<'_> {
         blank: TargetStatus,
         known: Option<&TargetStatus>,
     ) -> TargetStatus {
-        let mut reading = together(apps);
+        let known_apps = known.map(|known| known.apps.as_slice()).unwrap_or_default();
+        let apps: Vec<_> = apps
+            .iter()
+            .map(|app| self.with_canaries(app, find(app, known_apps), known))
+            .collect();
+        let mut reading = together(&apps);
         self.tags.resolve(&mut reading, known);
         let revision = reading.revision.as_ref().map(ToString::to_string);
         let failed = reading.attempted.as_ref().filter(|_| reading.failed);
-        let known_apps = known.map(|known| known.apps.as_slice()).unwrap_or_default();
         TargetStatus {
             ready: reading.ready,
             ready_since: reading
@@ -78,9 +82,12 @@ impl Context<'_> {
             revision,
             version: reading.version,
             failed: failed.map(ToString::to_string),
-            follows: apps.first().and_then(|app| app.follows.clone()),
+            follows: apps.first().and_then(|app| app.seen.follows.clone()),
             error: reading.error.map(|error| cut(&error, LONGEST_TEXT)),
-            apps: apps.iter().map(|app| app_status(app, known_apps)).collect(),
+            apps: apps
+                .into_iter()
+                .map(|app| app_status(app, known_apps))
+                .collect(),
             ..blank
         }
     }
@@ -176,7 +183,7 @@ fn out_of_sight(blank: TargetStatus, known: Option<&TargetStatus>) -> TargetStat
 }
 
 /// The apps of a target as one: ready when all are, at a revision when they share it.
-fn together(apps: &[SeenApp]) -> Reading {
+fn together(apps: &[Analysed<'_>]) -> Reading {
     let Some((first, rest)) = apps.split_first() else {
         return Reading::default();
     };
@@ -197,11 +204,19 @@ fn together(apps: &[SeenApp]) -> Reading {
     whole
 }
 
-fn app_status(app: &SeenApp, known: &[AppStatus]) -> AppStatus {
-    let known = known.iter().find(|known| {
+fn find<'a>(app: &SeenApp, known: &'a [AppStatus]) -> Option<&'a AppStatus> {
+    known.iter().find(|known| {
         known.kind == app.kind && known.name == app.name && known.api_version == app.api_version
-    });
-    let reading = &app.reading;
+    })
+}
+
+fn app_status(analysed: Analysed<'_>, known: &[AppStatus]) -> AppStatus {
+    let Analysed {
+        seen: app,
+        reading,
+        canary,
+    } = analysed;
+    let known = find(app, known);
     let images = app.images.clone();
     AppStatus {
         api_version: app.api_version.clone(),
@@ -219,6 +234,7 @@ fn app_status(app: &SeenApp, known: &[AppStatus]) -> AppStatus {
             None => app.note.clone().or_else(|| known?.note.clone()),
         },
         origin: app.origin.clone().or_else(|| known?.origin.clone()),
+        canary,
         images: images
             .or_else(|| Some(known?.images.clone()))
             .unwrap_or_default(),

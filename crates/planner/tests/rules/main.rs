@@ -7,6 +7,7 @@
 
 mod ancestor;
 mod attempt;
+mod canary;
 mod change;
 mod drawing;
 mod explain;

@@ -23,7 +23,7 @@ use crate::{
     leaf::apps::App,
     objects::cluster_of,
     rest::Problem,
-    view::State,
+    view::{State, version_of},
     watched::ObjectKey,
 };
 
@@ -91,7 +91,7 @@ fn seen(app: &AppStatus, target: &TargetStatus, named: &Named) -> Found {
             kind: app.kind.clone(),
             namespace: target.namespace.clone().unwrap_or_default(),
             name: app.name.clone(),
-            version: target.version.clone(),
+            version: version_of(app, target),
             revision: app.revision.clone(),
             ready: app.ready,
             message: app.message.clone(),

@@ -25,6 +25,7 @@ use crate::{
     Door,
     fleet::{self, Found, Unread},
     leaf::apps::App,
+    view::version_of,
 };
 
 /// What is asked for; what is not said does not matter.
@@ -37,6 +38,7 @@ pub(super) struct Filter {
     environment: Option<String>,
     /// Empty for the hub.
     cluster: Option<String>,
+    cluster_namespace: Option<String>,
     target_namespace: Option<String>,
     kind: Option<String>,
     app: Option<String>,
@@ -60,7 +62,7 @@ enum Scope {
 }
 
 /// An app on a cluster, and the environment of a pipeline that it is in.
-#[derive(Serialize, Clone)]
+#[derive(Serialize, Clone, PartialEq)]
 #[serde(rename_all = "camelCase")]
 struct Place {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -71,13 +73,16 @@ struct Place {
     environment: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cluster: Option<String>,
+    /// The GitopsCluster's namespace: clusters of several namespaces may have the same name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cluster_namespace: Option<String>,
     target_namespace: String,
     kind: String,
     app: String,
 }
 
 /// A version that runs somewhere.
-#[derive(Serialize)]
+#[derive(Serialize, PartialEq)]
 pub(super) struct Version {
     #[serde(flatten)]
     place: Place,
@@ -90,7 +95,7 @@ pub(super) struct Version {
 }
 
 /// An image that runs somewhere.
-#[derive(Serialize)]
+#[derive(Serialize, PartialEq)]
 pub(super) struct Running {
     #[serde(flatten)]
     place: Place,
@@ -118,6 +123,8 @@ pub(super) async fn versions(
             && fits(filter.version.as_ref(), Some(said))
     });
     found.sort_by(|one, other| one.place.order().cmp(&other.place.order()));
+    // An environment may reach a target twice, such as by name and by selector.
+    found.dedup();
     Ok(Json(page.of(found)?.lacking(unread)))
 }
 
@@ -136,12 +143,14 @@ pub(super) async fn images(
         filter.wants_place(&it.place) && is_image && fits(filter.tag.as_ref(), it.tag.as_deref())
     });
     found.sort_by(|one, other| {
-        (&one.image, &one.tag, one.place.order()).cmp(&(
+        (&one.image, &one.tag, one.place.order(), &one.digest).cmp(&(
             &other.image,
             &other.tag,
             other.place.order(),
+            &other.digest,
         ))
     });
+    found.dedup();
     Ok(Json(page.of(found)?.lacking(unread)))
 }
 
@@ -196,7 +205,7 @@ async fn stored_versions(caller: &Caller) -> Result<Vec<Version>, Problem> {
     let mut found = Vec::new();
     for pipeline in caller.pipelines().await? {
         each_target(&pipeline, |environment, target| {
-            found.extend(version(&pipeline, environment, target));
+            found.extend(stored_in(&pipeline, environment, target));
         });
     }
     Ok(found)
@@ -225,14 +234,29 @@ fn each_target(pipeline: &Pipeline, mut look: impl FnMut(&str, &TargetStatus)) {
     }
 }
 
-fn version(pipeline: &Pipeline, environment: &str, target: &TargetStatus) -> Option<Version> {
-    Some(Version {
-        place: Place::new(pipeline, environment, target, None),
-        chart: None,
-        version: target.version.clone(),
-        revision: target.revision.clone()?,
-        ready: target.ready,
-    })
+/// One row for each app of a target. A target that is known by reports has no list of apps: its one
+/// row names the pipeline's own app.
+fn stored_in(pipeline: &Pipeline, environment: &str, target: &TargetStatus) -> Vec<Version> {
+    if target.apps.is_empty() {
+        let version = target.revision.clone().map(|revision| Version {
+            place: Place::new(pipeline, environment, target, None),
+            chart: None,
+            version: target.version.clone(),
+            revision,
+            ready: target.ready,
+        });
+        return version.into_iter().collect();
+    }
+    let of_app = |app: &AppStatus| {
+        Some(Version {
+            place: Place::new(pipeline, environment, target, Some(app)),
+            chart: None,
+            version: version_of(app, target),
+            revision: app.revision.clone()?,
+            ready: app.ready,
+        })
+    };
+    target.apps.iter().filter_map(of_app).collect()
 }
 
 impl Place {
@@ -249,11 +273,17 @@ impl Place {
             (None, Some(named)) => (named.kind.clone(), named.name.clone()),
             (None, None) => Default::default(),
         };
+        let own = pipeline.namespace();
+        let cluster_namespace = cluster.and_then(|cluster| {
+            let named = cluster.namespace.clone().filter(|it| !it.is_empty());
+            named.or_else(|| own.clone())
+        });
         Self {
-            namespace: pipeline.namespace(),
+            namespace: own,
             pipeline: Some(pipeline.name_any()),
             environment: Some(environment.to_owned()),
             cluster: cluster.map(|cluster| cluster.name.clone()),
+            cluster_namespace,
             target_namespace: target.namespace.clone().unwrap_or_default(),
             kind,
             app: name,
@@ -267,6 +297,7 @@ impl Place {
             pipeline: None,
             environment: None,
             cluster: found.cluster.as_ref().map(|cluster| cluster.name.clone()),
+            cluster_namespace: found.cluster.as_ref().map(|it| it.namespace.clone()),
             target_namespace: found.app.namespace.clone(),
             kind: found.app.kind.clone(),
             app: found.app.name.clone(),
@@ -292,7 +323,8 @@ impl Place {
         (
             is_outside,
             named,
-            [cluster, &self.target_namespace, &self.kind, &self.app],
+            (cluster, &self.cluster_namespace),
+            [&self.target_namespace, &self.kind, &self.app],
         )
     }
 }
@@ -305,6 +337,10 @@ impl Filter {
             && fits(self.pipeline.as_ref(), place.pipeline.as_deref())
             && fits(self.environment.as_ref(), place.environment.as_deref())
             && fits(self.cluster.as_ref(), Some(cluster))
+            && fits(
+                self.cluster_namespace.as_ref(),
+                place.cluster_namespace.as_deref(),
+            )
             && fits(
                 self.target_namespace.as_ref(),
                 Some(&place.target_namespace),

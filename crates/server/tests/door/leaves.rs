@@ -464,7 +464,8 @@ async fn every_app_on_every_cluster_for_who_may_inspect() {
         all["items"][0],
         json!({
             "namespace": "default", "pipeline": "app", "environment": "prod", "cluster": "one",
-            "targetNamespace": "shop", "kind": "HelmRelease", "app": "app", "chart": "web",
+            "clusterNamespace": "default", "targetNamespace": "shop",
+            "kind": "HelmRelease", "app": "app", "chart": "web",
             "version": "5.0.0", "revision": "5.0.0", "ready": true,
         })
     );
@@ -472,8 +473,8 @@ async fn every_app_on_every_cluster_for_who_may_inspect() {
     assert_eq!(
         all["unread"],
         json!([
-            {"cluster": "lost", "because": "connection refused"},
-            {"cluster": "silent", "because": "it does not answer within 10 s"},
+            {"cluster": "lost", "clusterNamespace": "default", "because": "connection refused"},
+            {"cluster": "silent", "clusterNamespace": "default", "because": "it does not answer within 10 s"},
         ])
     );
 }

@@ -63,7 +63,7 @@ async fn versions_and_images_are_found_by_what_is_known_of_them() {
         one[0],
         json!({
             "namespace": "default", "pipeline": "app", "environment": "prod", "cluster": "one",
-            "targetNamespace": "shop", "kind": "HelmRelease", "app": "app",
+            "clusterNamespace": "default", "targetNamespace": "shop", "kind": "HelmRelease", "app": "app",
             "image": "registry.example/app", "tag": "4.0.0",
         })
     );
@@ -71,6 +71,90 @@ async fn versions_and_images_are_found_by_what_is_known_of_them() {
         .server
         .add_token("nobody", apiserver::User::new("nobody", &[]));
     assert!(items(&world, "nobody", "/api/v1/versions").await.is_empty());
+}
+
+/// A target of a pipeline without `appRef`: its apps are found by label.
+fn labelled(cluster: Value, apps: Value) -> Value {
+    let cluster = json!({"apiVersion": "", "kind": "", "name": "", "clusterRef": cluster});
+    json!({"clusterAppRef": cluster, "namespace": "shop", "ready": true, "apps": apps})
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_app_found_by_label_has_its_own_row() {
+    let world = World::new().await;
+    let app = |api: &str, kind: &str, name: &str, revision: &str| json!({"apiVersion": api, "kind": kind, "name": name, "ready": true, "revision": revision});
+    let cluster = json!({"kind": "GitopsCluster", "name": "one"});
+    let three = json!([
+        app("helm.toolkit.fluxcd.io/v2", "HelmRelease", "web", "5.0.0"),
+        app(
+            "kustomize.toolkit.fluxcd.io/v1",
+            "Kustomization",
+            "jobs",
+            "v1.2.0@sha1:abc"
+        ),
+        app("apps/v1", "Deployment", "cache", "7"),
+    ]);
+    let mut single = labelled(
+        cluster.clone(),
+        json!([app(
+            "helm.toolkit.fluxcd.io/v2",
+            "HelmRelease",
+            "web",
+            "4.0.0"
+        )]),
+    );
+    single["revision"] = json!("4.0.0");
+    single["version"] = json!("4.0.0");
+    world
+        .edit_status(json!({"environments": {
+            "dev": {"targets": [labelled(cluster, three)]},
+            "prod": {"targets": [single]},
+        }}))
+        .await;
+    grant(&world, "vera", &["get", "list"], "pipelines").await;
+    let rows = items(&world, "vera", "/api/v1/versions").await;
+    let told: Vec<_> = rows
+        .iter()
+        .map(|row| ["environment", "kind", "app", "version"].map(|it| row[it].as_str().unwrap()))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ["dev", "Deployment", "cache", "7"],
+            ["dev", "HelmRelease", "web", "5.0.0"],
+            ["dev", "Kustomization", "jobs", "v1.2.0"],
+            ["prod", "HelmRelease", "web", "4.0.0"],
+        ]
+    );
+    let found = items(&world, "vera", "/api/v1/versions?version=v1.2.0").await;
+    assert_eq!(found[0]["revision"], "v1.2.0@sha1:abc");
+}
+
+#[tokio::test(start_paused = true)]
+async fn clusters_of_the_same_name_are_told_apart_and_no_row_is_repeated() {
+    let world = World::new().await;
+    let mut elsewhere = target("one", "5.0.0");
+    elsewhere["clusterAppRef"]["clusterRef"]["namespace"] = json!("other");
+    // The same cluster by name and by selector is one target listed twice.
+    let targets = json!([target("one", "5.0.0"), elsewhere, target("one", "5.0.0")]);
+    world
+        .edit_status(json!({"environments": {"dev": {"targets": targets}}}))
+        .await;
+    grant(&world, "vera", &["get", "list"], "pipelines").await;
+    let rows = items(&world, "vera", "/api/v1/versions").await;
+    let clusters: Vec<_> = rows
+        .iter()
+        .map(|row| ["cluster", "clusterNamespace"].map(|it| row[it].as_str().unwrap()))
+        .collect();
+    assert_eq!(clusters, [["one", "default"], ["one", "other"]]);
+    for (query, count) in [
+        ("versions?cluster=one&clusterNamespace=other", 1),
+        ("images", 4),
+        ("images?clusterNamespace=default", 2),
+    ] {
+        let found = items(&world, "vera", &format!("/api/v1/{query}")).await;
+        assert_eq!(found.len(), count, "{query}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

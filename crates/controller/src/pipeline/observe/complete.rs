@@ -3,12 +3,16 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use api::{Pipeline, Revision, app::Kind, pipeline::AppStatus};
-use planner::{SeenApp, SeenTarget, TargetState};
+use planner::{SeenApp, SeenCanaries, SeenTarget, TargetState};
 
 use super::Place;
 use crate::{
     Detect, Shared,
-    apps::{images, sources::Leaf},
+    apps::{
+        FeedState, Workload, Workloads,
+        images::{self, Unread},
+        sources::Leaf,
+    },
     clusters::supervisor,
     keys::{AppKind, ClusterKey, ObjectKey},
 };
@@ -62,6 +66,7 @@ pub(super) async fn complete(
         TargetState::Observed(mut apps) => {
             for app in &mut apps {
                 with_images(shared, known, &place, app).await;
+                with_canaries(shared, &place, app).await;
                 with_source(shared, &place, app).await;
                 if let Some(track) = &pipeline.spec.track {
                     app.follows = None;
@@ -107,14 +112,71 @@ async fn with_images(shared: &Arc<Shared>, known: &Known, place: &Place, app: &m
     let line = shared.apps.line(&place.cluster, &kind);
     let asked = (place.namespace.clone(), app.name.clone());
     match line.ask(&client, &kind, asked).await {
-        Ok(images) => {
-            shared
-                .apps
-                .put_images(&place.cluster, &kind, here, &app.reading, images.clone());
-            app.images = Some(images);
+        Ok(deployed) => {
+            app.images = Some(deployed.images.clone());
+            let apps = &shared.apps;
+            apps.put_deployed(&place.cluster, &kind, here, &app.reading, deployed);
         }
-        Err(note) => app.note = Some(note),
+        Err(unread) => app.note = Some(unread.note),
     }
+}
+
+/// Adds Flagger's Canaries of the app's workloads. Where nobody may read them, the app says so and is
+/// not held up.
+async fn with_canaries(shared: &Arc<Shared>, place: &Place, app: &mut SeenApp) {
+    let refused = "canaries are left out: reading them is not allowed";
+    if let FeedState::Forbidden(_) = shared.apps.canary_state(&place.cluster, &place.namespace) {
+        app.note.get_or_insert_with(|| refused.to_owned());
+        return;
+    }
+    if !shared.apps.has_canaries(&place.cluster) {
+        return;
+    }
+    match workloads(shared, place, app).await {
+        Ok(workloads) => {
+            let found = shared.apps.canaries_of(&place.cluster, &workloads);
+            app.canaries = SeenCanaries::Known(found);
+        }
+        Err(unread) if unread.is_refused => {
+            app.note.get_or_insert(unread.note);
+        }
+        Err(unread) => {
+            let because = format!("it is not known which canaries it has: {}", unread.note);
+            app.canaries = SeenCanaries::Unknown { because };
+        }
+    }
+}
+
+/// The workloads of an app: itself, what was read before, else what is asked for now.
+async fn workloads(
+    shared: &Arc<Shared>,
+    place: &Place,
+    app: &SeenApp,
+) -> Result<Workloads, Unread> {
+    let kind = kind_of(app);
+    let here = (place.namespace.as_str(), app.name.as_str());
+    if kind.is_workload() {
+        let itself = Workload {
+            kind: kind.kind,
+            namespace: place.namespace.clone(),
+            name: app.name.clone(),
+        };
+        return Ok([itself].into());
+    }
+    let record = shared.apps.record(&place.cluster, &kind, here);
+    if let Some(workloads) = record.and_then(|record| record.workloads) {
+        return Ok(workloads);
+    }
+    let client = shared.clients.read().get(&place.cluster).cloned();
+    let Some(client) = client.filter(|_| kind.has_workloads()) else {
+        return Ok([].into());
+    };
+    let line = shared.apps.line(&place.cluster, &kind);
+    let asked = (place.namespace.clone(), app.name.clone());
+    let deployed = line.ask(&client, &kind, asked).await?;
+    let apps = &shared.apps;
+    apps.put_deployed(&place.cluster, &kind, here, &app.reading, deployed.clone());
+    Ok(deployed.workloads.into())
 }
 
 fn kind_of(app: &SeenApp) -> AppKind {

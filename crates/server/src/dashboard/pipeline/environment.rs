@@ -171,13 +171,14 @@ fn card(target: &TargetStatus, objects: &str) -> Element {
         .child(failed)
         .child(error)
         .child(images(&target.apps))
-        .children(target.apps.iter().filter_map(says))
+        .children(target.apps.iter().filter_map(|app| says(app, target)))
 }
 
-/// What an app that is not ready says about itself.
-fn says(app: &AppStatus) -> Option<Element> {
+/// What an app that is not ready says about itself, unless that is the target's error already.
+fn says(app: &AppStatus, target: &TargetStatus) -> Option<Element> {
     let message = app.message.as_ref().filter(|_| !app.ready)?;
-    Some(tag("p").class("bad").text(message))
+    let is_new = target.error.as_ref() != Some(message);
+    is_new.then(|| tag("p").class("bad").text(message))
 }
 
 /// Enough of a digest to tell it apart.

@@ -1,0 +1,253 @@
+//! What Flagger's Canaries mean for the readiness of an app.
+//!
+//! Flux calls an app ready as soon as its objects are applied; Flagger decides later whether the new
+//! pods take over, and leaves the app as it is when they fail. So an app with Canaries is ready at a
+//! revision only when all of them let that revision pass. A Canary does not say which revision it is
+//! about: its phase counts if Flagger reached it after the app changed, or if Flagger has had two of
+//! its intervals to notice the change and found nothing to analyse.
+
+use std::time::Duration;
+
+use api::{
+    app::Reading,
+    flagger::{Canary, Phase},
+    pipeline::{AppStatus, CanaryState, TargetStatus},
+};
+
+use super::Context;
+use crate::{
+    moment::{Timestamp, later, stored},
+    seen::{SeenApp, SeenCanaries},
+};
+
+/// How soon Canaries that could not be matched to the app are looked for again.
+const LOOK_AGAIN: Duration = Duration::from_secs(30);
+
+/// An app as it is after its Canaries were asked.
+pub(super) struct Analysed<'a> {
+    pub(super) seen: &'a SeenApp,
+    pub(super) reading: Reading,
+    pub(super) canary: Option<CanaryState>,
+}
+
+/// What one Canary says about the app's revision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Verdict {
+    Passed,
+    /// Not decided, and when time alone decides it.
+    Waits {
+        because: String,
+        until: Option<Timestamp>,
+    },
+    Failed {
+        because: String,
+    },
+}
+
+impl Context<'_> {
+    /// An app, not ready where a Canary says so.
+    pub(super) fn with_canaries<'a>(
+        &self,
+        app: &'a SeenApp,
+        known: Option<&AppStatus>,
+        target: Option<&TargetStatus>,
+    ) -> Analysed<'a> {
+        let mut analysed = Analysed {
+            seen: app,
+            reading: app.reading.clone(),
+            canary: None,
+        };
+        let canaries = match &app.canaries {
+            SeenCanaries::Known(canaries) if canaries.is_empty() => return analysed,
+            SeenCanaries::Known(canaries) => canaries.as_slice(),
+            SeenCanaries::Unknown { because } => {
+                let mut state = known.and_then(|known| known.canary.clone());
+                let state = state.get_or_insert_default();
+                let planned = state.counts_at.take().filter(|at| at.0 > self.now);
+                let again = || stored(later(self.now, LOOK_AGAIN));
+                state.counts_at = Some(planned.unwrap_or_else(again));
+                analysed.canary = Some(state.clone());
+                wait(&mut analysed.reading, because.clone());
+                return analysed;
+            }
+        };
+        let revision = app.reading.revision.as_ref().map(ToString::to_string);
+        let Some(revision) = revision else {
+            return analysed;
+        };
+        let mut history = self.history(&revision, canaries, known, target);
+        let since = history.revision_since.as_ref().map_or(self.now, |it| it.0);
+        let analysis = Analysis {
+            revision: &revision,
+            since,
+            was_promoting: history.was_promoting,
+            was_promoted: history.promoted.as_ref() == Some(&revision),
+            now: self.now,
+        };
+        let verdict = analysis.all(canaries);
+        if let Verdict::Waits { until, .. } = &verdict {
+            history.counts_at = until.map(stored);
+        }
+        if verdict == Verdict::Passed && app.reading.ready {
+            history.promoted = Some(revision);
+        }
+        decide(&mut analysed.reading, verdict);
+        analysed.canary = Some(history);
+        analysed
+    }
+
+    /// What was known before, brought up to the app's revision.
+    fn history(
+        &self,
+        revision: &str,
+        canaries: &[Canary],
+        known: Option<&AppStatus>,
+        target: Option<&TargetStatus>,
+    ) -> CanaryState {
+        let now = stored(self.now);
+        let before = known.and_then(|known| known.canary.clone());
+        let is_same = known.is_some_and(|known| known.revision.as_deref() == Some(revision));
+        let is_promoting = canaries.iter().any(|it| it.phase == Phase::Promoting);
+        let is_result = |it: &Canary| {
+            matches!(
+                it.phase,
+                Phase::Promoting | Phase::Succeeded | Phase::Initialized
+            )
+        };
+        let promoted = before.as_ref().and_then(|before| before.promoted.clone());
+        if !is_same {
+            return CanaryState {
+                revision_since: Some(now),
+                was_promoting: is_promoting,
+                promoted,
+                ..CanaryState::default()
+            };
+        }
+        // Without a stored state, being ready is the latest that the app can have changed.
+        let since = match &before {
+            Some(before) => before.revision_since.clone(),
+            None => target.and_then(|target| target.ready_since.clone()),
+        };
+        CanaryState {
+            revision_since: Some(since.map_or(now.clone(), |since| since.min(now))),
+            was_promoting: before.is_some_and(|it| it.was_promoting)
+                && canaries.iter().all(is_result),
+            promoted,
+            ..CanaryState::default()
+        }
+    }
+}
+
+/// Makes the reading of an app say what its Canaries say. An app that is not ready by itself says
+/// more about why than they do.
+fn decide(reading: &mut Reading, verdict: Verdict) {
+    match verdict {
+        _ if !reading.ready => {}
+        Verdict::Passed => {}
+        Verdict::Waits { because, .. } => wait(reading, because),
+        Verdict::Failed { because } => {
+            wait(reading, because);
+            reading.failed = true;
+            reading.attempted.clone_from(&reading.revision);
+        }
+    }
+}
+
+fn wait(reading: &mut Reading, because: String) {
+    reading.ready = false;
+    reading.message = Some(because.clone());
+    reading.error = Some(because);
+}
+
+/// What the Canaries of an app are asked about.
+struct Analysis<'a> {
+    revision: &'a str,
+    /// When the app came to have the revision.
+    since: Timestamp,
+    /// Whether the next success is that of an earlier revision.
+    was_promoting: bool,
+    /// Whether the revision has passed before.
+    was_promoted: bool,
+    now: Timestamp,
+}
+
+impl Analysis<'_> {
+    /// The worst that any Canary says; of those that wait, the one that decides first.
+    fn all(&self, canaries: &[Canary]) -> Verdict {
+        let rank = |verdict: &Verdict| match verdict {
+            Verdict::Failed { .. } => (0, None),
+            Verdict::Waits { until, .. } => (1, Some(until.unwrap_or(Timestamp::MAX))),
+            Verdict::Passed => (2, None),
+        };
+        let verdicts = canaries.iter().map(|canary| self.one(canary));
+        verdicts.min_by_key(rank).unwrap_or(Verdict::Passed)
+    }
+
+    fn one(&self, canary: &Canary) -> Verdict {
+        let (name, revision) = (&canary.name, self.revision);
+        let waits = |because: String| Verdict::Waits {
+            because,
+            until: None,
+        };
+        match &canary.phase {
+            Phase::Initialized | Phase::Succeeded => match self.unnoticed(canary) {
+                Some(verdict) => verdict,
+                None => Verdict::Passed,
+            },
+            Phase::Failed if canary.differs => match self.unnoticed(canary) {
+                Some(verdict) => verdict,
+                // Flagger leaves the phase at `Failed` when an app goes back to what it promoted.
+                None if self.was_promoted && !self.changed_since(canary) => Verdict::Passed,
+                None => Verdict::Failed {
+                    because: failed(canary),
+                },
+            },
+            Phase::Failed => waits(failed(canary)),
+            Phase::Promoting => waits(format!("canary {name} is promoting {revision}")),
+            Phase::Absent => waits(format!("canary {name} is not initialized yet")),
+            Phase::Other(phase) => waits(format!("canary {name} is {phase} at {revision}")),
+        }
+    }
+
+    /// Whether Flagger reached the phase after the app changed.
+    fn changed_since(&self, canary: &Canary) -> bool {
+        let changed = canary.changed_at.as_ref();
+        changed.is_some_and(|at| at.0 > self.since) && !self.was_promoting
+    }
+
+    /// Why a result may be that of an earlier revision.
+    fn unnoticed(&self, canary: &Canary) -> Option<Verdict> {
+        if self.changed_since(canary) {
+            return None;
+        }
+        let (name, revision) = (&canary.name, self.revision);
+        if canary.suspended {
+            return Some(Verdict::Waits {
+                because: format!(
+                    "canary {name} is suspended: Flagger does not analyse {revision} until it is resumed"
+                ),
+                until: None,
+            });
+        }
+        let changed = canary.changed_at.as_ref().map(|at| at.0);
+        let last = changed.filter(|_| self.was_promoting);
+        let last = last.map_or(self.since, |at| {
+            at.clamp(self.since, self.now.max(self.since))
+        });
+        let until = later(last, 2 * canary.interval);
+        (self.now < until).then(|| Verdict::Waits {
+            because: format!("canary {name} has not analysed {revision} yet"),
+            until: Some(until),
+        })
+    }
+}
+
+fn failed(canary: &Canary) -> String {
+    let message = canary.message.as_deref();
+    let because = message.map(|message| format!(": {message}"));
+    format!(
+        "canary {} failed{}",
+        canary.name,
+        because.unwrap_or_default()
+    )
+}

@@ -262,10 +262,11 @@ impl Step<'_> {
         }
     }
 
-    /// A pull request that could not be looked at is not left without a word.
+    /// A pull request that could not be looked at and may be open is named, so that people close it.
     fn with_what_is_left(&self, message: String) -> String {
+        let is_merged = self.status.merged_at.is_some();
         match (&self.scene.around.pull_request, &self.status.url) {
-            (PullRequestSeen::NotLooked, Some(url)) => {
+            (PullRequestSeen::NotLooked, Some(url)) if !is_merged => {
                 format!("{message}; its pull request may still be open, close it: {url}")
             }
             _ => message,

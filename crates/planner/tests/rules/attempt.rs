@@ -491,6 +491,18 @@ fn what_cannot_be_looked_at_is_closed_later_or_named() {
 }
 
 #[test]
+fn a_merged_pull_request_is_not_called_open() {
+    let drawing = "dev[2.0.0 ok] > prod[2.0.0 ok]\npromotion prod 2.0.0 Deploying merged 5m";
+    for late in ["Deploying", "Failed because DeployFailed"] {
+        let mut world = draw(&drawing.replace("Deploying", late));
+        world.promotions[0].status.as_mut().unwrap().url = Some(URL.to_owned());
+        let next = next_of(&world, "");
+        let text = show(next.act, &next.status, next.wake);
+        assert_eq!(text, "Succeeded/Deployed: prod runs 2.0.0");
+    }
+}
+
+#[test]
 fn withdrawn_closes_the_pull_request() {
     check(
         "prod[1.0.0 ok]\npromotion prod 2.0.0 WaitingForMerge withdrawn",

@@ -21,6 +21,7 @@
 mod access;
 mod asking;
 mod attempt;
+mod backwards;
 pub mod change;
 mod conditions;
 mod explain;

@@ -406,8 +406,17 @@ fn the_pull_request_is_looked_at_where_it_matters() {
             Look::Closely,
         ),
         (
-            "prod[1.0.0 ok]\npromotion prod 2.0.0 Running withdrawn until 90s",
+            "prod[1.0.0 ok]\npromotion prod 2.0.0 WaitingForMerge withdrawn until 90s",
             Look::Later,
+        ),
+        // Nothing is known to be open: what the next attempt waits for does not matter.
+        (
+            "prod[1.0.0 ok]\npromotion prod 2.0.0 Running withdrawn until 30m",
+            Look::Closely,
+        ),
+        (
+            "prod[2.0.0 ok]\npromotion prod 2.0.0 Running because SecretMissing until 30m",
+            Look::Closely,
         ),
     ] {
         let world = draw(&format!("dev[2.0.0 ok] > {drawing}"));
@@ -586,6 +595,33 @@ fn what_cannot_be_looked_at_is_closed_later_or_named() {
     assert!(
         text.ends_with("may still be open, close it: https://example.com/1"),
         "{text}"
+    );
+}
+
+/// Its Secret is missing, so that the next attempt is half an hour away.
+#[test]
+fn a_promotion_that_cannot_be_tried_ends_when_its_place_arrives() {
+    let drawing = "prod[2.0.0 ok]\npromotion prod 2.0.0 Running because SecretMissing until 30m";
+    let world = draw(&format!("dev[2.0.0 ok] > {drawing}"));
+    let missing = Failure {
+        reason: "SecretMissing".to_owned(),
+        message: "the Secret git is missing".to_owned(),
+        remedy: Remedy::WaitForEdit,
+    };
+    let around = |pull_request| Surroundings {
+        pipeline: Some(&world.pipeline),
+        promotions: &world.promotions,
+        pull_request,
+        edited: false,
+    };
+    let promotion = &world.promotions[0];
+    let looked = look(promotion, &around(PullRequestSeen::NotLooked), now());
+    assert_eq!(looked, Look::Closely);
+    let seen = unseen(promotion, &world.pipeline, &missing);
+    let next = attempt(promotion, &around(seen), now());
+    assert_eq!(
+        show(next.act, &next.status, next.wake),
+        "Succeeded/Deployed: prod runs 2.0.0"
     );
 }
 

@@ -4,6 +4,7 @@
 //! that folding the same sight twice changes nothing, and that what could not be seen is not
 //! forgotten. Never decides about promotions.
 
+mod failures;
 mod ran;
 mod report;
 mod target;
@@ -104,6 +105,7 @@ impl Context<'_> {
             .collect();
         after.reported = self.reported(name, seen, after.reported.as_ref());
         ran::remember(&mut after.ran, &known, &after.targets);
+        failures::remember(&mut after.failures, &known, &after.targets, self.now);
         after
     }
 

@@ -35,6 +35,7 @@ mod news;
 mod order;
 mod place;
 mod plan;
+mod release;
 mod rights;
 mod seen;
 pub mod trigger;
@@ -61,5 +62,6 @@ pub use place::{
 pub use plan::{
     EnvironmentPlan, Plan, Step, apply, plan, successor, superseded_by, surplus, version_for,
 };
+pub use release::{failed_release, failed_revision, failure_message, release};
 pub use rights::{Writer, refuse_change, refuse_pipeline, refuse_promotion};
 pub use seen::{Seen, SeenApp, SeenEnvironment, SeenSource, SeenTarget, TargetState};

@@ -11,6 +11,7 @@ use crate::{
     hold::{Hold, HoldReason},
     place::{cluster_key, cluster_of_status, place_of, target_name},
     plan::pending_request,
+    release::failure_message,
     validity,
 };
 
@@ -190,8 +191,7 @@ impl<'a> Scene<'a> {
         let failed = targets
             .into_iter()
             .find(|target| !target.ready && target.failed.as_ref() == Some(revision))?;
-        let app = failed.apps.iter().find_map(|app| app.message.clone());
-        let because = app
+        let because = failure_message(failed)
             .map(|message| format!(": {message}"))
             .unwrap_or_default();
         Some(format!(

@@ -67,7 +67,8 @@ impl Context<'_> {
     ) -> TargetStatus {
         let reading = together(apps);
         let revision = reading.revision.as_ref().map(ToString::to_string);
-        let failed = reading.attempted.as_ref().filter(|_| reading.failed);
+        let has_failed = reading.failed && !reading.ready;
+        let failed = reading.attempted.as_ref().filter(|_| has_failed);
         let known_apps = known.map(|known| known.apps.as_slice()).unwrap_or_default();
         TargetStatus {
             ready: reading.ready,

@@ -57,6 +57,10 @@ fn all_targets_of_the_source_must_agree_and_be_ready() {
         "prod: SourceTargetsDiffer: dev targets run 1.0.0 and 2.0.0; one revision on all targets of dev lifts this",
     );
     check(
+        "dev[2.0.0 ok, 1.0.0 broken failed 2.0.0] > prod[1.0.0 ok]",
+        "prod: SourceTargetsDiffer: dev targets run 1.0.0 and 2.0.0 (dev-2: 2.0.0 failed); one revision on all targets of dev lifts this",
+    );
+    check(
         "dev[2.0.0 ok, 2.0.0 broken] > prod[1.0.0 ok]",
         "prod: SourceNotReady: dev target dev-2 is not ready at 2.0.0; all targets of dev being ready lifts this",
     );

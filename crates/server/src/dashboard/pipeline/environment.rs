@@ -131,8 +131,8 @@ fn strategy(strategy: &Strategy) -> (&'static str, Option<(&str, &str)>) {
 /// One of many.
 fn square(target: &TargetStatus, objects: &str) -> Element {
     let state = view::target_state(target);
-    let revision = target.revision.as_deref().unwrap_or("nothing");
-    let said = format!("{}: {revision}, {}", view::place(target), state.label());
+    let release = planner::release(target).unwrap_or("nothing yet".to_owned());
+    let said = format!("{}: {release}, {}", view::place(target), state.label());
     let link = tag("a").link(objects).with("title", &said);
     tag("li").child(link.child(shape(state)).child(aside(&said)))
 }
@@ -146,14 +146,24 @@ fn card(target: &TargetStatus, objects: &str) -> Element {
             .text(" since ")
             .child(moment(since))
     });
-    let runs = tag("p")
-        .child(tag("code").text(target.revision.as_deref().unwrap_or("nothing")))
-        .child(since);
-    let failed = target.failed.as_ref().map(|revision| {
+    let failed = planner::failed_revision(target);
+    let revision = match (target.revision.as_deref(), failed) {
+        (Some(good), Some(failed)) if good != failed => Some(("last good ", good)),
+        (None, None) => Some(("", "nothing yet")),
+        (revision, None) => revision.map(|revision| ("", revision)),
+        (_, Some(_)) => None,
+    };
+    let runs = revision.map(|(before, revision)| {
+        let line = tag("p").text(before);
+        line.child(tag("code").text(revision)).child(since)
+    });
+    let reported = target.failed_because.as_deref();
+    let failed = failed.map(|revision| {
         tag("p")
             .class("bad")
             .child(tag("code").text(revision))
             .text(" failed here")
+            .child(reported.map(|text| tag("span").text(format_args!(": {text}"))))
     });
     let error = target.error.as_ref();
     let error = error.map(|error| tag("p").class("bad").text(error));
@@ -166,8 +176,8 @@ fn card(target: &TargetStatus, objects: &str) -> Element {
                 .child(tag("a").link(objects).text(view::place(target)))
                 .child(aside(&format!(" ({})", state.label()))),
         )
-        .child(runs)
         .child(failed)
+        .child(runs)
         .child(error)
         .child(images(&target.apps))
         .children(target.apps.iter().filter_map(says))

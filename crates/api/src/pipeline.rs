@@ -18,8 +18,9 @@ pub use spec::{
     Target, Track,
 };
 pub use status::{
-    AppStatus, CanaryState, ClusterAppReference, EnvironmentStatus, Evidence, HoldStatus, Origin,
-    PipelineStatus, PromotionSummary, Proposal, Report, Reported, TargetProblem, TargetStatus,
+    AppStatus, CanaryState, ClusterAppReference, EnvironmentStatus, Evidence, FailedRelease,
+    HoldStatus, Origin, PipelineStatus, PromotionSummary, Proposal, Report, Reported, TargetProblem,
+    TargetStatus,
     WaitingApproval,
 };
 

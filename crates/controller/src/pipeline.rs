@@ -23,6 +23,7 @@ use tokio::task::JoinSet;
 
 use crate::{
     Context, Shared,
+    clusters::conditions,
     keys::ObjectKey,
     loops::Failure,
     metrics::work::Outcome,
@@ -52,6 +53,7 @@ pub async fn run(shared: Arc<Shared>) {
     tasks.spawn(follow_pipelines(shared.clone()));
     tasks.spawn(follow_clusters(shared.clone()));
     tasks.spawn(follow_promotions(shared.clone()));
+    tasks.spawn(conditions::retire_unused(shared.clone()));
     for _ in 0..shared.settings.concurrent.max(1) {
         tasks.spawn(work(shared.clone()));
     }

@@ -152,6 +152,11 @@ impl Shared {
         }
     }
 
+    /// Whether a pipeline looks at anything on a cluster.
+    pub(crate) fn is_used(&self, cluster: &ClusterKey) -> bool {
+        !self.index.lock().demand(cluster).is_empty()
+    }
+
     /// Called by a supervisor that nobody needs any more.
     pub(crate) fn forget_cluster(&self, cluster: &ClusterKey) {
         self.apps.forget_cluster(cluster);

@@ -10,6 +10,7 @@ use crate::{
     order,
     place::target_name,
     plan::{EnvironmentPlan, Plan, Step},
+    release::{failed_release, failed_revision},
     validity,
 };
 
@@ -66,23 +67,29 @@ fn whereabouts(targets: &[TargetStatus]) -> String {
     if targets.is_empty() {
         return "no targets".to_owned();
     }
-    let runs = format!("runs {}", list(&revisions(targets)));
+    // Where the only release failed there is nothing that runs, and what failed is said below.
+    let is_said_below = |target: &TargetStatus| {
+        target.revision.is_none() && failed_revision(target).is_some()
+    };
+    let running: Vec<_> = targets.iter().filter(|it| !is_said_below(it)).collect();
     let unready: Vec<_> = targets.iter().filter(|target| !target.ready).collect();
-    if unready.is_empty() {
-        return format!("{runs}, ready");
-    }
     let unready: Vec<_> = unready.into_iter().map(why_unready).collect();
-    format!("{runs}; not ready: {}", list(&unready))
+    let runs = (!running.is_empty()).then(|| format!("runs {}", list(&revisions(&running))));
+    match (runs, unready.is_empty()) {
+        (Some(runs), true) => format!("{runs}, ready"),
+        (Some(runs), false) => format!("{runs}; not ready: {}", list(&unready)),
+        (None, _) => format!("not ready: {}", list(&unready)),
+    }
 }
 
 /// The revisions that targets run, with how many do where they differ and are many.
-fn revisions(targets: &[TargetStatus]) -> Vec<String> {
+fn revisions(targets: &[&TargetStatus]) -> Vec<String> {
     let mut all: Vec<_> = targets
         .iter()
         .map(|target| {
             target
                 .shown_revision()
-                .unwrap_or_else(|| "nothing".to_owned())
+                .unwrap_or_else(|| "nothing yet".to_owned())
         })
         .collect();
     all.sort_by(|one, other| order::total(one, other));
@@ -97,9 +104,9 @@ fn revisions(targets: &[TargetStatus]) -> Vec<String> {
 
 fn why_unready(target: &TargetStatus) -> String {
     let name = target_name(target);
-    match (&target.error, &target.failed) {
+    match (&target.error, failed_release(target)) {
         (Some(error), _) => format!("{name} ({error})"),
-        (None, Some(failed)) => format!("{name} ({failed} failed)"),
+        (None, Some(failed)) => format!("{name} ({failed})"),
         (None, None) => name,
     }
 }

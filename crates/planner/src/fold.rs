@@ -5,6 +5,7 @@
 //! forgotten. Never decides about promotions.
 
 mod canary;
+mod failures;
 mod ran;
 mod report;
 mod tags;
@@ -109,6 +110,7 @@ impl Context<'_> {
             .collect();
         after.reported = self.reported(name, seen, after.reported.as_ref());
         ran::remember(&mut after.ran, &known, &after.targets);
+        failures::remember(&mut after.failures, &known, &after.targets, self.now);
         after
     }
 

@@ -8,7 +8,7 @@ use api::{
     revision::identity,
 };
 
-use crate::hold::HoldReason;
+use crate::{hold::HoldReason, release::failed_release};
 
 /// How something is doing. The worst comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -58,8 +58,8 @@ pub fn target_state(target: &TargetStatus) -> State {
     match target.problem {
         Some(TargetProblem::NotSynced) => State::Unknown,
         Some(_) => State::Unreadable,
-        None if target.failed.is_some() => State::Failed,
         None if target.ready => State::Ready,
+        None if target.failed.is_some() => State::Failed,
         None => State::NotReady,
     }
 }
@@ -166,7 +166,7 @@ fn arrived(
         if let Some(other) = other {
             let runs = other
                 .shown_revision()
-                .unwrap_or_else(|| "nothing".to_owned());
+                .unwrap_or_else(|| "nothing yet".to_owned());
             return Settled::NotYet(format!("{name} runs {runs}, not {revision}"));
         }
     }
@@ -181,6 +181,11 @@ fn because(model: &PipelineStatus, name: &str) -> String {
     match (hold, url) {
         (Some(hold), _) => format!(": {}", hold.message),
         (None, Some(url)) => format!(": {url}"),
-        (None, None) => String::new(),
+        (None, None) => {
+            let targets = status.map(|status| status.targets.as_slice());
+            let mut targets = targets.unwrap_or_default().iter();
+            let failed = targets.find_map(failed_release);
+            failed.map(|text| format!(": {text}")).unwrap_or_default()
+        }
     }
 }

@@ -21,6 +21,7 @@
 mod access;
 mod asking;
 mod attempt;
+mod backwards;
 pub mod change;
 mod conditions;
 mod explain;
@@ -34,6 +35,7 @@ mod news;
 mod order;
 mod place;
 mod plan;
+mod release;
 mod rights;
 mod seen;
 pub mod trigger;
@@ -60,5 +62,6 @@ pub use place::{
 pub use plan::{
     EnvironmentPlan, Plan, Step, apply, plan, successor, superseded_by, surplus, version_for,
 };
+pub use release::{failed_release, failed_revision, failure_message, release};
 pub use rights::{Writer, refuse_change, refuse_pipeline, refuse_promotion};
 pub use seen::{Seen, SeenApp, SeenCanaries, SeenEnvironment, SeenSource, SeenTarget, TargetState};

@@ -5,7 +5,7 @@ use api::{
     pipeline::{PipelineStatus, TargetStatus},
 };
 
-use crate::place::target_name;
+use crate::{place::target_name, release::failure_message};
 
 /// Something that happened to a pipeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,7 +74,9 @@ fn arrival(
     if let Some(failed) = &now.failed
         && known.and_then(|known| known.failed.as_ref()) != Some(failed)
     {
-        let message = format!("{environment}: {failed} failed in {place}");
+        let because = failure_message(now).map(|text| format!(": {text}"));
+        let because = because.unwrap_or_default();
+        let message = format!("{environment}: {failed} failed in {place}{because}");
         return Some(told("DeploymentFailed", message, true, failed));
     }
     let revision = now.revision.as_ref().filter(|_| now.ready)?;
@@ -127,5 +129,10 @@ mod tests {
         let failed = status("1.1.0", false, Some("1.2.0"));
         assert_eq!(told(Some(&two), &failed), ["dev: 1.2.0 failed in x"]);
         assert!(told(Some(&failed), &failed).is_empty());
+        let mut failed = failed;
+        let dev = failed.environments.get_mut("dev").unwrap();
+        dev.targets[0].failed_because = Some("no such image".to_owned());
+        let expected = "dev: 1.2.0 failed in x: no such image";
+        assert_eq!(told(Some(&two), &failed), [expected]);
     }
 }

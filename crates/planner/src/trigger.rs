@@ -33,7 +33,7 @@ pub use run::Credential;
 pub use seen::{CredentialState, PipelineState, Run, Seen, SourceState, essence, pipeline_needed};
 pub use status::{Signal, signals, status};
 pub use tekton::Version;
-pub use template::group_and_plural;
+pub use template::{group_and_plural, lint};
 pub use words::{Announcement, Outcome, announcements};
 
 use lane::{Judge, Verdict};

@@ -76,7 +76,7 @@ pub(crate) struct Cell<'a> {
     pub(crate) revision: String,
     /// What is brought in, while it is on its way.
     pub(crate) incoming: Option<&'a str>,
-    pub(crate) message: Option<&'a str>,
+    pub(crate) message: Option<String>,
 }
 
 /// A cell for each environment, in the order of promotion.
@@ -89,13 +89,18 @@ pub(crate) fn cells(pipeline: &Pipeline) -> Vec<Cell<'_>> {
             let under_way =
                 promotion.filter(|it| it.phase.is_none_or(|phase| !phase.is_terminal()));
             let hold = status.and_then(|status| status.hold.as_ref());
-            let failed = status.and_then(|it| it.targets.iter().find_map(|it| it.error.as_deref()));
+            let targets = status.map(|it| it.targets.as_slice()).unwrap_or_default();
+            let error = || targets.iter().find_map(|it| it.error.clone());
+            let failed = || targets.iter().find_map(planner::failed_release);
             Cell {
                 name: &environment.name,
                 state: state_of(pipeline, environment),
                 revision: running(status),
                 incoming: under_way.map(|it| it.revision.as_str()),
-                message: hold.map(|hold| hold.message.as_str()).or(failed),
+                message: hold
+                    .map(|hold| hold.message.clone())
+                    .or_else(error)
+                    .or_else(failed),
             }
         })
         .collect()
@@ -146,16 +151,15 @@ pub(crate) fn target_state(target: &TargetStatus) -> State {
     }
 }
 
-/// What the targets of an environment run, in a word.
+/// What the targets of an environment run, in a word; a release that failed is named.
 fn running(status: Option<&EnvironmentStatus>) -> String {
-    let revisions = revisions(status);
-    match (revisions.len(), revisions.first()) {
-        (1, Some(only)) => {
-            let mut targets = status.into_iter().flat_map(|it| &it.targets);
-            let target = targets.find(|target| target.revision.as_deref() == Some(only));
-            let shown = target.and_then(|target| target.shown_revision());
-            shown.unwrap_or_else(|| (*only).to_owned())
-        }
+    let targets = status.map(|it| it.targets.as_slice()).unwrap_or_default();
+    let mut releases: BTreeSet<_> = targets.iter().filter_map(planner::release).collect();
+    if releases.is_empty() {
+        releases = revisions(status).into_iter().map(str::to_owned).collect();
+    }
+    match (releases.len(), releases.first()) {
+        (1, Some(only)) => only.clone(),
         (0, _) | (_, None) => "–".to_owned(),
         (several, _) => format!("{several} revisions"),
     }

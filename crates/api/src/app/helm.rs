@@ -11,10 +11,7 @@ pub(super) fn reading(app: &HelmRelease, generation: i64) -> Reading {
     let status = &app.status;
     let conditions = status.conditions.as_deref().unwrap_or_default();
     let health = Health::of(conditions, status.observed_generation, generation);
-    let deployed = status
-        .history
-        .iter()
-        .find(|release| is(release, "deployed"));
+    let deployed = deployed(&status.history);
     let version = deployed_version(app, deployed, health.is_ready);
     let revision = version.as_deref().and_then(Revision::new);
     let newest_is_deployed = status
@@ -37,6 +34,18 @@ pub(super) fn reading(app: &HelmRelease, generation: i64) -> Reading {
         suspended: app.spec.suspend,
         message: health.message,
     }
+}
+
+/// The release that is installed. After a failed upgrade it may already count as superseded.
+fn deployed(history: &[Release]) -> Option<&Release> {
+    let is_interrupted = |newest: &&Release| {
+        is(newest, "failed") || is(newest, "pending-upgrade") || is(newest, "pending-rollback")
+    };
+    let found = history.iter().find(|release| is(release, "deployed"));
+    found.or_else(|| {
+        history.first().filter(is_interrupted)?;
+        history.iter().find(|release| is(release, "superseded"))
+    })
 }
 
 /// The chart version that is installed. The history says so where there is one; a version that
@@ -70,8 +79,13 @@ fn why_no_release(app: &HelmRelease, version: Option<&str>) -> String {
 }
 
 fn attempted(app: &HelmRelease) -> Option<Revision> {
-    let digest = app.status.last_attempted_revision_digest.as_deref();
-    let text = app.status.last_attempted_revision.as_ref()?;
+    let status = &app.status;
+    let digest = status.last_attempted_revision_digest.as_deref();
+    let newest = || {
+        let newest = status.history.first();
+        newest.filter(|it| is(it, "failed"))?.chart_version.as_ref()
+    };
+    let text = status.last_attempted_revision.as_ref().or_else(newest)?;
     Revision::new(&chart_version(app, text, digest))
 }
 

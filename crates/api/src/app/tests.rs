@@ -244,6 +244,21 @@ fn helm_failures_count_for_the_spec_they_happened_with() {
 }
 
 #[test]
+fn helm_names_what_failed_and_what_worked_before() {
+    let because = || because("UpgradeFailed");
+    // The release before the failed one may count as superseded already.
+    for state in ["deployed", "superseded"] {
+        let history = json!([release("6.5.1", "failed"), release("6.5.0", state)]);
+        check_helm(helm(because(), history), "6.5.0 tried=6.5.1 failed");
+    }
+    let history = json!([release("6.5.1", "failed"), release("6.5.1", "failed")]);
+    check_helm(helm(because(), history), "- tried=6.5.1 failed");
+    // What was uninstalled does not run, and neither does what came before it.
+    let history = json!([release("6.5.1", "uninstalled"), release("6.5.0", "superseded")]);
+    check_helm(helm(because(), history), "- failed");
+}
+
+#[test]
 fn helm_knows_what_a_failure_is() {
     let deployed = || json!([release("6.5.0", "deployed")]);
     for reason in [
@@ -278,7 +293,7 @@ fn helm_knows_what_a_failure_is() {
     );
     check_helm(
         helm(ready("True"), json!([release("6.5.0", "failed")])),
-        "- failed error: no release in its history is deployed",
+        "- tried=6.5.0 failed error: no release in its history is deployed",
     );
     check_helm(
         helm(

@@ -101,9 +101,34 @@ pub struct EnvironmentStatus {
     )]
     #[schemars(length(max = 20), inner(length(max = 256)))]
     pub rejected: Vec<String>,
+    /// Releases that failed here, newest first.
+    #[serde(default, skip_serializing_if = "is_default")]
+    #[schemars(length(max = 20))]
+    pub failures: Vec<FailedRelease>,
     /// The last request that was taken up, and what came of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_request: Option<HandledRequest>,
+}
+
+/// A release that failed in an environment.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(!default)]
+pub struct FailedRelease {
+    /// The revision that failed.
+    #[schemars(length(max = 256))]
+    pub revision: String,
+    /// The target where it was first seen to fail.
+    #[schemars(length(max = 512))]
+    pub target: String,
+    /// What the app said about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1024))]
+    pub message: Option<String>,
+    /// When that was first seen, by the hub's clock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time", default)]
+    pub at: Option<Time>,
 }
 
 /// What the pipeline's source proposes for the first environment.
@@ -195,6 +220,10 @@ pub struct TargetStatus {
     )]
     #[schemars(length(max = 256))]
     pub failed: Option<String>,
+    /// Why it failed, where only a report says so; apps that are observed have a message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1024))]
+    pub failed_because: Option<String>,
     /// What the app's own revision follows: the source's URL and reference.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 2304))]

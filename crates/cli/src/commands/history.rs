@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use api::{Promotion, Time};
+use api::{Promotion, Time, pipeline::FailedRelease};
 use jiff::Timestamp;
 
 use super::{
@@ -67,6 +67,11 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
             let text = format!("{name} rejected {}", status.rejected.join(", "));
             writeln!(out, "{}", clean(&text))?;
         }
+        if only.is_none_or(|only| only == name) {
+            for failure in &status.failures {
+                writeln!(out, "{}", clean(&failed(&name, failure, now)))?;
+            }
+        }
     }
     Ok(())
 }
@@ -89,6 +94,15 @@ fn row(promotion: &Promotion, now: Timestamp) -> Vec<Cell> {
         Cell::from(get::people(promotion)),
         Cell::from(status.url.as_deref().unwrap_or_default()),
     ]
+}
+
+/// `dev failed 1.2.0 3h ago in c1/web: the app's message`
+fn failed(environment: &str, failure: &FailedRelease, now: Timestamp) -> String {
+    let (revision, target) = (&failure.revision, &failure.target);
+    let age = age(failure.at.as_ref(), now);
+    let message = failure.message.as_deref();
+    let because = message.map(|text| format!(": {text}")).unwrap_or_default();
+    format!("{environment} failed {revision} {age} ago in {target}{because}")
 }
 
 fn took(from: Option<&Time>, to: Option<&Time>) -> String {

@@ -14,7 +14,8 @@ use std::{
 };
 
 use anyhow::bail;
-use api::Pipeline;
+use api::{Pipeline, PipelineTrigger};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::JSONSchemaProps;
 use serde_json::Value;
 
 use super::{
@@ -171,6 +172,10 @@ async fn check(document: &Document, schema: &schema::Schema) -> anyhow::Result<O
     let Some(root) = schema.root(&value) else {
         return Ok(None);
     };
+    // Without a spec its rules would not be asked.
+    if value["spec"].is_null() && root_has_spec(root) {
+        value["spec"] = Value::Object(serde_json::Map::new());
+    }
     let early = checked.findings.len();
     for unknown in fields::unknown(&value, root) {
         checked.error(line_of(document, &unknown.name), unknown.to_string());
@@ -180,11 +185,20 @@ async fn check(document: &Document, schema: &schema::Schema) -> anyhow::Result<O
     }
     if checked.findings.len() == early {
         checked.pipeline = pipeline(&value);
+        let trigger = trigger(&value).and_then(|it| planner::trigger::lint(&it));
+        checked
+            .findings
+            .extend(trigger.map(|text| Finding::error(line, text)));
     }
     checked
         .findings
         .extend(never(checked.pipeline.as_ref(), line));
     Ok(Some(checked))
+}
+
+fn root_has_spec(root: &JSONSchemaProps) -> bool {
+    let properties = root.properties.as_ref();
+    properties.is_some_and(|properties| properties.contains_key("spec"))
 }
 
 /// What can never hold.
@@ -213,6 +227,14 @@ fn mentions_us(text: &str) -> bool {
 /// The pipeline, unless a field has the wrong type, which the definition tells better.
 fn pipeline(value: &Value) -> Option<Pipeline> {
     if value["kind"] != "Pipeline" {
+        return None;
+    }
+    serde_json::from_value(value.clone()).ok()
+}
+
+/// The trigger, likewise.
+fn trigger(value: &Value) -> Option<PipelineTrigger> {
+    if value["kind"] != "PipelineTrigger" {
         return None;
     }
     serde_json::from_value(value.clone()).ok()

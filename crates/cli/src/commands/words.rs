@@ -38,14 +38,15 @@ pub(super) fn length(seconds: i64) -> String {
     }
 }
 
-/// What an environment runs: one revision, or all of them.
+/// What an environment runs: one revision, or all of them; a release that failed beside the last one
+/// that worked.
 pub(super) fn runs(status: Option<&EnvironmentStatus>) -> String {
     let targets = status
         .map(|status| status.targets.as_slice())
         .unwrap_or_default();
     let mut revisions: Vec<String> = targets
         .iter()
-        .map(|target| target.shown_revision().unwrap_or_else(|| "-".to_owned()))
+        .map(|target| planner::release(target).unwrap_or("-".to_owned()))
         .collect();
     revisions.sort_unstable();
     revisions.dedup();

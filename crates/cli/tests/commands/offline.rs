@@ -101,6 +101,40 @@ async fn lint_finds_typos_wrong_values_and_what_can_never_hold() {
 }
 
 #[tokio::test]
+async fn lint_refuses_objects_with_nothing_in_them() {
+    let trigger = "apiVersion: pipeline.jquad.rocks/v1alpha1\nkind: PipelineTrigger\nmetadata: {name: a}\n";
+    let cluster =
+        "apiVersion: gitops.weave.works/v1alpha1\nkind: GitopsCluster\nmetadata: {name: a}\n";
+    let pipeline =
+        "apiVersion: pipelines.weave.works/v1alpha1\nkind: Pipeline\nmetadata: {name: a}\n";
+    let source = "source: {kind: GitRepository, name: x}";
+    for (text, expected) in [
+        (trigger.to_owned(), "spec.source: Required value"),
+        (format!("{trigger}spec:\n"), "spec.source: Required value"),
+        (
+            format!("{trigger}spec: {{{source}, pipelineRunSpec: {{}}}}\n"),
+            "the run names no Tekton pipeline",
+        ),
+        (
+            format!("{trigger}spec: {{{source}, pipelineRun: {{}}}}\n"),
+            "spec.pipelineRun has no spec",
+        ),
+        (
+            cluster.to_owned(),
+            "must provide a secretRef or capiClusterRef",
+        ),
+        (pipeline.to_owned(), "spec.environments: Required value"),
+    ] {
+        let (code, out) = lint(&text, &[]).await;
+        assert_eq!(code, 1, "{text}: {out}");
+        assert!(out.contains(expected), "{text}: {out}");
+    }
+    let sound = format!("{trigger}spec: {{{source}, pipelineRunSpec: {{pipelineRef: {{name: p}}}}}}\n");
+    let (code, out) = lint(&sound, &[]).await;
+    assert_eq!((code, out.as_str()), (0, ""));
+}
+
+#[tokio::test]
 async fn lint_recognises_early_shapes_and_prints_what_they_became() {
     let early = "\
 apiVersion: pipelines.wego.weave.works/v1alpha1

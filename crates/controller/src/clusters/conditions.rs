@@ -1,14 +1,67 @@
 //! Tells on the GitopsCluster whether it can be reached, where nobody else does.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use api::{Condition, GitopsCluster, Time, cluster::CONNECTIVITY, conditions::READY};
+use api::{
+    Condition, GitopsCluster, Time,
+    cluster::CONNECTIVITY,
+    conditions::{self, READY},
+};
 use serde_json::Value;
 
-use crate::{FIELD_MANAGER, Shared, status};
+use crate::{Detect, FIELD_MANAGER, Shared, keys::ClusterKey, status};
+
+/// How long after a start it is clear which clusters pipelines use.
+const SETTLE: Duration = Duration::from_secs(30);
+const REACHABLE: &str = "ClusterReachable";
+const NOT_REACHABLE: &str = "ClusterNotReachable";
+
+/// The reason while no pipeline uses the cluster, so that nobody probes it.
+const NOT_PROBED: &str = "NotProbed";
+
+/// What is known about the connection to a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Connectivity<'a> {
+    /// The cluster answers.
+    Reachable,
+    /// It does not, for this reason.
+    Unreachable(&'a str),
+    /// No pipeline uses it, so that it is not probed.
+    NotProbed,
+}
+
+/// Takes back what an earlier process said about clusters that no pipeline uses any more.
+pub(crate) async fn retire_unused(shared: Arc<Shared>) {
+    if !shared.settings.probe_clusters || shared.settings.detect != Detect::Watch {
+        return;
+    }
+    while !shared.clusters.are_known() || !shared.promotions.are_known() {
+        tokio::time::sleep(SETTLE).await;
+    }
+    tokio::time::sleep(SETTLE).await;
+    for key in shared.clusters.keys() {
+        let Some(cluster) = shared.clusters.get(&key) else {
+            continue;
+        };
+        if !shared.is_used(&ClusterKey::Leaf(key)) && is_probed(&cluster) {
+            write(&shared, &cluster, Connectivity::NotProbed).await;
+        }
+    }
+}
+
+/// Whether a probe of ours is what the cluster's `Ready` tells.
+fn is_probed(cluster: &GitopsCluster) -> bool {
+    let status = cluster.status.as_ref();
+    let ready = status.and_then(|status| conditions::find(&status.conditions, READY));
+    ready.is_some_and(|ready| [REACHABLE, NOT_REACHABLE].contains(&ready.reason.as_str()))
+}
 
 /// Writes `Ready` and `ClusterConnectivity` if they changed and are ours to write.
-pub(super) async fn write(shared: &Shared, cluster: &Arc<GitopsCluster>, because: Option<&str>) {
+pub(super) async fn write(
+    shared: &Shared,
+    cluster: &Arc<GitopsCluster>,
+    connectivity: Connectivity<'_>,
+) {
     if belongs_to_others(cluster) {
         return;
     }
@@ -16,7 +69,7 @@ pub(super) async fn write(shared: &Shared, cluster: &Arc<GitopsCluster>, because
     let mut after = before.cloned().unwrap_or_default();
     let now = shared.clock.now();
     for kind in [READY, CONNECTIVITY] {
-        set(&mut after.conditions, condition(kind, because, now));
+        set(&mut after.conditions, condition(kind, connectivity, now));
     }
     let written = status::write(&shared.hub, &shared.telemetry, &**cluster, (before, &after));
     // Whatever got in the way: a change of the cluster brings us back here.
@@ -26,16 +79,20 @@ pub(super) async fn write(shared: &Shared, cluster: &Arc<GitopsCluster>, because
     }
 }
 
-fn condition(kind: &str, because: Option<&str>, now: jiff::Timestamp) -> Condition {
-    let (status, reason, message) = match because {
-        None => ("True", "ClusterReachable", "the cluster answers".to_owned()),
-        Some(because) => ("False", "ClusterNotReachable", because.to_owned()),
+fn condition(kind: &str, connectivity: Connectivity<'_>, now: jiff::Timestamp) -> Condition {
+    let (status, reason, message) = match connectivity {
+        Connectivity::Reachable => ("True", REACHABLE, "the cluster answers"),
+        Connectivity::Unreachable(because) => ("False", NOT_REACHABLE, because),
+        Connectivity::NotProbed => {
+            let message = "no pipeline uses this cluster, so Sluice does not probe it";
+            ("Unknown", NOT_PROBED, message)
+        }
     };
     Condition {
         type_: kind.to_owned(),
         status: status.to_owned(),
         reason: reason.to_owned(),
-        message,
+        message: message.to_owned(),
         last_transition_time: Time(jiff::Timestamp::from_second(now.as_second()).unwrap_or(now)),
         observed_generation: None,
     }

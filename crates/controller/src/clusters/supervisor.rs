@@ -14,7 +14,11 @@ use tokio::{
     time::Instant,
 };
 
-use super::{CALL_TIMEOUT, conditions, kubeconfig, told};
+use super::{
+    CALL_TIMEOUT,
+    conditions::{self, Connectivity},
+    kubeconfig, told,
+};
 use crate::{
     Shared,
     apps::feed::Feed,
@@ -123,6 +127,7 @@ impl Supervisor {
                 }
             }
         }
+        self.tell(Connectivity::NotProbed).await;
         self.shared.forget_cluster(&self.key);
     }
 
@@ -180,7 +185,7 @@ impl Supervisor {
             self.shared.wake_cluster(&self.key);
         }
         self.shared.telemetry.answered(&self.key);
-        self.tell(None).await;
+        self.tell(Connectivity::Reachable).await;
     }
 
     async fn lost(&self, because: &str) {
@@ -193,13 +198,13 @@ impl Supervisor {
             tracing::warn!(cluster = %self.key, because, "cannot be reached");
             self.shared.wake_cluster(&self.key);
         }
-        self.tell(Some(because)).await;
+        self.tell(Connectivity::Unreachable(because)).await;
     }
 
     /// Tells the GitopsCluster about it.
-    async fn tell(&self, because: Option<&str>) {
+    async fn tell(&self, connectivity: Connectivity<'_>) {
         if let (true, Some(cluster)) = (self.shared.settings.probe_clusters, self.object()) {
-            conditions::write(&self.shared, &cluster, because).await;
+            conditions::write(&self.shared, &cluster, connectivity).await;
         }
     }
 

@@ -123,6 +123,51 @@ async fn a_cluster_that_goes_away_and_comes_back() {
     );
 }
 
+/// Nobody probes a cluster that no pipeline uses, so that nothing is known about it.
+#[tokio::test(start_paused = true)]
+async fn a_cluster_without_pipelines_is_not_called_ready() {
+    let mut world = World::new().await;
+    let leaf = world.leaf("dev").await.client();
+    namespace(&leaf, "x").await;
+    deploy(&leaf, &release("x", "app", "1.0.0")).await;
+    world.pipeline("p", spec("dev=dev/x")).await;
+    world.expect("p", "dev[1.0.0 ok]").await;
+    expect_cluster(&world, "dev", "True ClusterReachable").await;
+    remove(&world, "p").await;
+    expect_cluster(&world, "dev", "Unknown NotProbed").await;
+    world.pipeline("p", spec("dev=dev/x")).await;
+    world.expect("p", "dev[1.0.0 ok]").await;
+    expect_cluster(&world, "dev", "True ClusterReachable").await;
+    // Also where the last pipeline went while nothing ran.
+    world.stop();
+    remove(&world, "p").await;
+    world.restart(controller::Settings::default()).await;
+    expect_cluster(&world, "dev", "Unknown NotProbed").await;
+}
+
+async fn remove(world: &World, pipeline: &str) {
+    let removed = world.pipelines();
+    let removed = removed.delete(pipeline, &DeleteParams::default()).await;
+    removed.map(|_| ()).unwrap();
+}
+
+/// Waits until a GitopsCluster's `Ready` has this status and reason.
+async fn expect_cluster(world: &World, name: &str, expected: &str) {
+    let clusters: kube::Api<api::GitopsCluster> =
+        kube::Api::namespaced(world.hub.client(), "default");
+    let mut found = String::new();
+    for _ in 0..600 {
+        let status = clusters.get(name).await.unwrap().status.unwrap_or_default();
+        let ready = api::conditions::find(&status.conditions, "Ready").cloned();
+        found = ready.map_or(String::new(), |it| format!("{} {}", it.status, it.reason));
+        if found == expected {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    panic!("{name} is {found}, not {expected}");
+}
+
 async fn ready_since(world: &World) -> Option<api::Time> {
     let status = world.pipelines().get("p").await.unwrap().status.unwrap();
     status.environments["dev"].targets[0].ready_since.clone()

@@ -180,14 +180,19 @@ impl Step<'_> {
 
     fn wait_for_merge(mut self, changed_by_others: bool) -> Next {
         self.status.next_attempt = None;
-        let (reason, message) = match changed_by_others {
-            true => (
+        let (reason, message) = match (changed_by_others, self.scene.unmergeable()) {
+            (true, _) => (
                 BRANCH_CHANGED_BY_OTHERS,
-                "somebody else pushed to the branch; it is followed and not pushed to any more",
+                "somebody else pushed to the branch; it is followed and not pushed to any more"
+                    .to_owned(),
             ),
-            false => ("WaitingForMerge", "the pull request waits to be merged"),
+            (false, Some((reason, text))) => (reason, format!("it is not merged now: {text}")),
+            (false, None) => {
+                let text = "the pull request waits to be merged";
+                ("WaitingForMerge", text.to_owned())
+            }
         };
-        self.say(Phase::WaitingForMerge, reason, message.to_owned());
+        self.say(Phase::WaitingForMerge, reason, message);
         let act = match changed_by_others || !self.scene.may_merge() {
             true => Act::Nothing,
             false => Act::AskForMerge,
@@ -262,10 +267,11 @@ impl Step<'_> {
         }
     }
 
-    /// A pull request that could not be looked at is not left without a word.
+    /// A pull request that could not be looked at and may be open is named, so that people close it.
     fn with_what_is_left(&self, message: String) -> String {
+        let is_merged = self.status.merged_at.is_some();
         match (&self.scene.around.pull_request, &self.status.url) {
-            (PullRequestSeen::NotLooked, Some(url)) => {
+            (PullRequestSeen::NotLooked, Some(url)) if !is_merged => {
                 format!("{message}; its pull request may still be open, close it: {url}")
             }
             _ => message,

@@ -60,7 +60,12 @@ pub fn look(promotion: &Promotion, around: &Surroundings<'_>, now: Timestamp) ->
     let due = status.next_attempt.as_ref().map(|time| time.0);
     let is_early = due.is_some_and(|due| now < due) && !around.edited;
     if promotion.spec.withdrawn.is_some() || scene.has_arrived() {
-        return if is_early { Look::Later } else { Look::Closely };
+        // While nothing is known to be open, what an attempt waits for must not delay the end.
+        let may_be_open = status.url.is_some() || phase == Phase::WaitingForMerge;
+        return match is_early && may_be_open {
+            true => Look::Later,
+            false => Look::Closely,
+        };
     }
     if phase == Phase::WaitingForMerge {
         return Look::Follow;

@@ -2,13 +2,17 @@
 
 use api::{
     Pipeline, Promotion,
-    pipeline::{Environment, PromotionSettings, TargetStatus},
+    pipeline::{Environment, PromotionSettings, Request, TargetStatus},
     promotion::{Phase, PromotionSpec},
     revision::is_digest,
 };
 
 use crate::{
+    backwards::{PlaceState, ask_again},
+    hold::{Hold, HoldReason},
     place::{cluster_key, cluster_of_status, place_of, target_name},
+    plan::pending_request,
+    release::failure_message,
     validity,
 };
 
@@ -195,8 +199,7 @@ impl<'a> Scene<'a> {
         let failed = targets
             .into_iter()
             .find(|target| !target.ready && target.failed.as_ref() == Some(revision))?;
-        let app = failed.apps.iter().find_map(|app| app.message.clone());
-        let because = app
+        let because = failure_message(failed)
             .map(|message| format!(": {message}"))
             .unwrap_or_default();
         Some(format!(
@@ -220,16 +223,32 @@ impl<'a> Scene<'a> {
 
     /// Whether the forge is to merge the pull request, and nothing is against that now.
     pub(super) fn may_merge(&self) -> bool {
-        let to = self.promotion.spec.strategy.pull_request.as_ref();
-        let is_automatic = to.is_some_and(|to| to.auto_merge && !to.draft);
         let is_held = self.lacks_approval() || self.pause().is_some();
-        is_automatic && self.refusal().is_none() && !is_held
+        self.is_automatic() && self.refusal().is_none() && !is_held
+    }
+
+    /// Whether the forge is asked to merge the pull request.
+    fn is_automatic(&self) -> bool {
+        let to = self.promotion.spec.strategy.pull_request.as_ref();
+        to.is_some_and(|to| to.auto_merge && !to.draft)
+    }
+
+    /// Why an open pull request is not merged by itself, or should not be merged by people either.
+    pub(super) fn unmergeable(&self) -> Option<(&'static str, String)> {
+        if self.is_automatic() {
+            return self.pause();
+        }
+        let hold = self.out_of_order()?;
+        Some((hold.reason.word(), hold.message()))
     }
 
     /// Why nothing may be started at the moment.
     pub(super) fn pause(&self) -> Option<(&'static str, String)> {
         if let Some(text) = validity::invalid_spec(&self.pipeline.spec) {
             return Some(("InvalidSpec", text));
+        }
+        if let Some(text) = self.invalid_source() {
+            return Some((HoldReason::InvalidSource.word(), text));
         }
         let environment = self
             .environment()
@@ -238,15 +257,49 @@ impl<'a> Scene<'a> {
             let text = "it goes on when the pipeline and the environment are resumed";
             return Some(("Suspended", text.to_owned()));
         }
-        let predecessor = self
-            .predecessor()?
-            .metadata
-            .name
-            .clone()
-            .unwrap_or_default();
-        Some((
-            "WaitingForPredecessor",
-            format!("it goes on when {predecessor} has ended"),
-        ))
+        if let Some(predecessor) = self.predecessor() {
+            let name = predecessor.metadata.name.clone().unwrap_or_default();
+            let text = format!("it goes on when {name} has ended");
+            return Some(("WaitingForPredecessor", text));
+        }
+        if let Some(request) = self.other_request() {
+            let text = format!("a person asked for {}, which goes first", request.revision);
+            return Some((HoldReason::RequestUnderWay.word(), text));
+        }
+        let hold = self.out_of_order()?;
+        Some((hold.reason.word(), hold.message()))
+    }
+
+    /// Why the pipeline's source cannot have proposed it.
+    fn invalid_source(&self) -> Option<String> {
+        let spec = &self.promotion.spec;
+        let mut environments = self.pipeline.spec.environments.iter();
+        let first = environments.find(|environment| !environment.targets.is_empty());
+        let is_proposed = first.is_some_and(|first| first.name == spec.environment);
+        validity::invalid_source(&self.pipeline.spec)
+            .filter(|_| is_proposed && spec.request.is_none())
+    }
+
+    /// A request for another revision that has not been taken up yet.
+    fn other_request(&self) -> Option<Request> {
+        let spec = &self.promotion.spec;
+        let model = self.pipeline.status.as_ref()?;
+        let pending = pending_request(self.pipeline, model, &spec.environment)?;
+        (pending.revision != spec.revision).then_some(pending)
+    }
+
+    /// Why bringing the revision now would be a step back.
+    pub(super) fn out_of_order(&self) -> Option<Hold> {
+        let environment = &self.promotion.spec.environment;
+        let status = self.pipeline.status.as_ref()?;
+        let status = status.environments.get(environment)?;
+        let promotions: Vec<_> = self.others().chain([self.promotion]).collect();
+        let place = PlaceState {
+            environment,
+            targets: &self.targets(),
+            promotions: &promotions,
+            rejected: &status.rejected,
+        };
+        ask_again(self.promotion, &place, status.last_request.as_ref())
     }
 }

@@ -8,8 +8,8 @@ use api::{
     revision::{SourceRevision, identity, tag, without_oci_digest},
 };
 
-use super::Context;
-use crate::{moment::stored, place::target_report_key, seen::SeenTarget};
+use super::{Context, LONGEST_TEXT};
+use crate::{conditions::cut, moment::stored, place::target_report_key, seen::SeenTarget};
 
 /// What an event says about the app it is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +66,7 @@ impl Context<'_> {
                 revision: before.revision,
                 version: before.version,
                 failed: Some(revision),
+                failed_because: report.message.as_deref().map(|it| cut(it, LONGEST_TEXT)),
                 ..blank
             },
             Tidings::UnderWay => TargetStatus {

@@ -73,7 +73,8 @@ impl Context<'_> {
         let mut reading = together(&apps);
         self.tags.resolve(&mut reading, known);
         let revision = reading.revision.as_ref().map(ToString::to_string);
-        let failed = reading.attempted.as_ref().filter(|_| reading.failed);
+        let has_failed = reading.failed && !reading.ready;
+        let failed = reading.attempted.as_ref().filter(|_| has_failed);
         TargetStatus {
             ready: reading.ready,
             ready_since: reading

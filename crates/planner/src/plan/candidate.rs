@@ -16,6 +16,7 @@ use crate::{
     moment::{Timestamp, later},
     order,
     place::{environment_report_key, target_name},
+    release::failed_release,
     validity,
 };
 
@@ -208,9 +209,11 @@ impl<'a> Vote<'a> {
         });
         let name = &self.source.name;
         let Some(youngest) = voices.first() else {
+            let failed = self.targets.iter().find_map(failed_release);
+            let because = failed.map(|text| format!(": {text}")).unwrap_or_default();
             return Err(Hold::new(
                 HoldReason::SourceNotReady,
-                format!("no target of {name} is ready"),
+                format!("no target of {name} is ready{because}"),
                 format!("one ready target of {name} lifts this"),
             ));
         };
@@ -250,9 +253,14 @@ impl<'a> Vote<'a> {
         running.retain(|(_, revision)| known.insert(*revision));
         if running.len() > 1 {
             let shown: Vec<_> = running.into_iter().map(|(shown, _)| shown).collect();
+            let failed = |target: &TargetStatus| {
+                let text = failed_release(target)?;
+                Some(format!(" ({}: {text})", target_name(target)))
+            };
+            let failed = self.targets.iter().find_map(failed).unwrap_or_default();
             return Err(Hold::new(
                 HoldReason::SourceTargetsDiffer,
-                format!("{name} targets run {}", list(&shown)),
+                format!("{name} targets run {}{failed}", list(&shown)),
                 format!("one revision on all targets of {name} lifts this"),
             ));
         }
@@ -275,7 +283,8 @@ impl<'a> Vote<'a> {
         }
         let sentence = match target {
             Some(target) => {
-                let because = target.error.as_deref().unwrap_or("no revision is known");
+                let because = target.error.clone().or_else(|| failed_release(target));
+                let because = because.unwrap_or("no revision is known".to_owned());
                 format!("{name} target {}: {because}", target_name(target))
             }
             None => format!("no revision of {name} is known"),
@@ -286,7 +295,7 @@ impl<'a> Vote<'a> {
 
     fn not_ready(&self, target: &TargetStatus, count: usize, revision: &str) -> Hold {
         let more = and_more(count);
-        let because = match &target.error {
+        let because = match target.error.clone().or_else(|| failed_release(target)) {
             Some(error) => format!("{more}: {error}"),
             None if count > 1 => format!("{more} are not ready at {revision}"),
             None => format!(" is not ready at {revision}"),

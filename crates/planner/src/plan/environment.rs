@@ -45,7 +45,7 @@ pub(super) fn plan(world: &World<'_>, index: usize) -> Outcome {
             return outcome;
         }
     };
-    if let Some(request) = request::pending(world, &environment.name) {
+    if let Some(request) = request::pending(world.pipeline, world.model, &environment.name) {
         match request::wanted(world, &environment.name, &request) {
             Ok(wanted) => {
                 let judge = Judge::new(world, environment, settings);
@@ -235,14 +235,19 @@ impl Judge<'_> {
 
     /// Without a candidate, what is under way goes on.
     fn go_on(&self, outcome: &mut Outcome) {
+        let rejected = outcome.says.rejected.clone();
         for site in &self.sites {
             let under_way = site
                 .promotions
                 .iter()
                 .rev()
                 .find(|promotion| is_unmerged(promotion));
-            if let Some(promotion) = under_way {
-                self.say(&self.goes_on(promotion), outcome);
+            let Some(promotion) = under_way else { continue };
+            let mut decision = self.goes_on_in_order(promotion, site, &rejected);
+            // What is withdrawn is over: why nothing else comes is said instead.
+            match decision.steps.is_empty() {
+                true => self.say(&decision, outcome),
+                false => outcome.steps.append(&mut decision.steps),
             }
         }
     }

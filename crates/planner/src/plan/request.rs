@@ -9,7 +9,9 @@ use api::{
     Pipeline, Time,
     app::Kind,
     names::{REQUEST_ANNOTATION, short_hash},
-    pipeline::{Environment, HandledRequest, PromotionSummary, Request, RequestKind},
+    pipeline::{
+        Environment, HandledRequest, PipelineStatus, PromotionSummary, Request, RequestKind,
+    },
     promotion::Phase,
     revision::{SourceRevision, identity, is_digest, is_usable, tag},
 };
@@ -23,17 +25,25 @@ use super::{
 use crate::{fold::push_front, hold::list, moment::Timestamp};
 
 /// The request for an environment that has not been taken up yet.
-pub(super) fn pending(world: &World<'_>, environment: &str) -> Option<Request> {
-    let handled = world.status(environment)?.last_request.as_ref();
+pub(crate) fn pending(
+    pipeline: &Pipeline,
+    model: &PipelineStatus,
+    environment: &str,
+) -> Option<Request> {
+    let handled = model.environments.get(environment)?.last_request.as_ref();
     let is_handled = |request: &Request| handled.is_some_and(|it| it.covers(&request.id));
-    let waiting = present(world, environment).filter(|request| !is_handled(request));
+    let waiting = present(pipeline, model, environment).filter(|request| !is_handled(request));
     waiting.max_by_key(|request| at(request.at.as_ref()))
 }
 
 /// Every request for an environment that is still written somewhere.
-fn present(world: &World<'_>, environment: &str) -> impl Iterator<Item = Request> {
-    let stored = world.model.requests.get(environment).cloned();
-    let written = annotation(world.pipeline).ok().flatten();
+fn present(
+    pipeline: &Pipeline,
+    model: &PipelineStatus,
+    environment: &str,
+) -> impl Iterator<Item = Request> {
+    let stored = model.requests.get(environment).cloned();
+    let written = annotation(pipeline).ok().flatten();
     let written = written.and_then(|value| for_environment(&value, environment));
     written.into_iter().chain(stored)
 }
@@ -193,7 +203,7 @@ pub(super) fn refuse_where_nothing_is_promoted(
     environment: &Environment,
     says: &mut EnvironmentPlan,
 ) {
-    if let Some(request) = pending(world, &environment.name) {
+    if let Some(request) = pending(world.pipeline, world.model, &environment.name) {
         let text = "refused: nothing is promoted into this environment";
         says.last_request = Some(handled(world, &environment.name, &request, (None, text)));
     }
@@ -241,7 +251,7 @@ fn handled(
     request: &Request,
     (promotion, text): (Option<&str>, &str),
 ) -> HandledRequest {
-    let others = present(world, environment).map(|other| other.id);
+    let others = present(world.pipeline, world.model, environment).map(|other| other.id);
     HandledRequest {
         id: request.id.clone(),
         promotion: promotion.map(str::to_owned),

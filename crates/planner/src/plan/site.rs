@@ -15,9 +15,9 @@ use super::{
     world::{Site, World, is_deploying, is_unmerged, name_of, phase_of, was_merged},
 };
 use crate::{
+    backwards::{PlaceState, ask_again, backwards, until_asked},
     hold::{Hold, HoldReason, and_more},
     moment::Timestamp,
-    order,
     place::target_name,
 };
 
@@ -85,8 +85,8 @@ impl<'a> Judge<'a> {
     }
 
     fn move_on(&self, wanted: &Wanted, site: &Site<'_>, rejected: &[String]) -> SiteOutcome {
-        if let Some(promotion) = self.under_way(wanted, site) {
-            return self.goes_on(promotion);
+        if let Some(promotion) = self.under_way(wanted, site, rejected) {
+            return self.goes_on_in_order(promotion, site, rejected);
         }
         if let Some(asked) = asked_for(site).filter(|_| wanted.request.is_none()) {
             return self.gives_way(wanted, site, asked);
@@ -120,8 +120,17 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// The promotion that already brings what is wanted, as the pipeline asks for it today.
-    fn under_way<'b>(&self, wanted: &Wanted, site: &Site<'b>) -> Option<&'b Promotion> {
+    /// The promotion that already brings what is wanted, as the pipeline asks for it today. A request
+    /// does not join one that order keeps back: it gets a promotion of its own.
+    fn under_way<'b>(
+        &self,
+        wanted: &Wanted,
+        site: &Site<'b>,
+        rejected: &[String],
+    ) -> Option<&'b Promotion> {
+        let is_kept_back = |promotion: &Promotion| {
+            wanted.request.is_some() && self.out_of_order(promotion, site, rejected).is_some()
+        };
         let answers = |promotion: &&&Promotion| {
             let asked = wanted.request.as_ref().map(|request| request.id.as_str());
             let request = promotion.spec.request.as_ref();
@@ -130,6 +139,7 @@ impl<'a> Judge<'a> {
         let brings = |promotion: &&&Promotion| {
             promotion.spec.revision == wanted.revision
                 && (is_deploying(promotion) || is_unmerged(promotion) && self.fits(promotion))
+                && !is_kept_back(promotion)
         };
         let mut newest_first = site.promotions.iter().rev();
         let answer = newest_first.clone().find(answers);
@@ -148,8 +158,35 @@ impl<'a> Judge<'a> {
             && (is_past_approval || spec.needs_approval == self.settings.manual)
     }
 
+    /// A promotion under way goes on, unless it would now take the place backwards: then it is
+    /// withdrawn where something newer runs, and held otherwise.
+    pub(super) fn goes_on_in_order(
+        &self,
+        promotion: &Promotion,
+        site: &Site<'_>,
+        rejected: &[String],
+    ) -> SiteOutcome {
+        let Some(hold) = self.out_of_order(promotion, site, rejected) else {
+            return self.goes_on(promotion);
+        };
+        let is_suspended = self.suspended("").is_some();
+        if hold.reason != HoldReason::OlderThanRunning || is_suspended {
+            return SiteOutcome {
+                promotion: Some(summary(promotion)),
+                ..held(hold)
+            };
+        }
+        SiteOutcome {
+            steps: vec![Step::WithdrawPromotion {
+                name: name_of(promotion),
+                reason: format!("{}: {}", hold.reason.word(), hold.sentence),
+            }],
+            ..held(hold)
+        }
+    }
+
     /// What there is to say about a promotion that goes on.
-    pub(super) fn goes_on(&self, promotion: &Promotion) -> SiteOutcome {
+    fn goes_on(&self, promotion: &Promotion) -> SiteOutcome {
         let revision = &promotion.spec.revision;
         let shown = promotion.spec.shown_revision();
         let is_waiting = promotion.spec.needs_approval
@@ -228,33 +265,37 @@ impl<'a> Judge<'a> {
         Some(Hold::new(reason, sentence, lifted_by))
     }
 
-    /// Why a revision that nobody asked for would be a step back.
+    /// Why a revision that nobody asked for would be a step back, or one that was left before.
     fn backwards(&self, wanted: &Wanted, site: &Site<'_>, rejected: &[String]) -> Option<Hold> {
         let revision = &wanted.revision;
         let shown = wanted.shown();
-        let name = &self.environment.name;
-        let by_request = format!("a newer revision, or a request for {shown}, lifts this");
-        let hold = |reason, sentence| Some(Hold::new(reason, sentence, by_request.clone()));
-        if rejected.contains(revision) {
-            let sentence = format!("{shown} was rolled back in {name}, or its pull request closed");
-            return hold(HoldReason::Rejected, sentence);
-        }
-        if let Some(newer) = site.newer_than(&shown) {
-            let sentence = format!("{name} runs {newer}, which is newer than {shown}");
-            return hold(HoldReason::OlderThanRunning, sentence);
-        }
-        if let Some(promotion) = site.failed(revision) {
-            let status = promotion.status.as_ref();
-            let message = status.and_then(|status| status.message.clone());
-            let because = message.unwrap_or("it did not get ready".to_owned());
-            let sentence = format!("{shown} failed in {name}: {because}");
-            return hold(HoldReason::PromotionFailed, sentence);
-        }
-        if self.has_been_left(revision, site) {
+        backwards((revision, &shown), &self.state(site, rejected)).or_else(|| {
+            let name = &self.environment.name;
             let sentence = format!("{shown} was in {name} before and was left");
-            return hold(HoldReason::AlreadyRan, sentence);
+            let hold = until_asked(HoldReason::AlreadyRan, &shown, sentence);
+            self.has_been_left(revision, site).then_some(hold)
+        })
+    }
+
+    /// Why a promotion under way may go no further.
+    fn out_of_order(
+        &self,
+        promotion: &Promotion,
+        site: &Site<'_>,
+        rejected: &[String],
+    ) -> Option<Hold> {
+        let status = self.world.status(&self.environment.name);
+        let last_request = status.and_then(|status| status.last_request.as_ref());
+        ask_again(promotion, &self.state(site, rejected), last_request)
+    }
+
+    fn state<'b>(&'b self, site: &'b Site<'_>, rejected: &'b [String]) -> PlaceState<'b> {
+        PlaceState {
+            environment: &self.environment.name,
+            targets: &site.targets,
+            promotions: &site.promotions,
+            rejected,
         }
-        None
     }
 
     /// Whether the revision was here and something else came after it. One that has reached only
@@ -378,31 +419,5 @@ impl Site<'_> {
         let is_there =
             |target: &&api::pipeline::TargetStatus| target.revision.as_deref() == Some(revision);
         !self.targets.is_empty() && self.targets.iter().all(is_there)
-    }
-
-    /// A revision that is newer and runs here or is on its way from git; with its tag, by which
-    /// revisions are ordered.
-    fn newer_than(&self, revision: &str) -> Option<String> {
-        let running = self
-            .targets
-            .iter()
-            .filter_map(|target| target.shown_revision());
-        let deploying = self
-            .promotions
-            .iter()
-            .filter(|promotion| is_deploying(promotion));
-        running
-            .chain(deploying.map(|promotion| promotion.spec.shown_revision()))
-            .find(|other| order::is_older(revision, other))
-    }
-
-    /// The last promotion of the revision, if it failed by the revision's own fault.
-    fn failed(&self, revision: &str) -> Option<&Promotion> {
-        let of_revision = |promotion: &&&Promotion| promotion.spec.revision == revision;
-        let all = self.promotions.iter().filter(of_revision);
-        let last = all.max_by_key(|promotion| promotion.spec.ordinal)?;
-        let status = last.status.as_ref()?;
-        let is_refusal = status.reason.as_deref() == Some(crate::attempt::STRATEGY_CHANGED);
-        (status.phase == Some(Phase::Failed) && !is_refusal).then_some(*last)
     }
 }

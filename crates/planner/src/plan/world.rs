@@ -256,13 +256,13 @@ pub(super) fn phase_of(promotion: &Promotion) -> Option<Phase> {
 }
 
 /// Whether it could still bring its change into git.
-pub(super) fn is_unmerged(promotion: &Promotion) -> bool {
+pub(crate) fn is_unmerged(promotion: &Promotion) -> bool {
     let is_before_merge = phase_of(promotion).is_none_or(|phase| !phase.lets_successor_act());
     is_before_merge && promotion.spec.withdrawn.is_none()
 }
 
 /// Whether its change is in git and the place is on its way.
-pub(super) fn is_deploying(promotion: &Promotion) -> bool {
+pub(crate) fn is_deploying(promotion: &Promotion) -> bool {
     phase_of(promotion) == Some(Phase::Deploying) && promotion.spec.withdrawn.is_none()
 }
 

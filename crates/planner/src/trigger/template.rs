@@ -46,6 +46,26 @@ pub(crate) fn draft(trigger: &PipelineTrigger) -> Result<Draft, String> {
     }
 }
 
+/// What keeps a trigger from ever starting a run, told from its spec alone.
+pub fn lint(trigger: &PipelineTrigger) -> Option<String> {
+    let mut trigger = trigger.clone();
+    if trigger.metadata.namespace.is_none() {
+        // It goes where it is applied, which may be where its run says.
+        let run = trigger.spec.pipeline_run.as_ref();
+        let named = run.and_then(|run| run.get("metadata")?.get("namespace")?.as_str());
+        trigger.metadata.namespace = named.map(str::to_owned);
+    }
+    let draft = match draft(&trigger) {
+        Ok(draft) => draft,
+        Err(because) => return Some(because),
+    };
+    let is_given = |field: &str| draft.spec.get(field).is_some_and(|value| !value.is_null());
+    (!is_given("pipelineRef") && !is_given("pipelineSpec")).then(|| {
+        let text = "the run names no Tekton pipeline";
+        format!("{text}: give a pipelineRef or a pipelineSpec")
+    })
+}
+
 /// The API group a kind of source belongs to, and its plural name there.
 pub fn group_and_plural(kind: TriggerSourceKind) -> (&'static str, &'static str) {
     match kind {

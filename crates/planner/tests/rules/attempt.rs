@@ -142,6 +142,105 @@ fn a_merge_is_asked_for_while_nothing_is_against_it() {
     assert!(status.merged_at.is_some());
 }
 
+/// What comes next for a promotion whose pull request the forge is to merge.
+fn automatic(drawing: &str, seen: &str) -> String {
+    let mut world = draw(&format!("dev[2.0.0 ok] > {drawing}"));
+    let settings = world.pipeline.spec.promotion.as_mut().unwrap();
+    let to = settings.strategy.pull_request.as_mut().unwrap();
+    to.auto_merge = true;
+    let strategy = settings.strategy.clone();
+    world.promotions.last_mut().unwrap().spec.strategy = strategy;
+    let next = next_of(&world, seen);
+    show(next.act, &next.status, None)
+}
+
+/// Somebody deployed something newer while the pull request was open.
+#[test]
+fn what_would_now_be_a_step_back_is_neither_merged_nor_pushed() {
+    let why = "prod runs 3.0.0, which is newer than 2.0.0; a newer revision, or a request for 2.0.0, lifts this";
+    let not_merged = format!("WaitingForMerge/OlderThanRunning: it is not merged now: {why}");
+    let open = "prod[3.0.0 ok]\npromotion prod 2.0.0 WaitingForMerge";
+    assert_eq!(automatic(open, "open"), not_merged);
+    check(open, "open", &format!("{not_merged}, again in 60s"));
+    check(
+        "prod[3.0.0 ok]\npromotion prod 2.0.0 Running",
+        "missing",
+        &format!("Running/OlderThanRunning: {why}"),
+    );
+    check(
+        "prod[1.0.0 ok]\npromotion prod 3.0.0 Deploying merged 1m\npromotion prod 2.0.0 Running",
+        "missing",
+        &format!("Running/OlderThanRunning: {why}"),
+    );
+    assert_eq!(
+        automatic(
+            "prod[1.0.0 ok]\nrejected prod 2.0.0\npromotion prod 2.0.0 WaitingForMerge",
+            "open"
+        ),
+        "WaitingForMerge/Rejected: it is not merged now: 2.0.0 was rolled back in prod, or its pull request closed; a newer revision, or a request for 2.0.0, lifts this"
+    );
+    // What people merged is followed.
+    check(
+        open,
+        "merged",
+        "Deploying/Deploying: prod does not run 2.0.0 yet, again in 3600s",
+    );
+    // That it was there before and left is asked only before it starts.
+    let merges =
+        "AskForMerge, WaitingForMerge/WaitingForMerge: the pull request waits to be merged";
+    assert_eq!(
+        automatic(
+            "prod[1.0.0 ok]\nran prod 1.0.0 2.0.0\npromotion prod 2.0.0 WaitingForMerge",
+            "open"
+        ),
+        merges
+    );
+}
+
+#[test]
+fn what_a_person_asked_for_may_be_a_step_back() {
+    let merges =
+        "AskForMerge, WaitingForMerge/WaitingForMerge: the pull request waits to be merged";
+    assert_eq!(
+        automatic(
+            "prod[3.0.0 ok]\nrejected prod 2.0.0\npromotion prod 2.0.0 WaitingForMerge asked r1",
+            "open"
+        ),
+        merges
+    );
+    // The request found it under way.
+    let drawing = "dev[2.0.0 ok] > prod[1.0.0 ok]\npromotion prod 2.0.0 Running\nrequest prod Promote 2.0.0 r1";
+    let mut world = draw(drawing);
+    crate::show::settle(&mut world);
+    let status = world.pipeline.status.as_mut().unwrap();
+    let prod = status.environments.get_mut("prod").unwrap();
+    prod.targets[0].revision = Some("3.0.0".to_owned());
+    assert_eq!(world.plan().steps, []);
+    assert_eq!(next_of(&world, "missing").act, Act::CarryOut);
+}
+
+#[test]
+fn validity_and_requests_are_asked_again_before_a_merge() {
+    let open = "prod[1.0.0 ok]\npromotion prod 2.0.0 WaitingForMerge";
+    // A request for something else that cannot be taken up yet still goes first.
+    let waiting = format!("{open}\nrequest prod Rollback 0.9.0 r1");
+    assert_eq!(
+        automatic(&waiting, "open"),
+        "WaitingForMerge/RequestUnderWay: it is not merged now: a person asked for 0.9.0, which goes first"
+    );
+    assert_eq!(
+        automatic(&format!("{open}\nsuspend"), "open"),
+        "WaitingForMerge/Suspended: it is not merged now: it goes on when the pipeline and the environment are resumed"
+    );
+    let mut world = draw("dev[1.0.0 ok]\nsource HelmChart 2.0.0\npromotion dev 2.0.0 Running");
+    world.pipeline.spec.source.as_mut().unwrap().name = None;
+    let next = next_of(&world, "missing");
+    assert_eq!(
+        show(next.act, &next.status, next.wake),
+        "Running/InvalidSource: the source names no HelmChart"
+    );
+}
+
 #[test]
 fn waits_for_the_approval_it_needs() {
     let awaiting = "AwaitingApproval/AwaitingApproval: 2.0.0 waits for approval";
@@ -307,8 +406,17 @@ fn the_pull_request_is_looked_at_where_it_matters() {
             Look::Closely,
         ),
         (
-            "prod[1.0.0 ok]\npromotion prod 2.0.0 Running withdrawn until 90s",
+            "prod[1.0.0 ok]\npromotion prod 2.0.0 WaitingForMerge withdrawn until 90s",
             Look::Later,
+        ),
+        // Nothing is known to be open: what the next attempt waits for does not matter.
+        (
+            "prod[1.0.0 ok]\npromotion prod 2.0.0 Running withdrawn until 30m",
+            Look::Closely,
+        ),
+        (
+            "prod[2.0.0 ok]\npromotion prod 2.0.0 Running because SecretMissing until 30m",
+            Look::Closely,
         ),
     ] {
         let world = draw(&format!("dev[2.0.0 ok] > {drawing}"));
@@ -488,6 +596,45 @@ fn what_cannot_be_looked_at_is_closed_later_or_named() {
         text.ends_with("may still be open, close it: https://example.com/1"),
         "{text}"
     );
+}
+
+/// Its Secret is missing, so that the next attempt is half an hour away.
+#[test]
+fn a_promotion_that_cannot_be_tried_ends_when_its_place_arrives() {
+    let drawing = "prod[2.0.0 ok]\npromotion prod 2.0.0 Running because SecretMissing until 30m";
+    let world = draw(&format!("dev[2.0.0 ok] > {drawing}"));
+    let missing = Failure {
+        reason: "SecretMissing".to_owned(),
+        message: "the Secret git is missing".to_owned(),
+        remedy: Remedy::WaitForEdit,
+    };
+    let around = |pull_request| Surroundings {
+        pipeline: Some(&world.pipeline),
+        promotions: &world.promotions,
+        pull_request,
+        edited: false,
+    };
+    let promotion = &world.promotions[0];
+    let looked = look(promotion, &around(PullRequestSeen::NotLooked), now());
+    assert_eq!(looked, Look::Closely);
+    let seen = unseen(promotion, &world.pipeline, &missing);
+    let next = attempt(promotion, &around(seen), now());
+    assert_eq!(
+        show(next.act, &next.status, next.wake),
+        "Succeeded/Deployed: prod runs 2.0.0"
+    );
+}
+
+#[test]
+fn a_merged_pull_request_is_not_called_open() {
+    let drawing = "dev[2.0.0 ok] > prod[2.0.0 ok]\npromotion prod 2.0.0 Deploying merged 5m";
+    for late in ["Deploying", "Failed because DeployFailed"] {
+        let mut world = draw(&drawing.replace("Deploying", late));
+        world.promotions[0].status.as_mut().unwrap().url = Some(URL.to_owned());
+        let next = next_of(&world, "");
+        let text = show(next.act, &next.status, next.wake);
+        assert_eq!(text, "Succeeded/Deployed: prod runs 2.0.0");
+    }
 }
 
 #[test]

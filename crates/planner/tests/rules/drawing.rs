@@ -149,6 +149,9 @@ fn configure(environment: &mut Environment, setting: &str) {
             let labels = vec![label.to_owned()];
             settings.strategy.pull_request.as_mut().unwrap().labels = labels;
         }
+        ("merged", "by the forge") => {
+            settings.strategy.pull_request.as_mut().unwrap().auto_merge = true;
+        }
         ("url", url) => settings.strategy.pull_request.as_mut().unwrap().url = url.to_owned(),
         _ => panic!("setting {setting:?} is not in the notation"),
     }

@@ -37,7 +37,7 @@ fn says_what_is_about_to_happen() {
         "
         dev: runs 2.0.0, ready
         test: no targets
-        prod: runs nothing and 1.0.0; not ready: prod-2
+        prod: runs nothing yet and 1.0.0; not ready: prod-2
           next: 2.0.0 by pull-request",
     );
     check(
@@ -48,6 +48,39 @@ fn says_what_is_about_to_happen() {
           nothing is promoted into it
         prod: runs 2.0.0, ready",
     );
+}
+
+#[test]
+fn a_failed_release_is_named_with_its_message() {
+    let mut world = draw(
+        "dev[1.0.0 broken failed 2.0.0] > test[- broken failed 2.0.0, - broken failed 2.0.0] > prod{any}[1.0.0 ok]",
+    );
+    let status = world.pipeline.status.as_mut().unwrap();
+    for environment in status.environments.values_mut() {
+        for target in environment.targets.iter_mut().filter(|it| !it.ready) {
+            target.apps = vec![api::pipeline::AppStatus {
+                message: Some("timed out".to_owned()),
+                ..Default::default()
+            }];
+        }
+    }
+    let text = planner::explain(&world.pipeline, &world.model(), &world.plan());
+    assert_eq!(
+        text,
+        "dev: runs 1.0.0; not ready: dev (2.0.0 failed: timed out)\n\
+         test: not ready: test-1 (2.0.0 failed: timed out) and test-2 (2.0.0 failed: timed out)\n  \
+         waits: dev target dev: 2.0.0 failed: timed out; all targets of dev being ready lifts this [SourceNotReady]\n\
+         prod: runs 1.0.0, ready\n  \
+         waits: no target of test is ready: 2.0.0 failed: timed out; one ready target of test lifts this [SourceNotReady]"
+    );
+    let targets = &world.model().environments;
+    let release = |name: &str| planner::release(&targets[name].targets[0]);
+    assert_eq!(
+        release("dev").as_deref(),
+        Some("2.0.0 failed (last good 1.0.0)")
+    );
+    assert_eq!(release("test").as_deref(), Some("2.0.0 failed"));
+    assert_eq!(release("prod").as_deref(), Some("1.0.0"));
 }
 
 #[test]

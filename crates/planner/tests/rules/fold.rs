@@ -408,6 +408,73 @@ fn check_reports(reports: &[&str], expected: &[&str]) {
 }
 
 #[test]
+fn failures_are_remembered_once() {
+    let looks = [
+        "v1 ok,v1 ok",
+        "v1 failed v2,v1 failed v2",
+        "v1 failed v2,v1 broken",
+        "v1 failed v2,unreachable",
+        "v1 failed v3,v1 ok",
+        "v4 ok,v4 ok",
+        "v4 failed v2,v4 ok",
+    ];
+    let looks: Vec<_> = looks.iter().map(|text| seen(text, false)).collect();
+    let statuses = statuses(&mut pipeline(), &looks);
+    let told = |status: &PipelineStatus| {
+        let failures = status.environments["dev"].failures.iter();
+        let failures = failures.map(|it| {
+            let at = since(it.at.as_ref());
+            format!("{} in {}{at}", it.revision, it.target)
+        });
+        failures.collect::<Vec<_>>().join(", ")
+    };
+    let told: Vec<_> = statuses.iter().map(told).collect();
+    assert_eq!(
+        told,
+        [
+            "",
+            "v2 in shop since 1m",
+            "v2 in shop since 1m",
+            "v2 in shop since 1m",
+            "v3 in shop since 4m, v2 in shop since 1m",
+            "v3 in shop since 4m, v2 in shop since 1m",
+            "v2 in shop since 6m, v3 in shop since 4m",
+        ]
+    );
+}
+
+#[test]
+fn a_failure_is_kept_with_what_is_said_about_it() {
+    let mut pipeline = pipeline();
+    let mut status = PipelineStatus::default();
+    let report = api::pipeline::Report {
+        revision: "2.0.0".to_owned(),
+        severity: Some("error".to_owned()),
+        reason: Some("UpgradeFailed".to_owned()),
+        message: Some("timed out".to_owned()),
+        signed: true,
+        ..Default::default()
+    };
+    status.reports.insert("dev/-/shop".to_owned(), report);
+    pipeline.status = Some(status);
+    let status = fold(&pipeline, &seen("not watched", true), minute(0));
+    let dev = &status.environments["dev"];
+    let failed = planner::failed_release(&dev.targets[0]);
+    assert_eq!(failed.as_deref(), Some("2.0.0 failed: timed out"));
+    assert_eq!(dev.failures[0].message.as_deref(), Some("timed out"));
+    // An app that gets ready all the same has not failed.
+    let TargetState::Observed(mut apps) = state("v1 ok") else {
+        panic!("no app");
+    };
+    apps[0].reading.failed = true;
+    apps[0].reading.attempted = Revision::new("v1");
+    let mut look = seen("v1 ok", false);
+    look.environments[0].targets[0].state = TargetState::Observed(apps);
+    let status = fold(&pipeline, &look, minute(0));
+    assert_eq!(status.environments["dev"].targets[0].failed, None);
+}
+
+#[test]
 fn reports_count_where_nothing_watches() {
     check_reports(
         &[

@@ -60,7 +60,7 @@ fn a_state_is_one_word() {
     );
     check(
         "dev[2.0.0 broken failed 2.0.0] > prod[2.0.0 broken]",
-        "failed > not ready\nnever: dev is failed",
+        "failed > not ready\nnever: dev is failed: 2.0.0 failed",
     );
     check("", "\nnever: the pipeline has no environments");
 }

@@ -57,6 +57,10 @@ fn all_targets_of_the_source_must_agree_and_be_ready() {
         "prod: SourceTargetsDiffer: dev targets run 1.0.0 and 2.0.0; one revision on all targets of dev lifts this",
     );
     check(
+        "dev[2.0.0 ok, 1.0.0 broken failed 2.0.0] > prod[1.0.0 ok]",
+        "prod: SourceTargetsDiffer: dev targets run 1.0.0 and 2.0.0 (dev-2: 2.0.0 failed); one revision on all targets of dev lifts this",
+    );
+    check(
         "dev[2.0.0 ok, 2.0.0 broken] > prod[1.0.0 ok]",
         "prod: SourceNotReady: dev target dev-2 is not ready at 2.0.0; all targets of dev being ready lifts this",
     );
@@ -199,6 +203,55 @@ fn never_backwards_by_itself() {
     check(
         "dev[abc ok] > prod[def ok]\nran prod def",
         "start prod abc instead of def",
+    );
+}
+
+/// Somebody deployed something newer by hand while the promotion was under way.
+#[test]
+fn what_would_now_be_a_step_back_is_withdrawn() {
+    for phase in ["", "Running", "WaitingForMerge"] {
+        check(
+            &format!("dev[2.0.0 ok] > prod[3.0.0 ok]\npromotion prod 2.0.0 {phase}"),
+            "withdraw prod 2.0.0: OlderThanRunning: prod runs 3.0.0, which is newer than 2.0.0
+             prod: OlderThanRunning: prod runs 3.0.0, which is newer than 2.0.0; a newer revision, or a request for 2.0.0, lifts this",
+        );
+    }
+    check(
+        "dev[2.0.0 broken] > prod[3.0.0 ok]\npromotion prod 2.0.0 WaitingForMerge",
+        "withdraw prod 2.0.0: OlderThanRunning: prod runs 3.0.0, which is newer than 2.0.0
+         prod: SourceNotReady: dev target dev is not ready at 2.0.0; all targets of dev being ready lifts this",
+    );
+    check(
+        "dev[2.0.0 ok] > prod[3.0.0 ok]\nsuspend\npromotion prod 2.0.0 WaitingForMerge",
+        "prod: OlderThanRunning: prod runs 3.0.0, which is newer than 2.0.0; a newer revision, or a request for 2.0.0, lifts this",
+    );
+    // What is merged is followed.
+    check(
+        "dev[2.0.0 ok] > prod[3.0.0 ok]\npromotion prod 2.0.0 Deploying merged 1m",
+        "nothing",
+    );
+    // People asked for it.
+    check(
+        "dev[2.0.0 ok] > prod[3.0.0 ok]\nhandled prod r1\npromotion prod 2.0.0 WaitingForMerge asked r1",
+        "prod request r1: -",
+    );
+    check(
+        "dev[2.0.0 ok] > prod[3.0.0 ok]\npromotion prod 2.0.0 WaitingForMerge\nrequest prod Promote 2.0.0 r1",
+        "supersede prod 2.0.0
+         start prod 2.0.0 #1 instead of 3.0.0
+         prod request r1: bringing 2.0.0",
+    );
+}
+
+/// Somebody closed the pull request for one target; those for the others are left to people.
+#[test]
+fn what_was_rejected_meanwhile_is_held() {
+    check(
+        "dev[2.0.0 ok] > prod{per target}[1.0.0 ok on c1, 1.0.0 ok on c2]
+         promotion prod 2.0.0 Abandoned at c1 prod-1
+         promotion prod 2.0.0 WaitingForMerge at c2 prod-2",
+        "prod: Rejected: 2.0.0 was rolled back in prod, or its pull request closed; a newer revision, or a request for 2.0.0, lifts this
+         prod rejects 2.0.0",
     );
 }
 

@@ -122,13 +122,19 @@ proptest! {
     fn nothing_that_must_hold_is_ever_broken(
         happenings in prop::collection::vec((happening(), any::<bool>(), 0..10_u8), 1..60),
         (manual, any_target, per_target, is_ordered) in any::<(bool, bool, bool, bool)>(),
+        merges in any::<bool>(),
         (dev, prod) in (1..3_usize, 1..3_usize),
     ) {
         let revisions: Vec<_> = (1..7)
             .map(|number| if is_ordered { format!("{number}.0.0") } else { format!("r{number}") })
             .collect();
         let targets = |count: usize| vec![format!("{} ok", revisions[0]); count].join(", ");
-        let settings = [(manual, "manual"), (any_target, "any"), (per_target, "per target")];
+        let settings = [
+            (manual, "manual"),
+            (any_target, "any"),
+            (per_target, "per target"),
+            (merges, "merged by the forge"),
+        ];
         let settings: Vec<_> = settings.iter().filter(|(on, _)| *on).map(|(_, name)| *name).collect();
         let drawing = format!("dev[{}] > prod{{{}}}[{}]", targets(dev), settings.join(", "), targets(prod));
         let mut simulation = Simulation::new(draw(&drawing));

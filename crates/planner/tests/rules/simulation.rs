@@ -224,9 +224,16 @@ impl Simulation {
             };
             let next = attempt(&promotion, &around, self.now);
             let status = match next.act {
-                Act::Nothing | Act::AskForMerge => next.status,
+                Act::Nothing => next.status,
+                Act::AskForMerge => {
+                    self.check_act(&promotion);
+                    self.check_order(&promotion);
+                    self.merge(promotion.metadata.name.as_deref().unwrap());
+                    conclude(&promotion, next, Outcome::Merged, self.now, 1)
+                }
                 Act::CarryOut => {
                     self.check_act(&promotion);
+                    self.check_order(&promotion);
                     let outcome = self.open(&promotion);
                     conclude(&promotion, next, outcome, self.now, 1)
                 }
@@ -274,6 +281,36 @@ impl Simulation {
                 "{other:?} may still merge"
             );
         }
+    }
+
+    /// Nothing that nobody asked for is brought over something newer.
+    fn check_order(&self, promotion: &Promotion) {
+        let spec = &promotion.spec;
+        let model = self.world.model();
+        let prod = &model.environments["prod"];
+        let answers = prod
+            .last_request
+            .as_ref()
+            .and_then(|it| it.promotion.as_ref());
+        if spec.request.is_some() || answers == promotion.metadata.name.as_ref() {
+            return;
+        }
+        let target = spec.target.as_ref().map(|target| &target.namespace);
+        let here = prod.targets.iter();
+        let here = here.filter(|it| target.is_none() || it.namespace.as_ref() == target);
+        for running in here.filter_map(|target| target.revision.as_deref()) {
+            let is_back = is_older(&spec.revision, running);
+            assert!(!is_back, "{} over {running}", spec.revision);
+        }
+    }
+
+    /// The forge merges a pull request as it was asked to.
+    fn merge(&mut self, owner: &str) {
+        let mut open = self.pull_requests.iter_mut();
+        let open = open.find(|one| one.owner == owner && one.state == "open");
+        let open = open.unwrap();
+        open.state = "merged";
+        self.git.insert(open.place.clone(), open.revision.clone());
     }
 
     fn open(&mut self, promotion: &Promotion) -> Outcome {

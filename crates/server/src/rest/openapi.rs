@@ -266,6 +266,8 @@ fn schemas() -> Value {
     let with = |more: &[&str]| object(&[&place, more].concat());
     let mut environment = object(&["name", "state"]);
     environment["properties"]["revisions"] = json!({"type": "array", "items": text});
+    environment["properties"]["failed"] =
+        json!({"type": "array", "items": object(&["revision", "target", "message"])});
     environment["properties"]["suspend"] = json!({"type": "boolean"});
     environment["properties"]["status"] = json!({"type": "object"});
     let mut version = with(&["chart", "version", "revision"]);

@@ -2,7 +2,7 @@
 
 use std::{cmp::Reverse, fmt, sync::Arc};
 
-use api::{GitopsCluster, Pipeline, PipelineTrigger, Promotion};
+use api::{GitopsCluster, Pipeline, PipelineTrigger, Promotion, pipeline::EnvironmentStatus};
 use axum::{
     Json,
     extract::{Path, Query, State},
@@ -208,11 +208,24 @@ pub(super) async fn environments(
             "name": environment.name,
             "state": view::state_of(&pipeline, environment).word(),
             "revisions": view::revisions(status),
+            "failed": failed(status),
             "suspend": pipeline.spec.suspend || environment.suspend,
             "status": status,
         })
     });
     Ok(Json(json!({"items": environments.collect::<Vec<_>>()})))
+}
+
+/// The releases that failed and have not been replaced yet, by target.
+fn failed(status: Option<&EnvironmentStatus>) -> Vec<Value> {
+    let targets = status.map(|it| it.targets.as_slice()).unwrap_or_default();
+    let failed = targets.iter().filter_map(|target| {
+        let revision = planner::failed_revision(target)?;
+        let message = planner::failure_message(target);
+        let target = planner::target_name(target);
+        Some(json!({"revision": revision, "target": target, "message": message}))
+    });
+    failed.collect()
 }
 
 /// What can set it in motion.

@@ -72,9 +72,9 @@ fn environment(pipeline: &Pipeline, name: &str) -> Box {
     let targets = status.map(|it| it.targets.as_slice()).unwrap_or_default();
     for target in targets.iter().take(TARGETS) {
         let name = clean(&planner::target_name(target));
-        let revision = target.shown_revision().unwrap_or_else(|| "-".to_owned());
+        let release = planner::release(target).unwrap_or("-".to_owned());
         let text = match has_several {
-            true => format!("{name} {}", clean(&revision)),
+            true => format!("{name} {}", clean(&release)),
             false => name,
         };
         lines.push(Line::signed(planner::target_state(target), text));
@@ -141,8 +141,10 @@ fn remarks(pipeline: &Pipeline, name: &str, width: Option<usize>, now: Timestamp
     }
     texts.extend(promotion(status));
     for target in &status.targets {
-        if let Some(error) = &target.error {
-            texts.push(format!("{}: {error}", planner::target_name(target)));
+        let trouble = target.error.clone();
+        let trouble = trouble.or_else(|| planner::failed_release(target));
+        if let Some(trouble) = trouble {
+            texts.push(format!("{}: {trouble}", planner::target_name(target)));
         }
     }
     let state = planner::environment_state(pipeline, &model, name);

@@ -104,7 +104,7 @@ impl Row {
 
 fn cell(cell: &Cell<'_>) -> Element {
     let mut item = tag("li").class(cell.state.word());
-    if let Some(message) = cell.message {
+    if let Some(message) = &cell.message {
         item = item.with("title", message);
     }
     let incoming = cell.incoming.map(|revision| {

@@ -131,9 +131,8 @@ fn strategy(strategy: &Strategy) -> (&'static str, Option<(&str, &str)>) {
 /// One of many.
 fn square(target: &TargetStatus, objects: &str) -> Element {
     let state = view::target_state(target);
-    let revision = target.shown_revision();
-    let revision = revision.as_deref().unwrap_or("nothing");
-    let said = format!("{}: {revision}, {}", view::place(target), state.label());
+    let release = planner::release(target).unwrap_or("nothing yet".to_owned());
+    let said = format!("{}: {release}, {}", view::place(target), state.label());
     let link = tag("a").link(objects).with("title", &said);
     tag("li").child(link.child(shape(state)).child(aside(&said)))
 }
@@ -147,14 +146,25 @@ fn card(target: &TargetStatus, objects: &str) -> Element {
             .text(" since ")
             .child(moment(since))
     });
-    let runs = tag("p")
-        .child(tag("code").text(target.shown_revision().as_deref().unwrap_or("nothing")))
-        .child(since);
-    let failed = target.failed.as_ref().map(|revision| {
+    let failed = planner::failed_revision(target);
+    let is_last_good = failed.is_some() && failed != target.revision.as_deref();
+    let revision = match (target.shown_revision(), failed) {
+        (Some(good), Some(_)) if is_last_good => Some(("last good ", good)),
+        (None, None) => Some(("", "nothing yet".to_owned())),
+        (revision, None) => revision.map(|revision| ("", revision)),
+        (_, Some(_)) => None,
+    };
+    let runs = revision.map(|(before, revision)| {
+        let line = tag("p").text(before);
+        line.child(tag("code").text(revision)).child(since)
+    });
+    let reported = target.failed_because.as_deref();
+    let failed = failed.map(|revision| {
         tag("p")
             .class("bad")
             .child(tag("code").text(revision))
             .text(" failed here")
+            .child(reported.map(|text| tag("span").text(format_args!(": {text}"))))
     });
     let error = target.error.as_ref();
     let error = error.map(|error| tag("p").class("bad").text(error));
@@ -167,8 +177,8 @@ fn card(target: &TargetStatus, objects: &str) -> Element {
                 .child(tag("a").link(objects).text(view::place(target)))
                 .child(aside(&format!(" ({})", state.label()))),
         )
-        .child(runs)
         .child(failed)
+        .child(runs)
         .child(error)
         .child(images(&target.apps))
         .children(target.apps.iter().filter_map(|app| says(app, target)))

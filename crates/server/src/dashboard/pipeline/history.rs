@@ -1,6 +1,10 @@
 //! What happened, newest first.
 
-use api::{Promotion, pipeline::RequestKind, promotion::Phase};
+use api::{
+    Promotion, Time,
+    pipeline::{FailedRelease, RequestKind},
+    promotion::Phase,
+};
 use kube::ResourceExt;
 
 use super::{Subject, steps::outcome};
@@ -14,15 +18,53 @@ const SHOWN: usize = 50;
 
 impl Subject<'_> {
     pub(super) fn history(&self) -> Element {
-        if self.promotions.is_empty() {
+        let promotions = self.promotions.iter();
+        let promotions = promotions.map(|it| (it.creation_timestamp(), entry(it)));
+        let mut all: Vec<_> = promotions.chain(self.failures()).collect();
+        if all.is_empty() {
             return tag("div")
                 .id("history")
                 .child(tag("p").class("dim").text("Nothing has been promoted yet."));
         }
-        let items = self.promotions.iter().take(SHOWN).map(entry);
+        all.sort_by(|(one, _), (other, _)| other.cmp(one));
+        let items = all.into_iter().take(SHOWN).map(|(_, item)| item);
         let list = tag("ol").class("timeline").children(items);
         tag("div").id("history").child(list)
     }
+
+    /// Releases that failed, unless a promotion that failed says so.
+    fn failures(&self) -> impl Iterator<Item = (Option<Time>, Element)> {
+        let is_said = |environment: &str, revision: &str| {
+            self.promotions.iter().any(|promotion| {
+                let phase = promotion.status.as_ref().and_then(|status| status.phase);
+                let spec = &promotion.spec;
+                let is_same = spec.environment == environment && spec.revision == revision;
+                is_same && phase == Some(Phase::Failed)
+            })
+        };
+        let status = self.pipeline.status.iter();
+        let environments = status.flat_map(|status| &status.environments);
+        environments.flat_map(move |(name, environment)| {
+            let failures = environment.failures.iter();
+            let unsaid = failures.filter(move |it| !is_said(name, &it.revision));
+            unsaid.map(move |failure| (failure.at.clone(), failed(name, failure)))
+        })
+    }
+}
+
+/// A release that failed without a promotion that says so.
+fn failed(environment: &str, failure: &FailedRelease) -> Element {
+    let line = tag("p")
+        .child(tag("b").text(environment))
+        .text(format_args!(" ({}) ", failure.target))
+        .child(tag("code").text(&failure.revision))
+        .text(" failed");
+    let message = failure.message.as_ref();
+    tag("li")
+        .class("failed")
+        .child(failure.at.as_ref().map(moment))
+        .child(line)
+        .child(message.map(|message| tag("p").class("bad").text(message)))
 }
 
 fn entry(promotion: &Promotion) -> Element {

@@ -5,10 +5,15 @@ use api::pipeline::{
 
 use super::*;
 
-/// A target that runs a revision on a cluster; `!` behind it means that it is not ready.
+/// A target that runs a revision on a cluster; `!` behind it means that it is not ready, and what
+/// follows it failed.
 fn target(text: &str) -> TargetStatus {
     let (place, revision) = text.split_once(' ').unwrap();
     let (cluster, namespace) = place.split_once('/').unwrap();
+    let (revision, failed) = match revision.split_once('!') {
+        Some((revision, failed)) => (revision, Some(failed)),
+        None => (revision, None),
+    };
     TargetStatus {
         cluster_app_ref: Some(ClusterAppReference {
             cluster_ref: Some(ClusterReference {
@@ -18,8 +23,9 @@ fn target(text: &str) -> TargetStatus {
             ..ClusterAppReference::default()
         }),
         namespace: Some(namespace.to_owned()),
-        ready: !revision.ends_with('!'),
-        revision: Some(revision.trim_end_matches('!').to_owned()),
+        ready: failed.is_none(),
+        revision: Some(revision.to_owned()),
+        failed: failed.filter(|it| !it.is_empty()).map(str::to_owned),
         ..TargetStatus::default()
     }
 }
@@ -117,4 +123,25 @@ fn environments_stack_in_narrow_terminals_and_in_pipes() {
           ● eu/web
 ";
     check(None, &format!("{picture}{REMARKS}"));
+}
+
+/// The version that failed is shown, why, and what worked before.
+#[test]
+fn a_failed_release_is_named() {
+    let mut pipeline = pipeline();
+    let status = pipeline.status.as_mut().unwrap();
+    let dev = status.environments.get_mut("dev").unwrap();
+    dev.targets = vec![target("one/web 1.9.0!2.0.0")];
+    dev.targets[0].apps = vec![api::pipeline::AppStatus {
+        message: Some("Helm upgrade failed: timed out".to_owned()),
+        ..Default::default()
+    }];
+    let drawn = draw(&pipeline, None, Timestamp::UNIX_EPOCH);
+    let drawn = anstream::adapter::strip_str(&drawn).to_string();
+    for expected in [
+        "2.0.0 failed (last good 1.9.0)",
+        "one/web: 2.0.0 failed: Helm upgrade failed: timed out",
+    ] {
+        assert!(drawn.contains(expected), "{drawn}");
+    }
 }

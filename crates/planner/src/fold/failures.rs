@@ -1,0 +1,42 @@
+//! Which releases failed in an environment, the one that failed last first.
+
+use api::pipeline::{FailedRelease, TargetStatus};
+
+use super::ran::REMEMBERED;
+use crate::{
+    moment::{Timestamp, stored},
+    place::target_name,
+    release::{failed_revision, failure_message},
+};
+
+/// Adds what has come to fail, each revision once. Whatever goes on failing is no news.
+pub(super) fn remember(
+    failures: &mut Vec<FailedRelease>,
+    before: &[TargetStatus],
+    after: &[TargetStatus],
+    now: Timestamp,
+) {
+    let mut added = Vec::new();
+    for target in after {
+        let Some(revision) = failed_revision(target) else {
+            continue;
+        };
+        let was_failing = before
+            .iter()
+            .any(|known| failed_revision(known) == Some(revision));
+        let is_known = failures.iter().any(|known| known.revision == revision);
+        if added.contains(&revision) || was_failing && is_known {
+            continue;
+        }
+        added.push(revision);
+        failures.retain(|known| known.revision != revision);
+        let failure = FailedRelease {
+            revision: revision.to_owned(),
+            target: target_name(target),
+            message: failure_message(target).map(str::to_owned),
+            at: Some(stored(now)),
+        };
+        failures.insert(0, failure);
+    }
+    failures.truncate(REMEMBERED);
+}

@@ -30,7 +30,7 @@ impl Road for Approval {
         let mut revisions = vec![parts[3..].join("/"), revision.clone()];
         revisions.dedup();
         Some(Self {
-            pipeline: ObjectKey::new(namespace, name),
+            pipeline: ObjectKey::parse(namespace, name)?,
             environment: environment.clone(),
             revisions,
         })

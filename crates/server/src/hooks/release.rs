@@ -22,7 +22,7 @@ impl Road for Release {
         let [namespace, name] = &parts[..] else {
             return None;
         };
-        Some(Self(ObjectKey::new(namespace, name)))
+        Some(Self(ObjectKey::parse(namespace, name)?))
     }
 
     fn pipeline(&self) -> ObjectKey {

@@ -40,7 +40,8 @@ const SIGNATURE_AGE: i64 = 300;
 
 /// A route: what its path says, and which signature it asks for.
 pub(super) trait Road: Sized + Send {
-    /// Reads the parts of the path after the name of the route.
+    /// Reads the parts of the path after the name of the route; nothing where they name nothing that
+    /// can exist.
     fn read(parts: Vec<String>) -> Option<Self>;
     /// The pipeline it is about.
     fn pipeline(&self) -> ObjectKey;

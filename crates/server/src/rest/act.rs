@@ -86,13 +86,20 @@ struct Scene {
 /// What was done, as it is answered.
 pub(crate) type Done = (StatusCode, Json<Value>);
 
+/// What the path names beside the pipeline.
+#[derive(Deserialize)]
+pub(crate) struct Action {
+    pub(crate) environment: String,
+    pub(crate) verb: String,
+}
+
 pub(crate) async fn on_environment(
     State(door): State<Arc<Door>>,
     caller: Caller,
-    Path((namespace, name, environment, verb)): Path<(String, String, String, String)>,
+    key: ObjectKey,
+    Path(Action { environment, verb }): Path<Action>,
     words: Words,
 ) -> Result<Done, Problem> {
-    let key = ObjectKey::new(&namespace, &name);
     let right = match verb.as_str() {
         "approve" => "approve",
         "promote" | "rollback" => "promote",
@@ -249,17 +256,17 @@ impl Scene {
 pub(super) async fn suspend(
     State(door): State<Arc<Door>>,
     caller: Caller,
-    Path((namespace, name)): Path<(String, String)>,
+    key: ObjectKey,
 ) -> Result<Json<Value>, Problem> {
-    suspend_pipeline(&door, &caller, &ObjectKey::new(&namespace, &name), true).await
+    suspend_pipeline(&door, &caller, &key, true).await
 }
 
 pub(super) async fn resume(
     State(door): State<Arc<Door>>,
     caller: Caller,
-    Path((namespace, name)): Path<(String, String)>,
+    key: ObjectKey,
 ) -> Result<Json<Value>, Problem> {
-    suspend_pipeline(&door, &caller, &ObjectKey::new(&namespace, &name), false).await
+    suspend_pipeline(&door, &caller, &key, false).await
 }
 
 pub(crate) async fn suspend_pipeline(

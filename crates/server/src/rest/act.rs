@@ -143,7 +143,7 @@ impl Scene {
         }
         let by = self.signature()?;
         self.door
-            .approve(&waiting, &by, words.note.as_deref())
+            .approve(&waiting, &by, words.note.as_deref(), None)
             .await?;
         tracing::info!(pipeline = %self.key, environment = self.environment, revision, by, "approved");
         let names: Vec<_> = waiting.iter().map(ResourceExt::name_any).collect();
@@ -218,7 +218,8 @@ impl Scene {
             });
             let own: Vec<_> = own.cloned().collect();
             let by = request.by.as_deref().unwrap_or_default();
-            self.door.approve(&own, by, request.note.as_deref()).await?;
+            let note = request.note.as_deref();
+            self.door.approve(&own, by, note, None).await?;
         }
         Ok(handled.message)
     }

@@ -43,6 +43,8 @@ pub const RUN_REQUEST_ANNOTATION: &str = "pipeline.jquad.rocks/requestedAt";
 const PIPELINE_PART: usize = 30;
 const ENVIRONMENT_PART: usize = 15;
 const LABEL_VALUE: usize = 63;
+const DNS_LABEL: usize = 63;
+const DNS_SUBDOMAIN: usize = 253;
 const HASH_DIGITS: usize = 12;
 
 /// Where a promotion leads: an environment, or one target of it.
@@ -113,6 +115,24 @@ fn is_label_value(text: &str) -> bool {
     let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     let ends_well = is_end(text.bytes().next()) && is_end(text.bytes().next_back());
     text.is_empty() || text.len() <= LABEL_VALUE && ends_well && text.bytes().all(is_inner)
+}
+
+/// Whether a text is a DNS label, as the names of namespaces are.
+pub fn is_dns_label(text: &str) -> bool {
+    text.len() <= DNS_LABEL && has_label_characters(text)
+}
+
+/// Whether a text is a DNS subdomain, as the names of most objects are.
+pub fn is_dns_subdomain(text: &str) -> bool {
+    text.len() <= DNS_SUBDOMAIN && text.split('.').all(has_label_characters)
+}
+
+/// Lower-case letters, digits and inner dashes.
+fn has_label_characters(text: &str) -> bool {
+    let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let is_end = |byte: Option<u8>| byte.is_some_and(|byte| is_inner(byte) && byte != b'-');
+    let ends_well = is_end(text.bytes().next()) && is_end(text.bytes().next_back());
+    ends_well && text.bytes().all(is_inner)
 }
 
 /// A readable part of an object name: lower-case letters, digits and single inner dashes.
@@ -187,6 +207,30 @@ mod tests {
         "İ",
         "K", // change length, or become ASCII, when lower-cased
     ];
+
+    #[test]
+    fn names_of_namespaces_and_objects_are_told_from_other_text() {
+        for label in ["a", "0", "team-a", "a--b", &"x".repeat(63)] {
+            assert!(is_dns_label(label) && is_dns_subdomain(label), "{label}");
+        }
+        let dotted = format!("{}.b", "x".repeat(64));
+        for subdomain in ["a.b", "1.2.3", &dotted, &"x".repeat(253)] {
+            assert!(!is_dns_label(subdomain), "{subdomain}");
+            assert!(is_dns_subdomain(subdomain), "{subdomain}");
+        }
+        let long = "x".repeat(254);
+        for neither in [
+            "", ".", "..", "a.", ".a", "a..b", "-a", "a-", "A", "ä", "a/b", "a?", "a%2f",
+        ]
+        .into_iter()
+        .chain(["a\nb", "a\u{1b}", "a b", "a_b", "a:b", &long])
+        {
+            assert!(
+                !is_dns_label(neither) && !is_dns_subdomain(neither),
+                "{neither:?}"
+            );
+        }
+    }
 
     #[test]
     fn promotion_names_are_valid_for_any_input() {

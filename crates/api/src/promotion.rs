@@ -166,6 +166,11 @@ pub struct Approval {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub note: Option<String>,
+    /// The SHA-256 of the signed call that gave it, in hex, so that the same call is not accepted a
+    /// second time. Only the approval webhook sets this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub signature: Option<String>,
 }
 
 /// How far a promotion is.

@@ -127,6 +127,7 @@ async fn promote(shared: &Arc<Shared>, pipeline: &Pipeline, model: PipelineStatu
         pipeline,
         &promotions,
         shared.settings.history_limit,
+        now,
     ));
     let acted = act::carry_out(shared, pipeline, &promotions, &steps).await;
     let status = match acted {

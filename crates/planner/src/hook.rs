@@ -10,8 +10,10 @@ mod event;
 mod outcome;
 mod secret;
 
-pub use approval::awaiting_approval;
-pub(crate) use approval::is_waiting;
+pub use approval::{
+    ApprovalSignature, SIGNATURE_AGE, SignatureRefusal, approved_by, awaiting_approval,
+};
+pub(crate) use approval::{guards_signature, is_waiting};
 pub use event::{Answer, Event, Heard, InvolvedObject, Refusal, hear, release};
 pub use outcome::{Awaited, Outcome, outcome};
 pub use secret::{ReportSecret, approval_secret, release_secret, report_secret};

@@ -39,18 +39,21 @@ impl Door {
         Ok(promotions.list(&parameters).await?.items)
     }
 
-    /// Approves each of them, once. Who comes second finds it done.
+    /// Approves each of them, once. Who comes second finds it done. `signature` is the digest of the
+    /// signed call, where one approves.
     pub(crate) async fn approve(
         &self,
         promotions: &[Promotion],
         by: &str,
         note: Option<&str>,
+        signature: Option<&str>,
     ) -> Result<(), kube::Error> {
         let at = jiff::Timestamp::from_second(jiff::Timestamp::now().as_second());
         let approval = Approval {
             by: by.to_owned(),
             at: at.ok().map(Time),
             note: note.map(str::to_owned),
+            signature: signature.map(str::to_owned),
         };
         for promotion in promotions {
             self.approve_one(promotion, &approval).await?;

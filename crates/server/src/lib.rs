@@ -26,6 +26,7 @@ mod listen;
 mod metrics;
 mod objects;
 mod random;
+mod read;
 mod record;
 pub mod rest;
 mod secrets;

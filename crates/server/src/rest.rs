@@ -9,6 +9,7 @@ pub(crate) mod act;
 pub(crate) mod changes;
 mod etag;
 mod openapi;
+mod path;
 mod problem;
 mod running;
 mod show;

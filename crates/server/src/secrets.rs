@@ -60,8 +60,15 @@ impl Secrets {
     }
 
     async fn read(&self, secret: &ObjectKey) -> Found {
-        let secrets: Api<Secret> = Api::namespaced(self.client.clone(), &secret.namespace);
         let (namespace, name) = (&secret.namespace, &secret.name);
+        if !secret.is_valid() {
+            warn!(
+                namespace,
+                name, "no signature can be checked: that is no name of a Secret"
+            );
+            return Found::Nothing;
+        }
+        let secrets: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
         match secrets.get_opt(name).await {
             Ok(found) => {
                 let entries = found.and_then(|secret| secret.data);

@@ -1,7 +1,7 @@
 //! Signatures: `X-Signature: <algorithm>=<hex>`, compared in constant time.
 
 use hmac::{Hmac, KeyInit, Mac};
-use sha2::{Sha224, Sha256, Sha384, Sha512};
+use sha2::{Digest, Sha224, Sha256, Sha384, Sha512};
 
 /// The header that carries a signature.
 pub(crate) const SIGNATURE: &str = "x-signature";
@@ -43,6 +43,16 @@ impl Key {
         }
         mac.verify_slice(digest).is_ok()
     }
+}
+
+/// The SHA-256 of the parts, one after the other, in hex.
+pub(crate) fn digest(parts: &[&[u8]]) -> String {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update(part);
+    }
+    let bytes = hash.finalize();
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn bytes_of(hex: &str) -> Option<Vec<u8>> {

@@ -11,7 +11,10 @@ use std::{
     sync::Arc,
 };
 
-use api::{Change, GitopsCluster, Pipeline, PipelineTrigger, Promotion};
+use api::{
+    Change, GitopsCluster, Pipeline, PipelineTrigger, Promotion,
+    names::{is_dns_label, is_dns_subdomain},
+};
 use futures::StreamExt;
 use kube::{
     Api, Client, Resource, ResourceExt,
@@ -26,6 +29,8 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
+use crate::read::read;
+
 /// A namespace and a name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ObjectKey {
@@ -39,6 +44,18 @@ impl ObjectKey {
             namespace: namespace.to_owned(),
             name: name.to_owned(),
         }
+    }
+
+    /// What a caller names; nothing where no object can have such a name. Names become parts of API
+    /// paths, so that other text must not get into them.
+    pub(crate) fn parse(namespace: &str, name: &str) -> Option<Self> {
+        let key = Self::new(namespace, name);
+        key.is_valid().then_some(key)
+    }
+
+    /// Whether an object can have this name.
+    pub(crate) fn is_valid(&self) -> bool {
+        is_dns_label(&self.namespace) && is_dns_subdomain(&self.name)
     }
 
     pub(crate) fn of(object: &impl Resource) -> Self {
@@ -124,8 +141,7 @@ impl Watched {
         if only.is_some_and(|only| *only != key.namespace) {
             return Ok(None);
         }
-        let pipelines: Api<Pipeline> = Api::namespaced(self.client.clone(), &key.namespace);
-        let found = pipelines.get_opt(&key.name).await?;
+        let found: Option<Pipeline> = read(&self.client, key).await?;
         Ok(found.map(|pipeline| self.pipelines.update(slim(pipeline))))
     }
 

@@ -63,6 +63,7 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
         by: cluster.caller().await?,
         at: Some(Time(whole_seconds(Timestamp::now()))),
         note: arguments.note.clone(),
+        signature: None,
     };
     for promotion in &chosen {
         give(&cluster, promotion, &approval).await?;

@@ -8,13 +8,19 @@ use super::{
     Step,
     world::{World, name_of, phase_of},
 };
-use crate::{moment::Timestamp, place::place_of};
+use crate::{hook::guards_signature, moment::Timestamp, place::place_of};
 
 /// The finished promotions of each environment beyond the newest `limit`, oldest first. The last one
-/// of each place stays: it is how a revision that failed there is known.
-pub fn surplus(pipeline: &Pipeline, promotions: &[Promotion], limit: usize) -> Vec<Step> {
+/// of each place stays: it is how a revision that failed there is known. So does one that was approved
+/// by a signature a moment ago: it is how the signature is known to be used.
+pub fn surplus(
+    pipeline: &Pipeline,
+    promotions: &[Promotion],
+    limit: usize,
+    now: Timestamp,
+) -> Vec<Step> {
     let status = PipelineStatus::default();
-    let world = World::new(pipeline, &status, promotions, Timestamp::UNIX_EPOCH);
+    let world = World::new(pipeline, &status, promotions, now);
     let mut finished: BTreeMap<&str, Vec<&Promotion>> = BTreeMap::new();
     let (mut last, mut places) = (BTreeSet::new(), BTreeSet::new());
     for promotion in world.promotions.iter().rev() {
@@ -32,6 +38,7 @@ pub fn surplus(pipeline: &Pipeline, promotions: &[Promotion], limit: usize) -> V
         .values()
         .flat_map(|promotions| &promotions[..promotions.len().saturating_sub(limit)])
         .filter(|promotion| !last.contains(&name_of(promotion)))
+        .filter(|promotion| !guards_signature(promotion, now))
         .map(|promotion| Step::RemoveFinished {
             name: name_of(promotion),
         })

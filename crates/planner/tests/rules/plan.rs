@@ -1,7 +1,7 @@
 //! When a revision goes on by itself, and why not.
 
 use crate::{
-    drawing::draw,
+    drawing::{World, draw},
     show::{settle, show},
 };
 
@@ -664,7 +664,7 @@ fn history_is_kept_by_environment() {
         "dev[5.0.0 ok] > prod[5.0.0 ok]\n{}\npromotion prod 0.1.0 Running\npromotion dev 1.0.0 Failed",
         lines.join("\n")
     ));
-    let steps = planner::surplus(&world.pipeline, &world.promotions, 3);
+    let steps = planner::surplus(&world.pipeline, &world.promotions, 3, crate::drawing::now());
     let mut plan = world.plan();
     plan.steps = steps;
     let shown = show(&world, &plan);
@@ -673,6 +673,30 @@ fn history_is_kept_by_environment() {
         "{shown}"
     );
     assert_eq!(plan.steps.len(), 2);
+}
+
+/// Otherwise the same signed call could approve the next attempt.
+#[test]
+fn what_a_signature_has_approved_is_kept_while_the_signature_is_accepted() {
+    let mut world = draw(
+        "dev[3.0.0 ok] > prod[3.0.0 ok]
+        promotion prod 1.0.0 Succeeded approved
+        promotion prod 2.0.0 Succeeded approved
+        promotion prod 3.0.0 Succeeded approved",
+    );
+    let removed = |world: &World, now| {
+        let steps = planner::surplus(&world.pipeline, &world.promotions, 1, now);
+        steps.len()
+    };
+    let now = crate::drawing::now();
+    assert_eq!(removed(&world, now), 2);
+    let approval = world.promotions[1].spec.approval.as_mut().unwrap();
+    approval.at = Some(api::Time(now));
+    approval.signature = Some("a5".to_owned());
+    assert_eq!(removed(&world, now), 1);
+    let minutes = |count: i64| jiff::SignedDuration::from_mins(count);
+    assert_eq!(removed(&world, now + minutes(9)), 1);
+    assert_eq!(removed(&world, now + minutes(10)), 2);
 }
 
 /// Otherwise what failed there would be tried for ever, once more for each that is removed.
@@ -689,7 +713,7 @@ fn the_last_promotion_of_each_place_is_kept() {
         "dev[2.0.0 ok] > prod{{per target}}[{}]\n{old}\n{new}",
         running.join(", ")
     ));
-    let steps = planner::surplus(&world.pipeline, &world.promotions, 2);
+    let steps = planner::surplus(&world.pipeline, &world.promotions, 2, crate::drawing::now());
     assert_eq!(steps.len(), 5, "{steps:?}");
     let mut plan = world.plan();
     assert!(plan.steps.is_empty(), "{}", show(&world, &plan));

@@ -19,7 +19,7 @@ use crate::{
     Door,
     rest::{
         Problem,
-        act::{Words, on_environment, suspend_pipeline},
+        act::{Action, Words, on_environment, suspend_pipeline},
     },
     session::Told,
     watched::ObjectKey,
@@ -45,7 +45,8 @@ pub(super) async fn act(
     Form(said): Form<Said>,
 ) -> Result<Response, Failure> {
     viewer.must_have_given(&said.csrf)?;
-    let key = ObjectKey { namespace, name };
+    let key = ObjectKey::parse(&namespace, &name);
+    let key = key.ok_or_else(|| Problem::not_found("a pipeline of that name"))?;
     let is_from_inbox = said.back.as_deref() == Some("/approvals");
     let done = carry_out(&door, &viewer, &key, said).await;
     let told = match done {
@@ -86,14 +87,12 @@ async fn carry_out(
         revision: Some(revision.clone()).filter(|it| !it.is_empty()),
         note: said.note.filter(|note| !note.is_empty()),
     };
-    let place = (
-        key.namespace.clone(),
-        key.name.clone(),
-        environment.clone(),
-        said.verb.clone(),
-    );
+    let action = Path(Action {
+        environment: environment.clone(),
+        verb: said.verb.clone(),
+    });
     let (state, caller) = (State(door.clone()), viewer.caller.clone());
-    let done = on_environment(state, caller, Path(place), words.checked()?).await?;
+    let done = on_environment(state, caller, key.clone(), action, words.checked()?).await?;
     let message = done.1.0["message"].as_str().unwrap_or_default();
     Ok(match verb {
         "approve" => format!("{revision} is approved for {environment}."),

@@ -155,5 +155,5 @@ impl Page {
 fn key(namespace: &str, name: &str) -> Option<ObjectKey> {
     let plain = |text: &str| percent_decode_str(text).decode_utf8().map(String::from);
     let (namespace, name) = (plain(namespace).ok()?, plain(name).ok()?);
-    Some(ObjectKey { namespace, name })
+    ObjectKey::parse(&namespace, &name)
 }

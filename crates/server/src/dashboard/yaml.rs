@@ -26,7 +26,8 @@ pub(super) async fn show(
     viewer: Viewer,
     Path((namespace, name)): Path<(String, String)>,
 ) -> Result<Response, Failure> {
-    let key = ObjectKey::new(&namespace, &name);
+    let key = ObjectKey::parse(&namespace, &name);
+    let key = key.ok_or_else(|| Problem::not_found("a pipeline of that name"))?;
     if !viewer.caller.may_see(&Wish::new("get", &key)).await? {
         let detail = format!("{} may not see {key}", viewer.caller.name());
         return Err(Problem::new(StatusCode::FORBIDDEN, detail).into());

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use api::pipeline::PipelineSpec;
+use api::{Promotion, pipeline::PipelineSpec};
 use axum::{extract::State, response::Response};
 use http::StatusCode;
 use kube::ResourceExt;
-use planner::hook::{Awaited, Refusal, approval_secret};
+use planner::hook::{
+    ApprovalSignature, Awaited, Refusal, approval_secret, approved_by, awaiting_approval,
+};
 use tracing::error;
 
 use super::{
@@ -30,7 +32,7 @@ impl Road for Approval {
         let mut revisions = vec![parts[3..].join("/"), revision.clone()];
         revisions.dedup();
         Some(Self {
-            pipeline: ObjectKey::new(namespace, name),
+            pipeline: ObjectKey::parse(namespace, name)?,
             environment: environment.clone(),
             revisions,
         })
@@ -61,13 +63,10 @@ pub(super) async fn handle(State(door): State<Arc<Door>>, call: Signed<Approval>
 
 async fn approve(door: &Door, call: &Signed<Approval>) -> Result<Response, kube::Error> {
     let environment = call.road.environment.as_str();
-    let mut waiting = Vec::new();
-    for revision in &call.road.revisions {
-        waiting.extend(door.waiting(&call.key, environment, revision).await?);
-    }
-    let Some(first) = waiting.first() else {
-        let text = "failed approving promotion";
-        return Ok(answer::text(StatusCode::UNPROCESSABLE_ENTITY, text));
+    let all = door.promotions(&call.key).await?;
+    let approved = match approved(call, &all) {
+        Ok(approved) => approved,
+        Err(refused) => return Ok(refused),
     };
     let spec = &call.pipeline.spec;
     if spec.environments.iter().all(|it| it.name != environment) {
@@ -82,13 +81,49 @@ async fn approve(door: &Door, call: &Signed<Approval>) -> Result<Response, kube:
     }
     let secret = call.seal.as_ref().map(|seal| seal.secret.as_str());
     let by = format!("secret:{}", secret.unwrap_or_default());
-    door.approve(&waiting, &by, None).await?;
+    let digest = signature(call).map(|signature| signature.digest);
+    door.approve(&approved, &by, None, digest).await?;
+    let first = approved.first();
     let awaited = Awaited {
         source: None,
         environment: environment.to_owned(),
-        revision: first.spec.revision.clone(),
+        revision: first.map(|it| it.spec.revision.clone()).unwrap_or_default(),
     };
-    let name = first.name_any();
-    let outcome = door.outcome(&call.key, &awaited, Some(&name)).await;
+    let name = first.map(ResourceExt::name_any);
+    let outcome = door.outcome(&call.key, &awaited, name.as_deref()).await;
     Ok(answer::outcome(outcome))
+}
+
+/// The promotions that the call approves, or why it approves none.
+fn approved(call: &Signed<Approval>, all: &[Promotion]) -> Result<Vec<Promotion>, Response> {
+    let Approval {
+        pipeline,
+        environment,
+        revisions,
+    } = &call.road;
+    let waiting: Vec<_> = revisions
+        .iter()
+        .flat_map(|revision| awaiting_approval(all, &pipeline.name, environment, revision))
+        .collect();
+    let failed = "failed approving promotion";
+    if waiting.is_empty() {
+        return Err(answer::text(StatusCode::UNPROCESSABLE_ENTITY, failed));
+    }
+    let approved = match signature(call) {
+        Some(signature) => approved_by(&signature, &waiting, all),
+        None => Ok(waiting),
+    };
+    match approved {
+        Ok(approved) => Ok(approved.into_iter().cloned().collect()),
+        Err(refusal) => {
+            let text = format!("{failed}: {refusal}");
+            Err(answer::text(StatusCode::UNAUTHORIZED, text))
+        }
+    }
+}
+
+/// The signature, where it covers the time. The older controller's does not and can be used again.
+fn signature(call: &Signed<Approval>) -> Option<ApprovalSignature<'_>> {
+    let (at, digest) = call.seal.as_ref()?.call.as_ref()?;
+    Some(ApprovalSignature { at: *at, digest })
 }

@@ -31,7 +31,7 @@ impl Road for Promotion {
             return None;
         };
         Some(Self {
-            pipeline: ObjectKey::new(namespace, name),
+            pipeline: ObjectKey::parse(namespace, name)?,
             environment: environment.clone(),
         })
     }

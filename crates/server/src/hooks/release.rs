@@ -22,7 +22,7 @@ impl Road for Release {
         let [namespace, name] = &parts[..] else {
             return None;
         };
-        Some(Self(ObjectKey::new(namespace, name)))
+        Some(Self(ObjectKey::parse(namespace, name)?))
     }
 
     fn pipeline(&self) -> ObjectKey {
@@ -44,7 +44,8 @@ struct Proposal {
 }
 
 pub(super) async fn handle(State(door): State<Arc<Door>>, call: Signed<Release>) -> Response {
-    let Some(at) = call.seal.as_ref().and_then(|seal| seal.at) else {
+    let signed = call.seal.as_ref().and_then(|seal| seal.call.as_ref());
+    let Some(&(at, _)) = signed else {
         return answer::empty(StatusCode::UNAUTHORIZED);
     };
     let Ok(proposal) = serde_json::from_slice::<Proposal>(&call.body) else {

@@ -16,6 +16,7 @@ use futures::StreamExt;
 use http::{Method, StatusCode, request::Parts};
 use jiff::Timestamp;
 use percent_encoding::percent_decode_str;
+use planner::hook::SIGNATURE_AGE;
 use tokio::time::timeout;
 use tracing::warn;
 
@@ -27,7 +28,7 @@ use crate::{
     Door,
     client::{Peer, bucket},
     secrets::Found,
-    signature::{SIGNATURE, TIMESTAMP},
+    signature::{SIGNATURE, TIMESTAMP, digest},
     watched::ObjectKey,
 };
 
@@ -35,12 +36,11 @@ use crate::{
 const LONGEST_BODY: usize = 1 << 20;
 /// How long a body may take.
 const SLOWEST_BODY: Duration = Duration::from_secs(10);
-/// How far the time of a signature may be from ours.
-const SIGNATURE_AGE: i64 = 300;
 
 /// A route: what its path says, and which signature it asks for.
 pub(super) trait Road: Sized + Send {
-    /// Reads the parts of the path after the name of the route.
+    /// Reads the parts of the path after the name of the route; nothing where they name nothing that
+    /// can exist.
     fn read(parts: Vec<String>) -> Option<Self>;
     /// The pipeline it is about.
     fn pipeline(&self) -> ObjectKey;
@@ -74,7 +74,7 @@ pub(super) struct Signed<R> {
     pub(super) key: ObjectKey,
     pub(super) pipeline: Arc<Pipeline>,
     pub(super) body: Bytes,
-    /// The Secret whose key has signed it, and when, if the signature says.
+    /// The Secret whose key has signed it, and which call, if the signature says.
     pub(super) seal: Option<Seal>,
     _room: Room,
 }
@@ -82,7 +82,9 @@ pub(super) struct Signed<R> {
 /// A valid signature.
 pub(super) struct Seal {
     pub(super) secret: String,
-    pub(super) at: Option<Timestamp>,
+    /// When it was made, and what tells the call from every other; neither where it does not cover
+    /// the time.
+    pub(super) call: Option<(Timestamp, String)>,
 }
 
 impl<R: Road> FromRequest<Arc<Door>> for Signed<R> {
@@ -213,7 +215,8 @@ impl Call<'_> {
             return Err(unauthorized());
         }
         let secret = secret.to_owned();
-        Ok(Some(Seal { secret, at }))
+        let call = at.map(|at| (at, digest(&[preamble.as_bytes(), body])));
+        Ok(Some(Seal { secret, call }))
     }
 
     /// What is signed before the body, and when it was; nothing where that is not acceptable.
@@ -230,8 +233,7 @@ impl Call<'_> {
         let age = Timestamp::now().as_second().abs_diff(at.as_second());
         let path = self.parts.uri.path();
         let method = &self.parts.method;
-        (age <= SIGNATURE_AGE.unsigned_abs())
-            .then(|| (format!("{said}\n{method}\n{path}\n"), Some(at)))
+        (age <= SIGNATURE_AGE.as_secs()).then(|| (format!("{said}\n{method}\n{path}\n"), Some(at)))
     }
 }
 

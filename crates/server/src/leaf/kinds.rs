@@ -44,6 +44,10 @@ impl Kinds {
         group: &str,
         kind: &str,
     ) -> Result<Option<ApiResource>, kube::Error> {
+        // The plural of a kind becomes a part of an API path.
+        if !kind.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+            return Ok(None);
+        }
         if [APPS, BATCH].contains(&group) {
             let kind = GroupVersionKind::gvk(group, "v1", kind);
             return Ok(Some(ApiResource::from_gvk(&kind)));

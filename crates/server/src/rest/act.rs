@@ -87,13 +87,20 @@ struct Scene {
 /// What was done, as it is answered.
 pub(crate) type Done = (StatusCode, Json<Value>);
 
+/// What the path names beside the pipeline.
+#[derive(Deserialize)]
+pub(crate) struct Action {
+    pub(crate) environment: String,
+    pub(crate) verb: String,
+}
+
 pub(crate) async fn on_environment(
     State(door): State<Arc<Door>>,
     caller: Caller,
-    Path((namespace, name, environment, verb)): Path<(String, String, String, String)>,
+    key: ObjectKey,
+    Path(Action { environment, verb }): Path<Action>,
     words: Words,
 ) -> Result<Done, Problem> {
-    let key = ObjectKey::new(&namespace, &name);
     let right = match verb.as_str() {
         "approve" => "approve",
         "promote" | "rollback" => "promote",
@@ -137,7 +144,7 @@ impl Scene {
         }
         let by = self.signature()?;
         self.door
-            .approve(&waiting, &by, words.note.as_deref())
+            .approve(&waiting, &by, words.note.as_deref(), None)
             .await?;
         tracing::info!(pipeline = %self.key, environment = self.environment, revision, by, "approved");
         let names: Vec<_> = waiting.iter().map(ResourceExt::name_any).collect();
@@ -212,7 +219,8 @@ impl Scene {
             });
             let own: Vec<_> = own.cloned().collect();
             let by = request.by.as_deref().unwrap_or_default();
-            self.door.approve(&own, by, request.note.as_deref()).await?;
+            let note = request.note.as_deref();
+            self.door.approve(&own, by, note, None).await?;
         }
         Ok(handled.message)
     }
@@ -250,17 +258,17 @@ impl Scene {
 pub(super) async fn suspend(
     State(door): State<Arc<Door>>,
     caller: Caller,
-    Path((namespace, name)): Path<(String, String)>,
+    key: ObjectKey,
 ) -> Result<Json<Value>, Problem> {
-    suspend_pipeline(&door, &caller, &ObjectKey::new(&namespace, &name), true).await
+    suspend_pipeline(&door, &caller, &key, true).await
 }
 
 pub(super) async fn resume(
     State(door): State<Arc<Door>>,
     caller: Caller,
-    Path((namespace, name)): Path<(String, String)>,
+    key: ObjectKey,
 ) -> Result<Json<Value>, Problem> {
-    suspend_pipeline(&door, &caller, &ObjectKey::new(&namespace, &name), false).await
+    suspend_pipeline(&door, &caller, &key, false).await
 }
 
 pub(crate) async fn suspend_pipeline(

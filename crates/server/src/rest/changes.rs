@@ -9,7 +9,7 @@ use api::{
 };
 use axum::{
     Json,
-    extract::{FromRequest, Path, Query, State},
+    extract::{FromRequest, Query, State},
     response::{IntoResponse, Response},
 };
 use bytes::Bytes;
@@ -23,9 +23,10 @@ use serde::Deserialize;
 use super::{
     Problem,
     access::{CHANGES, Caller, Wish},
+    path::Namespace,
     show::{Listed, Page, list, plain},
 };
-use crate::{Door, FIELD_MANAGER, watched::ObjectKey};
+use crate::{Door, FIELD_MANAGER, read::read, watched::ObjectKey};
 
 /// The longest body that is read: the longest file, and what JSON adds to it.
 pub(super) const LONGEST_BODY: usize = 512 << 10;
@@ -60,7 +61,7 @@ impl<S: Send + Sync> FromRequest<S> for Wanted {
 pub(super) async fn create(
     State(door): State<Arc<Door>>,
     caller: Caller,
-    Path(namespace): Path<String>,
+    Namespace(namespace): Namespace,
     wanted: Wanted,
 ) -> Result<Response, Problem> {
     let change = propose(&door, &caller, &namespace, wanted).await?;
@@ -72,7 +73,7 @@ pub(super) async fn create(
 pub(super) async fn all(
     State(door): State<Arc<Door>>,
     caller: Caller,
-    Path(namespace): Path<String>,
+    Namespace(namespace): Namespace,
     Query(page): Query<Page>,
 ) -> Result<Json<Listed<Change>>, Problem> {
     caller.must(Wish::list(CHANGES, Some(&namespace))).await?;
@@ -82,17 +83,15 @@ pub(super) async fn all(
 pub(super) async fn one(
     State(door): State<Arc<Door>>,
     caller: Caller,
-    Path((namespace, name)): Path<(String, String)>,
+    key: ObjectKey,
 ) -> Result<Json<Change>, Problem> {
-    let key = ObjectKey::new(&namespace, &name);
     caller.must(Wish::new("get", &key).of(CHANGES)).await?;
     Ok(Json(plain(stored(&door, &key).await?)))
 }
 
 /// A change as the API server has it.
 pub(crate) async fn stored(door: &Door, key: &ObjectKey) -> Result<Change, Problem> {
-    let changes: Api<Change> = Api::namespaced(door.client.clone(), &key.namespace);
-    let found = changes.get_opt(&key.name).await?;
+    let found: Option<Change> = read(&door.client, key).await?;
     found.ok_or_else(|| Problem::not_found(&format!("the change {key}")))
 }
 
@@ -104,8 +103,9 @@ pub(crate) async fn propose(
     namespace: &str,
     wanted: Wanted,
 ) -> Result<Change, Problem> {
-    caller.must(Wish::create(CHANGES, Some(namespace))).await?;
-    let change = change(caller, namespace, wanted);
+    let Namespace(namespace) = Namespace::parse(namespace)?;
+    caller.must(Wish::create(CHANGES, Some(&namespace))).await?;
+    let change = change(caller, &namespace, wanted);
     refuse(door, caller, &change)?;
     let created = make_way_and_create(door, &change).await?;
     let key = ObjectKey::of(&created);

@@ -5,7 +5,7 @@ use std::{cmp::Reverse, fmt, sync::Arc};
 use api::{GitopsCluster, Pipeline, PipelineTrigger, Promotion, pipeline::EnvironmentStatus};
 use axum::{
     Json,
-    extract::{Path, Query, State},
+    extract::{Query, State},
 };
 use http::StatusCode;
 use kube::{Api, Resource, ResourceExt, api::ListParams, core::NamespaceResourceScope};
@@ -15,10 +15,12 @@ use serde_json::{Value, json};
 use super::{
     Problem,
     access::{CLUSTERS, Caller, Kind, PIPELINES, TRIGGERS, Wish},
+    path::Namespace,
 };
 use crate::{
     Door,
     fleet::Unread,
+    read::read,
     triggers::{self, Trigger},
     view,
     watched::ObjectKey,
@@ -106,7 +108,7 @@ pub(super) async fn all_pipelines(
 pub(super) async fn pipelines(
     State(door): State<Arc<Door>>,
     caller: Caller,
-    Path(namespace): Path<String>,
+    Namespace(namespace): Namespace,
     Query(page): Query<Page>,
 ) -> Result<Json<Listed<Pipeline>>, Problem> {
     caller.must(Wish::list(PIPELINES, Some(&namespace))).await?;
@@ -159,7 +161,9 @@ where
         + fmt::Debug,
 {
     let only = door.settings.namespace.clone();
-    let namespace = only.or_else(|| page.namespace.clone());
+    let asked = page.namespace.as_deref().map(Namespace::parse);
+    let asked = asked.transpose()?.map(|Namespace(namespace)| namespace);
+    let namespace = only.or(asked);
     caller.must(Wish::list(kind, namespace.as_deref())).await?;
     let api = match &namespace {
         Some(namespace) => Api::namespaced(door.client.clone(), namespace),
@@ -171,9 +175,8 @@ where
 pub(super) async fn pipeline(
     State(door): State<Arc<Door>>,
     caller: Caller,
-    Path((namespace, name)): Path<(String, String)>,
+    key: ObjectKey,
 ) -> Result<Json<Pipeline>, Problem> {
-    let key = ObjectKey::new(&namespace, &name);
     caller.must(Wish::new("get", &key)).await?;
     Ok(Json(plain(door.stored(&key).await?)))
 }
@@ -181,13 +184,12 @@ pub(super) async fn pipeline(
 pub(super) async fn promotions(
     State(door): State<Arc<Door>>,
     caller: Caller,
-    Path((namespace, name)): Path<(String, String)>,
+    key: ObjectKey,
     Query(page): Query<Page>,
 ) -> Result<Json<Listed<Promotion>>, Problem> {
-    let key = ObjectKey::new(&namespace, &name);
     caller.must(Wish::new("get", &key)).await?;
     let all = door.promotions(&key).await?;
-    let own = all.into_iter().filter(|it| it.spec.pipeline == name);
+    let own = all.into_iter().filter(|it| it.spec.pipeline == key.name);
     let mut own: Vec<_> = own.map(plain).collect();
     own.sort_by_key(|it| Reverse((it.creation_timestamp(), it.name_any())));
     Ok(Json(page.of(own)?))
@@ -197,9 +199,8 @@ pub(super) async fn promotions(
 pub(super) async fn environments(
     State(door): State<Arc<Door>>,
     caller: Caller,
-    Path((namespace, name)): Path<(String, String)>,
+    key: ObjectKey,
 ) -> Result<Json<Value>, Problem> {
-    let key = ObjectKey::new(&namespace, &name);
     caller.must(Wish::new("get", &key)).await?;
     let pipeline = door.stored(&key).await?;
     let environments = pipeline.spec.environments.iter().map(|environment| {
@@ -232,9 +233,8 @@ fn failed(status: Option<&EnvironmentStatus>) -> Vec<Value> {
 pub(super) async fn triggers_of(
     State(door): State<Arc<Door>>,
     caller: Caller,
-    Path((namespace, name)): Path<(String, String)>,
+    key: ObjectKey,
 ) -> Result<Json<Listed<Trigger>>, Problem> {
-    let key = ObjectKey::new(&namespace, &name);
     caller.must(Wish::new("get", &key)).await?;
     let pipeline = door.stored(&key).await?;
     let found = triggers::of(&door, &caller, &pipeline).await?;
@@ -245,9 +245,8 @@ pub(super) async fn triggers_of(
 pub(super) async fn explanation(
     State(door): State<Arc<Door>>,
     caller: Caller,
-    Path((namespace, name)): Path<(String, String)>,
+    key: ObjectKey,
 ) -> Result<String, Problem> {
-    let key = ObjectKey::new(&namespace, &name);
     caller.must(Wish::new("get", &key)).await?;
     let pipeline = door.stored(&key).await?;
     let promotions = door.promotions(&key).await?;
@@ -270,8 +269,7 @@ impl Door {
             let detail = "pipelines of that namespace are not served here";
             return Err(Problem::new(StatusCode::NOT_FOUND, detail));
         }
-        let pipelines: Api<Pipeline> = Api::namespaced(self.client.clone(), &key.namespace);
-        let found = pipelines.get_opt(&key.name).await?;
+        let found: Option<Pipeline> = read(&self.client, key).await?;
         found.ok_or_else(|| Problem::not_found(&format!("the pipeline {key}")))
     }
 }

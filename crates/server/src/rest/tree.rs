@@ -23,14 +23,20 @@ use crate::{
 /// How many targets one answer holds at most: each is a look at a cluster.
 const PAGE: u32 = 20;
 
+/// What the path names beside the pipeline.
+#[derive(serde::Deserialize)]
+pub(super) struct Aim {
+    environment: String,
+}
+
 pub(super) async fn tree(
     State(door): State<Arc<Door>>,
     caller: Caller,
-    Path((namespace, name, environment)): Path<(String, String, String)>,
+    key: ObjectKey,
+    Path(Aim { environment }): Path<Aim>,
     Query(wanted): Query<Wanted>,
     Query(page): Query<Page>,
 ) -> Result<Json<Listed<Behind>>, Problem> {
-    let key = ObjectKey::new(&namespace, &name);
     caller.must(Wish::new("get", &key)).await?;
     let pipeline = door.stored(&key).await?;
     let mut names = pipeline.spec.environments.iter().map(|it| &it.name);

@@ -1,7 +1,9 @@
 //! `/approval` as the ancestor's own tests have it, with the signatures it took and with ours.
 
+use api::Promotion;
 use apiserver::Faults;
 use http::{Request, StatusCode};
+use kube::{Api, api::PostParams};
 use serde_json::json;
 use server::Settings;
 
@@ -136,7 +138,7 @@ async fn a_strategy_that_fails_is_500() {
 async fn the_signature_that_never_changes_is_refused_unless_it_is_asked_for() {
     let world = waiting(unlimited(), Strategy::Opens).await;
     assert_eq!(approve(&world, PROD).await.code, 401);
-    let fresh = whole_call(PROD, "", 0);
+    let fresh = whole_call(PROD, "", -10);
     assert_eq!(ask(&world.hooks, Ok(fresh)).await.code, 201);
 }
 
@@ -160,7 +162,7 @@ async fn our_signature_covers_the_whole_call() {
     *said.body_mut() = "other".to_owned();
     assert_eq!(send(said).await, refused, "another body");
     assert!(world.promotions().await[0].spec.approval.is_none());
-    assert_eq!(send(whole_call(PROD, "", 10)).await, StatusCode::CREATED);
+    assert_eq!(send(whole_call(PROD, "", -10)).await, StatusCode::CREATED);
 }
 
 #[tokio::test(start_paused = true)]
@@ -197,4 +199,77 @@ async fn a_revision_with_slashes_can_be_approved() {
         let path = format!("/approval/default/app/prod/{path}");
         assert_eq!(approve(&world, &path).await.code, 201, "{path}");
     }
+}
+
+/// An attempt to bring 5.0.0 into prod that waits for approval.
+async fn attempt(world: &World, ordinal: i64) {
+    let spec = json!({
+        "pipeline": "app", "environment": "prod", "revision": "5.0.0", "version": "5.0.0",
+        "ordinal": ordinal, "strategy": {"notification": {}}, "needsApproval": true,
+    });
+    let labels = json!({"pipelines.weave.works/pipeline": "app"});
+    let promotion = json!({
+        "apiVersion": "pipelines.weave.works/v1alpha1",
+        "kind": "Promotion",
+        "metadata": {"name": format!("attempt-{ordinal}"), "labels": labels},
+        "spec": spec,
+    });
+    let api: Api<Promotion> = Api::namespaced(world.client.clone(), "default");
+    let promotion = serde_json::from_value(promotion).unwrap();
+    let created = api.create(&PostParams::default(), &promotion).await;
+    created.unwrap();
+}
+
+async fn approved(world: &World) -> Vec<bool> {
+    let promotions = world.promotions().await;
+    let approved = promotions.iter().map(|it| it.spec.approval.is_some());
+    approved.collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_signature_approves_once() {
+    let world = World::new().await;
+    world.demand_signatures().await;
+    attempt(&world, 0).await;
+    // The caller's clock is ahead, so that its signature seems younger than the second attempt.
+    let call = || whole_call(PROD, "", -60);
+    let (call, again, upper) = (call(), call(), call());
+    assert_eq!(ask(&world.hooks, Ok(call)).await.code, 202);
+    assert_eq!(approved(&world).await, [true]);
+    attempt(&world, 1).await;
+    for (router, request) in [
+        (world.replica(), again),
+        (world.hooks.clone(), in_upper_case(upper)),
+    ] {
+        let answer = ask(&router, Ok(request)).await;
+        assert_eq!(answer.code, 401);
+        let text =
+            "failed approving promotion: this signature was used before; sign the call again";
+        assert_eq!(answer.body, text);
+    }
+    assert_eq!(approved(&world).await, [true, false]);
+    let fresh = whole_call(PROD, "", -61);
+    assert_eq!(ask(&world.hooks, Ok(fresh)).await.code, 202);
+    assert_eq!(approved(&world).await, [true, true]);
+}
+
+/// The same signature, written in another way.
+fn in_upper_case(mut call: Request<String>) -> Request<String> {
+    let headers = call.headers_mut();
+    let signature = headers["x-signature"].to_str().unwrap().to_uppercase();
+    let signature = signature.replace("SHA256", "sha256").parse().unwrap();
+    headers.insert("x-signature", signature);
+    call
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_signature_that_is_older_than_the_promotion_does_not_approve_it() {
+    let world = World::new().await;
+    world.demand_signatures().await;
+    attempt(&world, 0).await;
+    let answer = ask(&world.hooks, Ok(whole_call(PROD, "", 30))).await;
+    assert_eq!(answer.code, 401);
+    let text = "failed approving promotion: the signature is older than the promotion";
+    assert!(answer.body.starts_with(text), "{}", answer.body);
+    assert_eq!(approved(&world).await, [false]);
 }

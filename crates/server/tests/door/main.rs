@@ -12,6 +12,7 @@ mod guard;
 mod leaf;
 mod leaves;
 mod loops;
+mod names;
 mod promotion;
 mod release;
 mod rest;

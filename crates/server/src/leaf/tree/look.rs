@@ -2,7 +2,11 @@
 
 use std::sync::atomic::Ordering;
 
-use api::{flux::HELM_GROUP, foreign::read};
+use api::{
+    flux::HELM_GROUP,
+    foreign::read,
+    names::{is_dns_label, is_dns_subdomain},
+};
 use kube::{
     Api,
     api::{DynamicObject, ListParams},
@@ -62,6 +66,10 @@ impl Look<'_> {
     }
 
     async fn try_get(&self, named: &Node) -> Result<Option<DynamicObject>, kube::Error> {
+        // Names come from pipelines and inventories, and become parts of API paths.
+        if !is_dns_label(&named.namespace) || !is_dns_subdomain(&named.name) {
+            return Ok(None);
+        }
         let kind = self.kinds.find(self.client, &named.group, &named.kind);
         let Some(resource) = kind.await? else {
             return Ok(None);
@@ -111,6 +119,9 @@ impl Look<'_> {
         namespace: &str,
         selector: &str,
     ) -> Result<Vec<(Node, DynamicObject)>, kube::Error> {
+        if !is_dns_label(namespace) {
+            return Ok(Vec::new());
+        }
         let _turn = self.turns.acquire().await;
         let Some(resource) = self.kinds.find(self.client, group, kind).await? else {
             return Ok(Vec::new());

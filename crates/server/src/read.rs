@@ -1,0 +1,82 @@
+//! Reads one object from the API server and checks that it is the one that was asked for.
+
+use kube::{
+    Client, Resource,
+    api::GetParams,
+    core::{NamespaceResourceScope, Request, TypeMeta},
+};
+use serde::de::DeserializeOwned;
+
+use crate::watched::ObjectKey;
+
+/// The object of a kind, namespace and name; nothing where there is none. An answer of another kind or
+/// name counts as none, and a name that no object can have is not asked for.
+pub(crate) async fn read<K>(client: &Client, key: &ObjectKey) -> Result<Option<K>, kube::Error>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + DeserializeOwned,
+{
+    if !key.is_valid() {
+        return Ok(None);
+    }
+    let request = Request::new(K::url_path(&(), Some(&key.namespace)));
+    let request = request.get(&key.name, &GetParams::default());
+    let request = request.map_err(kube::Error::BuildRequest)?;
+    let text = match client.request_text(request).await {
+        Ok(text) => text,
+        Err(kube::Error::Api(refusal)) if refusal.code == 404 => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let types: TypeMeta = serde_json::from_str(&text).map_err(kube::Error::SerdeError)?;
+    let is_of_kind = types.kind == K::kind(&()) && types.api_version == K::api_version(&());
+    if !is_of_kind {
+        tracing::error!(kind = %K::kind(&()), object = %key, "the API server answered with another kind");
+        return Ok(None);
+    }
+    let object: K = serde_json::from_str(&text).map_err(kube::Error::SerdeError)?;
+    if ObjectKey::of(&object) != *key {
+        tracing::error!(kind = %K::kind(&()), object = %key, "the API server answered with another object");
+        return Ok(None);
+    }
+    Ok(Some(object))
+}
+
+#[cfg(test)]
+mod tests {
+    use api::Pipeline;
+    use axum::body::Body;
+    use http::{Request, Response};
+    use serde_json::{Value, json};
+    use tower::service_fn;
+
+    use super::*;
+
+    /// What is read of `team/app` where the API server answers with that object.
+    async fn read_of(object: Value) -> Option<Pipeline> {
+        let text = object.to_string();
+        let service = service_fn(move |_: Request<kube::client::Body>| {
+            let response = Response::new(Body::from(text.clone()));
+            async move { Ok::<_, std::convert::Infallible>(response) }
+        });
+        let client = Client::new(service, "default");
+        read(&client, &ObjectKey::new("team", "app")).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn only_the_object_that_was_asked_for_is_taken() {
+        let object = |kind: &str, namespace: &str, name: &str| {
+            json!({
+                "apiVersion": "pipelines.weave.works/v1alpha1",
+                "kind": kind,
+                "metadata": {"namespace": namespace, "name": name},
+                "spec": {"environments": []},
+            })
+        };
+        assert!(read_of(object("Pipeline", "team", "app")).await.is_some());
+        assert!(read_of(object("Change", "team", "app")).await.is_none());
+        assert!(read_of(object("Pipeline", "other", "app")).await.is_none());
+        assert!(read_of(object("Pipeline", "team", "other")).await.is_none());
+        let mut of_group = object("Pipeline", "team", "app");
+        of_group["apiVersion"] = json!("tekton.dev/v1");
+        assert!(read_of(of_group).await.is_none());
+    }
+}

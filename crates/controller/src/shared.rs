@@ -66,7 +66,7 @@ impl Shared {
         let telemetry = Telemetry::of(context, "pipeline");
         Self::with(
             context.client.clone(),
-            network_connector(),
+            network_connector(settings.kubeconfigs),
             settings,
             telemetry,
         )

@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::{Context, anyhow, bail, ensure};
 use controller::{
-    Settings,
+    KubeconfigPolicy, Settings,
     lease::{Election, Terms},
 };
 
@@ -93,6 +93,10 @@ pub(super) fn check(arguments: &Arguments, own_namespace: &str) -> anyhow::Resul
         git_folder: arguments.git_folder.clone(),
         git_mirrors_size: arguments.git_mirrors_size.saturating_mul(1 << 20),
         allow_internal_urls: arguments.allow_internal_urls.0,
+        kubeconfigs: KubeconfigPolicy {
+            allow_internal: arguments.allow_internal_urls.0,
+            allow_insecure: arguments.allow_insecure_clusters.0,
+        },
         proxy: proxy(|name| env::var(name).ok())?,
         follow_every: arguments.follow_every.length(),
         authoring: arguments

@@ -72,7 +72,7 @@ impl Shared {
         )
     }
 
-    fn with(
+    pub(crate) fn with(
         hub: Client,
         connector: Connector,
         settings: Arc<Settings>,

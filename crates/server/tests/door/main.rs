@@ -13,6 +13,7 @@ mod leaf;
 mod leaves;
 mod loops;
 mod promotion;
+mod races;
 mod release;
 mod rest;
 mod running;

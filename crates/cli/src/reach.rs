@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use controller::Leaves;
+use controller::{KubeconfigPolicy, Leaves};
 use kube::Client;
 use server::leaf::Reach;
 
 /// Reads kubeconfigs with the rights of `hub`.
-pub(crate) fn reach(hub: &Client) -> Reach {
-    let leaves = Leaves::new(hub.clone(), controller::network_connector());
+pub(crate) fn reach(hub: &Client, policy: KubeconfigPolicy) -> Reach {
+    let leaves = Leaves::new(hub.clone(), controller::network_connector(policy));
     let leaves = Arc::new(leaves);
     Reach::new(move |cluster| {
         let leaves = leaves.clone();

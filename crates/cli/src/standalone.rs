@@ -126,6 +126,7 @@ impl Standalone {
     ) -> anyhow::Result<()> {
         let settings = controller::Settings {
             git_folder: Some(self.folder.join("git")),
+            kubeconfigs: controller::KubeconfigPolicy::LOCAL,
             ..settings
         };
         let mut registry = Registry::default();
@@ -135,7 +136,7 @@ impl Standalone {
         let door = server::Settings {
             hooks_address: Some(ports.hooks),
             rest_address: Some(ports.rest),
-            reach: reach(&client),
+            reach: reach(&client, settings.kubeconfigs),
             authoring: settings.authoring.as_ref().map(shown),
             ..server::Settings::default()
         };

@@ -5,6 +5,7 @@ pub(crate) mod conditions;
 pub(crate) mod kubeconfig;
 pub(crate) mod leaves;
 pub(crate) mod supervisor;
+mod transport;
 
 use std::{
     collections::HashMap,
@@ -129,6 +130,8 @@ fn is_met(requirement: &LabelSelectorRequirement, label: Option<&str>) -> bool {
 pub(crate) fn told(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => format!("{} ({})", status.message, status.code),
+        // What the parser says may repeat what was answered, by whatever is there.
+        kube::Error::SerdeError(_) => "the answer is not one of a Kubernetes API server".to_owned(),
         error => {
             let mut text = error.to_string();
             let mut cause = std::error::Error::source(error);

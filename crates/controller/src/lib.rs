@@ -36,7 +36,11 @@ mod telemetry;
 pub mod trigger;
 
 pub use change::Author;
-pub use clusters::{Connector, kubeconfig::network_connector, leaves::Leaves};
+pub use clusters::{
+    Connector,
+    kubeconfig::{KubeconfigPolicy, network_connector},
+    leaves::Leaves,
+};
 pub use loops::Context;
 pub use metrics::Metrics;
 pub use promotion::Promoter;

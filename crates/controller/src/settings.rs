@@ -5,7 +5,7 @@
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-use crate::{cross_dc, keys::ObjectKey, lease::Election};
+use crate::{KubeconfigPolicy, cross_dc, keys::ObjectKey, lease::Election};
 
 /// How many pipelines are worked on at the same time unless told otherwise.
 pub const CONCURRENT: usize = 20;
@@ -47,6 +47,8 @@ pub struct Settings {
     pub git_mirrors_size: u64,
     /// Whether repositories, forges and webhooks may be on loopback, link-local and metadata addresses.
     pub allow_internal_urls: bool,
+    /// What kubeconfigs of clusters may ask for.
+    pub kubeconfigs: KubeconfigPolicy,
     /// The proxy between this process and repositories, forges and webhooks.
     pub proxy: Option<git::Proxy>,
     /// How often open pull requests are looked at.
@@ -85,6 +87,7 @@ impl Default for Settings {
             git_folder: None,
             git_mirrors_size: GIT_MIRRORS_SIZE,
             allow_internal_urls: false,
+            kubeconfigs: KubeconfigPolicy::default(),
             proxy: None,
             follow_every: FOLLOW_EVERY,
             authoring: None,

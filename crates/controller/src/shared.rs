@@ -66,13 +66,13 @@ impl Shared {
         let telemetry = Telemetry::of(context, "pipeline");
         Self::with(
             context.client.clone(),
-            network_connector(),
+            network_connector(settings.kubeconfigs),
             settings,
             telemetry,
         )
     }
 
-    fn with(
+    pub(crate) fn with(
         hub: Client,
         connector: Connector,
         settings: Arc<Settings>,

@@ -86,3 +86,6 @@ where
         Err(error) => Err(error.into()),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,10 +1,18 @@
 //! Where a repository is, and whether we may go there.
 //!
-//! https and ssh only, unless told otherwise; nothing that could be read as an option; no password
-//! in the URL. Names may not resolve to this machine, its link or a cloud's metadata service.
+//! https and ssh only, unless told otherwise; nothing that could be read as an option or that programs
+//! read differently; no password in the URL. Names may not resolve to this machine, its link or a
+//! cloud's metadata service.
+
+mod authority;
+mod internal;
+
+pub(crate) use authority::is_plain;
+pub use authority::{parse, parse_with_login};
+pub use internal::is_internal;
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 
 use crate::Remedy;
 
@@ -90,9 +98,6 @@ impl RepositoryUrl {
     /// Reads `https://host/path`, `ssh://user@host/path` or `user@host:path`.
     pub fn parse(text: &str, reach: Reach) -> Result<Self, Error> {
         let invalid = |because| Error::Invalid { because };
-        if text.len() > 2048 || text.chars().any(|c| c.is_control() || c.is_whitespace()) {
-            return Err(invalid("it is too long or holds white space"));
-        }
         let parsed = if text.contains("://") {
             parse_url(text)?
         } else {
@@ -157,6 +162,10 @@ impl RepositoryUrl {
                 source,
             })?;
         let addresses: Vec<SocketAddr> = found.collect();
+        if addresses.is_empty() {
+            let source = std::io::ErrorKind::NotFound.into();
+            return Err(Error::Unresolvable { host, source });
+        }
         for address in &addresses {
             check_address(&host, address.ip(), reach)?;
         }
@@ -180,11 +189,9 @@ impl fmt::Display for RepositoryUrl {
 
 fn parse_url(text: &str) -> Result<RepositoryUrl, Error> {
     let invalid = |because| Error::Invalid { because };
-    let mut url = url::Url::parse(text).map_err(|_| invalid("it is not a URL"))?;
-    let mut text = text.to_owned();
+    let mut url = parse(text).map_err(invalid)?;
     // Azure DevOps shows its URLs with the organisation as a user, which says nothing.
     if url.host_str() == Some("dev.azure.com") && url.password().is_none() {
-        text = text.replacen(&format!("//{}@", url.username()), "//", 1);
         let _ = url.set_username("");
     }
     let scheme = match url.scheme() {
@@ -197,8 +204,8 @@ fn parse_url(text: &str) -> Result<RepositoryUrl, Error> {
     if url.password().is_some() || (scheme != Scheme::Ssh && !url.username().is_empty()) {
         return Err(invalid("credentials belong in a secret, not in the URL"));
     }
-    if url.username().starts_with('-') {
-        return Err(invalid("the user may not start with a dash"));
+    if !is_plain(url.username()) {
+        return Err(invalid("the user is not a plain name"));
     }
     if url.query().is_some() || url.fragment().is_some() {
         return Err(invalid("it has a query or a fragment"));
@@ -207,13 +214,13 @@ fn parse_url(text: &str) -> Result<RepositoryUrl, Error> {
     if host.is_empty() && scheme != Scheme::File {
         return Err(invalid("it has no host"));
     }
-    let path = url.path().to_owned();
     Ok(RepositoryUrl {
-        text,
         scheme,
         host,
         port: url.port(),
-        path,
+        path: url.path().to_owned(),
+        // What was parsed, not what was written: git must not find another host in it.
+        text: url.into(),
     })
 }
 
@@ -224,14 +231,10 @@ fn parse_short(text: &str) -> Result<RepositoryUrl, Error> {
     };
     let (login, path) = text.split_once(':').ok_or_else(invalid)?;
     let (user, host) = login.split_once('@').ok_or_else(invalid)?;
-    let is_plain = |part: &str| {
-        !part.is_empty()
-            && !part.starts_with('-')
-            && part
-                .chars()
-                .all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
-    };
-    if !is_plain(user) || !is_plain(host) {
+    let is_usable = |part: &str| !part.is_empty() && is_plain(part);
+    let is_bounded =
+        text.len() <= 2048 && !text.chars().any(|c| c.is_control() || c.is_whitespace());
+    if !is_bounded || !is_usable(user) || !is_usable(host) {
         return Err(invalid());
     }
     Ok(RepositoryUrl {
@@ -243,7 +246,8 @@ fn parse_short(text: &str) -> Result<RepositoryUrl, Error> {
     })
 }
 
-pub(crate) fn check_address(host: &str, address: IpAddr, reach: Reach) -> Result<(), Error> {
+/// Refuses an internal address, unless those are allowed.
+pub fn check_address(host: &str, address: IpAddr, reach: Reach) -> Result<(), Error> {
     if reach.allow_internal || !is_internal(address) {
         return Ok(());
     }
@@ -251,40 +255,6 @@ pub(crate) fn check_address(host: &str, address: IpAddr, reach: Reach) -> Result
         host: host.to_owned(),
         address,
     })
-}
-
-fn is_internal(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(address) => is_internal_v4(address),
-        IpAddr::V6(address) => address
-            .to_ipv4_mapped()
-            .or_else(|| address.to_ipv4().filter(|_| !address.is_loopback()))
-            .map_or_else(|| is_internal_v6(address), is_internal_v4),
-    }
-}
-
-fn is_internal_v4(address: Ipv4Addr) -> bool {
-    // Where the larger clouds answer questions about the machine outside the link-local range.
-    let metadata = [
-        Ipv4Addr::new(100, 100, 100, 200),
-        Ipv4Addr::new(192, 0, 0, 192),
-    ];
-    address.is_loopback()
-        || address.is_link_local()
-        || address.is_unspecified()
-        || address.is_broadcast()
-        || address.is_multicast()
-        || address.octets()[0] == 0
-        || metadata.contains(&address)
-}
-
-fn is_internal_v6(address: Ipv6Addr) -> bool {
-    let metadata = Ipv6Addr::new(0xfd00, 0x0ec2, 0, 0, 0, 0, 0, 0x0254);
-    address.is_loopback()
-        || address.is_unspecified()
-        || address.is_multicast()
-        || address.is_unicast_link_local()
-        || address == metadata
 }
 
 #[cfg(test)]
@@ -375,6 +345,10 @@ mod tests {
             "https://[fd00:ec2::254]/a/b",
             "https://[fe80::1]/a/b",
             "https://2130706433/a/b",
+            "https://[fd20:ce::254]/a/b",
+            "https://168.63.129.16/a/b",
+            "https://[64:ff9b::7f00:1]/a/b",
+            "https://[2002:7f00:1::]/a/b",
         ] {
             assert!(
                 RepositoryUrl::parse(text, Reach::default()).is_err(),
@@ -390,6 +364,21 @@ mod tests {
         assert_eq!(url.as_str(), "https://dev.azure.com/acme/shop/_git/config");
         let with_password = "https://acme:hunter22@dev.azure.com/acme/shop/_git/config";
         assert!(RepositoryUrl::parse(with_password, Reach::default()).is_err());
+    }
+
+    #[test]
+    fn git_gets_the_host_that_was_checked() {
+        // The host before the backslash was checked, and git connected to the one behind it.
+        for text in [
+            r"https://127.0.0.2\@127.0.0.1:29443/a/b",
+            r"ssh://127.0.0.2\@127.0.0.1:29443/a/b",
+            "ssh://git@127.0.0.2%2f@127.0.0.1/a/b",
+        ] {
+            let refused = RepositoryUrl::parse(text, OPEN).expect_err(text);
+            assert_eq!(refused.reason(), "InvalidUrl");
+        }
+        let url = RepositoryUrl::parse("HTTPS://Example.com:443/x/../a/b", OPEN).expect("a URL");
+        assert_eq!(url.as_str(), "https://example.com/a/b");
     }
 
     #[test]

@@ -135,7 +135,7 @@ pub fn set_marked_to(content: &[u8], marker: &str, pin: &Pin) -> Result<Edited, 
         wanted.push((scalar, value));
     }
     let targets = wanted.iter().map(|(scalar, value)| (*scalar, &**value));
-    set(mark, text, targets.collect())
+    set(mark, text, targets.collect(), splice)
 }
 
 /// Sets the scalars at these events of the file.
@@ -150,16 +150,25 @@ pub(crate) fn set_events(content: &[u8], wanted: &[(usize, String)]) -> Result<E
         targets.push((scalar.ok_or(Error::Ambiguous { line: 0 })?, value.as_str()));
     }
     targets.sort_by_key(|(scalar, _)| scalar.range.start);
-    set(mark, text, targets)
+    set(mark, text, targets, splice)
 }
 
-fn set(mark: &[u8], text: &str, mut targets: Vec<Target<'_>>) -> Result<Edited, Error> {
+/// Writes the values of the targets into a text.
+type Editor = fn(&str, &[Target<'_>]) -> String;
+
+/// Lets an editor set the targets, and hands its work out only if nothing else came of it.
+fn set(
+    mark: &[u8],
+    text: &str,
+    mut targets: Vec<Target<'_>>,
+    editor: Editor,
+) -> Result<Edited, Error> {
     let marked = targets.len();
     targets.retain(|(scalar, value)| scalar.value != *value || scalar.is_null);
     if let Some((block, _)) = targets.iter().find(|(scalar, _)| scalar.is_block) {
         return Err(Error::BlockScalar { line: block.line });
     }
-    let edited = splice(text, &targets);
+    let edited = editor(text, &targets);
     verify::only_these_changed(text, &edited, &targets)?;
     Ok(Edited {
         content: [mark, edited.as_bytes()].concat(),

@@ -9,7 +9,7 @@ use std::fmt;
 use url::Url;
 
 use crate::Secret;
-use crate::address::Error;
+use crate::address::{self, Error};
 
 /// Where the proxy is, and which hosts are reached without it.
 #[derive(Clone)]
@@ -29,16 +29,14 @@ impl fmt::Debug for Proxy {
 impl Proxy {
     /// As `HTTPS_PROXY` and `NO_PROXY` have it: a URL, and hosts or domains with commas between.
     pub fn new(url: &str, except: &str) -> Result<Self, Error> {
-        let parsed = Url::parse(url).ok();
+        let url = address::parse_with_login(url);
         let is_usable = |url: &Url| matches!(url.scheme(), "http" | "https") && url.has_host();
-        if !parsed.is_some_and(|url| is_usable(&url)) {
-            return Err(Error::Invalid {
-                because: "a proxy is at an http or https URL",
-            });
-        }
+        let url = url.ok().filter(is_usable).ok_or(Error::Invalid {
+            because: "a proxy is at an http or https URL",
+        })?;
         let except = except.split(',').map(|name| name.trim().to_lowercase());
         Ok(Self {
-            url: Secret::new(url),
+            url: Secret::new(String::from(url)),
             except: except.filter(|name| !name.is_empty()).collect(),
         })
     }
@@ -85,7 +83,13 @@ mod tests {
 
     #[test]
     fn only_proxies_of_http_are_taken() {
-        for url in ["", "proxy.example", "socks5://proxy.example", "http://"] {
+        for url in [
+            "",
+            "proxy.example",
+            "socks5://proxy.example",
+            "http://",
+            r"http://a.example\@b.example:3128",
+        ] {
             assert!(Proxy::new(url, "").is_err(), "{url}");
         }
     }

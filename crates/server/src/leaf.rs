@@ -154,6 +154,8 @@ fn why(error: &kube::Error) -> String {
             "the cluster does not accept our credentials".to_owned()
         }
         kube::Error::Api(status) => short(&status.message),
+        // What the parser says may repeat what was answered, by whatever is there.
+        kube::Error::SerdeError(_) => "the answer is not one of a Kubernetes API server".to_owned(),
         error => short(&format!("it does not answer: {error}")),
     }
 }

@@ -74,9 +74,13 @@ pub(crate) struct Arguments {
     #[arg(long, env = "SLUICE_GIT_MIRRORS_SIZE", value_name = "MIB", default_value_t = controller::settings::GIT_MIRRORS_SIZE >> 20, help_heading = HOW)]
     pub(crate) git_mirrors_size: u64,
 
-    /// Repositories, forges and webhooks may be on loopback, link-local and metadata addresses
+    /// Repositories, forges, webhooks and clusters may be on loopback, link-local and metadata addresses
     #[arg(long, env = "SLUICE_ALLOW_INTERNAL_URLS", value_name = "BOOL", default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = HOW)]
     pub(crate) allow_internal_urls: Switch,
+
+    /// Kubeconfigs of clusters may use http and insecure-skip-tls-verify
+    #[arg(long, env = "SLUICE_ALLOW_INSECURE_CLUSTERS", value_name = "BOOL", default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = HOW)]
+    pub(crate) allow_insecure_clusters: Switch,
 
     /// How often open pull requests are looked at: one list per repository and credential
     #[arg(long, env = "SLUICE_FOLLOW_EVERY", value_name = "DURATION", default_value = "1m", help_heading = HOW)]

@@ -5,9 +5,9 @@ use std::{
     hash::{BuildHasher, Hasher, RandomState},
 };
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, anyhow, bail, ensure};
 use controller::{
-    Settings,
+    KubeconfigPolicy, Settings,
     lease::{Election, Terms},
 };
 
@@ -93,6 +93,10 @@ pub(super) fn check(arguments: &Arguments, own_namespace: &str) -> anyhow::Resul
         git_folder: arguments.git_folder.clone(),
         git_mirrors_size: arguments.git_mirrors_size.saturating_mul(1 << 20),
         allow_internal_urls: arguments.allow_internal_urls.0,
+        kubeconfigs: KubeconfigPolicy {
+            allow_internal: arguments.allow_internal_urls.0,
+            allow_insecure: arguments.allow_insecure_clusters.0,
+        },
         proxy: proxy(|name| env::var(name).ok())?,
         follow_every: arguments.follow_every.length(),
         authoring: arguments
@@ -140,10 +144,10 @@ fn events_address(arguments: &Arguments) -> anyhow::Result<Option<String>> {
     else {
         return Ok(None);
     };
-    let url: http::Uri = address.parse().context("--events-addr is not a URL")?;
-    let is_http = matches!(url.scheme_str(), Some("http" | "https")) && url.host().is_some();
-    ensure!(is_http, "--events-addr must begin with http:// or https://");
-    Ok(Some(address.to_owned()))
+    let begins = "--events-addr must be a URL that begins with http:// or https://";
+    let url = git::address::parse(address).map_err(|because| anyhow!("{begins}: {because}"))?;
+    ensure!(matches!(url.scheme(), "http" | "https"), begins);
+    Ok(Some(url.into()))
 }
 
 /// The proxy that the environment names, as most programs read it. It may hold a password, so there

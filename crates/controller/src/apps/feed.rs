@@ -353,7 +353,16 @@ fn end_of(error: &watcher::Error) -> End {
             code: 404 | 405, ..
         }) => End::KindGone,
         Some(status) if cannot_stream(status) => End::NoStreaming,
-        _ => End::Failed(error.to_string()),
+        _ => End::Failed(why(error)),
+    }
+}
+
+fn why(error: &watcher::Error) -> String {
+    match error {
+        watcher::Error::InitialListFailed(error)
+        | watcher::Error::WatchStartFailed(error)
+        | watcher::Error::WatchFailed(error) => crate::clusters::told(error),
+        error => error.to_string(),
     }
 }
 

@@ -1,9 +1,11 @@
 //! Kubeconfigs from Secrets: read, checked, and made into clients.
 //!
 //! A Secret must not make us run programs, read files of our pod or talk through a proxy of its
-//! choosing, so kubeconfigs that ask for any of that are refused.
+//! choosing, so kubeconfigs that ask for any of that are refused. Clusters are reached over verified TLS,
+//! and neither on loopback, link-local nor metadata addresses, unless a [`KubeconfigPolicy`] says
+//! otherwise.
 
-use std::{sync::Arc, time::Duration};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use api::{GitopsCluster, cluster::KUBECONFIG_KEYS};
 use k8s_openapi::api::core::v1::Secret;
@@ -12,7 +14,73 @@ use kube::{
     config::{AuthInfo, Cluster, KubeConfigOptions, Kubeconfig},
 };
 
-use super::{CALL_TIMEOUT, Connector, told};
+use git::address::{self, Reach};
+
+use super::{CALL_TIMEOUT, Connector, told, transport};
+
+/// What kubeconfigs in Secrets may ask for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KubeconfigPolicy {
+    /// Loopback, link-local and metadata addresses too.
+    pub allow_internal: bool,
+    /// `http` and `insecure-skip-tls-verify` too.
+    pub allow_insecure: bool,
+}
+
+impl KubeconfigPolicy {
+    /// For whoever runs clusters on their own machine: internal addresses, but verified TLS.
+    pub const LOCAL: Self = Self {
+        allow_internal: true,
+        allow_insecure: false,
+    };
+
+    /// Refuses an address that clusters must not be at.
+    pub(super) fn check_address(self, host: &str, ip: IpAddr) -> Result<(), address::Error> {
+        let reach = Reach {
+            allow_internal: self.allow_internal,
+            allow_insecure: self.allow_insecure,
+        };
+        address::check_address(host, ip, reach)
+    }
+
+    fn check(self, kubeconfig: &Kubeconfig) -> Result<(), String> {
+        let clusters = kubeconfig.clusters.iter();
+        for cluster in clusters.filter_map(|cluster| cluster.cluster.as_ref()) {
+            let skips_verification = cluster.insecure_skip_tls_verify == Some(true);
+            if skips_verification && !self.allow_insecure {
+                let text = "it does not verify the server (insecure-skip-tls-verify); give it \
+                            certificate-authority-data, or run with --allow-insecure-clusters";
+                return Err(text.to_owned());
+            }
+            if let Some(server) = &cluster.server {
+                self.check_server(server)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_server(self, server: &str) -> Result<(), String> {
+        let url = address::parse(server)
+            .map_err(|because| format!("its server is not usable: {because}"))?;
+        let is_allowed = match url.scheme() {
+            "https" => true,
+            "http" => self.allow_insecure,
+            _ => false,
+        };
+        if !is_allowed {
+            return Err("its server is not https".to_owned());
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err("its server has credentials in the URL".to_owned());
+        }
+        let host = url.host_str().unwrap_or_default();
+        let Ok(ip) = host.trim_matches(['[', ']']).parse() else {
+            return Ok(());
+        };
+        self.check_address(host, ip)
+            .map_err(|error| format!("its server {error}; --allow-internal-urls permits that"))
+    }
+}
 
 /// A kubeconfig and the Secret's version it was read from.
 pub(crate) struct Found {
@@ -113,12 +181,15 @@ fn check_cluster(cluster: &Cluster) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Makes clients that talk over the network.
-pub fn network_connector() -> Connector {
-    Arc::new(|kubeconfig| Box::pin(connect(kubeconfig)))
+/// Makes clients that talk over the network, as the policy allows.
+pub fn network_connector(policy: KubeconfigPolicy) -> Connector {
+    Arc::new(move |kubeconfig| Box::pin(connect(kubeconfig, policy)))
 }
 
-async fn connect(kubeconfig: Kubeconfig) -> Result<Client, String> {
+async fn connect(kubeconfig: Kubeconfig, policy: KubeconfigPolicy) -> Result<Client, String> {
+    policy
+        .check(&kubeconfig)
+        .map_err(|because| format!("the kubeconfig is refused: {because}"))?;
     let options = KubeConfigOptions::default();
     let mut config = Config::from_custom_kubeconfig(kubeconfig, &options)
         .await
@@ -126,42 +197,9 @@ async fn connect(kubeconfig: Kubeconfig) -> Result<Client, String> {
     config.connect_timeout = Some(Duration::from_secs(5));
     // The environment's proxy is for the hub's own traffic.
     config.proxy_url = None;
-    Client::try_from(config).map_err(|error| format!("no client can be made: {}", told(&error)))
+    transport::client(config, policy)
+        .map_err(|error| format!("no client can be made: {}", told(&error)))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn verdict(cluster: &str, user: &str) -> Result<(), &'static str> {
-        let text = format!(
-            "clusters: [{{name: c, cluster: {{server: 'https://leaf.example', {cluster}}}}}]\n\
-             users: [{{name: u, user: {{{user}}}}}]\n\
-             contexts: [{{name: x, context: {{cluster: c, user: u}}}}]\ncurrent-context: x\n"
-        );
-        check(&Kubeconfig::from_yaml(&text).expect("a kubeconfig"))
-    }
-
-    #[test]
-    fn a_secret_cannot_make_us_run_or_read_anything() {
-        assert_eq!(verdict("", "token: abc"), Ok(()));
-        assert_eq!(
-            verdict("certificate-authority-data: YQ==", "client-key-data: YQ=="),
-            Ok(())
-        );
-        for (cluster, user) in [
-            (
-                "",
-                "exec: {apiVersion: client.authentication.k8s.io/v1, command: sh}",
-            ),
-            ("", "auth-provider: {name: gcp, config: {}}"),
-            ("", "tokenFile: /var/run/secrets/token"),
-            ("", "client-certificate: /etc/passwd"),
-            ("", "client-key: /etc/passwd"),
-            ("certificate-authority: /etc/passwd", ""),
-            ("proxy-url: 'http://evil.example'", ""),
-        ] {
-            assert!(verdict(cluster, user).is_err(), "{cluster} {user}");
-        }
-    }
-}
+mod tests;

@@ -206,3 +206,57 @@ impl Actor<'_> {
         known.find(|promotion| promotion.metadata.name.as_deref() == Some(name))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use api::promotion::PromotionSpec;
+    use apiserver::Server;
+    use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+    use tokio::sync::watch;
+
+    use super::*;
+    use crate::{
+        KubeconfigPolicy, Settings, lease::Leadership, network_connector, telemetry::Telemetry,
+    };
+
+    #[tokio::test]
+    async fn nothing_is_started_without_leading() {
+        let hub = Server::in_memory();
+        let definitions: Api<CustomResourceDefinition> = Api::all(hub.client());
+        for definition in api::crds() {
+            let parameters = PostParams::default();
+            definitions.create(&parameters, &definition).await.unwrap();
+        }
+        let connector = network_connector(KubeconfigPolicy::default());
+        let shared = |leadership: Leadership| {
+            let telemetry = Telemetry::alone("pipeline", 1).led_by(leadership);
+            let settings = Arc::new(Settings::default());
+            Shared::with(hub.client(), connector.clone(), settings, telemetry)
+        };
+        let mut pipeline = Pipeline::new("app", api::pipeline::PipelineSpec::default());
+        pipeline.metadata.namespace = Some("default".to_owned());
+        let spec = PromotionSpec {
+            pipeline: "app".to_owned(),
+            environment: "prod".to_owned(),
+            revision: "1.1.0".to_owned(),
+            version: "1.1.0".to_owned(),
+            ..PromotionSpec::default()
+        };
+        let promotion = Promotion::new("app-prod-1", spec);
+        let steps = [Step::StartPromotion(Box::new(promotion))];
+        let promotions: Api<Promotion> = Api::namespaced(hub.client(), "default");
+
+        let (_tenure, claim) = watch::channel(None);
+        let follower = shared(Leadership::unopposed().and(claim));
+        let outcome = carry_out(&follower, &pipeline, &[], &steps).await;
+        assert_eq!(outcome, Outcome::Failed);
+        let listed = promotions.list(&ListParams::default()).await.unwrap();
+        assert!(listed.items.is_empty());
+
+        let leader = shared(Leadership::unopposed());
+        let outcome = carry_out(&leader, &pipeline, &[], &steps).await;
+        assert_eq!(outcome, Outcome::Done);
+        let listed = promotions.list(&ListParams::default()).await.unwrap();
+        assert_eq!(listed.items.len(), 1);
+    }
+}

@@ -182,7 +182,7 @@ fn parse(text: &str) -> Result<Url, Failure> {
                     into the Secret";
         stuck("InvalidUrl", text)
     };
-    let url = Url::parse(text).map_err(|_| invalid())?;
+    let url = address::parse(text).map_err(|_| invalid())?;
     let is_http = matches!(url.scheme(), "http" | "https") && url.has_host();
     let is_plain = url.username().is_empty() && url.password().is_none();
     match is_http && is_plain {

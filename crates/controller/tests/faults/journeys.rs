@@ -3,7 +3,10 @@
 use std::sync::{Arc, Mutex};
 
 use apiserver::Server;
-use controller::{Promoter, Settings, Shared, clock::Clock, lease::Leadership, network_connector};
+use controller::{
+    KubeconfigPolicy, Promoter, Settings, Shared, clock::Clock, lease::Leadership,
+    network_connector,
+};
 use k8s_openapi::api::events::v1::Event;
 use kube::{
     Api, Client,
@@ -172,7 +175,11 @@ impl Stage {
     /// Starts both loops, told something else.
     pub(crate) async fn start_with(&self, settings: Settings) {
         let hub = self.world.reached.clone();
-        let shared = Shared::new(hub.clone(), network_connector(), settings.clone());
+        let shared = Shared::new(
+            hub.clone(),
+            network_connector(KubeconfigPolicy::LOCAL),
+            settings.clone(),
+        );
         let promoter = Promoter::new(hub, settings, Leadership::unopposed()).unwrap();
         let mut process = self.process.lock().await;
         process.spawn(controller::pipeline::run(shared));

@@ -9,7 +9,9 @@ use std::{
 
 use api::{Pipeline, Promotion, promotion::Phase};
 use apiserver::Server;
-use controller::{Connector, Promoter, Settings, Shared, lease::Leadership, network_connector};
+use controller::{
+    Connector, KubeconfigPolicy, Promoter, Settings, Shared, lease::Leadership, network_connector,
+};
 use futures::FutureExt;
 use kube::{
     Api, Client,
@@ -122,7 +124,7 @@ impl World {
     fn run(&mut self, settings: Settings) {
         let connector = match &self.clusters {
             Clusters::Embedded => connector(&self.hosts),
-            Clusters::Real(_) => network_connector(),
+            Clusters::Real(_) => network_connector(KubeconfigPolicy::LOCAL),
         };
         let shared = Shared::new(self.reached.clone(), connector, settings);
         self.tasks = vec![

@@ -159,3 +159,43 @@ fn all_markers_of_a_file_are_listed() {
     let found = markers(text.as_bytes()).expect("readable");
     assert_eq!(found.into_iter().collect::<Vec<_>>(), ["u:v:w", "x:y:z"]);
 }
+
+#[test]
+fn an_editor_that_is_wrong_is_caught() {
+    const TEXT: &str = "a: &x 1.0.0\nv: 1.0.0\nlist: [one, two]\nw: *x\n";
+    let editors: [(&str, Editor); 9] = [
+        ("does nothing", |text, _| text.to_owned()),
+        ("sets another value", |text, _| {
+            text.replace("v: 1.0.0", "v: 2.0.1")
+        }),
+        ("sets another scalar", |text, _| {
+            text.replace("&x 1.0.0", "&x 2.0.0")
+        }),
+        ("sets one more", |text, _| text.replace("1.0.0", "2.0.0")),
+        ("drops what follows", |text, _| {
+            let end = text.find("list").unwrap_or_default();
+            text[..end].replace("v: 1.0.0", "v: 2.0.0")
+        }),
+        ("adds a key", |text, _| {
+            format!("{}y: 1\n", text.replace("v: 1.0.0", "v: 2.0.0"))
+        }),
+        ("moves an anchor", |text, _| {
+            text.replace("v: 1.0.0", "v: &x 2.0.0")
+        }),
+        ("renames a key", |text, _| {
+            text.replace("v: 1.0.0", "u: 2.0.0")
+        }),
+        ("leaves no YAML", |text, _| {
+            text.replace("v: 1.0.0", "v: 2.0.0: [")
+        }),
+    ];
+    let document = document::read(TEXT).expect("YAML");
+    let mut scalars = document.scalars.iter();
+    let target = scalars.rfind(|it| it.value == "1.0.0").expect("a scalar");
+    for (name, editor) in editors {
+        let edited = set(b"", TEXT, vec![(target, "2.0.0")], editor);
+        assert!(matches!(edited, Err(Error::Ambiguous { .. })), "{name}");
+    }
+    let edited = set(b"", TEXT, vec![(target, "2.0.0")], splice).expect("it is right");
+    assert_eq!(edited.content, TEXT.replace("v: 1", "v: 2").into_bytes());
+}

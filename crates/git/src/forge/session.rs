@@ -12,7 +12,7 @@ use super::github::AppTokens;
 use super::http::{Call, Caller, Http, Reply};
 use super::{Error, Validator};
 use crate::Secret;
-use crate::address::{RepositoryUrl, Scheme};
+use crate::address::{self, RepositoryUrl, Scheme};
 use crate::credentials::{Credentials, GitHubApp};
 
 /// How a forge wants to be told who asks.
@@ -75,7 +75,7 @@ pub(super) fn origin(url: &RepositoryUrl) -> String {
 /// Where the API is: as the secret says, else where this forge usually has it.
 pub(super) fn api(credentials: &Credentials, usual: impl Fn() -> String) -> Result<Url, Error> {
     let text = credentials.api_url.clone().unwrap_or_else(usual);
-    let url = Url::parse(&text).map_err(|_| unusable("the API has no usable URL"))?;
+    let url = address::parse(&text).map_err(|_| unusable("the API has no usable URL"))?;
     if url.host_str().is_none() || url.query().is_some() || !url.username().is_empty() {
         return Err(unusable("the API has no usable URL"));
     }

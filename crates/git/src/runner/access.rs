@@ -23,7 +23,8 @@ pub struct Access {
     login: Option<(String, Secret)>,
     key: Option<SshKey>,
     certificate_authority: Option<Vec<u8>>,
-    resolved: Option<String>,
+    /// What curl takes for the addresses of the host.
+    resolved: Vec<String>,
     /// The address that ssh connects to, and the name that it knows the host by.
     pinned: Option<(String, String)>,
     proxy: Option<Secret>,
@@ -48,7 +49,7 @@ impl Access {
             login: login.filter(|_| is_http),
             key: key.filter(|_| url.scheme() == Scheme::Ssh),
             certificate_authority: certificate_authority.filter(|_| is_http),
-            resolved: None,
+            resolved: Vec::new(),
             pinned: None,
             proxy: None,
         }
@@ -71,12 +72,15 @@ impl Access {
                 .iter()
                 .map(|address| bracketed(*address))
                 .collect();
-            let list = list.join(",");
-            self.resolved = Some(format!("{}:{}:{list}", url.host(), url.port_or_default()));
+            let (list, port) = (list.join(","), url.port_or_default());
+            // Versions of curl differ in whether the dot at the end belongs to the name.
+            let name = url.host().trim_end_matches('.');
+            let names = [name.to_owned(), format!("{name}.")];
+            self.resolved = names.map(|name| format!("{name}:{port}:{list}")).into();
         }
-        // What is not plain could mean something to the shell that starts ssh.
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || ".-_".contains(c);
-        if url.scheme() == Scheme::Ssh && is_name && url.host().chars().all(is_plain) {
+        // The host is a plain name, or it would not have been parsed: nothing in it means anything to
+        // the shell that starts ssh.
+        if url.scheme() == Scheme::Ssh && is_name {
             let first = addresses.first().map(|address| address.ip().to_string());
             self.pinned = first.map(|address| (address, known_as(url)));
         }
@@ -110,7 +114,7 @@ impl Access {
             let header = format!("Authorization: Basic {}", basic(username, password));
             extra.push((format!("http.{}.extraHeader", self.origin), header.into()));
         }
-        if let Some(resolved) = &self.resolved {
+        for resolved in &self.resolved {
             extra.push(("http.curloptResolve".to_owned(), resolved.into()));
         }
         if let Some(authority) = &self.certificate_authority {
@@ -120,13 +124,14 @@ impl Access {
             ));
         }
         let mut environment = settings(extra.into_iter());
-        if let Some(key) = key {
-            let mut command = key.command()?;
-            if let Some((address, name)) = &self.pinned {
-                command.push_str(&format!(" -o HostName={address} -o 'HostKeyAlias={name}'"));
-            }
-            environment.push(("GIT_SSH_COMMAND".to_owned(), command.into()));
+        let mut command = match key {
+            Some(key) => key.command()?,
+            None => SSH_WITHOUT_KEY.to_owned(),
+        };
+        if let Some((address, name)) = &self.pinned {
+            command.push_str(&format!(" -o HostName={address} -o 'HostKeyAlias={name}'"));
         }
+        environment.push(("GIT_SSH_COMMAND".to_owned(), command.into()));
         let proxy = self.proxy.as_ref().and_then(Secret::expose_text);
         for name in ["https_proxy", "http_proxy"] {
             environment.extend(proxy.map(|proxy| (name.to_owned(), proxy.into())));
@@ -225,5 +230,58 @@ impl KeyFiles {
              -o ServerAliveInterval=15 -o GlobalKnownHostsFile=/dev/null \
              -o UserKnownHostsFile={folder}/known_hosts -o IdentityFile={folder}/identity"
         ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::address::Reach;
+
+    fn environment(url: &str, addresses: &[&str]) -> String {
+        let reach = Reach {
+            allow_internal: true,
+            allow_insecure: true,
+        };
+        let url = RepositoryUrl::parse(url, reach).expect(url);
+        let addresses: Vec<SocketAddr> = addresses
+            .iter()
+            .map(|it| it.parse().expect("an address"))
+            .collect();
+        let access = Access::new(&url, None, None, None).tied_to(&url, &addresses);
+        let environment = access.environment(Path::new("/"), None).expect("variables");
+        let values = environment.iter().map(|(_, value)| value.to_string_lossy());
+        values.collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn every_name_is_tied_to_the_address_that_was_checked() {
+        for (url, expected) in [
+            (
+                "ssh://git@forge.example/a/b",
+                "HostName=127.0.0.9 -o 'HostKeyAlias=forge.example'",
+            ),
+            (
+                "ssh://git@forge_1.example:2222/a/b",
+                "'HostKeyAlias=[forge_1.example]:2222'",
+            ),
+            ("ssh://git@2130706433/a/b", "HostName=127.0.0.9"),
+            ("git@forge.example:a/b", "HostName=127.0.0.9"),
+            (
+                "https://forge.example/a/b",
+                "\nforge.example:443:127.0.0.9\n",
+            ),
+            (
+                "https://forge.example./a/b",
+                "\nforge.example:443:127.0.0.9\n",
+            ),
+            (
+                "https://forge.example./a/b",
+                "\nforge.example.:443:127.0.0.9",
+            ),
+        ] {
+            let environment = environment(url, &["127.0.0.9:1"]);
+            assert!(environment.contains(expected), "{url}: {environment}");
+        }
     }
 }

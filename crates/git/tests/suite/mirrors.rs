@@ -154,6 +154,59 @@ async fn a_push_that_the_remote_refuses_waits_for_an_edit() {
     assert!(error.to_string().contains("only on weekdays"), "{error}");
 }
 
+/// Somebody else's commit on top of a branch, which is there at once.
+fn somebody_pushes(remote: &Path, from: &str, to: &str) {
+    let script = format!(
+        "commit refs/heads/{to}\ncommitter B <b@b> 1700000001 +0000\ndata 6\ntheirs\n\
+         from refs/heads/{from}^0\nM 100644 inline theirs.txt\ndata 1\nx\n"
+    );
+    run(remote, &["fast-import", "--quiet"], &script);
+}
+
+#[tokio::test]
+async fn a_push_between_our_look_and_our_push_is_never_overwritten() {
+    for (name, target, is_there, from) in [
+        ("straight onto the base", "main", true, "main"),
+        ("onto a branch that is ours", BRANCH, true, BRANCH),
+        ("onto a branch that was not there", BRANCH, false, "main"),
+    ] {
+        let folder = TempDir::new().expect("a folder");
+        let files = [("100644", "a.yaml", manifest("1.0.0"))];
+        let files = files
+            .each_ref()
+            .map(|(mode, path, text)| (*mode, *path, text.as_str()));
+        let url_of_remote = remote(folder.path(), &commit(&files));
+        let path = folder.path().join("remote.git");
+        let mirror = mirrors(folder.path()).open(&url(&url_of_remote), &credentials(&[]));
+        if is_there && target == BRANCH {
+            propose(&mirror, &proposal("2.0.0")).await;
+        }
+        let mut wanted = proposal("3.0.0");
+        wanted.branch = branch(target);
+        let meanwhile = |_: Duration| {
+            somebody_pushes(&path, from, target);
+            true
+        };
+        let error = mirror.propose(&wanted, &meanwhile).await.expect_err(name);
+        assert_eq!(
+            (error.reason(), error.remedy()),
+            ("BranchMoved", git::Remedy::RETRY),
+            "{name}"
+        );
+        let last = run(&path, &["log", "-1", "--format=%s", target], "");
+        assert_eq!(last.trim(), "theirs", "{name}");
+        if target == "main" {
+            propose(&mirror, &wanted).await;
+            let log = run(&path, &["log", "--format=%s", "main"], "");
+            let ours = "Promote team/app in prod to 3.0.0";
+            assert_eq!(log.lines().collect::<Vec<_>>(), [ours, "theirs", "x"]);
+        } else {
+            let error = refusal(&mirror, &wanted).await;
+            assert_eq!(error.reason(), "BranchChangedByOthers", "{name}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_thousand_commits_cost_one_commit() {
     let folder = TempDir::new().expect("a folder");

@@ -14,6 +14,7 @@ mod leaves;
 mod loops;
 mod names;
 mod promotion;
+mod races;
 mod release;
 mod rest;
 mod running;

@@ -8,6 +8,7 @@ use std::{
 use api::{Pipeline, Promotion};
 use apiserver::Server;
 use axum::{Router, body::Body};
+use futures::future::BoxFuture;
 use hmac::{Hmac, KeyInit, Mac};
 use http::{HeaderMap, Method, Request, StatusCode};
 use k8s_openapi::{
@@ -36,9 +37,13 @@ pub(crate) struct World {
     pub(crate) settings: Settings,
     /// The calls of the door to the API: method and path.
     calls: Arc<Mutex<Vec<(Method, String)>>>,
+    meanwhile: Meanwhile,
     stop: CancellationToken,
     _guard: DropGuard,
 }
+
+/// What somebody else does right before the door's next write to a path that has this part.
+type Meanwhile = Arc<Mutex<Option<(String, BoxFuture<'static, ()>)>>>;
 
 pub(crate) struct Answer {
     pub(crate) code: StatusCode,
@@ -61,8 +66,9 @@ impl World {
             definitions.create(&parameters, &definition).await.unwrap();
         }
         let calls = Arc::default();
+        let meanwhile = Meanwhile::default();
         let stop = CancellationToken::new();
-        let counted = counting(&server, &calls);
+        let counted = counting(&server, &calls, &meanwhile);
         let door = Door::new(counted, settings.clone(), Metrics::default(), &stop);
         let world = Self {
             server,
@@ -71,6 +77,7 @@ impl World {
             rest: server::rest::router(door),
             settings,
             calls,
+            meanwhile,
             _guard: stop.clone().drop_guard(),
             stop,
         };
@@ -155,6 +162,16 @@ impl World {
     pub(crate) async fn promotions(&self) -> Vec<Promotion> {
         let api: Api<Promotion> = Api::namespaced(self.client.clone(), "default");
         api.list(&ListParams::default()).await.unwrap().items
+    }
+
+    /// Has somebody else act after the door has looked and right before it writes to such a path.
+    pub(crate) fn meanwhile(&self, path: &str, act: impl Future<Output = ()> + Send + 'static) {
+        *self.meanwhile.lock().unwrap() = Some((path.to_owned(), Box::pin(act)));
+    }
+
+    /// Whether somebody else has acted.
+    pub(crate) fn has_happened(&self) -> bool {
+        self.meanwhile.lock().unwrap().is_none()
     }
 
     /// What the door asked of the API since the last time, apart from watching.
@@ -263,19 +280,33 @@ pub(crate) fn whole_call(path: &str, body: &str, seconds_ago: i64) -> Request<St
         .unwrap()
 }
 
-fn counting(server: &Server, calls: &Arc<Mutex<Vec<(Method, String)>>>) -> Client {
-    let calls = calls.clone();
-    let service = server
-        .router()
-        .map_request(move |request: Request<kube::client::Body>| {
-            let uri = request.uri();
-            let is_watch = uri.query().is_some_and(|it| it.contains("watch=")) || is_list(uri);
-            if !is_watch {
-                let call = (request.method().clone(), uri.path().to_owned());
-                calls.lock().unwrap().push(call);
+fn counting(
+    server: &Server,
+    calls: &Arc<Mutex<Vec<(Method, String)>>>,
+    meanwhile: &Meanwhile,
+) -> Client {
+    let (calls, meanwhile) = (calls.clone(), meanwhile.clone());
+    let router = server.router();
+    let service = tower::service_fn(move |request: Request<kube::client::Body>| {
+        let (uri, method) = (request.uri(), request.method());
+        let is_watch = uri.query().is_some_and(|it| it.contains("watch=")) || is_list(uri);
+        if !is_watch {
+            let call = (method.clone(), uri.path().to_owned());
+            calls.lock().unwrap().push(call);
+        }
+        let is_meant = |(part, _): &mut (String, _)| uri.path().contains(part.as_str());
+        let act = match *method == Method::PATCH {
+            true => meanwhile.lock().unwrap().take_if(is_meant),
+            false => None,
+        };
+        let router = router.clone();
+        async move {
+            if let Some((_, act)) = act {
+                act.await;
             }
-            request.map(Body::new)
-        });
+            router.oneshot(request.map(Body::new)).await
+        }
+    });
     Client::new(service, "default")
 }
 

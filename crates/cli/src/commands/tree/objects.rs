@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use api::{GitopsCluster, pipeline::TargetStatus};
-use controller::Leaves;
+use controller::{KubeconfigPolicy, Leaves, network_connector};
 use futures::future::join_all;
 use kube::{Client, ResourceExt};
 use planner::State;
@@ -32,7 +32,8 @@ impl Objects {
     pub(super) fn new(cluster: &Cluster, namespace: &str) -> Self {
         let hub = cluster.client.clone();
         Self {
-            leaves: Leaves::new(hub.clone(), controller::network_connector()),
+            // What is read is shown to the caller alone, whose clusters may be on their own machine.
+            leaves: Leaves::new(hub.clone(), network_connector(KubeconfigPolicy::LOCAL)),
             hub,
             namespace: namespace.to_owned(),
         }

@@ -127,6 +127,10 @@ fn what_cannot_be_meant_is_refused_in_words() {
         (&["--concurrent=0"][..], "at least 1"),
         (&["--history-limit=0"], "at least 1"),
         (&["--events-addr=notification-controller"], "http://"),
+        (
+            &[r"--events-addr=http://a.example\@b.example/"],
+            "backslash",
+        ),
         (&["--watch-label-selector=a in b"], "label selector"),
         (
             &["--leader-election-renew-deadline=35s"],

@@ -77,6 +77,8 @@ fn addresses_that_cannot_be_called_are_not_repeated() {
         "ftp://ci.example/hunter22",
         "https://joe:hunter22@ci.example/",
         "file:///hunter22",
+        r"https://127.0.0.2\@127.0.0.1:29443/hunter22",
+        "https://ci%2eexample/hunter22",
     ] {
         let failure = parse(text).expect_err(text);
         assert!(!failure.message.contains("hunter22"), "{failure:?}");

@@ -11,7 +11,7 @@
 
 use url::Url;
 
-use crate::address::RepositoryUrl;
+use crate::address::{self, RepositoryUrl};
 use crate::credentials::Credentials;
 use crate::forge::Error;
 use crate::forge::session::{origin, unusable};
@@ -38,7 +38,7 @@ impl Place {
             None => collection,
         };
         let parse =
-            |text: &str| Url::parse(text).map_err(|_| unusable("the URL has no usable host"));
+            |text: &str| address::parse(text).map_err(|_| unusable("the URL has no usable host"));
         let api = format!("{collection}/{project}/_apis/git/repositories/{repository}");
         Ok(Self {
             repository: parse(&api)?,

@@ -11,11 +11,11 @@ use ring::signature::{RSA_PKCS1_SHA256, RsaKeyPair};
 use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::Mutex;
-use url::Url;
 
 use super::super::Error;
 use super::super::http::{Call, Http};
 use crate::Secret;
+use crate::address;
 use crate::credentials::{Credentials, GitHubApp};
 
 const ATTEMPTED: &str = "get a token for the app";
@@ -66,7 +66,7 @@ impl AppTokens {
             because: because.to_owned(),
         };
         let base = app.base_url.as_deref().unwrap_or("https://api.github.com");
-        let base = Url::parse(base).map_err(|_| unusable("the app's base URL is not a URL"))?;
+        let base = address::parse(base).map_err(|_| unusable("the app's base URL is not a URL"))?;
         if base.scheme() != "https" && !self.http.reach().allow_insecure {
             return Err(unusable("the app's base URL is not https"));
         }

@@ -1,0 +1,126 @@
+//! Somebody else's write, and somebody else's leadership, between what was read and what is written.
+
+use std::time::Duration;
+
+use api::{
+    Pipeline,
+    pipeline::{PipelineStatus, Report},
+};
+use apiserver::Server;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::PostParams;
+use tokio::{sync::watch, time::Instant};
+
+use super::*;
+use crate::lease::{Fence, Leadership, Tenure};
+
+/// A hub with one pipeline, as it was read.
+async fn hub() -> (Api<Pipeline>, Pipeline) {
+    let client = Server::in_memory().client();
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+    for definition in api::crds() {
+        let parameters = PostParams::default();
+        definitions.create(&parameters, &definition).await.unwrap();
+    }
+    let pipelines: Api<Pipeline> = Api::namespaced(client, "default");
+    let pipeline = serde_json::from_value(json!({
+        "apiVersion": "pipelines.weave.works/v1alpha1", "kind": "Pipeline",
+        "metadata": {"name": "p", "namespace": "default"},
+        "spec": {
+            "appRef": {"apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease", "name": "app"},
+            "environments": [{"name": "dev", "targets": [{"namespace": "dev"}]}],
+        },
+    }))
+    .unwrap();
+    let created = pipelines.create(&PostParams::default(), &pipeline).await;
+    (pipelines, created.unwrap())
+}
+
+fn observed(generation: i64) -> PipelineStatus {
+    PipelineStatus {
+        observed_generation: Some(generation),
+        ..PipelineStatus::default()
+    }
+}
+
+async fn stored(pipelines: &Api<Pipeline>) -> Option<PipelineStatus> {
+    pipelines.get("p").await.unwrap().status
+}
+
+#[tokio::test]
+async fn what_somebody_else_wrote_meanwhile_is_not_written_over() {
+    let (pipelines, read) = hub().await;
+    let telemetry = Telemetry::alone("pipeline", 1);
+    let hub = pipelines.clone().into_client();
+    let theirs = json!({"status": {
+        "observedGeneration": 7, "reports": {"dev": {"revision": "1.0.0"}},
+    }});
+    let (parameters, theirs) = (PatchParams::default(), Patch::Merge(&theirs));
+    let patched = pipelines.patch_status("p", &parameters, &theirs).await;
+    let theirs = patched.unwrap().status;
+
+    let written = write(
+        &hub,
+        &telemetry,
+        &read,
+        (read.status.as_ref(), &observed(1)),
+    )
+    .await;
+    let Ok(Written::Overtaken(newest)) = written else {
+        panic!("it was written over what somebody else wrote");
+    };
+    assert_eq!(newest.status, theirs);
+    assert_eq!(stored(&pipelines).await, theirs);
+
+    // Decided again, on the newest state.
+    let mut ours = newest.status.clone().unwrap();
+    ours.observed_generation = Some(1);
+    let written = write(&hub, &telemetry, &newest, (newest.status.as_ref(), &ours)).await;
+    assert!(matches!(written, Ok(Written::Done(_))));
+    let stored = stored(&pipelines).await.unwrap();
+    let report = stored
+        .reports
+        .get("dev")
+        .map(|report: &Report| report.revision.as_str());
+    assert_eq!(
+        (stored.observed_generation, report),
+        (Some(1), Some("1.0.0"))
+    );
+}
+
+#[tokio::test]
+async fn nothing_is_written_without_leading() {
+    let (pipelines, read) = hub().await;
+    let (tenure, claim) = watch::channel(None);
+    let telemetry = Telemetry::alone("pipeline", 1).led_by(Leadership::unopposed().and(claim));
+    let hub = pipelines.clone().into_client();
+    let leads_for = |time: Duration| {
+        let fence = Fence {
+            lease: "lease".to_owned(),
+            transitions: 1,
+        };
+        let lapses = Instant::now() + time;
+        tenure.send_replace(Some(Tenure { fence, lapses }));
+    };
+    let status = observed(1);
+    let attempt = || write(&hub, &telemetry, &read, (read.status.as_ref(), &status));
+
+    assert!(
+        matches!(attempt().await, Err(Error::NotLeading)),
+        "never led"
+    );
+    leads_for(Duration::from_millis(1));
+    assert!(
+        matches!(attempt().await, Err(Error::NotLeading)),
+        "too little time is left"
+    );
+    leads_for(Duration::from_secs(3600));
+    tenure.send_replace(None);
+    assert!(
+        matches!(attempt().await, Err(Error::NotLeading)),
+        "somebody else leads"
+    );
+    assert_eq!(stored(&pipelines).await, read.status);
+    leads_for(Duration::from_secs(3600));
+    assert!(matches!(attempt().await, Ok(Written::Done(_))));
+}

@@ -8,5 +8,7 @@
 mod bad_worlds;
 mod changes;
 mod rights;
+mod sources;
 mod stories;
+mod tracking;
 mod world;

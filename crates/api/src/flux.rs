@@ -5,7 +5,7 @@
 
 mod followed;
 
-pub use followed::{followed, git_address};
+pub use followed::{followed, git_address, is_tag};
 
 use crate::{
     foreign::{Object, StatusCondition, slim},

@@ -103,6 +103,7 @@ async fn reconcile(shared: &Arc<Shared>, key: &ObjectKey) -> Next {
     }
     let mut wants = observe::wants(shared, &pipeline);
     wants.extend(source::want(&pipeline));
+    wants.extend(observe::held_sources(shared, &pipeline));
     shared.need(key, wants, observe::selects(&pipeline));
     if !shared.promotions.are_known() {
         return Next::After(PATIENCE);
@@ -136,7 +137,15 @@ async fn promote(shared: &Arc<Shared>, pipeline: &Pipeline, model: PipelineStatu
         // What was planned and not done is not said; what was seen is.
         act::Outcome::Failed => model,
     };
+    let was_held = pipeline
+        .status
+        .as_ref()
+        .is_some_and(observe::is_held_for_source);
+    let is_newly_held = !was_held && observe::is_held_for_source(&status);
     let written = report::write(shared, pipeline, status).await;
+    if is_newly_held {
+        shared.wake(key.clone()); // the next pass has the sources watched
+    }
     shared.telemetry.warn(pipeline, &plan.warnings);
     match (written, acted, plan.wake) {
         (Err(error), ..) => {

@@ -3,23 +3,24 @@
 use serde_json::Value;
 
 use super::{BucketSpec, GitReference, GitRepositorySpec, OCIReference, OCIRepositorySpec};
-use crate::foreign::read;
+use crate::{foreign::read, revision::reads_like_version};
 
 /// What a status has room for.
 const LONGEST: usize = 2304;
 const LONGEST_ADDRESS: usize = 2048;
 
-/// The address and reference of a source of this kind, without credentials. Nothing for other kinds
-/// and for a source without an address.
+/// The address and reference of a source of this kind, without credentials. Nothing for other kinds,
+/// for a source without an address, and for one that stays where it is: at a commit, a digest, a git
+/// tag, or a tag of a registry that is a version.
 pub fn followed(kind: &str, spec: &Value) -> Option<String> {
     let text = match kind {
         "GitRepository" => {
             let spec: GitRepositorySpec = read(spec);
-            format!("{} ({})", address(&spec.url?), git(&spec.reference))
+            format!("{} ({})", address(&spec.url?), git(&spec.reference)?)
         }
         "OCIRepository" => {
             let spec: OCIRepositorySpec = read(spec);
-            format!("{} ({})", address(&spec.url?), oci(&spec.reference))
+            format!("{} ({})", address(&spec.url?), oci(&spec.reference)?)
         }
         "Bucket" => {
             let spec: BucketSpec = read(spec);
@@ -30,6 +31,12 @@ pub fn followed(kind: &str, spec: &Value) -> Option<String> {
     (text.len() <= LONGEST).then_some(text)
 }
 
+/// Whether what is followed is a tag. It need not ever move.
+pub fn is_tag(followed: &str) -> bool {
+    let reference = followed.rsplit_once(" (").map(|(_, reference)| reference);
+    reference.is_some_and(|reference| reference.starts_with("tag "))
+}
+
 /// The address of a git repository that Flux fetches, without credentials.
 pub fn git_address(kind: &str, spec: &Value) -> Option<String> {
     let spec: GitRepositorySpec = read(spec);
@@ -37,7 +44,8 @@ pub fn git_address(kind: &str, spec: &Value) -> Option<String> {
     Some(address(&url)).filter(|address| address.len() <= LONGEST_ADDRESS)
 }
 
-fn git(reference: &GitReference) -> String {
+/// What moves; nothing where nothing does. The first reference that is given counts.
+fn git(reference: &GitReference) -> Option<String> {
     let given = [
         ("commit", &reference.commit),
         ("ref", &reference.name),
@@ -45,22 +53,33 @@ fn git(reference: &GitReference) -> String {
         ("tag", &reference.tag),
         ("branch", &reference.branch),
     ];
-    first(&given).unwrap_or("branch master".to_owned())
+    match first(&given) {
+        Some(("commit" | "tag", _)) => None,
+        Some(("ref", name)) if name.starts_with("refs/tags/") => None,
+        Some((word, value)) => Some(format!("{word} {value}")),
+        None => Some("branch master".to_owned()),
+    }
 }
 
-fn oci(reference: &OCIReference) -> String {
+/// The same for a registry, where tags may be set anew.
+fn oci(reference: &OCIReference) -> Option<String> {
     let given = [
         ("digest", &reference.digest),
         ("semver", &reference.semver),
         ("tag", &reference.tag),
     ];
-    first(&given).unwrap_or("tag latest".to_owned())
+    match first(&given) {
+        Some(("digest", _)) => None,
+        Some(("tag", tag)) if reads_like_version(tag) => None,
+        Some((word, value)) => Some(format!("{word} {value}")),
+        None => Some("tag latest".to_owned()),
+    }
 }
 
-fn first(given: &[(&str, &Option<String>)]) -> Option<String> {
+fn first<'a>(given: &[(&'a str, &'a Option<String>)]) -> Option<(&'a str, &'a str)> {
     given.iter().find_map(|(word, value)| {
         let value = value.as_deref().filter(|value| !value.is_empty())?;
-        Some(format!("{word} {value}"))
+        Some((*word, value))
     })
 }
 
@@ -98,7 +117,19 @@ mod tests {
             ),
             (
                 json!({"url": "ssh://git@git.example/fleet", "ref": {"branch": "main", "tag": "v1"}}),
-                "ssh://git.example/fleet (tag v1)",
+                "",
+            ),
+            (
+                json!({"url": "ssh://git@git.example/fleet", "ref": {"name": "refs/tags/v1"}}),
+                "",
+            ),
+            (
+                json!({"url": "ssh://git@git.example/fleet", "ref": {"commit": "abc", "semver": "*"}}),
+                "",
+            ),
+            (
+                json!({"url": "ssh://git@git.example/fleet", "ref": {"semver": "*", "tag": "v1"}}),
+                "ssh://git.example/fleet (semver *)",
             ),
             (
                 json!({"url": "https://git.example/fleet"}),
@@ -118,6 +149,16 @@ mod tests {
             followed("OCIRepository", &oci).unwrap(),
             "oci://registry.example/fleet (semver >=1)"
         );
+        let oci = |reference| {
+            let spec = json!({"url": "oci://registry.example/fleet", "ref": reference});
+            followed("OCIRepository", &spec).unwrap_or_default()
+        };
+        assert_eq!(oci(json!({"tag": "v1.2.3"})), "");
+        assert_eq!(oci(json!({"digest": "sha256:a", "tag": "latest"})), "");
+        let latest = oci(json!({"tag": "latest"}));
+        assert_eq!(latest, "oci://registry.example/fleet (tag latest)");
+        assert!(is_tag(&latest) && !is_tag("https://git.example/fleet (branch tag x)"));
+        let oci = json!({"url": "oci://registry.example/fleet", "ref": {"semver": ">=1"}});
         let bucket = json!({"endpoint": "minio.example", "bucketName": "fleet"});
         assert_eq!(followed("Bucket", &bucket).unwrap(), "minio.example/fleet");
         assert_eq!(followed("HelmChart", &oci), None);

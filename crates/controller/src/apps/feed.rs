@@ -7,7 +7,10 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use api::{
     flagger::Canary,
-    flux::{KUSTOMIZATION_NAME_LABEL, KUSTOMIZATION_NAMESPACE_LABEL},
+    flux::{
+        KUSTOMIZATION_NAME_LABEL, KUSTOMIZATION_NAMESPACE_LABEL, KUSTOMIZE_GROUP, ObjectReference,
+        SOURCE_GROUP,
+    },
 };
 use futures::{Stream, StreamExt, TryStreamExt};
 use kube::{
@@ -252,10 +255,14 @@ impl Feed {
             false => self.record_of_app(app),
         };
         let place = (namespace.as_str(), name.as_str());
+        let source = record.source.clone();
         let is_news = self
             .shared
             .apps
             .put(&self.cluster, &self.kind, place, record);
+        if is_news {
+            self.renew_sources(place, source.as_ref());
+        }
         ((namespace, name), is_news)
     }
 
@@ -284,6 +291,18 @@ impl Feed {
         }
     }
 
+    /// What is remembered about an object that changed, and about the source it follows, may be out
+    /// of date.
+    fn renew_sources(&self, place: (&str, &str), source: Option<&ObjectReference>) {
+        let sources = &self.shared.sources;
+        if [KUSTOMIZE_GROUP, SOURCE_GROUP].contains(&self.kind.group.as_str()) {
+            sources.forget(&self.cluster, &self.kind, place);
+        }
+        if let Some(source) = source {
+            sources.forget_source_of(&self.cluster, place.0, source);
+        }
+    }
+
     fn forget(&self, app: &DynamicObject) {
         let (namespace, name) = place(app);
         if self
@@ -291,6 +310,7 @@ impl Feed {
             .apps
             .remove(&self.cluster, &self.kind, &namespace, &name)
         {
+            self.renew_sources((&namespace, &name), None);
             self.wake(app, &namespace, &name);
         }
     }

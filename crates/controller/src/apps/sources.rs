@@ -1,7 +1,8 @@
 //! What apps come from: the sources that Kustomizations follow, and the folder Flux applied an app from.
 //!
 //! Such an object is read when an app that leads to it is looked at, and its gist remembered for a
-//! while: they are few and seldom edited. What cannot be read is left out.
+//! while: they are few and seldom edited. When the app or the object itself is seen to change, it is
+//! read again. What cannot be read is left out.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -29,6 +30,8 @@ const LONGEST_PATH: usize = 1024;
 const LONGEST_BRANCH: usize = 256;
 
 type Key = (ClusterKey, AppKind, String, String);
+/// Namespace and name.
+type Place<'a> = (&'a str, &'a str);
 
 /// What is remembered of an object.
 #[derive(Clone, Default)]
@@ -81,6 +84,8 @@ pub(crate) struct Leaf<'a> {
 pub(crate) struct Sources {
     /// What was seen, and until when that holds.
     known: Mutex<HashMap<Key, (Instant, Gist)>>,
+    /// When an object was lately said to have changed.
+    changed: Mutex<HashMap<Key, Instant>>,
     served: Mutex<HashMap<(ClusterKey, AppKind), ApiResource>>,
 }
 
@@ -118,13 +123,8 @@ impl Sources {
     }
 
     async fn source(&self, leaf: Leaf<'_>, reference: &ObjectReference) -> Option<Gist> {
-        let kind = AppKind {
-            group: SOURCE_GROUP.to_owned(),
-            kind: reference.kind.clone()?,
-        };
-        let namespace = reference.namespace.as_deref().unwrap_or(leaf.namespace);
-        let name = reference.name.clone()?;
-        let key = (leaf.cluster.clone(), kind, namespace.to_owned(), name);
+        let (kind, namespace, name) = named(reference, leaf.namespace)?;
+        let key = (leaf.cluster.clone(), kind, namespace, name);
         Some(self.gist(leaf.client, key).await)
     }
 
@@ -134,6 +134,7 @@ impl Sources {
         {
             return gist.clone();
         }
+        let began = Instant::now();
         let read = tokio::time::timeout(WITHIN, self.read(client, &key)).await;
         let gist = match read {
             Ok(Ok(gist)) => gist,
@@ -147,8 +148,45 @@ impl Sources {
         let holds = gist.as_ref().map_or(NOTHING_HOLDS, |_| HOLDS);
         let gist = gist.unwrap_or_default();
         let mut known = self.known.lock();
-        known.insert(key, (Instant::now() + holds, gist.clone()));
+        // What was read before a change may not be kept after it.
+        let changed = self.changed.lock().get(&key).copied();
+        if changed.is_none_or(|changed| changed < began) {
+            known.insert(key, (Instant::now() + holds, gist.clone()));
+        }
         gist
+    }
+
+    /// Has an object read again the next time it matters.
+    pub(crate) fn forget(
+        &self,
+        cluster: &ClusterKey,
+        kind: &AppKind,
+        (namespace, name): Place<'_>,
+    ) {
+        let key = (
+            cluster.clone(),
+            kind.clone(),
+            namespace.to_owned(),
+            name.to_owned(),
+        );
+        let mut known = self.known.lock();
+        known.remove(&key);
+        let mut changed = self.changed.lock();
+        // No read that is under way is older than that.
+        changed.retain(|_, at| at.elapsed() <= WITHIN * 2);
+        changed.insert(key, Instant::now());
+    }
+
+    /// The same for the source that an app in a namespace refers to.
+    pub(crate) fn forget_source_of(
+        &self,
+        cluster: &ClusterKey,
+        namespace: &str,
+        source: &ObjectReference,
+    ) {
+        if let Some((kind, namespace, name)) = named(source, namespace) {
+            self.forget(cluster, &kind, (&namespace, &name));
+        }
     }
 
     async fn read(&self, client: &Client, key: &Key) -> Result<Option<Gist>, kube::Error> {
@@ -171,6 +209,20 @@ impl Sources {
     /// Forgets everything about a cluster.
     pub(crate) fn forget_cluster(&self, cluster: &ClusterKey) {
         self.known.lock().retain(|(of, ..), _| of != cluster);
+        self.changed.lock().retain(|(of, ..), _| of != cluster);
         self.served.lock().retain(|(of, _), _| of != cluster);
     }
+}
+
+/// Kind, namespace and name of a source that something in a namespace refers to.
+pub(crate) fn named(
+    source: &ObjectReference,
+    namespace: &str,
+) -> Option<(AppKind, String, String)> {
+    let kind = AppKind {
+        group: SOURCE_GROUP.to_owned(),
+        kind: source.kind.clone()?,
+    };
+    let namespace = source.namespace.as_deref().unwrap_or(namespace);
+    Some((kind, namespace.to_owned(), source.name.clone()?))
 }

@@ -6,16 +6,16 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use api::{
     GitopsCluster, Pipeline,
-    pipeline::{ClusterReference, Environment, Target},
+    pipeline::{ClusterReference, Environment, PipelineStatus, Target},
 };
 use futures::{StreamExt, stream};
-use planner::{Seen, SeenApp, SeenEnvironment, TargetState};
+use planner::{HoldReason, Seen, SeenApp, SeenEnvironment, TargetState};
 
 use complete::{complete, known_apps};
 
 use crate::{
     Detect, Shared,
-    apps::{FeedState, Look, Record},
+    apps::{FeedState, Look, Record, sources},
     index::Want,
     keys::{AppKind, ClusterKey, ObjectKey},
 };
@@ -64,6 +64,40 @@ pub(super) fn wants(shared: &Shared, pipeline: &Pipeline) -> BTreeSet<Want> {
         }
     }
     wants
+}
+
+/// Whether an environment is held because it follows the same source as the one before.
+pub(super) fn is_held_for_source(status: &PipelineStatus) -> bool {
+    let mut holds = status.environments.values().flat_map(|it| &it.hold);
+    holds.any(|hold| hold.reason == HoldReason::SharedSource.word())
+}
+
+/// The sources that the pipeline's apps follow, while that is what holds it: nothing but an edit of
+/// one of them may lift the hold, and it need not change any app.
+pub(super) fn held_sources(shared: &Shared, pipeline: &Pipeline) -> BTreeSet<Want> {
+    let (kinds, Some(name)) = apps_of(pipeline) else {
+        return BTreeSet::new();
+    };
+    if !pipeline.status.as_ref().is_some_and(is_held_for_source) {
+        return BTreeSet::new();
+    }
+    let environments = pipeline.spec.environments.iter();
+    let places = environments.flat_map(|it| places(shared, pipeline, it));
+    let want = |place: Place| {
+        let here = (place.namespace.as_str(), name.as_str());
+        let app = shared.apps.record(&place.cluster, kinds.first()?, here)?;
+        let (kind, namespace, name) = sources::named(app.source.as_ref()?, &place.namespace)?;
+        Some(Want {
+            cluster: place.cluster,
+            kind,
+            namespace,
+            name: Some(name),
+        })
+    };
+    places
+        .filter(|place| place.refused.is_none())
+        .filter_map(want)
+        .collect()
 }
 
 /// Whether a pipeline chooses clusters by their labels, or names some that may come and go.

@@ -9,5 +9,7 @@ mod bad_worlds;
 mod canaries;
 mod changes;
 mod rights;
+mod sources;
 mod stories;
+mod tracking;
 mod world;

@@ -2,6 +2,7 @@
 
 use api::{
     Promotion,
+    flux::is_tag,
     pipeline::{Environment, PromotionSettings, PromotionSummary, TargetStatus},
     promotion::Phase,
 };
@@ -191,7 +192,8 @@ fn follow(
     outcome.says.hold = outcome.says.hold.take().or(soaking);
 }
 
-/// Where source and place follow the same thing, they change together by themselves.
+/// Where source and place follow the same thing, they change together by themselves. A tag that both
+/// follow may never move, so it holds only what shows that it has moved.
 fn shared_source(world: &World<'_>, sites: &[Site<'_>], candidate: &Candidate<'_>) -> Option<Hold> {
     if world.spec.track.is_some() {
         return None;
@@ -201,11 +203,12 @@ fn shared_source(world: &World<'_>, sites: &[Site<'_>], candidate: &Candidate<'_
         .flat_map(|site| &site.targets)
         .filter_map(|target| target.follows.as_deref())
         .collect();
+    let is_settled = sites.iter().all(|site| site.runs(&candidate.revision));
     let shared = candidate
         .vouched_by
         .iter()
         .filter_map(|target| target.follows.as_deref())
-        .find(|follows| here.contains(follows))?;
+        .find(|follows| here.contains(follows) && !(is_settled && is_tag(follows)))?;
     Some(Hold::new(
         HoldReason::SharedSource,
         format!("this environment and the one before it both follow {shared}"),

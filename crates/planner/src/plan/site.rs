@@ -6,7 +6,6 @@ use api::{
         Environment, PromotionSettings, PromotionSummary, Request, RequestKind, TargetProblem,
     },
     promotion::Phase,
-    revision::shown,
 };
 
 use super::{
@@ -30,13 +29,6 @@ pub(super) struct Wanted {
     pub(super) verified_at: Option<Timestamp>,
     /// The request, if a person asked.
     pub(super) request: Option<Request>,
-}
-
-impl Wanted {
-    /// The revision for people and for ordering: with its tag where it is a digest.
-    pub(super) fn shown(&self) -> String {
-        shown(&self.revision, Some(&self.version))
-    }
 }
 
 /// What is to be done and said about one place.

@@ -7,6 +7,7 @@ use api::{
     names::{ENVIRONMENT_LABEL, PIPELINE_LABEL, PLACE_LABEL, label_value, promotion_name},
     pipeline::Strategy,
     promotion::{PromotionRequest, PromotionSpec},
+    revision::shown,
 };
 use kube::Resource;
 
@@ -17,6 +18,13 @@ use super::{
     world::{Site, is_deploying, is_unmerged, name_of},
 };
 use crate::{moment::stored, order};
+
+impl Wanted {
+    /// The revision for people and for ordering: with its tag where it is a digest.
+    pub(super) fn shown(&self) -> String {
+        shown(&self.revision, Some(&self.version))
+    }
+}
 
 impl Judge<'_> {
     pub(super) fn start(&self, wanted: &Wanted, site: &Site<'_>) -> SiteOutcome {

@@ -566,6 +566,33 @@ fn what_follows_the_same_source_moves_by_itself() {
     );
 }
 
+/// A tag that both environments follow need not move; that it did is seen by what they run.
+#[test]
+fn what_follows_the_same_tag_is_held_only_if_the_tag_moves() {
+    let follow = |dev: &str, prod: &str| {
+        let target =
+            |name: &str, digest: &str| format!("{name}[stable@sha256:{digest} ok from tag-stable]");
+        let mut world = draw(&format!(
+            "{} > {}\nkustomization",
+            target("dev", dev),
+            target("prod", prod)
+        ));
+        let status = world.pipeline.status.as_mut().unwrap();
+        let targets = status.environments.values_mut();
+        for target in targets.flat_map(|environment| &mut environment.targets) {
+            target.follows = Some("oci://registry.example/fleet (tag stable)".to_owned());
+        }
+        show(&world, &world.plan())
+    };
+    assert_eq!(follow("b", "b"), "nothing");
+    assert_eq!(
+        follow("b", "a"),
+        "prod: SharedSource: this environment and the one before it both follow \
+         oci://registry.example/fleet (tag stable); `track` with the image's name, or a source of its \
+         own, lifts this"
+    );
+}
+
 #[test]
 fn reports_without_a_target_satisfy_any_and_never_all() {
     check(

@@ -182,7 +182,7 @@ pub(crate) fn revisions(status: Option<&EnvironmentStatus>) -> BTreeSet<&str> {
 /// What would be written to git to get the revision of an app. The status stores it once for the
 /// target, where all its apps share one revision.
 pub(crate) fn version_of(app: &AppStatus, target: &TargetStatus) -> Option<String> {
-    if app.revision == target.revision {
+    if app.revision.is_none() || app.revision == target.revision {
         return target.version.clone();
     }
     let revision = app.revision.as_deref()?;

@@ -247,12 +247,14 @@ fn stored_in(pipeline: &Pipeline, environment: &str, target: &TargetStatus) -> V
         });
         return version.into_iter().collect();
     }
+    let shared = target.revision.as_ref();
     let of_app = |app: &AppStatus| {
+        let revision = app.revision.as_ref().or(shared)?;
         Some(Version {
             place: Place::new(pipeline, environment, target, Some(app)),
             chart: None,
             version: version_of(app, target),
-            revision: app.revision.clone()?,
+            revision: revision.clone(),
             ready: app.ready,
         })
     };

@@ -8,7 +8,8 @@ use api::{
     app::Kind,
     names::{REQUEST_ANNOTATION, short_hash},
     pipeline::{
-        Environment, HandledRequest, PipelineStatus, PromotionSummary, Request, RequestKind,
+        Environment, EnvironmentStatus, HandledRequest, PipelineStatus, PromotionSummary, Report,
+        Request, RequestKind, TargetStatus,
     },
     promotion::Phase,
     revision::SourceRevision,
@@ -20,7 +21,10 @@ use super::{
     site::{SiteOutcome, Wanted},
     world::World,
 };
-use crate::{fold::push_front, moment::Timestamp};
+use crate::{
+    fold::{push_front, told},
+    moment::Timestamp,
+};
 
 /// The request for an environment that has not been taken up yet.
 pub(crate) fn pending(
@@ -104,7 +108,7 @@ fn for_environment(value: &Value, environment: &str) -> Option<Request> {
 /// An id for a request that brings none: the same for the same request.
 fn id_of(environment: &str, request: &Request) -> String {
     let at = at(request.at.as_ref()).to_string();
-    let kind = format!("{:?}", request.kind);
+    let kind = format!("{:?}{}", request.kind, if request.unseen { " unseen" } else { "" });
     short_hash(&[
         environment,
         &request.revision,
@@ -122,15 +126,46 @@ pub(super) fn wanted(
     request: &Request,
 ) -> Result<Wanted, HandledRequest> {
     let Some(revision) = Revision::new(&request.revision) else {
-        let text = "refused: it names no revision";
-        return Err(handled(world, environment, request, (None, text)));
+        return Err(refused(world, environment, request, "it names no revision"));
     };
+    if !request.unseen && !is_known(world, revision.as_str()) {
+        let text = format!(
+            "no target, source or report of this pipeline has {revision}, and it never ran; \
+             check the revision, or ask for it with --unseen (`unseen: true`)"
+        );
+        return Err(refused(world, environment, request, &text));
+    }
     Ok(Wanted {
         version: known_version(world, revision.as_str()),
         revision: revision.into(),
         verified_at: None,
         request: Some(request.clone()),
     })
+}
+
+/// Whether the revision was ever seen: on a target, at the source, in a report, or in what ran, was
+/// rejected or promoted.
+fn is_known(world: &World<'_>, revision: &str) -> bool {
+    let model = world.model;
+    let runs = |target: &TargetStatus| {
+        let known = [&target.revision, &target.failed];
+        known.into_iter().flatten().any(|it| it == revision)
+    };
+    let has = |environment: &EnvironmentStatus| {
+        let ran = environment.ran.iter().chain(&environment.rejected);
+        let failed = environment.failures.iter().map(|it| &it.revision);
+        let reported = environment.reported.iter().map(|it| &it.revision);
+        let mut named = ran.chain(failed).chain(reported);
+        named.any(|it| it == revision) || environment.targets.iter().any(runs)
+    };
+    let is_reported = |report: &Report| told(world.spec, &report.revision).0 == revision;
+    let proposal = model.proposal.as_ref();
+    let proposed = proposal.and_then(|proposal| proposal.revision.as_deref());
+    let mut promotions = world.promotions.iter();
+    model.environments.values().any(has)
+        || model.reports.values().any(is_reported)
+        || proposed == Some(revision)
+        || promotions.any(|promotion| promotion.spec.revision == revision)
 }
 
 /// What to write to git for a revision: as it was written or seen somewhere, else by its form.
@@ -164,8 +199,8 @@ pub(super) fn refuse_where_nothing_is_promoted(
     says: &mut EnvironmentPlan,
 ) {
     if let Some(request) = pending(world.pipeline, world.model, &environment.name) {
-        let text = "refused: nothing is promoted into this environment";
-        says.last_request = Some(handled(world, &environment.name, &request, (None, text)));
+        let text = "nothing is promoted into this environment";
+        says.last_request = Some(refused(world, &environment.name, &request, text));
     }
 }
 
@@ -204,6 +239,20 @@ pub(super) fn conclude(
     true
 }
 
+/// That a request was refused, and why.
+fn refused(
+    world: &World<'_>,
+    environment: &str,
+    request: &Request,
+    because: &str,
+) -> HandledRequest {
+    let text = format!("refused: {because}");
+    HandledRequest {
+        refused: true,
+        ..handled(world, environment, request, (None, &text))
+    }
+}
+
 /// That a request was taken up: which promotion it led to, and in words.
 fn handled(
     world: &World<'_>,
@@ -216,6 +265,7 @@ fn handled(
         id: request.id.clone(),
         promotion: promotion.map(str::to_owned),
         message: Some(text.to_owned()),
+        refused: false,
         others: others.filter(|id| *id != request.id).collect(),
     }
 }

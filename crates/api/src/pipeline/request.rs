@@ -30,6 +30,9 @@ pub struct Request {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub note: Option<String>,
+    /// Take it up even if nothing is known to have the revision.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub unseen: bool,
 }
 
 /// What a request asks for.
@@ -58,6 +61,9 @@ pub struct HandledRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub message: Option<String>,
+    /// Whether it was refused.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub refused: bool,
     /// Other requests that were there at the time. They are older, and not taken up any more.
     #[serde(default, skip_serializing_if = "is_default")]
     #[schemars(length(max = 8), inner(length(max = 128)))]

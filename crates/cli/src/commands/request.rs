@@ -2,13 +2,13 @@
 //!
 //! The request goes into an annotation of the pipeline, where the planner finds it.
 
-use std::io::Write;
+use std::{io::Write, time::Duration};
 
 use anyhow::{Context, anyhow, bail};
 use api::{
     Pipeline, Time,
     names::{REQUEST_ANNOTATION, short_hash},
-    pipeline::{Request, RequestKind},
+    pipeline::{HandledRequest, Request, RequestKind},
     revision::is_usable,
 };
 use jiff::Timestamp;
@@ -18,7 +18,7 @@ use serde_json::json;
 use super::{
     approve::{Waiting, arrival, whole_seconds},
     cluster::{Cluster, Connection, FIELD_MANAGER, key, must_have},
-    follow::Progress,
+    follow::{Progress, Until, follow},
     terminal::clean,
     trouble::trouble,
 };
@@ -52,6 +52,12 @@ struct Common {
     /// Why, in your words
     #[arg(long, value_name = "TEXT")]
     note: Option<String>,
+    /// Ask for it even if no target, source or report has this revision
+    #[arg(long)]
+    unseen: bool,
+    /// How long to wait for the controller's answer, such as 5s
+    #[arg(long, value_name = "TIME", default_value = "10s")]
+    answer_timeout: api::Duration,
     /// Drop requests of others that have not been taken up yet
     #[arg(long)]
     replace: bool,
@@ -125,18 +131,72 @@ async fn ask(
         )
     })?;
     write(cluster, pipeline, annotation).await?;
+    let answer = answer(cluster, pipeline, environment, (&request.id, common)).await?;
     let revision = clean(wish.revision);
-    match wish.kind {
-        RequestKind::Promote => writeln!(out, "asked for {revision} in {environment}")?,
-        RequestKind::Rollback => {
-            writeln!(out, "asked for {environment} to go back to {revision}")?;
-        }
-    }
+    let asked = match wish.kind {
+        RequestKind::Promote => format!("asked for {revision} in {environment}"),
+        RequestKind::Rollback => format!("asked for {environment} to go back to {revision}"),
+    };
+    writeln!(out, "{asked}{}", clean(&answer))?;
     out.flush()?;
     let judge = |pipeline: &Pipeline, promotions: &[api::Promotion]| {
         taken_up(pipeline, environment, &request.id, promotions)
     };
     common.waiting.outcome(cluster, pipeline, judge).await
+}
+
+/// What the controller answered, as the end of a sentence. A refusal is an error; without an answer
+/// the request stays and may yet be taken up.
+async fn answer(
+    cluster: &Cluster,
+    pipeline: &Pipeline,
+    environment: &str,
+    (id, common): (&str, &Common),
+) -> anyhow::Result<String> {
+    let until = Until {
+        cluster,
+        timeout: Duration::from(&common.answer_timeout),
+    };
+    let judge = |pipeline: &Pipeline, _: &[api::Promotion]| match handled(pipeline, environment) {
+        Some(last) if last.covers(id) => Progress::Done,
+        _ => Progress::Waiting(not_taken_up(pipeline, environment)),
+    };
+    let (pipeline, progress) = match follow(until, pipeline, judge).await {
+        Ok(followed) => followed,
+        // The request is written all the same.
+        Err(error) => return Ok(format!("; the answer cannot be read: {error:#}")),
+    };
+    if let Progress::Waiting(text) | Progress::Failed(text) = progress {
+        return Ok(format!("; {text}"));
+    }
+    let Some(last) = handled(&pipeline, environment).filter(|last| last.id == id) else {
+        bail!("somebody asked for something else in {environment} later, which was taken up instead");
+    };
+    let message = last.message.as_deref().unwrap_or("taken up");
+    if last.refused {
+        bail!("{}", clean(message));
+    }
+    let promotion = last.promotion.as_deref();
+    let promotion = promotion.map(|name| format!(" ({name})"));
+    Ok(format!(": {message}{}", promotion.unwrap_or_default()))
+}
+
+/// The last request of an environment that was taken up.
+fn handled<'a>(pipeline: &'a Pipeline, environment: &str) -> Option<&'a HandledRequest> {
+    let status = pipeline.status.as_ref()?;
+    status.environments.get(environment)?.last_request.as_ref()
+}
+
+/// That a request waits, and for what.
+fn not_taken_up(pipeline: &Pipeline, environment: &str) -> String {
+    let status = pipeline.status.as_ref();
+    let status = status.and_then(|status| status.environments.get(environment));
+    let hold = status.and_then(|status| status.hold.as_ref());
+    let hold = hold.map(|hold| format!(": {}", hold.message));
+    format!(
+        "the request has not been taken up yet{}",
+        hold.unwrap_or_default()
+    )
 }
 
 fn request(by: String, wish: &Wish<'_>, common: &Common) -> anyhow::Result<Request> {
@@ -154,6 +214,7 @@ fn request(by: String, wish: &Wish<'_>, common: &Common) -> anyhow::Result<Reque
         by: (!by.contains(['"', '\\'])).then_some(by),
         at: Some(Time(at)),
         note: common.note.as_deref().map(plain),
+        unseen: common.unseen,
     })
 }
 
@@ -194,22 +255,12 @@ fn taken_up(
     id: &str,
     promotions: &[api::Promotion],
 ) -> Progress {
-    let status = pipeline.status.as_ref();
-    let status = status.and_then(|status| status.environments.get(environment));
-    let last = status.and_then(|status| status.last_request.as_ref());
-    let Some(last) = last.filter(|last| last.id == id) else {
-        let hold = status.and_then(|status| status.hold.as_ref());
-        let hold = hold.map(|hold| format!(": {}", hold.message));
-        let text = format!(
-            "the request has not been taken up{}",
-            hold.unwrap_or_default()
-        );
-        return Progress::Waiting(text);
+    let Some(last) = handled(pipeline, environment).filter(|last| last.id == id) else {
+        return Progress::Waiting(not_taken_up(pipeline, environment));
     };
-    let message = last.message.clone().unwrap_or_default();
     match &last.promotion {
         Some(name) => arrival(std::slice::from_ref(name), promotions),
-        None if message.starts_with("refused") => Progress::Failed(message),
+        None if last.refused => Progress::Failed(last.message.clone().unwrap_or_default()),
         None => Progress::Done,
     }
 }

@@ -181,11 +181,10 @@ fn waits_for_approval<'a>(status: &'a PipelineStatus, environment: &str) -> Opti
 /// One line about an environment.
 fn describe(environment: &EnvironmentStatus) -> String {
     let target = environment.targets.first();
-    let revision = target
-        .and_then(|target| target.revision.as_deref())
-        .unwrap_or("nothing");
+    let release = target.and_then(planner::release);
+    let release = release.unwrap_or("nothing yet".to_owned());
     let is_ready = target.is_some_and(|target| target.ready);
-    let mut line = format!("{} {revision}", if is_ready { "●" } else { "◌" });
+    let mut line = format!("{} {release}", if is_ready { "●" } else { "◌" });
     let promotion = environment.promotion.as_ref();
     let under_way = promotion.filter(|it| it.phase.is_none_or(|phase| !phase.is_terminal()));
     if let Some(promotion) = under_way {

@@ -3,7 +3,7 @@
 use api::pipeline::RequestKind;
 use serde_json::{Value, json};
 
-use crate::world::World;
+use crate::world::{Said, World};
 
 fn request(pipeline: &api::Pipeline) -> Value {
     let annotations = pipeline.metadata.annotations.clone().unwrap_or_default();
@@ -131,9 +131,24 @@ async fn an_approval_can_be_waited_for() {
 async fn requests_are_written_where_the_planner_finds_them() {
     let world = World::new().await;
     world
-        .prints(&["rollback", "web", "dev", "--note", "it \"broke\"\nall"])
+        .prints(&[
+            "rollback",
+            "web",
+            "dev",
+            "--note",
+            "it \"broke\"\nall",
+            "--answer-timeout",
+            "0s",
+        ])
         .await;
-    world.prints(&["promote", "web", "prod", "2.0.0"]).await;
+    let said = world
+        .prints(&["promote", "web", "prod", "2.0.0", "--answer-timeout", "0s"])
+        .await;
+    assert_eq!(
+        said,
+        "asked for 2.0.0 in prod; the request has not been taken up yet: \
+         2.0.0 waits for approval to enter prod; an approval of 2.0.0 lifts this\n"
+    );
     let pipeline = world.pipeline().await;
     let written = request(&pipeline);
     assert_eq!(written["dev"]["revision"], "1.0.0");
@@ -160,10 +175,61 @@ async fn requests_are_written_where_the_planner_finds_them() {
     );
 }
 
+/// Runs a command while the planner answers the request it writes for prod.
+async fn answered(world: &World, arguments: &[&str]) -> Said {
+    let mut command = world.command(arguments);
+    let (said, ()) = tokio::join!(command.output(), async {
+        loop {
+            let pipeline = world.pipeline().await;
+            let is_asked = pipeline
+                .metadata
+                .annotations
+                .as_ref()
+                .is_some_and(|it| it.contains_key(api::names::REQUEST_ANNOTATION));
+            if is_asked {
+                let model = pipeline.status.clone().unwrap();
+                let plan = planner::plan(&pipeline, &model, &[], jiff::Timestamp::now());
+                let last = &plan.environments["prod"].last_request;
+                world
+                    .set_status(json!({"environments": {"prod": {"lastRequest": last}}}))
+                    .await;
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    });
+    said.unwrap().into()
+}
+
+#[tokio::test]
+async fn what_the_controller_answered_is_printed() {
+    let world = World::new().await;
+    let said = answered(&world, &["promote", "web", "prod", "1.0.0"]).await;
+    assert_eq!(said.code, 0, "{}", said.err);
+    assert_eq!(said.out, "asked for 1.0.0 in prod: 1.0.0 runs already\n");
+    let world = World::new().await;
+    let said = answered(&world, &["promote", "web", "prod", "2.0.0"]).await;
+    assert_eq!(said.code, 0, "{}", said.err);
+    let start = "asked for 2.0.0 in prod: bringing 2.0.0 (web-prod-";
+    assert!(said.out.starts_with(start), "{}", said.out);
+    for revision in ["9.9.9", "not-a-version"] {
+        let world = World::new().await;
+        let said = answered(&world, &["promote", "web", "prod", revision]).await;
+        assert_eq!((said.code, said.out.as_str()), (1, ""), "{}", said.err);
+        let expected = format!("refused: no target, source or report of this pipeline has {revision}");
+        assert!(said.err.contains(&expected), "{}", said.err);
+    }
+    let world = World::new().await;
+    let said = answered(&world, &["promote", "web", "prod", "9.9.9", "--unseen"]).await;
+    assert_eq!(said.code, 0, "{}", said.err);
+    assert!(said.out.contains("bringing 9.9.9"), "{}", said.out);
+}
+
 #[tokio::test]
 async fn requests_of_others_are_not_lost() {
     let world = World::new().await;
-    world.prints(&["promote", "web", "dev", "3.0.0"]).await;
+    let ask = ["promote", "web", "dev", "3.0.0", "--answer-timeout", "0s"];
+    world.prints(&ask).await;
     let editor =
         json!([{"apiGroups": ["pipelines.weave.works"], "resources": ["*"], "verbs": ["*"]}]);
     let ask = ["promote", "web", "prod", "2.0.0"];
@@ -174,7 +240,15 @@ async fn requests_of_others_are_not_lost() {
         "{}",
         said.err
     );
-    let ask = ["promote", "web", "prod", "2.0.0", "--replace"];
+    let ask = [
+        "promote",
+        "web",
+        "prod",
+        "2.0.0",
+        "--replace",
+        "--answer-timeout",
+        "0s",
+    ];
     let said = world.run_as("joan", editor, &ask).await;
     assert_eq!(said.code, 0, "{}", said.err);
     let written = request(&world.pipeline().await);

@@ -4,10 +4,14 @@ use api::pipeline::{FailedRelease, TargetStatus};
 
 use super::ran::REMEMBERED;
 use crate::{
+    conditions::cut,
     moment::{Timestamp, stored},
     place::target_name,
     release::{failed_revision, failure_message},
 };
+
+/// How much of a target's name is kept.
+const LONGEST_NAME: usize = 500;
 
 /// Adds what has come to fail, each revision once. Whatever goes on failing is no news.
 pub(super) fn remember(
@@ -32,7 +36,7 @@ pub(super) fn remember(
         failures.retain(|known| known.revision != revision);
         let failure = FailedRelease {
             revision: revision.to_owned(),
-            target: target_name(target),
+            target: cut(&target_name(target), LONGEST_NAME),
             message: failure_message(target).map(str::to_owned),
             at: Some(stored(now)),
         };

@@ -10,7 +10,8 @@ use api::{
     app::Kind,
     names::{REQUEST_ANNOTATION, short_hash},
     pipeline::{
-        Environment, HandledRequest, PipelineStatus, PromotionSummary, Request, RequestKind,
+        Environment, EnvironmentStatus, HandledRequest, PipelineStatus, PromotionSummary, Report,
+        Request, RequestKind, TargetStatus,
     },
     promotion::Phase,
     revision::{SourceRevision, identity, is_digest, is_usable, tag},
@@ -22,7 +23,11 @@ use super::{
     site::{SiteOutcome, Wanted},
     world::World,
 };
-use crate::{fold::push_front, hold::list, moment::Timestamp};
+use crate::{
+    fold::{push_front, told},
+    hold::list,
+    moment::Timestamp,
+};
 
 /// The request for an environment that has not been taken up yet.
 pub(crate) fn pending(
@@ -106,7 +111,7 @@ fn for_environment(value: &Value, environment: &str) -> Option<Request> {
 /// An id for a request that brings none: the same for the same request.
 fn id_of(environment: &str, request: &Request) -> String {
     let at = at(request.at.as_ref()).to_string();
-    let kind = format!("{:?}", request.kind);
+    let kind = format!("{:?}{}", request.kind, if request.unseen { " unseen" } else { "" });
     short_hash(&[
         environment,
         &request.revision,
@@ -123,13 +128,21 @@ pub(super) fn wanted(
     environment: &str,
     request: &Request,
 ) -> Result<Wanted, HandledRequest> {
-    let refuse = |text: &str| handled(world, environment, request, (None, text));
     if !is_usable(&request.revision) {
-        return Err(refuse("refused: it names no revision"));
+        return Err(refused(world, environment, request, "it names no revision"));
+    }
+    let revision = meant(world, &request.revision)
+        .map_err(|text| refused(world, environment, request, &text))?;
+    if !request.unseen && !is_known(world, &revision) {
+        let text = format!(
+            "no target, source or report of this pipeline has {revision}, and it never ran; \
+             check the revision, or ask for it with --unseen (`unseen: true`)"
+        );
+        return Err(refused(world, environment, request, &text));
     }
     Ok(Wanted {
         version: known_version(world, &request.revision),
-        revision: meant(world, &request.revision).map_err(|text| refuse(&text))?,
+        revision,
         verified_at: None,
         request: Some(request.clone()),
     })
@@ -162,10 +175,35 @@ fn meant(world: &World<'_>, text: &str) -> Result<String, String> {
         [] => Ok(revision.to_owned()),
         [digest] => Ok(digest.to_owned()),
         _ => Err(format!(
-            "refused: {text} is the tag of several digests; name one of {}",
+            "{text} is the tag of several digests; name one of {}",
             list(&digests)
         )),
     }
+}
+
+/// Whether the revision was ever seen: on a target, at the source, in a report, or in what ran, was
+/// rejected or promoted.
+fn is_known(world: &World<'_>, revision: &str) -> bool {
+    let model = world.model;
+    let runs = |target: &TargetStatus| {
+        let known = [&target.revision, &target.failed];
+        known.into_iter().flatten().any(|it| it == revision)
+    };
+    let has = |environment: &EnvironmentStatus| {
+        let ran = environment.ran.iter().chain(&environment.rejected);
+        let failed = environment.failures.iter().map(|it| &it.revision);
+        let reported = environment.reported.iter().map(|it| &it.revision);
+        let mut named = ran.chain(failed).chain(reported);
+        named.any(|it| identity(it) == revision) || environment.targets.iter().any(runs)
+    };
+    let is_reported = |report: &Report| told(world.spec, &report.revision).0 == revision;
+    let proposal = model.proposal.as_ref();
+    let proposed = proposal.and_then(|proposal| proposal.revision.as_deref());
+    let mut promotions = world.promotions.iter();
+    model.environments.values().any(has)
+        || model.reports.values().any(is_reported)
+        || proposed == Some(revision)
+        || promotions.any(|promotion| promotion.spec.revision == revision)
 }
 
 /// What to write to git for a revision: the tag that is named with it, as it was written or seen
@@ -204,8 +242,8 @@ pub(super) fn refuse_where_nothing_is_promoted(
     says: &mut EnvironmentPlan,
 ) {
     if let Some(request) = pending(world.pipeline, world.model, &environment.name) {
-        let text = "refused: nothing is promoted into this environment";
-        says.last_request = Some(handled(world, &environment.name, &request, (None, text)));
+        let text = "nothing is promoted into this environment";
+        says.last_request = Some(refused(world, &environment.name, &request, text));
     }
 }
 
@@ -244,6 +282,20 @@ pub(super) fn conclude(
     true
 }
 
+/// That a request was refused, and why.
+fn refused(
+    world: &World<'_>,
+    environment: &str,
+    request: &Request,
+    because: &str,
+) -> HandledRequest {
+    let text = format!("refused: {because}");
+    HandledRequest {
+        refused: true,
+        ..handled(world, environment, request, (None, &text))
+    }
+}
+
 /// That a request was taken up: which promotion it led to, and in words.
 fn handled(
     world: &World<'_>,
@@ -256,6 +308,7 @@ fn handled(
         id: request.id.clone(),
         promotion: promotion.map(str::to_owned),
         message: Some(text.to_owned()),
+        refused: false,
         others: others.filter(|id| *id != request.id).collect(),
     }
 }

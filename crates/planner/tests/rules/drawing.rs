@@ -298,7 +298,7 @@ fn source(spec: &mut PipelineSpec, model: &mut PipelineStatus, kind: &str, revis
     };
 }
 
-/// `Promote|Rollback revision id`.
+/// `Promote|Rollback revision id [unseen]`.
 fn request(words: &[&str]) -> Request {
     Request {
         kind: match words[0] {
@@ -309,6 +309,7 @@ fn request(words: &[&str]) -> Request {
         id: words[2].to_owned(),
         by: Some("ada".to_owned()),
         at: Some(ago("1m")),
+        unseen: words.get(3) == Some(&"unseen"),
         ..Request::default()
     }
 }

@@ -39,13 +39,13 @@ fn a_request_is_taken_up_once() {
 #[test]
 fn a_request_never_overrides_manual_or_suspend() {
     check(
-        "dev[1.0.0 ok] > prod{manual}[1.0.0 ok]\nrequest prod Promote 2.0.0 r1",
+        "dev[1.0.0 ok] > prod{manual}[1.0.0 ok]\nrequest prod Promote 2.0.0 r1 unseen",
         "start prod 2.0.0 instead of 1.0.0, needs approval
          prod: AwaitingApproval: 2.0.0 waits for approval to enter prod; an approval of 2.0.0 lifts this
          prod request r1: bringing 2.0.0",
     );
     check(
-        "dev[1.0.0 ok] > prod[1.0.0 ok]\nsuspend\nrequest prod Promote 2.0.0 r1",
+        "dev[1.0.0 ok] > prod[1.0.0 ok]\nsuspend\nrequest prod Promote 2.0.0 r1 unseen",
         "prod: Suspended: the pipeline is suspended, 2.0.0 waits; resuming the pipeline lifts this",
     );
 }
@@ -65,7 +65,7 @@ fn a_rollback_rejects_what_it_leaves() {
          prod request r1: -",
     );
     check(
-        "dev[2.0.0 ok] > prod[2.0.0 ok]\nrequest prod Promote 1.0.0 r1",
+        "dev[2.0.0 ok] > prod[2.0.0 ok]\nrequest prod Promote 1.0.0 r1 unseen",
         "start prod 1.0.0 instead of 2.0.0\nprod request r1: bringing 1.0.0",
     );
 }
@@ -124,6 +124,54 @@ fn a_request_that_cannot_be_met_is_refused() {
     );
 }
 
+/// A typing mistake must not become a pull request.
+#[test]
+fn a_revision_that_was_never_seen_is_refused() {
+    let refused = |revision: &str| {
+        format!(
+            "prod request r1: refused: no target, source or report of this pipeline has {revision}, \
+             and it never ran; check the revision, or ask for it with --unseen (`unseen: true`)"
+        )
+    };
+    let drawing = "dev[1.0.0 ok] > prod[1.0.0 ok]";
+    for kind in ["Promote", "Rollback"] {
+        for revision in ["9.9.9", "not-a-version"] {
+            check(
+                &format!("{drawing}\nrequest prod {kind} {revision} r1"),
+                &refused(revision),
+            );
+        }
+    }
+    check(
+        &format!("{drawing}\nrequest prod Promote 9.9.9 r1 unseen"),
+        "start prod 9.9.9 instead of 1.0.0\nprod request r1: bringing 9.9.9",
+    );
+    for known in [
+        "dev[1.0.0 broken failed 2.0.0] > prod[1.0.0 ok]",
+        "dev[1.0.0 ok] > prod[1.0.0 ok]\nran dev 1.0.0 2.0.0",
+        "dev[1.0.0 ok] > prod[1.0.0 ok]\nrejected prod 2.0.0",
+        "dev[1.0.0 ok] > prod[1.0.0 ok]\nreported dev 2.0.0",
+        "dev[1.0.0 ok] > prod[1.0.0 ok]\npromotion prod 2.0.0 Withdrawn",
+    ] {
+        let world = draw(&format!("{known}\nrequest prod Promote 2.0.0 r1"));
+        let shown = show(&world, &world.plan());
+        assert!(shown.contains("request r1: bringing 2.0.0"), "{known}: {shown}");
+    }
+    let world = draw("dev[1.0.0 ok]\nsource Hook 2.0.0\nrequest dev Promote 2.0.0 r1");
+    let shown = show(&world, &world.plan());
+    assert!(shown.contains("request r1: bringing 2.0.0"), "{shown}");
+    // What a report named counts as it would be compared.
+    let mut world = draw("dev[1.0.0 ok] > prod[1.0.0 ok]\nrequest prod Promote 2.0.0 r1");
+    let model = world.pipeline.status.as_mut().unwrap();
+    let report = api::pipeline::Report {
+        revision: "2.0.0+0123456789ab".to_owned(),
+        ..Default::default()
+    };
+    model.reports.insert("dev/-/dev".to_owned(), report);
+    let shown = show(&world, &world.plan());
+    assert!(shown.contains("request r1: bringing 2.0.0"), "{shown}");
+}
+
 #[test]
 fn a_request_for_what_runs_is_done() {
     check(
@@ -135,7 +183,7 @@ fn a_request_for_what_runs_is_done() {
 #[test]
 fn per_target_a_request_stays_until_every_target_has_taken_it_up() {
     check(
-        "dev[1.0.0 ok] > prod{per target}[1.0.0 ok on c1, 1.0.0 unreachable on c2]\nrequest prod Promote 2.0.0 r1",
+        "dev[1.0.0 ok] > prod{per target}[1.0.0 ok on c1, 1.0.0 unreachable on c2]\nrequest prod Promote 2.0.0 r1 unseen",
         "start prod/c1/prod-1 2.0.0 instead of 1.0.0
          prod: TargetUnreachable: prod target c2/prod-2: no answer; the target being readable again lifts this",
     );
@@ -150,7 +198,7 @@ fn per_target_a_request_stays_until_every_target_has_taken_it_up() {
 
 #[track_caller]
 fn check_annotation(annotation: &str, expected: &str) {
-    let mut world = draw("dev[1.0.0 ok] > prod[1.0.0 ok]");
+    let mut world = draw("dev[1.0.0 ok] > prod[1.0.0 ok]\nran dev 1.0.0 2.0.0");
     let annotations = [(
         api::names::REQUEST_ANNOTATION.to_owned(),
         annotation.to_owned(),
@@ -188,10 +236,10 @@ fn a_request_can_be_written_with_kubectl() {
 /// Whatever clock it was written by, and however it came.
 #[test]
 fn a_request_is_not_hidden_by_one_that_was_taken_up() {
-    let mut world = draw("dev[1.0.0 ok] > prod[1.0.0 ok]\nrequest prod Promote 2.0.0 r1");
+    let mut world = draw("dev[1.0.0 ok] > prod[1.0.0 ok]\nrequest prod Promote 2.0.0 r1 unseen");
     crate::show::settle(&mut world);
     let mut annotate = |id: &str, at: &str| {
-        let text = format!(r#"{{"environment": "prod", "id": "{id}", "revision": "3.0.0" {at}}}"#);
+        let text = format!(r#"{{"environment": "prod", "id": "{id}", "revision": "3.0.0", "unseen": true {at}}}"#);
         let annotations = [(api::names::REQUEST_ANNOTATION.to_owned(), text)];
         world.pipeline.metadata.annotations = Some(annotations.into());
         let shown = show(&world, &world.plan());
@@ -205,6 +253,7 @@ fn a_request_is_not_hidden_by_one_that_was_taken_up() {
     let request = api::pipeline::Request {
         id: "r4".to_owned(),
         revision: "4.0.0".to_owned(),
+        unseen: true,
         ..Default::default()
     };
     let model = world.pipeline.status.as_mut().unwrap();
@@ -215,10 +264,10 @@ fn a_request_is_not_hidden_by_one_that_was_taken_up() {
 
 #[test]
 fn the_later_of_two_requests_counts() {
-    let mut world = draw("dev[1.0.0 ok] > prod[1.0.0 ok]\nrequest prod Promote 2.0.0 r1");
+    let mut world = draw("dev[1.0.0 ok] > prod[1.0.0 ok]\nrequest prod Promote 2.0.0 r1 unseen");
     let mut annotate = |at: &str| {
         let text =
-            format!(r#"{{"environment": "prod", "id": "r2", "revision": "3.0.0", "at": "{at}"}}"#);
+            format!(r#"{{"environment": "prod", "id": "r2", "revision": "3.0.0", "unseen": true, "at": "{at}"}}"#);
         let annotations = [(api::names::REQUEST_ANNOTATION.to_owned(), text)];
         world.pipeline.metadata.annotations = Some(annotations.into());
         show(&world, &world.plan())

@@ -451,6 +451,7 @@ impl Simulation {
             revision: revision.to_owned(),
             kind,
             at: Some(Time(self.now)),
+            unseen: true,
             ..Request::default()
         };
         let status = self.world.pipeline.status.as_mut().unwrap();

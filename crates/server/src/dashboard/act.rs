@@ -34,6 +34,7 @@ pub(super) struct Said {
     environment: String,
     revision: Option<String>,
     note: Option<String>,
+    unseen: Option<String>,
     back: Option<String>,
 }
 
@@ -86,6 +87,7 @@ async fn carry_out(
     let words = Words {
         revision: Some(revision.clone()).filter(|it| !it.is_empty()),
         note: said.note.filter(|note| !note.is_empty()),
+        unseen: said.unseen.is_some(),
     };
     let action = Path(Action {
         environment: environment.clone(),

@@ -37,6 +37,9 @@ const LONGEST_NAME: usize = 256;
 pub(crate) struct Words {
     pub(crate) revision: Option<String>,
     pub(crate) note: Option<String>,
+    /// Whether to ask for a revision that nothing is known to have.
+    #[serde(default)]
+    pub(crate) unseen: bool,
 }
 
 impl<S: Send + Sync> FromRequest<S> for Words {
@@ -180,6 +183,7 @@ impl Scene {
             by: Some(by.clone()),
             at: seconds.ok().map(Time),
             note: words.note.clone(),
+            unseen: words.unseen,
         };
         let recorded = self.door.record(&self.key, |pipeline| {
             let status = pipeline.status.as_ref();
@@ -208,6 +212,10 @@ impl Scene {
         let Some(handled) = taken_up.await else {
             return Ok(None);
         };
+        if handled.refused {
+            let detail = handled.message.unwrap_or_default();
+            return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, detail));
+        }
         let wish = Wish::new("approve", &self.key).environment(&self.environment);
         if handled.promotion.is_some() && self.caller.may(&wish).await? {
             let all = self.door.promotions(&self.key).await?;

@@ -277,11 +277,13 @@ fn schemas() -> Value {
     let mut trigger = object(&["kind", "namespace", "name", "effect", "event", "run"]);
     trigger["properties"]["suspend"] = json!({"type": "boolean"});
     trigger["properties"]["ready"] = json!({"type": "object"});
+    let mut words = object(&["revision", "note"]);
+    words["properties"]["unseen"] = json!({"type": "boolean"});
     let mut problem = object(&["type", "title", "detail", "requestId"]);
     problem["properties"]["status"] = json!({"type": "integer"});
     let mut all = json!({
         "Problem": problem,
-        "Words": object(&["revision", "note"]),
+        "Words": words,
         "File": object(&["path", "content", "title"]),
         "Environments": list(environment),
         "Unread": object(&["cluster", "clusterNamespace", "because"]),

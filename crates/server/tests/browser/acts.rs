@@ -113,6 +113,10 @@ fn promote_roll_back_suspend_and_resume() {
     assert_eq!(asked(&world).by.as_deref(), Some("olivia"));
     browser.fill("#revision-1", "6.0.0");
     browser.press("Promote into prod");
+    browser.shows("no target, source or report of this pipeline has 6.0.0");
+    browser.fill("#revision-1", "6.0.0");
+    browser.evaluate("document.querySelector('#unseen-1').click()");
+    browser.press("Promote into prod");
     browser.shows("Asked for 6.0.0 in prod");
     assert_eq!(
         (json!(asked(&world).kind), asked(&world).revision.as_str()),

@@ -139,7 +139,7 @@ async fn a_request_is_kept_and_taken_up() {
         ("rollback", "Rollback", "4.0.0"),
     ] {
         let path = format!("{APP}/environments/prod/{verb}");
-        let words = json!({"revision": revision, "note": "please"});
+        let words = json!({"revision": revision, "note": "please", "unseen": true});
         let answer = post(&world, "bob", &path, words).await;
         assert_eq!(answer.code, 202, "{}", answer.body);
         let told: Value = serde_json::from_str(&answer.body).unwrap();
@@ -157,6 +157,22 @@ async fn a_request_is_kept_and_taken_up() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_revision_that_was_never_seen_is_refused() {
+    let world = World::new().await;
+    grant(&world, "bob", &["promote"], "pipelines").await;
+    world.promotes(Strategy::Opens);
+    world.settle().await;
+    for verb in ["promote", "rollback"] {
+        let path = format!("{APP}/environments/prod/{verb}");
+        let answer = post(&world, "bob", &path, json!({"revision": "9.9.9"})).await;
+        assert_eq!(answer.code, 422, "{}", answer.body);
+        let detail = detail(&answer);
+        assert!(detail.contains("refused: no target, source or report"), "{detail}");
+    }
+    assert_eq!(world.promotions().await.len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn who_may_approve_does_so_by_asking() {
     for (verbs, is_approved) in [(&["promote"][..], false), (&["promote", "approve"], true)] {
         let world = World::new().await;
@@ -167,7 +183,8 @@ async fn who_may_approve_does_so_by_asking() {
         world.promotes(Strategy::Opens);
         world.settle().await;
         let path = format!("{APP}/environments/prod/promote");
-        let answer = post(&world, "bob", &path, json!({"revision": "5.0.0"})).await;
+        let words = json!({"revision": "5.0.0", "unseen": true});
+        let answer = post(&world, "bob", &path, words).await;
         assert_eq!(answer.code, 202);
         let approval = world.promotions().await[0].spec.approval.clone();
         assert_eq!(

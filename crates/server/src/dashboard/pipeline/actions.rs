@@ -120,7 +120,8 @@ impl Subject<'_> {
             )
     }
 
-    /// Any revision may be asked for; those that run elsewhere are suggested.
+    /// Any revision may be asked for; those that run elsewhere are suggested, and one that was never
+    /// seen needs a tick.
     fn promote(&self, environment: &str, index: usize) -> Element {
         let status = self.pipeline.status.as_ref();
         let others = status.into_iter().flat_map(|it| it.environments.values());
@@ -144,6 +145,7 @@ impl Subject<'_> {
             .child(input)
             .child(tag("datalist").id(&list).children(options))
             .child(note())
+            .child(unseen(index))
             .child(tag("button").text(format_args!("Promote into {environment}")));
         let summary = tag("summary").text("Promote…");
         tag("details")
@@ -191,6 +193,19 @@ impl Subject<'_> {
             .child(hidden("verb", verb))
             .child(hidden("environment", environment))
     }
+}
+
+/// Whether to ask for a revision that nothing is known to have.
+fn unseen(index: usize) -> Element {
+    let input = tag("input")
+        .id(format_args!("unseen-{index}"))
+        .with("name", "unseen")
+        .with("type", "checkbox")
+        .with("value", "true");
+    tag("label")
+        .class("note")
+        .child(input)
+        .text(" even if nothing has run this revision yet")
 }
 
 /// A form that acts on a pipeline.

@@ -6,6 +6,7 @@ use api::{
 };
 
 use crate::{
+    evidence::is_silent,
     hold::list,
     order,
     place::target_name,
@@ -53,7 +54,12 @@ fn about(
     let name = environment.name.as_str();
     let status = model.environments.get(name);
     let targets = status.map(|status| status.targets.as_slice());
-    let runs = whereabouts(targets.unwrap_or_default());
+    let targets = targets.unwrap_or_default();
+    let reported = status.and_then(|status| status.reported.as_ref());
+    let runs = match reported.filter(|_| targets.iter().all(is_silent)) {
+        Some(reported) => format!("runs {}, as reported", reported.revision),
+        None => whereabouts(targets),
+    };
     let mut lines = vec![format!("{name}: {runs}")];
     if let Some(says) = plan.environments.get(name) {
         lines.extend(remarks(pipeline, environment, says, plan));
@@ -65,6 +71,9 @@ fn about(
 fn whereabouts(targets: &[TargetStatus]) -> String {
     if targets.is_empty() {
         return "no targets".to_owned();
+    }
+    if targets.iter().all(is_silent) {
+        return "nothing has reported from it".to_owned();
     }
     let runs = format!("runs {}", list(&revisions(targets)));
     let unready: Vec<_> = targets.iter().filter(|target| !target.ready).collect();

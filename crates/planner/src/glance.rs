@@ -7,7 +7,7 @@ use api::{
     promotion::Phase,
 };
 
-use crate::hold::HoldReason;
+use crate::{evidence::is_reported, hold::HoldReason};
 
 /// How something is doing. The worst comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -54,7 +54,11 @@ impl State {
 
 /// How a target is doing.
 pub fn target_state(target: &TargetStatus) -> State {
-    match target.problem {
+    let is_known = target.ready || target.failed.is_some();
+    let problem = target
+        .problem
+        .filter(|_| !(is_known && is_reported(target)));
+    match problem {
         Some(TargetProblem::NotSynced) => State::Unknown,
         Some(_) => State::Unreadable,
         None if target.failed.is_some() => State::Failed,

@@ -13,7 +13,7 @@ use crate::{
     conditions::cut,
     fold::{Tidings, told},
     moment::{Timestamp, later, stored},
-    place::{RELEASE_REPORT, environment_report_key},
+    place::{RELEASE_REPORT, is_report_of},
     validity,
 };
 
@@ -309,15 +309,9 @@ fn lives_elsewhere(pipeline: &Pipeline, environment: &str, uid: &str, is_signed:
     let reports = reports.filter(|(_, report)| report.signed || !is_signed);
     let mut same = reports.filter(|(_, report)| !uid.is_empty() && is_uid(report, uid));
     let environments = &pipeline.spec.environments;
-    let is_of = |key: &str, name: &str| {
-        let own = environment_report_key(name);
-        key == own
-            || key
-                .strip_prefix(&own)
-                .is_some_and(|rest| rest.starts_with('/'))
-    };
     same.any(|(key, _)| {
-        !is_of(key, environment) && environments.iter().any(|known| is_of(key, &known.name))
+        let mut environments = environments.iter();
+        !is_report_of(key, environment) && environments.any(|known| is_report_of(key, &known.name))
     })
 }
 

@@ -1,11 +1,10 @@
 //! Which revision an environment should get next, by what its source environment runs.
 
-use api::pipeline::{
-    Environment, Evidence, PromotionSettings, Reported, SourceKind, TargetStatus, When,
-};
+use api::pipeline::{Environment, PromotionSettings, Reported, SourceKind, TargetStatus, When};
 
 use super::world::World;
 use crate::{
+    evidence::relies_on_reports,
     hold::{Hold, HoldReason, and_more, list},
     moment::{Timestamp, later},
     order,
@@ -79,8 +78,7 @@ fn unknown_source<'a>(world: &World<'a>, source: &'a Environment) -> Option<Hold
 
 /// Where reports are all there is, one is enough, as it was for the ancestor.
 fn usual_when(targets: &[TargetStatus]) -> When {
-    let is_told = |target: &TargetStatus| target.source == Some(Evidence::Report);
-    if targets.iter().all(is_told) {
+    if targets.iter().all(relies_on_reports) {
         When::AnyTargetReady
     } else {
         When::AllTargetsReady

@@ -102,6 +102,7 @@ fn replaced(site: &Site<'_>, revision: &str) -> Option<String> {
     site.targets
         .iter()
         .filter_map(|target| target.revision.as_deref())
+        .chain(site.assumed)
         .filter(|running| *running != revision)
         .max_by(|one, other| order::total(one, other))
         .map(str::to_owned)

@@ -15,6 +15,7 @@ mod hook;
 mod people;
 mod plan;
 mod properties;
+mod reports;
 mod requests;
 mod rights;
 mod show;

@@ -9,12 +9,17 @@ pub(crate) fn relies_on_reports(target: &TargetStatus) -> bool {
 
 /// Whether reports stand in for reading the target. Then it is no obstacle that it cannot be read.
 pub fn is_reported(target: &TargetStatus) -> bool {
-    let is_refused =
-        target.problem == Some(TargetProblem::Forbidden) && target.unreadable_since.is_none();
-    target.source == Some(Evidence::Report) && !is_refused
+    target.source == Some(Evidence::Report) && needs_reports(target)
 }
 
 /// Whether nothing but reports would tell about the target, and none has.
 pub(crate) fn is_silent(target: &TargetStatus) -> bool {
     relies_on_reports(target) && target.revision.is_none() && target.failed.is_none()
+}
+
+/// Whether a report would count for the target, because nothing else tells about it.
+pub(crate) fn needs_reports(target: &TargetStatus) -> bool {
+    let is_unreadable = target.unreadable_since.is_some();
+    let is_refused = target.problem == Some(TargetProblem::Forbidden) && !is_unreadable;
+    (is_unreadable || relies_on_reports(target)) && !is_refused
 }

@@ -8,6 +8,7 @@ use api::{
 use crate::{
     evidence::is_silent,
     hold::list,
+    hook::{how_to_sign, unsigned_report},
     order,
     place::target_name,
     plan::{EnvironmentPlan, Plan, Step},
@@ -61,6 +62,13 @@ fn about(
         None => whereabouts(targets),
     };
     let mut lines = vec![format!("{name}: {runs}")];
+    if let Some(report) = unsigned_report(pipeline, model, name) {
+        let how = how_to_sign(pipeline, name);
+        let revision = &report.revision;
+        lines.push(format!(
+            "  {revision} was reported without a signature and does not count; use {how}"
+        ));
+    }
     if let Some(says) = plan.environments.get(name) {
         lines.extend(remarks(pipeline, environment, says, plan));
     }

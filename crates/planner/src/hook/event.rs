@@ -8,7 +8,7 @@ use api::{
 };
 use serde::Deserialize;
 
-use super::{attribution, outcome::Awaited, secret::report_secret};
+use super::{attribution, outcome::Awaited, secret::report_secret, unsigned};
 use crate::{
     conditions::cut,
     fold::{Tidings, told},
@@ -65,6 +65,17 @@ pub struct Heard {
     pub answer: Answer,
 }
 
+/// Whether an event counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trust {
+    /// It carries a valid signature.
+    Signed,
+    /// It carries none and counts all the same.
+    UnsignedCounts,
+    /// It carries none and is stored, but never evidence.
+    UnsignedIgnored,
+}
+
 /// How a call is answered once its report is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
@@ -74,6 +85,10 @@ pub enum Answer {
     CannotPromote,
     /// It was noted; nothing more will come of it.
     Noted,
+    /// It was noted, and nothing is promoted from where it comes from.
+    NothingNext(Refusal),
+    /// It was noted and does not count, because it is not signed. The text says what to do.
+    NotSigned(String),
     /// What becomes of the promotion it leads to.
     Await(Awaited),
 }
@@ -144,9 +159,10 @@ pub fn hear(
     pipeline: &Pipeline,
     environment: &str,
     event: &Event,
-    is_signed: bool,
+    trust: Trust,
     now: Timestamp,
 ) -> Heard {
+    let is_signed = trust == Trust::Signed;
     let revision = match revision(event) {
         Ok(revision) => revision,
         Err(refusal) => return refuse(refusal),
@@ -160,7 +176,7 @@ pub fn hear(
     let answer = answer(pipeline, &environments[index], next, &revision);
     let Some(key) = about(pipeline, &environments[index], event, is_signed) else {
         return match answer {
-            Answer::Refuse(refusal) => refuse(refusal),
+            Answer::NothingNext(refusal) => refuse(refusal),
             _ => refuse(Refusal::OtherObject),
         };
     };
@@ -170,9 +186,13 @@ pub fn hear(
         true => Standing::Older,
         false => standing(pipeline, &key, &report),
     };
-    let is_refused = matches!(answer, Answer::Refuse(_) | Answer::CannotPromote);
+    let leads_nowhere = matches!(answer, Answer::NothingNext(_) | Answer::CannotPromote);
+    let model = pipeline.status.clone().unwrap_or_default();
+    let is_ignored = trust == Trust::UnsignedIgnored
+        && unsigned::would_count(pipeline, &model, environment, &key);
     Heard {
-        answer: match is_refused || counts && standing != Standing::Older {
+        answer: match leads_nowhere || counts && standing != Standing::Older {
+            _ if is_ignored => Answer::NotSigned(unsigned::how_to_sign(pipeline, environment)),
             true => answer,
             false => Answer::Noted,
         },
@@ -235,10 +255,10 @@ fn answer(
     revision: &str,
 ) -> Answer {
     let Some(next) = next else {
-        return Answer::Refuse(Refusal::LastEnvironment(environment.name.clone()));
+        return Answer::NothingNext(Refusal::LastEnvironment(environment.name.clone()));
     };
     if next.targets.is_empty() {
-        return Answer::Refuse(Refusal::NoTargets(next.name.clone()));
+        return Answer::NothingNext(Refusal::NoTargets(next.name.clone()));
     }
     let (revision, _) = told(&pipeline.spec, revision);
     promote_into(pipeline, Some(environment), &next.name, revision)

@@ -6,6 +6,7 @@ use super::world::World;
 use crate::{
     evidence::relies_on_reports,
     hold::{Hold, HoldReason, and_more, list},
+    hook::{how_to_sign, unsigned_report},
     moment::{Timestamp, later},
     order,
     place::target_name,
@@ -51,10 +52,33 @@ pub(super) fn candidate<'a>(
             .map_or(std::time::Duration::ZERO, |soak| soak.length()),
         now: world.now,
     };
-    match settings.when.unwrap_or_else(|| usual_when(targets)) {
-        When::AllTargetsReady => vote.all().map(Some),
-        When::AnyTargetReady => vote.any().map(Some),
+    let candidate = match settings.when.unwrap_or_else(|| usual_when(targets)) {
+        When::AllTargetsReady => vote.all(),
+        When::AnyTargetReady => vote.any(),
+    };
+    match candidate {
+        Ok(candidate) => Ok(Some(candidate)),
+        Err(hold) => Err(not_signed(world, source, &hold).unwrap_or(hold)),
     }
+}
+
+/// That a source environment is not ready because what it reported does not count, if that is so.
+fn not_signed(world: &World<'_>, source: &Environment, hold: &Hold) -> Option<Hold> {
+    let is_unready = matches!(
+        hold.reason,
+        HoldReason::SourceNotDeployed
+            | HoldReason::SourceNotReady
+            | HoldReason::SourceTargetsDiffer
+    );
+    let name = &source.name;
+    let report = unsigned_report(world.pipeline, world.model, name).filter(|_| is_unready)?;
+    let revision = &report.revision;
+    let how = how_to_sign(world.pipeline, name);
+    Some(Hold::new(
+        HoldReason::ReportNotSigned,
+        format!("{name} reported {revision} without a signature, which does not count"),
+        format!("a signed report lifts this: {how}"),
+    ))
 }
 
 /// Why nothing is known about a source environment.

@@ -138,6 +138,7 @@ impl Standalone {
             rest_address: Some(ports.rest),
             reach: reach(&client, settings.kubeconfigs),
             authoring: settings.authoring.as_ref().map(shown),
+            allow_unsigned_reports: settings.allow_unsigned_reports,
             ..server::Settings::default()
         };
         let stop = shutdown.child_token();

@@ -26,6 +26,9 @@ pub const STRATEGY_CHANGED: &str = "StrategyChanged";
 /// The reason of a promotion whose revision did not come up in time, or failed there.
 pub const DEPLOY_FAILED: &str = "DeployFailed";
 
+/// The reason of a promotion that is in git and whose environment nothing reports from.
+pub const NOTHING_REPORTS: &str = "NothingReports";
+
 /// The reason of a promotion whose pull request the forge was asked to merge and cannot yet.
 pub const NOT_MERGEABLE: &str = "NotMergeable";
 

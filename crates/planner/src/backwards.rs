@@ -12,7 +12,7 @@ use api::{
 use crate::{
     hold::{Hold, HoldReason},
     order,
-    plan::{is_deploying, is_unmerged},
+    plan::{is_deploying, is_unmerged, shown_by},
 };
 
 /// What is known about the place that a revision would enter.
@@ -25,6 +25,8 @@ pub(crate) struct PlaceState<'a> {
     pub(crate) promotions: &'a [&'a Promotion],
     /// Revisions that the environment rejected.
     pub(crate) rejected: &'a [String],
+    /// The revision it is taken to have where no target tells.
+    pub(crate) assumed: Option<&'a str>,
 }
 
 /// Why a promotion that exists may take no further external step. What is merged is followed.
@@ -84,7 +86,9 @@ impl PlaceState<'_> {
         let running = running.filter_map(|target| target.shown_revision());
         let promotions = self.promotions.iter();
         let deploying = promotions.filter(|promotion| is_deploying(promotion));
+        let assumed = self.assumed.map(|it| shown_by(self.promotions, it));
         running
+            .chain(assumed)
             .chain(deploying.map(|promotion| promotion.spec.shown_revision()))
             .find(|other| order::is_older(shown, other))
     }

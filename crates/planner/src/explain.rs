@@ -6,7 +6,9 @@ use api::{
 };
 
 use crate::{
+    evidence::is_silent,
     hold::list,
+    hook::{how_to_sign, unsigned_report},
     order,
     place::target_name,
     plan::{EnvironmentPlan, Plan, Step},
@@ -54,8 +56,20 @@ fn about(
     let name = environment.name.as_str();
     let status = model.environments.get(name);
     let targets = status.map(|status| status.targets.as_slice());
-    let runs = whereabouts(targets.unwrap_or_default());
+    let targets = targets.unwrap_or_default();
+    let reported = status.and_then(|status| status.reported.as_ref());
+    let runs = match reported.filter(|_| targets.iter().all(is_silent)) {
+        Some(reported) => format!("runs {}, as reported", reported.revision),
+        None => whereabouts(targets),
+    };
     let mut lines = vec![format!("{name}: {runs}")];
+    if let Some(report) = unsigned_report(pipeline, model, name) {
+        let how = how_to_sign(pipeline, name);
+        let revision = &report.revision;
+        lines.push(format!(
+            "  {revision} was reported without a signature and does not count; use {how}"
+        ));
+    }
     if let Some(says) = plan.environments.get(name) {
         lines.extend(remarks(pipeline, environment, says, plan));
     }
@@ -66,6 +80,9 @@ fn about(
 fn whereabouts(targets: &[TargetStatus]) -> String {
     if targets.is_empty() {
         return "no targets".to_owned();
+    }
+    if targets.iter().all(is_silent) {
+        return "nothing has reported from it".to_owned();
     }
     // Where the only release failed there is nothing that runs, and what failed is said below.
     let is_said_below = |target: &TargetStatus| {

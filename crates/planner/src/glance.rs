@@ -8,7 +8,7 @@ use api::{
     revision::identity,
 };
 
-use crate::{hold::HoldReason, release::failed_release};
+use crate::{evidence::is_reported, hold::HoldReason, release::failed_release};
 
 /// How something is doing. The worst comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -55,7 +55,11 @@ impl State {
 
 /// How a target is doing.
 pub fn target_state(target: &TargetStatus) -> State {
-    match target.problem {
+    let is_known = target.ready || target.failed.is_some();
+    let problem = target
+        .problem
+        .filter(|_| !(is_known && is_reported(target)));
+    match problem {
         Some(TargetProblem::NotSynced) => State::Unknown,
         Some(_) => State::Unreadable,
         None if target.ready => State::Ready,

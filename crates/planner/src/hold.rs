@@ -32,6 +32,8 @@ pub enum HoldReason {
     SourceNotReady,
     /// Reports do not tell which target they are about, and all targets count.
     TargetsNotDistinguishable,
+    /// The source environment has reported without a signature.
+    ReportNotSigned,
     /// The source environment has not been ready for long enough.
     Soaking,
     /// Both environments follow the same source, so the revision tells nothing.
@@ -70,6 +72,7 @@ impl HoldReason {
         Self::SourceTargetsDiffer,
         Self::SourceNotReady,
         Self::TargetsNotDistinguishable,
+        Self::ReportNotSigned,
         Self::Soaking,
         Self::SharedSource,
         Self::AppMissing,
@@ -97,6 +100,7 @@ impl HoldReason {
             Self::SourceTargetsDiffer => "SourceTargetsDiffer",
             Self::SourceNotReady => "SourceNotReady",
             Self::TargetsNotDistinguishable => "TargetsNotDistinguishable",
+            Self::ReportNotSigned => "ReportNotSigned",
             Self::Soaking => "Soaking",
             Self::SharedSource => "SharedSource",
             Self::AppMissing => "AppMissing",

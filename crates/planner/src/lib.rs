@@ -24,6 +24,7 @@ mod attempt;
 mod backwards;
 pub mod change;
 mod conditions;
+mod evidence;
 mod explain;
 mod fold;
 mod glance;
@@ -44,10 +45,11 @@ mod validity;
 pub use access::{refuse_cluster, refuse_group};
 pub use asking::{InTheWay, approvable, previous_revision, request_annotation};
 pub use attempt::{
-    Act, BRANCH_CHANGED_BY_OTHERS, DEPLOY_FAILED, Failure, Look, NOT_MERGEABLE, Next, Outcome,
-    PullRequestSeen, Remedy, STRATEGY_CHANGED, Surroundings, attempt, conclude, look, not_seen,
-    unseen,
+    Act, BRANCH_CHANGED_BY_OTHERS, DEPLOY_FAILED, Failure, Look, NOT_MERGEABLE, NOTHING_REPORTS,
+    Next, Outcome, PullRequestSeen, Remedy, STRATEGY_CHANGED, Surroundings, attempt, conclude,
+    look, not_seen, unseen,
 };
+pub use evidence::is_reported;
 pub use explain::{explain, explain_environment};
 pub use fold::{fold, needs_images};
 pub use glance::{Settled, State, environment_state, settled, target_state};

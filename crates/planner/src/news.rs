@@ -2,10 +2,10 @@
 
 use api::{
     conditions,
-    pipeline::{PipelineStatus, TargetStatus},
+    pipeline::{EnvironmentStatus, PipelineStatus, TargetStatus},
 };
 
-use crate::{place::target_name, release::failure_message};
+use crate::{hold::HoldReason, place::target_name, release::failure_message};
 
 /// Something that happened to a pipeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +27,7 @@ pub fn news(before: Option<&PipelineStatus>, after: &PipelineStatus) -> Vec<News
     let mut news: Vec<News> = readiness(before, after).into_iter().collect();
     for (name, environment) in &after.environments {
         let known = before.and_then(|before| before.environments.get(name));
+        news.extend(not_signed(name, known, environment));
         for target in &environment.targets {
             let place = target_name(target);
             let known = known.and_then(|known| {
@@ -39,6 +40,24 @@ pub fn news(before: Option<&PipelineStatus>, after: &PipelineStatus) -> Vec<News
         }
     }
     news
+}
+
+/// Something waits for a signature that it did not wait for before.
+fn not_signed(
+    environment: &str,
+    known: Option<&EnvironmentStatus>,
+    now: &EnvironmentStatus,
+) -> Option<News> {
+    let hold = now.hold.as_ref()?;
+    let is_known = known.and_then(|known| known.hold.as_ref()) == Some(hold);
+    let is_unsigned = hold.reason == HoldReason::ReportNotSigned.word();
+    (is_unsigned && !is_known).then(|| News {
+        is_warning: true,
+        reason: hold.reason.clone(),
+        message: format!("{environment}: {}", hold.message),
+        environment: Some(environment.to_owned()),
+        revision: None,
+    })
 }
 
 /// The pipeline became readable, or stopped being so.
@@ -89,7 +108,7 @@ fn arrival(
 
 #[cfg(test)]
 mod tests {
-    use api::{Time, pipeline::EnvironmentStatus};
+    use api::{Time, pipeline::HoldStatus};
 
     use super::*;
 
@@ -134,5 +153,24 @@ mod tests {
         dev.targets[0].failed_because = Some("no such image".to_owned());
         let expected = "dev: 1.2.0 failed in x: no such image";
         assert_eq!(told(Some(&two), &failed), [expected]);
+    }
+
+    #[test]
+    fn a_missing_signature_is_told_once() {
+        let held = |reason: &str| {
+            let mut status = status("1.0.0", true, None);
+            let dev = status.environments.get_mut("dev").unwrap();
+            dev.hold = Some(HoldStatus {
+                reason: reason.to_owned(),
+                message: "sign it".to_owned(),
+                opens_at: None,
+            });
+            status
+        };
+        let unsigned = held("ReportNotSigned");
+        let soaking = held("Soaking");
+        assert_eq!(told(Some(&soaking), &unsigned), ["dev: sign it"]);
+        assert!(told(Some(&unsigned), &unsigned).is_empty());
+        assert!(told(Some(&unsigned), &soaking).is_empty());
     }
 }

@@ -38,6 +38,13 @@ pub fn environment_report_key(environment: &str) -> String {
     Place::environment(environment).key()
 }
 
+/// Whether a key in `status.reports` is of an environment or of one of its targets.
+pub(crate) fn is_report_of(key: &str, environment: &str) -> bool {
+    let own = environment_report_key(environment);
+    let rest = key.strip_prefix(&own);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
 /// The place a promotion leads into.
 pub fn place_of(promotion: &PromotionSpec, pipeline_namespace: &str) -> Place {
     let Some(target) = &promotion.target else {

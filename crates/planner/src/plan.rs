@@ -32,7 +32,7 @@ use world::World;
 pub use history::surplus;
 pub use report::apply;
 pub(crate) use request::{pending as pending_request, written as written_requests};
-pub(crate) use world::{is_deploying, is_unmerged};
+pub(crate) use world::{assumed, is_deploying, is_unmerged, shown_by};
 
 /// What is to be done for a pipeline, and what there is to say about it.
 #[derive(Clone, Debug, PartialEq)]

@@ -66,9 +66,14 @@ pub enum TargetState {
         /// What went wrong.
         because: String,
     },
-    /// Reading is not allowed.
+    /// The cluster does not allow reading.
     Forbidden {
-        /// Who does not allow it.
+        /// What it said.
+        because: String,
+    },
+    /// The pipeline may not use the target, whatever can be read there.
+    Refused {
+        /// Why.
         because: String,
     },
 }
@@ -86,7 +91,24 @@ impl TargetState {
             Self::ClusterNotReady => Some(TargetProblem::ClusterNotReady),
             Self::NotSynced => Some(TargetProblem::NotSynced),
             Self::Unreachable { .. } => Some(TargetProblem::Unreachable),
-            Self::Forbidden { .. } => Some(TargetProblem::Forbidden),
+            Self::Forbidden { .. } | Self::Refused { .. } => Some(TargetProblem::Forbidden),
+        }
+    }
+
+    /// Whether nobody can tell by looking, so that a report is all there may be.
+    pub(crate) fn is_out_of_sight(&self) -> bool {
+        match self {
+            Self::NotWatched
+            | Self::ClusterMissing
+            | Self::ClusterNotReady
+            | Self::NotSynced
+            | Self::Unreachable { .. }
+            | Self::Forbidden { .. } => true,
+            Self::Observed(_)
+            | Self::Missing
+            | Self::NamespaceMissing
+            | Self::KindMissing
+            | Self::Refused { .. } => false,
         }
     }
 }

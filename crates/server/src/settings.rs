@@ -33,6 +33,10 @@ pub struct Settings {
     pub trusted_proxies: Vec<IpNet>,
     /// Whether approvals may carry the ancestor's signature, which never changes.
     pub legacy_approval_signatures: bool,
+    /// Whether reports are refused with 422 where nothing is promoted from, as the ancestor did.
+    pub legacy_hook_answers: bool,
+    /// Whether the controller takes reports without a signature for true.
+    pub allow_unsigned_reports: bool,
     /// How long a call waits for what becomes of it.
     pub wait: Duration,
     /// Whether a pipeline may only refer to clusters in its own namespace.
@@ -54,6 +58,8 @@ impl Default for Settings {
             rate_interval: RATE_INTERVAL,
             trusted_proxies: Vec::new(),
             legacy_approval_signatures: false,
+            legacy_hook_answers: false,
+            allow_unsigned_reports: false,
             wait: WAIT,
             no_cross_namespace_refs: false,
             reach: Reach::default(),

@@ -143,6 +143,7 @@ pub(crate) fn state_of(pipeline: &Pipeline, environment: &Environment) -> State 
 /// How a target is.
 pub(crate) fn target_state(target: &TargetStatus) -> State {
     match target {
+        it if it.ready && planner::is_reported(it) => State::Ready,
         it if it.problem.is_some() || it.error.is_some() => State::Unreachable,
         it if it.ready => State::Ready,
         it if it.failed.is_some() => State::Failed,

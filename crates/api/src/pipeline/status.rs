@@ -213,6 +213,10 @@ pub struct TargetStatus {
     /// The same as one of a few words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<TargetProblem>,
+    /// Since when the target cannot be read, where Sluice should read it. Reports count that are newer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time", default)]
+    pub unreadable_since: Option<Time>,
     /// The revision whose last try failed here.
     #[serde(
         deserialize_with = "revision::stored_option",

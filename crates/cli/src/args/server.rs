@@ -34,6 +34,12 @@ pub(crate) struct Door {
     #[arg(long, env = "SLUICE_LEGACY_APPROVAL_SIGNATURES", value_name = "BOOL", default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = DOOR)]
     pub(crate) legacy_approval_signatures: Switch,
 
+    /// Answer 422 to reports from the last environment, or where the next one has no targets, as the
+    /// Weave pipeline controller did. They are stored and count either way; without this the answer is
+    /// 202, so that Flux does not log an error for each
+    #[arg(long, env = "SLUICE_LEGACY_HOOK_ANSWERS", value_name = "BOOL", default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = DOOR)]
+    pub(crate) legacy_hook_answers: Switch,
+
     /// Where `/api/v1` is served; `0` for nowhere
     #[arg(long, env = "SLUICE_REST_BIND_ADDRESS", value_name = "ADDRESS", default_value = ":8083", help_heading = DOOR)]
     pub(crate) rest_bind_address: Address,

@@ -30,6 +30,8 @@ pub(super) fn check(
         rate_interval: Duration::from_secs(seconds),
         trusted_proxies: proxies.filter_map(|network| network.0).collect(),
         legacy_approval_signatures: typed.legacy_approval_signatures.0,
+        legacy_hook_answers: typed.legacy_hook_answers.0,
+        allow_unsigned_reports: arguments.allow_unsigned_reports.0,
         wait: typed.promotion_hook_wait.length(),
         no_cross_namespace_refs: arguments.no_cross_namespace_refs.0,
         reach: server::leaf::Reach::default(),
@@ -69,6 +71,8 @@ mod tests {
         assert_eq!(settings.rate_limit, 20);
         assert_eq!(settings.rate_interval, Duration::from_secs(30));
         assert!(!settings.legacy_approval_signatures);
+        assert!(!settings.legacy_hook_answers);
+        assert!(!settings.allow_unsigned_reports);
         assert!(settings.tls.is_none());
     }
 

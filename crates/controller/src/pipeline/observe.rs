@@ -196,8 +196,9 @@ fn named_place(shared: &Shared, namespace: &str, target: &Target) -> Place {
         ClusterKey::Hub => None,
         ClusterKey::Leaf(key) => match shared.clusters.get(key) {
             None => Some(TargetState::ClusterMissing),
-            Some(object) => refusal(shared, namespace, &object)
-                .map(|because| TargetState::Forbidden { because }),
+            Some(object) => {
+                refusal(shared, namespace, &object).map(|because| TargetState::Refused { because })
+            }
         },
     };
     Place {
@@ -232,7 +233,7 @@ fn state(shared: &Shared, pipeline: &Pipeline, place: &Place) -> TargetState {
         .iter()
         .find_map(|kind| planner::refuse_group(&kind.group))
     {
-        return TargetState::Forbidden { because };
+        return TargetState::Refused { because };
     }
     let mut apps = Vec::new();
     let mut unknown = Vec::new();

@@ -8,7 +8,7 @@ use api::{
 };
 
 use super::{
-    Act, BRANCH_CHANGED_BY_OTHERS, DEPLOY_FAILED, Next, STRATEGY_CHANGED,
+    Act, BRANCH_CHANGED_BY_OTHERS, DEPLOY_FAILED, NOTHING_REPORTS, Next, STRATEGY_CHANGED,
     outcome::with_condition,
     surroundings::{PullRequestSeen, Scene, Surroundings},
 };
@@ -226,6 +226,9 @@ impl Step<'_> {
         }
         let merged_at = self.status.merged_at.clone().unwrap_or(stored(self.now));
         self.status.merged_at = Some(merged_at.clone());
+        if let Some(text) = self.scene.silence() {
+            return self.end(Phase::Succeeded, NOTHING_REPORTS, text);
+        }
         let timeout = self
             .scene
             .settings()

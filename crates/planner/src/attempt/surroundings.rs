@@ -2,16 +2,17 @@
 
 use api::{
     Pipeline, Promotion,
-    pipeline::{Environment, PromotionSettings, Request, TargetStatus},
+    pipeline::{Environment, PromotionSettings, Reported, Request, TargetStatus},
     promotion::{Phase, PromotionSpec},
     revision::is_digest,
 };
 
 use crate::{
     backwards::{PlaceState, ask_again},
+    evidence::is_silent,
     hold::{Hold, HoldReason},
-    place::{cluster_key, cluster_of_status, place_of, target_name},
-    plan::pending_request,
+    place::{cluster_key, cluster_of_status, is_report_of, place_of, target_name},
+    plan::{assumed, pending_request},
     release::failure_message,
     validity,
 };
@@ -139,7 +140,40 @@ impl<'a> Scene<'a> {
         let targets = self.targets();
         let spec = &self.promotion.spec;
         let is_there = |target: &&TargetStatus| target.ready && runs(target, spec);
-        !targets.is_empty() && targets.iter().all(is_there) && !self.is_about_to_move()
+        let is_reported = self
+            .reported()
+            .is_some_and(|it| it.revision == spec.revision);
+        let has_arrived = !targets.is_empty() && targets.iter().all(is_there) || is_reported;
+        has_arrived && !self.is_about_to_move()
+    }
+
+    /// What reports say about the place as a whole, where they tell nothing about its targets.
+    fn reported(&self) -> Option<&'a Reported> {
+        let spec = &self.promotion.spec;
+        let status = self.pipeline.status.as_ref()?;
+        let environment = status.environments.get(&spec.environment)?;
+        let is_whole = spec.target.is_none() && environment.targets.iter().all(is_silent);
+        environment.reported.as_ref().filter(|_| is_whole)
+    }
+
+    /// That nothing will tell whether the place runs the revision, if that is so: reports are all
+    /// that is asked for, and none has ever come from there.
+    pub(super) fn silence(&self) -> Option<String> {
+        let spec = &self.promotion.spec;
+        let name = &spec.environment;
+        let targets = self.targets();
+        let is_known = targets.is_empty() || !targets.into_iter().all(is_silent);
+        let reports = self.pipeline.status.iter().flat_map(|it| &it.reports);
+        let mut signed = reports.filter(|(_, report)| report.signed);
+        let has_reported = spec.target.is_none() && signed.any(|(key, _)| is_report_of(key, name));
+        if is_known || has_reported || self.reported().is_some() {
+            return None;
+        }
+        Some(format!(
+            "the change is in git; nothing reports from {name}, so whether it runs {} is not known: \
+             an Alert there would tell",
+            spec.shown_revision()
+        ))
     }
 
     /// Whether git holds another revision that the place has yet to get. Then what runs today says
@@ -294,9 +328,11 @@ impl<'a> Scene<'a> {
         let status = self.pipeline.status.as_ref()?;
         let status = status.environments.get(environment)?;
         let promotions: Vec<_> = self.others().chain([self.promotion]).collect();
+        let targets = self.targets();
         let place = PlaceState {
             environment,
-            targets: &self.targets(),
+            assumed: assumed(&targets, self.reported(), &promotions),
+            targets: &targets,
             promotions: &promotions,
             rejected: &status.rejected,
         };

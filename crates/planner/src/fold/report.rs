@@ -1,10 +1,12 @@
 //! What webhooks told, where nothing else tells.
 //!
-//! An event counts as a deployment only when it says that one succeeded.
+//! An event counts as a deployment only when it says that one succeeded. For a target that should be
+//! read and cannot be, a report counts that is newer than what was last read.
 
 use api::{
+    Time,
     app::Kind,
-    pipeline::{PipelineSpec, Report, Reported, TargetStatus},
+    pipeline::{Evidence, PipelineSpec, Report, Reported, TargetStatus},
     revision::{SourceRevision, identity, tag, without_oci_digest},
 };
 
@@ -38,19 +40,49 @@ impl Tidings {
 }
 
 impl Context<'_> {
-    /// A target that only reports tell about.
-    pub(super) fn reported_target(
+    /// The report that stands in for a look at the target, if there is one.
+    pub(super) fn report(
         &self,
         environment: &str,
         seen: &SeenTarget,
+        known: Option<&TargetStatus>,
+        unreadable_since: Option<&Time>,
+    ) -> Option<&Report> {
+        if !seen.state.is_out_of_sight() {
+            return None;
+        }
+        let cluster = seen.cluster.as_ref();
+        let key = target_report_key(environment, cluster, &seen.namespace, self.namespace());
+        let report = self.before.reports.get(&key)?;
+        let is_news = || unreadable_since.is_some_and(|since| self.is_news(report, known, since));
+        (self.trusts(report) && (seen.relies_on_reports || is_news())).then_some(report)
+    }
+
+    /// Whether a report is newer than what was last read of the target.
+    fn is_news(&self, report: &Report, known: Option<&TargetStatus>, since: &Time) -> bool {
+        let Some(at) = &report.at else { return false };
+        if at >= since {
+            return true;
+        }
+        let Some(known) = known else { return false };
+        // The connection may have been lost a while before that was noticed.
+        let (revision, _) = told(&self.pipeline.spec, &report.revision);
+        let is_later = known.ready_since.as_ref().is_some_and(|since| at > since);
+        known.source == Some(Evidence::Report)
+            || is_later && known.revision.as_ref() != Some(&revision)
+    }
+
+    /// A target that only reports tell about.
+    pub(super) fn reported_target(
+        &self,
+        report: &Report,
         blank: TargetStatus,
         known: Option<&TargetStatus>,
     ) -> TargetStatus {
-        let cluster = seen.cluster.as_ref();
-        let key = target_report_key(environment, cluster, &seen.namespace, self.namespace());
-        let report = self.before.reports.get(&key);
-        let Some(report) = report.filter(|report| self.trusts(report)) else {
-            return blank;
+        let blank = TargetStatus {
+            source: Some(Evidence::Report),
+            follows: known.and_then(|known| known.follows.clone()),
+            ..blank
         };
         let before = known.cloned().unwrap_or_else(|| blank.clone());
         let (revision, version) = told(&self.pipeline.spec, &report.revision);

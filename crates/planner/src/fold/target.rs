@@ -22,20 +22,46 @@ impl Context<'_> {
     ) -> TargetStatus {
         let known = known.iter().find(|known| is_same(known, seen));
         let blank = self.blank(seen);
-        let after = match &seen.state {
-            TargetState::Observed(apps) if !apps.is_empty() => self.observed(apps, blank, known),
-            TargetState::NotWatched => self.reported_target(environment, seen, blank, known),
-            state if is_seen_absence(state) => blank,
-            _ => out_of_sight(blank, known),
+        let is_unreadable = seen.state.is_out_of_sight() && !seen.relies_on_reports;
+        let unreadable_since = is_unreadable.then(|| self.unreadable_since(known));
+        let report = self.report(environment, seen, known, unreadable_since.as_ref());
+        let after = match (&seen.state, report) {
+            (TargetState::Observed(apps), _) if !apps.is_empty() => {
+                self.observed(apps, blank, known)
+            }
+            (_, Some(report)) => self.reported_target(report, blank, known),
+            (TargetState::NotWatched, None) => blank,
+            (state, None) if is_seen_absence(state) => blank,
+            (_, None) => out_of_sight(blank, known),
         };
-        let problem = seen.state.problem();
+        // Where reports are all that is asked for, one of them is enough to know the target.
+        let is_enough = report.is_some() && seen.relies_on_reports;
+        let problem = seen.state.problem().filter(|_| !is_enough);
         TargetStatus {
             error: problem
                 .map(|problem| self.why(seen, problem))
                 .or(after.error),
             problem,
+            unreadable_since,
             ..after
         }
+    }
+
+    /// Since when the target cannot be read. One that never could be read has been so as long as
+    /// there is a pipeline.
+    fn unreadable_since(&self, known: Option<&TargetStatus>) -> api::Time {
+        let was_read = known.is_some_and(|known| {
+            let is_blank = known.revision.is_none() && known.failed.is_none();
+            let is_absent = known.problem.is_none_or(is_absence);
+            !is_blank || is_absent
+        });
+        let now = stored(self.now);
+        let created = self.pipeline.metadata.creation_timestamp.clone();
+        let since = known.and_then(|known| known.unreadable_since.clone());
+        since.unwrap_or_else(|| match was_read {
+            true => now,
+            false => created.unwrap_or(now),
+        })
     }
 
     /// The target before anything is known about it.
@@ -143,7 +169,9 @@ impl Context<'_> {
 fn because(state: &TargetState) -> String {
     match state {
         TargetState::Unreachable { because } => format!("not reachable: {because}"),
-        TargetState::Forbidden { because } => format!("not allowed: {because}"),
+        TargetState::Forbidden { because } | TargetState::Refused { because } => {
+            format!("not allowed: {because}")
+        }
         _ => String::new(),
     }
 }
@@ -159,14 +187,16 @@ fn is_same(known: &TargetStatus, seen: &SeenTarget) -> bool {
 
 /// Whether somebody looked and the app was surely not there.
 fn is_seen_absence(state: &TargetState) -> bool {
+    state.problem().is_some_and(is_absence)
+}
+
+fn is_absence(problem: TargetProblem) -> bool {
     let absent = [
         TargetProblem::AppMissing,
         TargetProblem::NamespaceMissing,
         TargetProblem::KindMissing,
     ];
-    state
-        .problem()
-        .is_some_and(|problem| absent.contains(&problem))
+    absent.contains(&problem)
 }
 
 /// What was known stays known; only readiness needs to be seen.

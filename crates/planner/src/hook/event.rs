@@ -9,12 +9,12 @@ use api::{
 };
 use serde::Deserialize;
 
-use super::{attribution, outcome::Awaited, secret::report_secret};
+use super::{attribution, outcome::Awaited, secret::report_secret, unsigned};
 use crate::{
     conditions::cut,
     fold::{Tidings, proposed, told},
     moment::{Timestamp, later, stored},
-    place::{RELEASE_REPORT, environment_report_key},
+    place::{RELEASE_REPORT, is_report_of},
     validity,
 };
 
@@ -66,6 +66,17 @@ pub struct Heard {
     pub answer: Answer,
 }
 
+/// Whether an event counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trust {
+    /// It carries a valid signature.
+    Signed,
+    /// It carries none and counts all the same.
+    UnsignedCounts,
+    /// It carries none and is stored, but never evidence.
+    UnsignedIgnored,
+}
+
 /// How a call is answered once its report is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
@@ -75,6 +86,10 @@ pub enum Answer {
     CannotPromote,
     /// It was noted; nothing more will come of it.
     Noted,
+    /// It was noted, and nothing is promoted from where it comes from.
+    NothingNext(Refusal),
+    /// It was noted and does not count, because it is not signed. The text says what to do.
+    NotSigned(String),
     /// What becomes of the promotion it leads to.
     Await(Awaited),
 }
@@ -145,9 +160,10 @@ pub fn hear(
     pipeline: &Pipeline,
     environment: &str,
     event: &Event,
-    is_signed: bool,
+    trust: Trust,
     now: Timestamp,
 ) -> Heard {
+    let is_signed = trust == Trust::Signed;
     let revision = match revision(event) {
         Ok(revision) => revision,
         Err(refusal) => return refuse(refusal),
@@ -161,7 +177,7 @@ pub fn hear(
     let answer = answer(pipeline, &environments[index], next, &revision);
     let Some(key) = about(pipeline, &environments[index], event, is_signed) else {
         return match answer {
-            Answer::Refuse(refusal) => refuse(refusal),
+            Answer::NothingNext(refusal) => refuse(refusal),
             _ => refuse(Refusal::OtherObject),
         };
     };
@@ -171,9 +187,13 @@ pub fn hear(
         true => Standing::Older,
         false => standing(pipeline, &key, &report),
     };
-    let is_refused = matches!(answer, Answer::Refuse(_) | Answer::CannotPromote);
+    let leads_nowhere = matches!(answer, Answer::NothingNext(_) | Answer::CannotPromote);
+    let model = pipeline.status.clone().unwrap_or_default();
+    let is_ignored = trust == Trust::UnsignedIgnored
+        && unsigned::would_count(pipeline, &model, environment, &key);
     Heard {
-        answer: match is_refused || counts && standing != Standing::Older {
+        answer: match leads_nowhere || counts && standing != Standing::Older {
+            _ if is_ignored => Answer::NotSigned(unsigned::how_to_sign(pipeline, environment)),
             true => answer,
             false => Answer::Noted,
         },
@@ -237,10 +257,10 @@ fn answer(
     revision: &str,
 ) -> Answer {
     let Some(next) = next else {
-        return Answer::Refuse(Refusal::LastEnvironment(environment.name.clone()));
+        return Answer::NothingNext(Refusal::LastEnvironment(environment.name.clone()));
     };
     if next.targets.is_empty() {
-        return Answer::Refuse(Refusal::NoTargets(next.name.clone()));
+        return Answer::NothingNext(Refusal::NoTargets(next.name.clone()));
     }
     let (revision, _) = told(&pipeline.spec, revision);
     promote_into(pipeline, Some(environment), &next.name, revision)
@@ -311,15 +331,9 @@ fn lives_elsewhere(pipeline: &Pipeline, environment: &str, uid: &str, is_signed:
     let reports = reports.filter(|(_, report)| report.signed || !is_signed);
     let mut same = reports.filter(|(_, report)| !uid.is_empty() && is_uid(report, uid));
     let environments = &pipeline.spec.environments;
-    let is_of = |key: &str, name: &str| {
-        let own = environment_report_key(name);
-        key == own
-            || key
-                .strip_prefix(&own)
-                .is_some_and(|rest| rest.starts_with('/'))
-    };
     same.any(|(key, _)| {
-        !is_of(key, environment) && environments.iter().any(|known| is_of(key, &known.name))
+        let mut environments = environments.iter();
+        !is_report_of(key, environment) && environments.any(|known| is_report_of(key, &known.name))
     })
 }
 

@@ -3,16 +3,16 @@
 use std::collections::BTreeSet;
 
 use api::{
-    pipeline::{
-        Environment, Evidence, PromotionSettings, Reported, SourceKind, TargetStatus, When,
-    },
+    pipeline::{Environment, PromotionSettings, Reported, SourceKind, TargetStatus, When},
     revision::shown,
 };
 
 use super::world::World;
 use crate::{
+    evidence::relies_on_reports,
     fold::told,
     hold::{Hold, HoldReason, and_more, list},
+    hook::{how_to_sign, unsigned_report},
     moment::{Timestamp, later},
     order,
     place::{environment_report_key, target_name},
@@ -60,9 +60,13 @@ pub(super) fn candidate<'a>(
             .map_or(std::time::Duration::ZERO, |soak| soak.length()),
         now: world.now,
     };
-    match settings.when.unwrap_or_else(|| usual_when(targets)) {
-        When::AllTargetsReady => vote.all().map(Some),
-        When::AnyTargetReady => vote.any().map(Some),
+    let candidate = match settings.when.unwrap_or_else(|| usual_when(targets)) {
+        When::AllTargetsReady => vote.all(),
+        When::AnyTargetReady => vote.any(),
+    };
+    match candidate {
+        Ok(candidate) => Ok(Some(candidate)),
+        Err(hold) => Err(not_signed(world, source, &hold).unwrap_or(hold)),
     }
 }
 
@@ -78,6 +82,25 @@ fn version_reported(
         .get(&environment_report_key(&source.name))?;
     let (revision, version) = told(world.spec, &report.revision);
     (revision == reported.revision).then_some(version)
+}
+
+/// That a source environment is not ready because what it reported does not count, if that is so.
+fn not_signed(world: &World<'_>, source: &Environment, hold: &Hold) -> Option<Hold> {
+    let is_unready = matches!(
+        hold.reason,
+        HoldReason::SourceNotDeployed
+            | HoldReason::SourceNotReady
+            | HoldReason::SourceTargetsDiffer
+    );
+    let name = &source.name;
+    let report = unsigned_report(world.pipeline, world.model, name).filter(|_| is_unready)?;
+    let revision = &report.revision;
+    let how = how_to_sign(world.pipeline, name);
+    Some(Hold::new(
+        HoldReason::ReportNotSigned,
+        format!("{name} reported {revision} without a signature, which does not count"),
+        format!("a signed report lifts this: {how}"),
+    ))
 }
 
 /// Why nothing is known about a source environment.
@@ -101,8 +124,7 @@ fn unknown_source<'a>(world: &World<'a>, source: &'a Environment) -> Option<Hold
 
 /// Where reports are all there is, one is enough, as it was for the ancestor.
 fn usual_when(targets: &[TargetStatus]) -> When {
-    let is_told = |target: &TargetStatus| target.source == Some(Evidence::Report);
-    if targets.iter().all(is_told) {
+    if targets.iter().all(relies_on_reports) {
         When::AnyTargetReady
     } else {
         When::AllTargetsReady

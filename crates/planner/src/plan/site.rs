@@ -236,8 +236,7 @@ impl<'a> Judge<'a> {
         if site.targets.is_empty() {
             return Some(self.not_observed());
         }
-        let targets = site.targets.iter();
-        let unusable: Vec<_> = targets.filter(|it| it.problem.is_some()).collect();
+        let unusable = site.unreadable();
         let target = unusable.first()?;
         let (reason, lifted_by) = match target.problem? {
             TargetProblem::AppMissing
@@ -287,6 +286,7 @@ impl<'a> Judge<'a> {
             targets: &site.targets,
             promotions: &site.promotions,
             rejected,
+            assumed: site.assumed,
         }
     }
 
@@ -384,7 +384,8 @@ fn leaves(wanted: &Wanted, site: &Site<'_>) -> Vec<String> {
     let running = site
         .targets
         .iter()
-        .filter_map(|target| target.revision.clone());
+        .filter_map(|target| target.revision.clone())
+        .chain(site.assumed.map(str::to_owned));
     let deploying = site
         .promotions
         .iter()
@@ -410,6 +411,7 @@ impl Site<'_> {
     pub(super) fn runs(&self, revision: &str) -> bool {
         let is_there =
             |target: &&api::pipeline::TargetStatus| target.revision.as_deref() == Some(revision);
-        !self.targets.is_empty() && self.targets.iter().all(is_there)
+        let is_assumed = self.assumed == Some(revision);
+        !self.targets.is_empty() && self.targets.iter().all(is_there) || is_assumed
     }
 }

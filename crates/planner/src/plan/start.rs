@@ -15,7 +15,7 @@ use super::{
     Step,
     environment::summary,
     site::{Judge, SiteOutcome, Wanted},
-    world::{Site, is_deploying, is_unmerged, name_of},
+    world::{Site, is_deploying, is_unmerged, name_of, shown_by},
 };
 use crate::{moment::stored, order};
 
@@ -111,7 +111,10 @@ fn replaced(site: &Site<'_>, revision: &str) -> Option<String> {
         let other = target.revision.as_deref().filter(|it| *it != revision)?;
         Some((target.shown_revision()?, other))
     });
+    let assumed = site.assumed.filter(|it| *it != revision);
+    let assumed = assumed.map(|it| (shown_by(&site.promotions, it), it));
     running
+        .chain(assumed)
         .max_by(|(one, _), (other, _)| order::total(one, other))
         .map(|(_, revision)| revision.to_owned())
 }

@@ -6,14 +6,15 @@ use api::{
     Pipeline, Promotion,
     names::Place,
     pipeline::{
-        Environment, EnvironmentStatus, PipelineSpec, PipelineStatus, PromotionSettings, Scope,
+        Environment, EnvironmentStatus, PipelineSpec, PipelineStatus, PromotionSettings, Reported, Scope,
         TargetStatus,
     },
-    promotion::{Phase, PromotionTarget},
+    promotion::{Phase, PromotionSpec, PromotionTarget},
 };
 
 use super::Step;
 use crate::{
+    evidence::{is_reported, is_silent},
     moment::Timestamp,
     place::{cluster_key, cluster_of_status, place_of},
     validity,
@@ -37,6 +38,17 @@ pub(super) struct Site<'a> {
     pub(super) targets: Vec<&'a TargetStatus>,
     /// Its promotions, oldest first.
     pub(super) promotions: Vec<&'a Promotion>,
+    /// The revision it is taken to have where no target tells.
+    pub(super) assumed: Option<&'a str>,
+}
+
+impl<'a> Site<'a> {
+    /// The targets that cannot be read and that nothing else tells about.
+    pub(super) fn unreadable(&self) -> Vec<&'a TargetStatus> {
+        let targets = self.targets.iter().copied();
+        let unreadable = targets.filter(|it| it.problem.is_some() && !is_reported(it));
+        unreadable.collect()
+    }
 }
 
 impl<'a> World<'a> {
@@ -177,8 +189,12 @@ impl<'a> World<'a> {
         target: Option<PromotionTarget>,
         targets: Vec<&'a TargetStatus>,
     ) -> Site<'a> {
+        let promotions = self.by_place.get(&place).cloned().unwrap_or_default();
+        let status = self.status(&place.environment).filter(|_| target.is_none());
+        let reported = status.and_then(|status| status.reported.as_ref());
         Site {
-            promotions: self.by_place.get(&place).cloned().unwrap_or_default(),
+            assumed: assumed(&targets, reported, &promotions),
+            promotions,
             place,
             target,
             targets,
@@ -237,6 +253,38 @@ impl<'a> World<'a> {
             })
             .collect()
     }
+}
+
+/// The revision that a place is taken to have where no target tells: what reports say of its
+/// environment, else what was last brought into git.
+pub(crate) fn assumed<'a>(
+    targets: &[&'a TargetStatus],
+    reported: Option<&'a Reported>,
+    promotions: &[&'a Promotion],
+) -> Option<&'a str> {
+    let is_silent = !targets.is_empty() && targets.iter().copied().all(is_silent);
+    let reported = reported.map(|reported| reported.revision.as_str());
+    reported
+        .or_else(|| last_brought(promotions))
+        .filter(|_| is_silent)
+}
+
+/// A revision as it is shown, by the promotion that brought it.
+pub(crate) fn shown_by(promotions: &[&Promotion], revision: &str) -> String {
+    let mut specs = promotions.iter().map(|promotion| &promotion.spec);
+    let brought = specs.find(|spec| spec.revision == revision);
+    brought.map_or_else(|| revision.to_owned(), PromotionSpec::shown_revision)
+}
+
+/// The revision that was last brought into git, of promotions that have ended well.
+fn last_brought<'a>(promotions: &[&'a Promotion]) -> Option<&'a str> {
+    let brought = promotions.iter().filter_map(|promotion| {
+        let status = promotion.status.as_ref()?;
+        let merged_at = status.merged_at.as_ref()?.0;
+        (status.phase == Some(Phase::Succeeded)).then_some((merged_at, promotion))
+    });
+    let (_, last) = brought.max_by_key(|(merged_at, _)| *merged_at)?;
+    Some(&last.spec.revision)
 }
 
 /// Promotions in the order they were created; objects are no more exact than a second.

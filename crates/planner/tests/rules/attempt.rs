@@ -38,7 +38,7 @@ fn pull_request(text: &str) -> PullRequestSeen {
 }
 
 /// What comes next for the last promotion of the drawing.
-fn next_of(world: &World, seen: &str) -> Next {
+pub(crate) fn next_of(world: &World, seen: &str) -> Next {
     let around = Surroundings {
         pipeline: Some(&world.pipeline),
         promotions: &world.promotions,
@@ -66,7 +66,7 @@ fn show(act: Act, status: &PromotionStatus, wake: Option<Timestamp>) -> String {
 }
 
 #[track_caller]
-fn check(drawing: &str, seen: &str, expected: &str) {
+pub(crate) fn check(drawing: &str, seen: &str, expected: &str) {
     let mut world = draw(&format!("dev[2.0.0 ok] > {drawing}"));
     let next = next_of(&world, seen);
     assert_eq!(

@@ -193,6 +193,13 @@ fn target(
             "missing" => problem(&mut target, TargetProblem::AppMissing, "not found"),
             "unreachable" => problem(&mut target, TargetProblem::Unreachable, "no answer"),
             "told" => target.source = Some(Evidence::Report),
+            "cluster-not-ready" => {
+                problem(&mut target, TargetProblem::ClusterNotReady, "not ready");
+            }
+            "lost" => {
+                target.unreadable_since = Some(ago("2h"));
+                problem(&mut target, TargetProblem::Unreachable, "no answer");
+            }
             "on" => wanted.cluster_ref = words.next().map(cluster),
             "from" => target.follows = words.next().map(str::to_owned),
             "selected" => wanted.cluster_selector = Some(Default::default()),

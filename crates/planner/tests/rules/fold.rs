@@ -14,11 +14,11 @@ use planner::{
 };
 use proptest::prelude::*;
 
-fn minute(minutes: i64) -> Timestamp {
+pub(crate) fn minute(minutes: i64) -> Timestamp {
     Timestamp::from_second(1_800_000_000 + minutes * 60).unwrap()
 }
 
-fn pipeline() -> Pipeline {
+pub(crate) fn pipeline() -> Pipeline {
     let mut pipeline = Pipeline::new(
         "shop",
         PipelineSpec {
@@ -71,6 +71,9 @@ fn state(text: &str) -> TargetState {
         ["forbidden"] => TargetState::Forbidden {
             because: "no rights".to_owned(),
         },
+        ["refused"] => TargetState::Refused {
+            because: "another team's".to_owned(),
+        },
         ["none"] => TargetState::Observed(Vec::new()),
         [revision, "ok"] => app(Reading {
             ready: true,
@@ -86,7 +89,7 @@ fn state(text: &str) -> TargetState {
     }
 }
 
-fn seen(targets: &str, relies_on_reports: bool) -> Seen {
+pub(crate) fn seen(targets: &str, relies_on_reports: bool) -> Seen {
     let target = |(index, text): (usize, &str)| SeenTarget {
         cluster: (index > 0).then(|| ClusterReference {
             kind: "GitopsCluster".to_owned(),
@@ -114,7 +117,7 @@ fn since(time: Option<&Time>) -> String {
     format!(" since {minutes}m")
 }
 
-fn line(target: &TargetStatus) -> String {
+pub(crate) fn line(target: &TargetStatus) -> String {
     let mut text = target.revision.clone().unwrap_or("-".to_owned());
     text += if target.ready { " ready" } else { " not ready" };
     text += &since(target.ready_since.as_ref());

@@ -1,7 +1,7 @@
 //! What calls of webhooks mean, and what came of them.
 
 use api::pipeline::Report;
-use planner::hook::{Answer, Awaited, Event, hear, outcome, release, report_secret};
+use planner::hook::{Answer, Awaited, Event, Trust, hear, outcome, release, report_secret};
 use serde_json::{Value, json};
 
 use crate::drawing::{World, draw, now};
@@ -28,7 +28,7 @@ fn event(namespace: &str, changes: Value) -> Event {
 
 /// What is stored where, and the answer, in a line.
 fn heard(world: &World, environment: &str, event: &Event) -> String {
-    let heard = hear(&world.pipeline, environment, event, true, now());
+    let heard = hear(&world.pipeline, environment, event, Trust::Signed, now());
     let stored = match &heard.report {
         Some((key, report)) => format!("{key}={}", report.revision),
         None => "nothing".to_owned(),
@@ -41,6 +41,8 @@ fn said(answer: &Answer) -> String {
         Answer::Refuse(refusal) => format!("refused: {refusal}"),
         Answer::CannotPromote => "cannot promote".to_owned(),
         Answer::Noted => "noted".to_owned(),
+        Answer::NothingNext(refusal) => format!("nothing next: {refusal}"),
+        Answer::NotSigned(how) => format!("not signed: {how}"),
         Answer::Await(awaited) => format!("{} into {}", awaited.revision, awaited.environment),
     }
 }
@@ -60,7 +62,7 @@ fn an_event_is_stored_for_its_target_and_leads_into_the_next_environment() {
             "prod",
             "prod",
             json!({}),
-            "prod/-/prod=2.0.0; refused: cannot promote beyond last environment prod",
+            "prod/-/prod=2.0.0; nothing next: cannot promote beyond last environment prod",
         ),
         (
             "x",
@@ -132,7 +134,7 @@ fn targets_that_share_a_namespace_are_told_apart_by_their_cluster() {
 fn a_report_is_stored_once_and_never_replaced_by_an_older_one() {
     let mut world = draw("dev[1.0.0 ok] > prod[1.0.0 ok]");
     let first = event("dev", json!({}));
-    let (key, report) = hear(&world.pipeline, "dev", &first, true, now())
+    let (key, report) = hear(&world.pipeline, "dev", &first, Trust::Signed, now())
         .report
         .unwrap();
     world

@@ -17,6 +17,7 @@ mod identity;
 mod people;
 mod plan;
 mod properties;
+mod reports;
 mod requests;
 mod rights;
 mod show;

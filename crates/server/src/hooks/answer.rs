@@ -60,6 +60,12 @@ pub(super) fn refused(refusal: &Refusal) -> Response {
     text(StatusCode::UNPROCESSABLE_ENTITY, said)
 }
 
+/// What is stored and has no effect.
+pub(super) fn not_signed(how: &str) -> Response {
+    let said = format!("the event is not signed: it is stored and does not count; use {how}\n");
+    text(StatusCode::ACCEPTED, html(&said))
+}
+
 pub(super) fn html(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {

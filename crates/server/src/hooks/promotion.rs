@@ -6,7 +6,7 @@ use api::pipeline::PipelineSpec;
 use axum::{extract::State, response::Response};
 use http::StatusCode;
 use jiff::Timestamp;
-use planner::hook::{Answer, Event, Heard, hear, report_secret};
+use planner::hook::{Answer, Event, Heard, Trust, hear, report_secret};
 use serde_json::{Value, json};
 
 use super::{
@@ -55,9 +55,14 @@ pub(super) async fn handle(State(door): State<Arc<Door>>, call: Signed<Promotion
         return answer::empty(StatusCode::BAD_REQUEST);
     };
     let environment = &call.road.environment;
-    let (is_signed, now) = (call.seal.is_some(), Timestamp::now());
+    let now = Timestamp::now();
+    let trust = match (&call.seal, door.settings.allow_unsigned_reports) {
+        (Some(_), _) => Trust::Signed,
+        (None, true) => Trust::UnsignedCounts,
+        (None, false) => Trust::UnsignedIgnored,
+    };
     respond(&door, &call.key, |pipeline| {
-        hear(pipeline, environment, &event, is_signed, now)
+        hear(pipeline, environment, &event, trust, now)
     })
     .await
 }
@@ -90,7 +95,11 @@ pub(super) async fn respond(
     match said {
         Some(Answer::Refuse(refusal)) => answer::refused(&refusal),
         Some(Answer::CannotPromote) => answer::cannot_promote(),
-        Some(Answer::Noted) | None => answer::empty(StatusCode::ACCEPTED),
+        Some(Answer::NothingNext(refusal)) if door.settings.legacy_hook_answers => {
+            answer::refused(&refusal)
+        }
+        Some(Answer::NotSigned(how)) => answer::not_signed(&how),
+        Some(Answer::Noted | Answer::NothingNext(_)) | None => answer::empty(StatusCode::ACCEPTED),
         Some(Answer::Await(awaited)) => answer::outcome(door.outcome(key, &awaited, None).await),
     }
 }

@@ -1,0 +1,25 @@
+//! How the state of a target is known: by reading the cluster, or by what webhooks reported.
+
+use api::pipeline::{Evidence, TargetProblem, TargetStatus};
+
+/// Whether nothing but reports tells about the target, because Sluice was told not to read clusters.
+pub(crate) fn relies_on_reports(target: &TargetStatus) -> bool {
+    target.source == Some(Evidence::Report) && target.unreadable_since.is_none()
+}
+
+/// Whether reports stand in for reading the target. Then it is no obstacle that it cannot be read.
+pub fn is_reported(target: &TargetStatus) -> bool {
+    target.source == Some(Evidence::Report) && needs_reports(target)
+}
+
+/// Whether nothing but reports would tell about the target, and none has.
+pub(crate) fn is_silent(target: &TargetStatus) -> bool {
+    relies_on_reports(target) && target.revision.is_none() && target.failed.is_none()
+}
+
+/// Whether a report would count for the target, because nothing else tells about it.
+pub(crate) fn needs_reports(target: &TargetStatus) -> bool {
+    let is_unreadable = target.unreadable_since.is_some();
+    let is_refused = target.problem == Some(TargetProblem::Forbidden) && !is_unreadable;
+    (is_unreadable || relies_on_reports(target)) && !is_refused
+}

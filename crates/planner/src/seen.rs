@@ -70,6 +70,11 @@ pub enum TargetState {
         /// Who does not allow it.
         because: String,
     },
+    /// The pipeline may not have a target there. What was known of it is not kept.
+    Refused {
+        /// Who does not allow it.
+        because: String,
+    },
 }
 
 impl TargetState {
@@ -85,7 +90,7 @@ impl TargetState {
             Self::ClusterNotReady => Some(TargetProblem::ClusterNotReady),
             Self::NotSynced => Some(TargetProblem::NotSynced),
             Self::Unreachable { .. } => Some(TargetProblem::Unreachable),
-            Self::Forbidden { .. } => Some(TargetProblem::Forbidden),
+            Self::Forbidden { .. } | Self::Refused { .. } => Some(TargetProblem::Forbidden),
         }
     }
 }

@@ -25,6 +25,7 @@ impl Context<'_> {
         let after = match &seen.state {
             TargetState::Observed(apps) if !apps.is_empty() => self.observed(apps, blank, known),
             TargetState::NotWatched => self.reported_target(environment, seen, blank, known),
+            TargetState::Refused { .. } => blank,
             state if is_seen_absence(state) => blank,
             _ => out_of_sight(blank, known),
         };
@@ -134,7 +135,9 @@ impl Context<'_> {
 fn because(state: &TargetState) -> String {
     match state {
         TargetState::Unreachable { because } => format!("not reachable: {because}"),
-        TargetState::Forbidden { because } => format!("not allowed: {because}"),
+        TargetState::Forbidden { because } | TargetState::Refused { because } => {
+            format!("not allowed: {because}")
+        }
         _ => String::new(),
     }
 }

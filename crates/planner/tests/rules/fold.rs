@@ -71,6 +71,9 @@ fn state(text: &str) -> TargetState {
         ["forbidden"] => TargetState::Forbidden {
             because: "no rights".to_owned(),
         },
+        ["refused"] => TargetState::Refused {
+            because: "no rights".to_owned(),
+        },
         ["none"] => TargetState::Observed(Vec::new()),
         [revision, "ok"] => app(Reading {
             ready: true,
@@ -196,6 +199,18 @@ fn a_new_revision_or_a_break_starts_the_time_again() {
             "v2 ready since 1m",
             "v2 not ready",
             "v2 ready since 3m",
+        ],
+    );
+}
+
+#[test]
+fn where_a_pipeline_may_not_look_nothing_is_kept() {
+    check(
+        &["v1 ok", "refused", "v1 ok"],
+        &[
+            "v1 ready since 0m",
+            "- not ready, Forbidden (not allowed: no rights)",
+            "v1 ready since 2m",
         ],
     );
 }
@@ -625,6 +640,7 @@ const STATES: &[&str] = &[
     "not watched",
     "none",
     "forbidden",
+    "refused",
     "main@sha1:abc ok",
     "1.0.0 ok",
 ];

@@ -22,6 +22,7 @@ pub mod keys;
 pub mod lease;
 pub mod loops;
 pub mod metrics;
+mod namespaces;
 pub mod pipeline;
 mod pipelines;
 pub mod promotion;

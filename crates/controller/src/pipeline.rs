@@ -27,6 +27,7 @@ use crate::{
     keys::ObjectKey,
     loops::Failure,
     metrics::work::Outcome,
+    namespaces,
     promotions::{self, Change, pipeline_of},
     telemetry,
 };
@@ -52,6 +53,7 @@ pub async fn run(shared: Arc<Shared>) {
     tasks.spawn(telemetry::count(shared.clone()));
     tasks.spawn(follow_pipelines(shared.clone()));
     tasks.spawn(follow_clusters(shared.clone()));
+    tasks.spawn(namespaces::follow(shared.clone()));
     tasks.spawn(follow_promotions(shared.clone()));
     tasks.spawn(conditions::retire_unused(shared.clone()));
     for _ in 0..shared.settings.concurrent.max(1) {

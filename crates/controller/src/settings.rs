@@ -35,7 +35,8 @@ pub struct Settings {
     pub detect: Detect,
     /// Whether Sluice checks that clusters answer and says so on GitopsClusters nobody else reports on.
     pub probe_clusters: bool,
-    /// Whether a pipeline may only refer to clusters in its own namespace.
+    /// Whether a pipeline may only refer to clusters, and look into namespaces of the hub, that are its
+    /// own namespace's.
     pub no_cross_namespace_refs: bool,
     /// Whether reports without a signature count as evidence.
     pub allow_unsigned_reports: bool,

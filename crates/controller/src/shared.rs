@@ -17,6 +17,7 @@ use crate::{
     clusters::{Clusters, Connector, kubeconfig::network_connector, supervisor::Handle},
     index::{Index, Want},
     keys::{AppKind, ClusterKey, ObjectKey},
+    namespaces::Namespaces,
     pipelines::Pipelines,
     promotions::Promotions,
     queue::Queue,
@@ -33,6 +34,8 @@ pub struct Shared {
     pub(crate) pipelines: Pipelines,
     pub(crate) promotions: Promotions,
     pub(crate) clusters: Clusters,
+    /// The namespaces of the hub.
+    pub(crate) namespaces: Namespaces,
     pub(crate) apps: Apps,
     pub(crate) sources: Sources,
     /// A client for single requests to each cluster that is connected.
@@ -87,6 +90,7 @@ impl Shared {
             pipelines: Pipelines::default(),
             promotions: Promotions::default(),
             clusters: Clusters::default(),
+            namespaces: Namespaces::default(),
             apps: Apps::default(),
             sources: Sources::default(),
             clients: RwLock::default(),

@@ -10,7 +10,52 @@ pub fn refuse_cluster(
     pipeline_namespace: &str,
     only_own: bool,
 ) -> Option<String> {
-    if cluster_namespace == pipeline_namespace {
+    let refusal = refusal(cluster_namespace, allowed, pipeline_namespace, only_own)?;
+    Some(match refusal {
+        Refusal::NotListed => {
+            format!("the cluster does not allow pipelines of namespace {pipeline_namespace}")
+        }
+        Refusal::NotOwn => format!(
+            "clusters of namespace {cluster_namespace} may not be used from namespace {pipeline_namespace}"
+        ),
+    })
+}
+
+/// Why a pipeline may not have a target in a namespace of the hub; `None` if it may.
+///
+/// The same rule as for clusters, with the annotation on the Namespace: whoever may read a pipeline
+/// sees what its targets run.
+pub fn refuse_hub_namespace(
+    target_namespace: &str,
+    allowed: Option<&str>,
+    pipeline_namespace: &str,
+    only_own: bool,
+) -> Option<String> {
+    let refusal = refusal(target_namespace, allowed, pipeline_namespace, only_own)?;
+    Some(match refusal {
+        Refusal::NotListed => format!(
+            "namespace {target_namespace} does not allow pipelines of namespace {pipeline_namespace}"
+        ),
+        Refusal::NotOwn => format!(
+            "apps of namespace {target_namespace} may not be looked at from namespace {pipeline_namespace}"
+        ),
+    })
+}
+
+enum Refusal {
+    /// The annotation does not list the namespace.
+    NotListed,
+    /// There is no annotation, and only a namespace's own pipelines are allowed.
+    NotOwn,
+}
+
+fn refusal(
+    namespace: &str,
+    allowed: Option<&str>,
+    pipeline_namespace: &str,
+    only_own: bool,
+) -> Option<Refusal> {
+    if namespace == pipeline_namespace {
         return None;
     }
     let is_listed = |list: &str| {
@@ -19,12 +64,8 @@ pub fn refuse_cluster(
     };
     match allowed {
         Some(list) if is_listed(list) => None,
-        Some(_) => Some(format!(
-            "the cluster does not allow pipelines of namespace {pipeline_namespace}"
-        )),
-        None if only_own => Some(format!(
-            "clusters of namespace {cluster_namespace} may not be used from namespace {pipeline_namespace}"
-        )),
+        Some(_) => Some(Refusal::NotListed),
+        None if only_own => Some(Refusal::NotOwn),
         None => None,
     }
 }
@@ -53,5 +94,27 @@ mod tests {
         assert!(refused(Some("other"), false));
         assert!(refused(Some(""), false));
         assert!(refuse_cluster("team", Some("other"), "team", true).is_none());
+    }
+
+    #[test]
+    fn namespaces_of_the_hub_are_open_unless_somebody_closes_them() {
+        let not_listed = "namespace team-a does not allow pipelines of namespace team-b";
+        let not_own = "apps of namespace team-a may not be looked at from namespace team-b";
+        for (allowed, only_own, expected) in [
+            (None, false, None),
+            (None, true, Some(not_own)),
+            (Some("team-b"), true, None),
+            (Some("x, *"), true, None),
+            (Some("team-c"), false, Some(not_listed)),
+            (Some(""), false, Some(not_listed)),
+            (Some(""), true, Some(not_listed)),
+        ] {
+            let refused = refuse_hub_namespace("team-a", allowed, "team-b", only_own);
+            assert_eq!(refused.as_deref(), expected, "{allowed:?} {only_own}");
+        }
+        assert_eq!(
+            refuse_hub_namespace("team-b", Some(""), "team-b", true),
+            None
+        );
     }
 }

@@ -42,7 +42,7 @@ mod seen;
 pub mod trigger;
 mod validity;
 
-pub use access::{refuse_cluster, refuse_group};
+pub use access::{refuse_cluster, refuse_group, refuse_hub_namespace};
 pub use asking::{InTheWay, approvable, previous_revision, request_annotation};
 pub use attempt::{
     Act, BRANCH_CHANGED_BY_OTHERS, DEPLOY_FAILED, Failure, Look, NOT_MERGEABLE, NOTHING_REPORTS,

@@ -71,9 +71,9 @@ pub enum TargetState {
         /// What it said.
         because: String,
     },
-    /// The pipeline may not use the target, whatever can be read there.
+    /// The pipeline may not have a target there. What was known of it is not kept.
     Refused {
-        /// Why.
+        /// Who does not allow it.
         because: String,
     },
 }

@@ -6,7 +6,8 @@ use api::{
     pipeline::{ClusterReference, TargetStatus},
 };
 use futures::future::join_all;
-use kube::ResourceExt;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{Api, ResourceExt};
 use serde::Serialize;
 
 use crate::{
@@ -67,7 +68,7 @@ impl Door {
             apps: Vec::new(),
             problem: None,
         };
-        let cluster = match self.allowed(pipeline, target) {
+        let cluster = match self.allowed(pipeline, target).await {
             Ok(cluster) => cluster,
             Err(because) => {
                 behind.problem = Some(because);
@@ -86,11 +87,12 @@ impl Door {
     }
 
     /// The cluster of a target, if pipelines of that namespace may use it.
-    fn allowed(&self, pipeline: &Pipeline, target: &TargetStatus) -> Result<Place, String> {
-        let Some(reference) = cluster_of(target) else {
-            return Ok(None);
-        };
+    async fn allowed(&self, pipeline: &Pipeline, target: &TargetStatus) -> Result<Place, String> {
         let own = pipeline.namespace().unwrap_or_default();
+        let Some(reference) = cluster_of(target) else {
+            let namespace = target.namespace.as_deref().unwrap_or_default();
+            return self.allowed_on_hub(&own, namespace).await.map(|()| None);
+        };
         let namespace = reference.namespace.as_deref().filter(|it| !it.is_empty());
         let key = ObjectKey::new(namespace.unwrap_or(&own), &reference.name);
         let cluster = self.watched.cluster(&key);
@@ -101,6 +103,29 @@ impl Door {
         match planner::refuse_cluster(&key.namespace, listed, &own, only_own) {
             Some(because) => Err(because),
             None => Ok(Some(cluster)),
+        }
+    }
+
+    /// Whether pipelines of a namespace may have targets in another one of the hub.
+    async fn allowed_on_hub(&self, own: &str, namespace: &str) -> Result<(), String> {
+        if own == namespace {
+            return Ok(());
+        }
+        let namespaces: Api<Namespace> = Api::all(self.client.clone());
+        let found = match namespaces.get_metadata_opt(namespace).await {
+            // As for the controller: who may not read the annotation does not obey it.
+            Err(kube::Error::Api(status)) if status.code == 403 => None,
+            found => found.map_err(|_| format!("namespace {namespace} cannot be read"))?,
+        };
+        let listed = found.as_ref().and_then(|it| {
+            let annotations = it.annotations();
+            annotations.get(ALLOWED_NAMESPACES_ANNOTATION)
+        });
+        let listed = listed.map(String::as_str);
+        let only_own = self.settings.no_cross_namespace_refs;
+        match planner::refuse_hub_namespace(namespace, listed, own, only_own) {
+            Some(because) => Err(because),
+            None => Ok(()),
         }
     }
 }

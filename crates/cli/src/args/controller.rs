@@ -57,7 +57,7 @@ pub(crate) struct Arguments {
     #[arg(long, env = "SLUICE_PROBE_CLUSTERS", value_name = "BOOL", default_value = "true", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = HOW)]
     pub(crate) probe_clusters: Switch,
 
-    /// Pipelines may use only clusters in their own namespace
+    /// Pipelines may use only clusters of their own namespace, and on the hub only that namespace
     #[arg(long, env = "SLUICE_NO_CROSS_NAMESPACE_REFS", value_name = "BOOL", default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = HOW)]
     pub(crate) no_cross_namespace_refs: Switch,
 

@@ -35,12 +35,13 @@ impl KubeconfigPolicy {
     };
 
     /// Refuses an address that clusters must not be at.
-    pub(super) fn check_address(self, host: &str, ip: IpAddr) -> Result<(), address::Error> {
+    pub(super) fn check_address(self, host: &str, ip: IpAddr) -> Result<(), String> {
         let reach = Reach {
             allow_internal: self.allow_internal,
             allow_insecure: self.allow_insecure,
         };
         address::check_address(host, ip, reach)
+            .map_err(|error| format!("{error}; --allow-internal-urls permits that"))
     }
 
     fn check(self, kubeconfig: &Kubeconfig) -> Result<(), String> {
@@ -78,7 +79,7 @@ impl KubeconfigPolicy {
             return Ok(());
         };
         self.check_address(host, ip)
-            .map_err(|error| format!("its server {error}; --allow-internal-urls permits that"))
+            .map_err(|because| format!("its server: {because}"))
     }
 }
 

@@ -215,26 +215,31 @@ mod tests {
     use tokio::sync::watch;
 
     use super::*;
-    use crate::{
-        KubeconfigPolicy, Settings, lease::Leadership, network_connector, telemetry::Telemetry,
-    };
+    use crate::{KubeconfigPolicy, lease::Leadership, network_connector, telemetry::Telemetry};
 
-    #[tokio::test]
-    async fn nothing_is_started_without_leading() {
+    async fn hub() -> Server {
         let hub = Server::in_memory();
         let definitions: Api<CustomResourceDefinition> = Api::all(hub.client());
         for definition in api::crds() {
             let parameters = PostParams::default();
             definitions.create(&parameters, &definition).await.unwrap();
         }
+        hub
+    }
+
+    fn shared(hub: &Server, leadership: Leadership) -> Arc<Shared> {
+        let telemetry = Telemetry::alone("pipeline", 1).led_by(leadership);
         let connector = network_connector(KubeconfigPolicy::default());
-        let shared = |leadership: Leadership| {
-            let telemetry = Telemetry::alone("pipeline", 1).led_by(leadership);
-            let settings = Arc::new(Settings::default());
-            Shared::with(hub.client(), connector.clone(), settings, telemetry)
-        };
+        Shared::with(hub.client(), connector, Arc::default(), telemetry)
+    }
+
+    fn pipeline() -> Pipeline {
         let mut pipeline = Pipeline::new("app", api::pipeline::PipelineSpec::default());
         pipeline.metadata.namespace = Some("default".to_owned());
+        pipeline
+    }
+
+    fn promotion() -> Promotion {
         let spec = PromotionSpec {
             pipeline: "app".to_owned(),
             environment: "prod".to_owned(),
@@ -242,21 +247,53 @@ mod tests {
             version: "1.1.0".to_owned(),
             ..PromotionSpec::default()
         };
-        let promotion = Promotion::new("app-prod-1", spec);
-        let steps = [Step::StartPromotion(Box::new(promotion))];
+        Promotion::new("app-prod-1", spec)
+    }
+
+    #[tokio::test]
+    async fn nothing_is_started_without_leading() {
+        let hub = hub().await;
+        let steps = [Step::StartPromotion(Box::new(promotion()))];
         let promotions: Api<Promotion> = Api::namespaced(hub.client(), "default");
 
         let (_tenure, claim) = watch::channel(None);
-        let follower = shared(Leadership::unopposed().and(claim));
-        let outcome = carry_out(&follower, &pipeline, &[], &steps).await;
+        let follower = shared(&hub, Leadership::unopposed().and(claim));
+        let outcome = carry_out(&follower, &pipeline(), &[], &steps).await;
         assert_eq!(outcome, Outcome::Failed);
         let listed = promotions.list(&ListParams::default()).await.unwrap();
         assert!(listed.items.is_empty());
 
-        let leader = shared(Leadership::unopposed());
-        let outcome = carry_out(&leader, &pipeline, &[], &steps).await;
+        let leader = shared(&hub, Leadership::unopposed());
+        let outcome = carry_out(&leader, &pipeline(), &[], &steps).await;
         assert_eq!(outcome, Outcome::Done);
         let listed = promotions.list(&ListParams::default()).await.unwrap();
         assert_eq!(listed.items.len(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_promotion_that_changed_meanwhile_is_not_taken_back() {
+        let hub = hub().await;
+        let promotions: Api<Promotion> = Api::namespaced(hub.client(), "default");
+        let parameters = PostParams::default();
+        let known = promotions.create(&parameters, &promotion()).await.unwrap();
+        let approval = json!({"spec": {"approval": {"by": "alice"}}});
+        let (parameters, approval) = (PatchParams::default(), Patch::Merge(&approval));
+        let approved = promotions.patch("app-prod-1", &parameters, &approval).await;
+        let steps = [Step::WithdrawPromotion {
+            name: "app-prod-1".to_owned(),
+            reason: "nobody approved it".to_owned(),
+        }];
+        let shared = shared(&hub, Leadership::unopposed());
+
+        let outcome = carry_out(&shared, &pipeline(), &[known], &steps).await;
+        assert_eq!(outcome, Outcome::Stale);
+        let now = promotions.get("app-prod-1").await.unwrap();
+        assert_eq!(now.spec.withdrawn, None);
+
+        // Planned again, from the newest state.
+        let outcome = carry_out(&shared, &pipeline(), &[approved.unwrap()], &steps).await;
+        assert_eq!(outcome, Outcome::Done);
+        let now = promotions.get("app-prod-1").await.unwrap();
+        assert!(now.spec.withdrawn.is_some() && now.spec.approval.is_some());
     }
 }

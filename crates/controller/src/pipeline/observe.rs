@@ -193,7 +193,7 @@ fn selected_place(
 fn named_place(shared: &Shared, namespace: &str, target: &Target) -> Place {
     let cluster = ClusterKey::of(target.cluster_ref.as_ref(), namespace);
     let refused = match &cluster {
-        ClusterKey::Hub => None,
+        ClusterKey::Hub => hub_refusal(shared, namespace, &target.namespace),
         ClusterKey::Leaf(key) => match shared.clusters.get(key) {
             None => Some(TargetState::ClusterMissing),
             Some(object) => {
@@ -207,6 +207,20 @@ fn named_place(shared: &Shared, namespace: &str, target: &Target) -> Place {
         namespace: target.namespace.clone(),
         refused,
     }
+}
+
+/// Why a pipeline may not have a target in a namespace of the hub.
+fn hub_refusal(shared: &Shared, namespace: &str, target: &str) -> Option<TargetState> {
+    if namespace == target {
+        return None;
+    }
+    if !shared.namespaces.are_known() {
+        return Some(TargetState::NotSynced);
+    }
+    let allowed = shared.namespaces.allowed(target);
+    let only_own = shared.settings.no_cross_namespace_refs;
+    let because = planner::refuse_hub_namespace(target, allowed.as_deref(), namespace, only_own)?;
+    Some(TargetState::Refused { because })
 }
 
 fn refusal(shared: &Shared, namespace: &str, cluster: &GitopsCluster) -> Option<String> {

@@ -6,7 +6,11 @@ use apiserver::Server;
 use axum::{body::Body, response::IntoResponse};
 use controller::{Detect, Settings};
 use http::{Request, Response, StatusCode};
-use kube::Client;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{
+    Api, Client,
+    api::{Patch, PatchParams},
+};
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
@@ -159,6 +163,66 @@ async fn clusters_of_other_namespaces() {
             "a[- not allowed: clusters of namespace platform may not be used from namespace default, 1.0.0 ok]",
         )
         .await;
+}
+
+/// A pipeline of `default` with a target in `team-a` of the hub, where an app runs.
+async fn looking_into_team_a(settings: Settings, annotations: Value) -> World {
+    let world = World::with(settings).await;
+    let hub = world.hub.client();
+    let team = json!({
+        "apiVersion": "v1", "kind": "Namespace",
+        "metadata": {"name": "team-a", "annotations": annotations},
+    });
+    create(&hub, &team).await;
+    deploy(&hub, &release("team-a", "app", "1.0.0")).await;
+    deploy(&hub, &release("default", "app", "2.0.0")).await;
+    world.pipeline("p", spec("a=team-a > b=default")).await;
+    world
+}
+
+#[tokio::test(start_paused = true)]
+async fn namespaces_of_the_hub_that_are_not_ones_own() {
+    let only_own = || Settings {
+        no_cross_namespace_refs: true,
+        ..Settings::default()
+    };
+    let not_own = "a[- not allowed: apps of namespace team-a may not be looked at from namespace \
+                   default] > b[2.0.0 ok]";
+    let not_listed = "a[- not allowed: namespace team-a does not allow pipelines of namespace \
+                      default] > b[2.0.0 ok]";
+    let seen = "a[1.0.0 ok] > b[2.0.0 ok]";
+    let listing = |names: &str| json!({"pipelines.weave.works/allowed-namespaces": names});
+    for (settings, annotations, expected) in [
+        (Settings::default(), json!({}), seen),
+        (Settings::default(), listing("other"), not_listed),
+        (only_own(), json!({}), not_own),
+        (only_own(), listing("other, default"), seen),
+    ] {
+        let world = looking_into_team_a(settings, annotations).await;
+        world.expect("p", expected).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_that_closes_is_forgotten_and_can_open_again() {
+    let world = looking_into_team_a(Settings::default(), json!({})).await;
+    world.expect("p", "a[1.0.0 ok] > b[2.0.0 ok]").await;
+    let namespaces: Api<Namespace> = Api::all(world.hub.client());
+    let say = async |names: Value| {
+        let annotations = json!({"pipelines.weave.works/allowed-namespaces": names});
+        let patch = Patch::Merge(json!({"metadata": {"annotations": annotations}}));
+        let parameters = PatchParams::default();
+        let patched = namespaces.patch("team-a", &parameters, &patch).await;
+        patched.unwrap();
+    };
+    say(json!("")).await;
+    let refused = "a[- not allowed: namespace team-a does not allow pipelines of namespace default] > \
+                   b[2.0.0 ok]";
+    world.expect("p", refused).await;
+    let status = world.pipelines().get("p").await.unwrap().status.unwrap();
+    assert!(status.environments["a"].targets[0].apps.is_empty());
+    say(Value::Null).await;
+    world.expect("p", "a[1.0.0 ok] > b[2.0.0 ok]").await;
 }
 
 async fn cluster(hub: &Client, namespace: &str, name: &str, annotations: Value, secret: Value) {

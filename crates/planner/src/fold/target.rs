@@ -29,6 +29,7 @@ impl Context<'_> {
             (TargetState::Observed(apps), _) if !apps.is_empty() => {
                 self.observed(apps, blank, known)
             }
+            (TargetState::Refused { .. }, _) => blank,
             (_, Some(report)) => self.reported_target(report, blank, known),
             (TargetState::NotWatched, None) => blank,
             (state, None) if is_seen_absence(state) => blank,

@@ -204,6 +204,18 @@ fn a_new_revision_or_a_break_starts_the_time_again() {
 }
 
 #[test]
+fn where_a_pipeline_may_not_look_nothing_is_kept() {
+    check(
+        &["v1 ok", "refused", "v1 ok"],
+        &[
+            "v1 ready since 0m",
+            "- not ready, Forbidden (not allowed: no rights)",
+            "v1 ready since 2m",
+        ],
+    );
+}
+
+#[test]
 fn being_out_of_sight_is_no_break() {
     for (hidden, shown) in [
         (
@@ -695,6 +707,7 @@ const STATES: &[&str] = &[
     "not watched",
     "none",
     "forbidden",
+    "refused",
     "main@sha1:abc ok",
     "1.0.0 ok",
 ];

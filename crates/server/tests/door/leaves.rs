@@ -368,6 +368,39 @@ async fn clusters_that_cannot_be_looked_into_say_why() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_namespace_of_the_hub_that_is_closed_is_not_looked_into() {
+    let listing = |names: &str| json!({"pipelines.weave.works/allowed-namespaces": names});
+    let not_own = "apps of namespace shop may not be looked at from namespace default";
+    let not_listed = "namespace shop does not allow pipelines of namespace default";
+    for (only_own, annotations, expected) in [
+        (false, json!({}), None),
+        (false, listing("other"), Some(not_listed)),
+        (true, json!({}), Some(not_own)),
+        (true, listing("default"), None),
+    ] {
+        let world = World::with(Settings {
+            no_cross_namespace_refs: only_own,
+            ..unlimited()
+        })
+        .await;
+        grant(&world, "vera", &["get", "list"], "pipelines").await;
+        let metadata = json!({"name": "shop", "annotations": annotations});
+        let shop = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata});
+        put(&world.server, &shop).await;
+        let mut target = target("");
+        target["clusterAppRef"]["clusterRef"] = Value::Null;
+        let status = json!({"environments": {"prod": {"targets": [target]}}});
+        world.edit_status(status).await;
+        let answer = get(&world, "vera", TREE).await;
+        let answer: Value = serde_json::from_str(&answer.body).unwrap();
+        let behind = &answer["items"][0];
+        assert_eq!(behind["problem"].as_str(), expected, "{answer}");
+        let shown = behind["apps"].as_array().map(Vec::len);
+        assert_eq!(shown, Some(usize::from(expected.is_none())), "{answer}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_cluster_that_is_not_ready_is_not_asked() {
     let fleet = Fleet::new().await;
     fleet.targets(&["one"]).await;

@@ -162,9 +162,14 @@ async fn check(document: &Document, schema: &schema::Schema) -> anyhow::Result<O
         }
     };
     if let Some(rewrite) = early::rewrite(&value) {
-        for note in rewrite.notes {
-            checked.error(line, format!("early shape: {note}"));
-        }
+        let is_error = !is_accepted(&value, schema).await?;
+        checked
+            .findings
+            .extend(rewrite.notes.into_iter().map(|note| Finding {
+                is_error,
+                line,
+                text: format!("early shape: {note}"),
+            }));
         value = rewrite.value;
         checked.rewrite = Some(value.clone());
     }
@@ -185,6 +190,15 @@ async fn check(document: &Document, schema: &schema::Schema) -> anyhow::Result<O
         .findings
         .extend(never(checked.pipeline.as_ref(), line));
     Ok(Some(checked))
+}
+
+/// Whether the API takes an object as it is.
+async fn is_accepted(value: &Value, schema: &schema::Schema) -> anyhow::Result<bool> {
+    let Some(root) = schema.root(value) else {
+        return Ok(false);
+    };
+    let is_known = fields::unknown(value, root).is_empty();
+    Ok(is_known && schema.violations(value).await?.is_empty())
 }
 
 /// What can never hold.

@@ -60,5 +60,7 @@ pub use place::{
 pub use plan::{
     EnvironmentPlan, Plan, Step, apply, plan, successor, superseded_by, surplus, version_for,
 };
-pub use rights::{Writer, refuse_change, refuse_pipeline, refuse_promotion};
+pub use rights::{
+    Writer, refuse_change, refuse_pipeline, refuse_pipeline_deletion, refuse_promotion,
+};
 pub use seen::{Seen, SeenApp, SeenEnvironment, SeenSource, SeenTarget, TargetState};

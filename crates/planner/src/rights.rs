@@ -3,6 +3,8 @@
 //! An install says the same to the API server by an admission policy; where there is none, whoever
 //! runs the API asks here. What Sluice itself writes is not asked about.
 
+mod weakening;
+
 use api::{Change, Pipeline, Promotion, names::REQUEST_ANNOTATION};
 use serde_json::Value;
 
@@ -70,6 +72,10 @@ pub fn refuse_pipeline(
     if turned.any(|environment| !writer.may_in("suspend", environment)) {
         return Some(lacks("suspend or resume environments of", "suspend"));
     }
+    let weakened = old.map(|old| weakening::weakened(old, Some(new)));
+    if let Some(refusal) = refuse_weakening(name, &weakened.unwrap_or_default(), writer) {
+        return Some(refusal);
+    }
     let request = request(new).filter(|text| old.and_then(request) != Some(*text))?;
     if !(writer.may)("promote", None) {
         return Some(lacks("ask for promotions of", "promote"));
@@ -77,6 +83,24 @@ pub fn refuse_pipeline(
     (!is_by(request, writer.name)).then(|| {
         let who = writer.name;
         format!("a request is by who asks: leave \"by\" out or make it {who}")
+    })
+}
+
+/// Why a pipeline may not be deleted; `None` if it may.
+pub fn refuse_pipeline_deletion(old: &Pipeline, writer: &Writer<'_>) -> Option<String> {
+    let name = old.metadata.name.as_deref().unwrap_or_default();
+    refuse_weakening(name, &weakening::weakened(old, None), writer)
+}
+
+fn refuse_weakening(pipeline: &str, weakened: &[&str], writer: &Writer<'_>) -> Option<String> {
+    let may = |environment: &&str| writer.may_in("approve", environment);
+    (!weakened.iter().all(may)).then(|| {
+        format!(
+            "{} may not weaken or remove what guards {} of pipeline {pipeline}: \
+             the verb approve on pipelines is needed",
+            writer.name,
+            weakened.join(", ")
+        )
     })
 }
 

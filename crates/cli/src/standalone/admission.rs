@@ -5,7 +5,9 @@ use std::sync::Arc;
 use api::{Change, Pipeline, Promotion};
 use apiserver::{Admission, AdmissionRequest, Operation, Options};
 use kube::Resource;
-use planner::{Writer, refuse_change, refuse_pipeline, refuse_promotion};
+use planner::{
+    Writer, refuse_change, refuse_pipeline, refuse_pipeline_deletion, refuse_promotion,
+};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -25,10 +27,18 @@ impl Admission for Rights {
     }
 
     fn review(&self, request: &AdmissionRequest<'_>) -> Result<(), String> {
-        if request.is_in_process() || request.operation == Operation::Delete {
+        if request.is_in_process() {
             return Ok(());
         }
+        let is_deletion = request.operation == Operation::Delete;
         let refused = match request.resource {
+            "pipelines" if is_deletion => {
+                let old: Pipeline = read(request.old_object)?;
+                ask(request, request.name, |writer| {
+                    refuse_pipeline_deletion(&old, writer)
+                })
+            }
+            _ if is_deletion => None,
             "promotions" => {
                 let new: Promotion = read(request.object)?;
                 let old = request.old_object.map(|old| read(Some(old))).transpose()?;

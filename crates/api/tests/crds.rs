@@ -63,7 +63,8 @@ fn the_order_never_changes() {
             "Promotion",
             "Change",
             "GitopsCluster",
-            "PipelineTrigger"
+            "PipelineTrigger",
+            "Pipeline"
         ]
     );
 }

@@ -10,6 +10,7 @@
 //! | [`hook`] | what a webhook call means, and what came of it |
 //! | [`explain()`] | all of that as text for people |
 //! | [`environment_state`], [`settled`] | the same in one word |
+//! | [`adopt`] | how a Pipeline of the first proposal's group and its copy are kept equal |
 //! | [`lint()`] | what is wrong with a pipeline before it runs |
 //! | [`approvable`], [`request_annotation`] | what people can ask for, and how |
 //!
@@ -19,6 +20,7 @@
 #![warn(missing_docs)]
 
 mod access;
+mod adoption;
 mod asking;
 mod attempt;
 pub mod change;
@@ -39,6 +41,7 @@ mod seen;
 pub mod trigger;
 mod validity;
 
+pub use adoption::{Adoption, Wishes, adopt};
 pub use access::{refuse_cluster, refuse_group};
 pub use asking::{InTheWay, approvable, previous_revision, request_annotation};
 pub use attempt::{

@@ -221,7 +221,7 @@ fn last_name(field: &str) -> &str {
 }
 
 fn mentions_us(text: &str) -> bool {
-    api::crds().iter().any(|crd| text.contains(&crd.spec.group)) || text.contains(early::GROUP)
+    api::crds().iter().any(|crd| text.contains(&crd.spec.group))
 }
 
 /// The pipeline, unless a field has the wrong type, which the definition tells better.

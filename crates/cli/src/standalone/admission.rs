@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use api::{Change, Pipeline, Promotion};
+use api::{Change, EarlyPipeline, Pipeline, Promotion};
 use apiserver::{Admission, AdmissionRequest, Operation, Options};
 use kube::Resource;
 use planner::{
@@ -23,7 +23,8 @@ struct Rights;
 
 impl Admission for Rights {
     fn looks_at(&self, group: &str, _resource: &str, subresource: &str) -> bool {
-        group == Pipeline::group(&()) && subresource.is_empty()
+        let groups = [Pipeline::group(&()), EarlyPipeline::group(&())];
+        groups.iter().any(|it| it == group) && subresource.is_empty()
     }
 
     fn review(&self, request: &AdmissionRequest<'_>) -> Result<(), String> {
@@ -69,7 +70,9 @@ fn ask(
     refuse: impl FnOnce(&Writer<'_>) -> Option<String>,
 ) -> Option<String> {
     let may = |verb: &str, environment: Option<&str>| {
-        request.may(verb, "pipelines", environment.unwrap_or_default(), pipeline)
+        // Rights are rights on our pipelines, also where one is written in the early group.
+        let (group, environment) = (Pipeline::group(&()), environment.unwrap_or_default());
+        request.may_in(&group, verb, "pipelines", environment, pipeline)
     };
     let name = &request.user.name;
     refuse(&Writer { name, may: &may })

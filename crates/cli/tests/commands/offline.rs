@@ -117,7 +117,7 @@ spec:
     promotion: {webhook: {url: https://ci.example.com, secretRef: ci}}
 ";
     let (code, out) = lint(early, &[]).await;
-    assert_eq!(code, 1);
+    assert_eq!(code, 0, "they work as they are: {out}");
     for expected in [
         "early shape: the group pipelines.wego.weave.works became pipelines.weave.works",
         "early shape: promotion: pullRequest became strategy.pull-request",
@@ -135,6 +135,13 @@ spec:
         (&request["type"], &request["baseBranch"]),
         (&"gitlab".into(), &"main".into())
     );
+
+    // No version took this one as it is any more.
+    let refused = early.replace("pullRequest:", "pull-request:");
+    let (code, out) = lint(&refused, &[]).await;
+    assert_eq!(code, 1);
+    let expected = "error: early shape: promotion: pull-request became strategy.pull-request";
+    assert!(out.contains(expected), "{out}");
 }
 
 #[tokio::test]

@@ -2,6 +2,8 @@
 //!
 //! Runs on a real API server too.
 
+mod adopted;
+
 use api::Pipeline;
 use kube::{
     Api,

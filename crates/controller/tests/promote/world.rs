@@ -9,7 +9,7 @@ use std::{
 
 use api::{Pipeline, Promotion, promotion::Phase};
 use apiserver::Server;
-use controller::{Connector, Promoter, Settings, Shared, lease::Leadership, network_connector};
+use controller::{Adopter, Connector, Promoter, Settings, Shared, lease::Leadership, network_connector};
 use futures::FutureExt;
 use kube::{
     Api, Client,
@@ -149,7 +149,21 @@ impl World {
         ];
     }
 
-    /// Ends both loops wherever they are.
+    /// Starts the adoption loop beside them.
+    pub(crate) fn adopt(&mut self) {
+        let adopter = Adopter::new(self.reached.clone(), settings());
+        let task = tokio::spawn(controller::adoption::run(adopter));
+        self.tasks.push(task.abort_handle());
+    }
+
+    /// Labels the app in a namespace as one of a pipeline.
+    pub(crate) async fn label_app(&self, cluster: &str, namespace: &str, pipeline: &str) {
+        let mut labelled = release(namespace);
+        labelled["metadata"]["labels"] = json!({"pipelines.weave.works/pipeline": pipeline});
+        apply(&self.cluster(cluster), &labelled).await;
+    }
+
+    /// Ends the loops wherever they are.
     pub(crate) fn stop(&mut self) {
         for task in self.tasks.drain(..) {
             task.abort();

@@ -4,7 +4,7 @@ use api::pipeline::{EARLY_SECRET, PromotionSettings};
 use serde_json::{Map, Value, json};
 
 /// The group of the first proposal.
-pub(super) const GROUP: &str = "pipelines.wego.weave.works";
+const GROUP: &str = "pipelines.wego.weave.works";
 const API_VERSION: &str = "pipelines.weave.works/v1alpha1";
 
 /// An object in today's shape, and what had to change.

@@ -143,7 +143,10 @@ async fn editor(folder: &Path, owner: &Client) -> Client {
     let bindings: Api<DynamicObject> =
         Api::namespaced_with(owner.clone(), "default", &ApiResource::from_gvk(&kind));
     let binding = serde_json::from_value(binding).unwrap();
-    bindings.create(&PostParams::default(), &binding).await.unwrap();
+    bindings
+        .create(&PostParams::default(), &binding)
+        .await
+        .unwrap();
     let kubeconfig = Kubeconfig::read_from(folder.join("kubeconfig")).unwrap();
     let options = KubeConfigOptions::default();
     let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
@@ -170,12 +173,20 @@ async fn pipelines_of_the_first_proposal_are_adopted_and_guarded() {
     }))
     .unwrap();
     let originals: Api<EarlyPipeline> = Api::namespaced(editor.clone(), "default");
-    originals.create(&PostParams::default(), &early).await.unwrap();
+    originals
+        .create(&PostParams::default(), &early)
+        .await
+        .unwrap();
     let copies: Api<Pipeline> = Api::namespaced(client.clone(), "default");
     let copy = until_there(&copies, true).await.unwrap();
     assert!(copy.spec.promotion_into("prod").unwrap().manual);
     for _ in 0..600 {
-        let status = originals.get("shop").await.unwrap().status.unwrap_or_default();
+        let status = originals
+            .get("shop")
+            .await
+            .unwrap()
+            .status
+            .unwrap_or_default();
         if !status.environments.is_empty() {
             break;
         }
@@ -191,11 +202,15 @@ async fn pipelines_of_the_first_proposal_are_adopted_and_guarded() {
     ]}});
     let refused = "ann may not weaken or remove what guards prod of pipeline shop";
     let parameters = PatchParams::default();
-    let patched = originals.patch("shop", &parameters, &Patch::Merge(&weaker)).await;
+    let patched = originals
+        .patch("shop", &parameters, &Patch::Merge(&weaker))
+        .await;
     let said = patched.unwrap_err().to_string();
     assert!(said.contains(refused), "{said}");
     let copies_of_editor: Api<Pipeline> = Api::namespaced(editor, "default");
-    let patched = copies_of_editor.patch("shop", &parameters, &Patch::Merge(&weaker)).await;
+    let patched = copies_of_editor
+        .patch("shop", &parameters, &Patch::Merge(&weaker))
+        .await;
     let said = patched.unwrap_err().to_string();
     assert!(said.contains(refused), "{said}");
     let deleted = originals.delete("shop", &DeleteParams::default()).await;

@@ -24,21 +24,14 @@ use parking_lot::RwLock;
 use tokio::task::JoinSet;
 
 use crate::{
-    Context, Settings,
-    clock::Clock,
-    keys::ObjectKey,
-    loops::Failure,
-    metrics::work::Outcome,
-    pipeline::follow,
-    queue::Queue,
-    status,
-    telemetry::Telemetry,
+    Context, Settings, clock::Clock, keys::ObjectKey, loops::Failure, metrics::work::Outcome,
+    pipeline::follow, queue::Queue, status, telemetry::Telemetry,
 };
 
 /// How long an object waits that could not be written.
 const RETRY: Duration = Duration::from_secs(5);
 /// How often a name that is taken is looked at again.
-const NAME_AGAIN: Duration = Duration::from_secs(30);
+const NAME_AGAIN: Duration = Duration::from_secs(10);
 /// How often it is looked whether the group is there.
 const GROUP_AGAIN: Duration = Duration::from_secs(30);
 
@@ -111,7 +104,10 @@ impl Adopter {
         let originals: Api<EarlyPipeline> = self.all();
         let mut is_told = false;
         loop {
-            match originals.list_metadata(&ListParams::default().limit(1)).await {
+            match originals
+                .list_metadata(&ListParams::default().limit(1))
+                .await
+            {
                 Ok(_) => return,
                 Err(error) if !is_told => {
                     let group = EarlyPipeline::group(&());
@@ -174,13 +170,18 @@ async fn reconcile(adopter: &Adopter, key: &ObjectKey) -> Result<Option<Duration
     };
     let copies: Api<Pipeline> = Api::namespaced(adopter.hub.clone(), &key.namespace);
     let found = copies.get_opt(&key.name).await?;
-    if found.as_ref().is_some_and(|it| it.metadata.deletion_timestamp.is_some()) {
+    if found
+        .as_ref()
+        .is_some_and(|it| it.metadata.deletion_timestamp.is_some())
+    {
         return Ok(Some(RETRY));
     }
     let adoption = planner::adopt(&original, found.as_ref(), adopter.clock.now());
     if let Some(wishes) = &adoption.wishes {
         // It is woken by what it became.
-        return write::wishes(adopter, &original, wishes).await.map(|()| None);
+        return write::wishes(adopter, &original, wishes)
+            .await
+            .map(|()| None);
     }
     if let Some(copy) = &adoption.copy {
         write::copy(adopter, found.as_ref(), copy).await?;

@@ -195,7 +195,9 @@ fn name_taken(original: &EarlyPipeline, status: PipelineStatus, now: Timestamp) 
         conditions: status.conditions,
         ..PipelineStatus::default()
     };
-    taken.conditions.retain(|condition| condition.type_ == READY);
+    taken
+        .conditions
+        .retain(|condition| condition.type_ == READY);
     let verdict = Verdict::new("False", NAME_TAKEN, sentence);
     conditions::set(&mut taken.conditions, READY, &verdict, now);
     taken

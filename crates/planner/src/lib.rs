@@ -41,8 +41,8 @@ mod seen;
 pub mod trigger;
 mod validity;
 
-pub use adoption::{Adoption, Wishes, adopt};
 pub use access::{refuse_cluster, refuse_group};
+pub use adoption::{Adoption, Wishes, adopt};
 pub use asking::{InTheWay, approvable, previous_revision, request_annotation};
 pub use attempt::{
     Act, BRANCH_CHANGED_BY_OTHERS, DEPLOY_FAILED, Failure, Look, NOT_MERGEABLE, Next, Outcome,

@@ -5,7 +5,10 @@
 
 mod weakening;
 
-use api::{Change, Pipeline, Promotion, names::REQUEST_ANNOTATION};
+use api::{
+    Change, Pipeline, Promotion,
+    names::{ADOPTED_ANNOTATION, REQUEST_ANNOTATION},
+};
 use serde_json::Value;
 
 /// Who wants to write, and what they may do.
@@ -76,6 +79,13 @@ pub fn refuse_pipeline(
     if let Some(refusal) = refuse_weakening(name, &weakened.unwrap_or_default(), writer) {
         return Some(refusal);
     }
+    let memory = |pipeline| annotation(pipeline, ADOPTED_ANNOTATION);
+    if memory(new).is_some_and(|text| old.and_then(memory) != Some(text)) {
+        return Some(format!(
+            "the annotation {ADOPTED_ANNOTATION} is written by Sluice"
+        ));
+    }
+    let request = |pipeline| annotation(pipeline, REQUEST_ANNOTATION);
     let request = request(new).filter(|text| old.and_then(request) != Some(*text))?;
     if !(writer.may)("promote", None) {
         return Some(lacks("ask for promotions of", "promote"));
@@ -121,9 +131,10 @@ fn turned<'a>(old: &'a Pipeline, new: &'a Pipeline) -> impl Iterator<Item = &'a 
     turned.map(|environment| environment.name.as_str())
 }
 
-fn request(pipeline: &Pipeline) -> Option<&str> {
+fn annotation<'a>(pipeline: &'a Pipeline, name: &str) -> Option<&'a str> {
     let annotations = pipeline.metadata.annotations.as_ref()?;
-    annotations.get(REQUEST_ANNOTATION).map(String::as_str)
+    let value = annotations.get(name).map(String::as_str);
+    value.filter(|value| !value.is_empty())
 }
 
 /// Whether nobody else is named in a request. What cannot be read asks for nothing.

@@ -21,9 +21,20 @@ const MANIFESTS: [&str; 4] = [
 ];
 const SLUICE: &str = "system:serviceaccount:pipeline-system:pipeline-controller";
 
+/// What the server serves. A group that was defined just now is listed before it is.
+async fn discover(client: &Client) -> Discovery {
+    for _ in 0..300 {
+        match Discovery::new(client.clone()).run().await {
+            Ok(discovery) => return discovery,
+            Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+        }
+    }
+    unreachable!("a group is not served");
+}
+
 /// Applies any objects, as kubectl would.
 async fn apply(client: &Client, objects: impl IntoIterator<Item = DynamicObject>) {
-    let discovery = Discovery::new(client.clone()).run().await.unwrap();
+    let discovery = discover(client).await;
     for object in objects {
         let types = object.types.clone().unwrap();
         let kind = GroupVersionKind::try_from(&types).unwrap();
@@ -332,12 +343,13 @@ fn guarded() -> Value {
             .extend(own.as_object().unwrap().clone());
         settings
     };
-    let environment = |name: &str, own: Value| {
-        json!({"name": name, "targets": [{"namespace": name}], "promotion": settings(own)})
-    };
+    let environment = |name: &str, own: Value| json!({"name": name, "targets": [{"namespace": name}], "promotion": settings(own)});
     let mut environments = vec![environment("dev", json!({}))];
     for number in 1..5 {
-        environments.push(environment(&format!("test-{number}"), json!({"soak": "1h"})));
+        environments.push(environment(
+            &format!("test-{number}"),
+            json!({"soak": "1h"}),
+        ));
     }
     environments.push(environment("late", json!({"when": "AllTargetsReady"})));
     environments.push(environment("prod", json!({"manual": true})));
@@ -370,7 +382,10 @@ async fn weakening_needs_the_right_to_approve() {
         ("6/promotion/manual", Value::Null),
         ("6/name", json!("production")),
         ("6/targets", json!([{"namespace": "elsewhere"}])),
-        ("6/promotion/strategy", json!({"webhook": {"url": "https://ci.example.com"}})),
+        (
+            "6/promotion/strategy",
+            json!({"webhook": {"url": "https://ci.example.com"}}),
+        ),
         ("6/promotion/when", json!("AnyTargetReady")),
         ("5/promotion/when", Value::Null),
         ("5/promotion/when", json!("AnyTargetReady")),
@@ -378,8 +393,15 @@ async fn weakening_needs_the_right_to_approve() {
         ("1/promotion/soak", Value::Null),
         ("0/promotion/when", json!("AnyTargetReady")),
     ] {
-        let users = ["patcher", "operator", "ann of patchers", "ann of dev-approvers"];
-        let users = users.iter().filter(|user| !(path.starts_with('0') && user.contains("dev")));
+        let users = [
+            "patcher",
+            "operator",
+            "ann of patchers",
+            "ann of dev-approvers",
+        ];
+        let users = users
+            .iter()
+            .filter(|user| !(path.starts_with('0') && user.contains("dev")));
         for user in users {
             check(user, edited(path, value.clone()), refused).await;
         }
@@ -417,12 +439,21 @@ async fn rights_are_checked_for_many_environments_at_once() {
     check("operator", suspended(true), "ok").await;
     check("operator", suspended(false), "ok").await;
     let none = json!({"spec": {"environments": []}});
-    check("patcher", none.clone(), "what guards test-1, test-2, test-3, test-4, late, prod of").await;
+    check(
+        "patcher",
+        none.clone(),
+        "what guards test-1, test-2, test-3, test-4, late, prod of",
+    )
+    .await;
     // One right for each of them, and none for the whole pipeline.
     for number in 1..5 {
         let resource = format!("pipelines/test-{number}");
         let name = format!("tester-{number}");
-        apply(&world.plane.client(), user(&name, &resource, &["approve", "suspend"])).await;
+        apply(
+            &world.plane.client(),
+            user(&name, &resource, &["approve", "suspend"]),
+        )
+        .await;
     }
     let late = user("late-approver", "pipelines/late", &["approve", "suspend"]);
     apply(&world.plane.client(), late).await;
@@ -444,13 +475,22 @@ async fn a_guarded_pipeline_is_deleted_by_who_may_approve() {
     let refused = refused.unwrap_err().to_string();
     assert!(refused.contains("what guards test-1"), "{refused}");
     let all = ListParams::default();
-    let refused = pipelines("patcher").await.delete_collection(&parameters, &all).await;
+    let refused = pipelines("patcher")
+        .await
+        .delete_collection(&parameters, &all)
+        .await;
     let refused = refused.unwrap_err().to_string();
     assert!(refused.contains("what guards test-1"), "{refused}");
-    let deleted = pipelines("approver").await.delete("shop", &parameters).await;
+    let deleted = pipelines("approver")
+        .await
+        .delete("shop", &parameters)
+        .await;
     deleted.unwrap();
     let plain = pipelines("patcher").await;
-    plain.create(&PostParams::default(), &pipeline()).await.unwrap();
+    plain
+        .create(&PostParams::default(), &pipeline())
+        .await
+        .unwrap();
     plain.delete("shop", &parameters).await.unwrap();
 }
 
@@ -488,27 +528,65 @@ async fn the_early_group_gives_nobody_more_rights() {
     early.data["spec"] = guarded()["spec"].clone();
     let pipelines = async |user| early_pipelines(client_of(&world.plane, user).await);
     let created = pipelines("patcher").await;
-    created.create(&PostParams::default(), &early).await.unwrap();
+    created
+        .create(&PostParams::default(), &early)
+        .await
+        .unwrap();
 
     let refused = "may not weaken or remove what guards prod of pipeline shop: the verb approve";
-    check("patcher", edited("6/promotion/manual", json!(false)), refused).await;
+    check(
+        "patcher",
+        edited("6/promotion/manual", json!(false)),
+        refused,
+    )
+    .await;
     check("patcher", edited("6/name", json!("production")), refused).await;
     let suspend = json!({"spec": {"suspend": true}});
-    check("patcher", suspend.clone(), "may not suspend or resume pipeline shop").await;
+    check(
+        "patcher",
+        suspend.clone(),
+        "may not suspend or resume pipeline shop",
+    )
+    .await;
     check("operator", suspend, "ok").await;
     let ask = |by: &str| {
         let request = json!({"environment": "prod", "revision": "1.2.3", "by": by}).to_string();
         json!({"metadata": {"annotations": {"pipelines.weave.works/request": request}}})
     };
-    check("patcher", ask("patcher"), "may not ask for promotions of pipeline shop").await;
-    check("operator", ask("boss"), "leave \"by\" out or make it operator").await;
+    check(
+        "patcher",
+        ask("patcher"),
+        "may not ask for promotions of pipeline shop",
+    )
+    .await;
+    check(
+        "operator",
+        ask("boss"),
+        "leave \"by\" out or make it operator",
+    )
+    .await;
     check("operator", ask("operator"), "ok").await;
+    let memory = json!({"pipelines.weave.works/adopted": "{\"suspend\": true}"});
+    let forged = json!({"metadata": {"annotations": memory}});
+    let by_sluice = "the annotation pipelines.weave.works/adopted is written by Sluice";
+    check("operator", forged.clone(), by_sluice).await;
+    world.check("approver", "Pipeline", forged, by_sluice).await;
     let parameters = DeleteParams::default();
     let refused = pipelines("patcher").await.delete("shop", &parameters).await;
     let refused = refused.unwrap_err().to_string();
     assert!(refused.contains("what guards test-1"), "{refused}");
     check("approver", edited("6/promotion/manual", json!(false)), "ok").await;
-    pipelines("approver").await.delete("shop", &parameters).await.unwrap();
-    let kept = api(world.plane.client(), "Pipeline").get_opt("shop").await.unwrap();
-    assert!(kept.is_some(), "another Pipeline of the name is not concerned");
+    pipelines("approver")
+        .await
+        .delete("shop", &parameters)
+        .await
+        .unwrap();
+    let kept = api(world.plane.client(), "Pipeline")
+        .get_opt("shop")
+        .await
+        .unwrap();
+    assert!(
+        kept.is_some(),
+        "another Pipeline of the name is not concerned"
+    );
 }

@@ -138,12 +138,12 @@ mod tests {
 
     #[test]
     fn a_webhook_becomes_one_whose_secret_is_an_object() {
-        let rule = |strategy: Value| {
-            json!({"strategy": strategy, "scope": "Target", "when": "AnyTargetReady"})
-        };
+        let rule = |strategy: Value| json!({"strategy": strategy, "scope": "Target", "when": "AnyTargetReady"});
         check(
             json!({"webhook": {"url": "https://ci.example.com/x", "secretRef": "ci"}}),
-            rule(json!({"webhook": {"url": "https://ci.example.com/x", "secretRef": {"name": "ci"}}})),
+            rule(
+                json!({"webhook": {"url": "https://ci.example.com/x", "secretRef": {"name": "ci"}}}),
+            ),
         );
         check(
             json!({"webhook": {"url": "https://ci.example.com/x"}}),

@@ -42,7 +42,10 @@ pub(super) fn write(crds: &[CustomResourceDefinition], out: &mut dyn Write) -> a
     for crd in early {
         let (kind, group) = (&crd.spec.names.kind, &crd.spec.group);
         let text = "has the same fields: Sluice keeps a Pipeline of the same name equal to it";
-        writeln!(out, "\n## {kind} of {group}\n\nThe {kind} of `{group}` {text}.")?;
+        writeln!(
+            out,
+            "\n## {kind} of {group}\n\nThe {kind} of `{group}` {text}."
+        )?;
     }
     Ok(())
 }

@@ -5,9 +5,7 @@ use std::sync::Arc;
 use api::{Change, EarlyPipeline, Pipeline, Promotion};
 use apiserver::{Admission, AdmissionRequest, Operation, Options};
 use kube::Resource;
-use planner::{
-    Writer, refuse_change, refuse_pipeline, refuse_pipeline_deletion, refuse_promotion,
-};
+use planner::{Writer, refuse_change, refuse_pipeline, refuse_pipeline_deletion, refuse_promotion};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 

@@ -169,9 +169,16 @@ spec:
     let (code, again) = lint(&out[start..], &[]).await;
     assert_eq!((code, again.as_str()), (0, ""), "the rewrite passes: {out}");
     let spec = |text: &str| -> api::Pipeline { serde_saphyr::from_str(text).unwrap() };
-    assert_eq!(spec(early).spec, spec(&out[start..]).spec, "it means the same");
+    assert_eq!(
+        spec(early).spec,
+        spec(&out[start..]).spec,
+        "it means the same"
+    );
 
-    let both = early.replace("    pullRequest:", "    strategy: {notification: {}}\n    pullRequest:");
+    let both = early.replace(
+        "    pullRequest:",
+        "    strategy: {notification: {}}\n    pullRequest:",
+    );
     let (code, out) = lint(&both, &[]).await;
     assert_eq!(code, 1);
     assert!(out.contains("has strategies in both spellings"), "{out}");

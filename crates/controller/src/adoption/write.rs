@@ -141,7 +141,9 @@ pub(super) async fn status(
             revision: None,
         };
         let regarding = original.object_ref(&());
-        adopter.telemetry.tell_about(&regarding, "Adopt", vec![news]);
+        adopter
+            .telemetry
+            .tell_about(&regarding, "Adopt", vec![news]);
     }
     Ok(())
 }

@@ -38,8 +38,7 @@ async fn kubectl_apply(world: &World, object: &Value) {
     let kind = GroupVersionKind::gvk(group, version, object["kind"].as_str().unwrap());
     let resource = ApiResource::from_gvk(&kind);
     let namespace = object["metadata"]["namespace"].as_str().unwrap();
-    let api: Api<DynamicObject> =
-        Api::namespaced_with(world.hub.clone(), namespace, &resource);
+    let api: Api<DynamicObject> = Api::namespaced_with(world.hub.clone(), namespace, &resource);
     let parameters = PatchParams::apply("kubectl").validation_strict();
     let name = object["metadata"]["name"].as_str().unwrap();
     let applied = api.patch(name, &parameters, &Patch::Apply(object)).await;
@@ -66,7 +65,11 @@ async fn world(files: &[(&str, &str)], clusters: &[&str]) -> World {
 #[tokio::test]
 async fn one_target_each_gets_a_pull_request() {
     let marker = "shop:basket:prod:fleet.live/shop";
-    let world = world(&[("live.yaml", &manifest("1.0.0", marker))], &["early", "live"]).await;
+    let world = world(
+        &[("live.yaml", &manifest("1.0.0", marker))],
+        &["early", "live"],
+    )
+    .await;
     let url = world.repository.url();
     kubectl_apply(&world, &listing(PROMOTIONS, "basket", &url, "")).await;
     world.deploy("early", "shop", "1.1.0").await;
@@ -131,7 +134,10 @@ async fn production_follows_the_first_of_the_tested_targets() {
         let marker = format!("shop:basket-way:{environment}:fleet.{cluster}/shop");
         (format!("{cluster}.yaml"), manifest("1.0.0", &marker))
     });
-    let files: Vec<_> = files.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
+    let files: Vec<_> = files
+        .iter()
+        .map(|(a, b)| (a.as_str(), b.as_str()))
+        .collect();
     let world = world(&files, &["early", "checks", "load", "live"]).await;
     let url = world.repository.url();
     kubectl_apply(&world, &listing(PROMOTIONS, "basket-way", &url, "")).await;
@@ -139,7 +145,11 @@ async fn production_follows_the_first_of_the_tested_targets() {
     expect_open(&world, &["checks", "load"]).await;
     let pulls = world.repository.pull_requests().await;
     let checks = pulls.iter().find(|pull| pull.head.contains("fleet.checks"));
-    world.repository.merge(checks.unwrap().number).await.unwrap();
+    world
+        .repository
+        .merge(checks.unwrap().number)
+        .await
+        .unwrap();
     world.sync("checks.yaml", "checks", "shop").await;
     expect_open(&world, &["live", "load"]).await;
 }

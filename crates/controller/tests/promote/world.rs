@@ -9,7 +9,9 @@ use std::{
 
 use api::{Pipeline, Promotion, promotion::Phase};
 use apiserver::Server;
-use controller::{Adopter, Connector, Promoter, Settings, Shared, lease::Leadership, network_connector};
+use controller::{
+    Adopter, Connector, Promoter, Settings, Shared, lease::Leadership, network_connector,
+};
 use futures::FutureExt;
 use kube::{
     Api, Client,
@@ -54,7 +56,9 @@ pub(crate) struct World {
 enum Clusters {
     Embedded,
     /// The hub; leaves are embedded, so that each is a cluster of its own.
-    RealHub { _hub: Box<ControlPlane> },
+    RealHub {
+        _hub: Box<ControlPlane>,
+    },
     /// The hub, and a leaf that goes by every name.
     Real(Box<(ControlPlane, ControlPlane)>),
 }

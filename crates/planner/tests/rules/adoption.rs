@@ -109,7 +109,13 @@ fn whichever_of_the_two_changed_decides() {
         ("", "", "suspended", Some("suspended"), Some("suspended")),
         ("suspended", "suspended", "", Some(""), Some("")),
         ("", "suspended", "suspended", None, Some("suspended")),
-        ("", "", "suspended prod", Some("suspended prod"), Some("suspended prod")),
+        (
+            "",
+            "",
+            "suspended prod",
+            Some("suspended prod"),
+            Some("suspended prod"),
+        ),
         ("", "suspended prod", "", None, Some("suspended prod")),
         (
             "",
@@ -130,7 +136,10 @@ fn whichever_of_the_two_changed_decides() {
             expected_original.map(str::to_owned),
             expected_copy.map(str::to_owned),
         );
-        assert_eq!(found, expected, "{equal:?}: {original_now:?} and {copy_now:?}");
+        assert_eq!(
+            found, expected,
+            "{equal:?}: {original_now:?} and {copy_now:?}"
+        );
         // Once all that is written, nothing is left to do.
         if let Some(written) = adoption.copy {
             let original = match adoption.wishes {
@@ -146,7 +155,11 @@ fn whichever_of_the_two_changed_decides() {
 fn copy_says_text(copy: &Pipeline) -> String {
     let annotations = copy.metadata.annotations.as_ref().unwrap();
     let request = annotations.get(REQUEST).map(String::as_str);
-    says(copy.spec.suspend, copy.spec.environments[1].suspend, request)
+    says(
+        copy.spec.suspend,
+        copy.spec.environments[1].suspend,
+        request,
+    )
 }
 
 #[test]
@@ -217,7 +230,11 @@ fn the_status_comes_back_and_counts_the_originals_generation() {
         assert_eq!(status.environments["dev"].ran, ["1.0.0"]);
         status.observed_generation
     };
-    assert_eq!(observed(3, ""), Some(7), "it says the same and that was looked at");
+    assert_eq!(
+        observed(3, ""),
+        Some(7),
+        "it says the same and that was looked at"
+    );
     assert_eq!(observed(2, ""), Some(5), "it was not looked at yet");
     assert_eq!(observed(3, "suspended"), Some(5), "it says something else");
 }

@@ -222,13 +222,40 @@ fn weakening_needs_the_right_to_approve() {
 fn a_guarded_pipeline_is_deleted_by_who_may_approve() {
     let delete = |old: &Pipeline, who: &str| ask(who, |it| refuse_pipeline_deletion(old, it));
     check(delete(&guarded(""), "ann"), "");
-    check(delete(&guarded("manual true"), "ann: suspend"), "what guards prod");
+    check(
+        delete(&guarded("manual true"), "ann: suspend"),
+        "what guards prod",
+    );
     check(delete(&guarded("manual true"), "ann: approve/prod"), "");
     let mut owned = guarded("manual true");
     owned.metadata.owner_references = Some(vec![Default::default()]);
-    let own = |who: &str| ask(who, |it| refuse_pipeline(Some(&guarded("manual true")), &owned, it));
+    let own = |who: &str| {
+        ask(who, |it| {
+            refuse_pipeline(Some(&guarded("manual true")), &owned, it)
+        })
+    };
     check(own("ann"), "what guards prod");
     check(own("ann: approve"), "");
+}
+
+#[test]
+fn what_is_remembered_of_a_copy_is_written_by_sluice() {
+    let remembers = |text: &str| {
+        let annotations = json!({"pipelines.weave.works/adopted": text});
+        pipeline(json!({"metadata": {"annotations": annotations}}))
+    };
+    let forged = remembers(r#"{"suspend": true}"#);
+    let who = "ann: approve suspend promote";
+    for (old, new, expected) in [
+        (None, &forged, "written by Sluice"),
+        (Some(pipeline(json!({}))), &forged, "written by Sluice"),
+        (Some(remembers("{}")), &forged, "written by Sluice"),
+        (Some(remembers("{}")), &remembers("{}"), ""),
+        (Some(remembers("{}")), &pipeline(json!({})), ""),
+    ] {
+        let refused = ask(who, |it| refuse_pipeline(old.as_ref(), new, it));
+        check(refused, expected);
+    }
 }
 
 #[test]
@@ -237,7 +264,11 @@ fn settings_of_the_whole_pipeline_guard_every_environment_without_its_own() {
         let promotion = json!({"manual": manual, "strategy": {"notification": {}}});
         pipeline(json!({"spec": {"promotion": promotion}}))
     };
-    let ask = |who: &str| ask(who, |it| refuse_pipeline(Some(&shared(true)), &shared(false), it));
+    let ask = |who: &str| {
+        ask(who, |it| {
+            refuse_pipeline(Some(&shared(true)), &shared(false), it)
+        })
+    };
     check(ask("ann: approve/prod"), "what guards dev, prod");
     check(ask("ann: approve/prod approve/dev"), "");
 }

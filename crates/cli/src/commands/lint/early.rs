@@ -83,7 +83,9 @@ fn rewrite_promotion(promotion: &mut Map<String, Value>, place: &str, notes: &mu
         ("webhook", "webhook"),
         ("secretRef", "secretRef"),
     ];
-    let is_first = ["pullRequest", "webhook"].iter().any(|it| promotion.contains_key(*it));
+    let is_first = ["pullRequest", "webhook"]
+        .iter()
+        .any(|it| promotion.contains_key(*it));
     for (early, now) in moved {
         if let Some(settings) = promotion.remove(early) {
             notes.push(format!("{place}: {early} became strategy.{now}"));

@@ -47,7 +47,8 @@ fn shown(status: &PipelineStatus) -> String {
     let targets = environments.flat_map(|(name, it)| it.targets.iter().map(move |it| (name, it)));
     let shown = targets.map(|(environment, target)| {
         let apps = target.apps.iter();
-        let apps = apps.map(|app| format!("{} {}", app.name, app.revision.as_deref().unwrap_or("-")));
+        let apps =
+            apps.map(|app| format!("{} {}", app.name, app.revision.as_deref().unwrap_or("-")));
         format!("{environment}: {}", apps.collect::<Vec<_>>().join(", "))
     });
     shown.collect::<Vec<_>>().join("; ")
@@ -74,7 +75,11 @@ async fn its_status_says_what_runs_where() {
 
 #[tokio::test]
 async fn several_targets_are_told_apart() {
-    let clusters = [("early-north", "1.0.0"), ("early-south", "1.1.0"), ("live", "1.0.0")];
+    let clusters = [
+        ("early-north", "1.0.0"),
+        ("early-south", "1.1.0"),
+        ("live", "1.0.0"),
+    ];
     let world = world(&clusters).await;
     for (cluster, _) in clusters {
         world.label_app(cluster, "web", "storefront-regions").await;
@@ -127,7 +132,9 @@ async fn an_edit_of_either_ends_in_both() {
     // And what is taken back on the original is taken back on the copy.
     let patch = Patch::Merge(json!({"spec": {"suspend": false}}));
     let api = originals(&world);
-    let patched = api.patch("storefront", &PatchParams::default(), &patch).await;
+    let patched = api
+        .patch("storefront", &PatchParams::default(), &patch)
+        .await;
     patched.unwrap();
     until_copy(&world, |spec| {
         spec["suspend"].is_null() && spec["environments"][1]["suspend"] == true
@@ -167,7 +174,9 @@ async fn somebody_elses_pipeline_of_the_name_is_never_touched() {
     assert_eq!(theirs.metadata.owner_references, None);
 
     let pipelines = world.pipelines();
-    let deleted = pipelines.delete("storefront", &DeleteParams::default()).await;
+    let deleted = pipelines
+        .delete("storefront", &DeleteParams::default())
+        .await;
     deleted.unwrap();
     until(&world, "storefront", |it| {
         let status = it.status.clone().unwrap_or_default();
@@ -191,7 +200,12 @@ async fn everything_else_works_without_the_group() {
     let name = "pipelines.pipelines.wego.weave.works";
     let deleted = definitions.delete(name, &DeleteParams::default()).await;
     deleted.unwrap();
-    let lacking = async || controller::installed::compare(&world.hub).await.unwrap().is_empty();
+    let lacking = async || {
+        controller::installed::compare(&world.hub)
+            .await
+            .unwrap()
+            .is_empty()
+    };
     assert!(wait_for(lacking).await, "the group is missed");
     let mut plain = listing(PIPELINES, "storefront", "", "");
     plain["apiVersion"] = json!("pipelines.weave.works/v1alpha1");

@@ -29,6 +29,7 @@ const REAL_SUITES: &[(&str, &str)] = &[
     ("process", ""),
     ("two_servers", ""),
     ("promote", "skeleton"),
+    ("promote", "early"),
     ("trigger", ""),
     ("guides", ""),
 ];

@@ -7,13 +7,13 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, CustomResourceDefinitionVersion, JSON, JSONSchemaProps,
     JSONSchemaPropsOrArray, JSONSchemaPropsOrBool, ValidationRule,
 };
-use kube::CustomResourceExt;
+use kube::{CustomResourceExt, Resource};
 use serde_json::json;
 
-use crate::{Change, GitopsCluster, Pipeline, PipelineTrigger, Promotion};
+use crate::{Change, EarlyPipeline, GitopsCluster, Pipeline, PipelineTrigger, Promotion};
 
 /// All definitions, always in this order: Pipeline, Promotion, Change, GitopsCluster,
-/// PipelineTrigger.
+/// PipelineTrigger, and the Pipeline of the first proposal.
 pub fn crds() -> Vec<CustomResourceDefinition> {
     vec![
         pipeline(),
@@ -21,11 +21,25 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
         change(),
         gitops_cluster(),
         pipeline_trigger(),
+        early_pipeline(),
     ]
 }
 
+/// Whether Sluice works without a definition: one that older installs do not have.
+pub fn is_optional(definition: &CustomResourceDefinition) -> bool {
+    definition.spec.group == EarlyPipeline::group(&())
+}
+
 fn pipeline() -> CustomResourceDefinition {
-    adjusted(Pipeline::crd(), |root| {
+    adjusted_pipeline(Pipeline::crd())
+}
+
+fn early_pipeline() -> CustomResourceDefinition {
+    adjusted_pipeline(EarlyPipeline::crd())
+}
+
+fn adjusted_pipeline(definition: CustomResourceDefinition) -> CustomResourceDefinition {
+    adjusted(definition, |root| {
         root.required = None;
         let status = root
             .properties

@@ -15,6 +15,11 @@ pub const ENVIRONMENT_LABEL: &str = "pipelines.weave.works/environment";
 pub const PLACE_LABEL: &str = "pipelines.weave.works/place";
 /// Annotation on a Pipeline: a request, written with kubectl.
 pub const REQUEST_ANNOTATION: &str = "pipelines.weave.works/request";
+/// Label on a Pipeline that is kept equal to one of the first proposal's group: that group.
+pub const ADOPTED_LABEL: &str = "pipelines.weave.works/adopted-from";
+/// Annotation on such a Pipeline: what both said of suspending and requests when they were last
+/// equal, so that it can be told which of them was changed since.
+pub const ADOPTED_ANNOTATION: &str = "pipelines.weave.works/adopted";
 /// Annotation on a GitopsCluster: the namespaces whose pipelines may use it, comma-separated.
 pub const ALLOWED_NAMESPACES_ANNOTATION: &str = "pipelines.weave.works/allowed-namespaces";
 

@@ -3,11 +3,13 @@
 //! Fields the ancestor had keep their names, types and looseness; new ones are
 //! optional and bounded.
 
+mod early;
 mod promotion;
 mod request;
 mod spec;
 mod status;
 
+pub use early::{EARLY_SECRET, EarlyPullRequest, EarlyWebhook};
 pub use promotion::{
     Commit, Forge, MergeMethod, Notification, PromotionSettings, PullRequest, Scope, Strategy,
     Webhook, When,

@@ -63,7 +63,8 @@ fn the_order_never_changes() {
             "Promotion",
             "Change",
             "GitopsCluster",
-            "PipelineTrigger"
+            "PipelineTrigger",
+            "Pipeline"
         ]
     );
 }
@@ -156,7 +157,7 @@ fn pipelines_require_what_they_did() {
         required("spec.environments[].targets[].clusterRef"),
         json!(["kind", "name"])
     );
-    assert_eq!(required("spec.promotion"), json!(["strategy"]));
+    assert_eq!(required("spec.promotion"), Value::Null);
     assert_eq!(required("spec.promotion.strategy"), Value::Null);
     let pull_request = json!(["baseBranch", "secretRef", "type", "url"]);
     assert_eq!(

@@ -67,9 +67,21 @@ impl Request<'_> {
     /// Whether whoever wants to write also has a verb, which need not be one the server knows, on
     /// some object of the same group and namespace.
     pub fn may(&self, verb: &str, resource: &str, subresource: &str, name: &str) -> bool {
+        self.may_in(self.group, verb, resource, subresource, name)
+    }
+
+    /// The same for an object of another group.
+    pub fn may_in(
+        &self,
+        group: &str,
+        verb: &str,
+        resource: &str,
+        subresource: &str,
+        name: &str,
+    ) -> bool {
         let asked = Attributes {
             verb: verb.to_owned(),
-            group: self.group.to_owned(),
+            group: group.to_owned(),
             resource: resource.to_owned(),
             subresource: subresource.to_owned(),
             name: name.to_owned(),

@@ -8,12 +8,12 @@ use std::{
     time::Duration,
 };
 
-use api::{GitopsCluster, Pipeline};
+use api::{EarlyPipeline, GitopsCluster, Pipeline};
 use apiserver::{ServeOptions, Server};
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Secret};
 use kube::{
     Api, Client, Config,
-    api::{DynamicObject, PostParams},
+    api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams},
     config::{KubeConfigOptions, Kubeconfig},
     core::{ApiResource, GroupVersionKind},
 };
@@ -129,6 +129,112 @@ async fn what_was_stored_is_there_after_a_restart_and_rights_hold() {
 }
 
 /// The body of REST's answer.
+/// A client for somebody else, who may edit pipelines and nothing more.
+async fn editor(folder: &Path, owner: &Client) -> Client {
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+        "metadata": {"name": "ann", "namespace": "default"},
+        "roleRef": {
+            "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit",
+        },
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "ann"}],
+    });
+    let kind = GroupVersionKind::gvk("rbac.authorization.k8s.io", "v1", "RoleBinding");
+    let bindings: Api<DynamicObject> =
+        Api::namespaced_with(owner.clone(), "default", &ApiResource::from_gvk(&kind));
+    let binding = serde_json::from_value(binding).unwrap();
+    bindings
+        .create(&PostParams::default(), &binding)
+        .await
+        .unwrap();
+    let kubeconfig = Kubeconfig::read_from(folder.join("kubeconfig")).unwrap();
+    let options = KubeConfigOptions::default();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
+    let mut config = config.unwrap();
+    config.auth_info.impersonate = Some("ann".to_owned());
+    Client::try_from(config).unwrap()
+}
+
+#[tokio::test]
+async fn pipelines_of_the_first_proposal_are_adopted_and_guarded() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let (_running, client, _) = start(&data).await;
+    let editor = editor(&data, &client).await;
+    let early: EarlyPipeline = serde_json::from_value(json!({
+        "metadata": {"name": "shop"},
+        "spec": {
+            "environments": [
+                {"name": "dev", "targets": [{"namespace": "dev"}]},
+                {"name": "prod", "targets": [{"namespace": "prod"}],
+                 "promotion": {"manual": true, "strategy": {"notification": {}}}},
+            ],
+        },
+    }))
+    .unwrap();
+    let originals: Api<EarlyPipeline> = Api::namespaced(editor.clone(), "default");
+    originals
+        .create(&PostParams::default(), &early)
+        .await
+        .unwrap();
+    let copies: Api<Pipeline> = Api::namespaced(client.clone(), "default");
+    let copy = until_there(&copies, true).await.unwrap();
+    assert!(copy.spec.promotion_into("prod").unwrap().manual);
+    for _ in 0..600 {
+        let status = originals
+            .get("shop")
+            .await
+            .unwrap()
+            .status
+            .unwrap_or_default();
+        if !status.environments.is_empty() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let status = originals.get("shop").await.unwrap().status.unwrap();
+    assert!(status.environments.contains_key("prod"), "{status:?}");
+
+    let weaker = json!({"spec": {"environments": [
+        {"name": "dev", "targets": [{"namespace": "dev"}]},
+        {"name": "prod", "targets": [{"namespace": "prod"}],
+         "promotion": {"strategy": {"notification": {}}}},
+    ]}});
+    let refused = "ann may not weaken or remove what guards prod of pipeline shop";
+    let parameters = PatchParams::default();
+    let patched = originals
+        .patch("shop", &parameters, &Patch::Merge(&weaker))
+        .await;
+    let said = patched.unwrap_err().to_string();
+    assert!(said.contains(refused), "{said}");
+    let copies_of_editor: Api<Pipeline> = Api::namespaced(editor, "default");
+    let patched = copies_of_editor
+        .patch("shop", &parameters, &Patch::Merge(&weaker))
+        .await;
+    let said = patched.unwrap_err().to_string();
+    assert!(said.contains(refused), "{said}");
+    let deleted = originals.delete("shop", &DeleteParams::default()).await;
+    let said = deleted.unwrap_err().to_string();
+    assert!(said.contains(refused), "{said}");
+
+    // The copy goes with its owner.
+    let all: Api<EarlyPipeline> = Api::namespaced(client, "default");
+    all.delete("shop", &DeleteParams::default()).await.unwrap();
+    assert!(until_there(&copies, false).await.is_none());
+}
+
+/// Waits until there is a copy, or none.
+async fn until_there(copies: &Api<Pipeline>, is_wanted: bool) -> Option<Pipeline> {
+    for _ in 0..600 {
+        let found = copies.get_opt("shop").await.unwrap();
+        if found.is_some() == is_wanted {
+            return found;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    unreachable!("there is {} copy", if is_wanted { "no" } else { "still a" });
+}
+
 async fn ask(port: &str, path: &str, token: &str) -> String {
     let mut stream = TcpStream::connect(format!("127.0.0.1:{port}"))
         .await

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use api::crds::is_optional;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, CustomResourceDefinitionVersion, JSONSchemaProps,
     JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
@@ -62,6 +63,9 @@ pub async fn compare(client: &Client) -> Result<Lacking, Error> {
         let name = ours.name_any();
         let installed = match definitions.get_opt(&name).await {
             Err(kube::Error::Api(status)) if status.is_forbidden() => {
+                if is_optional(&ours) {
+                    continue;
+                }
                 return Err(Error::Forbidden { name });
             }
             outcome => outcome.map_err(|source| Error::Api {
@@ -69,6 +73,9 @@ pub async fn compare(client: &Client) -> Result<Lacking, Error> {
                 source,
             })?,
         };
+        if installed.is_none() && is_optional(&ours) {
+            continue;
+        }
         if let Some(sentence) = sentence(&name, &ours, installed.as_ref()) {
             lacking.0.insert(name, sentence);
         }

@@ -7,6 +7,7 @@
 //! git and forges; `clusters` and `apps` are its eyes on the clusters behind them. Nothing on a leaf
 //! cluster is ever written.
 
+pub mod adoption;
 mod apps;
 pub mod change;
 pub mod clock;
@@ -36,6 +37,7 @@ mod strategy;
 mod telemetry;
 pub mod trigger;
 
+pub use adoption::Adopter;
 pub use change::Author;
 pub use clusters::{
     Connector,

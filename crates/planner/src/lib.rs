@@ -10,6 +10,7 @@
 //! | [`hook`] | what a webhook call means, and what came of it |
 //! | [`explain()`] | all of that as text for people |
 //! | [`environment_state`], [`settled`] | the same in one word |
+//! | [`adopt`] | how a Pipeline of the first proposal's group and its copy are kept equal |
 //! | [`lint()`] | what is wrong with a pipeline before it runs |
 //! | [`approvable`], [`request_annotation`] | what people can ask for, and how |
 //!
@@ -19,6 +20,7 @@
 #![warn(missing_docs)]
 
 mod access;
+mod adoption;
 mod asking;
 mod attempt;
 mod backwards;
@@ -43,6 +45,7 @@ pub mod trigger;
 mod validity;
 
 pub use access::{refuse_cluster, refuse_group, refuse_hub_namespace};
+pub use adoption::{Adoption, Wishes, adopt};
 pub use asking::{InTheWay, approvable, previous_revision, request_annotation};
 pub use attempt::{
     Act, BRANCH_CHANGED_BY_OTHERS, DEPLOY_FAILED, Failure, Look, NOT_MERGEABLE, NOTHING_REPORTS,
@@ -65,5 +68,7 @@ pub use plan::{
     EnvironmentPlan, Plan, Step, apply, plan, successor, superseded_by, surplus, version_for,
 };
 pub use release::{failed_release, failed_revision, failure_message, release};
-pub use rights::{Writer, refuse_change, refuse_pipeline, refuse_promotion};
+pub use rights::{
+    Writer, refuse_change, refuse_pipeline, refuse_pipeline_deletion, refuse_promotion,
+};
 pub use seen::{Seen, SeenApp, SeenCanaries, SeenEnvironment, SeenSource, SeenTarget, TargetState};

@@ -3,7 +3,12 @@
 //! An install says the same to the API server by an admission policy; where there is none, whoever
 //! runs the API asks here. What Sluice itself writes is not asked about.
 
-use api::{Change, Pipeline, Promotion, names::REQUEST_ANNOTATION};
+mod weakening;
+
+use api::{
+    Change, Pipeline, Promotion,
+    names::{ADOPTED_ANNOTATION, REQUEST_ANNOTATION},
+};
 use serde_json::Value;
 
 /// Who wants to write, and what they may do.
@@ -70,6 +75,17 @@ pub fn refuse_pipeline(
     if turned.any(|environment| !writer.may_in("suspend", environment)) {
         return Some(lacks("suspend or resume environments of", "suspend"));
     }
+    let weakened = old.map(|old| weakening::weakened(old, Some(new)));
+    if let Some(refusal) = refuse_weakening(name, &weakened.unwrap_or_default(), writer) {
+        return Some(refusal);
+    }
+    let memory = |pipeline| annotation(pipeline, ADOPTED_ANNOTATION);
+    if memory(new).is_some_and(|text| old.and_then(memory) != Some(text)) {
+        return Some(format!(
+            "the annotation {ADOPTED_ANNOTATION} is written by Sluice"
+        ));
+    }
+    let request = |pipeline| annotation(pipeline, REQUEST_ANNOTATION);
     let request = request(new).filter(|text| old.and_then(request) != Some(*text))?;
     if !(writer.may)("promote", None) {
         return Some(lacks("ask for promotions of", "promote"));
@@ -77,6 +93,24 @@ pub fn refuse_pipeline(
     (!is_by(request, writer.name)).then(|| {
         let who = writer.name;
         format!("a request is by who asks: leave \"by\" out or make it {who}")
+    })
+}
+
+/// Why a pipeline may not be deleted; `None` if it may.
+pub fn refuse_pipeline_deletion(old: &Pipeline, writer: &Writer<'_>) -> Option<String> {
+    let name = old.metadata.name.as_deref().unwrap_or_default();
+    refuse_weakening(name, &weakening::weakened(old, None), writer)
+}
+
+fn refuse_weakening(pipeline: &str, weakened: &[&str], writer: &Writer<'_>) -> Option<String> {
+    let may = |environment: &&str| writer.may_in("approve", environment);
+    (!weakened.iter().all(may)).then(|| {
+        format!(
+            "{} may not weaken or remove what guards {} of pipeline {pipeline}: \
+             the verb approve on pipelines is needed",
+            writer.name,
+            weakened.join(", ")
+        )
     })
 }
 
@@ -97,9 +131,10 @@ fn turned<'a>(old: &'a Pipeline, new: &'a Pipeline) -> impl Iterator<Item = &'a 
     turned.map(|environment| environment.name.as_str())
 }
 
-fn request(pipeline: &Pipeline) -> Option<&str> {
+fn annotation<'a>(pipeline: &'a Pipeline, name: &str) -> Option<&'a str> {
     let annotations = pipeline.metadata.annotations.as_ref()?;
-    annotations.get(REQUEST_ANNOTATION).map(String::as_str)
+    let value = annotations.get(name).map(String::as_str);
+    value.filter(|value| !value.is_empty())
 }
 
 /// Whether nobody else is named in a request. What cannot be read asks for nothing.

@@ -24,7 +24,7 @@ pub(crate) fn invalid_spec(spec: &PipelineSpec) -> Option<String> {
             return Some(format!("two environments are called {name}"));
         }
         if let Some(settings) = &environment.promotion
-            && let Some(text) = two_strategies(settings)
+            && let Some(text) = invalid_strategy(settings)
         {
             return Some(format!("the promotion of {name} {text}"));
         }
@@ -38,13 +38,17 @@ pub(crate) fn invalid_spec(spec: &PipelineSpec) -> Option<String> {
             ));
         }
     }
-    if let Some(text) = spec.promotion.as_ref().and_then(two_strategies) {
+    if let Some(text) = spec.promotion.as_ref().and_then(invalid_strategy) {
         return Some(format!("the promotion of the pipeline {text}"));
     }
     spec.app_ref.as_ref().and_then(invalid_app)
 }
 
-fn two_strategies(settings: &PromotionSettings) -> Option<String> {
+fn invalid_strategy(settings: &PromotionSettings) -> Option<String> {
+    if settings.is_spelled_twice() {
+        let text = "has strategies in both spellings: move pullRequest or webhook into strategy";
+        return Some(text.to_owned());
+    }
     let names = strategies(&settings.strategy);
     (names.len() > 1).then(|| format!("has several strategies: {}", names.join(", ")))
 }

@@ -236,6 +236,8 @@ async fn listen() -> Result<TcpListener, Error> {
 fn router(shared: Arc<Shared>) -> Router {
     Router::new()
         .nest("/api/v1/repos/{owner}/{name}", pulls::routes())
+        // What both have in common is enough for pull requests to GitHub Enterprise.
+        .nest("/api/v3/repos/{owner}/{name}", pulls::routes())
         .fallback(backend::serve)
         .layer(axum::middleware::from_fn_with_state(shared.clone(), count))
         .with_state(shared)

@@ -3,17 +3,19 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::early::{EarlyPullRequest, EarlyWebhook};
 use crate::{Duration, absent::is_default, reference::LocalReference};
 
 /// When and how an environment is promoted.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase", default, remote = "Self")]
 #[schemars(!default)]
 pub struct PromotionSettings {
     /// Wait for a person's approval of each revision.
     #[serde(default, skip_serializing_if = "is_default")]
     pub manual: bool,
     /// The way a promotion is carried out; exactly one.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub strategy: Strategy,
     /// How much of the source environment must run the revision. All of it unless said otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -28,6 +30,15 @@ pub struct PromotionSettings {
     /// otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deploy_timeout: Option<Duration>,
+    /// The first spelling of a pull request, instead of `strategy`: to GitHub, with the credentials
+    /// in the Secret `git-credentials`, and with `scope: Target` and `when: AnyTargetReady` unless
+    /// said otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pull_request: Option<EarlyPullRequest>,
+    /// The first spelling of a webhook, instead of `strategy`: with `scope: Target` and
+    /// `when: AnyTargetReady` unless said otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub webhook: Option<EarlyWebhook>,
 }
 
 /// How much of the source environment must run a revision.

@@ -163,9 +163,14 @@ async fn check(document: &Document, schema: &schema::Schema) -> anyhow::Result<O
         }
     };
     if let Some(rewrite) = early::rewrite(&value) {
-        for note in rewrite.notes {
-            checked.error(line, format!("early shape: {note}"));
-        }
+        let is_error = !is_accepted(&value, schema).await?;
+        checked
+            .findings
+            .extend(rewrite.notes.into_iter().map(|note| Finding {
+                is_error,
+                line,
+                text: format!("early shape: {note}"),
+            }));
         value = rewrite.value;
         checked.rewrite = Some(value.clone());
     }
@@ -201,6 +206,15 @@ fn root_has_spec(root: &JSONSchemaProps) -> bool {
     properties.is_some_and(|properties| properties.contains_key("spec"))
 }
 
+/// Whether the API takes an object as it is.
+async fn is_accepted(value: &Value, schema: &schema::Schema) -> anyhow::Result<bool> {
+    let Some(root) = schema.root(value) else {
+        return Ok(false);
+    };
+    let is_known = fields::unknown(value, root).is_empty();
+    Ok(is_known && schema.violations(value).await?.is_empty())
+}
+
 /// What can never hold.
 fn never(pipeline: Option<&Pipeline>, line: usize) -> Vec<Finding> {
     let complaints = pipeline.map(|pipeline| planner::lint(&pipeline.spec));
@@ -221,7 +235,7 @@ fn last_name(field: &str) -> &str {
 }
 
 fn mentions_us(text: &str) -> bool {
-    api::crds().iter().any(|crd| text.contains(&crd.spec.group)) || text.contains(early::GROUP)
+    api::crds().iter().any(|crd| text.contains(&crd.spec.group))
 }
 
 /// The pipeline, unless a field has the wrong type, which the definition tells better.

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use api::crds::is_optional;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
@@ -15,11 +16,12 @@ name. What stands under `status` is written by Sluice.
 
 pub(super) fn write(crds: &[CustomResourceDefinition], out: &mut dyn Write) -> anyhow::Result<()> {
     writeln!(out, "{OPENING}")?;
-    for crd in crds {
+    let (early, own): (Vec<_>, Vec<_>) = crds.iter().partition(|crd| is_optional(crd));
+    for crd in &own {
         let names = &crd.spec.names;
         writeln!(out, "- [{0}](#{1})", names.kind, names.kind.to_lowercase())?;
     }
-    for crd in crds {
+    for crd in &own {
         for version in &crd.spec.versions {
             let schema = version.schema.as_ref();
             let Some(root) = schema.and_then(|it| it.open_api_v3_schema.as_ref()) else {
@@ -36,6 +38,14 @@ pub(super) fn write(crds: &[CustomResourceDefinition], out: &mut dyn Write) -> a
                 }
             }
         }
+    }
+    for crd in early {
+        let (kind, group) = (&crd.spec.names.kind, &crd.spec.group);
+        let text = "has the same fields: Sluice keeps a Pipeline of the same name equal to it";
+        writeln!(
+            out,
+            "\n## {kind} of {group}\n\nThe {kind} of `{group}` {text}."
+        )?;
     }
     Ok(())
 }

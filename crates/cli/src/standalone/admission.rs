@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use api::{Change, Pipeline, Promotion};
+use api::{Change, EarlyPipeline, Pipeline, Promotion};
 use apiserver::{Admission, AdmissionRequest, Operation, Options};
 use kube::Resource;
-use planner::{Writer, refuse_change, refuse_pipeline, refuse_promotion};
+use planner::{Writer, refuse_change, refuse_pipeline, refuse_pipeline_deletion, refuse_promotion};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -21,14 +21,23 @@ struct Rights;
 
 impl Admission for Rights {
     fn looks_at(&self, group: &str, _resource: &str, subresource: &str) -> bool {
-        group == Pipeline::group(&()) && subresource.is_empty()
+        let groups = [Pipeline::group(&()), EarlyPipeline::group(&())];
+        groups.iter().any(|it| it == group) && subresource.is_empty()
     }
 
     fn review(&self, request: &AdmissionRequest<'_>) -> Result<(), String> {
-        if request.is_in_process() || request.operation == Operation::Delete {
+        if request.is_in_process() {
             return Ok(());
         }
+        let is_deletion = request.operation == Operation::Delete;
         let refused = match request.resource {
+            "pipelines" if is_deletion => {
+                let old: Pipeline = read(request.old_object)?;
+                ask(request, request.name, |writer| {
+                    refuse_pipeline_deletion(&old, writer)
+                })
+            }
+            _ if is_deletion => None,
             "promotions" => {
                 let new: Promotion = read(request.object)?;
                 let old = request.old_object.map(|old| read(Some(old))).transpose()?;
@@ -59,7 +68,9 @@ fn ask(
     refuse: impl FnOnce(&Writer<'_>) -> Option<String>,
 ) -> Option<String> {
     let may = |verb: &str, environment: Option<&str>| {
-        request.may(verb, "pipelines", environment.unwrap_or_default(), pipeline)
+        // Rights are rights on our pipelines, also where one is written in the early group.
+        let (group, environment) = (Pipeline::group(&()), environment.unwrap_or_default());
+        request.may_in(&group, verb, "pipelines", environment, pipeline)
     };
     let name = &request.user.name;
     refuse(&Writer { name, may: &may })

@@ -151,7 +151,7 @@ spec:
     promotion: {webhook: {url: https://ci.example.com, secretRef: ci}}
 ";
     let (code, out) = lint(early, &[]).await;
-    assert_eq!(code, 1);
+    assert_eq!(code, 0, "they work as they are: {out}");
     for expected in [
         "early shape: the group pipelines.wego.weave.works became pipelines.weave.works",
         "early shape: promotion: pullRequest became strategy.pull-request",
@@ -169,6 +169,53 @@ spec:
         (&request["type"], &request["baseBranch"]),
         (&"gitlab".into(), &"main".into())
     );
+
+    // No version took this one as it is any more.
+    let refused = early.replace("pullRequest:", "pull-request:");
+    let (code, out) = lint(&refused, &[]).await;
+    assert_eq!(code, 1);
+    let expected = "error: early shape: promotion: pull-request became strategy.pull-request";
+    assert!(out.contains(expected), "{out}");
+}
+
+#[tokio::test]
+async fn lint_only_warns_of_early_shapes_that_the_api_takes() {
+    let early = "\
+apiVersion: pipelines.weave.works/v1alpha1
+kind: Pipeline
+metadata: {name: basket, namespace: shop}
+spec:
+  appRef: {apiVersion: helm.toolkit.fluxcd.io/v2, kind: HelmRelease, name: basket}
+  promotion:
+    pullRequest: {url: https://github.com/acme/fleet.git, branch: trunk}
+  environments:
+  - {name: dev, targets: [{namespace: dev}]}
+  - {name: prod, targets: [{namespace: prod}]}
+";
+    let (code, out) = lint(early, &[]).await;
+    assert_eq!(code, 0, "{out}");
+    assert!(!out.contains("error"), "{out}");
+    assert!(
+        out.contains("warning: early shape: promotion: this spelling means scope: Target"),
+        "{out}"
+    );
+    let start = out.find("---\n").unwrap();
+    let (code, again) = lint(&out[start..], &[]).await;
+    assert_eq!((code, again.as_str()), (0, ""), "the rewrite passes: {out}");
+    let spec = |text: &str| -> api::Pipeline { serde_saphyr::from_str(text).unwrap() };
+    assert_eq!(
+        spec(early).spec,
+        spec(&out[start..]).spec,
+        "it means the same"
+    );
+
+    let both = early.replace(
+        "    pullRequest:",
+        "    strategy: {notification: {}}\n    pullRequest:",
+    );
+    let (code, out) = lint(&both, &[]).await;
+    assert_eq!(code, 1);
+    assert!(out.contains("has strategies in both spellings"), "{out}");
 }
 
 #[tokio::test]

@@ -10,7 +10,8 @@ use std::{
 use api::{Pipeline, Promotion, promotion::Phase};
 use apiserver::Server;
 use controller::{
-    Connector, KubeconfigPolicy, Promoter, Settings, Shared, lease::Leadership, network_connector,
+    Adopter, Connector, KubeconfigPolicy, Promoter, Settings, Shared, lease::Leadership,
+    network_connector,
 };
 use futures::FutureExt;
 use kube::{
@@ -42,6 +43,10 @@ pub(crate) struct World {
     pub(crate) forge: Arc<Forge>,
     pub(crate) repository: Repository,
     pub(crate) promoter: Arc<Promoter>,
+    /// The namespace of pipelines, promotions and their Secrets.
+    pub(crate) home: &'static str,
+    /// The namespace of GitopsClusters.
+    pub(crate) fleet: &'static str,
     hosts: Hosts,
     clusters: Clusters,
     tasks: Vec<AbortHandle>,
@@ -51,6 +56,10 @@ pub(crate) struct World {
 /// What the clusters are.
 enum Clusters {
     Embedded,
+    /// The hub; leaves are embedded, so that each is a cluster of its own.
+    RealHub {
+        _hub: Box<ControlPlane>,
+    },
     /// The hub, and a leaf that goes by every name.
     Real(Box<(ControlPlane, ControlPlane)>),
 }
@@ -88,6 +97,16 @@ impl World {
         Self::on(hub.client(), Clusters::Real(Box::new((hub, leaf))), files).await
     }
 
+    /// On the hub that `SLUICE_TEST_API` names, with embedded leaves.
+    pub(crate) async fn on_any_hub(files: &[(&str, &str)]) -> Self {
+        if std::env::var("SLUICE_TEST_API").as_deref() != Ok("real") {
+            return Self::with(files).await;
+        }
+        let hub = ControlPlane::start(&Assets::from_env().unwrap()).await;
+        let hub = Box::new(hub.unwrap());
+        Self::on(hub.client(), Clusters::RealHub { _hub: hub }, files).await
+    }
+
     async fn on(hub: Client, clusters: Clusters, files: &[(&str, &str)]) -> Self {
         define_ours(&hub).await;
         let forge = Arc::new(Forge::start_with_tls().await.unwrap());
@@ -107,6 +126,8 @@ impl World {
     ) -> Self {
         let world = Self {
             promoter: promoter(&reached, settings()),
+            home: "default",
+            fleet: "default",
             hosts: Hosts::default(),
             tasks: Vec::new(),
             flux: Vec::new(),
@@ -123,8 +144,8 @@ impl World {
     /// Starts both loops.
     fn run(&mut self, settings: Settings) {
         let connector = match &self.clusters {
-            Clusters::Embedded => connector(&self.hosts),
             Clusters::Real(_) => network_connector(KubeconfigPolicy::LOCAL),
+            _ => connector(&self.hosts),
         };
         let shared = Shared::new(self.reached.clone(), connector, settings);
         self.tasks = vec![
@@ -133,7 +154,21 @@ impl World {
         ];
     }
 
-    /// Ends both loops wherever they are.
+    /// Starts the adoption loop beside them.
+    pub(crate) fn adopt(&mut self) {
+        let adopter = Adopter::new(self.reached.clone(), settings());
+        let task = tokio::spawn(controller::adoption::run(adopter));
+        self.tasks.push(task.abort_handle());
+    }
+
+    /// Labels the app in a namespace as one of a pipeline.
+    pub(crate) async fn label_app(&self, cluster: &str, namespace: &str, pipeline: &str) {
+        let mut labelled = release(namespace);
+        labelled["metadata"]["labels"] = json!({"pipelines.weave.works/pipeline": pipeline});
+        apply(&self.cluster(cluster), &labelled).await;
+    }
+
+    /// Ends the loops wherever they are.
     pub(crate) fn stop(&mut self) {
         for task in self.tasks.drain(..) {
             task.abort();
@@ -158,7 +193,7 @@ impl World {
         let token = self.forge.token();
         let secret = json!({
             "apiVersion": "v1", "kind": "Secret",
-            "metadata": {"name": name, "namespace": "default"},
+            "metadata": {"name": name, "namespace": self.home},
             "stringData": {
                 "username": "sluice", "password": token, "token": token,
                 "caFile": self.forge.certificate_authority().unwrap(),
@@ -170,7 +205,7 @@ impl World {
     /// A leaf cluster with a namespace and the app in it at a version.
     pub(crate) async fn leaf(&self, cluster: &str, namespace: &str, version: &str) {
         let kubeconfig = match &self.clusters {
-            Clusters::Embedded => {
+            Clusters::Embedded | Clusters::RealHub { .. } => {
                 let is_new = !self.hosts.lock().unwrap().contains_key(cluster);
                 if is_new {
                     let client = Server::in_memory().client();
@@ -197,7 +232,7 @@ impl World {
             &self.hub,
             &json!({
                 "apiVersion": "v1", "kind": "Secret",
-                "metadata": {"name": cluster, "namespace": "default"},
+                "metadata": {"name": cluster, "namespace": self.fleet},
                 "stringData": {"value": kubeconfig},
             }),
         )
@@ -206,7 +241,7 @@ impl World {
             &self.hub,
             &json!({
                 "apiVersion": "gitops.weave.works/v1alpha1", "kind": "GitopsCluster",
-                "metadata": {"name": cluster, "namespace": "default"},
+                "metadata": {"name": cluster, "namespace": self.fleet},
                 "spec": {"secretRef": {"name": cluster}},
             }),
         )
@@ -266,8 +301,8 @@ impl World {
 
     pub(crate) fn cluster(&self, name: &str) -> Client {
         match &self.clusters {
-            Clusters::Embedded => self.hosts.lock().unwrap()[name].clone(),
             Clusters::Real(planes) => planes.1.client(),
+            _ => self.hosts.lock().unwrap()[name].clone(),
         }
     }
 
@@ -319,18 +354,18 @@ impl World {
     pub(crate) async fn hook_secret(&self, name: &str) {
         let secret = json!({
             "apiVersion": "v1", "kind": "Secret",
-            "metadata": {"name": name, "namespace": "default"},
+            "metadata": {"name": name, "namespace": self.home},
             "stringData": {"token": HOOK_KEY},
         });
         apply(&self.hub, &secret).await;
     }
 
     pub(crate) fn pipelines(&self) -> Api<Pipeline> {
-        Api::namespaced(self.hub.clone(), "default")
+        Api::namespaced(self.hub.clone(), self.home)
     }
 
     pub(crate) fn promotions(&self) -> Api<Promotion> {
-        Api::namespaced(self.hub.clone(), "default")
+        Api::namespaced(self.hub.clone(), self.home)
     }
 
     /// All promotions: by revision, repeated attempts in their order, `test` before `prod`.

@@ -5,6 +5,7 @@
     reason = "a drawing outside the notation is a mistake in the test"
 )]
 
+mod adoption;
 mod ancestor;
 mod attempt;
 mod canary;

@@ -673,6 +673,18 @@ fn what_can_never_work_is_said() {
         hold.sentence,
         "the promotion of the pipeline has several strategies: pull-request, notification"
     );
+    let settings = world.pipeline.spec.promotion.as_mut().unwrap();
+    settings.strategy.notification = None;
+    settings.webhook = Some(Default::default());
+    let hold = world.plan().environments["prod"].hold.clone().unwrap();
+    assert_eq!(
+        (hold.reason.word(), hold.sentence.as_str()),
+        (
+            "InvalidSpec",
+            "the promotion of the pipeline has strategies in both spellings: \
+             move pullRequest or webhook into strategy"
+        )
+    );
     world.pipeline.spec.promotion = None;
     world.pipeline.spec.app_ref.as_mut().unwrap().api_version = "v1".to_owned();
     let status = planner::apply(&world.plan(), &world.model(), crate::drawing::now());

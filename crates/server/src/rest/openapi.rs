@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+use api::crds::is_optional;
 use axum::response::{IntoResponse, Response};
 use http::header;
 use serde_json::{Map, Value, json};
@@ -321,7 +322,9 @@ fn node(text: &Value) -> Value {
 
 /// The schemas of our kinds, as they are installed.
 fn kinds() -> Vec<(String, Value)> {
-    let definitions = api::crds().into_iter().filter_map(|definition| {
+    // The Pipeline of the first proposal has the schema of any other.
+    let own = api::crds().into_iter().filter(|it| !is_optional(it));
+    let definitions = own.filter_map(|definition| {
         let version = definition.spec.versions.into_iter().next()?;
         let schema = version.schema?.open_api_v3_schema?;
         Some((definition.spec.names.kind, json!(schema)))

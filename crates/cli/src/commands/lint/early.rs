@@ -1,9 +1,10 @@
 //! Shapes that proposals and early releases of the first controller used, and what they became.
 
+use api::pipeline::{EARLY_SECRET, PromotionSettings};
 use serde_json::{Map, Value, json};
 
 /// The group of the first proposal.
-pub(super) const GROUP: &str = "pipelines.wego.weave.works";
+const GROUP: &str = "pipelines.wego.weave.works";
 const API_VERSION: &str = "pipelines.weave.works/v1alpha1";
 
 /// An object in today's shape, and what had to change.
@@ -61,6 +62,10 @@ fn app_secret(spec: &mut Map<String, Value>, notes: &mut Vec<String>) {
 
 /// Strategies stood directly in the promotion before there was `strategy`.
 fn rewrite_promotion(promotion: &mut Map<String, Value>, place: &str, notes: &mut Vec<String>) {
+    // Which of the two is meant, nobody knows; the planner says so.
+    if is_spelled_twice(promotion) {
+        return;
+    }
     let known = notes.len();
     let mut strategy = match promotion.remove("strategy") {
         Some(Value::Object(strategy)) => strategy,
@@ -78,6 +83,9 @@ fn rewrite_promotion(promotion: &mut Map<String, Value>, place: &str, notes: &mu
         ("webhook", "webhook"),
         ("secretRef", "secretRef"),
     ];
+    let is_first = ["pullRequest", "webhook"]
+        .iter()
+        .any(|it| promotion.contains_key(*it));
     for (early, now) in moved {
         if let Some(settings) = promotion.remove(early) {
             notes.push(format!("{place}: {early} became strategy.{now}"));
@@ -98,6 +106,24 @@ fn rewrite_promotion(promotion: &mut Map<String, Value>, place: &str, notes: &mu
     }
     if !strategy.is_empty() {
         promotion.insert("strategy".to_owned(), Value::Object(strategy));
+    }
+    if is_first {
+        complete_rules(promotion, place, notes);
+    }
+}
+
+fn is_spelled_twice(promotion: &Map<String, Value>) -> bool {
+    let settings = serde_json::from_value(Value::Object(promotion.clone()));
+    settings.is_ok_and(|it: PromotionSettings| it.is_spelled_twice())
+}
+
+/// The first spelling of the strategies has rules of its own.
+fn complete_rules(promotion: &mut Map<String, Value>, place: &str, notes: &mut Vec<String>) {
+    for (field, value) in [("scope", "Target"), ("when", "AnyTargetReady")] {
+        if !promotion.contains_key(field) {
+            notes.push(format!("{place}: this spelling means {field}: {value}"));
+            promotion.insert(field.to_owned(), value.into());
+        }
     }
 }
 
@@ -135,11 +161,10 @@ fn complete(request: &mut Map<String, Value>, place: &str, notes: &mut Vec<Strin
         request.insert("type".to_owned(), forge.into());
     }
     if !request.contains_key("secretRef") {
-        let name = "git-credentials";
         notes.push(format!(
-            "{place}: pull-request needs a secretRef; {name} stands for yours"
+            "{place}: pull-request needs a secretRef; {EARLY_SECRET} is used where none is named"
         ));
-        request.insert("secretRef".to_owned(), json!({"name": name}));
+        request.insert("secretRef".to_owned(), json!({"name": EARLY_SECRET}));
     }
 }
 

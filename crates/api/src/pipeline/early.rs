@@ -1,0 +1,186 @@
+//! The first spelling of the strategies, as the proposal for promotions (RFC-0003) wrote them:
+//! directly in `promotion`, before there was `strategy`.
+//!
+//! Converted here, once, when settings are read. Nothing else in Sluice knows this spelling, except
+//! that what could not be converted is still in its field afterwards.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::promotion::{Forge, PromotionSettings, PullRequest, Scope, Strategy, Webhook, When};
+use crate::reference::LocalReference;
+
+/// The Secret with the credentials of a pull request in the first spelling, which names none.
+pub const EARLY_SECRET: &str = "git-credentials";
+
+/// A pull request in its first spelling.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(!default)]
+pub struct EarlyPullRequest {
+    /// HTTPS URL the repository is cloned from.
+    #[schemars(length(min = 1, max = 2048))]
+    pub url: String,
+    /// The branch the pull request asks to change.
+    #[schemars(length(min = 1, max = 255))]
+    pub branch: String,
+}
+
+/// A webhook in its first spelling.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(!default)]
+pub struct EarlyWebhook {
+    /// Where to POST.
+    #[schemars(length(min = 1, max = 2048))]
+    pub url: String,
+    /// The name of the Secret with the key `token` that signs the call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub secret_ref: Option<String>,
+}
+
+impl PromotionSettings {
+    /// Whether both spellings of the strategies are used at once, which means nothing.
+    pub fn is_spelled_twice(&self) -> bool {
+        self.pull_request.is_some() || self.webhook.is_some()
+    }
+
+    /// The same settings with strategies in today's spelling. The proposal says of the first one
+    /// that each target is promoted by itself, as soon as one target of the environment before it
+    /// has the revision. Settings with both spellings stay as they are.
+    fn in_todays_spelling(mut self) -> Self {
+        if !self.is_spelled_twice() || self.strategy.is_any() {
+            return self;
+        }
+        self.strategy.pull_request = self.pull_request.take().map(PullRequest::from);
+        self.strategy.webhook = self.webhook.take().map(Webhook::from);
+        self.scope = self.scope.or(Some(Scope::Target));
+        self.when = self.when.or(Some(When::AnyTargetReady));
+        self
+    }
+}
+
+impl Strategy {
+    /// Whether it says how promotions are carried out. It may hold nothing but the key for reports.
+    fn is_any(&self) -> bool {
+        let key_alone = Self {
+            secret_ref: self.secret_ref.clone(),
+            ..Self::default()
+        };
+        *self != key_alone
+    }
+}
+
+impl From<EarlyPullRequest> for PullRequest {
+    fn from(early: EarlyPullRequest) -> Self {
+        Self {
+            forge: Forge::Github,
+            url: early.url,
+            base_branch: early.branch,
+            secret_ref: LocalReference {
+                name: EARLY_SECRET.to_owned(),
+            },
+            ..Self::default()
+        }
+    }
+}
+
+impl From<EarlyWebhook> for Webhook {
+    fn from(early: EarlyWebhook) -> Self {
+        Self {
+            url: early.url,
+            secret_ref: early.secret_ref.map(|name| LocalReference { name }),
+        }
+    }
+}
+
+impl Serialize for PromotionSettings {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Self::serialize(self, serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for PromotionSettings {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::deserialize(deserializer).map(Self::in_todays_spelling)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[track_caller]
+    fn check(written: Value, expected: Value) {
+        let settings: PromotionSettings = serde_json::from_value(written).unwrap();
+        let read = serde_json::to_value(&settings).unwrap();
+        assert_eq!(read, expected);
+        let again: PromotionSettings = serde_json::from_value(read).unwrap();
+        assert_eq!(again, settings, "it is read as it is written");
+    }
+
+    #[test]
+    fn a_pull_request_becomes_one_to_github_for_each_target() {
+        check(
+            json!({"pullRequest": {"url": "https://git.example.com/fleet.git", "branch": "trunk"}}),
+            json!({
+                "strategy": {"pull-request": {
+                    "type": "github", "url": "https://git.example.com/fleet.git",
+                    "baseBranch": "trunk", "secretRef": {"name": "git-credentials"},
+                }},
+                "scope": "Target", "when": "AnyTargetReady",
+            }),
+        );
+    }
+
+    #[test]
+    fn a_webhook_becomes_one_whose_secret_is_an_object() {
+        let rule = |strategy: Value| json!({"strategy": strategy, "scope": "Target", "when": "AnyTargetReady"});
+        check(
+            json!({"webhook": {"url": "https://ci.example.com/x", "secretRef": "ci"}}),
+            rule(
+                json!({"webhook": {"url": "https://ci.example.com/x", "secretRef": {"name": "ci"}}}),
+            ),
+        );
+        check(
+            json!({"webhook": {"url": "https://ci.example.com/x"}}),
+            rule(json!({"webhook": {"url": "https://ci.example.com/x"}})),
+        );
+    }
+
+    #[test]
+    fn what_is_said_beside_it_stays() {
+        check(
+            json!({
+                "webhook": {"url": "https://ci.example.com/x"}, "manual": true, "soak": "1h",
+                "scope": "Environment", "when": "AllTargetsReady",
+                "strategy": {"secretRef": {"name": "reports"}},
+            }),
+            json!({
+                "manual": true, "soak": "1h", "scope": "Environment", "when": "AllTargetsReady",
+                "strategy": {
+                    "webhook": {"url": "https://ci.example.com/x"},
+                    "secretRef": {"name": "reports"},
+                },
+            }),
+        );
+    }
+
+    #[test]
+    fn both_spellings_at_once_stay_and_are_told_apart() {
+        let both = json!({
+            "pullRequest": {"url": "https://git.example.com/fleet.git", "branch": "trunk"},
+            "strategy": {"notification": {}},
+        });
+        check(both.clone(), both.clone());
+        let settings: PromotionSettings = serde_json::from_value(both).unwrap();
+        assert!(settings.is_spelled_twice());
+        let today: PromotionSettings =
+            serde_json::from_value(json!({"strategy": {"notification": {}}})).unwrap();
+        assert!(!today.is_spelled_twice());
+        assert_eq!((today.scope, today.when), (None, None));
+    }
+}

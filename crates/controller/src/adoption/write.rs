@@ -1,0 +1,149 @@
+//! Writes copies, originals and their status: what differs, with the resourceVersion that was read.
+
+use api::{EarlyPipeline, Pipeline, conditions, names::REQUEST_ANNOTATION};
+use kube::{
+    Api, Resource, ResourceExt,
+    api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams},
+    core::GroupVersionKind,
+};
+use planner::{Adoption, News, Wishes};
+use serde_json::{Value, json};
+
+use super::Adopter;
+use crate::{
+    FIELD_MANAGER, difference,
+    keys::ObjectKey,
+    status::{self, Error, Written},
+};
+
+fn parameters() -> PatchParams {
+    PatchParams {
+        field_manager: Some(FIELD_MANAGER.to_owned()),
+        ..PatchParams::default()
+    }
+}
+
+fn permit(adopter: &Adopter) -> Result<(), Error> {
+    match adopter.telemetry.may_write() {
+        true => Ok(()),
+        false => Err(Error::NotLeading),
+    }
+}
+
+/// Creates the copy, or changes what differs from the one that was found.
+pub(super) async fn copy(
+    adopter: &Adopter,
+    found: Option<&Pipeline>,
+    copy: &Pipeline,
+) -> Result<(), Error> {
+    permit(adopter)?;
+    let key = ObjectKey::of(&copy.metadata);
+    let copies: Api<Pipeline> = Api::namespaced(adopter.hub.clone(), &key.namespace);
+    let Some(found) = found else {
+        let create = PostParams {
+            field_manager: Some(FIELD_MANAGER.to_owned()),
+            ..PostParams::default()
+        };
+        copies.create(&create, copy).await?;
+        tracing::info!(pipeline = %key, "adopted");
+        return Ok(());
+    };
+    let Some(mut patch) = difference::merge_patch(&shown(found), &shown(copy)) else {
+        return Ok(());
+    };
+    patch["metadata"]["resourceVersion"] = json!(found.metadata.resource_version);
+    let patch = Patch::Merge(&patch);
+    copies.patch(&key.name, &parameters(), &patch).await?;
+    Ok(())
+}
+
+/// What is kept equal.
+fn shown(pipeline: &Pipeline) -> Value {
+    let metadata = &pipeline.metadata;
+    json!({
+        "metadata": {
+            "labels": metadata.labels,
+            "annotations": metadata.annotations,
+            "ownerReferences": metadata.owner_references,
+        },
+        "spec": pipeline.spec,
+    })
+}
+
+/// Writes what people changed on the copy to the original, and no other field of it. Its
+/// environments are one list, which is written as it was read apart from that.
+pub(super) async fn wishes(
+    adopter: &Adopter,
+    original: &EarlyPipeline,
+    wishes: &Wishes,
+) -> Result<(), Error> {
+    permit(adopter)?;
+    let key = ObjectKey::of(&original.metadata);
+    let (group, version) = (EarlyPipeline::group(&()), EarlyPipeline::version(&()));
+    let kind = GroupVersionKind::gvk(&group, &version, &EarlyPipeline::kind(&()));
+    let resource = ApiResource::from_gvk(&kind);
+    let originals: Api<DynamicObject> =
+        Api::namespaced_with(adopter.hub.clone(), &key.namespace, &resource);
+    let before = originals.get(&key.name).await?;
+    if before.resource_version() != original.resource_version() {
+        // Its newer state is on its way here and is looked at then.
+        return Ok(());
+    }
+    let mut environments = before.data["spec"]["environments"].clone();
+    for environment in environments.as_array_mut().into_iter().flatten() {
+        let name = environment["name"].as_str().unwrap_or_default();
+        let suspend = wishes.suspended.contains(name);
+        match (suspend, environment.as_object_mut()) {
+            (true, Some(fields)) => drop(fields.insert("suspend".to_owned(), json!(true))),
+            (false, Some(fields)) => drop(fields.remove("suspend")),
+            (_, None) => {}
+        }
+    }
+    let mut spec = json!({"suspend": wishes.suspend.then_some(true)});
+    if environments != before.data["spec"]["environments"] {
+        spec["environments"] = environments;
+    }
+    let patch = json!({
+        "metadata": {
+            "resourceVersion": before.metadata.resource_version,
+            "annotations": {REQUEST_ANNOTATION: wishes.request},
+        },
+        "spec": spec,
+    });
+    originals
+        .patch(&key.name, &parameters(), &Patch::Merge(&patch))
+        .await?;
+    tracing::info!(pipeline = %key, "what was asked of the copy goes to the original");
+    Ok(())
+}
+
+/// Writes the original's status, and tells people when its name is found to be taken.
+pub(super) async fn status(
+    adopter: &Adopter,
+    original: &EarlyPipeline,
+    adoption: &Adoption,
+) -> Result<(), Error> {
+    let before = original.status.as_ref();
+    let status = &adoption.status;
+    let written = status::write(&adopter.hub, &adopter.telemetry, original, (before, status));
+    let Written::Done(_) = written.await? else {
+        return Ok(());
+    };
+    let ready = conditions::find(&status.conditions, conditions::READY);
+    let known = before.and_then(|it| conditions::find(&it.conditions, conditions::READY));
+    let is_news = known.map(|it| &it.reason) != ready.map(|it| &it.reason);
+    if let Some(ready) = ready.filter(|_| is_news && adoption.is_name_taken()) {
+        let news = News {
+            is_warning: true,
+            reason: ready.reason.clone(),
+            message: ready.message.clone(),
+            environment: None,
+            revision: None,
+        };
+        let regarding = original.object_ref(&());
+        adopter
+            .telemetry
+            .tell_about(&regarding, "Adopt", vec![news]);
+    }
+    Ok(())
+}

@@ -21,9 +21,8 @@ pub use spec::{
 };
 pub use status::{
     AppStatus, CanaryState, ClusterAppReference, EnvironmentStatus, Evidence, FailedRelease,
-    HoldStatus, Origin, PipelineStatus, PromotionSummary, Proposal, Report, Reported, TargetProblem,
-    TargetStatus,
-    WaitingApproval,
+    HoldStatus, Origin, PipelineStatus, PromotionSummary, Proposal, Report, Reported,
+    TargetProblem, TargetStatus, WaitingApproval,
 };
 
 /// Condition type: something keeps the next environment from being promoted.

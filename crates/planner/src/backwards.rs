@@ -52,10 +52,7 @@ fn is_asked_for(promotion: &Promotion, last_request: Option<&HandledRequest>) ->
 
 /// Why a revision that nobody asked for would be a step back. Revisions are ordered by what is shown
 /// of them: a digest says nothing, its tag does.
-pub(crate) fn backwards(
-    (revision, shown): (&str, &str),
-    place: &PlaceState<'_>,
-) -> Option<Hold> {
+pub(crate) fn backwards((revision, shown): (&str, &str), place: &PlaceState<'_>) -> Option<Hold> {
     let name = place.environment;
     if place.rejected.iter().any(|it| it == revision) {
         let sentence = format!("{shown} was rolled back in {name}, or its pull request closed");

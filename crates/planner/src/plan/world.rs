@@ -6,8 +6,8 @@ use api::{
     Pipeline, Promotion,
     names::Place,
     pipeline::{
-        Environment, EnvironmentStatus, PipelineSpec, PipelineStatus, PromotionSettings, Reported, Scope,
-        TargetStatus,
+        Environment, EnvironmentStatus, PipelineSpec, PipelineStatus, PromotionSettings, Reported,
+        Scope, TargetStatus,
     },
     promotion::{Phase, PromotionSpec, PromotionTarget},
 };

@@ -167,7 +167,10 @@ async fn a_revision_that_was_never_seen_is_refused() {
         let answer = post(&world, "bob", &path, json!({"revision": "9.9.9"})).await;
         assert_eq!(answer.code, 422, "{}", answer.body);
         let detail = detail(&answer);
-        assert!(detail.contains("refused: no target, source or report"), "{detail}");
+        assert!(
+            detail.contains("refused: no target, source or report"),
+            "{detail}"
+        );
     }
     assert_eq!(world.promotions().await.len(), 0);
 }

@@ -98,10 +98,7 @@ impl Sources {
             (None, Some(_)) => (leaf.namespace, own),
             (None, None) => return None,
         };
-        let kind = AppKind {
-            group: KUSTOMIZE_GROUP.to_owned(),
-            kind: "Kustomization".to_owned(),
-        };
+        let kind = AppKind::new(KUSTOMIZE_GROUP, "Kustomization");
         let key = (
             leaf.cluster.clone(),
             kind,
@@ -118,10 +115,7 @@ impl Sources {
     }
 
     async fn source(&self, leaf: Leaf<'_>, reference: &ObjectReference) -> Option<Gist> {
-        let kind = AppKind {
-            group: SOURCE_GROUP.to_owned(),
-            kind: reference.kind.clone()?,
-        };
+        let kind = AppKind::new(SOURCE_GROUP, reference.kind.as_deref()?);
         let namespace = reference.namespace.as_deref().unwrap_or(leaf.namespace);
         let name = reference.name.clone()?;
         let key = (leaf.cluster.clone(), kind, namespace.to_owned(), name);

@@ -146,9 +146,7 @@ fn card(target: &TargetStatus, objects: &str) -> Element {
             .text(" since ")
             .child(moment(since))
     });
-    let runs = tag("p")
-        .child(tag("code").text(target.revision.as_deref().unwrap_or("nothing")))
-        .child(since);
+    let runs = running(target).child(since);
     let failed = target.failed.as_ref().map(|revision| {
         tag("p")
             .class("bad")
@@ -171,6 +169,21 @@ fn card(target: &TargetStatus, objects: &str) -> Element {
         .child(error)
         .child(images(&target.apps))
         .children(target.apps.iter().filter_map(|app| says(app, target)))
+}
+
+/// What a target runs: several apps, such as those found by label, by name.
+fn running(target: &TargetStatus) -> Element {
+    if target.apps.len() < 2 {
+        let revision = target.revision.as_deref().unwrap_or("nothing");
+        return tag("p").child(tag("code").text(revision));
+    }
+    let apps = target.apps.iter().map(|app| {
+        let revision = app.revision.as_deref().unwrap_or("nothing");
+        tag("p")
+            .text(format_args!("{} {} ", app.kind, app.name))
+            .child(tag("code").text(revision))
+    });
+    tag("div").children(apps)
 }
 
 /// What an app that is not ready says about itself, unless that is the target's error already.

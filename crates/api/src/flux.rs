@@ -25,6 +25,10 @@ pub const IMAGE_GROUP: &str = "image.toolkit.fluxcd.io";
 pub const KUSTOMIZATION_NAME_LABEL: &str = "kustomize.toolkit.fluxcd.io/name";
 /// Label Flux puts on what a Kustomization applied: the Kustomization's namespace.
 pub const KUSTOMIZATION_NAMESPACE_LABEL: &str = "kustomize.toolkit.fluxcd.io/namespace";
+/// Label that Flux puts on what a HelmRelease deploys: its name.
+pub const RELEASE_NAME_LABEL: &str = "helm.toolkit.fluxcd.io/name";
+/// Label that Flux puts on what a HelmRelease deploys: its namespace.
+pub const RELEASE_NAMESPACE_LABEL: &str = "helm.toolkit.fluxcd.io/namespace";
 
 /// A release of a Helm chart.
 pub type HelmRelease = Object<HelmReleaseSpec, HelmReleaseStatus>;

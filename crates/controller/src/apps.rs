@@ -33,6 +33,8 @@ pub(crate) struct Record {
     pub(crate) source: Option<ObjectReference>,
     /// Namespace and name of the Kustomization that applied it.
     pub(crate) applier: Option<(String, String)>,
+    /// Namespace and name of the HelmRelease that made it, if it is a workload.
+    pub(crate) release: Option<Box<(String, String)>>,
     /// The workloads Flux made for it, if they were read.
     pub(crate) workloads: Option<Workloads>,
     /// What it says, if it is a Canary and no app.
@@ -277,6 +279,18 @@ impl Apps {
     /// Where those who ask for the images of this kind's apps wait.
     pub(crate) fn line(&self, cluster: &ClusterKey, kind: &AppKind) -> Arc<images::Line> {
         self.with_kind(cluster, kind, |apps| apps.asked.clone())
+    }
+
+    /// Whether what is known of a kind in a namespace can be relied on.
+    pub(crate) fn feed_state(
+        &self,
+        cluster: &ClusterKey,
+        kind: &AppKind,
+        namespace: &str,
+    ) -> FeedState {
+        let clusters = self.clusters.read();
+        let apps = clusters.get(cluster).and_then(|apps| apps.kinds.get(kind));
+        apps.map_or(FeedState::Starting, |apps| apps.state(namespace))
     }
 
     /// What is kept of an app.

@@ -77,6 +77,9 @@ impl fmt::Display for ClusterKey {
     }
 }
 
+/// The labels that name the pipeline of an app, today's first.
+const PIPELINE_LABELS: [&str; 2] = [api::names::PIPELINE_LABEL, api::names::PIPELINE_LABEL_EARLY];
+
 /// A kind of app, whatever its API version: the served one is found out on each cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AppKind {
@@ -84,24 +87,29 @@ pub struct AppKind {
     pub group: String,
     /// The kind.
     pub kind: String,
+    /// The label that objects must carry, with whatever value, to be watched; all are without one.
+    pub label: Option<&'static str>,
 }
 
 impl AppKind {
+    /// All objects of a kind.
+    pub fn new(group: &str, kind: &str) -> Self {
+        Self {
+            group: group.to_owned(),
+            kind: kind.to_owned(),
+            label: None,
+        }
+    }
+
     /// The kind an `appRef` names.
     pub fn of(reference: &AppReference) -> Self {
         let group = reference.api_version.split_once('/');
-        Self {
-            group: group.map_or("", |(group, _)| group).to_owned(),
-            kind: reference.kind.clone(),
-        }
+        Self::new(group.map_or("", |(group, _)| group), &reference.kind)
     }
 
     /// Flagger's Canary, which decides whether an app's new pods take over.
     pub fn canary() -> Self {
-        Self {
-            group: api::flagger::GROUP.to_owned(),
-            kind: api::flagger::KIND.to_owned(),
-        }
+        Self::new(api::flagger::GROUP, api::flagger::KIND)
     }
 
     /// Whether objects of this kind run something, rather than being what apps come from.
@@ -120,24 +128,34 @@ impl AppKind {
         [api::flux::HELM_GROUP, api::flux::KUSTOMIZE_GROUP].contains(&self.group.as_str())
     }
 
-    /// The kinds that are looked for by label where a pipeline has no `appRef`.
-    pub fn labelled() -> [Self; 2] {
-        let flux = |group: &str, kind: &str| Self {
-            group: group.to_owned(),
-            kind: kind.to_owned(),
-        };
-        [
-            flux(api::flux::HELM_GROUP, "HelmRelease"),
-            flux(api::flux::KUSTOMIZE_GROUP, "Kustomization"),
-        ]
+    /// The kinds that are looked for by label where a pipeline has no `appRef`. Clusters have many
+    /// more workloads than Flux has objects, and workloads change all the time, so the cluster is
+    /// asked for the labelled ones only. A selector cannot name one label or the other.
+    pub fn labelled() -> Vec<Self> {
+        let workloads = ["Deployment", "StatefulSet", "DaemonSet"].iter();
+        let workloads = workloads.flat_map(|kind| {
+            PIPELINE_LABELS.map(|label| Self {
+                label: Some(label),
+                ..Self::new(api::workload::GROUP, kind)
+            })
+        });
+        let flux = [
+            Self::new(api::flux::HELM_GROUP, "HelmRelease"),
+            Self::new(api::flux::KUSTOMIZE_GROUP, "Kustomization"),
+        ];
+        flux.into_iter().chain(workloads).collect()
     }
 }
 
 impl fmt::Display for AppKind {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.group.as_str() {
-            "" => formatter.write_str(&self.kind),
-            group => write!(formatter, "{}.{group}", self.kind),
+            "" => formatter.write_str(&self.kind)?,
+            group => write!(formatter, "{}.{group}", self.kind)?,
+        }
+        match self.label {
+            Some(label) => write!(formatter, " with {label}"),
+            None => Ok(()),
         }
     }
 }

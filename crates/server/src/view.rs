@@ -170,14 +170,23 @@ fn running(status: Option<&EnvironmentStatus>) -> String {
 pub(crate) fn revisions(status: Option<&EnvironmentStatus>) -> BTreeSet<&str> {
     let targets = status.map(|it| it.targets.as_slice()).unwrap_or_default();
     let reported = status.and_then(|it| it.reported.as_ref());
-    let mut seen: BTreeSet<_> = targets
-        .iter()
-        .filter_map(|target| target.revision.as_deref())
-        .collect();
+    let mut seen: BTreeSet<_> = targets.iter().flat_map(revisions_on).collect();
     if let Some(reported) = reported.filter(|_| seen.is_empty()) {
         seen.insert(&reported.revision);
     }
     seen
+}
+
+/// What a target runs: apps that are found by label may each have a revision of their own.
+fn revisions_on(target: &TargetStatus) -> Vec<&str> {
+    match &target.revision {
+        Some(revision) => vec![revision],
+        None => target
+            .apps
+            .iter()
+            .filter_map(|app| app.revision.as_deref())
+            .collect(),
+    }
 }
 
 /// What would be written to git to get the revision of an app. The status stores it once for the

@@ -32,7 +32,7 @@ use crate::{
 #[schemars(!default)]
 pub struct PipelineSpec {
     /// The object that runs the application; it has the same kind and name in every target.
-    /// Without it the labelled HelmReleases and Kustomizations of each target are shown.
+    /// Without it the labelled HelmReleases, Kustomizations and workloads of each target are shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub app_ref: Option<AppReference>,
     /// Environments in the order of promotion.

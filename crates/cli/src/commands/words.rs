@@ -1,6 +1,9 @@
 //! Small pieces of text that several commands share.
 
-use api::{Time, pipeline::EnvironmentStatus};
+use api::{
+    Time,
+    pipeline::{EnvironmentStatus, TargetStatus},
+};
 use jiff::Timestamp;
 
 /// The known name that somebody probably meant.
@@ -44,10 +47,7 @@ pub(super) fn runs(status: Option<&EnvironmentStatus>) -> String {
     let targets = status
         .map(|status| status.targets.as_slice())
         .unwrap_or_default();
-    let mut revisions: Vec<String> = targets
-        .iter()
-        .map(|target| planner::release(target).unwrap_or("-".to_owned()))
-        .collect();
+    let mut revisions: Vec<String> = targets.iter().flat_map(revisions).collect();
     revisions.sort_unstable();
     revisions.dedup();
     match revisions.as_slice() {
@@ -56,9 +56,43 @@ pub(super) fn runs(status: Option<&EnvironmentStatus>) -> String {
     }
 }
 
+/// What a target runs: apps that are found by label may each have a revision of their own.
+fn revisions(target: &TargetStatus) -> Vec<String> {
+    let apps = target.apps.iter();
+    let mut each: Vec<_> = match planner::release(target) {
+        Some(release) => vec![release],
+        None => apps.filter_map(|app| app.revision.clone()).collect(),
+    };
+    if each.is_empty() {
+        each.push("-".to_owned());
+    }
+    each
+}
+
 #[cfg(test)]
 mod tests {
+    use api::pipeline::AppStatus;
+
     use super::*;
+
+    #[test]
+    fn apps_with_revisions_of_their_own_are_all_named() {
+        let app = |revision: &str| AppStatus {
+            revision: Some(revision.to_owned()),
+            ..AppStatus::default()
+        };
+        let target = TargetStatus {
+            apps: vec![app("6.1.0"), app("7")],
+            ..TargetStatus::default()
+        };
+        let environment = |targets| EnvironmentStatus {
+            targets,
+            ..EnvironmentStatus::default()
+        };
+        assert_eq!(runs(Some(&environment(vec![target]))), "6.1.0 + 7");
+        let nothing = environment(vec![TargetStatus::default()]);
+        assert_eq!(runs(Some(&nothing)), "-");
+    }
 
     #[test]
     fn near_misses_are_found_and_strangers_are_not() {

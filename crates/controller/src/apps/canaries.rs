@@ -83,10 +83,7 @@ impl ClusterApps {
 impl Apps {
     /// Whether the Canaries in a namespace are known. A cluster without Flagger has none.
     pub(crate) fn canary_state(&self, cluster: &ClusterKey, namespace: &str) -> FeedState {
-        let clusters = self.clusters.read();
-        let apps = clusters.get(cluster);
-        let canaries = apps.and_then(|apps| apps.kinds.get(&AppKind::canary()));
-        canaries.map_or(FeedState::Starting, |canaries| canaries.state(namespace))
+        self.feed_state(cluster, &AppKind::canary(), namespace)
     }
 
     /// Whether there is any Canary on a cluster.

@@ -9,7 +9,7 @@ use api::{
     flagger::Canary,
     flux::{
         KUSTOMIZATION_NAME_LABEL, KUSTOMIZATION_NAMESPACE_LABEL, KUSTOMIZE_GROUP, ObjectReference,
-        SOURCE_GROUP,
+        RELEASE_NAME_LABEL, RELEASE_NAMESPACE_LABEL, SOURCE_GROUP,
     },
 };
 use futures::{Stream, StreamExt, TryStreamExt};
@@ -153,6 +153,9 @@ impl Feed {
         if streams {
             config = config.streaming_lists();
         }
+        if let Some(label) = self.kind.label {
+            config = config.labels(label);
+        }
         let events = watcher::watcher(api, config).default_backoff();
         let mut events = std::pin::pin!(events);
         match tokio::time::timeout(SYNC_WITHIN, self.sync(scope, &mut events)).await {
@@ -268,12 +271,10 @@ impl Feed {
 
     fn record_of_app(&self, app: &DynamicObject) -> Record {
         let kind = api::app::Kind::of(&format!("{}/", self.kind.group), &self.kind.kind);
-        let images = match kind {
-            api::app::Kind::Workload(_) => Some(images::of_workload(app)),
-            _ => None,
-        };
+        let is_workload = matches!(kind, api::app::Kind::Workload(_));
         let labels = app.metadata.labels.as_ref();
         let label = |key| labels.and_then(|labels| labels.get(key)).cloned();
+        let release = label(RELEASE_NAMESPACE_LABEL).zip(label(RELEASE_NAME_LABEL));
         Record {
             api_version: app
                 .types
@@ -283,7 +284,8 @@ impl Feed {
             reading: api::app::read_as(kind, app, None),
             pipeline: label(api::names::PIPELINE_LABEL)
                 .or_else(|| label(api::names::PIPELINE_LABEL_EARLY)),
-            images,
+            images: is_workload.then(|| images::of_workload(app)),
+            release: release.filter(|_| is_workload).map(Box::new),
             source: api::app::source_of(kind, app),
             applier: label(KUSTOMIZATION_NAMESPACE_LABEL).zip(label(KUSTOMIZATION_NAME_LABEL)),
             workloads: None,

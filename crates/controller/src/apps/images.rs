@@ -401,10 +401,7 @@ mod tests {
             workload(&server, number).await;
         }
         let (client, count) = counted(&server);
-        let kind = AppKind {
-            group: api::flux::HELM_GROUP.to_owned(),
-            kind: "HelmRelease".to_owned(),
-        };
+        let kind = AppKind::new(api::flux::HELM_GROUP, "HelmRelease");
         let line = Line::default();
         let answers = join_all((0..40).map(|number| {
             line.ask(

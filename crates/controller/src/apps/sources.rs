@@ -103,10 +103,7 @@ impl Sources {
             (None, Some(_)) => (leaf.namespace, own),
             (None, None) => return None,
         };
-        let kind = AppKind {
-            group: KUSTOMIZE_GROUP.to_owned(),
-            kind: "Kustomization".to_owned(),
-        };
+        let kind = AppKind::new(KUSTOMIZE_GROUP, "Kustomization");
         let key = (
             leaf.cluster.clone(),
             kind,

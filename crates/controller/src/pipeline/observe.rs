@@ -112,7 +112,7 @@ pub(super) fn selects(pipeline: &Pipeline) -> bool {
 fn apps_of(pipeline: &Pipeline) -> (Vec<AppKind>, Option<String>) {
     match &pipeline.spec.app_ref {
         Some(reference) => (vec![AppKind::of(reference)], Some(reference.name.clone())),
-        None => (AppKind::labelled().into(), None),
+        None => (AppKind::labelled(), None),
     }
 }
 
@@ -252,34 +252,73 @@ fn state(shared: &Shared, pipeline: &Pipeline, place: &Place) -> TargetState {
     let mut apps = Vec::new();
     let mut unknown = Vec::new();
     for kind in &kinds {
-        let look = match &name {
-            Some(name) => shared
-                .apps
-                .look_for(&place.cluster, kind, &place.namespace, name),
-            None => {
-                let pipeline = pipeline.metadata.name.as_deref().unwrap_or_default();
-                shared
-                    .apps
-                    .look_for_labelled(&place.cluster, kind, &place.namespace, pipeline)
-            }
-        };
-        match look {
-            Look::Found(found) => apps.extend(
-                found
-                    .iter()
-                    .map(|(name, record)| seen_app(kind, name, record)),
-            ),
-            Look::Unknown(state) => unknown.push(state),
+        match look(shared, pipeline, place, kind, name.as_deref()) {
+            Look::Found(found) => add(&mut apps, place, kind, &found),
+            Look::Unknown(state) => unknown.push((kind, state)),
         }
     }
-    // With labels, a kind that the cluster does not have is no obstacle to the other.
-    let obstacle = unknown
+    let obstacles = unknown
         .iter()
-        .find(|state| **state != FeedState::KindMissing);
+        .filter(|(kind, state)| is_obstacle(kind, state, &apps));
+    // A cluster that does not answer says more than one that does not allow something.
+    let obstacle = obstacles.min_by_key(|(_, state)| matches!(state, FeedState::Forbidden(_)));
     match (obstacle, unknown.len() == kinds.len()) {
-        (Some(state), _) => target_state(state),
+        (Some((_, state)), _) => target_state(state),
         (None, true) => TargetState::KindMissing,
         (None, false) => unless_canaries_are_unknown(shared, place, apps),
+    }
+}
+
+/// The app of a name, or those that carry the pipeline's label.
+fn look(
+    shared: &Shared,
+    pipeline: &Pipeline,
+    place: &Place,
+    kind: &AppKind,
+    name: Option<&str>,
+) -> Look {
+    let (apps, cluster, namespace) = (&shared.apps, &place.cluster, &place.namespace);
+    match name {
+        Some(name) => apps.look_for(cluster, kind, namespace, name),
+        None => {
+            let pipeline = pipeline.metadata.name.as_deref().unwrap_or_default();
+            apps.look_for_labelled(cluster, kind, namespace, pipeline)
+        }
+    }
+}
+
+/// Adds apps that were found. One that carries both labels is found twice. A workload that a release
+/// or Kustomization of the target made is shown there.
+fn add(apps: &mut Vec<SeenApp>, place: &Place, kind: &AppKind, found: &[(String, Record)]) {
+    for (name, record) in found {
+        let app = seen_app(kind, name, record);
+        let is_same = |known: &SeenApp| known.kind == app.kind && known.name == app.name;
+        let is_part = kind.label.is_some() && is_part_of(apps, place, record);
+        if !is_part && !apps.iter().any(is_same) {
+            apps.push(app);
+        }
+    }
+}
+
+fn is_part_of(apps: &[SeenApp], place: &Place, workload: &Record) -> bool {
+    apps.iter().any(|app| {
+        let made_by = match app.kind.as_str() {
+            "HelmRelease" => workload.release.as_deref(),
+            "Kustomization" => workload.applier.as_ref(),
+            _ => None,
+        };
+        made_by.is_some_and(|(namespace, name)| *namespace == place.namespace && *name == app.name)
+    })
+}
+
+/// Whether what is not known about a kind keeps the target from being read. With labels, a kind that
+/// the cluster does not have is no obstacle to the others, nor are workloads that may not be read
+/// where there are other apps.
+fn is_obstacle(kind: &AppKind, state: &FeedState, apps: &[SeenApp]) -> bool {
+    match state {
+        FeedState::KindMissing => false,
+        FeedState::Forbidden(_) => kind.label.is_none() || apps.is_empty(),
+        _ => true,
     }
 }
 

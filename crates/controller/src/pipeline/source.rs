@@ -35,10 +35,7 @@ fn app_kind(kind: SourceKind) -> Option<AppKind> {
         SourceKind::ImagePolicy => IMAGE_GROUP,
         SourceKind::Hook => return None,
     };
-    Some(AppKind {
-        group: group.to_owned(),
-        kind: format!("{kind:?}"),
-    })
+    Some(AppKind::new(group, &format!("{kind:?}")))
 }
 
 /// What the source proposes.

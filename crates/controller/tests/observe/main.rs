@@ -8,6 +8,7 @@
 mod bad_worlds;
 mod canaries;
 mod changes;
+mod labelled;
 mod rights;
 mod sources;
 mod stories;

@@ -20,7 +20,7 @@ use crate::{
 /// How long until workloads that do not run one version of the tracked image are read again.
 const MIXED_AGAIN: Duration = Duration::from_secs(20);
 
-/// The stored state of each app, by environment-independent place.
+/// The stored state of each app, by cluster, namespace, and kind and name.
 pub(super) type Known = BTreeMap<(String, String, String), AppStatus>;
 
 pub(super) fn known_apps(pipeline: &Pipeline) -> Known {
@@ -40,7 +40,7 @@ pub(super) fn known_apps(pipeline: &Pipeline) -> Known {
             let place = (
                 cluster.clone().unwrap_or_default(),
                 namespace.clone(),
-                app.name.clone(),
+                format!("{}/{}", app.kind, app.name),
             );
             known.insert(place, app.clone());
         }
@@ -67,6 +67,9 @@ pub(super) async fn complete(
             for app in &mut apps {
                 with_images(shared, known, &place, app).await;
                 with_canaries(shared, &place, app).await;
+                if pipeline.spec.app_ref.is_none() {
+                    with_note_on_workloads(shared, &place, app);
+                }
                 with_source(shared, &place, app).await;
                 if let Some(track) = &pipeline.spec.track {
                     app.follows = None;
@@ -100,7 +103,7 @@ async fn with_images(shared: &Arc<Shared>, known: &Known, place: &Place, app: &m
     let known = known.get(&(
         cluster.unwrap_or_default(),
         place.namespace.clone(),
-        app.name.clone(),
+        format!("{}/{}", app.kind, app.name),
     ));
     if app.images.is_some() || app.note.is_some() || !planner::needs_images(known, app) {
         return;
@@ -181,9 +184,19 @@ async fn workloads(
 
 fn kind_of(app: &SeenApp) -> AppKind {
     let group = app.api_version.split_once('/').map_or("", |(it, _)| it);
-    AppKind {
-        group: group.to_owned(),
-        kind: app.kind.clone(),
+    AppKind::new(group, &app.kind)
+}
+
+/// Says that labelled workloads beside the app may not be read.
+fn with_note_on_workloads(shared: &Shared, place: &Place, app: &mut SeenApp) {
+    let is_refused = |kind: &AppKind| {
+        let (cluster, namespace) = (&place.cluster, &place.namespace);
+        let state = shared.apps.feed_state(cluster, kind, namespace);
+        kind.label.is_some() && matches!(state, FeedState::Forbidden(_))
+    };
+    if AppKind::labelled().iter().any(is_refused) {
+        let note = "labelled workloads are left out: watching them is not allowed";
+        app.note.get_or_insert_with(|| note.to_owned());
     }
 }
 

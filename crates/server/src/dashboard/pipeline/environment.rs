@@ -147,17 +147,7 @@ fn card(target: &TargetStatus, objects: &str) -> Element {
             .child(moment(since))
     });
     let failed = planner::failed_revision(target);
-    let is_last_good = failed.is_some() && failed != target.revision.as_deref();
-    let revision = match (target.shown_revision(), failed) {
-        (Some(good), Some(_)) if is_last_good => Some(("last good ", good)),
-        (None, None) => Some(("", "nothing yet".to_owned())),
-        (revision, None) => revision.map(|revision| ("", revision)),
-        (_, Some(_)) => None,
-    };
-    let runs = revision.map(|(before, revision)| {
-        let line = tag("p").text(before);
-        line.child(tag("code").text(revision)).child(since)
-    });
+    let runs = running(target, failed).map(|runs| runs.child(since));
     let reported = target.failed_because.as_deref();
     let failed = failed.map(|revision| {
         tag("p")
@@ -182,6 +172,29 @@ fn card(target: &TargetStatus, objects: &str) -> Element {
         .child(error)
         .child(images(&target.apps))
         .children(target.apps.iter().filter_map(|app| says(app, target)))
+}
+
+/// What a target runs: several apps, such as those found by label, by name. Nothing where the only
+/// release failed, which is said beside it.
+fn running(target: &TargetStatus, failed: Option<&str>) -> Option<Element> {
+    if target.apps.len() < 2 {
+        let is_last_good = failed.is_some() && failed != target.revision.as_deref();
+        let (before, revision) = match (target.shown_revision(), failed) {
+            (Some(good), Some(_)) if is_last_good => ("last good ", good),
+            (None, None) => ("", "nothing yet".to_owned()),
+            (revision, None) => ("", revision?),
+            (_, Some(_)) => return None,
+        };
+        let line = tag("p").text(before);
+        return Some(line.child(tag("code").text(revision)));
+    }
+    let apps = target.apps.iter().map(|app| {
+        let revision = app.revision.as_deref().unwrap_or("nothing yet");
+        tag("p")
+            .text(format_args!("{} {} ", app.kind, app.name))
+            .child(tag("code").text(revision))
+    });
+    Some(tag("div").children(apps))
 }
 
 /// What an app that is not ready says about itself, unless that is the target's error already.

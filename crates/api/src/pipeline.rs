@@ -18,8 +18,8 @@ pub use spec::{
     Target, Track,
 };
 pub use status::{
-    AppStatus, ClusterAppReference, EnvironmentStatus, Evidence, FailedRelease, HoldStatus,
-    Origin, PipelineStatus, PromotionSummary, Proposal, Report, Reported, TargetProblem, TargetStatus,
+    AppStatus, ClusterAppReference, EnvironmentStatus, Evidence, FailedRelease, HoldStatus, Origin,
+    PipelineStatus, PromotionSummary, Proposal, Report, Reported, TargetProblem, TargetStatus,
     WaitingApproval,
 };
 

@@ -68,9 +68,8 @@ fn whereabouts(targets: &[TargetStatus]) -> String {
         return "no targets".to_owned();
     }
     // Where the only release failed there is nothing that runs, and what failed is said below.
-    let is_said_below = |target: &TargetStatus| {
-        target.revision.is_none() && failed_revision(target).is_some()
-    };
+    let is_said_below =
+        |target: &TargetStatus| target.revision.is_none() && failed_revision(target).is_some();
     let running: Vec<_> = targets.iter().filter(|it| !is_said_below(it)).collect();
     let unready: Vec<_> = targets.iter().filter(|target| !target.ready).collect();
     let unready: Vec<_> = unready.into_iter().map(why_unready).collect();

@@ -254,7 +254,10 @@ fn helm_names_what_failed_and_what_worked_before() {
     let history = json!([release("6.5.1", "failed"), release("6.5.1", "failed")]);
     check_helm(helm(because(), history), "- tried=6.5.1 failed");
     // What was uninstalled does not run, and neither does what came before it.
-    let history = json!([release("6.5.1", "uninstalled"), release("6.5.0", "superseded")]);
+    let history = json!([
+        release("6.5.1", "uninstalled"),
+        release("6.5.0", "superseded")
+    ]);
     check_helm(helm(because(), history), "- failed");
 }
 

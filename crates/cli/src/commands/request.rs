@@ -169,7 +169,9 @@ async fn answer(
         return Ok(format!("; {text}"));
     }
     let Some(last) = handled(&pipeline, environment).filter(|last| last.id == id) else {
-        bail!("somebody asked for something else in {environment} later, which was taken up instead");
+        bail!(
+            "somebody asked for something else in {environment} later, which was taken up instead"
+        );
     };
     let message = last.message.as_deref().unwrap_or("taken up");
     if last.refused {

@@ -216,7 +216,8 @@ async fn what_the_controller_answered_is_printed() {
         let world = World::new().await;
         let said = answered(&world, &["promote", "web", "prod", revision]).await;
         assert_eq!((said.code, said.out.as_str()), (1, ""), "{}", said.err);
-        let expected = format!("refused: no target, source or report of this pipeline has {revision}");
+        let expected =
+            format!("refused: no target, source or report of this pipeline has {revision}");
         assert!(said.err.contains(&expected), "{}", said.err);
     }
     let world = World::new().await;

@@ -102,7 +102,8 @@ async fn lint_finds_typos_wrong_values_and_what_can_never_hold() {
 
 #[tokio::test]
 async fn lint_refuses_objects_with_nothing_in_them() {
-    let trigger = "apiVersion: pipeline.jquad.rocks/v1alpha1\nkind: PipelineTrigger\nmetadata: {name: a}\n";
+    let trigger =
+        "apiVersion: pipeline.jquad.rocks/v1alpha1\nkind: PipelineTrigger\nmetadata: {name: a}\n";
     let cluster =
         "apiVersion: gitops.weave.works/v1alpha1\nkind: GitopsCluster\nmetadata: {name: a}\n";
     let pipeline =
@@ -129,7 +130,8 @@ async fn lint_refuses_objects_with_nothing_in_them() {
         assert_eq!(code, 1, "{text}: {out}");
         assert!(out.contains(expected), "{text}: {out}");
     }
-    let sound = format!("{trigger}spec: {{{source}, pipelineRunSpec: {{pipelineRef: {{name: p}}}}}}\n");
+    let sound =
+        format!("{trigger}spec: {{{source}, pipelineRunSpec: {{pipelineRef: {{name: p}}}}}}\n");
     let (code, out) = lint(&sound, &[]).await;
     assert_eq!((code, out.as_str()), (0, ""));
 }

@@ -108,7 +108,11 @@ fn for_environment(value: &Value, environment: &str) -> Option<Request> {
 /// An id for a request that brings none: the same for the same request.
 fn id_of(environment: &str, request: &Request) -> String {
     let at = at(request.at.as_ref()).to_string();
-    let kind = format!("{:?}{}", request.kind, if request.unseen { " unseen" } else { "" });
+    let kind = format!(
+        "{:?}{}",
+        request.kind,
+        if request.unseen { " unseen" } else { "" }
+    );
     short_hash(&[
         environment,
         &request.revision,

@@ -155,7 +155,10 @@ fn a_revision_that_was_never_seen_is_refused() {
     ] {
         let world = draw(&format!("{known}\nrequest prod Promote 2.0.0 r1"));
         let shown = show(&world, &world.plan());
-        assert!(shown.contains("request r1: bringing 2.0.0"), "{known}: {shown}");
+        assert!(
+            shown.contains("request r1: bringing 2.0.0"),
+            "{known}: {shown}"
+        );
     }
     let world = draw("dev[1.0.0 ok]\nsource Hook 2.0.0\nrequest dev Promote 2.0.0 r1");
     let shown = show(&world, &world.plan());
@@ -239,7 +242,9 @@ fn a_request_is_not_hidden_by_one_that_was_taken_up() {
     let mut world = draw("dev[1.0.0 ok] > prod[1.0.0 ok]\nrequest prod Promote 2.0.0 r1 unseen");
     crate::show::settle(&mut world);
     let mut annotate = |id: &str, at: &str| {
-        let text = format!(r#"{{"environment": "prod", "id": "{id}", "revision": "3.0.0", "unseen": true {at}}}"#);
+        let text = format!(
+            r#"{{"environment": "prod", "id": "{id}", "revision": "3.0.0", "unseen": true {at}}}"#
+        );
         let annotations = [(api::names::REQUEST_ANNOTATION.to_owned(), text)];
         world.pipeline.metadata.annotations = Some(annotations.into());
         let shown = show(&world, &world.plan());
@@ -266,8 +271,9 @@ fn a_request_is_not_hidden_by_one_that_was_taken_up() {
 fn the_later_of_two_requests_counts() {
     let mut world = draw("dev[1.0.0 ok] > prod[1.0.0 ok]\nrequest prod Promote 2.0.0 r1 unseen");
     let mut annotate = |at: &str| {
-        let text =
-            format!(r#"{{"environment": "prod", "id": "r2", "revision": "3.0.0", "unseen": true, "at": "{at}"}}"#);
+        let text = format!(
+            r#"{{"environment": "prod", "id": "r2", "revision": "3.0.0", "unseen": true, "at": "{at}"}}"#
+        );
         let annotations = [(api::names::REQUEST_ANNOTATION.to_owned(), text)];
         world.pipeline.metadata.annotations = Some(annotations.into());
         show(&world, &world.plan())

@@ -8,6 +8,7 @@
 mod candidate;
 mod environment;
 mod history;
+mod order;
 mod report;
 mod request;
 mod site;

@@ -240,3 +240,42 @@ pub(crate) fn phase_of(promotion: &Promotion) -> &'static str {
         Some(Phase::Withdrawn) => "was taken back",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use api::pipeline::{AppStatus, PipelineStatus};
+
+    use super::*;
+
+    /// Not under the version before it.
+    #[test]
+    fn a_failed_release_is_named_in_its_cell() {
+        let mut pipeline = Pipeline::default();
+        pipeline.spec.environments.push(Environment {
+            name: "dev".to_owned(),
+            ..Environment::default()
+        });
+        let target = TargetStatus {
+            revision: Some("1.0.0".to_owned()),
+            failed: Some("2.0.0".to_owned()),
+            apps: vec![AppStatus {
+                message: Some("timed out".to_owned()),
+                ..AppStatus::default()
+            }],
+            ..TargetStatus::default()
+        };
+        let dev = EnvironmentStatus {
+            targets: vec![target],
+            ..EnvironmentStatus::default()
+        };
+        pipeline.status = Some(PipelineStatus {
+            environments: [("dev".to_owned(), dev)].into(),
+            ..PipelineStatus::default()
+        });
+        let cells = cells(&pipeline);
+        assert_eq!(cells[0].state, State::Failed);
+        assert_eq!(cells[0].revision, "2.0.0 failed (last good 1.0.0)");
+        let message = cells[0].message.as_deref();
+        assert_eq!(message, Some("2.0.0 failed: timed out"));
+    }
+}

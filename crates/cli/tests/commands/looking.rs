@@ -131,6 +131,53 @@ async fn status_tree_history_and_explain_tell_the_same_story() {
     assert_eq!(lines[2], "prod ran 1.0.0, 0.9.0");
 }
 
+/// The version that failed, what the app says, and what worked before, in every command.
+#[tokio::test]
+async fn a_failed_release_is_told_everywhere() {
+    let world = World::new().await;
+    let app = json!({
+        "apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease", "name": "web",
+        "ready": false, "revision": "2.0.0", "message": "Helm upgrade failed: timed out",
+    });
+    let mut dev = crate::world::status()["environments"]["dev"]["targets"][0].clone();
+    dev["ready"] = json!(false);
+    dev["failed"] = json!("2.1.0");
+    dev["apps"] = json!([app]);
+    let failure = json!({
+        "revision": "2.1.0", "target": "web-dev", "at": "2026-01-02T00:00:00Z",
+        "message": "Helm upgrade failed: timed out",
+    });
+    let dev = json!({"targets": [dev], "failures": [failure]});
+    world
+        .set_status(json!({"environments": {"dev": dev}}))
+        .await;
+    let failed = "2.1.0 failed: Helm upgrade failed: timed out";
+    for (command, expected) in [
+        (
+            &["get", "pipelines"][..],
+            "dev 2.1.0 failed (last good 2.0.0)",
+        ),
+        (&["status", "web"], "2.1.0 failed (last good 2.0.0)"),
+        (&["status", "web"], &format!("web-dev: {failed}")),
+        (
+            &["explain", "web"],
+            &format!("dev: runs 2.0.0; not ready: web-dev ({failed})"),
+        ),
+        (
+            &["explain", "web"],
+            &format!("dev target web-dev: {failed}"),
+        ),
+        (&["history", "web", "dev"], "dev failed 2.1.0 "),
+        (
+            &["history", "web", "dev"],
+            "ago in web-dev: Helm upgrade failed: timed out",
+        ),
+    ] {
+        let said = world.prints(command).await;
+        assert!(said.contains(expected), "{command:?}: {said}");
+    }
+}
+
 #[tokio::test]
 async fn names_that_are_nearly_right_are_answered_with_the_right_ones() {
     let world = World::new().await;

@@ -11,10 +11,9 @@ use api::{
 use super::{
     Step,
     environment::summary,
-    world::{Site, World, is_deploying, is_unmerged, name_of, phase_of, was_merged},
+    world::{Site, World, is_deploying, is_unmerged, name_of, phase_of},
 };
 use crate::{
-    backwards::{PlaceState, ask_again, backwards, until_asked},
     hold::{Hold, HoldReason, and_more},
     moment::Timestamp,
     place::target_name,
@@ -254,69 +253,6 @@ impl<'a> Judge<'a> {
         let more = and_more(unusable.len());
         let sentence = format!("{name} target {}{more}: {error}", target_name(target));
         Some(Hold::new(reason, sentence, lifted_by))
-    }
-
-    /// Why a revision that nobody asked for would be a step back, or one that was left before.
-    fn backwards(&self, wanted: &Wanted, site: &Site<'_>, rejected: &[String]) -> Option<Hold> {
-        let revision = &wanted.revision;
-        let shown = wanted.shown();
-        backwards((revision, &shown), &self.state(site, rejected)).or_else(|| {
-            let name = &self.environment.name;
-            let sentence = format!("{shown} was in {name} before and was left");
-            let hold = until_asked(HoldReason::AlreadyRan, &shown, sentence);
-            self.has_been_left(revision, site).then_some(hold)
-        })
-    }
-
-    /// Why a promotion under way may go no further.
-    fn out_of_order(
-        &self,
-        promotion: &Promotion,
-        site: &Site<'_>,
-        rejected: &[String],
-    ) -> Option<Hold> {
-        let status = self.world.status(&self.environment.name);
-        let last_request = status.and_then(|status| status.last_request.as_ref());
-        ask_again(promotion, &self.state(site, rejected), last_request)
-    }
-
-    fn state<'b>(&'b self, site: &'b Site<'_>, rejected: &'b [String]) -> PlaceState<'b> {
-        PlaceState {
-            environment: &self.environment.name,
-            targets: &site.targets,
-            promotions: &site.promotions,
-            rejected,
-            assumed: site.assumed,
-        }
-    }
-
-    /// Whether the revision was here and something else came after it. One that has reached only
-    /// some targets so far has not been left.
-    fn has_been_left(&self, revision: &str, site: &Site<'_>) -> bool {
-        let name = self.environment.name.as_str();
-        let ran = self.world.status(name).map(|status| status.ran.as_slice());
-        let ran = ran.unwrap_or_default();
-        let position = |revision: &str| ran.iter().position(|known| known == revision);
-        let has_ran = position(revision).is_some();
-        let was_merged = site
-            .promotions
-            .iter()
-            .any(|promotion| promotion.spec.revision == revision && was_merged(promotion));
-        if !has_ran && !was_merged {
-            return false;
-        }
-        let is_running = self
-            .world
-            .targets(name)
-            .iter()
-            .any(|target| target.revision.as_deref() == Some(revision));
-        let came_later = |other: &str| position(other) < position(revision) && has_ran;
-        let is_followed = site
-            .targets
-            .iter()
-            .filter_map(|target| target.revision.as_deref())
-            .any(|other| other != revision && position(other).is_some() && came_later(other));
-        !is_running || is_followed
     }
 
     pub(super) fn suspended(&self, revision: &str) -> Option<Hold> {

@@ -176,6 +176,29 @@ async fn a_revision_that_was_never_seen_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_failed_release_is_told_with_its_message() {
+    let world = World::new().await;
+    grant(&world, "bob", &["get"], "pipelines").await;
+    let app = json!({
+        "apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease", "name": "app",
+        "ready": false, "message": "timed out",
+    });
+    let target = json!({
+        "namespace": "prod", "ready": false, "revision": "1.0.0", "failed": "2.0.0", "apps": [app],
+    });
+    world
+        .edit_status(json!({"environments": {"prod": {"targets": [target]}}}))
+        .await;
+    let shown = get(&world, "bob", &format!("{APP}/environments")).await;
+    let shown: Value = serde_json::from_str(&shown.body).unwrap();
+    let all = shown["items"].as_array().unwrap();
+    let prod = all.iter().find(|it| it["name"] == "prod").unwrap();
+    assert_eq!(prod["state"], "failed");
+    let failed = json!([{"revision": "2.0.0", "target": "prod", "message": "timed out"}]);
+    assert_eq!(prod["failed"], failed);
+}
+
+#[tokio::test(start_paused = true)]
 async fn who_may_approve_does_so_by_asking() {
     for (verbs, is_approved) in [(&["promote"][..], false), (&["promote", "approve"], true)] {
         let world = World::new().await;

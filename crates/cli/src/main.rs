@@ -8,6 +8,7 @@ mod crds;
 mod demo;
 mod kubeconfig;
 mod reach;
+mod sockets;
 mod standalone;
 mod triggers;
 

@@ -231,6 +231,11 @@ fn the_image_is_what_the_deployment_expects() {
     ] {
         assert!(image.lines().any(|found| found == line), "{line}");
     }
+    let mut bases = image.lines().filter(|line| line.starts_with("FROM "));
+    assert!(
+        bases.all(|base| base.contains("_DIGEST}")),
+        "a base image without a digest"
+    );
     let manifest = std::fs::read_to_string(repository().join("deploy/manifests/controller.yaml"));
     let manifest = manifest.unwrap();
     for line in [

@@ -141,7 +141,7 @@ fn check_rights(objects: &[Value]) {
             reads += 1;
         }
     }
-    assert_eq!(reads, 2, "to read, and to create its own");
+    assert_eq!(reads, 3, "to read, to create its own, and to update that");
 }
 
 #[test]

@@ -1,11 +1,12 @@
 //! `cargo xtask check`: everything that can be said about the code without running it.
 
 use crate::{
+    advisories,
     command::{cargo, run},
     fences, licences,
 };
 
-/// Formatting, lints, fences, licences.
+/// Formatting, lints, fences, licences, advisories.
 pub(crate) fn check() -> anyhow::Result<()> {
     run(&mut cargo(&["fmt", "--all", "--check"]))?;
     run(&mut cargo(&[
@@ -18,5 +19,6 @@ pub(crate) fn check() -> anyhow::Result<()> {
         "warnings",
     ]))?;
     fences::check()?;
-    licences::check()
+    licences::check()?;
+    advisories::check()
 }

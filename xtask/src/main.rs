@@ -1,5 +1,6 @@
 //! The one front door for developer commands: `cargo xtask`.
 
+mod advisories;
 mod bench;
 mod check;
 mod command;

@@ -140,7 +140,11 @@ pub(crate) fn from_yaml(bytes: &[u8], is_strict: bool) -> Result<Value, String> 
         legacy_octal_numbers: true,
         duplicate_keys: policy,
     };
-    serde_saphyr::from_str_with_options(text, options).map_err(|error| error.to_string())
+    let value = serde_saphyr::from_str_with_options(text, options);
+    match value.map_err(|error| error.to_string())? {
+        value if json::is_deeper(&value, json::DEPTH_LIMIT) => Err("exceeded max depth".to_owned()),
+        value => Ok(value),
+    }
 }
 
 /// Checks that a decoded body is an object of this kind and version.

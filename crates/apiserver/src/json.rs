@@ -27,7 +27,7 @@ impl fmt::Display for Path<'_> {
 }
 
 /// How deep a body may nest, and how deep the parser goes.
-const DEPTH_LIMIT: usize = 127;
+pub(crate) const DEPTH_LIMIT: usize = 127;
 /// Whole numbers up to here are the same as floats.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
@@ -39,6 +39,19 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Value, String> {
     let mut value = serde_json::from_str(&text).map_err(|error| reworded(&text, &error))?;
     shorten_numbers(&mut value);
     Ok(value)
+}
+
+/// Whether a value nests deeper than `limit`; goes no deeper than that itself.
+pub(crate) fn is_deeper(value: &Value, limit: usize) -> bool {
+    let nests = |inner: &Value| match limit.checked_sub(1) {
+        Some(limit) => is_deeper(inner, limit),
+        None => true,
+    };
+    match value {
+        Value::Array(items) => limit == 0 || items.iter().any(nests),
+        Value::Object(fields) => limit == 0 || fields.values().any(nests),
+        _ => false,
+    }
 }
 
 /// Bytes as text, whatever they are.

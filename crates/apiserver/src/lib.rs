@@ -13,6 +13,7 @@
 mod access;
 mod admission;
 mod apply;
+mod blocking;
 mod body;
 mod builtin;
 mod clock;
@@ -236,6 +237,7 @@ impl Server {
                 Ok(Ok(object))
             }
             Err(Refusal::Stale) => Ok(Err(Stale)),
+            Err(Refusal::TooLarge) => Err(status::ApiError::too_large(store::LARGEST)),
             Err(Refusal::Failed(why)) => Err(status::ApiError::not_stored(&why)),
         }
     }

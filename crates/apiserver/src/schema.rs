@@ -28,7 +28,7 @@ use error::NO_FIELD;
 pub(crate) use error::{FieldError, MALFORMED, ordered};
 use node::Node;
 
-use crate::types::Type;
+use crate::{blocking, types::Type};
 
 /// A compiled schema.
 #[derive(Debug)]
@@ -40,6 +40,8 @@ pub(crate) struct Schema {
     /// Whether there are resources in the resource.
     has_embedded: bool,
     status_stands_alone: bool,
+    /// Whether running its rules may take long.
+    has_costly_rules: bool,
 }
 
 impl Schema {
@@ -68,6 +70,7 @@ impl Schema {
                 has_keyed_lists: root.has_any(&|node| node.list_type.is_some()),
                 has_embedded: root.has_any(&|node| node.embedded),
                 status_stands_alone: status_stands_alone(&root),
+                has_costly_rules: root.has_any(&|node| node.rules.iter().any(cel::Rule::is_costly)),
                 root,
             }),
             false => Err(errors),
@@ -147,7 +150,10 @@ impl Schema {
                           correct the existing errors to complete validation";
             return errors.push(FieldError::invalid(NO_FIELD, &Value::Null, detail));
         }
-        cel::evaluate(&self.root, new, old, errors);
+        match self.has_costly_rules {
+            true => blocking::run(|| cel::evaluate(&self.root, new, old, errors)),
+            false => cel::evaluate(&self.root, new, old, errors),
+        }
     }
 
     /// Whether a change of nothing but the status can be judged without the rest, if that was

@@ -11,6 +11,7 @@
 
 mod gate;
 mod identity;
+mod seats;
 mod stall;
 
 use std::{
@@ -27,12 +28,16 @@ use hyper_util::{
 };
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::{OwnedSemaphorePermit, Semaphore},
     task::{JoinHandle, JoinSet},
 };
 use tokio_rustls::TlsAcceptor;
 
-use self::{gate::Gate, identity::Identity, stall::Impatient};
+use self::{
+    gate::Gate,
+    identity::Identity,
+    seats::{Seat, Seats},
+    stall::Impatient,
+};
 use crate::{MASTERS, Server, User};
 
 /// How to serve.
@@ -65,9 +70,10 @@ impl ServeOptions {
 /// What clients can make the server hold. The body of a request is limited to 3 MiB in any case.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Open connections; more are closed at once.
+    /// Open connections, shared between the addresses of clients; more are closed at once.
     pub connections: usize,
-    /// Requests other than watches that are carried out or whose answers are being read.
+    /// Requests other than watches that are carried out or whose answers are being read, shared
+    /// between the addresses of clients.
     pub requests: usize,
     /// Open watches.
     pub watches: usize,
@@ -168,7 +174,7 @@ impl Server {
         let door = Door {
             tls: TlsAcceptor::from(Arc::new(identity.tls()?)),
             gate: Arc::new(Gate::new(self.clone(), names, options.limits.clone())),
-            seats: Arc::new(Semaphore::new(options.limits.connections)),
+            seats: Seats::new(options.limits.connections),
             limits: options.limits,
         };
         Ok(Served {
@@ -197,7 +203,7 @@ fn names(address: IpAddr, more: &[String]) -> Vec<String> {
 struct Door {
     tls: TlsAcceptor,
     gate: Arc<Gate>,
-    seats: Arc<Semaphore>,
+    seats: Arc<Seats>,
     limits: Limits,
 }
 
@@ -207,7 +213,7 @@ impl Door {
         loop {
             tokio::select! {
                 accepted = listener.accept() => match accepted {
-                    Ok((stream, _)) => self.seat(stream, &mut connections),
+                    Ok((stream, peer)) => self.seat(stream, peer, &mut connections),
                     // Out of file descriptors: it may get better when connections end.
                     Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
                 },
@@ -216,24 +222,33 @@ impl Door {
         }
     }
 
-    fn seat(&self, stream: TcpStream, connections: &mut JoinSet<()>) {
-        if let Ok(seat) = self.seats.clone().try_acquire_owned() {
-            connections.spawn(self.clone().attend(stream, seat));
+    fn seat(&self, stream: TcpStream, peer: SocketAddr, connections: &mut JoinSet<()>) {
+        if let Some(seat) = self.seats.take(peer.ip()) {
+            connections.spawn(self.clone().attend(stream, peer, seat));
         }
     }
 
-    async fn attend(self, stream: TcpStream, seat: OwnedSemaphorePermit) {
-        let _seat = seat;
+    async fn attend(self, stream: TcpStream, peer: SocketAddr, seat: Seat) {
+        let seat = Arc::new(seat);
+        tokio::select! {
+            () = self.serve(stream, peer, &seat) => {}
+            () = seat.lost() => {}
+        }
+    }
+
+    async fn serve(&self, stream: TcpStream, peer: SocketAddr, seat: &Arc<Seat>) {
         let _ = stream.set_nodelay(true);
         let stream = Impatient::new(stream, self.limits.stalled_time);
         let greeting = tokio::time::timeout(self.limits.idle_time, self.tls.accept(stream));
         let Ok(Ok(stream)) = greeting.await else {
             return;
         };
-        let gate = self.gate;
+        let (gate, seat) = (self.gate.clone(), seat.clone());
         let service = tower::service_fn(move |request: http::Request<hyper::body::Incoming>| {
+            seat.has_asked();
             let gate = gate.clone();
-            async move { Ok::<_, std::convert::Infallible>(gate.answer(request).await) }
+            let answer = async move { gate.answer(request, peer.ip()).await };
+            async move { Ok::<_, std::convert::Infallible>(answer.await) }
         });
         // How a connection ended matters to nobody but its client.
         let _ = hyper::server::conn::http1::Builder::new()

@@ -43,6 +43,10 @@ impl Key {
     }
 }
 
+/// As many bytes as an object may have as JSON, `managedFields` included. Every request adds at most
+/// a body's worth; this bounds what many of them make of one object.
+pub(crate) const LARGEST: usize = crate::body::LIMIT;
+
 /// A change to one key, valid only while the object is still at `replaces`.
 #[derive(Debug)]
 pub(crate) struct Write {
@@ -99,6 +103,8 @@ pub(crate) struct Stale;
 pub(crate) enum Refusal {
     /// Somebody else was faster.
     Stale,
+    /// The object would have more than [`LARGEST`] bytes.
+    TooLarge,
     /// It could not be kept, for this reason; nothing has changed.
     Failed(Arc<str>),
 }

@@ -60,6 +60,11 @@ impl Setup {
 
     /// A TLS connection that does only what it is told to.
     async fn connect(&self) -> tokio_rustls::client::TlsStream<TcpStream> {
+        self.connect_from([127, 0, 0, 1]).await
+    }
+
+    /// The same from an address of this machine.
+    async fn connect_from(&self, from: [u8; 4]) -> tokio_rustls::client::TlsStream<TcpStream> {
         let config = self.config();
         let cluster = config.clusters[0].cluster.as_ref().unwrap();
         let pem = cluster.certificate_authority_data.as_ref().unwrap();
@@ -71,7 +76,9 @@ impl Setup {
         let tls = rustls::ClientConfig::builder()
             .with_root_certificates(roots)
             .with_no_client_auth();
-        let stream = TcpStream::connect(self.served.address()).await.unwrap();
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.bind((from, 0).into()).unwrap();
+        let stream = socket.connect(self.served.address()).await.unwrap();
         let name = ServerName::try_from("localhost").unwrap();
         let connector = tokio_rustls::TlsConnector::from(Arc::new(tls));
         connector.connect(name, stream).await.unwrap()
@@ -355,6 +362,32 @@ async fn who_says_nothing_is_cut_off() {
         let _ = slow.read_to_end(&mut answer).await;
         let answer = String::from_utf8_lossy(&answer).into_owned();
         assert_eq!(answer.matches("HTTP/1.1 200").count(), answered, "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn half_sent_requests_of_one_address_keep_no_other_out() {
+    let limits = Limits {
+        connections: 4,
+        ..Limits::default()
+    };
+    let setup = setup(limits).await;
+    let mut held = Vec::new();
+    for _ in 0..6 {
+        // Not even a greeting.
+        let mut slow = TcpStream::connect(setup.served.address()).await.unwrap();
+        let _ = slow.write_all(&[22]).await;
+        held.push(slow);
+    }
+    for _ in 0..2 {
+        let mut other = setup.connect_from([127, 0, 0, 2]).await;
+        let request = b"GET /version HTTP/1.1\r\nhost: localhost\r\n\r\n";
+        other.write_all(request).await.unwrap();
+        other.flush().await.unwrap();
+        let mut answer = [0; 12];
+        other.read_exact(&mut answer).await.unwrap();
+        assert_eq!(&answer, b"HTTP/1.1 200");
+        held.push(other.into_inner().0);
     }
 }
 

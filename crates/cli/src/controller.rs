@@ -12,7 +12,15 @@ use controller::Metrics;
 use kube::{Config, client::ClientBuilder};
 use prometheus_client::registry::Registry;
 
-use crate::{args::controller::Arguments, kubeconfig, reach::reach};
+use crate::{args::controller::Arguments, kubeconfig, reach::reach, sockets};
+
+/// Which flags choose the addresses of the sockets.
+const FLAGS: sockets::Flags<'_> = &[
+    ("hooks", "--promotion-hook-bind-address"),
+    ("REST", "--rest-bind-address"),
+    ("probes", "--health-probe-bind-address"),
+    ("metrics", "--metrics-bind-address"),
+];
 
 /// Runs the controller.
 pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
@@ -34,11 +42,12 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let shutdown = signals::shutdown().context("cannot listen for signals")?;
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "starting");
     let stop = shutdown.child_token();
-    let serving = server::start(client.clone(), door, calls, stop.clone()).await?;
+    let serving = server::start(client.clone(), door, calls, stop.clone()).await;
+    let serving = serving.map_err(|error| sockets::of_server(error, FLAGS))?;
     let outcome = controller::run(client, settings, metrics, shutdown).await;
     stop.cancel();
     serving.ended().await;
-    outcome?;
+    outcome.map_err(|error| sockets::of_controller(error, FLAGS))?;
     tracing::info!("ended");
     Ok(())
 }

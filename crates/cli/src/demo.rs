@@ -1,6 +1,7 @@
 //! `sluice demo`: three clusters, Flux on each, a forge and Sluice, all in this process. A release
 //! walks from dev to prod while a person watches. Nothing is left behind.
 
+mod registry;
 mod story;
 mod world;
 
@@ -12,6 +13,7 @@ use crate::{
     args::demo::{Arguments, Command},
     controller::{logs, signals},
 };
+use registry::Registry;
 use story::Story;
 use world::World;
 
@@ -31,8 +33,13 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
         logs::start(level);
     }
     let shutdown = signals::shutdown().context("cannot listen for signals")?;
-    let world = World::start(folder.path(), arguments.port).await?;
-    let running = world.sluice(shutdown.clone());
+    let (world, listening) = World::start(folder.path(), arguments.port, &shutdown).await?;
+    let running = async {
+        let outcome = listening.run(world.standalone.server.client()).await;
+        // Without Sluice there is nothing to tell.
+        shutdown.cancel();
+        outcome
+    };
     let told = async {
         let story = Story::new(&world, arguments.script);
         let outcome = tokio::select! {
@@ -52,62 +59,31 @@ async fn tell(mut story: Story<'_>, world: &World) -> anyhow::Result<()> {
     if story.is_script {
         return story.play(RELEASES[1]).await;
     }
-    let address = Address::publish(world.folder())?;
+    let _registered = Registry::of_this_user()?.register(world.folder())?;
     story.show_what_to_try(RELEASES[2]);
     world.push(RELEASES[1]).await?;
-    let requests = address.releases(world.folder());
+    let requests = next_release(world.folder());
     tokio::pin!(requests);
     loop {
         tokio::select! {
             version = &mut requests => {
                 world.push(&version).await?;
-                requests.set(address.releases(world.folder()));
+                requests.set(next_release(world.folder()));
             }
             outcome = story.follow() => return outcome,
         }
     }
 }
 
-/// The file by which a demo that runs can be found, and the one through which it is told what to do.
-struct Address(PathBuf);
-
-impl Address {
-    fn file() -> PathBuf {
-        let user = std::env::var("USER").unwrap_or_default();
-        let name: String = user.chars().filter(char::is_ascii_alphanumeric).collect();
-        std::env::temp_dir().join(format!("sluice-demo.{name}"))
-    }
-
-    fn publish(folder: &Path) -> anyhow::Result<Self> {
-        let file = Self::file();
-        std::fs::write(&file, folder.display().to_string())
-            .with_context(|| format!("cannot write {}", file.display()))?;
-        Ok(Self(file))
-    }
-
-    /// The folder of the demo that runs.
-    fn find() -> anyhow::Result<PathBuf> {
-        let folder = std::fs::read_to_string(Self::file())
-            .context("no demo is running; start one with `sluice demo` in another terminal")?;
-        Ok(PathBuf::from(folder.trim()))
-    }
-
-    /// The next release somebody pushes.
-    async fn releases(&self, folder: &Path) -> String {
-        let inbox = inbox(folder);
-        loop {
-            if let Ok(version) = std::fs::read_to_string(&inbox) {
-                drop(std::fs::remove_file(&inbox));
-                return version.trim().to_owned();
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+/// The next release that somebody pushes to the demo in a folder.
+async fn next_release(folder: &Path) -> String {
+    let inbox = inbox(folder);
+    loop {
+        if let Ok(version) = std::fs::read_to_string(&inbox) {
+            drop(std::fs::remove_file(&inbox));
+            return version.trim().to_owned();
         }
-    }
-}
-
-impl Drop for Address {
-    fn drop(&mut self) {
-        drop(std::fs::remove_file(&self.0));
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
     }
 }
 
@@ -115,21 +91,60 @@ fn inbox(folder: &Path) -> PathBuf {
     folder.join("next-release")
 }
 
+/// The folder of the demo that runs; of several, the one that was started last.
+fn find() -> anyhow::Result<PathBuf> {
+    let mut running = Registry::of_this_user()?.running()?;
+    let found = running
+        .pop()
+        .context("no demo is running; start one with `sluice demo` in another terminal")?;
+    if !running.is_empty() {
+        let others = running.len();
+        anstream::eprintln!(
+            "{others} more run; this is about the demo that was started last, in {}",
+            found.display()
+        );
+    }
+    Ok(found)
+}
+
 /// Hands a release to the demo that runs.
 fn push(version: &str) -> anyhow::Result<()> {
     if !world::is_version(version) {
         bail!("{version:?} is no version; try something like 6.3.0");
     }
-    let inbox = inbox(&Address::find()?);
-    std::fs::write(&inbox, version)
+    std::fs::write(inbox(&find()?), version)
         .context("the demo has ended; start another with `sluice demo`")?;
     anstream::println!("{version} is pushed to dev; watch it go on.");
     Ok(())
 }
 
-/// Says how to reach the demo that runs.
+/// Says how to reach the demo that runs, for a shell to evaluate.
 fn env() -> anyhow::Result<()> {
-    let kubeconfig = world::kubeconfig(&Address::find()?);
-    anstream::println!("export KUBECONFIG={}", kubeconfig.display());
+    let kubeconfig = world::kubeconfig(&find()?);
+    let path = kubeconfig
+        .to_str()
+        .context("the path of the demo is no text")?;
+    anstream::println!("export KUBECONFIG={}", quoted(path));
     Ok(())
+}
+
+/// A text as one word of a shell, whatever is in it.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shell_reads_back_what_was_quoted() {
+        for text in ["/tmp/a b", "it's", "$(exit 3); `exit 4`\n#", "'", ""] {
+            let script = format!("printf %s {}", quoted(text));
+            let output = std::process::Command::new("sh")
+                .args(["-c", &script])
+                .output();
+            assert_eq!(output.unwrap().stdout, text.as_bytes(), "{script}");
+        }
+    }
 }

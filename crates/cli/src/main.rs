@@ -8,15 +8,32 @@ mod crds;
 mod demo;
 mod kubeconfig;
 mod reach;
+mod sockets;
 mod standalone;
 mod triggers;
 
-use std::{io, process::ExitCode};
+use std::{io, process::ExitCode, time::Duration};
 
 use crate::args::Command;
 
-#[tokio::main]
-async fn main() -> ExitCode {
+/// How long what blocks a thread may take once everything else has ended.
+const LAST_BLOCKING: Duration = Duration::from_secs(2);
+
+fn main() -> ExitCode {
+    let runtime = match tokio::runtime::Runtime::new() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            anstream::eprintln!("sluice: cannot start the threads of the runtime: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let code = runtime.block_on(run());
+    // A thread that is busy must not keep the process from ending.
+    runtime.shutdown_timeout(LAST_BLOCKING);
+    code
+}
+
+async fn run() -> ExitCode {
     let outcome = match args::parse().command {
         Command::Controller(arguments) => controller::run(&arguments).await,
         Command::Crds(arguments) => crds::run(&arguments, &mut anstream::stdout().lock()),

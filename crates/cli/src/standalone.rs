@@ -33,10 +33,13 @@ use crate::{
         signals,
     },
     reach::reach,
+    sockets,
 };
 
 /// The roles for people that an install brings.
 const ROLES: &str = include_str!("../../../deploy/manifests/roles.yaml");
+/// Which flags choose the ports of the sockets for hooks and REST.
+const FLAGS: sockets::Flags<'_> = &[("hooks", "--hooks-port"), ("REST", "--port")];
 /// Who the printed token belongs to.
 pub(crate) const OWNER: &str = "you";
 
@@ -61,13 +64,13 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     };
     let shutdown = signals::shutdown().context("cannot listen for signals")?;
     let standalone = Standalone::open(&folder, arguments.api_address()).await?;
-    let rest = arguments.rest_address();
     let ports = Ports {
         hooks: arguments.hooks_address(),
-        rest,
+        rest: arguments.rest_address(),
     };
-    anstream::println!("{}", standalone.greeting(rest));
-    standalone.run(ports, settings, shutdown).await
+    let listening = standalone.listen(ports, settings, &shutdown).await?;
+    anstream::println!("{}", standalone.greeting(listening.rest));
+    listening.run(standalone.server.client()).await
 }
 
 /// Where the door is.
@@ -96,10 +99,8 @@ impl Standalone {
             address,
             ..ServeOptions::new(folder)
         };
-        let served = server
-            .serve(options)
-            .await
-            .context("cannot serve the API")?;
+        let served = server.serve(options).await;
+        let served = served.map_err(|error| sockets::of_api(error, "--api-port"))?;
         let token = token(folder).context("cannot keep a token in the folder")?;
         let owner = User::new(OWNER, &["system:masters"]);
         server.add_token(&token, owner);
@@ -117,13 +118,14 @@ impl Standalone {
         self.served.kubeconfig()
     }
 
-    /// Runs the controller and the door until `shutdown`.
-    pub(crate) async fn run(
+    /// Listens for hooks and REST, and serves them until `shutdown`. A port that is taken is an error
+    /// now.
+    pub(crate) async fn listen(
         &self,
         ports: Ports,
         settings: controller::Settings,
-        shutdown: CancellationToken,
-    ) -> anyhow::Result<()> {
+        shutdown: &CancellationToken,
+    ) -> anyhow::Result<Listening> {
         let settings = controller::Settings {
             git_folder: Some(self.folder.join("git")),
             kubeconfigs: controller::KubeconfigPolicy::LOCAL,
@@ -131,7 +133,6 @@ impl Standalone {
         };
         let mut registry = Registry::default();
         let calls = server::Metrics::register(&mut registry);
-        let metrics = controller::Metrics::beside(registry);
         let client = self.server.client();
         let door = server::Settings {
             hooks_address: Some(ports.hooks),
@@ -142,11 +143,16 @@ impl Standalone {
             ..server::Settings::default()
         };
         let stop = shutdown.child_token();
-        let serving = server::start(client.clone(), door, calls, stop.clone()).await?;
-        let outcome = controller::run(client, settings, metrics, shutdown).await;
-        stop.cancel();
-        serving.ended().await;
-        Ok(outcome?)
+        let serving = server::start(client, door, calls, stop.clone()).await;
+        let serving = serving.map_err(|error| sockets::of_server(error, FLAGS))?;
+        Ok(Listening {
+            rest: serving.rest.unwrap_or(ports.rest),
+            metrics: controller::Metrics::beside(registry),
+            shutdown: shutdown.clone(),
+            serving,
+            settings,
+            stop,
+        })
     }
 
     fn greeting(&self, rest: SocketAddr) -> String {
@@ -159,6 +165,28 @@ impl Standalone {
             kubeconfig = self.kubeconfig().display(),
             token = self.token,
         )
+    }
+}
+
+/// The sockets are open; the controller does not run yet.
+pub(crate) struct Listening {
+    /// Where REST and the dashboard are.
+    pub(crate) rest: SocketAddr,
+    serving: server::Serving,
+    settings: controller::Settings,
+    metrics: controller::Metrics,
+    shutdown: CancellationToken,
+    /// Ends what is served.
+    stop: CancellationToken,
+}
+
+impl Listening {
+    /// Runs the controller until the shutdown, then closes the sockets.
+    pub(crate) async fn run(self, client: Client) -> anyhow::Result<()> {
+        let outcome = controller::run(client, self.settings, self.metrics, self.shutdown).await;
+        self.stop.cancel();
+        self.serving.ended().await;
+        Ok(outcome?)
     }
 }
 

@@ -65,6 +65,18 @@ fn a_push_without_a_demo_says_what_to_do() {
     assert!(errors.contains("is no version"), "{errors}");
 }
 
+#[test]
+fn a_taken_port_is_said_at_once() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let (code, out, errors) = sluice(&["demo", "--port", &port]);
+    assert_eq!(code, Some(1), "{out}\n{errors}");
+    assert_eq!(out, "", "it says that it runs");
+    let address = format!("cannot listen on 127.0.0.1:{port} for REST");
+    assert!(errors.contains(&address), "{errors}");
+    assert!(errors.contains("choose another with --port"), "{errors}");
+}
+
 #[tokio::test]
 async fn a_proposed_pipeline_is_merged_and_appears() {
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -85,7 +97,8 @@ async fn a_proposed_pipeline_is_merged_and_appears() {
         .env("TMPDIR", folder.path())
         .output();
     let told = String::from_utf8(told.unwrap().stdout).unwrap();
-    let file = told.trim().strip_prefix("export KUBECONFIG=");
+    let file = told.trim().strip_prefix("export KUBECONFIG='");
+    let file = file.and_then(|file| file.strip_suffix('\''));
     let kubeconfig = Kubeconfig::read_from(file.unwrap()).unwrap();
     let options = KubeConfigOptions::default();
     let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;

@@ -291,3 +291,30 @@ async fn leaf_clusters_are_looked_into_by_their_kubeconfigs() {
     }
     unreachable!("the image on the leaf is never told: {answer}");
 }
+
+#[test]
+fn a_taken_port_is_said_instead_of_that_it_runs() {
+    let flags = ["--api-port", "--hooks-port", "--port"];
+    for taken in flags {
+        let folder = tempfile::tempdir().unwrap();
+        let other = TcpListener::bind("127.0.0.1:0").unwrap();
+        let taken_port = other.local_addr().unwrap().port();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sluice"));
+        command.args(["standalone", "--data"]).arg(folder.path());
+        for flag in flags {
+            let port = match flag == taken {
+                true => taken_port.to_string(),
+                false => free_port(),
+            };
+            command.args([flag, &port]);
+        }
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{taken}");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "", "{taken}");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        let address = format!("127.0.0.1:{taken_port}");
+        let advice = format!("choose another with {taken}");
+        assert!(errors.contains(&address), "{taken}: {errors}");
+        assert!(errors.contains(&advice), "{taken}: {errors}");
+    }
+}

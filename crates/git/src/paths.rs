@@ -74,6 +74,23 @@ pub(crate) fn check(path: &str) -> Result<(), Error> {
     })
 }
 
+/// Files outside hidden places that forges take instructions from when a branch is pushed.
+const INSTRUCTIONS: [&str; 4] = [
+    "azure-pipelines.yaml",
+    "azure-pipelines.yml",
+    "bitbucket-pipelines.yaml",
+    "bitbucket-pipelines.yml",
+];
+
+/// Whether a forge may run what a file says as soon as a branch with it is pushed, before anybody has
+/// reviewed it: everything in hidden places, such as `.github/workflows`, and a few names beside.
+pub(crate) fn may_be_run(path: &str) -> bool {
+    let mut names = path.split('/');
+    let name = path.rsplit('/').next().unwrap_or_default();
+    names.any(|name| name.starts_with('.'))
+        || INSTRUCTIONS.iter().any(|it| it.eq_ignore_ascii_case(name))
+}
+
 /// Whether the pattern matches the path or a folder above it.
 fn covers(pattern: &[String], names: &[&str]) -> bool {
     let Some((first, rest)) = pattern.split_first() else {
@@ -167,6 +184,22 @@ mod tests {
         assert!(check("a/.github/b.yaml").is_ok());
         assert!(PathLimits::new(["../x"]).is_err());
         assert!(PathLimits::new([""]).is_err());
+    }
+
+    #[test]
+    fn what_forges_run_is_known() {
+        for path in [
+            ".github/workflows/a.yaml",
+            ".gitlab-ci.yml",
+            "apps/.woodpecker/a.yaml",
+            "bitbucket-pipelines.yml",
+            "Azure-Pipelines.yml",
+        ] {
+            assert!(may_be_run(path), "{path}");
+        }
+        for path in ["apps/prod.yaml", "a.b/c.yaml", "azure-pipelines/a.yaml"] {
+            assert!(!may_be_run(path), "{path}");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! What a client can make the process hold is bounded: connections, headers, bodies (by the
 //! handlers) and time. Who is slow to send or does not read is cut off.
 
+mod seats;
 mod stall;
 mod tls;
 
@@ -23,18 +24,18 @@ use hyper_util::{
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
-    sync::{OwnedSemaphorePermit, Semaphore},
     time::timeout,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::ServiceExt;
 
 use crate::client::Peer;
+use seats::{Seat, Seats};
 use stall::Impatient;
 pub(crate) use tls::Tls;
 
-/// Open connections of each socket; more are closed at once. People who follow pages must not keep
-/// hooks out.
+/// Open connections of each socket, shared between the addresses of clients; more are closed at once.
+/// People who follow pages must not keep hooks out.
 const CONNECTIONS: usize = 1000;
 /// How long a TLS handshake, or a request's headers, may take; also how long a connection may idle.
 const SLOWEST_HEADERS: Duration = Duration::from_secs(15);
@@ -82,7 +83,7 @@ impl Connections {
         let address = listener.local_addr()?;
         let post = Post {
             tls: self.tls.clone(),
-            seats: Arc::new(Semaphore::new(self.seats)),
+            seats: Seats::new(self.seats),
             tasks: self.tasks.clone(),
             stop: self.stop.clone(),
             router,
@@ -102,7 +103,7 @@ impl Connections {
 #[derive(Clone)]
 struct Post {
     tls: Option<Arc<Tls>>,
-    seats: Arc<Semaphore>,
+    seats: Arc<Seats>,
     tasks: TaskTracker,
     stop: CancellationToken,
     router: Router,
@@ -117,7 +118,7 @@ impl Post {
             };
             match accepted {
                 Ok((stream, peer)) => {
-                    if let Ok(seat) = self.seats.clone().try_acquire_owned() {
+                    if let Some(seat) = self.seats.take(peer.ip()) {
                         let attending = self.clone().attend(stream, peer, seat);
                         self.tasks.spawn(attending);
                     }
@@ -128,24 +129,37 @@ impl Post {
         }
     }
 
-    async fn attend(self, stream: TcpStream, peer: SocketAddr, seat: OwnedSemaphorePermit) {
-        let _seat = seat;
+    async fn attend(self, stream: TcpStream, peer: SocketAddr, seat: Seat) {
+        let seat = Arc::new(seat);
+        tokio::select! {
+            () = self.greet(stream, peer, &seat) => {}
+            () = seat.lost() => {}
+        }
+    }
+
+    async fn greet(&self, stream: TcpStream, peer: SocketAddr, seat: &Arc<Seat>) {
         let _ = stream.set_nodelay(true);
         let stream = Impatient::new(stream, STALLED);
         match self.tls.as_ref().map(|tls| tls.acceptor()) {
-            None => self.serve(stream, peer).await,
+            None => self.serve(stream, peer, seat).await,
             Some(acceptor) => {
                 let greeting = timeout(SLOWEST_HEADERS, acceptor.accept(stream)).await;
                 if let Ok(Ok(stream)) = greeting {
-                    self.serve(stream, peer).await;
+                    self.serve(stream, peer, seat).await;
                 }
             }
         }
     }
 
-    async fn serve(&self, stream: impl AsyncRead + AsyncWrite + Unpin, peer: SocketAddr) {
-        let router = self.router.clone();
+    async fn serve(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin,
+        peer: SocketAddr,
+        seat: &Arc<Seat>,
+    ) {
+        let (router, seat) = (self.router.clone(), seat.clone());
         let service = tower::service_fn(move |request: http::Request<hyper::body::Incoming>| {
+            seat.has_asked();
             let mut request = request.map(Body::new);
             request.extensions_mut().insert(Peer(peer.ip()));
             let answer = router.clone().oneshot(request);
@@ -201,5 +215,36 @@ mod tests {
         assert_eq!(answer, "HTTP/1.1 404");
         assert_eq!(ask(pages).await.1, "");
         assert_eq!(ask(hooks).await.1, "HTTP/1.1 404");
+    }
+
+    /// Connects from an address of this machine and says something.
+    async fn say_from(address: [u8; 4], to: SocketAddr, words: &str) -> TcpStream {
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.bind(SocketAddr::from((address, 0))).unwrap();
+        let mut stream = socket.connect(to).await.unwrap();
+        stream.write_all(words.as_bytes()).await.unwrap();
+        stream
+    }
+
+    #[tokio::test]
+    async fn half_sent_requests_of_one_address_keep_no_other_out() {
+        const SEATS: usize = 8;
+        let mut connections = Connections::new(None, CancellationToken::new());
+        connections.seats = SEATS;
+        let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));
+        let address = connections.listen(anywhere, Router::new()).await.unwrap();
+        let mut held = Vec::new();
+        for _ in 0..SEATS + 3 {
+            let words = "GET / HTTP/1.1\r\nHost: x\r\n";
+            held.push(say_from([127, 0, 0, 1], address, words).await);
+        }
+        for _ in 0..SEATS / 2 {
+            let words = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+            let mut stream = say_from([127, 0, 0, 2], address, words).await;
+            let mut answer = [0; 12];
+            stream.read_exact(&mut answer).await.unwrap();
+            assert_eq!(&answer, b"HTTP/1.1 404");
+            held.push(stream);
+        }
     }
 }

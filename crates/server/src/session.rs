@@ -1,8 +1,11 @@
 //! Browser sessions: a bearer token in a cookie that only we can read.
 //!
 //! The key is in a Secret, so that every replica reads what another one gave out. The token in a
-//! cookie is asked about like any other: a session ends when its token does, or after eight hours.
+//! cookie is asked about like any other: a session ends when its token does, after eight hours, or
+//! on all replicas when its owner signs out.
 //! Neither the key nor a token is ever logged or shown.
+
+mod revoked;
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -19,6 +22,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use tokio::sync::OnceCell;
 
 use crate::random;
+use revoked::Revoked;
 
 /// The Secret with the key, in the namespace that Sluice runs in.
 const SECRET: &str = "sluice-sessions";
@@ -40,6 +44,13 @@ pub(crate) enum Error {
         namespace: String,
         source: kube::Error,
     },
+    #[error(
+        "the session goes on: cannot list it as ended in the Secret {namespace}/{SECRET}; try again"
+    )]
+    SignOut {
+        namespace: String,
+        source: kube::Error,
+    },
     #[error("the Secret {namespace}/{SECRET} holds no key of 32 bytes; delete it to get a new one")]
     Key { namespace: String },
     #[error("the token is too long for a cookie; use a shorter one, such as a service account's")]
@@ -50,6 +61,7 @@ pub(crate) enum Error {
 pub(crate) struct Sessions {
     client: Client,
     key: OnceCell<LessSafeKey>,
+    revoked: Revoked,
 }
 
 /// Who looks at a page.
@@ -85,13 +97,49 @@ impl Sessions {
         Self {
             client,
             key: OnceCell::new(),
+            revoked: Revoked::default(),
         }
     }
 
     /// The session of a request, if it has one that has not ended.
     pub(crate) async fn read(&self, headers: &HeaderMap) -> Result<Option<Session>, Error> {
         let session: Option<Session> = self.open(headers, COOKIE).await?;
-        Ok(session.filter(|session| session.ends > Timestamp::now().as_second()))
+        match session {
+            Some(session) if self.lasts(&session).await? => Ok(Some(session)),
+            _ => Ok(None),
+        }
+    }
+
+    /// Whether a session has not ended.
+    pub(crate) async fn lasts(&self, session: &Session) -> Result<bool, Error> {
+        if session.ends <= Timestamp::now().as_second() {
+            return Ok(false);
+        }
+        if session.token.is_none() {
+            return Ok(true);
+        }
+        let is_revoked = self.revoked.contains(&self.secrets(), session).await;
+        Ok(!is_revoked.map_err(|source| self.unreadable(source))?)
+    }
+
+    /// Ends a session on all replicas.
+    pub(crate) async fn end(&self, session: &Session) -> Result<(), Error> {
+        let added = self.revoked.add(&self.secrets(), session).await;
+        added.map_err(|source| Error::SignOut {
+            namespace: self.client.default_namespace().to_owned(),
+            source,
+        })
+    }
+
+    fn secrets(&self) -> Api<Secret> {
+        Api::default_namespaced(self.client.clone())
+    }
+
+    fn unreadable(&self, source: kube::Error) -> Error {
+        Error::Secret {
+            namespace: self.client.default_namespace().to_owned(),
+            source,
+        }
     }
 
     /// The header that keeps a session.
@@ -175,11 +223,8 @@ impl Sessions {
     /// The key in the Secret, which the first replica makes.
     async fn find_key(&self) -> Result<LessSafeKey, Error> {
         let namespace = self.client.default_namespace().to_owned();
-        let secrets: Api<Secret> = Api::default_namespaced(self.client.clone());
-        let failed = |source| Error::Secret {
-            namespace: namespace.clone(),
-            source,
-        };
+        let secrets = self.secrets();
+        let failed = |source| self.unreadable(source);
         let secret = match secrets.get_opt(SECRET).await.map_err(failed)? {
             Some(secret) => secret,
             None => match secrets.create(&PostParams::default(), &fresh()).await {

@@ -2,13 +2,16 @@
 //!
 //! Rules come from definitions only, never from objects. They are compiled once;
 //! one that this server cannot run as the real server would is refused with the
-//! definition, never skipped.
+//! definition, never skipped. What they may cost is bounded: an object whose rules
+//! cost more is refused.
 
 mod bounds;
+mod budget;
 mod check;
 mod convert;
 mod evaluate;
 mod functions;
+mod interpreter;
 mod program;
 
 use serde_json::Value;
@@ -67,6 +70,11 @@ impl Rule {
     /// Whether it compares a value with the one that it replaces.
     pub(super) fn uses_old_self(&self) -> bool {
         self.compiled.as_ref().is_none_or(|it| it.uses_old_self)
+    }
+
+    /// Whether running it may take long.
+    pub(super) fn is_costly(&self) -> bool {
+        self.compiled.as_ref().is_some_and(Compiled::is_costly)
     }
 
     fn is_optional(&self) -> bool {

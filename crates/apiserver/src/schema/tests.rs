@@ -1,6 +1,7 @@
 //! Objects against schemas, as text. The words follow the real server's; refusals of what this
 //! server does not support are its own.
 
+mod costs;
 mod hostile;
 
 use serde_json::{Value, json};

@@ -2,6 +2,7 @@
 //! the limits.
 
 use std::{
+    net::IpAddr,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -16,7 +17,10 @@ use http::{Request, StatusCode, header};
 use hyper::body::{Frame, Incoming, SizeHint};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::Limits;
+use super::{
+    Limits,
+    seats::{Seat, Seats},
+};
 use crate::{
     Server, User,
     access::{self, Attributes},
@@ -28,7 +32,7 @@ use crate::{
 pub(super) struct Gate {
     server: Server,
     names: Vec<String>,
-    requests: Arc<Semaphore>,
+    requests: Arc<Seats>,
     watches: Arc<Semaphore>,
     limits: Limits,
 }
@@ -38,36 +42,51 @@ impl Gate {
         Self {
             server,
             names,
-            requests: Arc::new(Semaphore::new(limits.requests)),
+            requests: Seats::new(limits.requests),
             watches: Arc::new(Semaphore::new(limits.watches)),
             limits,
         }
     }
 
     /// Answers one request.
-    pub(super) async fn answer(&self, request: Request<Incoming>) -> Response {
-        let outcome = self.pass(request.map(Body::new)).await;
+    pub(super) async fn answer(&self, request: Request<Incoming>, peer: IpAddr) -> Response {
+        let outcome = self.pass(request.map(Body::new), peer).await;
         outcome.unwrap_or_else(IntoResponse::into_response)
     }
 
-    async fn pass(&self, request: Request<Body>) -> Result<Response> {
+    async fn pass(&self, request: Request<Body>, peer: IpAddr) -> Result<Response> {
         self.check_host(&request)?;
         let (mut parts, body) = request.into_parts();
         let user = self.recognise(&parts.headers)?;
         parts.extensions.insert(user);
-        let watches = Attributes::of(&parts).verb == "watch";
-        let seats = if watches {
-            &self.watches
-        } else {
-            &self.requests
-        };
-        let seat = seats.clone().try_acquire_owned();
-        let seat = seat.map_err(|_| ApiError::too_many_requests())?;
+        let place = self.place(Attributes::of(&parts).verb == "watch", peer)?;
         let work = verbs::answer(self.server.clone(), Request::from_parts(parts, body));
         // A watch answers at once; what takes its time is its body.
-        let response = tokio::time::timeout(self.limits.request_time, work).await;
-        let response = response.map_err(|_| ApiError::timeout())?;
-        Ok(response.map(|body| Body::new(Seated { body, _seat: seat })))
+        let work = tokio::time::timeout(self.limits.request_time, work);
+        let response = tokio::select! {
+            response = work => response.map_err(|_| ApiError::timeout())?,
+            () = place.lost() => return Err(ApiError::too_many_requests()),
+        };
+        Ok(response.map(|body| {
+            Body::new(Seated {
+                body,
+                _place: place,
+            })
+        }))
+    }
+
+    /// A place for a request, which an address that has more of them may have to give up.
+    fn place(&self, is_watch: bool, peer: IpAddr) -> Result<Place> {
+        let place = match is_watch {
+            true => self
+                .watches
+                .clone()
+                .try_acquire_owned()
+                .ok()
+                .map(Place::Watch),
+            false => self.requests.take(peer).map(Place::Request),
+        };
+        place.ok_or_else(ApiError::too_many_requests)
     }
 
     fn check_host(&self, request: &Request<Body>) -> Result<()> {
@@ -112,10 +131,26 @@ fn without_port(host: &str) -> &str {
     }
 }
 
+/// What a request takes up.
+enum Place {
+    Request(Seat),
+    Watch(#[expect(dead_code, reason = "held until it is dropped")] OwnedSemaphorePermit),
+}
+
+impl Place {
+    /// Returns when the place has gone to somebody else.
+    async fn lost(&self) {
+        match self {
+            Self::Request(seat) => seat.lost().await,
+            Self::Watch(_) => std::future::pending().await,
+        }
+    }
+}
+
 /// The body of an answer, which counts as a request until it is read or dropped.
 struct Seated {
     body: Body,
-    _seat: OwnedSemaphorePermit,
+    _place: Place,
 }
 
 impl hyper::body::Body for Seated {

@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{Event, Expired, Kept, Key, Revision, Snapshot, Stale, Write};
+use super::{Event, Expired, Kept, Key, LARGEST, Refusal, Revision, Snapshot, Stale, Write};
 
 /// How many of the newest states are kept parsed as well: watchers all ask for the same ones.
 const PARSED: usize = 256;
@@ -137,13 +137,20 @@ impl State {
     }
 
     /// What a write would change if it were made as `revision`; nothing changes yet.
-    pub(super) fn plan(&self, write: Write, revision: Revision) -> Result<Event, Stale> {
+    pub(super) fn plan(&self, write: Write, revision: Revision) -> Result<Event, Refusal> {
         let present = self.objects.get(&write.key);
         if present.map(|present| present.revision()) != write.replaces {
-            return Err(Stale);
+            return Err(Refusal::Stale);
         }
         let object = write.object.map(|draft| Kept::new(draft, revision));
-        self.event(write.key, object, revision)
+        // What is larger already may become smaller.
+        let most = present.map_or(0, |present| present.wire().len());
+        if let Some(object) = &object
+            && object.wire().len() > LARGEST.max(most)
+        {
+            return Err(Refusal::TooLarge);
+        }
+        Ok(self.event(write.key, object, revision)?)
     }
 
     /// The change that leaves this of an object; it must be there to go away.

@@ -1,17 +1,19 @@
 //! patch: JSON patch, merge patch and strategic merge patch; `apply` is apart.
 
+mod operations;
+
 use std::borrow::Cow;
 
 use axum::{body::Body, response::Response};
 use http::StatusCode;
-use json_patch::{AddOperation, PatchOperation};
+use json_patch::PatchOperation;
 use serde_json::{Map, Value};
 
 use super::{Call, Manner, apply, update::change_object};
 use crate::{
     admission,
     apply::Live,
-    body, json, metadata,
+    blocking, body, json, metadata,
     resource::Resource,
     schema::FieldError,
     status::{ApiError, Result},
@@ -25,6 +27,9 @@ const APPLY: &str = "application/apply-patch+yaml";
 
 /// As many operations as a real server takes in one JSON patch.
 const OPERATIONS_LIMIT: usize = 10_000;
+
+/// More operations than this may take long on a large object.
+const MANY_OPERATIONS: usize = 100;
 
 /// A decoded patch.
 pub(super) enum Change {
@@ -171,14 +176,11 @@ pub(super) fn changed(change: &Change, resource: &Resource, live: Live<'_>) -> R
             strategic::merged(&resource.shape, &old, patch).map_err(ApiError::bad_request)
         }
         Change::Operations(operations) => {
-            let mut new = old.into_owned();
-            for operation in operations {
-                if let Some(operation) = lenient(operation, &new) {
-                    json_patch::patch(&mut new, &[operation])
-                        .map_err(|_| ApiError::unprocessable())?;
-                }
+            let apply = || operations::applied(old.into_owned(), operations);
+            match operations.len() > MANY_OPERATIONS {
+                true => blocking::run(apply),
+                false => apply(),
             }
-            Ok(new)
         }
     }
 }
@@ -198,22 +200,4 @@ fn merged(old: Option<&Value>, patch: &Value) -> Value {
         (name.clone(), merged(old, change))
     });
     staying.chain(changing).collect::<Map<_, _>>().into()
-}
-
-/// The operation as a real server reads it: `replace` may set a member that is not there yet, and
-/// what is not there passes a `test` for null.
-fn lenient(operation: &PatchOperation, object: &Value) -> Option<PatchOperation> {
-    let is_missing = |path: &str| object.pointer(path).is_none();
-    match operation {
-        PatchOperation::Test(test) if test.value.is_null() && is_missing(test.path.as_str()) => {
-            None
-        }
-        PatchOperation::Replace(replace) if is_missing(replace.path.as_str()) => {
-            Some(PatchOperation::Add(AddOperation {
-                path: replace.path.clone(),
-                value: replace.value.clone(),
-            }))
-        }
-        other => Some(other.clone()),
-    }
 }

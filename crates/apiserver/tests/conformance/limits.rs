@@ -9,7 +9,8 @@ use crate::support::{Context, anything, cases, config_map};
 cases!("limits":
     body_over_the_limit, body_at_the_limit, deep_lists, deep_objects, deep_yaml, deep_patches,
     nesting_below_the_limit, invalid_utf8, lone_surrogates, duplicate_keys,
-    duplicate_keys_strict, huge_numbers, numbers_beyond_floats,
+    duplicate_keys_strict, huge_numbers, numbers_beyond_floats, copies_are_bounded,
+    copies_are_bounded_in_nesting, objects_are_bounded,
 );
 
 /// A ConfigMap whose JSON has exactly this many bytes.
@@ -189,4 +190,57 @@ async fn numbers_beyond_floats(api: Context) {
         status["message"].as_str().unwrap().contains("1e400"),
         "{status}"
     );
+}
+
+/// A patch that copies the whole spec into itself, this often.
+fn doubling(times: usize) -> serde_json::Value {
+    let copy = |index| json!({"op": "copy", "from": "/spec", "path": format!("/spec/x{index}")});
+    (0..times).map(copy).collect()
+}
+
+async fn copies_are_bounded(api: Context) {
+    api.define_things(anything()).await;
+    let spec = json!({"text": "x".repeat(1000)});
+    let created = api.create_thing("a", json!({"spec": spec})).await;
+    let path = api.custom("things/a");
+    let message = "the server rejected our request due to an error in our request";
+    for times in [13, 40] {
+        let answer = api.json_patch(&path, &doubling(times)).await;
+        answer.refused(422, "Invalid", message);
+    }
+    assert_eq!(api.get(&path).await.expect_code(200), created);
+    let patched = api.json_patch(&path, &doubling(5)).await.expect_code(200);
+    assert_eq!(patched["spec"]["x4"]["x3"]["text"], spec["text"]);
+}
+
+/// Nesting beyond what a body may have is refused, and the server goes on.
+async fn copies_are_bounded_in_nesting(api: Context) {
+    api.define_things(anything()).await;
+    let created = api.create_thing("a", json!({"spec": {}})).await;
+    let path = api.custom("things/a");
+    // Each copies the whole spec to where it is deepest.
+    let deepen = |times: u32| {
+        let path = format!("/spec{}", "/a".repeat(2_usize.pow(times)));
+        json!({"op": "copy", "from": "/spec", "path": path})
+    };
+    let deeper: serde_json::Value = (0..16).map(deepen).collect();
+    let answer = api.json_patch(&path, &deeper).await;
+    assert!([400, 422].contains(&answer.code), "{answer}");
+    assert_eq!(api.get(&path).await.expect_code(200), created);
+}
+
+/// No row of requests makes an object larger than one may be.
+async fn objects_are_bounded(api: Context) {
+    api.define_things(anything()).await;
+    api.create_thing("a", json!({"spec": {}})).await;
+    let path = api.custom("things/a");
+    let grow = |index| json!({"spec": {format!("x{index}"): "x".repeat(1_000_000)}});
+    api.merge(&path, &grow(0)).await.expect_code(200);
+    let mut codes = Vec::new();
+    for index in 1..4 {
+        codes.push(api.merge(&path, &grow(index)).await.code);
+    }
+    assert!(codes.last().is_some_and(|code| *code >= 400), "{codes:?}");
+    let size = api.get(&path).await.text.len();
+    assert!(size <= LIMIT, "{size}");
 }

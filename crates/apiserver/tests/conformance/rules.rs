@@ -7,7 +7,7 @@ use crate::support::{Context, cases, spec_schema, version};
 
 cases!("rules":
     rules, rules_with_message_expression, rules_on_transition, rules_wait_for_valid_objects,
-    rules_see_spec_and_status, rules_on_transition_see_what_stays,
+    rules_see_spec_and_status, rules_on_transition_see_what_stays, costly_rules_are_refused,
 );
 
 async fn define_rules(api: &Context) {
@@ -119,4 +119,26 @@ async fn rules_on_transition_see_what_stays(api: Context) {
     let answer = api.merge(&path, &json!({"status": {"used": 1}})).await;
     let expected = ["spec.max: Invalid value: 3: must change (FieldValueInvalid)"];
     assert_eq!(causes(&api, answer), expected);
+}
+
+/// Refused with the definition, where its cost is estimated, or with the first object.
+async fn costly_rules_are_refused(api: Context) {
+    let rule = "self.all(a, self.all(b, self.all(c, self.all(d, a + b + c + d != ''))))";
+    let mut list = json!({"type": "array", "items": {"type": "string"}});
+    list["x-kubernetes-validations"] = json!([{"rule": rule, "message": "no"}]);
+    let definition = api.things(json!([version("v1", spec_schema(json!({"list": list})))]));
+    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let defined = api.post(path, &definition).await;
+    if defined.code == 422 {
+        return;
+    }
+    defined.expect_code(201);
+    let is_served = |answer: &crate::support::Answer| answer.code == 200;
+    api.wait_for(&api.custom("things"), is_served).await;
+    let texts: Vec<String> = (0..200).map(|index| index.to_string()).collect();
+    let causes = causes(&api, create(&api, json!({"list": texts})).await);
+    let expected = "spec.list: Invalid value: \"array\": 'operation cancelled: actual cost limit \
+                    exceeded': no further validation rules will be run due to call cost exceeds \
+                    limit for rule: no (FieldValueInvalid)";
+    assert_eq!(causes, [expected]);
 }

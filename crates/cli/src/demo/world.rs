@@ -1,6 +1,7 @@
 //! Everything the demo brings: clusters, Flux on each, a forge, and Sluice with a pipeline.
 
 use std::{
+    net::SocketAddr,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -22,7 +23,7 @@ use testbed::{
 use tokio_util::sync::CancellationToken;
 
 use super::RELEASES;
-use crate::standalone::{Ports, Standalone, loopback};
+use crate::standalone::{Listening, Ports, Standalone, loopback};
 
 pub(super) const ENVIRONMENTS: [&str; 3] = ["dev", "staging", "prod"];
 pub(super) const PIPELINE: &str = "podinfo";
@@ -42,7 +43,8 @@ pub(super) struct World {
     pub(super) forge: Forge,
     repository: Repository,
     folder: PathBuf,
-    ports: Ports,
+    /// Where REST and the dashboard are.
+    rest: SocketAddr,
     /// What ends with the demo.
     _running: Vec<(Server, Served, Flux)>,
     /// Brings pipelines that are in git to Sluice.
@@ -50,8 +52,13 @@ pub(super) struct World {
 }
 
 impl World {
-    /// Starts everything but Sluice itself, in a folder.
-    pub(super) async fn start(folder: &Path, port: u16) -> anyhow::Result<Self> {
+    /// Starts everything in a folder, but Sluice itself only listens: a port that is taken is an
+    /// error before anything else has begun.
+    pub(super) async fn start(
+        folder: &Path,
+        port: u16,
+        shutdown: &CancellationToken,
+    ) -> anyhow::Result<(Self, Listening)> {
         let standalone = Standalone::open(&folder.join("sluice"), loopback(0)).await?;
         let forge = Forge::start_with_tls()
             .await
@@ -64,6 +71,12 @@ impl World {
             .collect();
         let repository = forge.create_repository("demo/fleet", &files).await;
         let repository = repository.context("cannot make the repository")?;
+        let ports = Ports {
+            hooks: loopback(0),
+            rest: loopback(port),
+        };
+        let listening = standalone.listen(ports, settings(&repository), shutdown);
+        let listening = listening.await?;
         let mut running = Vec::new();
         let hub = standalone.server.client();
         for environment in ENVIRONMENTS {
@@ -77,42 +90,17 @@ impl World {
             until_deployed(&server.client()).await?;
         }
         let flux = flux_for_pipelines(hub, repository.clone()).await?;
-        let ports = Ports {
-            hooks: free_port()?,
-            rest: if port == 0 {
-                free_port()?
-            } else {
-                loopback(port)
-            },
-        };
         let world = Self {
             standalone,
             forge,
             repository,
             folder: folder.to_owned(),
-            ports,
+            rest: listening.rest,
             _running: running,
             _flux: flux,
         };
         world.write_pipeline().await?;
-        Ok(world)
-    }
-
-    /// Runs Sluice until `shutdown`.
-    pub(super) async fn sluice(&self, shutdown: CancellationToken) -> anyhow::Result<()> {
-        let settings = controller::Settings {
-            allow_internal_urls: true,
-            follow_every: Duration::from_secs(1),
-            authoring: Some(Authoring {
-                url: self.repository.url(),
-                branch: "main".to_owned(),
-                forge: api::pipeline::Forge::Gitea,
-                secret: ObjectKey::new("default", "fleet"),
-                folders: vec![PIPELINES.to_owned()],
-            }),
-            ..controller::Settings::default()
-        };
-        self.standalone.run(self.ports, settings, shutdown).await
+        Ok((world, listening))
     }
 
     /// Merges what is proposed from the dashboard, as a colleague would, a few seconds later.
@@ -135,7 +123,7 @@ impl World {
     }
 
     pub(super) fn rest(&self) -> String {
-        format!("http://{}", self.ports.rest)
+        format!("http://{}", self.rest)
     }
 
     pub(super) fn pipelines(&self) -> Api<Pipeline> {
@@ -189,6 +177,22 @@ impl World {
             },
         });
         apply(&hub, &pipeline).await
+    }
+}
+
+/// How Sluice runs in the demo.
+fn settings(repository: &Repository) -> controller::Settings {
+    controller::Settings {
+        allow_internal_urls: true,
+        follow_every: Duration::from_secs(1),
+        authoring: Some(Authoring {
+            url: repository.url(),
+            branch: "main".to_owned(),
+            forge: api::pipeline::Forge::Gitea,
+            secret: ObjectKey::new("default", "fleet"),
+            folders: vec![PIPELINES.to_owned()],
+        }),
+        ..controller::Settings::default()
     }
 }
 
@@ -273,12 +277,6 @@ async fn apply(client: &Client, object: &Value) -> anyhow::Result<()> {
     applied
         .map(drop)
         .with_context(|| format!("cannot create the {kind} {name}"))
-}
-
-/// A port nobody uses at the moment.
-fn free_port() -> anyhow::Result<std::net::SocketAddr> {
-    let listener = std::net::TcpListener::bind(loopback(0)).context("no port is free")?;
-    listener.local_addr().context("no port is free")
 }
 
 fn path(environment: &str) -> String {

@@ -141,7 +141,7 @@ fn check_rights(objects: &[Value]) {
             reads += 1;
         }
     }
-    assert_eq!(reads, 2, "to read, and to create its own");
+    assert_eq!(reads, 3, "to read, to create its own, and to update that");
 }
 
 #[test]
@@ -231,6 +231,11 @@ fn the_image_is_what_the_deployment_expects() {
     ] {
         assert!(image.lines().any(|found| found == line), "{line}");
     }
+    let mut bases = image.lines().filter(|line| line.starts_with("FROM "));
+    assert!(
+        bases.all(|base| base.contains("_DIGEST}")),
+        "a base image without a digest"
+    );
     let manifest = std::fs::read_to_string(repository().join("deploy/manifests/controller.yaml"));
     let manifest = manifest.unwrap();
     for line in [

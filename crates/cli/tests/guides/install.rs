@@ -18,7 +18,10 @@ const NAMESPACE: &str = "pipeline-system";
 const NAME: &str = "pipeline-controller";
 
 /// Builds nothing; knows what it is asked for.
-const DOCKER: &str = r#"[ "$1" != buildx ] || shift; [ "$1 $2" = 'build --file' ] && [ -f "$3" ]"#;
+const DOCKER: &str = r#"[ "$1" != buildx ] || shift
+if [ "$1 $2" = 'imagetools inspect' ]; then echo sha256:0; exit; fi
+[ "$1 $2" = 'build --file' ] && [ -f "$3" ] || exit 1
+case "$*" in *RUST_DIGEST=sha256:*DEBIAN_DIGEST=sha256:*) ;; *) exit 1 ;; esac"#;
 
 /// From an empty cluster: the commands of one chapter, then a release goes from dev to prod.
 async fn installed_by(chapter: &str) {

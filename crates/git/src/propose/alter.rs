@@ -50,6 +50,30 @@ pub(super) async fn alter(
     base: &ObjectId,
     proposal: &Proposal,
 ) -> Result<Altered, Error> {
+    let altered = alter_any(mirror, base, proposal).await?;
+    refuse_instructions(altered.files.iter().map(|file| &file.path))?;
+    Ok(altered)
+}
+
+/// Refuses to change what a forge would run as soon as the branch is pushed.
+pub(super) fn refuse_instructions<'a>(
+    paths: impl IntoIterator<Item = &'a String>,
+) -> Result<(), Error> {
+    match paths.into_iter().find(|path| paths::may_be_run(path)) {
+        Some(path) => Err(Error::Path {
+            path: path.clone(),
+            because: "forges may run what it says before anybody has reviewed it; put the marker \
+                      and the manifest somewhere that is not hidden",
+        }),
+        None => Ok(()),
+    }
+}
+
+async fn alter_any(
+    mirror: &Mirror,
+    base: &ObjectId,
+    proposal: &Proposal,
+) -> Result<Altered, Error> {
     match &proposal.alteration {
         Alteration::Marked { marker, value } => set(mirror, base, proposal, (marker, value)).await,
         Alteration::Found {

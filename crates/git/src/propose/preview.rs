@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::alter::refuse_instructions;
 use super::{Alteration, Error, Proposal};
 use crate::edit::{self, Edited};
 use crate::manifest::{self, Files, Home, Manifests, Pin, Walk, Wanted};
@@ -40,6 +41,7 @@ pub fn preview(
         }
     };
     edited.retain(|_, edited| edited.changed > 0);
+    refuse_instructions(edited.keys())?;
     Ok(edited)
 }
 

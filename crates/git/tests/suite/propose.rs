@@ -302,6 +302,27 @@ async fn only_files_within_the_paths_change() {
 }
 
 #[tokio::test]
+async fn what_forges_run_is_never_changed() {
+    for path in [
+        ".github/workflows/release.yaml",
+        ".gitlab-ci.yml",
+        "bitbucket-pipelines.yml",
+    ] {
+        let text = manifest("1.0.0");
+        let files = [("apps/prod.yaml", text.as_str()), (path, text.as_str())];
+        let world = World::new(&files).await;
+        let error = refusal(&world.mirror, &proposal("2.0.0")).await;
+        assert_eq!(error.reason(), "InvalidPath");
+        assert!(error.to_string().contains(path), "{error}");
+        // Outside the paths that may change it is in nobody's way.
+        let mut wanted = proposal("2.0.0");
+        wanted.paths = PathLimits::new(["apps"]).expect("paths");
+        let proposed = propose(&world.mirror, &wanted).await;
+        assert_eq!(proposed.files, ["apps/prod.yaml"]);
+    }
+}
+
+#[tokio::test]
 async fn files_that_are_no_yaml_are_skipped_and_named() {
     let broken = format!("a: [\n{}", manifest("1.0.0"));
     let world = World::new(&[("broken.yaml", &broken), ("notes.txt", &manifest("1.0.0"))]).await;

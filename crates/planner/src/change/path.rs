@@ -11,6 +11,14 @@ use crate::{Failure, Remedy, hold::list};
 /// Stands for the namespace of the change in the name of a folder.
 const NAMESPACE: &str = "${namespace}";
 
+/// Files outside hidden places that forges take instructions from.
+const INSTRUCTIONS: [&str; 4] = [
+    "azure-pipelines.yaml",
+    "azure-pipelines.yml",
+    "bitbucket-pipelines.yaml",
+    "bitbucket-pipelines.yml",
+];
+
 /// Why a change is not carried out, given the folders that may change; none where no repository is
 /// configured at all. What is proposed already is followed whatever the folders are now.
 pub fn refuse(change: &Change, folders: Option<&[String]>) -> Option<Failure> {
@@ -42,6 +50,10 @@ fn objection(path: &str, folders: &[String], namespace: &str) -> Option<String> 
     }
     if names.iter().any(|name| name.starts_with('.')) {
         return Some("no part of it may begin with a dot".to_owned());
+    }
+    let name = names.last().copied().unwrap_or_default();
+    if INSTRUCTIONS.iter().any(|it| it.eq_ignore_ascii_case(name)) {
+        return Some("forges run what a file of that name says".to_owned());
     }
     if !path.ends_with(".yaml") && !path.ends_with(".yml") {
         return Some("only files that end in .yaml or .yml are".to_owned());

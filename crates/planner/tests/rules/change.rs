@@ -223,6 +223,9 @@ fn only_yaml_files_in_the_allowed_folders_are_proposed() {
     ] {
         check_path(&["."], path, "begin with a dot");
     }
+    for path in ["bitbucket-pipelines.yml", "a/Azure-Pipelines.yaml"] {
+        check_path(&["."], path, "forges run");
+    }
     for path in ["/etc/x.yaml", "a//b.yaml", "a\\b.yaml", "a\nb.yaml"] {
         check_path(&["."], path, "plain path");
     }

@@ -78,7 +78,11 @@ async fn carry_out(
 ) -> Result<String, Problem> {
     let (verb, environment) = (said.verb.as_str(), said.environment);
     if environment.is_empty() {
-        let suspend = verb == "suspend";
+        let suspend = match verb {
+            "suspend" => true,
+            "resume" => false,
+            _ => return Err(Problem::not_found(&format!("the action {verb:?}"))),
+        };
         drop(suspend_pipeline(door, &viewer.caller, key, suspend).await?);
         let state = if suspend { "suspended" } else { "resumed" };
         return Ok(format!("{} is {state}.", key.name));

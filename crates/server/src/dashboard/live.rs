@@ -18,7 +18,6 @@ use axum::{
 };
 use futures::Stream;
 use http::{HeaderMap, Uri, header};
-use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::{
@@ -106,7 +105,7 @@ fn stream(
 
 /// What is new; nothing once the session has ended or the page is gone.
 async fn next(door: &Arc<Door>, viewer: &Viewer, page: &Page, seen: &mut Seen) -> Option<String> {
-    if viewer.session.ends <= Timestamp::now().as_second() {
+    if !door.sessions.lasts(&viewer.session).await.ok()? {
         return None;
     }
     let token = viewer.session.token.as_deref()?;

@@ -211,8 +211,14 @@ pub(super) struct Leave {
     csrf: String,
 }
 
-pub(super) async fn leave(viewer: Viewer, Form(said): Form<Leave>) -> Result<Response, Failure> {
+pub(super) async fn leave(
+    State(door): State<Arc<Door>>,
+    viewer: Viewer,
+    Form(said): Form<Leave>,
+) -> Result<Response, Failure> {
     viewer.must_have_given(&said.csrf)?;
+    let ended = door.sessions.end(&viewer.session).await;
+    ended.map_err(Problem::from)?;
     Ok(([(header::SET_COOKIE, forget())], Redirect::to("/login")).into_response())
 }
 

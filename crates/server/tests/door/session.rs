@@ -107,6 +107,52 @@ async fn forms_without_their_sessions_token_do_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn signing_out_ends_the_session_on_all_replicas() {
+    let world = World::new().await;
+    let cookie = signed_in(&world).await;
+    let replica = world.rest_replica();
+    let look_there = async |cookie: &str| {
+        let request = Request::get("/pipelines").header(header::COOKIE, cookie);
+        ask(&replica, request.body(String::new())).await
+    };
+    let page = look(&world, "/pipelines", &cookie).await;
+    assert_eq!(look_there(&cookie).await.code, 200);
+    let other = signed_in(&world).await;
+    let form = format!("csrf={}", csrf(&page.body));
+    let answer = submit(&world, "/logout", &cookie, &form).await;
+    assert_eq!(answer.code, 303, "{}", answer.body);
+    assert_eq!(look(&world, "/pipelines", &cookie).await.code, 303);
+    assert_eq!(
+        look(&world, "/live?page=/pipelines", &cookie).await.code,
+        401
+    );
+    // Another replica hears of it when it looks again.
+    tokio::time::advance(std::time::Duration::from_secs(6)).await;
+    assert_eq!(look_there(&cookie).await.code, 303);
+    assert_eq!(look_there(&other).await.code, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_known_actions_change_a_pipeline() {
+    let world = World::new().await;
+    let cookie = signed_in(&world).await;
+    let page = look(&world, "/pipelines", &cookie).await;
+    for (verb, is_suspended) in [
+        ("suspend", true),
+        ("approve", true),
+        ("", true),
+        ("Resume", true),
+        ("resume", false),
+        ("rollback", false),
+    ] {
+        let form = format!("csrf={}&verb={verb}", csrf(&page.body));
+        let answer = submit(&world, "/pipelines/default/app/act", &cookie, &form).await;
+        assert_eq!(answer.code, 303, "{verb}");
+        assert_eq!(world.pipeline().await.spec.suspend, is_suspended, "{verb}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn guessing_tokens_is_slowed_down() {
     let settings = server::Settings {
         rate_limit: 3,

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::budget::Budget;
 use super::{Rule, convert, program};
 use crate::schema::error::{FieldError, NO_FIELD, child};
 use crate::schema::lists;
@@ -15,15 +16,19 @@ pub(in crate::schema) fn evaluate(
     errors: &mut Vec<FieldError>,
 ) {
     let unchanged = old == Some(value);
-    Evaluation { errors }.node(
-        node,
-        Step {
-            value,
-            old,
-            unchanged,
-        },
-        "",
-    );
+    let step = Step {
+        value,
+        old,
+        unchanged,
+    };
+    let budget = Budget::new();
+    let is_over = false;
+    let mut evaluation = Evaluation {
+        errors,
+        budget,
+        is_over,
+    };
+    evaluation.node(node, step, "");
 }
 
 /// A value on the way down and the value it replaces.
@@ -48,11 +53,14 @@ impl<'a> Step<'a> {
 
 struct Evaluation<'e> {
     errors: &'e mut Vec<FieldError>,
+    budget: Budget,
+    /// Whether no further rules are run.
+    is_over: bool,
 }
 
 impl Evaluation<'_> {
     fn node(&mut self, node: &Node, step: Step<'_>, path: &str) {
-        if step.value.is_null() || !node.has_rules {
+        if step.value.is_null() || !node.has_rules || self.is_over {
             return;
         }
         if !node.rules.is_empty() {
@@ -62,6 +70,11 @@ impl Evaluation<'_> {
             Value::Array(items) => {
                 let Some(item_node) = &node.items else { return };
                 for (index, item) in items.iter().enumerate() {
+                    // To find the counterpart of an item is to look through the old list.
+                    let old_items = step.old.and_then(Value::as_array).map_or(0, Vec::len);
+                    if !self.can_afford(old_items, node, path) {
+                        return;
+                    }
                     let old = step.old.and_then(|old| lists::counterpart(node, item, old));
                     self.node(item_node, step.into(item, old), &format!("{path}[{index}]"));
                 }
@@ -81,7 +94,28 @@ impl Evaluation<'_> {
         }
     }
 
+    /// Charges for so many values looked at; says so where that is too much.
+    fn can_afford(&mut self, values: usize, node: &Node, path: &str) -> bool {
+        let cost = u64::try_from(values).unwrap_or(u64::MAX);
+        self.budget.next_expression();
+        // One such charge is never the whole of what an expression may cost.
+        let _ = self.budget.charge(cost);
+        if self.budget.is_spent() && !self.is_over {
+            self.is_over = true;
+            let detail = "validation failed due to running out of cost budget, no further \
+                          validation rules will be run";
+            let field = if path.is_empty() { NO_FIELD } else { path };
+            self.errors
+                .push(FieldError::invalid_text(field, &node.type_name, detail));
+        }
+        !self.is_over
+    }
+
     fn rules(&mut self, node: &Node, step: Step<'_>, path: &str) {
+        let values = values_in(step.value) + step.old.map_or(0, values_in);
+        if !self.can_afford(values, node, path) {
+            return;
+        }
         let current = convert::to_cel(step.value, Some(node));
         let previous = step
             .old
@@ -99,22 +133,40 @@ impl Evaluation<'_> {
                 previous: previous.as_ref(),
                 optional: rule.is_optional(),
             };
-            match compiled.run(&scope) {
+            match compiled.run(&scope, &mut self.budget) {
                 Ok(true) => {}
                 Ok(false) if step.unchanged && !compiled.uses_old_self => {}
                 Ok(false) => {
-                    let detail = compiled.message(&scope).unwrap_or_else(|| rule.detail());
+                    let message = compiled.message(&scope, &mut self.budget);
+                    let detail = message.unwrap_or_else(|| rule.detail());
                     self.errors
                         .push(failure(rule, node, step.value, path, &detail));
                 }
+                Err(program::Problem::Spent) if self.budget.is_spent() => {
+                    self.can_afford(0, node, path);
+                    return;
+                }
                 Err(problem) => {
+                    self.is_over = matches!(problem, program::Problem::Spent);
                     let detail = problem.told(rule.called());
                     let field = if path.is_empty() { NO_FIELD } else { path };
                     self.errors
                         .push(FieldError::invalid_text(field, &node.type_name, &detail));
+                    if self.is_over {
+                        return;
+                    }
                 }
             }
         }
+    }
+}
+
+/// How many values a value consists of.
+fn values_in(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(values_in).sum::<usize>(),
+        Value::Object(fields) => 1 + fields.values().map(values_in).sum::<usize>(),
+        _ => 1,
     }
 }
 

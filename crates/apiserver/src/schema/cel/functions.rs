@@ -33,6 +33,10 @@ pub(super) const YES_OR_NO: &str = " contains startsWith endsWith matches hasVal
 pub(super) const TEXTS: &str = " string charAt find format join lowerAscii upperAscii trim substring \
     strings.quote getHost getHostname getScheme getPort getEscapedPath ";
 
+/// Functions that take no longer than reading their arguments.
+pub(super) const CHEAP: &str =
+    " size contains startsWith endsWith int string dyn hasValue value orValue ";
+
 /// Whether `name` is one of `names`.
 pub(super) fn lists(names: &str, name: &str) -> bool {
     names.contains(&format!(" {name} "))

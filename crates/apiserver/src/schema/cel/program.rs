@@ -4,13 +4,14 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use kube_cel::KubeCelExt;
-use kube_cel::cel::extractors::This;
 use kube_cel::cel::objects::OptionalValue;
 use kube_cel::cel::{Context, ExecutionError, Program, Value as Cel};
 
 use super::super::node::Node;
 use super::bounds;
+use super::budget::{self, Budget, Stop};
 use super::check::{self, Checker, Fault, Kind};
+use super::interpreter::{Interpreter, Variables};
 
 /// A rule ready to run.
 #[derive(Debug)]
@@ -65,80 +66,84 @@ impl Compiled {
         })
     }
 
-    pub(super) fn run(&self, scope: &Scope<'_>) -> Result<bool, Problem> {
-        CONTEXT.with(|context| {
-            let mut context = context.new_inner_scope();
-            context.add_variable_from_value("self", scope.current.clone());
-            let previous = match (scope.optional, scope.previous) {
-                (true, Some(value)) => {
-                    Some(Cel::Opaque(Arc::new(OptionalValue::of(value.clone()))))
-                }
-                (true, None) => Some(Cel::Opaque(Arc::new(OptionalValue::none()))),
-                (false, value) => value.cloned(),
-            };
-            if let Some(previous) = previous {
-                context.add_variable_from_value("oldSelf", previous);
-            }
-            match self.rule.execute(&context) {
-                Ok(Cel::Bool(holds)) => Ok(holds),
-                Ok(_) => Err(Problem::NotBoolean),
-                Err(error) => Err(Problem::Failed(error)),
-            }
-        })
+    /// Whether it may take long: it has loops, or calls functions that can make much of little.
+    pub(super) fn is_costly(&self) -> bool {
+        let mut programs = [Some(&self.rule), self.message.as_ref()].into_iter();
+        programs.any(|it| it.is_some_and(|it| budget::is_costly(it.expression())))
+    }
+
+    pub(super) fn run(&self, scope: &Scope<'_>, budget: &mut Budget) -> Result<bool, Problem> {
+        match scope.evaluate(&self.rule, budget) {
+            Ok(Cel::Bool(holds)) => Ok(holds),
+            Ok(_) => Err(Problem::NotBoolean),
+            Err(Stop::Failed(error)) => Err(Problem::Failed(error)),
+            Err(Stop::Spent) => Err(Problem::Spent),
+        }
     }
 
     /// What the message expression says, when it says something usable.
-    pub(super) fn message(&self, scope: &Scope<'_>) -> Option<String> {
-        let program = self.message.as_ref()?;
-        let text = CONTEXT.with(|context| {
-            let mut context = context.new_inner_scope();
-            context.add_variable_from_value("self", scope.current.clone());
-            if let Some(previous) = scope.previous {
-                context.add_variable_from_value("oldSelf", previous.clone());
-            }
-            match program.execute(&context) {
-                Ok(Cel::String(text)) => Some(text.trim().to_owned()),
-                _ => None,
-            }
-        })?;
+    pub(super) fn message(&self, scope: &Scope<'_>, budget: &mut Budget) -> Option<String> {
+        let Ok(Cel::String(text)) = scope.evaluate(self.message.as_ref()?, budget) else {
+            return None;
+        };
+        let text = text.trim();
         let usable = !text.is_empty() && !text.contains('\n') && text.len() <= 5 * 1024;
-        usable.then_some(text)
+        usable.then(|| text.to_owned())
+    }
+}
+
+impl Scope<'_> {
+    fn evaluate(&self, program: &Program, budget: &mut Budget) -> Result<Cel, Stop> {
+        budget.next_expression();
+        let previous = match (self.optional, self.previous) {
+            (true, Some(value)) => Some(Cel::Opaque(Arc::new(OptionalValue::of(value.clone())))),
+            (true, None) => Some(Cel::Opaque(Arc::new(OptionalValue::none()))),
+            (false, value) => value.cloned(),
+        };
+        let previous = previous.as_ref().map(|value| Variables {
+            name: "oldSelf",
+            value,
+            outer: None,
+        });
+        let variables = Variables {
+            name: "self",
+            value: self.current,
+            outer: previous.as_ref(),
+        };
+        FUNCTIONS.with(|functions| {
+            let mut interpreter = Interpreter { functions, budget };
+            interpreter.evaluate(program.expression(), &variables)
+        })
     }
 }
 
 thread_local! {
-    static CONTEXT: Context<'static> = {
+    static FUNCTIONS: Context<'static> = {
         let mut context = Context::default();
         context.register_all();
-        // The library counts bytes.
-        context.add_function("size", size);
         context.add_function("dyn", |value: Cel| -> Result<Cel, ExecutionError> { Ok(value) });
         context
     };
-}
-
-/// How many characters, bytes, items or keys there are; a method and a function.
-fn size(This(value): This<Cel>) -> Result<i64, ExecutionError> {
-    let count = match &value {
-        Cel::String(text) => text.chars().count(),
-        Cel::Bytes(bytes) => bytes.len(),
-        Cel::List(items) => items.len(),
-        Cel::Map(map) => map.map.len(),
-        _ => return Err(ExecutionError::NoSuchOverload),
-    };
-    Ok(i64::try_from(count).unwrap_or(i64::MAX))
 }
 
 /// Why a rule gave no answer.
 pub(super) enum Problem {
     NotBoolean,
     Failed(ExecutionError),
+    /// It costs more than a rule may.
+    Spent,
 }
 
 impl Problem {
     /// The problem of the rule called `rule`, in the words of the real server.
     pub(super) fn told(&self, rule: &str) -> String {
         let cause = match self {
+            Self::Spent => {
+                return format!(
+                    "'operation cancelled: actual cost limit exceeded': no further validation \
+                     rules will be run due to call cost exceeds limit for rule: {rule}"
+                );
+            }
             Self::NotBoolean => "no such overload".to_owned(),
             Self::Failed(ExecutionError::NoSuchKey(key)) => format!("no such key: {key}"),
             Self::Failed(ExecutionError::IndexOutOfBounds(Cel::Int(index))) => {

@@ -1,0 +1,190 @@
+//! What the evaluation of rules may cost.
+//!
+//! Counted as a real server counts: about one unit for each step, a tenth of it for each byte or item
+//! that a step has to look at. The limits are also the same: a million units for one expression, ten
+//! million for all rules of one object. Here everything is in tenths.
+
+use kube_cel::cel::common::ast::{EntryExpr, Expr, IdedExpr};
+use kube_cel::cel::{ExecutionError, Value as Cel};
+
+use super::functions::{CHEAP, lists};
+
+/// One step of an evaluation.
+pub(super) const STEP: u64 = 10;
+/// One item of a list or a map that is copied or compared.
+const ITEM: u64 = 5;
+/// Compiling a regular expression.
+pub(super) const PATTERN: u64 = 10_000 * STEP;
+const EXPRESSION_LIMIT: u64 = 1_000_000 * STEP;
+const OBJECT_LIMIT: u64 = 10_000_000 * STEP;
+/// More digits after the point than `format` can write.
+const MOST_DIGITS: usize = 3;
+
+/// Why an expression has no value.
+#[derive(Debug)]
+pub(super) enum Stop {
+    /// The expression itself failed.
+    Failed(ExecutionError),
+    /// It costs more than is left.
+    Spent,
+}
+
+impl From<ExecutionError> for Stop {
+    fn from(error: ExecutionError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// What is left to spend.
+#[derive(Debug)]
+pub(super) struct Budget {
+    object: u64,
+    expression: u64,
+}
+
+impl Budget {
+    /// The budget for all rules of one object.
+    pub(super) fn new() -> Self {
+        Self {
+            object: OBJECT_LIMIT,
+            expression: EXPRESSION_LIMIT,
+        }
+    }
+
+    /// What follows is another expression.
+    pub(super) fn next_expression(&mut self) {
+        self.expression = EXPRESSION_LIMIT;
+    }
+
+    /// Whether nothing is left for this object.
+    pub(super) fn is_spent(&self) -> bool {
+        self.object == 0
+    }
+
+    pub(super) fn charge(&mut self, cost: u64) -> Result<(), Stop> {
+        self.object = self.object.saturating_sub(cost);
+        self.expression = self.expression.saturating_sub(cost);
+        match self.object == 0 || self.expression == 0 {
+            true => Err(Stop::Spent),
+            false => Ok(()),
+        }
+    }
+
+    /// Charges for looking at all of a value, and tells how much that was.
+    pub(super) fn charge_for(&mut self, value: &Cel) -> Result<u64, Stop> {
+        let mut cost = own_cost(value);
+        self.charge(cost)?;
+        match value {
+            Cel::List(items) => {
+                for item in items.iter() {
+                    cost += self.charge_for(item)?;
+                }
+            }
+            Cel::Map(map) => {
+                for item in map.map.values() {
+                    cost += self.charge_for(item)?;
+                }
+            }
+            _ => {}
+        }
+        Ok(cost)
+    }
+
+    /// Charges for making one value of two.
+    pub(super) fn charge_for_sum(&mut self, left: &Cel, right: &Cel) -> Result<(), Stop> {
+        self.charge(own_cost(left).saturating_add(own_cost(right)))
+    }
+
+    /// Charges for comparing two values, which ends with the smaller one.
+    pub(super) fn charge_for_comparison(&mut self, left: &Cel, right: &Cel) -> Result<(), Stop> {
+        let smaller = if length(left) < length(right) {
+            left
+        } else {
+            right
+        };
+        self.charge_for(smaller).map(drop)
+    }
+
+    /// Charges for what a function does with its arguments, before it does it: some make far more
+    /// of them than they are.
+    pub(super) fn charge_for_call(&mut self, name: &str, arguments: &[Cel]) -> Result<(), Stop> {
+        let mut size = 0_u64;
+        for argument in arguments {
+            size += self.charge_for(argument)?;
+        }
+        let length = |index: usize| arguments.get(index).map_or(0, length);
+        let number = |index: usize| match arguments.get(index) {
+            Some(Cel::Int(number)) => u64::try_from(*number).unwrap_or(0),
+            _ => 0,
+        };
+        let more = match name {
+            "replace" => (length(0) / length(1).max(1) + 1).saturating_mul(length(2)),
+            "join" | "indexOf" | "lastIndexOf" => length(0).saturating_mul(length(1)),
+            "distinct" | "sum" => size.saturating_mul(length(0)),
+            name if name.starts_with("sets.") => size.saturating_mul(length(1)),
+            "lists.range" => number(0).saturating_mul(ITEM),
+            "sort" => size.saturating_mul(8),
+            "findAll" => PATTERN.saturating_add(length(0)),
+            "format" => return check_format(arguments),
+            _ => 0,
+        };
+        self.charge(more)
+    }
+}
+
+/// What it costs to look at a value, without looking into its items.
+fn own_cost(value: &Cel) -> u64 {
+    match value {
+        Cel::List(_) | Cel::Map(_) => length(value).saturating_mul(ITEM),
+        other => length(other),
+    }
+}
+
+/// How many bytes or items a value has, not counting what is in the items.
+pub(super) fn length(value: &Cel) -> u64 {
+    let length = match value {
+        Cel::String(text) => text.len(),
+        Cel::Bytes(bytes) => bytes.len(),
+        Cel::List(items) => items.len(),
+        Cel::Map(map) => map.map.len(),
+        _ => 0,
+    };
+    u64::try_from(length).unwrap_or(u64::MAX)
+}
+
+/// A number with a million digits after the point would be a million bytes long.
+fn check_format(arguments: &[Cel]) -> Result<(), Stop> {
+    let Some(Cel::String(text)) = arguments.first() else {
+        return Ok(());
+    };
+    let digits = |part: &str| part.chars().take_while(char::is_ascii_digit).count();
+    match text
+        .split("%.")
+        .skip(1)
+        .any(|part| digits(part) > MOST_DIGITS)
+    {
+        true => Err(ExecutionError::function_error("format", "the precision is too large").into()),
+        false => Ok(()),
+    }
+}
+
+/// Whether evaluating an expression may take long.
+pub(super) fn is_costly(expression: &IdedExpr) -> bool {
+    match &expression.expr {
+        Expr::Unspecified | Expr::Ident(_) | Expr::Literal(_) | Expr::Struct(_) => false,
+        Expr::Comprehension(_) => true,
+        Expr::Select(select) => is_costly(&select.operand),
+        Expr::List(list) => list.elements.iter().any(is_costly),
+        Expr::Map(map) => map.entries.iter().any(|entry| match &entry.expr {
+            EntryExpr::MapEntry(entry) => is_costly(&entry.key) || is_costly(&entry.value),
+            EntryExpr::StructField(field) => is_costly(&field.value),
+        }),
+        Expr::Call(call) => {
+            let is_operator = call.func_name.starts_with(['_', '!', '-', '@']);
+            let is_cheap = is_operator || lists(CHEAP, &call.func_name);
+            !is_cheap
+                || call.target.as_deref().is_some_and(is_costly)
+                || call.args.iter().any(is_costly)
+        }
+    }
+}

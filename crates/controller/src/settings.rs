@@ -51,6 +51,8 @@ pub struct Settings {
     pub proxy: Option<git::Proxy>,
     /// How often open pull requests are looked at.
     pub follow_every: Duration,
+    /// Where people reach the dashboard, for links in pull requests.
+    pub dashboard_url: Option<String>,
     /// Where changes are proposed; nowhere without it.
     pub authoring: Option<Authoring>,
     /// Whether there are metrics by pipeline.
@@ -87,6 +89,7 @@ impl Default for Settings {
             allow_internal_urls: false,
             proxy: None,
             follow_every: FOLLOW_EVERY,
+            dashboard_url: None,
             authoring: None,
             metrics_per_pipeline: true,
             events_address: None,

@@ -42,11 +42,11 @@ mod validity;
 pub use access::{refuse_cluster, refuse_group};
 pub use asking::{InTheWay, approvable, previous_revision, request_annotation};
 pub use attempt::{
-    Act, BRANCH_CHANGED_BY_OTHERS, DEPLOY_FAILED, Failure, Look, NOT_MERGEABLE, Next, Outcome,
-    PullRequestSeen, Remedy, STRATEGY_CHANGED, Surroundings, attempt, conclude, look, not_seen,
-    unseen,
+    Act, BRANCH_CHANGED_BY_OTHERS, DEPLOY_FAILED, Failure, Look, MERGE_NOT_ALLOWED, NOT_MERGEABLE,
+    Next, Outcome, PullRequestSeen, Remedy, STRATEGY_CHANGED, Surroundings, Trouble, attempt,
+    conclude, lies_in_repository, look, not_seen, trouble, unseen,
 };
-pub use explain::{explain, explain_environment};
+pub use explain::{explain, explain_environment, promotion_lines};
 pub use fold::{fold, needs_images};
 pub use glance::{Settled, State, environment_state, settled, target_state};
 pub use hold::{Hold, HoldReason};

@@ -86,6 +86,7 @@ pub(crate) fn cells(pipeline: &Pipeline) -> Vec<Cell<'_>> {
             let promotion = status.and_then(|status| status.promotion.as_ref());
             let under_way =
                 promotion.filter(|it| it.phase.is_none_or(|phase| !phase.is_terminal()));
+            let stuck = under_way.and_then(|it| it.message.as_deref());
             let hold = status.and_then(|status| status.hold.as_ref());
             let failed = status.and_then(|it| it.targets.iter().find_map(|it| it.error.as_deref()));
             Cell {
@@ -93,7 +94,7 @@ pub(crate) fn cells(pipeline: &Pipeline) -> Vec<Cell<'_>> {
                 state: state_of(pipeline, environment),
                 revision: running(status),
                 incoming: under_way.map(|it| it.revision.as_str()),
-                message: hold.map(|hold| hold.message.as_str()).or(failed),
+                message: hold.map(|hold| hold.message.as_str()).or(stuck).or(failed),
             }
         })
         .collect()

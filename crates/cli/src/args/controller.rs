@@ -82,6 +82,10 @@ pub(crate) struct Arguments {
     #[arg(long, env = "SLUICE_FOLLOW_EVERY", value_name = "DURATION", default_value = "1m", help_heading = HOW)]
     pub(crate) follow_every: api::Duration,
 
+    /// Where people reach the dashboard; pull requests then link to their pipeline there
+    #[arg(long, env = "SLUICE_DASHBOARD_URL", value_name = "URL", help_heading = HOW)]
+    pub(crate) dashboard_url: Option<String>,
+
     /// How long a loop may make no progress while work waits before the liveness probe fails
     #[arg(long, env = "SLUICE_STALL_AFTER", value_name = "DURATION", default_value = "5m", help_heading = HOW)]
     pub(crate) stall_after: api::Duration,

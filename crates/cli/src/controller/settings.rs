@@ -99,7 +99,8 @@ pub(super) fn check(arguments: &Arguments, own_namespace: &str) -> anyhow::Resul
             .authoring
             .check(own_namespace, arguments.allow_internal_urls.0)?,
         metrics_per_pipeline: arguments.metrics_per_pipeline.0,
-        events_address: events_address(arguments)?,
+        dashboard_url: web_address("--dashboard-url", arguments.dashboard_url.as_deref())?,
+        events_address: web_address("--events-addr", arguments.events_addr.as_deref())?,
         metrics_address: arguments.metrics_bind_address.0,
         probe_address: arguments.health_probe_bind_address.0,
         stall_after: arguments.stall_after.length(),
@@ -132,17 +133,16 @@ fn detect(arguments: &Arguments) -> anyhow::Result<controller::Detect> {
     }
 }
 
-fn events_address(arguments: &Arguments) -> anyhow::Result<Option<String>> {
-    let Some(address) = arguments
-        .events_addr
-        .as_deref()
-        .filter(|text| !text.is_empty())
-    else {
+/// The address that was typed, if any.
+fn web_address(flag: &str, typed: Option<&str>) -> anyhow::Result<Option<String>> {
+    let Some(address) = typed.filter(|text| !text.is_empty()) else {
         return Ok(None);
     };
-    let url: http::Uri = address.parse().context("--events-addr is not a URL")?;
+    let url: http::Uri = address
+        .parse()
+        .with_context(|| format!("{flag} is not a URL"))?;
     let is_http = matches!(url.scheme_str(), Some("http" | "https")) && url.host().is_some();
-    ensure!(is_http, "--events-addr must begin with http:// or https://");
+    ensure!(is_http, "{flag} must begin with http:// or https://");
     Ok(Some(address.to_owned()))
 }
 

@@ -72,6 +72,7 @@ pub(crate) fn proposal(version: &str) -> Proposal {
             value: version.to_owned(),
         },
         paths: PathLimits::default(),
+        replaceable: None,
     }
 }
 

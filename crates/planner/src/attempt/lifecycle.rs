@@ -9,7 +9,7 @@ use api::{
 
 use super::{
     Act, BRANCH_CHANGED_BY_OTHERS, DEPLOY_FAILED, Next, STRATEGY_CHANGED,
-    outcome::with_condition,
+    outcome::{WAITS_TO_BE_MERGED, with_condition},
     surroundings::{PullRequestSeen, Scene, Surroundings},
 };
 use crate::{
@@ -118,13 +118,24 @@ impl Step<'_> {
             ControlFlow::Continue(step) => step,
         };
         if let Some(text) = step.scene.refusal() {
-            return step.end(Phase::Failed, STRATEGY_CHANGED, text);
+            return step.refuse(text);
         }
         if let Some((reason, text)) = step.scene.pause() {
             step.say(Phase::Running, reason, text);
             return stay(step.status);
         }
         step.carry_out()
+    }
+
+    /// It is not what the pipeline asks for. Where that is only another strategy now, the pipeline's
+    /// next plan starts it again with that one.
+    fn refuse(mut self, text: String) -> Next {
+        if self.scene.settings().is_none() {
+            return self.end(Phase::Failed, STRATEGY_CHANGED, text);
+        }
+        self.status.next_attempt = None;
+        self.say(Phase::Running, STRATEGY_CHANGED, text);
+        stay(self.status)
     }
 
     /// Carries the strategy out, once it is time.
@@ -185,9 +196,16 @@ impl Step<'_> {
                 BRANCH_CHANGED_BY_OTHERS,
                 "somebody else pushed to the branch; it is followed and not pushed to any more",
             ),
-            false => ("WaitingForMerge", "the pull request waits to be merged"),
+            false => ("WaitingForMerge", WAITS_TO_BE_MERGED),
         };
-        self.say(Phase::WaitingForMerge, reason, message.to_owned());
+        // What was left out when it was opened goes on being said.
+        let said = self
+            .status
+            .message
+            .take()
+            .filter(|said| said.starts_with(message));
+        let message = said.unwrap_or_else(|| message.to_owned());
+        self.say(Phase::WaitingForMerge, reason, message);
         let act = match changed_by_others || !self.scene.may_merge() {
             true => Act::Nothing,
             false => Act::AskForMerge,

@@ -14,6 +14,7 @@ use super::{
     world::{Site, World, is_deploying, is_unmerged, name_of, phase_of},
 };
 use crate::{
+    attempt::trouble,
     fold::push_front,
     hold::{Hold, HoldReason},
     moment::Timestamp,
@@ -123,10 +124,13 @@ fn newest_start(steps: &[Step]) -> Option<&Promotion> {
 
 pub(super) fn summary(promotion: &Promotion) -> PromotionSummary {
     let status = promotion.status.as_ref();
+    let trouble = status.and_then(trouble);
     PromotionSummary {
         name: name_of(promotion),
         revision: promotion.spec.revision.clone(),
         phase: phase_of(promotion),
+        reason: trouble.as_ref().map(|it| it.reason.clone()),
+        message: trouble.map(|it| it.message),
         url: status.and_then(|status| status.url.clone()),
     }
 }
@@ -242,8 +246,13 @@ impl Judge<'_> {
                 .rev()
                 .find(|promotion| is_unmerged(promotion));
             if let Some(promotion) = under_way {
-                self.say(&self.goes_on(promotion), outcome);
+                let mut decision = self.goes_on_alone(promotion, site);
+                outcome.steps.append(&mut decision.steps);
+                self.say(&decision, outcome);
             }
+        }
+        if let Some(newest) = newest_start(&outcome.steps) {
+            outcome.says.promotion = Some(summary(newest));
         }
     }
 

@@ -5,7 +5,7 @@ use api::{
     pipeline::{
         Environment, PromotionSettings, PromotionSummary, Request, RequestKind, TargetProblem,
     },
-    promotion::Phase,
+    promotion::{Phase, PromotionRequest},
 };
 
 use super::{
@@ -114,7 +114,7 @@ impl<'a> Judge<'a> {
 
     /// The promotion that already brings what is wanted, as the pipeline asks for it today.
     fn under_way<'b>(&self, wanted: &Wanted, site: &Site<'b>) -> Option<&'b Promotion> {
-        let answers = |promotion: &&&Promotion| {
+        let is_asked = |promotion: &&&Promotion| {
             let asked = wanted.request.as_ref().map(|request| request.id.as_str());
             let request = promotion.spec.request.as_ref();
             asked.is_some() && request.map(|request| request.id.as_str()) == asked
@@ -124,7 +124,8 @@ impl<'a> Judge<'a> {
                 && (is_deploying(promotion) || is_unmerged(promotion) && self.fits(promotion))
         };
         let mut newest_first = site.promotions.iter().rev();
-        let answer = newest_first.clone().find(answers);
+        let answer = newest_first.clone().find(is_asked);
+        let answer = answer.filter(|promotion| !self.is_outdated(promotion));
         answer.or_else(|| newest_first.find(brings)).copied()
     }
 
@@ -138,6 +139,55 @@ impl<'a> Judge<'a> {
             && !(is_automatic && self.settings.manual && spec.approval.is_none());
         spec.strategy == self.settings.strategy
             && (is_past_approval || spec.needs_approval == self.settings.manual)
+    }
+
+    /// Whether the pipeline's strategy was edited before it was carried out.
+    fn is_outdated(&self, promotion: &Promotion) -> bool {
+        let status = promotion.status.as_ref();
+        let reason = status.and_then(|status| status.reason.as_deref());
+        let is_refused = phase_of(promotion) == Some(Phase::Failed)
+            && reason == Some(crate::attempt::STRATEGY_CHANGED);
+        let differs = promotion.spec.strategy != self.settings.strategy;
+        is_refused || is_unmerged(promotion) && differs
+    }
+
+    /// What goes on without a candidate: a request whose strategy was edited starts again.
+    pub(super) fn goes_on_alone(&self, promotion: &Promotion, site: &Site<'_>) -> SiteOutcome {
+        match &promotion.spec.request {
+            Some(request) if self.is_outdated(promotion) => {
+                self.start_again(promotion, request, site)
+            }
+            _ => self.goes_on(promotion),
+        }
+    }
+
+    /// Brings what a person asked for by the strategy that the pipeline names today.
+    fn start_again(
+        &self,
+        promotion: &Promotion,
+        request: &PromotionRequest,
+        site: &Site<'_>,
+    ) -> SiteOutcome {
+        let spec = &promotion.spec;
+        let hold = self.unusable(site);
+        if let Some(hold) = hold.or_else(|| self.suspended(&spec.revision)) {
+            return SiteOutcome {
+                promotion: Some(summary(promotion)),
+                ..held(hold)
+            };
+        }
+        let wanted = Wanted {
+            revision: spec.revision.clone(),
+            version: spec.version.clone(),
+            verified_at: spec.verified_at.as_ref().map(|time| time.0),
+            request: Some(Request {
+                id: request.id.clone(),
+                kind: request.kind,
+                by: request.by.clone(),
+                ..Request::default()
+            }),
+        };
+        self.start(&wanted, site)
     }
 
     /// What there is to say about a promotion that goes on.
@@ -162,13 +212,17 @@ impl<'a> Judge<'a> {
 
     /// What a person asked for is not overtaken by what comes along.
     fn gives_way(&self, wanted: &Wanted, site: &Site<'_>, asked: &Promotion) -> SiteOutcome {
-        let mut outcome = self.goes_on(asked);
+        let mut outcome = self.goes_on_alone(asked, site);
         if outcome.hold.is_none() && !site.runs(&wanted.revision) {
             let revision = &asked.spec.revision;
+            let name = outcome.promotion.as_ref().map(|it| it.name.as_str());
             outcome.hold = Some(Hold::new(
                 HoldReason::RequestUnderWay,
                 format!("{revision}, which a person asked for, is under way"),
-                format!("the end of promotion {} lifts this", name_of(asked)),
+                format!(
+                    "the end of promotion {} lifts this",
+                    name.unwrap_or_default()
+                ),
             ));
         }
         outcome

@@ -71,6 +71,15 @@ fn empty_values_are_as_if_not_given() {
 }
 
 #[test]
+fn the_dashboard_can_be_named() {
+    let named = checked(&["--dashboard-url=https://sluice.example.com/"]).unwrap();
+    let expected = Some("https://sluice.example.com/".to_owned());
+    assert_eq!(named.dashboard_url, expected);
+    let refused = refusal(&["--dashboard-url=sluice.example.com"]);
+    assert!(refused.contains("--dashboard-url must begin"), "{refused}");
+}
+
+#[test]
 fn the_election_can_be_turned_off() {
     assert!(
         checked(&["--leader-elect=false"])

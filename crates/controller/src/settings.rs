@@ -5,7 +5,12 @@
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-use crate::{cross_dc, keys::ObjectKey, lease::Election};
+use crate::{
+    cross_dc,
+    events::{Flux, FluxEvents},
+    keys::ObjectKey,
+    lease::Election,
+};
 
 /// How many pipelines are worked on at the same time unless told otherwise.
 pub const CONCURRENT: usize = 20;
@@ -59,6 +64,8 @@ pub struct Settings {
     pub metrics_per_pipeline: bool,
     /// Where Flux's notification-controller takes events.
     pub events_address: Option<String>,
+    /// Which events it is sent.
+    pub flux_events: FluxEvents,
     /// Where metrics are served.
     pub metrics_address: Option<SocketAddr>,
     /// Where probes are served.
@@ -93,6 +100,7 @@ impl Default for Settings {
             authoring: None,
             metrics_per_pipeline: true,
             events_address: None,
+            flux_events: FluxEvents::default(),
             metrics_address: None,
             probe_address: None,
             election: None,
@@ -104,6 +112,14 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// Where Flux's notification-controller takes events, and which of them.
+    pub(crate) fn flux(&self) -> Option<Flux<'_>> {
+        Some(Flux {
+            address: self.events_address.as_deref()?,
+            events: &self.flux_events,
+        })
+    }
+
     /// How long anything done outside the hub may take: no longer than a leader can vouch for.
     pub(crate) fn act_time(&self) -> Duration {
         let vouched = self.election.as_ref().map(|it| it.terms.longest_act());

@@ -1,6 +1,7 @@
 //! What was typed, checked once.
 
 use std::{
+    collections::BTreeSet,
     env, fs,
     hash::{BuildHasher, Hasher, RandomState},
 };
@@ -8,6 +9,7 @@ use std::{
 use anyhow::{Context, bail, ensure};
 use controller::{
     Settings,
+    events::FluxEvents,
     lease::{Election, Terms},
 };
 
@@ -101,6 +103,7 @@ pub(super) fn check(arguments: &Arguments, own_namespace: &str) -> anyhow::Resul
         metrics_per_pipeline: arguments.metrics_per_pipeline.0,
         dashboard_url: web_address("--dashboard-url", arguments.dashboard_url.as_deref())?,
         events_address: web_address("--events-addr", arguments.events_addr.as_deref())?,
+        flux_events: flux_events(&arguments.events_reasons),
         metrics_address: arguments.metrics_bind_address.0,
         probe_address: arguments.health_probe_bind_address.0,
         stall_after: arguments.stall_after.length(),
@@ -130,6 +133,16 @@ fn detect(arguments: &Arguments) -> anyhow::Result<controller::Detect> {
         }
         (Detect::Webhook, _) => Ok(controller::Detect::Webhook),
         (Detect::Watch, _) => Ok(controller::Detect::Watch),
+    }
+}
+
+/// Which events Flux is sent.
+fn flux_events(typed: &[String]) -> FluxEvents {
+    let reasons = typed.iter().map(|reason| reason.trim().to_owned());
+    let reasons: BTreeSet<String> = reasons.filter(|reason| !reason.is_empty()).collect();
+    match reasons.contains("all") {
+        true => FluxEvents::All,
+        false => FluxEvents::Only(reasons),
     }
 }
 

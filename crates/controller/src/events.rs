@@ -13,7 +13,11 @@ mod memory;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -87,6 +91,41 @@ pub struct Reporter {
     pub instance: String,
 }
 
+/// Which events Flux's notification-controller is sent, by their reason. What the notification
+/// strategy tells goes by a [`Courier`] and is always sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FluxEvents {
+    /// Every event.
+    All,
+    /// Those with one of these reasons.
+    Only(BTreeSet<String>),
+}
+
+impl FluxEvents {
+    fn include(&self, reason: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Only(reasons) => reasons.contains(reason),
+        }
+    }
+}
+
+impl Default for FluxEvents {
+    /// What the ancestor sent in its usual mode: only what the notification strategy tells.
+    fn default() -> Self {
+        Self::Only(BTreeSet::from(["Promote".to_owned()]))
+    }
+}
+
+/// Where notification-controller takes events, and which of them.
+#[derive(Clone, Copy, Debug)]
+pub struct Flux<'a> {
+    /// The URL.
+    pub address: &'a str,
+    /// Which.
+    pub events: &'a FluxEvents,
+}
+
 /// Takes events. Cloning shares it.
 #[derive(Clone)]
 pub struct Recorder(Arc<Inner>);
@@ -94,7 +133,7 @@ pub struct Recorder(Arc<Inner>);
 struct Inner {
     memory: Mutex<Memory>,
     kubernetes: mpsc::Sender<Entry>,
-    flux: Option<mpsc::Sender<Entry>>,
+    flux: Option<(mpsc::Sender<Entry>, FluxEvents)>,
     metrics: Metrics,
 }
 
@@ -108,11 +147,11 @@ struct Entry {
 
 impl Recorder {
     /// Delivers in the background as long as a clone of the recorder exists, then ends after what is
-    /// still in the queues. `flux` is where notification-controller takes events.
+    /// still in the queues. Flux is told nothing without `flux`.
     pub fn start(
         client: Client,
         reporter: Reporter,
-        flux: Option<&str>,
+        flux: Option<Flux<'_>>,
         metrics: Metrics,
     ) -> Result<(Self, Vec<JoinHandle<()>>), reqwest::Error> {
         let (kubernetes, entries) = mpsc::channel(QUEUE);
@@ -120,12 +159,12 @@ impl Recorder {
         let lost = metrics.clone();
         let mut tasks = vec![tokio::spawn(deliver(entries, lost, "kubernetes", writer))];
         let mut to_flux = None;
-        if let Some(address) = flux {
+        if let Some(Flux { address, events }) = flux {
             let (sender, entries) = mpsc::channel(QUEUE);
             let poster = flux::Poster::new(address, reporter)?;
             let lost = metrics.clone();
             tasks.push(tokio::spawn(deliver(entries, lost, "flux", poster)));
-            to_flux = Some(sender);
+            to_flux = Some((sender, events.clone()));
         }
         let inner = Inner {
             memory: Mutex::default(),
@@ -148,7 +187,10 @@ impl Recorder {
             at,
             repeat,
         };
-        if let Some(flux) = self.0.flux.as_ref().filter(|_| is_first) {
+        if let Some((flux, wanted)) = &self.0.flux
+            && is_first
+            && wanted.include(&entry.occurrence.reason)
+        {
             self.enqueue(flux, "flux", entry.clone());
         }
         self.enqueue(&self.0.kubernetes, "kubernetes", entry);

@@ -100,15 +100,6 @@ impl Terms {
         self.trusted().saturating_sub(between)
     }
 
-    /// What controller-runtime uses unless told otherwise, which the trigger operator was not.
-    pub(crate) fn of_controller_runtime() -> Self {
-        Self {
-            duration: Duration::from_secs(15),
-            renew_deadline: Duration::from_secs(10),
-            retry_period: Duration::from_secs(2),
-        }
-    }
-
     /// How long others wait for a holder that is silent.
     pub(crate) fn duration(self) -> Duration {
         self.duration
@@ -122,12 +113,13 @@ impl Terms {
 }
 
 impl Default for Terms {
-    /// The same as Flux's controllers.
+    /// What controller-runtime uses unless told otherwise. Longer terms allow longer acts outside
+    /// ([`Terms::longest_act`]), shorter ones have a leader that crashed replaced sooner.
     fn default() -> Self {
         Self {
-            duration: Duration::from_secs(35),
-            renew_deadline: Duration::from_secs(30),
-            retry_period: Duration::from_secs(5),
+            duration: Duration::from_secs(15),
+            renew_deadline: Duration::from_secs(10),
+            retry_period: Duration::from_secs(2),
         }
     }
 }

@@ -89,10 +89,9 @@ pub async fn run_loops(
         () = shutdown.cancelled() => return Ok(()),
         () = check_definitions(&client, &health) => {}
     }
-    let flux = settings.events_address.as_deref();
+    let (reporter, flux) = (reporter(&settings), settings.flux());
     let (events, deliveries) =
-        Recorder::start(client.clone(), reporter(&settings), flux, metrics.clone())
-            .map_err(Error::Events)?;
+        Recorder::start(client.clone(), reporter, flux, metrics.clone()).map_err(Error::Events)?;
     let elections = Elections::start(&client, &settings);
     let context = Context {
         client,

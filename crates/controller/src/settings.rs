@@ -5,7 +5,12 @@
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-use crate::{KubeconfigPolicy, cross_dc, keys::ObjectKey, lease::Election};
+use crate::{
+    KubeconfigPolicy, cross_dc,
+    events::{Flux, FluxEvents},
+    keys::ObjectKey,
+    lease::Election,
+};
 
 /// How many pipelines are worked on at the same time unless told otherwise.
 pub const CONCURRENT: usize = 20;
@@ -54,12 +59,16 @@ pub struct Settings {
     pub proxy: Option<git::Proxy>,
     /// How often open pull requests are looked at.
     pub follow_every: Duration,
+    /// Where people reach the dashboard, for links in pull requests.
+    pub dashboard_url: Option<String>,
     /// Where changes are proposed; nowhere without it.
     pub authoring: Option<Authoring>,
     /// Whether there are metrics by pipeline.
     pub metrics_per_pipeline: bool,
     /// Where Flux's notification-controller takes events.
     pub events_address: Option<String>,
+    /// Which events it is sent.
+    pub flux_events: FluxEvents,
     /// Where metrics are served.
     pub metrics_address: Option<SocketAddr>,
     /// Where probes are served.
@@ -91,9 +100,11 @@ impl Default for Settings {
             kubeconfigs: KubeconfigPolicy::default(),
             proxy: None,
             follow_every: FOLLOW_EVERY,
+            dashboard_url: None,
             authoring: None,
             metrics_per_pipeline: true,
             events_address: None,
+            flux_events: FluxEvents::default(),
             metrics_address: None,
             probe_address: None,
             election: None,
@@ -105,6 +116,14 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// Where Flux's notification-controller takes events, and which of them.
+    pub(crate) fn flux(&self) -> Option<Flux<'_>> {
+        Some(Flux {
+            address: self.events_address.as_deref()?,
+            events: &self.flux_events,
+        })
+    }
+
     /// How long anything done outside the hub may take: no longer than a leader can vouch for.
     pub(crate) fn act_time(&self) -> Duration {
         let vouched = self.election.as_ref().map(|it| it.terms.longest_act());

@@ -18,6 +18,7 @@ mod repositories;
 mod secrets;
 mod subject;
 mod template;
+mod tips;
 mod webhook;
 mod words;
 
@@ -28,7 +29,7 @@ use api::{
     pipeline::{Commit, PullRequest, Strategy, Webhook},
     reference::LocalReference,
 };
-use git::forge::Http;
+use git::{forge::Http, propose::branch_beside};
 use kube::Client;
 use planner::{Failure, Look, Outcome, PullRequestSeen};
 use tempfile::TempDir;
@@ -43,7 +44,7 @@ use permit::Permits;
 pub use preview::proposal;
 use pull_request::PullRequests;
 use repositories::Repositories;
-use secrets::Secrets;
+use secrets::{Contents, Secrets};
 use webhook::Webhooks;
 
 /// What one promotion is about.
@@ -51,6 +52,13 @@ use webhook::Webhooks;
 pub(crate) struct Task<'a> {
     pub(crate) pipeline: &'a Pipeline,
     pub(crate) promotion: &'a Promotion,
+}
+
+/// What a look at a pull request showed.
+pub(crate) struct Looked {
+    pub(crate) seen: PullRequestSeen,
+    /// An earlier look would show the same, because pull requests are listed only so often.
+    pub(crate) again_in: Duration,
 }
 
 /// Why promotions cannot be carried out at all.
@@ -164,9 +172,12 @@ impl Strategies {
     }
 
     /// What there is to see of the promotion's pull request.
-    pub(crate) async fn look(&self, task: Task<'_>, how: Look) -> Result<PullRequestSeen, Failure> {
+    pub(crate) async fn look(&self, task: Task<'_>, how: Look) -> Result<Looked, Failure> {
         let Way::PullRequest(to) = Way::of(&task.promotion.spec.strategy)? else {
-            return Ok(PullRequestSeen::NotLooked);
+            return Ok(Looked {
+                seen: PullRequestSeen::NotLooked,
+                again_in: Duration::MAX,
+            });
         };
         let secret = self.secrets.read(task, &to.secret_ref).await?;
         self.pull_requests.look(task, to, &secret, how).await
@@ -222,7 +233,7 @@ impl Strategies {
         asked
             .await
             .unwrap_or_else(|failure| Outcome::AskedForMerge {
-                because: Some(failure.message),
+                because: Some(failure),
             })
     }
 
@@ -235,8 +246,8 @@ impl Strategies {
         self.pull_requests.say_farewell(task, to, &secret).await
     }
 
-    /// What changes when somebody edits what a promotion depends on: its Secret and its pipeline; and
-    /// when more is known about where to look.
+    /// What changes when somebody edits what a promotion depends on: its Secret, its pipeline, and its
+    /// repository where that is at fault; and when more is known about where to look.
     pub(crate) async fn dependencies(&self, task: Task<'_>) -> String {
         let way = Way::of(&task.promotion.spec.strategy).ok();
         let secret = match way.and_then(Way::secret) {
@@ -246,7 +257,31 @@ impl Strategies {
         let version = secret.as_ref().map(|secret| secret.version.as_str());
         let generation = task.pipeline.metadata.generation;
         let knowledge = found::knowledge(task);
-        format!("{} {generation:?} {knowledge}", version.unwrap_or("-"))
+        let tips = match &secret {
+            Some(secret) => self.tips(task, secret).await.unwrap_or_default(),
+            None => String::new(),
+        };
+        let version = version.unwrap_or("-");
+        format!("{version} {generation:?} {knowledge} {tips}")
+    }
+
+    /// What the branches of a promotion point to, where its last failure is one that an edit of the
+    /// repository resolves.
+    async fn tips(&self, task: Task<'_>, secret: &Contents) -> Option<String> {
+        let reason = task.promotion.status.as_ref()?.reason.as_deref()?;
+        if !planner::lies_in_repository(reason) {
+            return None;
+        }
+        let change = words::Change::of(&task.promotion.spec.strategy)?;
+        let repository = self.repositories.open(change.url, secret).ok()?;
+        let proposal = words::Words::of(task, &change).ok()?.proposal;
+        let beside = branch_beside(&proposal.branch, &proposal.message.owner);
+        // Only the base is shared by many.
+        let branches = match reason == planner::BRANCH_CHANGED_BY_OTHERS {
+            true => vec![&proposal.base, &proposal.branch, &beside],
+            false => vec![&proposal.base],
+        };
+        Some(self.repositories.tips(&repository, &branches).await)
     }
 
     /// What there is to see of the change's pull request.
@@ -254,7 +289,7 @@ impl Strategies {
         &self,
         change: &Change,
         how: Look,
-    ) -> Result<PullRequestSeen, Failure> {
+    ) -> Result<Looked, Failure> {
         self.files.look(change, &self.secrets, how).await
     }
 

@@ -78,7 +78,7 @@ pub async fn serve(context: Context) -> Result<(), Failure> {
         controller: REPORTER.to_owned(),
         instance: instance(&context),
     };
-    let flux = context.settings.events_address.as_deref();
+    let flux = context.settings.flux();
     let (client, metrics) = (context.client.clone(), context.metrics.clone());
     let (events, deliveries) = Recorder::start(client, reporter, flux, metrics)?;
     let release = CancellationToken::new();
@@ -104,7 +104,7 @@ fn instance(context: &Context) -> String {
     election.map_or(REPORTER.to_owned(), |election| election.identity.clone())
 }
 
-/// Also runs for the operator's Lease, on its terms. Not where the work is shared by several
+/// Also runs for the operator's Lease, on its terms, which are controller-runtime's. Not where the work is shared by several
 /// processes: the operator has one Lease for all triggers.
 fn below_the_operator(
     context: &Context,
@@ -117,7 +117,7 @@ fn below_the_operator(
     };
     let election = Election {
         name: OPERATOR_LEASE.to_owned(),
-        terms: Terms::of_controller_runtime(),
+        terms: Terms::default(),
         ..own.clone()
     };
     let client = context.client.clone();

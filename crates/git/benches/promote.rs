@@ -170,6 +170,7 @@ async fn promote(mirror: &Mirror, number: usize) -> Duration {
             value: "2.0.0".into(),
         },
         paths: PathLimits::default(),
+        replaceable: None,
     };
     let started = Instant::now();
     let outcome = mirror

@@ -14,6 +14,7 @@ pub mod github;
 pub mod gitlab;
 mod http;
 mod rate;
+mod reviews;
 mod session;
 mod wire;
 
@@ -210,7 +211,7 @@ pub trait Forge: Send + Sync {
     fn update<'a>(&'a self, number: u64, changes: &'a Changes) -> Answer<'a, PullRequest>;
 
     /// Adds labels and asks reviewers. Answers with a sentence for each thing that the forge does
-    /// not have, and that was therefore left out.
+    /// not have, and each person it does not know; these are left out.
     fn dress<'a>(&'a self, number: u64, dressing: &'a Dressing) -> Answer<'a, Vec<String>>;
 
     /// Merges it, or asks the forge to. Done already is done. A forge that cannot be asked to merge

@@ -193,6 +193,19 @@ impl Mirror {
         Ok(tips.collect())
     }
 
+    /// Asks the remote where the branches are, without fetching them. Branches that do not exist are
+    /// absent from the answer.
+    pub async fn tips(
+        &self,
+        wanted: &[&BranchName],
+    ) -> Result<BTreeMap<BranchName, ObjectId>, Error> {
+        let access = self.access().await?;
+        let _in_use = self.hold().await;
+        self.prepare(&mut *self.state.lock().await).await?;
+        self.counters.looks.fetch_add(1, Ordering::Relaxed);
+        remote::look(self, &access, wanted).await
+    }
+
     /// After a failure that is git's own, not the remote's: next time starts with a new mirror. It
     /// costs one fetch, and no damage can last.
     pub(crate) fn distrust(&self) {

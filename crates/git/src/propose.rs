@@ -64,6 +64,8 @@ pub struct Proposal {
     pub alteration: Alteration,
     /// Which files may change.
     pub paths: PathLimits,
+    /// A commit of others that the branch may lose, because it was merged.
+    pub replaceable: Option<ObjectId>,
 }
 
 /// What came of it.
@@ -258,7 +260,9 @@ impl Mirror {
         let pushed = seen != Some(&commit);
         if pushed {
             // A tip that is the base itself is nobody's work; straight onto the base it always is.
-            if let Some(tip) = seen.filter(|tip| **tip != base) {
+            let is_spare =
+                |tip: &ObjectId| *tip == base || proposal.replaceable.as_ref() == Some(tip);
+            if let Some(tip) = seen.filter(|tip| !is_spare(tip)) {
                 self.must_be_ours(&branch, tip).await?;
             }
             if !permission(self.runner.limits().push) {

@@ -71,6 +71,7 @@ macro_rules! forges {
             what_waits_for_nothing_is_merged_now,
             labels_reviewers_and_comments_arrive,
             asking_one_more_keeps_those_who_were_asked,
+            one_unknown_reviewer_keeps_no_other_from_being_asked,
             open_ones_are_listed_and_changes_noticed,
             a_rate_limit_is_honoured_and_shared,
             a_secondary_limit_is_a_limit,

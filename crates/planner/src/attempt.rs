@@ -11,6 +11,7 @@ mod look;
 mod outcome;
 pub(crate) mod retry;
 mod surroundings;
+mod trouble;
 
 use api::promotion::PromotionStatus;
 
@@ -20,6 +21,7 @@ pub use lifecycle::attempt;
 pub use look::{Look, look, unseen};
 pub use outcome::{Failure, Outcome, Remedy, conclude, not_seen};
 pub use surroundings::{PullRequestSeen, Surroundings};
+pub use trouble::{Trouble, lies_in_repository, trouble};
 
 /// The reason of a promotion that is not what its pipeline asks for.
 pub const STRATEGY_CHANGED: &str = "StrategyChanged";
@@ -31,6 +33,9 @@ pub const NOTHING_REPORTS: &str = "NothingReports";
 
 /// The reason of a promotion whose pull request the forge was asked to merge and cannot yet.
 pub const NOT_MERGEABLE: &str = "NotMergeable";
+
+/// The reason of a promotion whose pull request Sluice may not merge although it could be merged.
+pub const MERGE_NOT_ALLOWED: &str = "MergeNotAllowed";
 
 /// The reason of a promotion whose branch somebody else pushed to.
 pub const BRANCH_CHANGED_BY_OTHERS: &str = "BranchChangedByOthers";

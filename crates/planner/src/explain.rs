@@ -2,7 +2,7 @@
 
 use api::{
     Pipeline,
-    pipeline::{Environment, PipelineStatus, TargetStatus},
+    pipeline::{Environment, PipelineStatus, PromotionSummary, TargetStatus},
 };
 
 use crate::{
@@ -139,16 +139,8 @@ fn remarks(
         lines.push(format!("  {name} is suspended: nothing starts"));
     }
     lines.extend(starts(plan, name));
-    if let Some(promotion) = &says.promotion
-        && let Some(phase) = promotion.phase
-    {
-        let url = promotion.url.as_deref().map(|url| format!(" {url}"));
-        let url = url.unwrap_or_default();
-        lines.push(format!(
-            "  promotion of {}: {phase:?}{url}",
-            promotion.revision
-        ));
-    }
+    let about = says.promotion.iter().flat_map(promotion_lines);
+    lines.extend(about.map(|line| format!("  {line}")));
     if let Some(hold) = &says.hold {
         lines.push(format!(
             "  waits: {} [{}]",
@@ -158,6 +150,24 @@ fn remarks(
     }
     if pipeline.spec.promotion_into(name).is_none() {
         lines.push("  nothing is promoted into it".to_owned());
+    }
+    lines
+}
+
+/// What a person reads about a promotion: how far it is, what keeps it there, and what resolves
+/// that.
+pub fn promotion_lines(promotion: &PromotionSummary) -> Vec<String> {
+    let Some(phase) = promotion.phase else {
+        return Vec::new();
+    };
+    let url = promotion.url.as_deref().map(|url| format!(" {url}"));
+    let url = url.unwrap_or_default();
+    let mut lines = vec![format!(
+        "promotion of {}: {phase:?}{url}",
+        promotion.revision
+    )];
+    if let (Some(reason), Some(message)) = (&promotion.reason, &promotion.message) {
+        lines.push(format!("because: {message} [{reason}]"));
     }
     lines
 }

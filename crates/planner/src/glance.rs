@@ -181,10 +181,11 @@ fn because(model: &PipelineStatus, name: &str) -> String {
     let status = model.environments.get(name);
     let hold = status.and_then(|status| status.hold.as_ref());
     let promotion = status.and_then(|status| status.promotion.as_ref());
+    let message = promotion.and_then(|promotion| promotion.message.as_ref());
     let url = promotion.and_then(|promotion| promotion.url.as_ref());
-    match (hold, url) {
+    match (hold, message.or(url)) {
         (Some(hold), _) => format!(": {}", hold.message),
-        (None, Some(url)) => format!(": {url}"),
+        (None, Some(text)) => format!(": {text}"),
         (None, None) => {
             let targets = status.map(|status| status.targets.as_slice());
             let mut targets = targets.unwrap_or_default().iter();

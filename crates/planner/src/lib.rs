@@ -48,12 +48,12 @@ pub use access::{refuse_cluster, refuse_group, refuse_hub_namespace};
 pub use adoption::{Adoption, Wishes, adopt};
 pub use asking::{InTheWay, approvable, previous_revision, request_annotation};
 pub use attempt::{
-    Act, BRANCH_CHANGED_BY_OTHERS, DEPLOY_FAILED, Failure, Look, NOT_MERGEABLE, NOTHING_REPORTS,
-    Next, Outcome, PullRequestSeen, Remedy, STRATEGY_CHANGED, Surroundings, attempt, conclude,
-    look, not_seen, unseen,
+    Act, BRANCH_CHANGED_BY_OTHERS, DEPLOY_FAILED, Failure, Look, MERGE_NOT_ALLOWED, NOT_MERGEABLE,
+    NOTHING_REPORTS, Next, Outcome, PullRequestSeen, Remedy, STRATEGY_CHANGED, Surroundings,
+    Trouble, attempt, conclude, lies_in_repository, look, not_seen, trouble, unseen,
 };
 pub use evidence::is_reported;
-pub use explain::{explain, explain_environment};
+pub use explain::{explain, explain_environment, promotion_lines};
 pub use fold::{fold, needs_images};
 pub use glance::{Settled, State, environment_state, settled, target_state};
 pub use hold::{Hold, HoldReason};

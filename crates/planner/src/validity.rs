@@ -24,7 +24,7 @@ pub(crate) fn invalid_spec(spec: &PipelineSpec) -> Option<String> {
             return Some(format!("two environments are called {name}"));
         }
         if let Some(settings) = &environment.promotion
-            && let Some(text) = invalid_strategy(settings)
+            && let Some(text) = invalid_settings(settings)
         {
             return Some(format!("the promotion of {name} {text}"));
         }
@@ -38,13 +38,27 @@ pub(crate) fn invalid_spec(spec: &PipelineSpec) -> Option<String> {
             ));
         }
     }
-    if let Some(text) = spec.promotion.as_ref().and_then(invalid_strategy) {
+    if let Some(text) = spec.promotion.as_ref().and_then(invalid_settings) {
         return Some(format!("the promotion of the pipeline {text}"));
     }
     spec.app_ref.as_ref().and_then(invalid_app)
 }
 
-fn invalid_strategy(settings: &PromotionSettings) -> Option<String> {
+fn invalid_settings(settings: &PromotionSettings) -> Option<String> {
+    two_strategies(settings).or_else(|| insecure_repository(&settings.strategy))
+}
+
+/// Repositories are reached over https or ssh only. The URL is not repeated: it may hold a password.
+fn insecure_repository(strategy: &Strategy) -> Option<String> {
+    let pull_request = strategy.pull_request.as_ref().map(|to| &to.url);
+    let url = pull_request.or(strategy.commit.as_ref().map(|to| &to.url))?;
+    let (scheme, _) = url.split_once("://")?;
+    let is_secure = ["https", "ssh"].map(|known| scheme.eq_ignore_ascii_case(known));
+    (is_secure == [false, false])
+        .then(|| format!("has a url that starts with {scheme}://; use https:// or ssh://"))
+}
+
+fn two_strategies(settings: &PromotionSettings) -> Option<String> {
     if settings.is_spelled_twice() {
         let text = "has strategies in both spellings: move pullRequest or webhook into strategy";
         return Some(text.to_owned());

@@ -88,6 +88,7 @@ pub(crate) fn cells(pipeline: &Pipeline) -> Vec<Cell<'_>> {
             let promotion = status.and_then(|status| status.promotion.as_ref());
             let under_way =
                 promotion.filter(|it| it.phase.is_none_or(|phase| !phase.is_terminal()));
+            let stuck = || under_way.and_then(|it| it.message.clone());
             let hold = status.and_then(|status| status.hold.as_ref());
             let targets = status.map(|it| it.targets.as_slice()).unwrap_or_default();
             let error = || targets.iter().find_map(|it| it.error.clone());
@@ -99,6 +100,7 @@ pub(crate) fn cells(pipeline: &Pipeline) -> Vec<Cell<'_>> {
                 incoming: under_way.map(|it| it.revision.as_str()),
                 message: hold
                     .map(|hold| hold.message.clone())
+                    .or_else(stuck)
                     .or_else(error)
                     .or_else(failed),
             }

@@ -66,6 +66,7 @@ struct Shared {
     token: String,
     is_up: AtomicBool,
     is_guarded: AtomicBool,
+    is_protected: AtomicBool,
     requests: AtomicU64,
     bytes: AtomicU64,
     pulls: Mutex<pulls::Store>,
@@ -160,6 +161,13 @@ impl Forge {
         self.shared.is_guarded.store(is_guarded, Ordering::SeqCst);
     }
 
+    /// Keeps the token's user from merging by a branch protection, or lets it merge again.
+    pub fn set_protected(&self, is_protected: bool) {
+        self.shared
+            .is_protected
+            .store(is_protected, Ordering::SeqCst);
+    }
+
     /// Has something else answer what is asked below a path: another forge's API, say.
     pub fn serve_beside(&self, prefix: &str, router: Router) {
         self.shared.beside.lock().insert(prefix.to_owned(), router);
@@ -191,6 +199,7 @@ impl Shared {
             token: "a-token-for-the-small-forge".to_owned(),
             is_up: AtomicBool::new(true),
             is_guarded: AtomicBool::new(false),
+            is_protected: AtomicBool::new(false),
             requests: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             pulls: Mutex::default(),

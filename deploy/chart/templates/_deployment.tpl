@@ -10,6 +10,12 @@
 {{- with include "pipeline-controller.eventsAddr" .root }}
 - --events-addr={{ . }}
 {{- end }}
+{{- with $values.controller.manager.eventsReasons }}
+- --events-reasons={{ join "," . }}
+{{- end }}
+{{- with $values.dashboard.url }}
+- --dashboard-url={{ . }}
+{{- end }}
 {{- with $values.controller.watchNamespace }}
 - --watch-namespace={{ . }}
 {{- end }}

@@ -46,6 +46,13 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- printf "%s:%s" $repository (toString ($tag | default .Chart.AppVersion)) -}}
 {{- end -}}
 
+{{/* Whether the cluster has ServiceMonitors and PrometheusRules; helm refuses a release with kinds that are not served. */}}
+{{- define "pipeline-controller.hasPrometheusOperator" -}}
+{{- if .Capabilities.APIVersions.Has "monitoring.coreos.com/v1" -}}
+yes
+{{- end -}}
+{{- end -}}
+
 {{/* Where events go; nothing if nowhere. */}}
 {{- define "pipeline-controller.eventsAddr" -}}
 {{- $given := .Values.controller.manager.eventsAddr -}}

@@ -11,7 +11,10 @@ const MANIFESTS: [(&str, &str); 4] = [
     ("access.yaml", ""),
     ("roles.yaml", ".Values.roles.create"),
     ("policy.yaml", ".Values.admissionPolicy.create"),
-    ("alerts.yaml", ".Values.monitoring.alerts.enabled"),
+    (
+        "alerts.yaml",
+        "and .Values.monitoring.alerts.enabled (include \"pipeline-controller.hasPrometheusOperator\" .)",
+    ),
 ];
 
 /// What the manifests say, and what it is called in a release.

@@ -382,6 +382,14 @@ pub struct PromotionSummary {
     /// How far it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<Phase>,
+    /// A fixed word for what keeps it there; absent where the phase says everything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256))]
+    pub reason: Option<String>,
+    /// What keeps it there, and what resolves that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 2048))]
+    pub message: Option<String>,
     /// Where people can look at it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,

@@ -86,6 +86,10 @@ pub(crate) struct Arguments {
     #[arg(long, env = "SLUICE_FOLLOW_EVERY", value_name = "DURATION", default_value = "1m", help_heading = HOW)]
     pub(crate) follow_every: api::Duration,
 
+    /// Where people reach the dashboard; pull requests then link to their pipeline there
+    #[arg(long, env = "SLUICE_DASHBOARD_URL", value_name = "URL", help_heading = HOW)]
+    pub(crate) dashboard_url: Option<String>,
+
     /// How long a loop may make no progress while work waits before the liveness probe fails
     #[arg(long, env = "SLUICE_STALL_AFTER", value_name = "DURATION", default_value = "5m", help_heading = HOW)]
     pub(crate) stall_after: api::Duration,
@@ -114,6 +118,11 @@ pub(crate) struct Arguments {
     /// Also send events to Flux's notification-controller at this URL
     #[arg(long, env = "SLUICE_EVENTS_ADDR", value_name = "URL", help_heading = DOORS)]
     pub(crate) events_addr: Option<String>,
+
+    /// Which events to send there, by their reasons, as in `Promote,DeployFailed,Closed`; `all` for
+    /// all. What the notification strategy tells, `Promote`, is always sent
+    #[arg(long, env = "SLUICE_EVENTS_REASONS", value_name = "REASONS", default_value = "Promote", value_delimiter = ',', help_heading = DOORS)]
+    pub(crate) events_reasons: Vec<String>,
 
     #[command(flatten)]
     pub(crate) server: super::server::Door,
@@ -146,16 +155,17 @@ pub(crate) struct Election {
     #[arg(long, env = "SLUICE_LEADER_ELECTION_NAMESPACE", value_name = "NAMESPACE", help_heading = ELECTION)]
     pub(crate) leader_election_namespace: Option<String>,
 
-    /// How long after its last sign of life a leader that crashed is replaced
-    #[arg(long, env = "SLUICE_LEADER_ELECTION_LEASE_DURATION", value_name = "DURATION", default_value = "35s", help_heading = ELECTION)]
+    /// How long after its last sign of life a leader that crashed is replaced. No push and no call
+    /// to a forge may take longer than this less twice the retry period
+    #[arg(long, env = "SLUICE_LEADER_ELECTION_LEASE_DURATION", value_name = "DURATION", default_value = "15s", help_heading = ELECTION)]
     pub(crate) leader_election_lease_duration: api::Duration,
 
     /// How long a leader that cannot renew its Lease goes on
-    #[arg(long, env = "SLUICE_LEADER_ELECTION_RENEW_DEADLINE", value_name = "DURATION", default_value = "30s", help_heading = ELECTION)]
+    #[arg(long, env = "SLUICE_LEADER_ELECTION_RENEW_DEADLINE", value_name = "DURATION", default_value = "10s", help_heading = ELECTION)]
     pub(crate) leader_election_renew_deadline: api::Duration,
 
     /// How often the Lease is renewed or asked for
-    #[arg(long, env = "SLUICE_LEADER_ELECTION_RETRY_PERIOD", value_name = "DURATION", default_value = "5s", help_heading = ELECTION)]
+    #[arg(long, env = "SLUICE_LEADER_ELECTION_RETRY_PERIOD", value_name = "DURATION", default_value = "2s", help_heading = ELECTION)]
     pub(crate) leader_election_retry_period: api::Duration,
 }
 

@@ -1,6 +1,7 @@
 //! What was typed, checked once.
 
 use std::{
+    collections::BTreeSet,
     env, fs,
     hash::{BuildHasher, Hasher, RandomState},
 };
@@ -8,6 +9,7 @@ use std::{
 use anyhow::{Context, anyhow, bail, ensure};
 use controller::{
     KubeconfigPolicy, Settings,
+    events::FluxEvents,
     lease::{Election, Terms},
 };
 
@@ -103,7 +105,9 @@ pub(super) fn check(arguments: &Arguments, own_namespace: &str) -> anyhow::Resul
             .authoring
             .check(own_namespace, arguments.allow_internal_urls.0)?,
         metrics_per_pipeline: arguments.metrics_per_pipeline.0,
-        events_address: events_address(arguments)?,
+        dashboard_url: web_address("--dashboard-url", arguments.dashboard_url.as_deref())?,
+        events_address: web_address("--events-addr", arguments.events_addr.as_deref())?,
+        flux_events: flux_events(&arguments.events_reasons),
         metrics_address: arguments.metrics_bind_address.0,
         probe_address: arguments.health_probe_bind_address.0,
         stall_after: arguments.stall_after.length(),
@@ -136,15 +140,22 @@ fn detect(arguments: &Arguments) -> anyhow::Result<controller::Detect> {
     }
 }
 
-fn events_address(arguments: &Arguments) -> anyhow::Result<Option<String>> {
-    let Some(address) = arguments
-        .events_addr
-        .as_deref()
-        .filter(|text| !text.is_empty())
-    else {
+/// Which events Flux is sent.
+fn flux_events(typed: &[String]) -> FluxEvents {
+    let reasons = typed.iter().map(|reason| reason.trim().to_owned());
+    let reasons: BTreeSet<String> = reasons.filter(|reason| !reason.is_empty()).collect();
+    match reasons.contains("all") {
+        true => FluxEvents::All,
+        false => FluxEvents::Only(reasons),
+    }
+}
+
+/// The address that was typed, if any.
+fn web_address(flag: &str, typed: Option<&str>) -> anyhow::Result<Option<String>> {
+    let Some(address) = typed.filter(|text| !text.is_empty()) else {
         return Ok(None);
     };
-    let begins = "--events-addr must be a URL that begins with http:// or https://";
+    let begins = format!("{flag} must be a URL that begins with http:// or https://");
     let url = git::address::parse(address).map_err(|because| anyhow!("{begins}: {because}"))?;
     ensure!(matches!(url.scheme(), "http" | "https"), begins);
     Ok(Some(url.into()))

@@ -32,14 +32,19 @@ fn helm(arguments: &[&str], values: Option<&str>) -> String {
     said
 }
 
+/// For a cluster that has the Prometheus operator.
 fn rendered(values: Option<&str>) -> Vec<Value> {
+    rendered_with(&["--api-versions=monitoring.coreos.com/v1"], values)
+}
+
+fn rendered_with(flags: &[&str], values: Option<&str>) -> Vec<Value> {
     let arguments = [
         "template",
         "pipeline-controller",
         "deploy/chart",
         "-npipeline-system",
     ];
-    objects(&helm(&arguments, values))
+    objects(&helm(&[&arguments, flags].concat(), values))
 }
 
 fn objects(text: &str) -> Vec<Value> {
@@ -218,6 +223,51 @@ fn values_of_the_weave_chart_mean_what_they_meant() {
     // The name of the Service when it was part of Weave GitOps Enterprise.
     let other = helm(&["template", "chart", "deploy/chart"], None);
     assert!(other.contains("\n  name: chart-pipeline-controller-promotion\n"));
+}
+
+/// helm refuses a release with kinds that the cluster does not serve, so these are left out.
+#[test]
+#[ignore = "needs helm: `cargo xtask test --real`"]
+fn without_the_prometheus_operator_its_kinds_are_left_out() {
+    let kinds = |objects: Vec<Value>| {
+        let of_operator = |object: &&Value| object["apiVersion"] == "monitoring.coreos.com/v1";
+        let theirs = objects.iter().filter(of_operator);
+        let mut kinds: Vec<_> = theirs.map(|object| object["kind"].clone()).collect();
+        kinds.sort_by_key(Value::to_string);
+        kinds
+    };
+    let values = Some("everything.yaml");
+    assert_eq!(
+        kinds(rendered(values)),
+        ["PrometheusRule", "ServiceMonitor"]
+    );
+    let without = rendered_with(&[], values);
+    let has_service = without.iter().any(|it| {
+        it["kind"] == "Service" && it["metadata"]["name"] == "pipeline-controller-metrics"
+    });
+    assert!(has_service, "Prometheus can be pointed at it by hand");
+    assert_eq!(kinds(without), [""; 0]);
+}
+
+#[test]
+#[ignore = "needs helm: `cargo xtask test --real`"]
+fn events_and_the_dashboards_address_are_flags() {
+    let flags = |values: &str| {
+        let objects = rendered(Some(values));
+        let deployment = objects
+            .iter()
+            .find(|it| it["kind"] == "Deployment")
+            .unwrap();
+        deployment["spec"]["template"]["spec"]["containers"][0]["args"].to_string()
+    };
+    let all = flags("everything.yaml");
+    for flag in [
+        "--events-reasons=Promote,DeployFailed",
+        "--dashboard-url=https://sluice.example.com",
+    ] {
+        assert!(all.contains(flag), "{flag}: {all}");
+    }
+    assert!(!flags("weave.yaml").contains("--events-reasons"));
 }
 
 /// No engine is at hand to build it; at least both sides say the same.

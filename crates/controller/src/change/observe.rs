@@ -23,7 +23,7 @@ pub(super) struct Sight {
 /// Looks at everything that matters for what comes next.
 pub(super) async fn everything(author: &Author, change: &Change) -> Sight {
     let now = author.clock.now();
-    let soon = |delay| now.saturating_add(delay).ok();
+    let soon = |delay| author.clock.now().saturating_add(delay).ok();
     let folders = author
         .settings
         .authoring
@@ -51,12 +51,16 @@ pub(super) async fn everything(author: &Author, change: &Change) -> Sight {
         return sight;
     }
     sight.dependencies = Some(author.strategies.change_dependencies().await);
+    let mut again_in = author.settings.follow_every;
     match author.strategies.look_at_change(change, how).await {
-        Ok(seen) => sight.seen = seen,
+        Ok(looked) => {
+            sight.seen = looked.seen;
+            again_in = again_in.min(looked.again_in);
+        }
         Err(failure) => sight.failure = Some(failure),
     }
     if how == Look::Follow {
-        sight.latest = soon(author.settings.follow_every);
+        sight.latest = soon(again_in);
     }
     sight
 }

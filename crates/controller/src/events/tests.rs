@@ -29,7 +29,16 @@ fn occurrence(note: &str) -> Occurrence {
 
 fn start(
     server: &Server,
-    flux: Option<&str>,
+    address: Option<&str>,
+    metrics: &Metrics,
+) -> (Recorder, Vec<JoinHandle<()>>) {
+    start_with(server, address, &FluxEvents::All, metrics)
+}
+
+fn start_with(
+    server: &Server,
+    address: Option<&str>,
+    events: &FluxEvents,
     metrics: &Metrics,
 ) -> (Recorder, Vec<JoinHandle<()>>) {
     // Also for plain HTTP: reqwest sets TLS up in advance.
@@ -38,6 +47,7 @@ fn start(
         controller: "pipeline-controller".to_owned(),
         instance: "one".to_owned(),
     };
+    let flux = address.map(|address| Flux { address, events });
     Recorder::start(server.client(), reporter, flux, metrics.clone()).unwrap()
 }
 
@@ -243,4 +253,23 @@ async fn flux_is_told_again_after_a_failure_but_not_for_ever() {
     assert_eq!(events.recv().await.unwrap()["message"], "to v4");
     let line = r#"sluice_events_lost_total{sink="flux"} 1"#;
     assert!(metrics.page().contains(line));
+}
+
+#[tokio::test]
+async fn flux_hears_only_what_it_is_to_hear() {
+    let server = Server::in_memory();
+    let (address, mut events) = notifications(0, StatusCode::OK).await;
+    let only = FluxEvents::Only(["Promote", "Closed"].map(str::to_owned).into());
+    let started = start_with(&server, Some(&address), &only, &Metrics::new());
+    for reason in ["Deployed", "Closed", "Updated", "Promote"] {
+        let mut occurrence = occurrence(reason);
+        occurrence.reason = reason.to_owned();
+        started.0.record(occurrence);
+    }
+    finish(started).await;
+    for expected in ["Closed", "Promote"] {
+        assert_eq!(events.recv().await.unwrap()["reason"], expected);
+    }
+    assert!(events.try_recv().is_err());
+    assert_eq!(stored(&server).await.len(), 4, "Kubernetes has them all");
 }

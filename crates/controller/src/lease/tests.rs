@@ -34,7 +34,8 @@ fn election(identity: &str) -> Election {
         namespace: "default".to_owned(),
         name: "shard".to_owned(),
         identity: identity.to_owned(),
-        terms: Terms::default(),
+        // Long ones, so that what the tests time is told apart.
+        terms: Terms::new(SECOND * 35, SECOND * 30, SECOND * 5).unwrap(),
     }
 }
 
@@ -281,4 +282,29 @@ fn terms_that_cannot_work_are_refused() {
     assert_eq!(terms(10_000, 9_900, 2_000), Err(BadTerms::NoTimeToStop));
     assert_eq!(terms(15_000, 10_000, 6_000), Err(BadTerms::NoTimeToRetry));
     assert_eq!(terms(15_000, 10_000, 0), Err(BadTerms::NoTimeToRetry));
+}
+
+/// A leader that was killed is replaced within the Lease and one retry.
+#[tokio::test(start_paused = true)]
+async fn by_the_usual_terms_a_standby_leads_within_seconds_of_a_crash() {
+    let server = Server::in_memory();
+    let usual = |identity| Election {
+        terms: Terms::default(),
+        ..election(identity)
+    };
+    let candidate = |identity| {
+        let release = CancellationToken::new();
+        Leadership::campaign(server.client(), usual(identity), release)
+    };
+    let (first, campaign) = candidate("first");
+    first.acquired().await;
+    let (second, _campaign) = candidate("second");
+    sleep(SECOND * 60).await;
+    assert!(second.remaining().is_zero());
+    campaign.abort();
+    let crashed = Instant::now();
+    second.acquired().await;
+    let took = crashed.elapsed();
+    assert!(took <= SECOND * 18, "{took:?}");
+    assert!(first.remaining().is_zero(), "never two at once");
 }

@@ -57,15 +57,17 @@ pub(super) async fn everything(promoter: &Arc<Promoter>, scene: &Scene<'_>) -> S
         Look::Away => {}
         Look::Later => sight.pull_request = PullRequestSeen::Unanswered,
         Look::Follow | Look::Closely => {
+            let mut again_in = promoter.settings.follow_every;
             match promoter.strategies.look(scene.task(), how).await {
-                Ok(seen) => sight.pull_request = seen,
+                Ok(looked) => {
+                    sight.pull_request = looked.seen;
+                    again_in = again_in.min(looked.again_in);
+                }
                 Err(failure) => sight.not_answered(scene, failure),
             }
-            let follow = promoter.settings.follow_every;
-            sight.latest = [sight.latest, now.saturating_add(follow).ok()]
-                .into_iter()
-                .flatten()
-                .min();
+            // Counted from the answer: a list that was fetched meanwhile is stale only then.
+            let again = promoter.clock.now().saturating_add(again_in).ok();
+            sight.latest = sight.sooner(again);
         }
     }
     sight

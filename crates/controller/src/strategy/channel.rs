@@ -73,6 +73,13 @@ pub(super) struct Channel {
     listed: tokio::sync::Mutex<Option<Listed>>,
 }
 
+/// What a list of open pull requests shows of the wanted one.
+pub(super) struct Followed {
+    pub(super) pull_request: Option<PullRequest>,
+    /// After this time the list counts as stale, and the next look fetches a new one.
+    pub(super) stale_in: Duration,
+}
+
 struct Listed {
     at: Instant,
     pull_requests: Vec<PullRequest>,
@@ -106,22 +113,21 @@ impl Channel {
         &self,
         oldest: Duration,
         is_wanted: impl Fn(&PullRequest) -> bool,
-    ) -> Result<Option<PullRequest>, Failure> {
-        let mut listed = self.listed.lock().await;
-        let is_fresh = |listed: &Listed| listed.at.elapsed() < oldest;
-        if !listed.as_ref().is_some_and(is_fresh) {
-            *listed = Some(self.list(listed.take()).await);
+    ) -> Result<Followed, Failure> {
+        let mut kept = self.listed.lock().await;
+        let listed = match kept.take() {
+            Some(listed) if listed.at.elapsed() < oldest => listed,
+            before => self.list(before).await,
+        };
+        let listed = kept.insert(listed);
+        if let Some(failure) = &listed.failure {
+            return Err(failure.clone());
         }
-        match listed.as_ref() {
-            Some(Listed {
-                failure: Some(failure),
-                ..
-            }) => Err(failure.clone()),
-            listed => {
-                let all = listed.into_iter().flat_map(|listed| &listed.pull_requests);
-                Ok(all.into_iter().find(|pull| is_wanted(pull)).cloned())
-            }
-        }
+        let mut all = listed.pull_requests.iter();
+        Ok(Followed {
+            pull_request: all.find(|pull| is_wanted(pull)).cloned(),
+            stale_in: oldest.saturating_sub(listed.at.elapsed()),
+        })
     }
 
     async fn list(&self, before: Option<Listed>) -> Listed {

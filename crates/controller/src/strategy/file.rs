@@ -20,6 +20,7 @@ use kube::ResourceExt;
 use planner::{Failure, Look, Outcome, PullRequestSeen};
 
 use super::{
+    Looked,
     channel::{Channel, Channels},
     failure::{passing, stuck},
     permit::Permits,
@@ -98,18 +99,25 @@ impl Files {
         change: &Change,
         secrets: &Secrets,
         how: Look,
-    ) -> Result<PullRequestSeen, Failure> {
+    ) -> Result<Looked, Failure> {
         let opened = self.open(secrets).await?;
         let channel = &opened.channel;
         let is_own = |pull: &PullRequest| is_own(change, pull);
-        if how == Look::Follow
-            && let Some(pull) = channel.followed(self.follow_every, is_own).await?
-        {
-            return Ok(seen(pull));
+        if how == Look::Follow {
+            let followed = channel.followed(self.follow_every, is_own).await?;
+            if let Some(pull) = followed.pull_request {
+                return Ok(Looked {
+                    seen: seen(pull),
+                    again_in: followed.stale_in,
+                });
+            }
         }
         let all = channel.want(channel.forge.find(&branch(change)?)).await?;
         let own = all.into_iter().find(is_own);
-        Ok(own.map_or(PullRequestSeen::Missing, seen))
+        Ok(Looked {
+            seen: own.map_or(PullRequestSeen::Missing, seen),
+            again_in: self.follow_every,
+        })
     }
 
     /// Brings the file to its branch and proposes it.
@@ -130,6 +138,7 @@ impl Files {
                     url: pull.url,
                     branch: proposed.branch.as_str().to_owned(),
                     commit: Some(proposed.commit.as_str().to_owned()),
+                    notes: Vec::new(),
                 })
             }
         }
@@ -203,6 +212,7 @@ fn proposal(change: &Change, base: &BranchName) -> Result<Proposal, Failure> {
         },
         // Which files may change was asked before.
         paths: PathLimits::default(),
+        replaceable: None,
     })
 }
 

@@ -15,12 +15,12 @@ use git::{
         Changes, Dressing, Kind, Merge, MergeMethod, Merged, NewPullRequest, PullRequest, State,
     },
     names::{BranchName, ObjectId},
-    propose::{self, Proposed, branch_beside},
+    propose::{self, Proposal, Proposed, branch_beside},
 };
 use planner::{Failure, Look, Outcome, PullRequestSeen, Remedy};
 
 use super::{
-    Task,
+    Looked, Task,
     channel::{Channel, Channels},
     failure::passing,
     permit::Permits,
@@ -45,6 +45,8 @@ pub(super) struct PullRequests {
     pushes: Pushes,
     /// How old a list of open pull requests may be.
     follow_every: Duration,
+    /// Where people reach the dashboard.
+    dashboard: Option<String>,
 }
 
 /// A repository that can be worked on.
@@ -68,15 +70,17 @@ impl PullRequests {
             merges: Merges::default(),
             pushes: Pushes::default(),
             follow_every: settings.follow_every,
+            dashboard: settings.dashboard_url.clone(),
         }
     }
 
     fn open(&self, task: Task<'_>, to: &To, secret: &Contents) -> Result<Opened, Failure> {
         let repository = self.repositories.open(&to.url, secret)?;
         let (url, credentials) = (&repository.url, &repository.credentials);
+        let change = Change::from(to).linked(self.dashboard.as_deref());
         Ok(Opened {
             channel: self.channels.open(kind(to.forge), url, credentials)?,
-            words: Words::of(task, &Change::from(to))?,
+            words: Words::of(task, &change)?,
             repository,
         })
     }
@@ -88,18 +92,24 @@ impl PullRequests {
         to: &To,
         secret: &Contents,
         how: Look,
-    ) -> Result<PullRequestSeen, Failure> {
+    ) -> Result<Looked, Failure> {
         let opened = self.open(task, to, secret)?;
+        let seen = |pull| seen(task, self.pushes.corrected(uid(task), pull));
         if how == Look::Follow {
             let is_own = |pull: &PullRequest| is_own(task, pull);
             let followed = opened.channel.followed(self.follow_every, is_own).await?;
-            if let Some(pull) = followed {
-                return Ok(seen(task, self.pushes.corrected(uid(task), pull)));
+            if let Some(pull) = followed.pull_request {
+                return Ok(Looked {
+                    seen: seen(pull),
+                    again_in: followed.stale_in,
+                });
             }
         }
         let found = opened.find_own(task).await?;
-        let found = found.map(|pull| self.pushes.corrected(uid(task), pull));
-        Ok(found.map_or(PullRequestSeen::Missing, |pull| seen(task, pull)))
+        Ok(Looked {
+            seen: found.map_or(PullRequestSeen::Missing, seen),
+            again_in: self.follow_every,
+        })
     }
 
     /// Brings the change to its branch and proposes it.
@@ -110,12 +120,7 @@ impl PullRequests {
         secret: &Contents,
     ) -> Result<Outcome, Failure> {
         let opened = self.open(task, to, secret)?;
-        let proposal = &opened.words.proposal;
-        match self
-            .repositories
-            .propose(&opened.repository, proposal)
-            .await?
-        {
+        match self.propose(&opened).await? {
             propose::Outcome::NothingToChange { .. } => {
                 self.close_stale(&opened).await?;
                 Ok(Outcome::AlreadyThere)
@@ -125,7 +130,7 @@ impl PullRequests {
                 let mut pull = self.show(task, to, &opened, &proposed).await?;
                 pull.head_commit = Some(proposed.commit.clone());
                 opened.channel.note(&pull).await;
-                self.dress(to, &opened, &pull).await?;
+                let notes = self.dress(to, &opened, &pull).await?;
                 // The next look at it asks for the merge of what is there now.
                 self.merges.forget(uid(task));
                 tracing::info!(url = pull.url, branch = %proposed.branch, "created PR");
@@ -133,9 +138,29 @@ impl PullRequests {
                     url: pull.url,
                     branch: proposed.branch.as_str().to_owned(),
                     commit: Some(proposed.commit.as_str().to_owned()),
+                    notes,
                 })
             }
         }
+    }
+
+    /// Brings the change to its branch. What others pushed there is replaced once it is merged.
+    async fn propose(&self, opened: &Opened) -> Result<propose::Outcome, Failure> {
+        let (repository, proposal) = (&opened.repository, &opened.words.proposal);
+        let proposed = self.repositories.propose(repository, proposal).await;
+        let is_foreign = |failure: &Failure| failure.reason == planner::BRANCH_CHANGED_BY_OTHERS;
+        if !proposed.as_ref().is_err_and(is_foreign) {
+            return proposed;
+        }
+        let replaceable = opened.last_merged().await?;
+        if replaceable.is_none() {
+            return proposed;
+        }
+        let over = Proposal {
+            replaceable,
+            ..proposal.clone()
+        };
+        self.repositories.propose(repository, &over).await
     }
 
     /// The pull request for a branch that holds the change: the one there is, brought up to date, or
@@ -195,22 +220,31 @@ impl PullRequests {
     }
 
     /// Labels and reviewers. What the forge will never grant does not keep the pull request from being
-    /// followed.
-    async fn dress(&self, to: &To, opened: &Opened, pull: &PullRequest) -> Result<(), Failure> {
+    /// followed; the answer says what was left out.
+    async fn dress(
+        &self,
+        to: &To,
+        opened: &Opened,
+        pull: &PullRequest,
+    ) -> Result<Vec<String>, Failure> {
         let channel = &opened.channel;
         let dressing = Dressing {
             labels: to.labels.clone(),
             reviewers: to.reviewers.clone(),
         };
-        if dressing != Dressing::default() {
-            let dress = channel.forge.dress(pull.number, &dressing);
-            let dressed = channel.change(&self.permits, dress).await;
-            for because in dressed.iter().flatten() {
-                tracing::warn!(url = pull.url, because, "left out");
-            }
-            tolerate(pull, dressed)?;
+        if dressing == Dressing::default() {
+            return Ok(Vec::new());
         }
-        Ok(())
+        let dress = channel.forge.dress(pull.number, &dressing);
+        let notes = match channel.change(&self.permits, dress).await {
+            // What passes is tried again with all the rest.
+            Err(failure) if failure.remedy == Remedy::WaitForEdit => vec![failure.message],
+            dressed => dressed?,
+        };
+        for because in &notes {
+            tracing::warn!(url = pull.url, because, "left out");
+        }
+        Ok(notes)
     }
 
     /// Has the forge merge the promotion's pull request. Where it cannot yet, it is asked again, as
@@ -227,10 +261,10 @@ impl PullRequests {
         let opened = self.open(task, to, secret)?;
         let channel = &opened.channel;
         let is_own = |pull: &PullRequest| is_own(task, pull);
-        let pull = channel.followed(self.follow_every, is_own).await?;
+        let followed = channel.followed(self.follow_every, is_own).await?;
         let status = task.promotion.status.as_ref();
         let head = status.and_then(|status| ObjectId::new(status.commit.as_deref()?).ok());
-        let (Some(pull), Some(head)) = (pull, head) else {
+        let (Some(pull), Some(head)) = (followed.pull_request, head) else {
             return Ok(Outcome::AskedForMerge { because: None });
         };
         let merge = Merge {
@@ -239,12 +273,13 @@ impl PullRequests {
             when_ready: true,
         };
         let asked = channel.forge.merge(pull.number, &merge);
-        let failure = match channel.change(&self.permits, asked).await {
+        let because = match channel.change(&self.permits, asked).await {
             Ok(Merged::Now) => return Ok(Outcome::Merged),
             Ok(Merged::Later) => None,
             Err(failure) => Some(failure),
         };
-        let because = self.merges.note(uid(task), failure, self.follow_every);
+        let short = self.follow_every;
+        self.merges.note(uid(task), because.as_ref(), short);
         Ok(Outcome::AskedForMerge { because })
     }
 
@@ -326,22 +361,28 @@ impl Opened {
         Ok(found.into_iter().find(|pull| is_own(task, pull)))
     }
 
+    /// The last commit of our branch, or of the one beside it, that was merged into our base.
+    async fn last_merged(&self) -> Result<Option<ObjectId>, Failure> {
+        let proposal = &self.words.proposal;
+        let beside = branch_beside(&proposal.branch, &proposal.message.owner);
+        let is_merged =
+            |pull: &PullRequest| pull.state == State::Merged && pull.base == proposal.base.as_str();
+        for branch in [&proposal.branch, &beside] {
+            let found = self.channel.want(self.channel.forge.find(branch)).await?;
+            // Newest first; one that is open holds the branch.
+            let last = found.into_iter().next().filter(is_merged);
+            if let Some(last) = last {
+                return Ok(last.head_commit);
+            }
+        }
+        Ok(None)
+    }
+
     /// The open one into our base.
     fn open_among(&self, all: Vec<PullRequest>) -> Option<PullRequest> {
         let base = self.words.proposal.base.as_str();
         let mut all = all.into_iter();
         all.find(|pull| pull.state == State::Open && pull.base == base)
-    }
-}
-
-/// What passes is tried again with all the rest; what does not is left to people.
-fn tolerate<T>(pull: &PullRequest, done: Result<T, Failure>) -> Result<(), Failure> {
-    match done {
-        Err(failure) if failure.remedy == Remedy::WaitForEdit => {
-            tracing::warn!(url = pull.url, because = failure.message, "left to people");
-            Ok(())
-        }
-        done => done.map(drop),
     }
 }
 

@@ -7,13 +7,14 @@ use git::{
     credentials::Credentials,
     forge::{AppTokens, Http},
     mirror::{Keep, Mirrors},
+    names::BranchName,
     propose::{Error, Outcome, Proposal},
     push,
     runner::{Limits, Runner},
 };
 use planner::Failure;
 
-use super::{failure::failure, permit::Permits, secrets::Contents};
+use super::{failure::failure, permit::Permits, secrets::Contents, tips::Tips};
 use crate::Settings;
 
 /// How long reading from a repository may take.
@@ -31,6 +32,7 @@ pub(super) struct Repositories {
     mirrors: Mirrors,
     reach: Reach,
     permits: Permits,
+    tips: Tips,
 }
 
 impl Repositories {
@@ -59,6 +61,7 @@ impl Repositories {
             mirrors: Mirrors::new(runner, folder, keep, tokens)?,
             reach,
             permits,
+            tips: Tips::new(settings),
         })
     }
 
@@ -88,6 +91,19 @@ impl Repositories {
                 return proposed.map_err(|error| failure(error.reason(), error.remedy(), &error));
             }
         }
+    }
+
+    /// What the branches point to, as one word that changes when somebody pushes to, makes or deletes
+    /// one of them.
+    pub(super) async fn tips(&self, repository: &Repository, branches: &[&BranchName]) -> String {
+        let mirror = self.mirrors.open(&repository.url, &repository.credentials);
+        let names: Vec<_> = branches.iter().map(|branch| branch.as_str()).collect();
+        let key = (
+            repository.url.as_str().to_owned(),
+            *repository.credentials.fingerprint(),
+            names.join(" "),
+        );
+        self.tips.word(key, mirror.tips(branches)).await
     }
 
     /// Removes mirrors nobody needs.

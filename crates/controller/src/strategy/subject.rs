@@ -1,11 +1,12 @@
 //! What a promotion is about, and what that is called: branch, marker, title, text, paths.
 //!
 //! Branch, title, the block in the text and the marker are the ancestor's, byte for byte, so that
-//! whoever looks for them goes on finding them.
+//! whoever looks for them goes on finding them. Only a rollback, which it did not have, has another
+//! title.
 
 use api::{
     names::{Place, short_hash, slug},
-    pipeline::TargetStatus,
+    pipeline::{RequestKind, TargetStatus},
 };
 use git::{names::BranchName, paths::PathLimits};
 use planner::Failure;
@@ -18,6 +19,8 @@ use super::{
 
 /// Says in a pull request which promotion it is for.
 pub(super) const TRAILER: &str = "Sluice-Promotion: ";
+/// Who asked, where the request does not say.
+const SOMEBODY: &str = "somebody";
 /// The longest title that every forge takes.
 const LONGEST_TITLE: usize = 250;
 
@@ -76,8 +79,53 @@ impl<'a> Subject<'a> {
         let spec = &self.task.promotion.spec;
         let (namespace, pipeline) = (self.namespace, self.pipeline);
         let (environment, version) = (&spec.environment, &spec.version);
-        let title = format!("Promote {namespace}/{pipeline} in {environment} to {version}");
+        let verb = match self.is_rollback() {
+            true => "Roll back",
+            false => "Promote",
+        };
+        let title = format!("{verb} {namespace}/{pipeline} in {environment} to {version}");
         one_line(&format!("{title}{}", self.on_target()))
+    }
+
+    fn is_rollback(&self) -> bool {
+        let request = self.task.promotion.spec.request.as_ref();
+        request.is_some_and(|request| request.kind == RequestKind::Rollback)
+    }
+
+    /// What a pull request says unless the strategy has a `body`: from which version to which, who
+    /// wanted it, and where to see more. Short, because lists of Azure DevOps cut texts after 400
+    /// characters.
+    pub(super) fn text(&self, dashboard: Option<&str>) -> String {
+        let spec = &self.task.promotion.spec;
+        let quoted = |text: &str| format!("`{}`", one_line(text).replace('`', "'"));
+        let verb = match self.is_rollback() {
+            true => "Rolls back",
+            false => "Promotes",
+        };
+        let from = spec
+            .replaces
+            .as_deref()
+            .map(|it| format!(" from {}", quoted(it)));
+        let place = format!("{}{}", spec.environment, self.on_target());
+        let mut text = format!(
+            "{verb} {} in {}{} to {}.",
+            quoted(&format!("{}/{}", self.namespace, self.pipeline)),
+            quoted(&place),
+            from.unwrap_or_default(),
+            quoted(&spec.version),
+        );
+        if let Some(request) = &spec.request {
+            let by = request.by.as_deref().unwrap_or(SOMEBODY);
+            text += &format!(" Requested by {}.", quoted(by));
+        }
+        if let Some(approval) = &spec.approval {
+            text += &format!(" Approved by {}.", quoted(&approval.by));
+        }
+        if let Some(dashboard) = dashboard {
+            let (home, namespace) = (dashboard.trim_end_matches('/'), self.namespace);
+            text += &format!("\n\n{home}/pipelines/{namespace}/{}", self.pipeline);
+        }
+        text
     }
 
     /// ` on cluster/namespace` for one target, nothing for a whole environment.
@@ -120,6 +168,9 @@ impl<'a> Subject<'a> {
             all.dedup();
             Some(all.join(", "))
         };
+        // Never empty: "asked by ${requestedBy}" must read well where nobody asked.
+        let or = |value: Option<String>, other: &str| value.or_else(|| Some(other.to_owned()));
+        let asked = request.map(|it| it.by.clone().unwrap_or_else(|| SOMEBODY.to_owned()));
         let fields = [
             ("pipeline", Some(self.pipeline.to_owned())),
             ("pipelineNamespace", Some(self.namespace.to_owned())),
@@ -129,12 +180,12 @@ impl<'a> Subject<'a> {
             ("app", app.map(|app| app.name.clone())),
             ("revision", Some(spec.revision.clone())),
             ("version", Some(spec.version.clone())),
-            ("replaces", spec.replaces.clone()),
-            ("approvedBy", approval.map(|approval| approval.by.clone())),
+            ("replaces", or(spec.replaces.clone(), "nothing")),
             (
-                "requestedBy",
-                request.and_then(|request| request.by.clone()),
+                "approvedBy",
+                or(approval.map(|approval| approval.by.clone()), "nobody"),
             ),
+            ("requestedBy", or(asked, "Sluice")),
         ];
         let fields = fields.map(|(name, value)| (name, one_line(&value.unwrap_or_default())));
         let fields = fields

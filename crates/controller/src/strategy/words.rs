@@ -21,6 +21,8 @@ pub(super) struct Change<'a> {
     pub(super) base_branch: &'a str,
     title: Option<&'a str>,
     body: Option<&'a str>,
+    /// Where people reach the dashboard, for a link in the usual text.
+    dashboard: Option<&'a str>,
     /// Whether it goes to a branch of its own.
     is_proposed: bool,
 }
@@ -30,6 +32,11 @@ impl<'a> Change<'a> {
     pub(super) fn of(strategy: &'a Strategy) -> Option<Self> {
         let proposed = strategy.pull_request.as_ref().map(Self::from);
         proposed.or_else(|| strategy.commit.as_ref().map(Self::from))
+    }
+
+    /// The same with a link to the dashboard.
+    pub(super) fn linked(self, dashboard: Option<&'a str>) -> Self {
+        Self { dashboard, ..self }
     }
 }
 
@@ -41,6 +48,7 @@ impl<'a> From<&'a PullRequest> for Change<'a> {
             base_branch: &to.base_branch,
             title: to.title.as_deref(),
             body: to.body.as_deref(),
+            dashboard: None,
             is_proposed: true,
         }
     }
@@ -54,6 +62,7 @@ impl<'a> From<&'a Commit> for Change<'a> {
             base_branch: &to.base_branch,
             title: None,
             body: None,
+            dashboard: None,
             is_proposed: false,
         }
     }
@@ -75,8 +84,11 @@ impl Words {
             Some(title) => one_line(&subject.fill(title)?),
             None => subject.title(),
         };
-        let text = change.body.unwrap_or_default();
-        let body = subject.body(&subject.fill(text)?);
+        let text = match change.body {
+            Some(text) => subject.fill(text)?,
+            None => subject.text(change.dashboard),
+        };
+        let body = subject.body(&text);
         let base = BranchName::new(change.base_branch);
         let base = base.map_err(|error| stuck("InvalidBranch", error.to_string()))?;
         let created = task.promotion.metadata.creation_timestamp.as_ref();
@@ -95,6 +107,7 @@ impl Words {
             at: created.map(|time| time.0).unwrap_or_default(),
             alteration: found::alteration(&subject, change)?,
             paths: subject.paths(change.paths)?,
+            replaceable: None,
         };
         Ok(Self {
             proposal,

@@ -49,6 +49,34 @@ async fn labels_reviewers_draft_and_texts() {
 }
 
 #[tokio::test]
+async fn an_unknown_reviewer_is_named_and_the_others_are_asked() {
+    let settings = json!({"reviewers": ["ann", "nobody", "zoe"]});
+    let world = promoted(settings, "prod 1.1.0 WaitingForMerge").await;
+    let pull = &world.repository.pull_requests().await[0];
+    assert_eq!(pull.reviewers, ["ann", "zoe"]);
+    let status = world.all_promotions().await[0].status.clone().unwrap();
+    let message = status.message.unwrap();
+    assert!(message.contains("nobody was not asked"), "{message}");
+}
+
+#[tokio::test]
+async fn who_may_not_merge_is_told_so() {
+    let world = promoted(json!({"autoMerge": true}), "prod 1.1.0 Deploying").await;
+    world.sync(PROD, "prod", "live").await;
+    world.expect("prod 1.1.0 Succeeded").await;
+    world.forge.set_protected(true);
+    world.deploy("dev", "dev", "1.2.0").await;
+    let waits = "prod 1.1.0 Succeeded, prod 1.2.0 WaitingForMerge/MergeNotAllowed";
+    let promotions = world.expect(waits).await;
+    let message = promotions[1].status.clone().unwrap().message.unwrap();
+    assert!(message.contains("not allowed to merge"), "{message}");
+    world.forge.set_protected(false);
+    world
+        .expect("prod 1.1.0 Succeeded, prod 1.2.0 Deploying")
+        .await;
+}
+
+#[tokio::test]
 async fn automatic_merging() {
     let world = promoted(json!({"autoMerge": true}), "prod 1.1.0 Deploying").await;
     world.sync(PROD, "prod", "live").await;

@@ -145,6 +145,104 @@ async fn a_push_by_others_is_left_alone_and_followed() {
     world.expect("prod 1.1.0 Deploying").await;
 }
 
+/// prod's pull request for 1.1.0 has a commit of somebody else, and 1.2.0 wants its branch.
+async fn with_a_foreign_branch() -> World {
+    let world = dev_and_prod(|_| {}).await;
+    world.deploy("dev", "dev", "1.1.0").await;
+    world.expect("prod 1.1.0 WaitingForMerge").await;
+    let pushed = world
+        .repository
+        .commit(BRANCH, "Better so", &[("more.yaml", "x: 1\n")])
+        .await;
+    pushed.unwrap();
+    world
+        .expect("prod 1.1.0 WaitingForMerge/BranchChangedByOthers")
+        .await;
+    world.deploy("dev", "dev", "1.2.0").await;
+    let stuck = "prod 1.1.0 Superseded, prod 1.2.0 Running/BranchChangedByOthers";
+    world.expect(stuck).await;
+    let told = "resolved by merging the pull request of that branch, or deleting the branch";
+    let is_told = async || {
+        let status = world.pipelines().get("app").await.unwrap().status.unwrap();
+        let promotion = status.environments["prod"].promotion.clone();
+        let message = promotion.and_then(|it| it.message).unwrap_or_default();
+        message.ends_with(told)
+    };
+    assert!(wait_for(is_told).await, "the pipeline does not say why");
+    world
+}
+
+/// What the troubleshooting guide says helps. The next attempt by itself is half an hour away.
+#[tokio::test]
+async fn merging_what_others_pushed_sets_the_next_promotion_free() {
+    let world = with_a_foreign_branch().await;
+    world.repository.merge(1).await.unwrap();
+    world
+        .expect("prod 1.1.0 Superseded, prod 1.2.0 WaitingForMerge")
+        .await;
+    assert_eq!(world.repository.pull_requests().await.len(), 2);
+    assert_eq!(world.version(BRANCH, PROD).await, "1.2.0");
+    assert!(world.repository.read("main", "more.yaml").await.is_some());
+}
+
+#[tokio::test]
+async fn deleting_a_branch_that_others_pushed_to_sets_the_next_promotion_free() {
+    let world = with_a_foreign_branch().await;
+    world.repository.close(1).await.unwrap();
+    world.repository.delete_branch(BRANCH).await.unwrap();
+    world
+        .expect("prod 1.1.0 Superseded, prod 1.2.0 WaitingForMerge")
+        .await;
+    assert_eq!(world.version(BRANCH, PROD).await, "1.2.0");
+}
+
+/// An edit of the repository is noticed like one of the Secret.
+#[tokio::test]
+async fn a_marker_that_is_added_sets_a_promotion_free() {
+    let world = World::with(&[(PROD, "version: 1.0.0\n")]).await;
+    world.leaf("dev", "dev", "1.0.0").await;
+    world.leaf("prod", "prod", "1.0.0").await;
+    let spec = spec("dev=dev/dev > prod=prod/prod", &world.promotion());
+    world.pipeline("app", spec).await;
+    world.deploy("dev", "dev", "1.1.0").await;
+    world.expect("prod 1.1.0 Running/NoMarker").await;
+    let marked = manifest("1.0.0", "default:app:prod");
+    let edit = [(PROD, marked.as_str())];
+    world
+        .repository
+        .commit("main", "Mark it", &edit)
+        .await
+        .unwrap();
+    world.expect("prod 1.1.0 WaitingForMerge").await;
+}
+
+/// A correction of the strategy starts the promotion again, also one that a person asked for.
+#[tokio::test]
+async fn a_corrected_strategy_starts_what_runs_again() {
+    let world = dev_and_prod(|promotion| {
+        promotion["strategy"]["pull-request"]["baseBranch"] = json!("mian");
+    })
+    .await;
+    world.deploy("dev", "dev", "1.1.0").await;
+    world.expect("prod 1.1.0 Running/NoBaseBranch").await;
+    world
+        .request(
+            "app",
+            "prod",
+            json!({"id": "r1", "revision": "1.2.0", "kind": "Promote"}),
+        )
+        .await;
+    let running = "prod 1.1.0 Superseded, prod 1.2.0 Running/NoBaseBranch";
+    world.expect(running).await;
+    let correct = json!({"pull-request": {"baseBranch": "main"}});
+    world
+        .patch_pipeline("app", json!({"spec": {"promotion": {"strategy": correct}}}))
+        .await;
+    let done = "prod 1.1.0 Superseded, prod 1.2.0 Withdrawn, prod 1.2.0 WaitingForMerge";
+    world.expect(done).await;
+    assert_eq!(world.version(BRANCH, PROD).await, "1.2.0");
+}
+
 #[tokio::test]
 async fn a_deployment_by_other_means_closes_the_pull_request() {
     let world = dev_and_prod(|_| {}).await;

@@ -34,7 +34,8 @@ async fn a_revision_walks_from_dev_to_prod() {
     assert_eq!(
         pull.body,
         format!(
-            "<details>\n<summary>metadata</summary>\n!!! DO NOT EDIT !!!\n\ndefault/app/prod\n\
+            "Promotes `default/app` in `prod` from `1.0.0` to `1.1.0`.\n\n\
+             <details>\n<summary>metadata</summary>\n!!! DO NOT EDIT !!!\n\ndefault/app/prod\n\
              </details>\n\nSluice-Promotion: {uid}\n"
         )
     );

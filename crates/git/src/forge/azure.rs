@@ -12,6 +12,7 @@ use ::http::Method;
 use serde_json::{Value, json};
 
 use super::http::{Call, Http, Reply};
+use super::reviews::{self, Reviews};
 use super::session::{Login, Session};
 use super::{
     Answer, Changes, Dressing, Error, Forge, Listing, Merge, MergeMethod, Merged, NewPullRequest,
@@ -207,6 +208,21 @@ fn options(merge: &Merge) -> Value {
     json!({"mergeStrategy": strategy})
 }
 
+impl Reviews for AzureDevOps {
+    fn ask_all<'a>(&'a self, number: u64, names: &'a [&'a str]) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let number = number.to_string();
+            for name in names {
+                let id = self.identity(name).await?;
+                let path = ["pullrequests", &number, "reviewers", &id];
+                let call = Call::new("ask for reviews", Method::PUT, &path);
+                self.call(call.body(json!({"vote": 0}))).await?.accepted()?;
+            }
+            Ok(())
+        })
+    }
+}
+
 impl Forge for AzureDevOps {
     fn find<'a>(&'a self, head: &'a BranchName) -> Answer<'a, Vec<PullRequest>> {
         Box::pin(async move {
@@ -278,22 +294,17 @@ impl Forge for AzureDevOps {
 
     fn dress<'a>(&'a self, number: u64, dressing: &'a Dressing) -> Answer<'a, Vec<String>> {
         Box::pin(async move {
-            let number = number.to_string();
+            let text = number.to_string();
             for label in &dressing.labels {
-                let path = ["pullrequests", &number, "labels"];
+                let path = ["pullrequests", &text, "labels"];
                 let call = Call::new("label the pull request", Method::POST, &path)
                     .query("api-version", PREVIEW);
                 self.call(call.body(json!({"name": label})))
                     .await?
                     .accepted()?;
             }
-            for name in &dressing.reviewers {
-                let id = self.identity(name).await?;
-                let path = ["pullrequests", &number, "reviewers", &id];
-                let call = Call::new("ask for reviews", Method::PUT, &path);
-                self.call(call.body(json!({"vote": 0}))).await?.accepted()?;
-            }
-            Ok(Vec::new())
+            let names: Vec<&str> = dressing.reviewers.iter().map(String::as_str).collect();
+            reviews::ask(self, number, &names).await
         })
     }
 

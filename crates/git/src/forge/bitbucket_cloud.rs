@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::http::{Call, Http};
+use super::reviews::{self, Reviews};
 use super::session::{Login, Session, api, unusable};
 use super::wire::teams_and_people;
 use super::{
@@ -222,6 +223,22 @@ fn quoted(branch: &BranchName) -> String {
     format!("\"{}\"", branch.as_str().replace('"', "\\\""))
 }
 
+impl Reviews for BitbucketCloud {
+    fn ask_all<'a>(&'a self, number: u64, names: &'a [&'a str]) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let (attempted, number) = ("ask for reviews", number.to_string());
+            let path = [number.as_str()];
+            let pull = self.one(attempted, Method::GET, &path, None).await?;
+            let mut body = as_is(&pull);
+            body["reviewers"] = json!(self.reviewers(&pull, names).await?);
+            if body != as_is(&pull) {
+                self.one(attempted, Method::PUT, &path, Some(body)).await?;
+            }
+            Ok(())
+        })
+    }
+}
+
 impl Forge for BitbucketCloud {
     fn find<'a>(&'a self, head: &'a BranchName) -> Answer<'a, Vec<PullRequest>> {
         Box::pin(async move {
@@ -296,18 +313,8 @@ impl Forge for BitbucketCloud {
 
     fn dress<'a>(&'a self, number: u64, dressing: &'a Dressing) -> Answer<'a, Vec<String>> {
         Box::pin(async move {
-            let (attempted, number) = ("ask for reviews", number.to_string());
             let (teams, people) = teams_and_people(&dressing.reviewers);
-            if !people.is_empty() {
-                let path = [number.as_str()];
-                let pull = self.one(attempted, Method::GET, &path, None).await?;
-                let mut body = as_is(&pull);
-                body["reviewers"] = json!(self.reviewers(&pull, &people).await?);
-                if body != as_is(&pull) {
-                    self.one(attempted, Method::PUT, &path, Some(body)).await?;
-                }
-            }
-            let mut notes = Vec::new();
+            let mut notes = reviews::ask(self, number, &people).await?;
             if !dressing.labels.is_empty() {
                 let labels = dressing.labels.join(", ");
                 notes.push(format!("Bitbucket has no labels: {labels} left out"));

@@ -11,6 +11,7 @@ use ::http::Method;
 use serde_json::{Value, json};
 
 use super::http::{Call, Http};
+use super::reviews::{self, Reviews};
 use super::session::{Login, Session, api, origin, unusable};
 use super::wire::teams_and_people;
 use super::{
@@ -167,6 +168,29 @@ fn strategy(method: MergeMethod) -> Option<&'static str> {
     }
 }
 
+/// The pull request with these reviewers too; nothing if all of them are asked.
+fn with_reviewers(seen: &Pull, people: &[&str]) -> Option<Value> {
+    let is_asked = |name: &str| {
+        let mut asked = seen.reviewers.iter();
+        asked.any(|reviewer| reviewer["user"]["name"] == name)
+    };
+    let missing: Vec<&&str> = people.iter().filter(|name| !is_asked(name)).collect();
+    let added = missing.iter().map(|name| json!({"user": {"name": name}}));
+    let mut body = as_is(seen);
+    body["reviewers"] = seen.reviewers.iter().cloned().chain(added).collect();
+    (!missing.is_empty()).then_some(body)
+}
+
+impl Reviews for BitbucketServer {
+    fn ask_all<'a>(&'a self, number: u64, names: &'a [&'a str]) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let with_them = |seen: &Pull| with_reviewers(seen, names);
+            let asked = self.change("ask for reviews", number, with_them).await;
+            asked.map(drop)
+        })
+    }
+}
+
 impl Forge for BitbucketServer {
     fn find<'a>(&'a self, head: &'a BranchName) -> Answer<'a, Vec<PullRequest>> {
         Box::pin(async move {
@@ -237,21 +261,7 @@ impl Forge for BitbucketServer {
     fn dress<'a>(&'a self, number: u64, dressing: &'a Dressing) -> Answer<'a, Vec<String>> {
         Box::pin(async move {
             let (teams, people) = teams_and_people(&dressing.reviewers);
-            let body = |seen: &Pull| {
-                let is_asked = |name: &str| {
-                    let mut asked = seen.reviewers.iter();
-                    asked.any(|reviewer| reviewer["user"]["name"] == name)
-                };
-                let missing: Vec<&&str> = people.iter().filter(|name| !is_asked(name)).collect();
-                let added = missing.iter().map(|name| json!({"user": {"name": name}}));
-                let mut body = as_is(seen);
-                body["reviewers"] = seen.reviewers.iter().cloned().chain(added).collect();
-                (!missing.is_empty()).then_some(body)
-            };
-            if !people.is_empty() {
-                self.change("ask for reviews", number, body).await?;
-            }
-            let mut notes: Vec<String> = Vec::new();
+            let mut notes = reviews::ask(self, number, &people).await?;
             if !dressing.labels.is_empty() {
                 let labels = dressing.labels.join(", ");
                 notes.push(format!("Bitbucket has no labels: {labels} left out"));

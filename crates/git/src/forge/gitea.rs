@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::http::{Call, Http};
+use super::reviews::{self, Reviews};
 use super::session::{List, Login, Pages, Session, api, origin, unusable};
 use super::wire::{self, Pull};
 use super::{
@@ -28,6 +29,9 @@ const PAGES: usize = 60;
 
 /// How many pages of finished ones.
 const FINISHED_PAGES: usize = 10;
+
+/// What it says to whom the branch protection does not let merge.
+const NOT_ALLOWED: &str = "not allowed to merge";
 
 /// What new labels look like.
 const COLOUR: &str = "#ededed";
@@ -158,6 +162,18 @@ fn as_ours(pull: Pull) -> PullRequest {
     ours
 }
 
+impl Reviews for Gitea {
+    fn ask_all<'a>(&'a self, number: u64, names: &'a [&'a str]) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let number = number.to_string();
+            let path = self.path(&["pulls", &number, "requested_reviewers"]);
+            let call = Call::new("ask for reviews", Method::POST, &path);
+            let call = call.body(wire::reviewers(names));
+            self.session.call(call).await?.accepted().map(drop)
+        })
+    }
+}
+
 impl Forge for Gitea {
     fn find<'a>(&'a self, head: &'a BranchName) -> Answer<'a, Vec<PullRequest>> {
         Box::pin(async move {
@@ -212,8 +228,8 @@ impl Forge for Gitea {
 
     fn dress<'a>(&'a self, number: u64, dressing: &'a Dressing) -> Answer<'a, Vec<String>> {
         Box::pin(async move {
-            let number = number.to_string();
             if !dressing.labels.is_empty() {
+                let number = number.to_string();
                 let ids = self.label_ids(&dressing.labels).await?;
                 let path = self.path(&["issues", &number, "labels"]);
                 let call = Call::new("label the pull request", Method::POST, &path);
@@ -222,23 +238,19 @@ impl Forge for Gitea {
                     .await?
                     .accepted()?;
             }
-            if !dressing.reviewers.is_empty() {
-                let body = wire::reviewers(&dressing.reviewers);
-                let path = self.path(&["pulls", &number, "requested_reviewers"]);
-                let call = Call::new("ask for reviews", Method::POST, &path);
-                self.session.call(call.body(body)).await?.accepted()?;
-            }
-            Ok(Vec::new())
+            let names: Vec<&str> = dressing.reviewers.iter().map(String::as_str).collect();
+            reviews::ask(self, number, &names).await
         })
     }
 
+    /// Gitea would also schedule a merge, but it schedules those of people whom the branch protection
+    /// keeps from merging, and never carries them out. It merges at once or says why not.
     fn merge<'a>(&'a self, number: u64, merge: &'a Merge) -> Answer<'a, Merged> {
         Box::pin(async move {
             let attempted = "merge the pull request";
             let body = json!({
                 "Do": wire::method(merge.method),
                 "head_commit_id": merge.head.as_str(),
-                "merge_when_checks_succeed": merge.when_ready,
             });
             let text = number.to_string();
             let path = self.path(&["pulls", &text, "merge"]);
@@ -250,20 +262,16 @@ impl Forge for Gitea {
             if !matches!(status, 405 | 409) {
                 reply.accepted()?;
             }
-            // Scheduled answers with 201; merged at once with 200.
             let seen = self.get(number).await?;
             match status {
                 _ if seen.state == State::Merged => Ok(Merged::Now),
-                200..=299 => Ok(if merge.when_ready {
-                    Merged::Later
-                } else {
-                    Merged::Now
-                }),
+                200..=299 => Ok(Merged::Now),
                 _ if seen.head_commit.as_ref() != Some(&merge.head) => {
                     Err(Error::HeadMoved { attempted })
                 }
-                // Asked for before.
-                409 if merge.when_ready => Ok(Merged::Later),
+                405 if message.contains(NOT_ALLOWED) => {
+                    Err(Error::Forbidden { attempted, message })
+                }
                 _ => Err(Error::NotMergeable { attempted, message }),
             }
         })

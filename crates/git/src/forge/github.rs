@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use url::Url;
 
 use super::http::{Call, Http, Reply};
+use super::reviews::{self, Reviews};
 use super::session::{List, Login, Session, api, below, origin, unusable};
 use super::wire::{self, Pull};
 use super::{
@@ -170,6 +171,18 @@ fn sort_refusal(attempted: &'static str, reply: &Reply) -> Error {
     Error::Refused { attempted, message }
 }
 
+impl Reviews for GitHub {
+    fn ask_all<'a>(&'a self, number: u64, names: &'a [&'a str]) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let number = number.to_string();
+            let path = self.path(&["pulls", &number, "requested_reviewers"]);
+            let call = Call::new("ask for reviews", Method::POST, &path);
+            let call = call.body(wire::reviewers(names));
+            self.session.call(call).await?.accepted().map(drop)
+        })
+    }
+}
+
 impl Forge for GitHub {
     fn find<'a>(&'a self, head: &'a BranchName) -> Answer<'a, Vec<PullRequest>> {
         Box::pin(async move {
@@ -228,8 +241,8 @@ impl Forge for GitHub {
 
     fn dress<'a>(&'a self, number: u64, dressing: &'a Dressing) -> Answer<'a, Vec<String>> {
         Box::pin(async move {
-            let number = number.to_string();
             if !dressing.labels.is_empty() {
+                let number = number.to_string();
                 let path = self.path(&["issues", &number, "labels"]);
                 let call = Call::new("label the pull request", Method::POST, &path);
                 self.session
@@ -237,13 +250,8 @@ impl Forge for GitHub {
                     .await?
                     .accepted()?;
             }
-            if !dressing.reviewers.is_empty() {
-                let body = wire::reviewers(&dressing.reviewers);
-                let path = self.path(&["pulls", &number, "requested_reviewers"]);
-                let call = Call::new("ask for reviews", Method::POST, &path);
-                self.session.call(call.body(body)).await?.accepted()?;
-            }
-            Ok(Vec::new())
+            let names: Vec<&str> = dressing.reviewers.iter().map(String::as_str).collect();
+            reviews::ask(self, number, &names).await
         })
     }
 

@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::http::{Call, Http, Reply};
+use super::reviews::{self, Reviews};
 use super::session::{List, Login, Session, api, below, origin, unusable};
 use super::wire::teams_and_people;
 use super::{
@@ -173,6 +174,25 @@ fn refused(
     })
 }
 
+impl Reviews for GitLab {
+    fn ask_all<'a>(&'a self, number: u64, names: &'a [&'a str]) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let attempted = "ask for reviews";
+            // The list replaces the one that is there.
+            let seen = self.one(attempted, Method::GET, number, None).await?;
+            let mut ids: Vec<u64> = seen.reviewers.iter().map(|user| user.id).collect();
+            for name in names {
+                ids.push(self.user(name).await?);
+            }
+            ids.sort_unstable();
+            ids.dedup();
+            let body = json!({"reviewer_ids": ids});
+            let asked = self.one(attempted, Method::PUT, number, Some(body)).await;
+            asked.map(drop)
+        })
+    }
+}
+
 impl Forge for GitLab {
     fn find<'a>(&'a self, head: &'a BranchName) -> Answer<'a, Vec<PullRequest>> {
         Box::pin(async move {
@@ -248,29 +268,17 @@ impl Forge for GitLab {
     fn dress<'a>(&'a self, number: u64, dressing: &'a Dressing) -> Answer<'a, Vec<String>> {
         Box::pin(async move {
             let attempted = "dress the merge request";
-            let mut body = json!({});
             // Labels that do not exist are made by GitLab.
             if !dressing.labels.is_empty() {
-                body["add_labels"] = json!(dressing.labels.join(","));
-            }
-            let (teams, people) = teams_and_people(&dressing.reviewers);
-            if !people.is_empty() {
-                // The list replaces the one that is there.
-                let seen = self.one(attempted, Method::GET, number, None).await?;
-                let mut ids: Vec<u64> = seen.reviewers.iter().map(|user| user.id).collect();
-                for name in people {
-                    ids.push(self.user(name).await?);
-                }
-                ids.sort_unstable();
-                ids.dedup();
-                body["reviewer_ids"] = json!(ids);
-            }
-            if body.as_object().is_some_and(|body| !body.is_empty()) {
+                let body = json!({"add_labels": dressing.labels.join(",")});
                 self.one(attempted, Method::PUT, number, Some(body)).await?;
             }
+            let (teams, people) = teams_and_people(&dressing.reviewers);
+            let mut notes = reviews::ask(self, number, &people).await?;
             let note =
                 |team| format!("GitLab does not ask groups for reviews: {team} was left out");
-            Ok(teams.into_iter().map(note).collect())
+            notes.extend(teams.into_iter().map(note));
+            Ok(notes)
         })
     }
 

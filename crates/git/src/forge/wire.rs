@@ -89,7 +89,7 @@ pub(super) fn changes(changes: &Changes) -> Value {
 }
 
 /// Teams are named without their organisation.
-pub(super) fn reviewers(reviewers: &[String]) -> Value {
+pub(super) fn reviewers(reviewers: &[&str]) -> Value {
     let (teams, people) = teams_and_people(reviewers);
     let teams: Vec<&str> = teams
         .iter()
@@ -99,8 +99,8 @@ pub(super) fn reviewers(reviewers: &[String]) -> Value {
 }
 
 /// A reviewer with a slash is a team.
-pub(super) fn teams_and_people(reviewers: &[String]) -> (Vec<&str>, Vec<&str>) {
-    let names = reviewers.iter().map(String::as_str);
+pub(super) fn teams_and_people<T: AsRef<str>>(reviewers: &[T]) -> (Vec<&str>, Vec<&str>) {
+    let names = reviewers.iter().map(AsRef::as_ref);
     names.partition(|name| name.contains('/'))
 }
 

@@ -204,18 +204,15 @@ async fn edit(
     pull.is_draft = body["draft"] == true;
     let names = body["reviewers"].as_array().into_iter().flatten();
     let names = names.filter_map(|reviewer| reviewer["user"]["name"].as_str());
-    pull.reviewers = names.map(str::to_owned).collect();
-    if pull
-        .reviewers
-        .iter()
-        .any(|name| !PEOPLE.contains(&name.as_str()))
-    {
+    let names: Vec<String> = names.map(str::to_owned).collect();
+    if names.iter().any(|name| !PEOPLE.contains(&name.as_str())) {
         return refuse(
             409,
             "pull.InvalidPullRequestReviewersException",
             "No such user.",
         );
     }
+    pull.reviewers = names;
     pull.version += 1;
     let pull = pull.clone();
     answer(200, shown(&world, &pull))

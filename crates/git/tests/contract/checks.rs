@@ -442,6 +442,32 @@ pub(crate) async fn labels_reviewers_and_comments_arrive(arena: Arena) {
     };
 }
 
+pub(crate) async fn one_unknown_reviewer_keeps_no_other_from_being_asked(arena: Arena) {
+    let forge = arena.forge();
+    let number = forge
+        .create(&new_pull())
+        .await
+        .expect("a pull request")
+        .number;
+    let dressing = |names: &[&str]| Dressing {
+        reviewers: owned(names),
+        ..Dressing::default()
+    };
+    for names in [&["zoe", "nobody-here", "ann"][..], &["nobody-here"]] {
+        let notes = forge.dress(number, &dressing(names)).await.expect("asked");
+        assert_eq!(notes.len(), 1, "{notes:?}");
+        assert!(
+            notes[0].starts_with("nobody-here was not asked"),
+            "{notes:?}"
+        );
+    }
+    let mut world = arena.world.lock();
+    let mut asked = world.find(number).expect("it is there").reviewers.clone();
+    asked.sort();
+    asked.dedup();
+    assert_eq!(asked, ["ann", "zoe"]);
+}
+
 fn owned(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }

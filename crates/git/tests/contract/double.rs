@@ -23,6 +23,11 @@ pub(crate) const BRANCH: &str = "promotion-team-app-prod";
 /// Who can be asked for a review.
 pub(crate) const PEOPLE: [&str; 3] = ["zoe", "ann", "ben"];
 
+/// Whether a person or `team:name` can be asked for a review.
+pub(crate) fn is_known(name: &String) -> bool {
+    PEOPLE.contains(&name.as_str()) || name == "team:platform"
+}
+
 const REACH: Reach = Reach {
     allow_internal: true,
     allow_insecure: true,
@@ -80,7 +85,7 @@ pub(crate) fn habits(kind: Kind) -> Habits {
         has_labels: !is_bitbucket,
         asks_teams: !is_bitbucket && kind != Kind::GitLab,
         reopens: kind != Kind::BitbucketCloud,
-        merges_later: !is_bitbucket,
+        merges_later: !is_bitbucket && kind != Kind::Gitea,
         is_looked_at_twice: kind == Kind::GitLab,
         lists_commits: kind != Kind::BitbucketCloud,
         has_validators: matches!(kind, Kind::GitHub | Kind::GitLab),
@@ -96,6 +101,8 @@ pub(crate) struct World {
     pub(crate) has_pending_checks: bool,
     pub(crate) has_failed_checks: bool,
     pub(crate) has_conflicts: bool,
+    /// The branch protection keeps our user from merging.
+    pub(crate) is_protected: bool,
     pub(crate) faults: VecDeque<Fault>,
     pub(crate) requests: usize,
     pub(crate) not_modified: usize,

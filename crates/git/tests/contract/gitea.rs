@@ -9,7 +9,7 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde_json::{Value, json};
 
-use crate::double::{PROJECT, Pull, Shared, TOKEN, World, answer, number, page};
+use crate::double::{PROJECT, Pull, Shared, TOKEN, World, answer, is_known, number, page};
 
 pub(crate) fn router(world: Shared) -> Router {
     let repository = Router::new()
@@ -181,12 +181,16 @@ async fn merge(
     {
         return answer(409, json!({"message": "head out of date"}));
     }
-    if world.has_pending_checks && body["merge_when_checks_succeed"] == true {
+    // Version 1.26 schedules whatever it is asked to, also for those who may not merge.
+    if body["merge_when_checks_succeed"] == true {
         if pull.waits_for_merge {
             return answer(409, json!({"message": "already scheduled to auto merge"}));
         }
         world.find(number).expect("it is there").waits_for_merge = true;
         return answer(201, Value::Null);
+    }
+    if world.is_protected {
+        return answer(405, json!({"message": "User not allowed to merge PR"}));
     }
     if world.has_conflicts || world.has_pending_checks || pull.title.starts_with("WIP:") {
         return answer(405, json!({"message": "Please try again later"}));
@@ -246,15 +250,19 @@ async fn review(
     let Some(pull) = world.find(number) else {
         return not_found();
     };
+    let mut names = Vec::new();
     for (field, prefix) in [("reviewers", ""), ("team_reviewers", "team:")] {
         let listed = body[field]
             .as_array()
             .into_iter()
             .flatten()
             .filter_map(Value::as_str);
-        pull.reviewers
-            .extend(listed.map(|name| format!("{prefix}{name}")));
+        names.extend(listed.map(|name| format!("{prefix}{name}")));
     }
+    if names.iter().any(|name| !is_known(name)) {
+        return answer(404, json!({"message": "user does not exist"}));
+    }
+    pull.reviewers.extend(names);
     answer(201, json!([]))
 }
 

@@ -10,7 +10,7 @@ use axum::{Json, Router};
 use http::HeaderMap;
 use serde_json::{Value, json};
 
-use crate::double::{PROJECT, Pull, Shared, TOKEN, World, answer, number, page, tagged};
+use crate::double::{PROJECT, Pull, Shared, TOKEN, World, answer, is_known, number, page, tagged};
 
 pub(crate) fn router(world: Shared) -> Router {
     let repository = Router::new()
@@ -262,6 +262,11 @@ async fn review(
             .flatten()
             .filter_map(Value::as_str);
         names.extend(listed.map(|name| format!("{prefix}{name}")));
+    }
+    if names.iter().any(|name| !is_known(name)) {
+        let said = "Reviews may only be requested from collaborators. One or more of the users or \
+                    teams you specified is not a collaborator of the repository.";
+        return answer(422, json!({"message": said}));
     }
     world
         .find(number)

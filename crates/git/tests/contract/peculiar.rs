@@ -3,7 +3,7 @@
 use git::forge::{Dressing, Forge, Kind, Listing, Merge, MergeMethod, Merged};
 
 use crate::double::{Arena, BRANCH, branch, new_pull, tip};
-use crate::{azure, bitbucket_cloud, bitbucket_server, gitlab};
+use crate::{azure, bitbucket_cloud, bitbucket_server, gitea, gitlab};
 
 /// The merge of a new merge request as soon as it may be.
 async fn wanted(arena: &Arena) -> (Box<dyn Forge>, u64, Merge) {
@@ -38,6 +38,25 @@ async fn what_failed_is_not_merged() {
             .expect("it is there")
             .is_open
     );
+}
+
+/// Gitea would schedule that merge and never carry it out.
+#[tokio::test]
+async fn who_may_not_merge_is_told_so() {
+    let arena = Arena::start(Kind::Gitea, gitea::router).await;
+    let (forge, number, merge) = wanted(&arena).await;
+    arena.world.lock().is_protected = true;
+    for _ in 0..2 {
+        let error = forge.merge(number, &merge).await.expect_err("not by us");
+        assert_eq!(error.reason(), "Forbidden");
+        assert!(
+            error.to_string().contains("not allowed to merge"),
+            "{error}"
+        );
+    }
+    arena.world.lock().is_protected = false;
+    let merged = forge.merge(number, &merge).await;
+    assert_eq!(merged.expect("merged"), Merged::Now);
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ use crate::support::*;
 use git::Remedy;
 use git::forge::{self, Changes, Http, Kind, Merge, MergeMethod, Merged, NewPullRequest, State};
 use git::mirror::Mirror;
+use git::names::ObjectId;
 use git::paths::PathLimits;
 use git::propose::{Alteration, Outcome};
 use tempfile::TempDir;
@@ -228,6 +229,48 @@ async fn a_branch_that_others_changed_is_left_alone() {
         ("BranchChangedByOthers", Remedy::Edit)
     );
     assert_eq!(world.repository.tip(BRANCH).await, Some(theirs));
+}
+
+#[tokio::test]
+async fn what_others_pushed_is_replaced_once_it_may_be() {
+    let world = World::with_manifest().await;
+    propose(&world.mirror, &proposal("2.0.0")).await;
+    let theirs = world
+        .repository
+        .commit(BRANCH, "A fix", &[("fix.txt", "x")])
+        .await
+        .expect("a commit");
+    let theirs = ObjectId::new(theirs).expect("a commit's name");
+    let mut over = proposal("3.0.0");
+    over.replaceable = Some(ObjectId::new("1".repeat(40)).expect("a name"));
+    let error = refusal(&world.mirror, &over).await;
+    assert_eq!(
+        error.reason(),
+        "BranchChangedByOthers",
+        "it is another commit"
+    );
+    over.replaceable = Some(theirs.clone());
+    let proposed = propose(&world.mirror, &over).await;
+    assert_eq!(proposed.replaced, Some(theirs));
+}
+
+#[tokio::test]
+async fn tips_tell_of_every_push_and_deletion() {
+    let world = World::with_manifest().await;
+    let (main, own) = (branch("main"), branch(BRANCH));
+    let tips = async || world.mirror.tips(&[&main, &own]).await.expect("tips");
+    let first = tips().await;
+    assert_eq!(first.keys().collect::<Vec<_>>(), [&main]);
+    let proposed = propose(&world.mirror, &proposal("2.0.0")).await;
+    let second = tips().await;
+    assert_eq!(second.get(&own), Some(&proposed.commit));
+    assert_eq!(second.get(&main), first.get(&main));
+    world
+        .repository
+        .delete_branch(BRANCH)
+        .await
+        .expect("it goes");
+    assert_eq!(tips().await, first);
 }
 
 #[tokio::test]

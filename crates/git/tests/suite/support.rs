@@ -72,6 +72,7 @@ pub(crate) fn proposal(version: &str) -> Proposal {
             value: version.into(),
         },
         paths: PathLimits::default(),
+        replaceable: None,
     }
 }
 

@@ -9,7 +9,7 @@ use api::{
 
 use super::{
     Act, BRANCH_CHANGED_BY_OTHERS, DEPLOY_FAILED, NOTHING_REPORTS, Next, STRATEGY_CHANGED,
-    outcome::with_condition,
+    outcome::{WAITS_TO_BE_MERGED, with_condition},
     surroundings::{PullRequestSeen, Scene, Surroundings},
 };
 use crate::{
@@ -118,13 +118,24 @@ impl Step<'_> {
             ControlFlow::Continue(step) => step,
         };
         if let Some(text) = step.scene.refusal() {
-            return step.end(Phase::Failed, STRATEGY_CHANGED, text);
+            return step.refuse(text);
         }
         if let Some((reason, text)) = step.scene.pause() {
             step.say(Phase::Running, reason, text);
             return stay(step.status);
         }
         step.carry_out()
+    }
+
+    /// It is not what the pipeline asks for. Where that is only another strategy now, the pipeline's
+    /// next plan starts it again with that one.
+    fn refuse(mut self, text: String) -> Next {
+        if self.scene.settings().is_none() {
+            return self.end(Phase::Failed, STRATEGY_CHANGED, text);
+        }
+        self.status.next_attempt = None;
+        self.say(Phase::Running, STRATEGY_CHANGED, text);
+        stay(self.status)
     }
 
     /// Carries the strategy out, once it is time.
@@ -187,11 +198,12 @@ impl Step<'_> {
                     .to_owned(),
             ),
             (false, Some((reason, text))) => (reason, format!("it is not merged now: {text}")),
-            (false, None) => {
-                let text = "the pull request waits to be merged";
-                ("WaitingForMerge", text.to_owned())
-            }
+            (false, None) => ("WaitingForMerge", WAITS_TO_BE_MERGED.to_owned()),
         };
+        // What was left out when it was opened goes on being said.
+        let said = self.status.message.take();
+        let said = said.filter(|said| said.starts_with(&message));
+        let message = said.unwrap_or(message);
         self.say(Phase::WaitingForMerge, reason, message);
         let act = match changed_by_others || !self.scene.may_merge() {
             true => Act::Nothing,

@@ -8,12 +8,14 @@ use api::{
     promotion::{Phase, PromotionStatus},
 };
 
-use super::{Act, NOT_MERGEABLE, Next, retry};
+use super::{Act, MERGE_NOT_ALLOWED, NOT_MERGEABLE, Next, retry};
 use crate::{
     conditions::{self, Verdict, cut},
     moment::{Timestamp, later, stored},
 };
 
+/// What is said of an open pull request that nothing is wrong with.
+pub(super) const WAITS_TO_BE_MERGED: &str = "the pull request waits to be merged";
 /// How much of an error is kept.
 const LONGEST_MESSAGE: usize = 1024;
 
@@ -28,6 +30,9 @@ pub enum Outcome {
         branch: String,
         /// The commit on it.
         commit: Option<String>,
+        /// A sentence for each thing that was left out, such as a reviewer whom the forge does not
+        /// know.
+        notes: Vec<String>,
     },
     /// The change was pushed to the base branch.
     Pushed {
@@ -49,8 +54,8 @@ pub enum Outcome {
     Merged,
     /// The forge was asked to merge the pull request, and has not yet.
     AskedForMerge {
-        /// Why it cannot yet, where asking again may help.
-        because: Option<String>,
+        /// Why it cannot yet; nothing where it merges by itself later.
+        because: Option<Failure>,
     },
     /// It could not be done.
     Failed(Failure),
@@ -121,10 +126,14 @@ fn failed(
     status
 }
 
-fn unmerged(mut status: PromotionStatus, because: Option<String>) -> PromotionStatus {
+fn unmerged(mut status: PromotionStatus, because: Option<Failure>) -> PromotionStatus {
     if let Some(because) = because {
-        status.reason = Some(NOT_MERGEABLE.to_owned());
-        status.message = Some(cut(&because, LONGEST_MESSAGE));
+        let reason = match because.reason.as_str() {
+            "Forbidden" => MERGE_NOT_ALLOWED,
+            _ => NOT_MERGEABLE,
+        };
+        status.reason = Some(reason.to_owned());
+        status.message = Some(cut(&because.message, LONGEST_MESSAGE));
     }
     status
 }
@@ -144,35 +153,38 @@ pub fn not_seen(mut status: PromotionStatus, failure: &Failure, now: Timestamp) 
 fn succeeded(mut status: PromotionStatus, outcome: Outcome, now: Timestamp) -> PromotionStatus {
     status.attempts = status.attempts.saturating_add(1);
     status.next_attempt = None;
+    let said = |phase, message: &str| (phase, message.to_owned());
     let (phase, message) = match outcome {
         Outcome::Opened {
             url,
             branch,
             commit,
+            notes,
         } => {
             status.url = Some(url);
             status.branch = Some(branch);
             status.commit = commit;
-            let message = "the pull request waits to be merged";
-            (Phase::WaitingForMerge, message)
+            let sentences = [WAITS_TO_BE_MERGED.to_owned()].into_iter().chain(notes);
+            let message = sentences.collect::<Vec<_>>().join("; ");
+            (Phase::WaitingForMerge, cut(&message, LONGEST_MESSAGE))
         }
         Outcome::Pushed { branch, commit } => {
             status.branch = Some(branch);
             status.commit = Some(commit);
-            (Phase::Deploying, "the change was pushed")
+            said(Phase::Deploying, "the change was pushed")
         }
-        Outcome::Merged => (Phase::Deploying, "the pull request was merged"),
+        Outcome::Merged => said(Phase::Deploying, "the pull request was merged"),
         Outcome::Delivered { url } => {
             status.url = url.or(status.url);
-            (Phase::Deploying, "the promotion was handed over")
+            said(Phase::Deploying, "the promotion was handed over")
         }
-        _ => (Phase::Deploying, "git asks for the revision already"),
+        _ => said(Phase::Deploying, "git asks for the revision already"),
     };
     if phase == Phase::Deploying {
         status.merged_at = status.merged_at.or(Some(stored(now)));
     }
     status.reason = Some(format!("{phase:?}"));
-    status.message = Some(message.to_owned());
+    status.message = Some(message);
     status.phase = Some(phase);
     status
 }

@@ -252,7 +252,7 @@ impl<'a> Scene<'a> {
             ));
         };
         (settings.strategy != spec.strategy)
-            .then(|| "the pipeline's strategy is another one now".to_owned())
+            .then(|| "the pipeline's strategy was edited; it is started again with that".to_owned())
     }
 
     /// Whether the forge is to merge the pull request, and nothing is against that now.

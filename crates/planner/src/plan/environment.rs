@@ -15,6 +15,7 @@ use super::{
     world::{Site, World, is_deploying, is_unmerged, name_of, phase_of},
 };
 use crate::{
+    attempt::trouble,
     fold::push_front,
     hold::{Hold, HoldReason},
     moment::Timestamp,
@@ -124,10 +125,13 @@ fn newest_start(steps: &[Step]) -> Option<&Promotion> {
 
 pub(super) fn summary(promotion: &Promotion) -> PromotionSummary {
     let status = promotion.status.as_ref();
+    let trouble = status.and_then(trouble);
     PromotionSummary {
         name: name_of(promotion),
         revision: promotion.spec.revision.clone(),
         phase: phase_of(promotion),
+        reason: trouble.as_ref().map(|it| it.reason.clone()),
+        message: trouble.map(|it| it.message),
         url: status.and_then(|status| status.url.clone()),
     }
 }
@@ -246,12 +250,16 @@ impl Judge<'_> {
                 .rev()
                 .find(|promotion| is_unmerged(promotion));
             let Some(promotion) = under_way else { continue };
-            let mut decision = self.goes_on_in_order(promotion, site, &rejected);
+            let mut decision = self.goes_on_alone(promotion, site, &rejected);
             // What is withdrawn is over: why nothing else comes is said instead.
-            match decision.steps.is_empty() {
-                true => self.say(&decision, outcome),
-                false => outcome.steps.append(&mut decision.steps),
+            let is_withdrawn = |step: &Step| matches!(step, Step::WithdrawPromotion { .. });
+            if !decision.steps.iter().all(is_withdrawn) || decision.steps.is_empty() {
+                self.say(&decision, outcome);
             }
+            outcome.steps.append(&mut decision.steps);
+        }
+        if let Some(newest) = newest_start(&outcome.steps) {
+            outcome.says.promotion = Some(summary(newest));
         }
     }
 

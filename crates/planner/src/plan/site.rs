@@ -5,7 +5,7 @@ use api::{
     pipeline::{
         Environment, PromotionSettings, PromotionSummary, Request, RequestKind, TargetProblem,
     },
-    promotion::Phase,
+    promotion::{Phase, PromotionRequest},
 };
 
 use super::{
@@ -80,7 +80,7 @@ impl<'a> Judge<'a> {
             return self.goes_on_in_order(promotion, site, rejected);
         }
         if let Some(asked) = asked_for(site).filter(|_| wanted.request.is_none()) {
-            return self.gives_way(wanted, site, asked);
+            return self.gives_way(wanted, (site, rejected), asked);
         }
         // Asked to stay while something else is on its way from git, the place needs a new change.
         let is_moving = wanted.request.is_some()
@@ -122,7 +122,7 @@ impl<'a> Judge<'a> {
         let is_kept_back = |promotion: &Promotion| {
             wanted.request.is_some() && self.out_of_order(promotion, site, rejected).is_some()
         };
-        let answers = |promotion: &&&Promotion| {
+        let is_asked = |promotion: &&&Promotion| {
             let asked = wanted.request.as_ref().map(|request| request.id.as_str());
             let request = promotion.spec.request.as_ref();
             asked.is_some() && request.map(|request| request.id.as_str()) == asked
@@ -133,7 +133,8 @@ impl<'a> Judge<'a> {
                 && !is_kept_back(promotion)
         };
         let mut newest_first = site.promotions.iter().rev();
-        let answer = newest_first.clone().find(answers);
+        let answer = newest_first.clone().find(is_asked);
+        let answer = answer.filter(|promotion| !self.is_outdated(promotion));
         answer.or_else(|| newest_first.find(brings)).copied()
     }
 
@@ -176,6 +177,60 @@ impl<'a> Judge<'a> {
         }
     }
 
+    /// Whether the pipeline's strategy was edited before it was carried out.
+    fn is_outdated(&self, promotion: &Promotion) -> bool {
+        let status = promotion.status.as_ref();
+        let reason = status.and_then(|status| status.reason.as_deref());
+        let is_refused = phase_of(promotion) == Some(Phase::Failed)
+            && reason == Some(crate::attempt::STRATEGY_CHANGED);
+        let differs = promotion.spec.strategy != self.settings.strategy;
+        is_refused || is_unmerged(promotion) && differs
+    }
+
+    /// What goes on without a candidate: a request whose strategy was edited starts again.
+    pub(super) fn goes_on_alone(
+        &self,
+        promotion: &Promotion,
+        site: &Site<'_>,
+        rejected: &[String],
+    ) -> SiteOutcome {
+        match &promotion.spec.request {
+            Some(request) if self.is_outdated(promotion) => {
+                self.start_again(promotion, request, site)
+            }
+            _ => self.goes_on_in_order(promotion, site, rejected),
+        }
+    }
+
+    /// Brings what a person asked for by the strategy that the pipeline names today.
+    fn start_again(
+        &self,
+        promotion: &Promotion,
+        request: &PromotionRequest,
+        site: &Site<'_>,
+    ) -> SiteOutcome {
+        let spec = &promotion.spec;
+        let hold = self.unusable(site);
+        if let Some(hold) = hold.or_else(|| self.suspended(&spec.revision)) {
+            return SiteOutcome {
+                promotion: Some(summary(promotion)),
+                ..held(hold)
+            };
+        }
+        let wanted = Wanted {
+            revision: spec.revision.clone(),
+            version: spec.version.clone(),
+            verified_at: spec.verified_at.as_ref().map(|time| time.0),
+            request: Some(Request {
+                id: request.id.clone(),
+                kind: request.kind,
+                by: request.by.clone(),
+                ..Request::default()
+            }),
+        };
+        self.start(&wanted, site)
+    }
+
     /// What there is to say about a promotion that goes on.
     fn goes_on(&self, promotion: &Promotion) -> SiteOutcome {
         let revision = &promotion.spec.revision;
@@ -198,14 +253,23 @@ impl<'a> Judge<'a> {
     }
 
     /// What a person asked for is not overtaken by what comes along.
-    fn gives_way(&self, wanted: &Wanted, site: &Site<'_>, asked: &Promotion) -> SiteOutcome {
-        let mut outcome = self.goes_on(asked);
+    fn gives_way(
+        &self,
+        wanted: &Wanted,
+        (site, rejected): (&Site<'_>, &[String]),
+        asked: &Promotion,
+    ) -> SiteOutcome {
+        let mut outcome = self.goes_on_alone(asked, site, rejected);
         if outcome.hold.is_none() && !site.runs(&wanted.revision) {
             let revision = asked.spec.shown_revision();
+            let name = outcome.promotion.as_ref().map(|it| it.name.as_str());
             outcome.hold = Some(Hold::new(
                 HoldReason::RequestUnderWay,
                 format!("{revision}, which a person asked for, is under way"),
-                format!("the end of promotion {} lifts this", name_of(asked)),
+                format!(
+                    "the end of promotion {} lifts this",
+                    name.unwrap_or_default()
+                ),
             ));
         }
         outcome

@@ -119,14 +119,23 @@ fn a_merge_is_asked_for_while_nothing_is_against_it() {
             "{drawing}: {seen}"
         );
     }
-    let answered = |because: Option<&str>| {
+    let answered = |because: Option<(&str, &str)>| {
         let (promotion, next) = ask(drawing, "open", false);
-        let because = because.map(str::to_owned);
+        let because = because.map(|(reason, message)| Failure {
+            reason: reason.to_owned(),
+            message: message.to_owned(),
+            remedy: Remedy::Retry,
+        });
         let outcome = Outcome::AskedForMerge { because };
         let status = conclude(&promotion, next, outcome, now(), 1);
         (show(Act::Nothing, &status, None), status.attempts)
     };
-    let (text, attempts) = answered(Some("two reviews are missing"));
+    let (text, _) = answered(Some(("Forbidden", "the user may not merge")));
+    assert_eq!(
+        text,
+        "WaitingForMerge/MergeNotAllowed: the user may not merge"
+    );
+    let (text, attempts) = answered(Some(("NotMergeable", "two reviews are missing")));
     assert_eq!(
         text,
         "WaitingForMerge/NotMergeable: two reviews are missing"
@@ -723,8 +732,9 @@ fn what_the_pipeline_does_not_ask_for_is_refused() {
     let next = next_of(&world, "");
     assert_eq!(
         show(next.act, &next.status, next.wake),
-        "Failed/StrategyChanged: the pipeline's strategy is another one now"
+        "Running/StrategyChanged: the pipeline's strategy was edited; it is started again with that"
     );
+    assert_eq!(next.act, Act::Nothing);
     check(
         "prod[1.0.0 ok]\npromotion test 2.0.0 Running",
         "",
@@ -773,6 +783,7 @@ fn what_was_done_is_recorded() {
         url: URL.to_owned(),
         branch: "b".to_owned(),
         commit: None,
+        notes: Vec::new(),
     };
     let status = concluded(drawing, "", opened);
     assert_eq!(
@@ -780,6 +791,18 @@ fn what_was_done_is_recorded() {
         "WaitingForMerge/WaitingForMerge: the pull request waits to be merged"
     );
     assert_eq!((status.attempts, status.url.as_deref()), (1, Some(URL)));
+    // What was left out is said for as long as the pull request is open.
+    let opened = Outcome::Opened {
+        url: URL.to_owned(),
+        branch: "b".to_owned(),
+        commit: None,
+        notes: vec!["zoe was not asked".to_owned()],
+    };
+    let mut world = draw(&format!("dev[2.0.0 ok] > {drawing}"));
+    world.promotions[0].status = Some(concluded(drawing, "", opened));
+    let message = next_of(&world, "open").status.message;
+    let expected = "the pull request waits to be merged; zoe was not asked";
+    assert_eq!(message.as_deref(), Some(expected));
     assert_eq!(status.conditions[0].status, "Unknown");
     let pushed = Outcome::Pushed {
         branch: "main".to_owned(),

@@ -162,6 +162,7 @@ fn attempts_end_in_a_phase_and_a_next_attempt() {
         url: URL.to_owned(),
         branch: "b".to_owned(),
         commit: None,
+        notes: Vec::new(),
     };
     check_outcome("-", opened, "Proposed Unknown/Proposed with url");
     check_outcome("Failed", Outcome::AlreadyThere, "Merged True/Merged");

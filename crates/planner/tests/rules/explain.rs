@@ -50,6 +50,63 @@ fn says_what_is_about_to_happen() {
     );
 }
 
+/// The same words in `explain`, in the status that REST and dashboard show, and while waiting.
+#[test]
+fn says_why_a_promotion_does_not_go_on_and_what_resolves_it() {
+    for (facts, said, told) in [
+        (
+            "Running because ForgeUnreachable until 30s",
+            "cannot list the open pull requests: the forge cannot be reached",
+            "retried automatically; look at the network between, a proxy or a NetworkPolicy",
+        ),
+        (
+            "Running because BranchChangedByOthers until 30m",
+            "promotion-default-shop-prod was changed by others",
+            "resolved by merging the pull request of that branch, or deleting the branch",
+        ),
+        (
+            "WaitingForMerge because BranchChangedByOthers",
+            "somebody else pushed to the branch",
+            "resolved by merging or closing the pull request",
+        ),
+        (
+            "Running because GitFailed until 30s",
+            "git said something new",
+            "retried automatically",
+        ),
+    ] {
+        let drawing = format!("dev[2.0.0 ok] > prod[1.0.0 ok]\npromotion prod 2.0.0 {facts}");
+        let mut world = draw(&drawing);
+        let status = world.promotions[0].status.as_mut().unwrap();
+        status.message = Some(said.to_owned());
+        let (phase, reason) = (status.phase.unwrap(), status.reason.clone().unwrap());
+        let plan = world.plan();
+        let text = planner::explain(&world.pipeline, &world.model(), &plan);
+        let line = format!("  promotion of 2.0.0: {phase:?}\n  because: {said}; {told} [{reason}]");
+        assert!(text.contains(&line), "{text}");
+        let stored = planner::apply(&plan, &world.model(), crate::drawing::now());
+        let summary = stored.environments["prod"].promotion.clone().unwrap();
+        assert_eq!(summary.reason, Some(reason));
+        assert_eq!(summary.message, Some(format!("{said}; {told}")));
+        world.pipeline.status.as_mut().unwrap().observed_generation = Some(1);
+        let stored = api::pipeline::PipelineStatus {
+            observed_generation: Some(1),
+            ..stored
+        };
+        let waits = planner::settled(&world.pipeline, &stored, None, None);
+        let expected = format!("prod is promoting: {said}; {told}");
+        assert_eq!(waits, planner::Settled::NotYet(expected));
+    }
+    // Where the phase says everything, nothing is added.
+    check(
+        "dev[2.0.0 ok] > prod[1.0.0 ok]\npromotion prod 2.0.0 WaitingForMerge because WaitingForMerge",
+        "
+        dev: runs 2.0.0, ready
+        prod: runs 1.0.0, ready
+          promotion of 2.0.0: WaitingForMerge",
+    );
+}
+
 #[test]
 fn a_failed_release_is_named_with_its_message() {
     let mut world = draw(

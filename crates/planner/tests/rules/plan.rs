@@ -503,6 +503,78 @@ fn a_change_of_strategy_starts_again() {
     );
 }
 
+/// A correction is no reason to forget what a person asked for, whatever dev runs by then.
+#[test]
+fn a_change_of_strategy_starts_a_request_again() {
+    for (dev, request, rest) in [
+        (
+            "dev[2.0.0 ok]",
+            "request prod Promote 1.5.0 r1",
+            "prod request r1: bringing 1.5.0",
+        ),
+        ("dev[2.0.0 ok]", "handled prod r1", "prod request r1: -"),
+        ("dev[2.0.0 broken]", "handled prod r1", "prod request r1: -"),
+    ] {
+        for phase in [
+            "Running",
+            "Running because NoMarker until 20m",
+            "WaitingForMerge",
+        ] {
+            let mut world = draw(&format!(
+                "{dev} > prod{{labelled a}}[1.0.0 ok]\n{request}
+                 promotion prod 1.5.0 {phase} asked r1"
+            ));
+            let settings = world.pipeline.spec.environments[1].promotion.as_mut();
+            let strategy = &mut settings.unwrap().strategy;
+            strategy.pull_request.as_mut().unwrap().labels = vec!["b".to_owned()];
+            let text = show(&world, &world.plan());
+            let expected = "supersede prod 1.5.0\nstart prod 1.5.0 #1 instead of 1.0.0\n";
+            assert!(
+                text.starts_with(expected),
+                "{dev} {request} {phase}: {text}"
+            );
+            assert!(text.ends_with(rest), "{text}");
+            settle(&mut world);
+        }
+    }
+}
+
+#[test]
+fn a_repository_without_encryption_is_told_at_once() {
+    for (url, expected) in [
+        ("http://example.com/a", "http"),
+        ("HTTP://example.com/a", "HTTP"),
+        ("git://example.com/a", "git"),
+        ("file:///a", "file"),
+    ] {
+        let text = "the promotion of prod has a url that starts with";
+        let world = draw(&format!("dev[2.0.0 ok] > prod{{url {url}}}[1.0.0 ok]"));
+        let plan = world.plan();
+        assert!(plan.steps.is_empty(), "{url}");
+        let status = planner::apply(&plan, &world.model(), crate::drawing::now());
+        let ready = api::conditions::find(&status.conditions, "Ready").unwrap();
+        assert_eq!((&*ready.status, &*ready.reason), ("False", "InvalidSpec"));
+        let expected = format!("{text} {expected}://; use https:// or ssh://");
+        assert_eq!(ready.message, expected);
+        let complaints = planner::lint(&world.pipeline.spec);
+        assert!(
+            complaints
+                .iter()
+                .any(|it| it.is_error && it.text == expected)
+        );
+    }
+    for url in [
+        "https://example.com/a",
+        "ssh://git@example.com/a",
+        "git@example.com:a/b",
+    ] {
+        check(
+            &format!("dev[2.0.0 ok] > prod{{url {url}}}[1.0.0 ok]"),
+            "start prod 2.0.0 instead of 1.0.0",
+        );
+    }
+}
+
 #[test]
 fn suspended_starts_nothing() {
     check(

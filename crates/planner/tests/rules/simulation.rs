@@ -337,6 +337,7 @@ impl Simulation {
             url: "https://example.com/1".to_owned(),
             branch: "b".to_owned(),
             commit: None,
+            notes: Vec::new(),
         }
     }
 

@@ -134,6 +134,7 @@ fn of_promotion(
             url: URL.to_owned(),
             branch: "promotion".to_owned(),
             commit: None,
+            notes: Vec::new(),
         },
         Strategy::Delivers => Outcome::Delivered { url: None },
         Strategy::Fails => Outcome::Failed(Failure {

@@ -6,6 +6,7 @@ mod show;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use axum::extract::{Path, Query, State};
 use axum::response::{IntoResponse, Response};
@@ -356,6 +357,13 @@ async fn merge_one(
 ) -> Response {
     let merge_one = async {
         let project = enter(&shared, &headers, &owner, &name)?;
+        // As version 1.26 has it: whoever asks for a merge later is told that it is scheduled.
+        if body["merge_when_checks_succeed"] == true {
+            return Ok(StatusCode::CREATED.into_response());
+        }
+        if shared.is_protected.load(Ordering::SeqCst) {
+            return Err(refuse(405, "User not allowed to merge PR"));
+        }
         let is_squash = body["Do"] == "squash";
         let expected = text(&body, "head_commit_id").filter(|commit| !commit.is_empty());
         merge(&shared, &project, number, is_squash, expected.as_deref()).await?;

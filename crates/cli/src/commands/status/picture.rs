@@ -159,15 +159,10 @@ fn remarks(pipeline: &Pipeline, name: &str, width: Option<usize>, now: Timestamp
     [heading].into_iter().chain(lines).collect()
 }
 
-fn promotion(status: &EnvironmentStatus) -> Option<String> {
-    let promotion = status.promotion.as_ref()?;
-    let phase = promotion.phase.filter(|it| *it != Phase::Succeeded)?;
-    let url = promotion.url.as_deref().map(|url| format!(" {url}"));
-    let url = url.unwrap_or_default();
-    Some(format!(
-        "promotion of {}: {phase:?}{url}",
-        promotion.revision
-    ))
+fn promotion(status: &EnvironmentStatus) -> Vec<String> {
+    let promotion = status.promotion.as_ref();
+    let promotion = promotion.filter(|it| it.phase != Some(Phase::Succeeded));
+    promotion.map_or_else(Vec::new, planner::promotion_lines)
 }
 
 /// The command that a person would type next.

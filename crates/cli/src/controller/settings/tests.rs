@@ -71,6 +71,43 @@ fn empty_values_are_as_if_not_given() {
 }
 
 #[test]
+fn flux_is_sent_what_the_ancestor_sent_unless_told_otherwise() {
+    let events = |flags: &[&str]| checked(flags).unwrap().flux_events;
+    let only =
+        |reasons: &[&str]| FluxEvents::Only(reasons.iter().map(|it| (*it).to_owned()).collect());
+    assert_eq!(events(&[]), FluxEvents::default());
+    assert_eq!(events(&[]), only(&["Promote"]));
+    let some = events(&["--events-reasons=Promote, DeployFailed,"]);
+    assert_eq!(some, only(&["DeployFailed", "Promote"]));
+    assert_eq!(events(&["--events-reasons=all"]), FluxEvents::All);
+}
+
+/// A standby replaces a leader that was killed within seconds, and no act outlasts a Lease.
+#[test]
+fn the_usual_terms_are_short_and_acts_fit_into_them() {
+    let terms = checked(&[]).unwrap().election.unwrap().terms;
+    let longest = terms.longest_act();
+    assert!(longest >= std::time::Duration::from_secs(10), "{longest:?}");
+    assert!(longest < std::time::Duration::from_secs(15), "{longest:?}");
+    let longer = [
+        "--leader-election-lease-duration=35s",
+        "--leader-election-renew-deadline=30s",
+        "--leader-election-retry-period=5s",
+    ];
+    let terms = checked(&longer).unwrap().election.unwrap().terms;
+    assert!(terms.longest_act() > std::time::Duration::from_secs(20));
+}
+
+#[test]
+fn the_dashboard_can_be_named() {
+    let named = checked(&["--dashboard-url=https://sluice.example.com/"]).unwrap();
+    let expected = Some("https://sluice.example.com/".to_owned());
+    assert_eq!(named.dashboard_url, expected);
+    let refused = refusal(&["--dashboard-url=sluice.example.com"]);
+    assert!(refused.contains("--dashboard-url must begin"), "{refused}");
+}
+
+#[test]
 fn the_election_can_be_turned_off() {
     assert!(
         checked(&["--leader-elect=false"])

@@ -69,7 +69,11 @@ impl Forge for Shared {
             pull_requests: vec![pull(1), pull(2)],
             validator: Validator::default(),
         };
-        future::ready(Ok(listing)).boxed()
+        async {
+            tokio::time::sleep(SLOW).await;
+            Ok(listing)
+        }
+        .boxed()
     }
 }
 
@@ -88,22 +92,30 @@ fn pull(number: u64) -> PullRequest {
     }
 }
 
-const MINUTE: Duration = Duration::from_secs(60);
-
-#[tokio::test(start_paused = true)]
-async fn many_promotions_share_one_list_per_minute() {
-    let counting = Arc::new(Counting::default());
-    let channel = Channel {
+fn channel(counting: &Arc<Counting>) -> Channel {
+    Channel {
         forge: Box::new(Shared(counting.clone())),
         kind: Kind::Gitea,
         metrics: Metrics::new(),
         listed: tokio::sync::Mutex::default(),
-    };
+    }
+}
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// How long the forge takes to make a list.
+const SLOW: Duration = Duration::from_secs(1);
+
+#[tokio::test(start_paused = true)]
+async fn many_promotions_share_one_list_per_minute() {
+    let counting = Arc::new(Counting::default());
+    let channel = channel(&counting);
     let look = async |number: u64| {
         let looks = (0..50).map(|_| channel.followed(MINUTE, |pull| pull.number == number));
         let seen = future::try_join_all(looks).await.map_err(|it| it.reason)?;
-        assert!(seen.iter().all(|it| it == &seen[0]));
-        Ok::<_, String>(seen[0].is_some())
+        let is_same = |it: &Followed| it.pull_request == seen[0].pull_request;
+        assert!(seen.iter().all(is_same));
+        Ok::<_, String>(seen[0].pull_request.is_some())
     };
     assert_eq!(look(2).await, Ok(true));
     assert_eq!(look(3).await, Ok(false));
@@ -127,4 +139,23 @@ async fn many_promotions_share_one_list_per_minute() {
         4,
         "it is not asked by each"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_comes_back_when_told_finds_a_new_list() {
+    let counting = Arc::new(Counting::default());
+    let channel = channel(&counting);
+    let lists = || counting.lists.load(Ordering::SeqCst);
+    let look = async || {
+        let followed = channel.followed(MINUTE, |pull| pull.number == 1).await;
+        followed.ok().unwrap().stale_in
+    };
+    let first = look().await;
+    assert_eq!(first, MINUTE, "counted from the answer");
+    tokio::time::advance(MINUTE / 4).await;
+    let second = look().await;
+    assert_eq!((lists(), second), (1, MINUTE * 3 / 4));
+    tokio::time::advance(second).await;
+    look().await;
+    assert_eq!(lists(), 2);
 }

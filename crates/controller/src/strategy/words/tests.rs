@@ -2,8 +2,8 @@
 
 use api::{
     Pipeline, Promotion,
-    pipeline::PipelineSpec,
-    promotion::{PromotionSpec, PromotionTarget},
+    pipeline::{PipelineSpec, RequestKind},
+    promotion::{Approval, PromotionRequest, PromotionSpec, PromotionTarget},
 };
 
 use git::propose::Alteration;
@@ -69,6 +69,80 @@ fn places_have_the_names_people_look_for() {
         let expected = (branch.to_owned(), marker.to_owned(), title.to_owned());
         assert_eq!(words(place), expected);
     }
+}
+
+/// What a pull request says about a promotion that a request led to, or none.
+fn text_of(request: Option<PromotionRequest>, body: Option<&str>) -> (String, String) {
+    let mut pipeline = Pipeline::new("app", PipelineSpec::default());
+    pipeline.metadata.namespace = Some("team".to_owned());
+    let spec = PromotionSpec {
+        environment: "prod".to_owned(),
+        version: "1.1.0".to_owned(),
+        replaces: request.is_some().then(|| "1.0.0".to_owned()),
+        approval: request.is_some().then(|| Approval {
+            by: "b`ob".to_owned(),
+            ..Approval::default()
+        }),
+        request,
+        ..PromotionSpec::default()
+    };
+    let promotion = Promotion::new("x", spec);
+    let task = Task {
+        pipeline: &pipeline,
+        promotion: &promotion,
+    };
+    let to = PullRequest {
+        base_branch: "main".to_owned(),
+        body: body.map(str::to_owned),
+        ..PullRequest::default()
+    };
+    let change = Change::from(&to).linked(Some("https://sluice.example.com/"));
+    let words = Words::of(task, &change).expect("words for it");
+    let (text, block) = words.body.split_once("<details>").expect("a block");
+    assert!(block.contains("\nteam/app/prod\n</details>"), "{block}");
+    (words.title, text.to_owned())
+}
+
+#[test]
+fn the_usual_text_says_what_changes_who_asked_and_where_to_look() {
+    let request = |kind, by: Option<&str>| {
+        Some(PromotionRequest {
+            id: "r1".to_owned(),
+            kind,
+            by: by.map(str::to_owned),
+        })
+    };
+    let link = "\n\nhttps://sluice.example.com/pipelines/team/app\n\n";
+    for (asked, title, text) in [
+        (
+            None,
+            "Promote team/app in prod to 1.1.0",
+            "Promotes `team/app` in `prod` to `1.1.0`.",
+        ),
+        (
+            request(RequestKind::Promote, None),
+            "Promote team/app in prod to 1.1.0",
+            "Promotes `team/app` in `prod` from `1.0.0` to `1.1.0`. Requested by `somebody`. \
+             Approved by `b'ob`.",
+        ),
+        (
+            request(RequestKind::Rollback, Some("ann")),
+            "Roll back team/app in prod to 1.1.0",
+            "Rolls back `team/app` in `prod` from `1.0.0` to `1.1.0`. Requested by `ann`. \
+             Approved by `b'ob`.",
+        ),
+    ] {
+        let expected = (title.to_owned(), format!("{text}{link}"));
+        assert_eq!(text_of(asked, None), expected);
+    }
+}
+
+#[test]
+fn no_field_of_a_text_is_empty() {
+    let body = "${replaces}, asked by ${requestedBy}, approved by ${approvedBy}";
+    let (_, text) = text_of(None, Some(body));
+    assert_eq!(text, "nothing, asked by Sluice, approved by nobody\n\n");
+    assert_eq!(text_of(None, Some("")).1, "", "an empty body is no body");
 }
 
 #[test]

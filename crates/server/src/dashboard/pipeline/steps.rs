@@ -43,7 +43,10 @@ impl Subject<'_> {
             let item = tag("li").class(class).child(aside(word)).text(step.name);
             item.child(step.detail)
         });
-        let message = promotion.status.as_ref().and_then(|it| it.message.as_ref());
+        let status = promotion.status.as_ref();
+        let trouble = status.and_then(planner::trouble);
+        let trouble = trouble.map(|it| format!("{} [{}]", it.message, it.reason));
+        let message = trouble.or_else(|| status?.message.clone());
         Some(
             tag("div")
                 .class("promotion")

@@ -22,6 +22,10 @@ pub(super) async fn ask_reviewers(
         let project = enter(&shared, &headers, &owner, &name)?;
         let named = ["reviewers", "team_reviewers"].map(|field| body[field].as_array().cloned());
         let named: Vec<Value> = named.into_iter().flatten().flatten().collect();
+        // It knows everybody but `nobody`.
+        if named.iter().any(|name| name == "nobody") {
+            return Err(refuse(404, "user does not exist"));
+        }
         change(&shared, &project, number, |pull| {
             pull.reviewers.extend(
                 named

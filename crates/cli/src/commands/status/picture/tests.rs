@@ -145,3 +145,18 @@ fn a_failed_release_is_named() {
         assert!(drawn.contains(expected), "{drawn}");
     }
 }
+
+#[test]
+fn a_promotion_that_does_not_go_on_says_why() {
+    let mut pipeline = pipeline();
+    let status = pipeline.status.as_mut().unwrap();
+    let prod = status.environments.get_mut("prod").unwrap();
+    prod.hold = None;
+    let promotion = prod.promotion.as_mut().unwrap();
+    promotion.phase = Some(Phase::Running);
+    promotion.reason = Some("ForgeUnreachable".to_owned());
+    promotion.message = Some("the forge cannot be reached; retried automatically".to_owned());
+    let drawn = draw(&pipeline, None, Timestamp::UNIX_EPOCH);
+    let expected = "because: the forge cannot be reached; retried automatically [ForgeUnreachable]";
+    assert!(drawn.contains(expected), "{drawn}");
+}

@@ -1,0 +1,105 @@
+//! Why a promotion does not go on, and what resolves that, by the reason in its status.
+//!
+//! Every reason that a strategy, `git` or a forge can give has a line here and one in
+//! docs/troubleshooting.md.
+
+use api::promotion::{Phase, PromotionStatus};
+
+use crate::conditions::cut;
+
+use super::{BRANCH_CHANGED_BY_OTHERS, DEPLOY_FAILED, MERGE_NOT_ALLOWED, NOT_MERGEABLE};
+
+/// How much of it is kept.
+const LONGEST: usize = 1500;
+
+/// What keeps a promotion where it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trouble {
+    /// The fixed word.
+    pub reason: String,
+    /// What is the case, and what resolves it.
+    pub message: String,
+}
+
+/// What keeps a promotion where it is; nothing where its phase says everything.
+pub fn trouble(status: &PromotionStatus) -> Option<Trouble> {
+    let (phase, reason) = (status.phase?, status.reason.as_deref()?);
+    let is_usual = reason == format!("{phase:?}") || phase == Phase::Succeeded;
+    if is_usual {
+        return None;
+    }
+    let said = status.message.as_deref().filter(|text| !text.is_empty());
+    let clauses = said.into_iter().chain(resolution(phase, reason));
+    Some(Trouble {
+        reason: reason.to_owned(),
+        message: cut(&clauses.collect::<Vec<_>>().join("; "), LONGEST),
+    })
+}
+
+/// What resolves it, as a clause; nothing where the message says so itself.
+fn resolution(phase: Phase, reason: &str) -> Option<&'static str> {
+    Some(match reason {
+        BRANCH_CHANGED_BY_OTHERS if phase == Phase::WaitingForMerge => {
+            "resolved by merging or closing the pull request"
+        }
+        BRANCH_CHANGED_BY_OTHERS => {
+            "resolved by merging the pull request of that branch, or deleting the branch"
+        }
+        NOT_MERGEABLE => "resolved by what the forge asks for: reviews, checks, a rebase",
+        MERGE_NOT_ALLOWED => {
+            "resolved by a person who merges it, or by giving the token's user the right to merge \
+             into the base branch"
+        }
+        DEPLOY_FAILED => "resolved by mending the deployment, or by a newer revision",
+        "SecretMissing" | "SecretForbidden" | "InvalidCredentials" => {
+            "resolved by writing the Secret that secretRef names, with the keys the strategy needs"
+        }
+        "Unauthorized" | "Forbidden" => "resolved by a token that is valid and may do this",
+        "PushRefused" => "resolved by letting the token's user push to that branch",
+        "RateLimited" => "retried automatically when the forge allows it",
+        "InternalUrl" => "resolved by another url, or by starting with --allow-internal-urls",
+        "WebhookRefused" => "resolved by correcting the webhook, or whatever it calls",
+        "Closed" => "resolved by a newer revision, or by asking for this one",
+        reason => return in_repository(reason).or_else(|| in_strategy(reason, phase)),
+    })
+}
+
+/// What resolves it where that is an edit of the repository.
+fn in_repository(reason: &str) -> Option<&'static str> {
+    Some(match reason {
+        "NoMarker" | "NoManifest" | "NoDirectory" => {
+            "resolved by a marker in the manifest, or by paths in the strategy"
+        }
+        "SeveralManifests" | "SharedManifest" => {
+            "resolved by marking the manifest that is meant, or by an overlay per environment"
+        }
+        "UneditableFile" | "UnreadableFile" | "UnusableValue" => "resolved by editing the file",
+        "NoBaseBranch" => "resolved by a baseBranch that the repository has",
+        "TooManyFiles" => "resolved by fewer markers, or by paths that cover fewer files",
+        _ => return None,
+    })
+}
+
+fn in_strategy(reason: &str, phase: Phase) -> Option<&'static str> {
+    Some(match reason {
+        "InvalidUrl" | "InvalidTemplate" | "InvalidBranch" | "InvalidPath" | "NoStrategy"
+        | "ForgeUnusable" => "resolved by correcting the strategy in the Pipeline",
+        "NotFound" | "RepositoryNotFound" | "RepositoryMoved" => {
+            "resolved by a url that the token may see"
+        }
+        "ForgeUnreachable" | "ForgeTimedOut" | "ForgeUnavailable" | "ForgeUnreadable"
+        | "Unreachable" | "UnknownHost" | "Unresolvable" | "GitTimedOut" | "WebhookUnreachable"
+        | "WebhookUnavailable" => {
+            "retried automatically; look at the network between, a proxy or a NetworkPolicy"
+        }
+        // What people wait for is in the message.
+        "Suspended" | "WaitingForPredecessor" | "InvalidSpec" | "StrategyChanged" => return None,
+        _ if phase.is_terminal() => return None,
+        _ => "retried automatically",
+    })
+}
+
+/// Whether an edit of the repository may resolve it: then the branches are worth another look.
+pub fn lies_in_repository(reason: &str) -> bool {
+    reason == BRANCH_CHANGED_BY_OTHERS || in_repository(reason).is_some()
+}

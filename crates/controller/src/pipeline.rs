@@ -37,6 +37,10 @@ const RETRY: Duration = Duration::from_secs(5);
 /// How long to wait at most for what wakes the pipeline anyway once it is there.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// How long a pipeline that is held for what its apps follow waits at most, where sources may not be
+/// watched.
+const SOURCES_AGAIN: Duration = Duration::from_secs(300);
+
 /// Runs the loop as part of the process, until it is told to stop.
 pub(crate) async fn serve(context: Context) -> Result<(), Failure> {
     let shared = Shared::of(&context);
@@ -139,13 +143,10 @@ async fn promote(shared: &Arc<Shared>, pipeline: &Pipeline, model: PipelineStatu
         // What was planned and not done is not said; what was seen is.
         act::Outcome::Failed => model,
     };
-    let was_held = pipeline
-        .status
-        .as_ref()
-        .is_some_and(observe::is_held_for_source);
-    let is_newly_held = !was_held && observe::is_held_for_source(&status);
+    let is_held = observe::is_held_for_source(&status);
     let written = report::write(shared, pipeline, status).await;
-    if is_newly_held {
+    let known = pipeline.status.as_ref();
+    if is_held && !known.is_some_and(observe::is_held_for_source) {
         shared.wake(key.clone()); // the next pass has the sources watched
     }
     shared.telemetry.warn(pipeline, &plan.warnings);
@@ -156,6 +157,7 @@ async fn promote(shared: &Arc<Shared>, pipeline: &Pipeline, model: PipelineStatu
         }
         (Ok(()), act::Outcome::Failed, _) => Next::Retry,
         (Ok(()), _, Some(wake)) => Next::After(until(wake, shared.clock.now())),
+        (Ok(()), _, None) if is_held => Next::After(shared.jittered(SOURCES_AGAIN)),
         (Ok(()), _, None) => Next::Change,
     }
 }

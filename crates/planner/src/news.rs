@@ -102,7 +102,8 @@ fn arrival(
     let is_known = known.is_some_and(|known| {
         known.revision.as_ref() == Some(revision) && known.ready_since.is_some()
     });
-    let message = format!("{environment}: {place} runs {revision}");
+    let shown = now.shown_revision().unwrap_or_default();
+    let message = format!("{environment}: {place} runs {shown}");
     (!is_known).then(|| told("Deployed", message, false, revision))
 }
 

@@ -7,7 +7,7 @@ use crate::{
     flux::{Artifact, ImagePolicyStatus, ImageReference},
     foreign::{Object, StatusCondition, slim},
     image::Image,
-    revision::tag,
+    revision::{SourceRevision, tag},
 };
 
 pub(super) type App = Object<AppSpec, AppStatus>;
@@ -42,14 +42,16 @@ impl AppStatus {
     /// What runs; of a source, what it has; of a policy, what it chose. With what to write to git
     /// for it.
     fn revision(&self) -> Option<(String, String)> {
-        let fetched = || self.artifact.as_ref()?.revision.as_ref();
-        match self.last_applied_revision.as_ref().or_else(fetched) {
-            Some(text) => Some((text.clone(), tag(text).to_owned())),
-            None => {
-                let latest = self.latest()?;
-                Some((latest.revision().to_owned(), latest.version().to_owned()))
-            }
+        if let Some(text) = &self.last_applied_revision {
+            return Some((text.clone(), tag(text).to_owned()));
         }
+        if let Some(text) = self.artifact.as_ref().and_then(|it| it.revision.as_ref()) {
+            let source = SourceRevision::parse(text);
+            let digest = source.content_digest().zip(source.oci_version());
+            return digest.or_else(|| Some((text.clone(), text.clone())));
+        }
+        let latest = self.latest()?;
+        Some((latest.revision().to_owned(), latest.version().to_owned()))
     }
 
     fn latest(&self) -> Option<Image> {

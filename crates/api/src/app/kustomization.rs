@@ -44,6 +44,7 @@ fn revision(text: &str) -> Option<Revision> {
 fn version(revision: &SourceRevision, source: &ObjectReference) -> Option<String> {
     match source.kind.as_deref() {
         Some("OCIRepository") => revision.oci_version(),
-        _ => revision.git_version().map(str::to_owned),
+        Some("GitRepository") => revision.git_version().map(str::to_owned),
+        _ => revision.version(),
     }
 }

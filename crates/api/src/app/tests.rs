@@ -505,6 +505,28 @@ fn other_kinds_need_a_ready_condition_and_a_revision() {
     check_other(json!(null), "-");
 }
 
+#[test]
+fn sources_and_policies_have_a_tag_and_a_digest() {
+    let artifact = |revision: &str| json!({ "conditions": ready("True"), "artifact": { "revision": revision } });
+    check_other(artifact("6.5.0@sha256:ab"), "sha256:ab version=6.5.0 ready");
+    let digest = "ab".repeat(32);
+    check_other(
+        artifact(&format!("6.5.0/{digest}")),
+        &format!("sha256:{digest} version=6.5.0 ready"),
+    );
+    check_other(artifact("main@sha1:ab"), "main@sha1:ab ready");
+    check_other(artifact("6.5.0"), "6.5.0 ready");
+    let chosen = |latest: Value| json!({ "conditions": ready("True"), "latestRef": latest });
+    check_other(
+        chosen(json!({ "name": "acme/shop", "tag": "v2", "digest": "sha256:ab" })),
+        "sha256:ab version=v2 ready",
+    );
+    check_other(
+        chosen(json!({ "name": "acme/shop", "tag": "v2" })),
+        "v2 ready",
+    );
+}
+
 #[track_caller]
 fn check_workload(kind: &str, spec: Value, status: Value, expected: &str) {
     let mut spec = spec;

@@ -63,7 +63,7 @@ fn tell(promoter: &Promoter, scene: &Scene<'_>, status: &PromotionStatus) {
         vec![News {
             is_warning: phase == Phase::Failed || status.next_attempt.is_some(),
             reason: status.reason.clone().unwrap_or(format!("{phase:?}")),
-            message: format!("{environment}: {revision}: {message}{url}"),
+            message: format!("{environment}: {}: {message}{url}", spec.shown_revision()),
             environment: Some(environment.clone()),
             revision: Some(revision.clone()),
         }],

@@ -237,7 +237,8 @@ impl<'a> Scene<'a> {
             .map(|message| format!(": {message}"))
             .unwrap_or_default();
         Some(format!(
-            "{revision} failed on {}{because}",
+            "{} failed on {}{because}",
+            self.promotion.spec.shown_revision(),
             target_name(failed)
         ))
     }

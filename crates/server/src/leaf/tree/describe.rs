@@ -7,6 +7,7 @@ use api::{
         ObjectReference, SOURCE_GROUP, SourceStatus,
     },
     foreign::{self, StatusCondition},
+    revision::shown,
 };
 use kube::api::DynamicObject;
 use serde_json::Value;
@@ -45,7 +46,7 @@ fn app(node: Node, object: &DynamicObject) -> Node {
     let revision = reading.revision.filter(|_| !is_workload);
     Node {
         state,
-        revision: revision.map(|revision| revision.to_string()),
+        revision: revision.map(|revision| shown(revision.as_str(), reading.version.as_deref())),
         message: reading.message,
         ..node
     }

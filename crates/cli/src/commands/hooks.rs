@@ -2,10 +2,15 @@
 //!
 //! Prints no key: the Secret says where its value has to come from.
 
-use std::{collections::BTreeMap, io::Write};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io::Write,
+};
 
 use anyhow::bail;
 use api::{Pipeline, names::slug};
+use k8s_openapi::api::core::v1::{Service, ServicePort};
+use kube::{Api, ResourceExt, api::ListParams};
 use serde_json::{Value, json};
 
 use super::{
@@ -15,19 +20,25 @@ use super::{
     yaml,
 };
 
+/// Where the plain manifests serve hooks.
+const PLAIN_ADDRESS: &str = "http://pipeline-promotion.pipeline-system";
+/// The label by which the Services of chart and plain manifests are known, and its value.
+const NAME_LABEL: &str = "app.kubernetes.io/name";
+const APP: &str = "pipeline-controller";
+/// The chart's own label, which remains where `nameOverride` changes the other.
+const CHART_LABEL: &str = "helm.sh/chart";
+const CHART: &str = "pipeline-controller-";
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The pipeline's name on the cluster, or a file that holds it
     pipeline: String,
     /// Only for this environment
     environment: Option<String>,
-    /// Where leaf clusters reach Sluice's promotion hooks
-    #[arg(
-        long,
-        value_name = "URL",
-        default_value = "http://pipeline-promotion.pipeline-system"
-    )]
-    address: String,
+    /// Where leaf clusters reach Sluice's promotion hooks [default: the Service with a port named
+    /// `promotion` on the pipeline's cluster; for a file, that of the plain manifests]
+    #[arg(long, value_name = "URL")]
+    address: Option<String>,
     #[command(flatten)]
     connection: Connection,
 }
@@ -51,10 +62,14 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
         bail!("a pipeline without appRef takes no reports: they are about one app");
     }
     let clusters = clusters(&pipeline, only);
+    let address = address(arguments).await?;
     for (cluster, targets) in &clusters {
         match cluster {
             Some(cluster) => writeln!(out, "# For the cluster {}.", clean(cluster))?,
             None => writeln!(out, "# For the cluster that the pipeline lives on.")?,
+        }
+        if let Some(note) = address.note(cluster.is_some()) {
+            writeln!(out, "# {note}")?;
         }
         for (environment, namespace) in targets {
             let hook = Hook {
@@ -62,7 +77,7 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
                 environment,
                 cluster: cluster.as_deref(),
                 namespace,
-                address: arguments.address.trim_end_matches('/'),
+                address: address.url.trim_end_matches('/'),
             };
             for object in hook.objects() {
                 yaml::write(out, &object)?;
@@ -70,6 +85,82 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
         }
     }
     Ok(())
+}
+
+/// Where hooks are called.
+struct Address {
+    url: String,
+    /// How it is known, where nobody said it.
+    origin: Option<&'static str>,
+}
+
+impl Address {
+    /// What is to be said about it beside the objects of a cluster.
+    fn note(&self, is_elsewhere: bool) -> Option<String> {
+        let origin = self.origin?;
+        let reach = match is_elsewhere {
+            true => {
+                ", which only the pipeline's cluster can resolve: give the address of its Ingress"
+            }
+            false => "; give another",
+        };
+        Some(format!("The address is {origin}{reach} with --address."))
+    }
+}
+
+/// The address that was given, else that of the Service which was installed.
+async fn address(arguments: &Arguments) -> anyhow::Result<Address> {
+    if let Some(url) = arguments.address.clone() {
+        return Ok(Address { url, origin: None });
+    }
+    let plain = Address {
+        url: PLAIN_ADDRESS.to_owned(),
+        origin: Some("that of the plain manifests' Service (the chart names it after the release)"),
+    };
+    if plan::is_file(&arguments.pipeline) {
+        return Ok(plain);
+    }
+    let cluster = arguments.connection.connect().await?;
+    let services: Api<Service> = Api::all(cluster.client.clone());
+    let listed = services.list(&ListParams::default()).await;
+    let Ok(listed) = listed else {
+        let note = "that of the plain manifests' Service (Services cannot be listed)";
+        let origin = Some(note);
+        return Ok(Address { origin, ..plain });
+    };
+    let urls: BTreeSet<String> = listed.items.iter().filter_map(promotion_url).collect();
+    let mut found = urls.iter();
+    match (found.next(), found.next()) {
+        (Some(url), None) => Ok(Address {
+            url: url.clone(),
+            origin: Some("that of the Service on the pipeline's cluster"),
+        }),
+        (None, _) => Ok(plain),
+        _ => {
+            let urls: Vec<&str> = urls.iter().map(String::as_str).collect();
+            bail!(
+                "several Services lead to promotion hooks ({}): choose with --address",
+                urls.join(", ")
+            )
+        }
+    }
+}
+
+/// The address of a Service that leads to promotion hooks: its port has that name, and its labels are
+/// the chart's or the plain manifests'.
+fn promotion_url(service: &Service) -> Option<String> {
+    let (name, namespace) = (service.name_any(), service.namespace()?);
+    let label = |key: &str| service.labels().get(key).map(String::as_str);
+    let is_of_chart = label(CHART_LABEL).is_some_and(|chart| chart.starts_with(CHART));
+    if label(NAME_LABEL) != Some(APP) && !is_of_chart {
+        return None;
+    }
+    let ports = service.spec.as_ref()?.ports.as_deref()?;
+    let is_meant = |port: &&ServicePort| port.name.as_deref() == Some("promotion");
+    Some(match ports.iter().find(is_meant)?.port {
+        80 => format!("http://{name}.{namespace}"),
+        port => format!("http://{name}.{namespace}:{port}"),
+    })
 }
 
 /// Environment and namespace of the targets on each cluster.

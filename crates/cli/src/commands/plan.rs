@@ -98,16 +98,20 @@ pub(super) fn preview(
     })
 }
 
+/// Whether a file is meant, and not a pipeline on the cluster.
+pub(super) fn is_file(pipeline: &str) -> bool {
+    pipeline == "-"
+        || Path::new(pipeline).is_file()
+        || [".yaml", ".yml"].iter().any(|it| pipeline.ends_with(it))
+}
+
 /// The pipeline of a file or of the cluster, and its promotions if those are known.
 pub(super) async fn find(
     pipeline: &str,
     connection: &Connection,
 ) -> anyhow::Result<(Pipeline, Vec<Promotion>)> {
     let file = Path::new(pipeline);
-    let is_file = pipeline == "-"
-        || file.is_file()
-        || [".yaml", ".yml"].iter().any(|it| pipeline.ends_with(it));
-    if !is_file {
+    if !is_file(pipeline) {
         let cluster = connection.connect().await?;
         let pipeline = cluster.pipeline(pipeline).await?;
         let promotions = cluster.promotions(&pipeline).await?;

@@ -6,6 +6,7 @@
 )]
 
 mod asking;
+mod hooks;
 mod looking;
 mod objects;
 mod offline;

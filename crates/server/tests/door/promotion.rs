@@ -178,7 +178,7 @@ async fn an_event_that_does_not_count_says_so() {
         ..unlimited()
     })
     .await;
-    let strategy = json!({"secretRef": {"name": "keys"}});
+    let strategy = json!({"secretRef": {"name": "keys"}, "notification": {}});
     world.create_key("keys", KEY).await;
     // A key of one environment makes signatures possible and does not demand them.
     let prod = json!({"name": "prod", "targets": [{"namespace": "app-prod"}],

@@ -1,0 +1,120 @@
+//! `sluice hooks`: where the objects for Flux point to.
+
+use k8s_openapi::api::core::v1::Service;
+use kube::{Api, api::PostParams};
+use serde_json::{Value, json};
+
+use crate::world::{World, offline};
+
+/// Installs a Service with the labels and the port of the plain manifests or the chart.
+async fn install(world: &World, (namespace, name): (&str, &str), labels: Value, port: Value) {
+    let services: Api<Service> = Api::namespaced(world.client.clone(), namespace);
+    let service = json!({
+        "metadata": {"name": name, "labels": labels},
+        "spec": {"ports": [port]},
+    });
+    let service = serde_json::from_value(service).unwrap();
+    let created = services.create(&PostParams::default(), &service).await;
+    created.unwrap();
+}
+
+fn of_manifests() -> Value {
+    json!({"app.kubernetes.io/name": "pipeline-controller"})
+}
+
+/// The addresses of the Providers.
+fn addresses(out: &str) -> Vec<&str> {
+    let lines = out.lines().map(str::trim);
+    lines
+        .filter_map(|line| line.strip_prefix("address: "))
+        .collect()
+}
+
+#[tokio::test]
+async fn hooks_point_to_the_service_that_is_installed() {
+    let world = World::new().await;
+    let out = world.prints(&["hooks", "web"]).await;
+    let plain = "http://pipeline-promotion.pipeline-system/promotion/default/web/dev";
+    assert_eq!(addresses(&out)[0], plain, "nothing is installed: {out}");
+    assert!(
+        out.contains("the chart names it after the release"),
+        "{out}"
+    );
+
+    let port = json!({"name": "dashboard", "port": 80});
+    install(
+        &world,
+        ("default", "pipeline-dashboard"),
+        of_manifests(),
+        port,
+    )
+    .await;
+    let other = json!({"app.kubernetes.io/name": "shop"});
+    let promotion = json!({"name": "promotion", "port": 8082});
+    install(&world, ("default", "shop"), other, promotion.clone()).await;
+    let labels = json!({
+        "app.kubernetes.io/name": "renamed", "helm.sh/chart": "pipeline-controller-0.1.0",
+    });
+    let service = ("default", "flow-renamed-promotion");
+    install(&world, service, labels, promotion.clone()).await;
+    let out = world.prints(&["hooks", "web"]).await;
+    let of_chart = "http://flow-renamed-promotion.default:8082/promotion/default/web";
+    let expected = [format!("{of_chart}/dev"), format!("{of_chart}/prod")];
+    assert_eq!(addresses(&out), expected);
+    assert!(
+        out.contains("address of its Ingress with --address"),
+        "{out}"
+    );
+
+    let given = "https://sluice.example.com";
+    let out = world.prints(&["hooks", "web", "--address", given]).await;
+    assert!(
+        addresses(&out)[0].starts_with(given) && !out.contains("Ingress"),
+        "{out}"
+    );
+
+    let port = json!({"name": "promotion", "port": 80});
+    install(
+        &world,
+        ("default", "pipeline-promotion"),
+        of_manifests(),
+        port,
+    )
+    .await;
+    let said = world.run(&["hooks", "web"]).await;
+    assert_eq!(said.code, 1, "{}", said.out);
+    let both = "(http://flow-renamed-promotion.default:8082, http://pipeline-promotion.default)";
+    assert!(said.err.contains(both), "{}", said.err);
+    assert!(said.err.contains("choose with --address"), "{}", said.err);
+}
+
+#[tokio::test]
+async fn who_may_not_list_services_is_told_what_was_assumed() {
+    let world = World::new().await;
+    let rules = json!([{
+        "apiGroups": ["pipelines.weave.works"], "resources": ["*"], "verbs": ["get", "list"],
+    }]);
+    let said = world.run_as("ann", rules, &["hooks", "web"]).await;
+    assert_eq!(said.code, 0, "{}", said.err);
+    assert!(
+        said.out.contains("Services cannot be listed"),
+        "{}",
+        said.out
+    );
+}
+
+#[tokio::test]
+async fn for_a_file_the_plain_manifests_are_assumed() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("web.yaml");
+    std::fs::write(&file, crate::world::pipeline().to_string()).unwrap();
+    let said = offline(&["hooks", file.to_str().unwrap()]).await;
+    assert_eq!(said.code, 0, "{}", said.err);
+    let address = "http://pipeline-promotion.pipeline-system/promotion/default/web/dev";
+    assert_eq!(addresses(&said.out)[0], address);
+    assert!(
+        said.out.contains("the plain manifests' Service"),
+        "{}",
+        said.out
+    );
+}

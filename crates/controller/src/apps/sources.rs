@@ -216,10 +216,7 @@ pub(crate) fn named(
     source: &ObjectReference,
     namespace: &str,
 ) -> Option<(AppKind, String, String)> {
-    let kind = AppKind {
-        group: SOURCE_GROUP.to_owned(),
-        kind: source.kind.clone()?,
-    };
+    let kind = AppKind::new(SOURCE_GROUP, source.kind.as_deref()?);
     let namespace = source.namespace.as_deref().unwrap_or(namespace);
     Some((kind, namespace.to_owned(), source.name.clone()?))
 }

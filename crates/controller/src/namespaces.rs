@@ -18,7 +18,7 @@ use kube::{
     Api, ResourceExt,
     core::PartialObjectMeta,
     runtime::{
-        WatchStreamExt, metadata_watcher,
+        WatchStreamExt,
         watcher::{self, Event},
     },
 };
@@ -57,8 +57,8 @@ impl Namespaces {
 
 /// Follows the namespaces of the hub; pipelines are looked at again when one says something else.
 pub(crate) async fn follow(shared: Arc<Shared>) {
-    let api: Api<Namespace> = Api::all(shared.hub.clone());
-    let events = metadata_watcher(api, watcher::Config::default()).default_backoff();
+    let api: Api<PartialObjectMeta<Namespace>> = Api::all(shared.hub.clone());
+    let events = watcher::watcher(api, watcher::Config::default()).default_backoff();
     let mut events = std::pin::pin!(events);
     let mut seen = HashMap::new();
     let mut is_warned = false;

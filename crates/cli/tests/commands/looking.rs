@@ -163,10 +163,6 @@ async fn a_failed_release_is_told_everywhere() {
             &["explain", "web"],
             &format!("dev: runs 2.0.0; not ready: web-dev ({failed})"),
         ),
-        (
-            &["explain", "web"],
-            &format!("dev target web-dev: {failed}"),
-        ),
         (&["history", "web", "dev"], "dev failed 2.1.0 "),
         (
             &["history", "web", "dev"],

@@ -269,6 +269,21 @@ async fn what_is_no_longer_wanted_is_withdrawn() {
     );
 }
 
+/// Somebody deploys something newer by hand while the pull request is open.
+#[tokio::test]
+async fn what_would_now_be_a_step_back_is_withdrawn() {
+    let world = dev_and_prod(|_| {}).await;
+    world.deploy("dev", "dev", "1.1.0").await;
+    world.expect("prod 1.1.0 WaitingForMerge").await;
+    world.deploy("prod", "prod", "1.2.0").await;
+    world.expect("prod 1.1.0 Withdrawn").await;
+    world.expect_hold("app", "prod", "OlderThanRunning").await;
+    assert_eq!(
+        world.repository.pull_requests().await[0].state,
+        PullState::Closed
+    );
+}
+
 #[tokio::test]
 async fn deleting_a_pipeline_leaves_its_pull_request_open_with_a_word() {
     let world = dev_and_prod(|_| {}).await;

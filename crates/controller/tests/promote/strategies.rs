@@ -271,9 +271,7 @@ async fn a_merge_is_asked_for_until_it_is_possible() {
     world
         .patch_pipeline("app", json!({"spec": {"suspend": true}}))
         .await;
-    world
-        .expect("prod 1.1.0 WaitingForMerge/WaitingForMerge")
-        .await;
+    world.expect("prod 1.1.0 WaitingForMerge/Suspended").await;
     world.forge.set_guarded(false);
     world
         .patch_pipeline("app", json!({"spec": {"suspend": false}}))

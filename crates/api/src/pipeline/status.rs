@@ -343,6 +343,11 @@ pub struct CanaryState {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time", default)]
     pub counts_at: Option<Time>,
+    /// When Flagger reached the newest result that was there when the app changed, by the clock of
+    /// the app's cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time", default)]
+    pub result_before: Option<Time>,
     /// Whether Flagger was promoting an earlier revision when the app changed.
     #[serde(default, skip_serializing_if = "is_default")]
     pub was_promoting: bool,

@@ -108,8 +108,9 @@ impl Feed {
     ) {
         let needed = namespaces.borrow_and_update().clone();
         let mut watches = JoinSet::new();
-        for namespace in needed.iter().cloned() {
+        for namespace in needed.iter() {
             let (feed, resource) = (self.another(), resource.clone());
+            let namespace = namespace.clone();
             watches.spawn(async move {
                 loop {
                     match feed.follow(&resource, &namespace, streams).await {

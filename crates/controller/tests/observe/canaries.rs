@@ -1,12 +1,16 @@
 //! Apps whose workloads Flagger analyses: Flux calls them ready at once, Flagger decides later.
 
+use std::sync::{Arc, Mutex};
+
 use api::Promotion;
 use apiserver::Server;
 use http::StatusCode;
 use kube::{Api, Client, api::ListParams};
 use serde_json::{Value, json};
+use tower::ServiceExt;
 
 use crate::{
+    bad_worlds::client,
     rights::guarded,
     world::{
         World, app_definition, create, define_flux, deploy, namespace, release, released,
@@ -230,6 +234,39 @@ async fn the_first_canary_of_a_cluster_is_noticed() {
             "dev[1.0.0 canary web is not initialized yet] > prod[1.0.0 ok]",
         )
         .await;
+}
+
+/// What nobody has installed costs nothing per app and change.
+#[tokio::test(start_paused = true)]
+async fn a_cluster_without_flagger_is_not_asked_for_canaries() {
+    let world = World::new().await;
+    let leaf = Server::in_memory();
+    define_flux(&leaf.client()).await;
+    let asked: Arc<Mutex<Vec<String>>> = Arc::default();
+    let (kept, server) = (asked.clone(), leaf.clone());
+    let counted = client(move |request| {
+        kept.lock().unwrap().push(request.uri().path().to_owned());
+        let server = server.clone();
+        async move { server.router().oneshot(request).await.unwrap() }
+    });
+    world.serve("dev", counted);
+    world.register("dev", json!({})).await;
+    namespace(&leaf.client(), "shop").await;
+    let app = release("shop", "app", "1.0.0");
+    deploy(&leaf.client(), &app).await;
+    with_prod(&world).await;
+    world.expect("p", "dev[1.0.0 ok] > prod[1.0.0 ok]").await;
+    for version in ["2.0.0", "3.0.0", "4.0.0"] {
+        set_status(&leaf.client(), &app, &released(version, true)).await;
+        let expected = format!("dev[{version} ok] > prod[1.0.0 ok]");
+        world.expect("p", &expected).await;
+    }
+    let asked = asked.lock().unwrap().clone();
+    let of_flagger = asked.iter().filter(|path| path.contains("flagger.app"));
+    assert_eq!(of_flagger.count(), 0, "{asked:?}");
+    // Which kinds there are: once for each kind that is looked for.
+    let discoveries = asked.iter().filter(|path| *path == "/apis").count();
+    assert!(discoveries <= 3, "{asked:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -57,47 +57,58 @@ impl Context<'_> {
             reading: app.reading.clone(),
             canary: None,
         };
-        let canaries = match &app.canaries {
-            SeenCanaries::Known(canaries) if canaries.is_empty() => return analysed,
-            SeenCanaries::Known(canaries) => canaries.as_slice(),
-            SeenCanaries::Unknown { because } => {
-                let mut state = known.and_then(|known| known.canary.clone());
-                let state = state.get_or_insert_default();
-                let planned = state.counts_at.take().filter(|at| at.0 > self.now);
-                let again = || stored(later(self.now, LOOK_AGAIN));
-                state.counts_at = Some(planned.unwrap_or_else(again));
-                analysed.canary = Some(state.clone());
-                wait(&mut analysed.reading, because.clone());
-                return analysed;
-            }
-        };
-        let revision = app.reading.revision.as_ref().map(ToString::to_string);
-        let Some(revision) = revision else {
+        let before = known.and_then(|known| known.canary.clone());
+        let Some(revision) = app.reading.revision.as_ref().map(ToString::to_string) else {
+            analysed.canary = before;
             return analysed;
         };
-        let mut history = self.history(&revision, canaries, known, target);
-        let since = history.revision_since.as_ref().map_or(self.now, |it| it.0);
+        match &app.canaries {
+            SeenCanaries::Known(canaries) if canaries.is_empty() => {}
+            SeenCanaries::Known(canaries) => {
+                let mut state = self.state(&revision, canaries, known, target);
+                let verdict = self.ask(&revision, canaries, &mut state);
+                if verdict == Verdict::Passed && app.reading.ready {
+                    state.promoted = Some(revision);
+                }
+                decide(&mut analysed.reading, verdict);
+                analysed.canary = Some(state);
+            }
+            SeenCanaries::Unknown { because } => {
+                let mut state = self.state(&revision, &[], known, target);
+                let planned = before.and_then(|before| before.counts_at);
+                let planned = planned.filter(|at| at.0 > self.now);
+                let again = || stored(later(self.now, LOOK_AGAIN));
+                state.counts_at = Some(planned.unwrap_or_else(again));
+                let verdict = Verdict::Waits {
+                    because: because.clone(),
+                    until: None,
+                };
+                decide(&mut analysed.reading, verdict);
+                analysed.canary = Some(state);
+            }
+        }
+        analysed
+    }
+
+    /// What the Canaries say together, and when time alone changes that.
+    fn ask(&self, revision: &str, canaries: &[Canary], state: &mut CanaryState) -> Verdict {
         let analysis = Analysis {
-            revision: &revision,
-            since,
-            was_promoting: history.was_promoting,
-            was_promoted: history.promoted.as_ref() == Some(&revision),
+            revision,
+            since: state.revision_since.as_ref().map_or(self.now, |it| it.0),
+            result_before: state.result_before.as_ref().map(|it| it.0),
+            was_promoting: state.was_promoting,
+            was_promoted: state.promoted.as_deref() == Some(revision),
             now: self.now,
         };
         let verdict = analysis.all(canaries);
         if let Verdict::Waits { until, .. } = &verdict {
-            history.counts_at = until.map(stored);
+            state.counts_at = until.map(stored);
         }
-        if verdict == Verdict::Passed && app.reading.ready {
-            history.promoted = Some(revision);
-        }
-        decide(&mut analysed.reading, verdict);
-        analysed.canary = Some(history);
-        analysed
+        verdict
     }
 
     /// What was known before, brought up to the app's revision.
-    fn history(
+    fn state(
         &self,
         revision: &str,
         canaries: &[Canary],
@@ -106,19 +117,12 @@ impl Context<'_> {
     ) -> CanaryState {
         let now = stored(self.now);
         let before = known.and_then(|known| known.canary.clone());
-        let is_same = known.is_some_and(|known| known.revision.as_deref() == Some(revision));
-        let is_promoting = canaries.iter().any(|it| it.phase == Phase::Promoting);
-        let is_result = |it: &Canary| {
-            matches!(
-                it.phase,
-                Phase::Promoting | Phase::Succeeded | Phase::Initialized
-            )
-        };
         let promoted = before.as_ref().and_then(|before| before.promoted.clone());
-        if !is_same {
+        if known.is_none_or(|known| known.revision.as_deref() != Some(revision)) {
             return CanaryState {
                 revision_since: Some(now),
-                was_promoting: is_promoting,
+                result_before: canaries.iter().filter_map(|it| it.changed_at.clone()).max(),
+                was_promoting: canaries.iter().any(|it| it.phase == Phase::Promoting),
                 promoted,
                 ..CanaryState::default()
             };
@@ -130,12 +134,19 @@ impl Context<'_> {
         };
         CanaryState {
             revision_since: Some(since.map_or(now.clone(), |since| since.min(now))),
+            result_before: before.as_ref().and_then(|it| it.result_before.clone()),
             was_promoting: before.is_some_and(|it| it.was_promoting)
-                && canaries.iter().all(is_result),
+                && canaries.iter().all(still_promotes),
             promoted,
             ..CanaryState::default()
         }
     }
+}
+
+/// Whether a promotion that was under way may be all that Flagger has done since.
+fn still_promotes(canary: &Canary) -> bool {
+    let phases = [Phase::Promoting, Phase::Succeeded, Phase::Initialized];
+    phases.contains(&canary.phase)
 }
 
 /// Makes the reading of an app say what its Canaries say. An app that is not ready by itself says
@@ -164,6 +175,8 @@ struct Analysis<'a> {
     revision: &'a str,
     /// When the app came to have the revision.
     since: Timestamp,
+    /// The newest result that was there then. The clocks of two clusters may differ.
+    result_before: Option<Timestamp>,
     /// Whether the next success is that of an earlier revision.
     was_promoting: bool,
     /// Whether the revision has passed before.
@@ -203,6 +216,9 @@ impl Analysis<'_> {
                 },
             },
             Phase::Failed => waits(failed(canary)),
+            Phase::Promoting if self.was_promoting => {
+                waits(format!("canary {name} is promoting an earlier revision"))
+            }
             Phase::Promoting => waits(format!("canary {name} is promoting {revision}")),
             Phase::Absent => waits(format!("canary {name} is not initialized yet")),
             Phase::Other(phase) => waits(format!("canary {name} is {phase} at {revision}")),
@@ -211,8 +227,9 @@ impl Analysis<'_> {
 
     /// Whether Flagger reached the phase after the app changed.
     fn changed_since(&self, canary: &Canary) -> bool {
-        let changed = canary.changed_at.as_ref();
-        changed.is_some_and(|at| at.0 > self.since) && !self.was_promoting
+        let changed = canary.changed_at.as_ref().map(|at| at.0);
+        let is_after = |at: Timestamp| at > self.since && Some(at) > self.result_before;
+        changed.is_some_and(is_after) && !self.was_promoting
     }
 
     /// Why a result may be that of an earlier revision.

@@ -225,7 +225,7 @@ fn a_success_of_the_revision_before_does_not_count() {
     // Flagger finishes one promotion before it looks at the pods again.
     check(
         "0 1.0.0 Progressing    -> 1.0.0 waits: canary web is Progressing at 1.0.0
-         5 2.0.0 Promoting      -> 2.0.0 waits: canary web is promoting 2.0.0
+         5 2.0.0 Promoting      -> 2.0.0 waits: canary web is promoting an earlier revision
          6 2.0.0 Succeeded at 6 -> 2.0.0 waits: canary web has not analysed 2.0.0 yet, again 8
          7 2.0.0 Progressing    -> 2.0.0 waits: canary web is Progressing at 2.0.0
          9 2.0.0 Succeeded at 9 -> 2.0.0 ready",
@@ -239,6 +239,18 @@ fn flagger_that_has_nothing_to_analyse_is_not_waited_for_for_long() {
          1 1.0.0 Succeeded at 1 -> 1.0.0 ready
          9 1.0.1 Succeeded at 1 -> 1.0.1 waits: canary web has not analysed 1.0.1 yet, again 11
         11 1.0.1 Succeeded at 1 -> 1.0.1 ready",
+    );
+}
+
+/// The clock of the cluster is an hour fast.
+#[test]
+fn a_result_that_was_there_before_does_not_count_whatever_the_clocks_say() {
+    check(
+        "0 1.0.0 Progressing     -> 1.0.0 waits: canary web is Progressing at 1.0.0
+         1 1.0.0 Succeeded at 61 -> 1.0.0 ready
+         3 2.0.0 Succeeded at 61 -> 2.0.0 waits: canary web has not analysed 2.0.0 yet, again 5
+         4 2.0.0 Progressing     -> 2.0.0 waits: canary web is Progressing at 2.0.0
+         6 2.0.0 Succeeded at 66 -> 2.0.0 ready",
     );
 }
 
@@ -295,11 +307,35 @@ fn canaries_that_cannot_be_told_are_asked_for_again() {
     assert_eq!(drawn(&status.environments["dev"].targets[0]), "1.0.0 ready");
 }
 
+/// A revision that came while nothing could be told is not taken for an older one.
+#[test]
+fn a_success_before_a_blind_look_does_not_count() {
+    let mut pipeline = pipeline();
+    let mut look = |at: i64, revision: &str, canaries: SeenCanaries| {
+        let status = fold(&pipeline, &seen(app(revision, canaries)), minute(at));
+        pipeline.status = Some(status.clone());
+        drawn(&status.environments["dev"].targets[0])
+    };
+    let known = |text: &str| SeenCanaries::Known(vec![canary(text)]);
+    look(0, "1.0.0", known("Progressing"));
+    assert_eq!(look(5, "1.0.0", known("Succeeded at 5")), "1.0.0 ready");
+    let because = "images could not be read in time".to_owned();
+    look(6, "2.0.0", SeenCanaries::Unknown { because });
+    assert_eq!(
+        look(7, "2.0.0", known("Succeeded at 5")),
+        "2.0.0 waits: canary web has not analysed 2.0.0 yet"
+    );
+}
+
 #[test]
 fn the_hold_of_the_next_environment_says_why() {
-    let pipeline = pipeline();
-    let failed = SeenCanaries::Known(vec![canary("Failed at 0 said")]);
-    let status = fold(&pipeline, &seen(app("2.0.0", failed)), minute(-1));
+    let mut pipeline = pipeline();
+    for (at, phase) in [(0, "Progressing"), (5, "Failed at 5 said")] {
+        let canaries = SeenCanaries::Known(vec![canary(phase)]);
+        let status = fold(&pipeline, &seen(app("2.0.0", canaries)), minute(at));
+        pipeline.status = Some(status);
+    }
+    let status = pipeline.status.clone().unwrap();
     let plan = plan(&pipeline, &status, &[], minute(9));
     let hold = plan.environments["prod"].hold.as_ref().unwrap();
     assert_eq!(hold.reason.word(), "SourceNotReady");

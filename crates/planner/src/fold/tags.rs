@@ -61,8 +61,12 @@ impl Tags {
             Some(digest) => digest.as_deref(),
             None => kept(),
         };
-        if let Some(digest) = digest.and_then(Revision::new) {
-            reading.revision = Some(digest);
+        let Some(digest) = digest.and_then(Revision::new) else {
+            return;
+        };
+        if reading.attempted == reading.revision {
+            reading.attempted = Some(digest.clone());
         }
+        reading.revision = Some(digest);
     }
 }

@@ -198,6 +198,23 @@ fn a_tag_alone_stands_for_the_digest_it_is_known_by() {
     assert_eq!(prod, expected);
 }
 
+#[test]
+fn a_failure_of_a_tag_alone_is_one_of_its_digest() {
+    let mut pipeline: Pipeline = draw("dev[- ok] > prod[- ok]\ntrack acme/shop").pipeline;
+    pipeline.status = None;
+    let mut seen = look("1.1.0@sha256:b", "1.1.0");
+    let TargetState::Observed(apps) = &mut seen.environments[1].targets[0].state else {
+        panic!("an app was seen");
+    };
+    let reading = &mut apps[0].reading;
+    reading.ready = false;
+    reading.failed = true;
+    reading.attempted.clone_from(&reading.revision);
+    let status = fold(&pipeline, &seen, now());
+    let target = &status.environments["prod"].targets[0];
+    assert_eq!(target.failed.as_deref(), Some("sha256:b"));
+}
+
 /// A watch and a report of the same event must agree.
 #[test]
 fn a_report_says_what_a_watch_would() {

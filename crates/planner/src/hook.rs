@@ -15,7 +15,8 @@ pub use approval::{
     ApprovalSignature, SIGNATURE_AGE, SignatureRefusal, approved_by, awaiting_approval,
 };
 pub(crate) use approval::{guards_signature, is_waiting};
-pub use event::{Answer, Event, Heard, InvolvedObject, Refusal, Trust, hear, release};
+pub use event::{Answer, Event, Heard, InvolvedObject, Refusal, hear, release};
 pub use outcome::{Awaited, Outcome, outcome};
 pub use secret::{ReportSecret, approval_secret, release_secret, report_secret};
+pub use unsigned::Trust;
 pub(crate) use unsigned::{how_to_sign, unsigned_report};

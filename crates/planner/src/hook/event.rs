@@ -9,7 +9,12 @@ use api::{
 };
 use serde::Deserialize;
 
-use super::{attribution, outcome::Awaited, secret::report_secret, unsigned};
+use super::{
+    attribution,
+    outcome::Awaited,
+    secret::report_secret,
+    unsigned::{self, Trust},
+};
 use crate::{
     conditions::cut,
     fold::{Tidings, proposed, told},
@@ -64,17 +69,6 @@ pub struct Heard {
     pub report: Option<(String, Report)>,
     /// How to answer.
     pub answer: Answer,
-}
-
-/// Whether an event counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trust {
-    /// It carries a valid signature.
-    Signed,
-    /// It carries none and counts all the same.
-    UnsignedCounts,
-    /// It carries none and is stored, but never evidence.
-    UnsignedIgnored,
 }
 
 /// How a call is answered once its report is stored.

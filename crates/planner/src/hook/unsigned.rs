@@ -12,6 +12,17 @@ use crate::{
     place::{cluster_of_status, environment_report_key, is_report_of, target_report_key},
 };
 
+/// Whether an event counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trust {
+    /// It carries a valid signature.
+    Signed,
+    /// It carries none and counts all the same.
+    UnsignedCounts,
+    /// It carries none and is stored, but never evidence.
+    UnsignedIgnored,
+}
+
 /// Whether a report under a key would be the evidence for some target of the environment.
 pub(super) fn would_count(
     pipeline: &Pipeline,

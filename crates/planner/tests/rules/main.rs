@@ -23,3 +23,4 @@ mod requests;
 mod rights;
 mod show;
 mod simulation;
+mod unsigned;

@@ -62,7 +62,7 @@ pub(super) fn refused(refusal: &Refusal) -> Response {
 
 /// What is stored and has no effect.
 pub(super) fn not_signed(how: &str) -> Response {
-    let said = format!("the event is not signed: it is stored and does not count; use {how}\n");
+    let said = format!("the event is not signed: it is stored and does not count; use {how}");
     text(StatusCode::ACCEPTED, html(&said))
 }
 

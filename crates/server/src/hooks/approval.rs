@@ -66,7 +66,7 @@ async fn approve(door: &Door, call: &Signed<Approval>) -> Result<Response, kube:
     let all = door.promotions(&call.key).await?;
     let approved = match approved(call, &all) {
         Ok(approved) => approved,
-        Err(refused) => return Ok(refused),
+        Err((code, text)) => return Ok(answer::text(code, text)),
     };
     let spec = &call.pipeline.spec;
     if spec.environments.iter().all(|it| it.name != environment) {
@@ -95,7 +95,10 @@ async fn approve(door: &Door, call: &Signed<Approval>) -> Result<Response, kube:
 }
 
 /// The promotions that the call approves, or why it approves none.
-fn approved(call: &Signed<Approval>, all: &[Promotion]) -> Result<Vec<Promotion>, Response> {
+fn approved(
+    call: &Signed<Approval>,
+    all: &[Promotion],
+) -> Result<Vec<Promotion>, (StatusCode, String)> {
     let Approval {
         pipeline,
         environment,
@@ -107,7 +110,7 @@ fn approved(call: &Signed<Approval>, all: &[Promotion]) -> Result<Vec<Promotion>
         .collect();
     let failed = "failed approving promotion";
     if waiting.is_empty() {
-        return Err(answer::text(StatusCode::UNPROCESSABLE_ENTITY, failed));
+        return Err((StatusCode::UNPROCESSABLE_ENTITY, failed.to_owned()));
     }
     let approved = match signature(call) {
         Some(signature) => approved_by(&signature, &waiting, all),
@@ -115,10 +118,7 @@ fn approved(call: &Signed<Approval>, all: &[Promotion]) -> Result<Vec<Promotion>
     };
     match approved {
         Ok(approved) => Ok(approved.into_iter().cloned().collect()),
-        Err(refusal) => {
-            let text = format!("{failed}: {refusal}");
-            Err(answer::text(StatusCode::UNAUTHORIZED, text))
-        }
+        Err(refusal) => Err((StatusCode::UNAUTHORIZED, format!("{failed}: {refusal}"))),
     }
 }
 

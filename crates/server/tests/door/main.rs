@@ -8,6 +8,7 @@
 
 mod approval;
 mod changes;
+mod evidence;
 mod guard;
 mod leaf;
 mod leaves;

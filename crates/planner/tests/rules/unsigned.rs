@@ -1,0 +1,100 @@
+//! What is said about reports that do not count because nobody has signed them.
+
+use api::pipeline::Report;
+use planner::hook::{Answer, Event, Trust, hear};
+
+use crate::{
+    drawing::{World, draw, now},
+    reports::report,
+    show::show,
+};
+
+/// The drawn world, in which dev has reported 2.0.0 without a signature under a key.
+fn unsigned(drawing: &str, key: &str) -> World {
+    let mut world = draw(drawing);
+    let signed = false;
+    let report = Report {
+        signed,
+        ..report("2.0.0", now())
+    };
+    let status = world.pipeline.status.as_mut().unwrap();
+    status.reports.insert(key.to_owned(), report);
+    world
+}
+
+#[test]
+fn what_waits_for_a_signature_says_so() {
+    let hold = "prod: ReportNotSigned: dev reported 2.0.0 without a signature, which does not count; \
+                a signed report lifts this: a Secret with `hmac-key` that \
+                spec.promotion.strategy.secretRef names, and a Provider of type generic-hmac; \
+                or --allow-unsigned-reports";
+    for (drawing, key) in [
+        ("dev[- broken told] > prod[1.0.0 ok told]", "dev/-/dev"),
+        ("dev[1.0.0 broken told] > prod[1.0.0 ok told]", "dev/-/dev"),
+        ("dev[- broken lost] > prod[1.0.0 ok]", "dev/-/dev"),
+        (
+            "dev[- broken told, - broken told] > prod[1.0.0 ok told]",
+            "dev",
+        ),
+    ] {
+        let world = unsigned(drawing, key);
+        assert_eq!(show(&world, &world.plan()), hold, "{drawing}");
+        let text = planner::explain(&world.pipeline, &world.model(), &world.plan());
+        let said = "  2.0.0 was reported without a signature and does not count; use a Secret";
+        assert!(text.contains(said), "{text}");
+    }
+    for (drawing, key) in [
+        ("dev[- broken] > prod[1.0.0 ok]", "dev/-/dev"),
+        ("dev[2.0.0 broken told] > prod[1.0.0 ok told]", "dev/-/dev"),
+        ("dev[- broken told] > prod[1.0.0 ok told]", "prod/-/prod"),
+    ] {
+        let world = unsigned(drawing, key);
+        let shown = show(&world, &world.plan());
+        assert!(!shown.contains("ReportNotSigned"), "{drawing}: {shown}");
+    }
+}
+
+#[test]
+fn an_unsigned_event_is_answered_with_what_is_missing() {
+    let event = serde_json::from_value(serde_json::json!({
+        "involvedObject": {
+            "apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease", "name": "shop",
+            "namespace": "dev",
+        },
+        "metadata": {"revision": "2.0.0"},
+    }));
+    let event: Event = event.unwrap();
+    for (drawing, trust, is_said) in [
+        (
+            "dev[- broken told] > prod[- broken told]",
+            Trust::UnsignedIgnored,
+            true,
+        ),
+        ("dev[- broken told]", Trust::UnsignedIgnored, true),
+        (
+            "dev[1.0.0 broken lost] > prod[1.0.0 ok]",
+            Trust::UnsignedIgnored,
+            true,
+        ),
+        (
+            "dev[1.0.0 ok] > prod[1.0.0 ok]",
+            Trust::UnsignedIgnored,
+            false,
+        ),
+        (
+            "dev[- broken told] > prod[- broken told]",
+            Trust::UnsignedCounts,
+            false,
+        ),
+        (
+            "dev[- broken told] > prod[- broken told]",
+            Trust::Signed,
+            false,
+        ),
+    ] {
+        let heard = hear(&draw(drawing).pipeline, "dev", &event, trust, now());
+        let is_not_signed = matches!(heard.answer, Answer::NotSigned(_));
+        assert_eq!(is_not_signed, is_said, "{drawing}: {:?}", heard.answer);
+        assert!(heard.report.is_some(), "it is stored");
+    }
+}

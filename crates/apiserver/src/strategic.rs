@@ -1,6 +1,8 @@
 //! Strategic merge patch: like a merge patch, but lists are merged where the kind says how, and
 //! `$`-directives in the patch delete, replace, retain and order.
 
+use std::collections::{HashMap, HashSet};
+
 use serde_json::{Map, Value};
 
 use crate::types::{ListType, Merging, Type};
@@ -93,7 +95,8 @@ fn retain(original: &mut Fields, patch: &Fields) -> Result<(), String> {
     let Some(kept) = kept.as_array() else {
         return Err(format!("{RETAIN} must be a list"));
     };
-    let is_kept = |name: &String| kept.iter().any(|it| it == name);
+    let kept: HashSet<&str> = kept.iter().filter_map(Value::as_str).collect();
+    let is_kept = |name: &String| kept.contains(name.as_str());
     if let Some(stray) = patch
         .iter()
         .find(|(name, value)| !name.starts_with('$') && !value.is_null() && !is_kept(name))
@@ -108,9 +111,10 @@ fn retain(original: &mut Fields, patch: &Fields) -> Result<(), String> {
 }
 
 fn delete_values(original: &mut Fields, list: &str, values: &Value) {
-    let gone = values.as_array().map_or(&[][..], Vec::as_slice);
+    let gone = values.as_array().into_iter().flatten();
+    let gone: HashSet<String> = gone.map(Value::to_string).collect();
     if let Some(Value::Array(items)) = original.get_mut(list) {
-        items.retain(|item| !gone.contains(item));
+        items.retain(|item| !gone.contains(&item.to_string()));
     }
 }
 
@@ -129,29 +133,109 @@ fn merge_list(
         let items = patch.iter().filter(|item| !replaces(item));
         return Ok(items.cloned().collect());
     }
-    let before = original.clone();
-    let mut items = original;
+    let before = Places::of(key, &original);
+    let mut items = Items::of(key, original);
     for wanted in patch {
-        let found = items.iter().position(|item| is_same(key, item, wanted));
         if wanted[PATCH] == "delete" {
-            items.retain(|item| !is_same(key, item, wanted));
+            items.remove(wanted);
         } else if let (Some(key), None) = (key, key.and_then(|key| wanted.get(key))) {
             return Err(format!(
                 "map: {wanted} does not contain declared merge key: {key}"
             ));
         } else if let Value::Object(fields) = wanted {
-            let old = found.and_then(|index| items[index].as_object().cloned());
-            let item = merge_map(&list.items, old.unwrap_or_default(), fields)?.into();
-            match found {
-                Some(index) => items[index] = item,
-                None => items.push(item),
-            }
-        } else if found.is_none() {
-            items.push(wanted.clone());
+            let found = items.find(wanted);
+            let old = found.and_then(|item| item.as_object().cloned());
+            let item = merge_map(&list.items, old.unwrap_or_default(), fields)?;
+            items.put(wanted, item.into());
+        } else if items.find(wanted).is_none() {
+            items.put(wanted, wanted.clone());
         }
     }
     let order = order.and_then(Value::as_array).map_or(patch, Vec::as_slice);
+    let items = items.list.into_iter().flatten().collect();
     Ok(ordered(key, items, order, &before).into())
+}
+
+/// What an item stands for among others: the text of its merge key, or of itself where there is no
+/// key. Nothing stands for an item that lacks its key.
+fn identity(key: Option<&str>, item: &Value) -> Option<String> {
+    match key {
+        Some(key) => item.get(key).map(Value::to_string),
+        None => Some(item.to_string()),
+    }
+}
+
+/// Items that change, found by what they stand for.
+struct Items<'k> {
+    key: Option<&'k str>,
+    /// None for those that are gone.
+    list: Vec<Option<Value>>,
+    places: HashMap<String, Vec<usize>>,
+}
+
+impl<'k> Items<'k> {
+    fn of(key: Option<&'k str>, list: Vec<Value>) -> Self {
+        let mut items = Self {
+            key,
+            list: Vec::with_capacity(list.len()),
+            places: HashMap::with_capacity(list.len()),
+        };
+        list.into_iter().for_each(|item| items.push(item));
+        items
+    }
+
+    fn push(&mut self, item: Value) {
+        if let Some(identity) = identity(self.key, &item) {
+            let places = self.places.entry(identity).or_default();
+            places.push(self.list.len());
+        }
+        self.list.push(Some(item));
+    }
+
+    /// The first that stands for the same.
+    fn place(&self, like: &Value) -> Option<usize> {
+        let places = self.places.get(&identity(self.key, like)?);
+        places.and_then(|places| places.first()).copied()
+    }
+
+    fn find(&self, like: &Value) -> Option<&Value> {
+        self.list[self.place(like)?].as_ref()
+    }
+
+    /// Puts an item in the place of the first that stands for the same, or behind all.
+    fn put(&mut self, like: &Value, item: Value) {
+        match self.place(like) {
+            Some(place) => self.list[place] = Some(item),
+            None => self.push(item),
+        }
+    }
+
+    /// Removes all that stand for the same.
+    fn remove(&mut self, like: &Value) {
+        let places = identity(self.key, like).and_then(|it| self.places.remove(&it));
+        for place in places.into_iter().flatten() {
+            self.list[place] = None;
+        }
+    }
+}
+
+/// Where in a list something stands for the first time.
+struct Places(HashMap<String, usize>);
+
+impl Places {
+    fn of(key: Option<&str>, list: &[Value]) -> Self {
+        let mut places = HashMap::with_capacity(list.len());
+        for (place, item) in list.iter().enumerate() {
+            if let Some(identity) = identity(key, item) {
+                places.entry(identity).or_insert(place);
+            }
+        }
+        Self(places)
+    }
+
+    fn find(&self, key: Option<&str>, item: &Value) -> Option<usize> {
+        self.0.get(&identity(key, item)?).copied()
+    }
 }
 
 fn reorder(kind: Option<&Type>, original: &mut Fields, name: &str, order: &Value) {
@@ -163,27 +247,19 @@ fn reorder(kind: Option<&Type>, original: &mut Fields, name: &str, order: &Value
         _ => None,
     };
     if let (Some(Value::Array(items)), Some(order)) = (original.get_mut(name), order.as_array()) {
-        let before = items.clone();
+        let before = Places::of(key, items);
         *items = ordered(key, std::mem::take(items), order, &before);
     }
 }
 
-/// Two items that stand for the same thing.
-fn is_same(key: Option<&str>, one: &Value, two: &Value) -> bool {
-    match key {
-        Some(key) => one.get(key).is_some() && one.get(key) == two.get(key),
-        None => one == two,
-    }
-}
-
 /// What `order` lists, in that order; the rest stays in front of what it was in front of.
-fn ordered(key: Option<&str>, items: Vec<Value>, order: &[Value], before: &[Value]) -> Vec<Value> {
-    let place = |list: &[Value], item: &Value| list.iter().position(|it| is_same(key, it, item));
+fn ordered(key: Option<&str>, items: Vec<Value>, order: &[Value], before: &Places) -> Vec<Value> {
+    let order = Places::of(key, order);
     let (mut listed, mut rest): (Vec<Value>, Vec<Value>) = items
         .into_iter()
-        .partition(|item| place(order, item).is_some());
-    listed.sort_by_key(|item| place(order, item));
-    rest.sort_by_key(|item| place(before, item));
+        .partition(|item| order.find(key, item).is_some());
+    listed.sort_by_cached_key(|item| order.find(key, item));
+    rest.sort_by_cached_key(|item| before.find(key, item));
     let mut result = Vec::with_capacity(listed.len() + rest.len());
     let (mut listed, mut rest) = (listed.into_iter().peekable(), rest.into_iter().peekable());
     loop {
@@ -191,10 +267,12 @@ fn ordered(key: Option<&str>, items: Vec<Value>, order: &[Value], before: &[Valu
             (None, None) => return result,
             (Some(_), None) => true,
             (None, Some(_)) => false,
-            (Some(rest), Some(listed)) => match (place(before, rest), place(before, listed)) {
-                (Some(rest), Some(listed)) => rest < listed,
-                _ => false,
-            },
+            (Some(rest), Some(listed)) => {
+                match (before.find(key, rest), before.find(key, listed)) {
+                    (Some(rest), Some(listed)) => rest < listed,
+                    _ => false,
+                }
+            }
         };
         result.extend(if takes_rest {
             rest.next()
@@ -255,6 +333,20 @@ mod tests {
         assert!(merged(&Type::named("PodSpec"), &json!({}), &patch).is_err());
         let patch = json!({"containers": [{"image": "x"}]});
         assert!(merged(&Type::named("PodSpec"), &json!({}), &patch).is_err());
+    }
+
+    /// As many as fit into a body: looking for each among all others would take for ever.
+    #[test]
+    fn long_lists_are_merged() {
+        let named = |extra: &str| -> Vec<Value> {
+            let item = |index: usize| json!({"name": format!("{index}"), extra: "x"});
+            (0..100_000).map(item).collect()
+        };
+        let original = json!({"containers": named("image")});
+        let patch = json!({"containers": named("tty"), "$setElementOrder/containers": named("a")});
+        let merged = merged(&Type::named("PodSpec"), &original, &patch).expect("a patch");
+        let last = json!({"name": "99999", "image": "x", "tty": "x"});
+        assert_eq!(merged["containers"][99_999], last);
     }
 
     #[test]

@@ -5,7 +5,11 @@ mod registry;
 mod story;
 mod world;
 
-use std::path::{Path, PathBuf};
+use std::{
+    fs::Permissions,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context, bail};
 
@@ -27,7 +31,10 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
         Some(Command::Env) => return env(),
         None => {}
     }
-    let folder = tempfile::Builder::new().prefix("sluice-demo-").tempdir();
+    let folder = tempfile::Builder::new()
+        .prefix("sluice-demo-")
+        .permissions(Permissions::from_mode(0o700))
+        .tempdir();
     let folder = folder.context("cannot make a folder for the demo")?;
     if let Some(level) = arguments.logs() {
         logs::start(level);

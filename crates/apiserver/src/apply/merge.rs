@@ -1,6 +1,6 @@
 //! Laying a configuration over an object.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
@@ -39,18 +39,22 @@ fn merge_maps(map: &MapType, live: Option<&Value>, config: Option<&Value>) -> Va
 
 fn merge_lists(list: &ListType, live: Option<&Value>, config: Option<&Value>) -> Value {
     let (live, config) = (items(list, live), items(list, config));
-    let position =
-        |step: &str, items: &[(String, &Value)]| items.iter().position(|(other, _)| other == step);
+    let mut by_step: HashMap<&str, Vec<&Value>> = HashMap::with_capacity(live.len());
+    for (step, item) in &live {
+        by_step.entry(step).or_default().push(item);
+    }
     let mut merged = Vec::new();
     for place in order(&live, &config) {
         let (mine, wanted) = match place {
             Place::Live(index) => (Some(live[index].1), None),
             Place::Config(index) => {
                 let (step, item) = &config[index];
-                let count = live.iter().filter(|(other, _)| other == step).count();
                 // What is there several times is replaced, not merged.
-                let mine = position(step, &live).filter(|_| count == 1);
-                (mine.map(|index| live[index].1), Some(*item))
+                let mine = match by_step.get(step.as_str()).map(Vec::as_slice) {
+                    Some([mine]) => Some(*mine),
+                    _ => None,
+                };
+                (mine, Some(*item))
             }
         };
         merged.extend(merge(&list.items, mine, wanted));

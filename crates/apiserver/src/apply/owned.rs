@@ -1,5 +1,7 @@
 //! The fields that a configuration names.
 
+use std::collections::HashMap;
+
 use serde_json::Value;
 
 use super::shape::{Shape, items, shape};
@@ -23,10 +25,13 @@ pub(super) fn owned(kind: &Type, value: &Value) -> Fields {
         }
         Shape::List(list) => {
             let items = items(list, Some(value));
-            for (index, (step, item)) in items.iter().enumerate() {
-                let is_repeated =
-                    |(other, (same, _)): (usize, &(String, &Value))| other != index && same == step;
-                let mut inner = match items.iter().enumerate().any(is_repeated) {
+            let mut times: HashMap<&str, usize> = HashMap::with_capacity(items.len());
+            for (step, _) in &items {
+                *times.entry(step).or_default() += 1;
+            }
+            for (step, item) in &items {
+                let is_repeated = times.get(step.as_str()).is_some_and(|times| *times > 1);
+                let mut inner = match is_repeated {
                     true => Fields::default(),
                     false => owned(&list.items, item),
                 };

@@ -318,6 +318,26 @@ fn check(steps: Vec<Step>) {
     }
 }
 
+/// As many items as fit into a body: looking for each among all others would take for ever.
+#[test]
+fn long_lists_are_applied() {
+    let object = |field: &str| {
+        let item = |index: usize| json!({"name": format!("{index}"), field: "x"});
+        json!({"containers": (0..60_000).map(item).collect::<Vec<_>>()})
+    };
+    let kind = Type::named("PodSpec");
+    let config = object("tty");
+    let merged = super::merge::merged(&kind, &object("image"), &config);
+    let last = json!({"name": "59999", "image": "x", "tty": "x"});
+    assert_eq!(merged["containers"][59_999], last);
+    assert_eq!(
+        super::owned::owned(&kind, &config).below["f:containers"]
+            .below
+            .len(),
+        60_000
+    );
+}
+
 proptest! {
     #[test]
     fn apply_agrees_with_a_simple_model(steps in prop::collection::vec(any_step(), 1..12)) {

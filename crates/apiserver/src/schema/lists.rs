@@ -7,13 +7,31 @@ use serde_json::{Map, Value};
 use super::error::{FieldError, child};
 use super::node::Node;
 
-/// The item of the list `old` with the same keys as `item`, for lists that are maps.
-pub(super) fn counterpart<'a>(node: &Node, item: &Value, old: &'a Value) -> Option<&'a Value> {
-    if !node.is_list_type("map") {
-        return None;
+/// The items of an old list by their keys, for lists that are maps.
+pub(super) struct Counterparts<'v>(HashMap<String, &'v Value>);
+
+impl<'v> Counterparts<'v> {
+    pub(super) fn of(node: &Node, old: Option<&'v Value>) -> Self {
+        let mut by_keys = HashMap::new();
+        let old = old.filter(|_| node.is_list_type("map"));
+        for item in old.and_then(Value::as_array).into_iter().flatten() {
+            by_keys.entry(name_of(node, item)).or_insert(item);
+        }
+        Self(by_keys)
     }
-    let key = keys(node, item);
-    old.as_array()?.iter().find(|old| keys(node, old) == key)
+
+    /// The old item with the same keys.
+    pub(super) fn find(&self, node: &Node, item: &Value) -> Option<&'v Value> {
+        if self.0.is_empty() {
+            return None;
+        }
+        self.0.get(&name_of(node, item)).copied()
+    }
+}
+
+/// The keys of an item as text.
+fn name_of(node: &Node, item: &Value) -> String {
+    Value::Object(keys(node, item)).to_string()
 }
 
 /// What distinguishes an item of a list that is a map.

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use super::error::{FieldError, NO_FIELD};
 use super::format;
+use super::lists::Counterparts;
 use super::node::{Additional, Node};
 use super::number;
 
@@ -272,11 +273,10 @@ fn check_format(node: &Node, text: &str, place: Place<'_>, findings: &mut Findin
 
 fn check_items(node: &Node, items: &[Value], place: Place<'_>, findings: &mut Findings) {
     if let Some(item_node) = &node.items {
+        let counterparts = Counterparts::of(node, place.old);
         for (index, value) in items.iter().enumerate() {
             let path = format!("{}[{index}]", place.path);
-            let old = place
-                .old
-                .and_then(|old| super::lists::counterpart(node, value, old));
+            let old = counterparts.find(node, value);
             findings.merge(check(
                 item_node,
                 Place {

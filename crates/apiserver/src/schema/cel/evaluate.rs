@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::budget::Budget;
 use super::{Rule, convert, program};
 use crate::schema::error::{FieldError, NO_FIELD, child};
-use crate::schema::lists;
+use crate::schema::lists::Counterparts;
 use crate::schema::node::Node;
 
 /// Runs the rules of `node` and below against `value`.
@@ -69,13 +69,9 @@ impl Evaluation<'_> {
         match step.value {
             Value::Array(items) => {
                 let Some(item_node) = &node.items else { return };
+                let counterparts = Counterparts::of(node, step.old);
                 for (index, item) in items.iter().enumerate() {
-                    // To find the counterpart of an item is to look through the old list.
-                    let old_items = step.old.and_then(Value::as_array).map_or(0, Vec::len);
-                    if !self.can_afford(old_items, node, path) {
-                        return;
-                    }
-                    let old = step.old.and_then(|old| lists::counterpart(node, item, old));
+                    let old = counterparts.find(node, item);
                     self.node(item_node, step.into(item, old), &format!("{path}[{index}]"));
                 }
             }

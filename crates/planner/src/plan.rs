@@ -10,6 +10,7 @@ mod environment;
 mod history;
 mod report;
 mod request;
+mod restart;
 mod site;
 mod start;
 mod world;

@@ -11,6 +11,7 @@ mod history;
 mod order;
 mod report;
 mod request;
+mod restart;
 mod site;
 mod start;
 mod world;

@@ -5,6 +5,7 @@
 
 mod merges;
 mod pushes;
+mod replace;
 mod sight;
 
 use std::{sync::Arc, time::Duration};
@@ -15,7 +16,7 @@ use git::{
         Changes, Dressing, Kind, Merge, MergeMethod, Merged, NewPullRequest, PullRequest, State,
     },
     names::{BranchName, ObjectId},
-    propose::{self, Proposal, Proposed, branch_beside},
+    propose::{self, Proposed, branch_beside},
 };
 use planner::{Failure, Look, Outcome, PullRequestSeen, Remedy};
 
@@ -142,25 +143,6 @@ impl PullRequests {
                 })
             }
         }
-    }
-
-    /// Brings the change to its branch. What others pushed there is replaced once it is merged.
-    async fn propose(&self, opened: &Opened) -> Result<propose::Outcome, Failure> {
-        let (repository, proposal) = (&opened.repository, &opened.words.proposal);
-        let proposed = self.repositories.propose(repository, proposal).await;
-        let is_foreign = |failure: &Failure| failure.reason == planner::BRANCH_CHANGED_BY_OTHERS;
-        if !proposed.as_ref().is_err_and(is_foreign) {
-            return proposed;
-        }
-        let replaceable = opened.last_merged().await?;
-        if replaceable.is_none() {
-            return proposed;
-        }
-        let over = Proposal {
-            replaceable,
-            ..proposal.clone()
-        };
-        self.repositories.propose(repository, &over).await
     }
 
     /// The pull request for a branch that holds the change: the one there is, brought up to date, or
@@ -359,23 +341,6 @@ impl Opened {
         let beside = branch_beside(&proposal.branch, &proposal.message.owner);
         let found = self.channel.want(self.channel.forge.find(&beside)).await?;
         Ok(found.into_iter().find(|pull| is_own(task, pull)))
-    }
-
-    /// The last commit of our branch, or of the one beside it, that was merged into our base.
-    async fn last_merged(&self) -> Result<Option<ObjectId>, Failure> {
-        let proposal = &self.words.proposal;
-        let beside = branch_beside(&proposal.branch, &proposal.message.owner);
-        let is_merged =
-            |pull: &PullRequest| pull.state == State::Merged && pull.base == proposal.base.as_str();
-        for branch in [&proposal.branch, &beside] {
-            let found = self.channel.want(self.channel.forge.find(branch)).await?;
-            // Newest first; one that is open holds the branch.
-            let last = found.into_iter().next().filter(is_merged);
-            if let Some(last) = last {
-                return Ok(last.head_commit);
-            }
-        }
-        Ok(None)
     }
 
     /// The open one into our base.

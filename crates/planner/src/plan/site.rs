@@ -5,7 +5,7 @@ use api::{
     pipeline::{
         Environment, PromotionSettings, PromotionSummary, Request, RequestKind, TargetProblem,
     },
-    promotion::{Phase, PromotionRequest},
+    promotion::Phase,
 };
 
 use super::{
@@ -177,60 +177,6 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Whether the pipeline's strategy was edited before it was carried out.
-    fn is_outdated(&self, promotion: &Promotion) -> bool {
-        let status = promotion.status.as_ref();
-        let reason = status.and_then(|status| status.reason.as_deref());
-        let is_refused = phase_of(promotion) == Some(Phase::Failed)
-            && reason == Some(crate::attempt::STRATEGY_CHANGED);
-        let differs = promotion.spec.strategy != self.settings.strategy;
-        is_refused || is_unmerged(promotion) && differs
-    }
-
-    /// What goes on without a candidate: a request whose strategy was edited starts again.
-    pub(super) fn goes_on_alone(
-        &self,
-        promotion: &Promotion,
-        site: &Site<'_>,
-        rejected: &[String],
-    ) -> SiteOutcome {
-        match &promotion.spec.request {
-            Some(request) if self.is_outdated(promotion) => {
-                self.start_again(promotion, request, site)
-            }
-            _ => self.goes_on_in_order(promotion, site, rejected),
-        }
-    }
-
-    /// Brings what a person asked for by the strategy that the pipeline names today.
-    fn start_again(
-        &self,
-        promotion: &Promotion,
-        request: &PromotionRequest,
-        site: &Site<'_>,
-    ) -> SiteOutcome {
-        let spec = &promotion.spec;
-        let hold = self.unusable(site);
-        if let Some(hold) = hold.or_else(|| self.suspended(&spec.revision)) {
-            return SiteOutcome {
-                promotion: Some(summary(promotion)),
-                ..held(hold)
-            };
-        }
-        let wanted = Wanted {
-            revision: spec.revision.clone(),
-            version: spec.version.clone(),
-            verified_at: spec.verified_at.as_ref().map(|time| time.0),
-            request: Some(Request {
-                id: request.id.clone(),
-                kind: request.kind,
-                by: request.by.clone(),
-                ..Request::default()
-            }),
-        };
-        self.start(&wanted, site)
-    }
-
     /// What there is to say about a promotion that goes on.
     fn goes_on(&self, promotion: &Promotion) -> SiteOutcome {
         let revision = &promotion.spec.revision;
@@ -295,7 +241,7 @@ impl<'a> Judge<'a> {
     }
 
     /// Why nothing can be brought to a place that is not as it should be.
-    fn unusable(&self, site: &Site<'_>) -> Option<Hold> {
+    pub(super) fn unusable(&self, site: &Site<'_>) -> Option<Hold> {
         if site.targets.is_empty() {
             return Some(self.not_observed());
         }

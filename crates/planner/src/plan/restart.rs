@@ -1,0 +1,70 @@
+//! Starting a promotion again after somebody edited its strategy.
+
+use api::{
+    Promotion,
+    pipeline::Request,
+    promotion::{Phase, PromotionRequest},
+};
+
+use super::{
+    environment::summary,
+    site::{Judge, SiteOutcome, Wanted},
+    world::{Site, is_unmerged, phase_of},
+};
+
+impl Judge<'_> {
+    /// Whether the pipeline's strategy was edited before it was carried out.
+    pub(super) fn is_outdated(&self, promotion: &Promotion) -> bool {
+        let status = promotion.status.as_ref();
+        let reason = status.and_then(|status| status.reason.as_deref());
+        let is_refused = phase_of(promotion) == Some(Phase::Failed)
+            && reason == Some(crate::attempt::STRATEGY_CHANGED);
+        let differs = promotion.spec.strategy != self.settings.strategy;
+        is_refused || is_unmerged(promotion) && differs
+    }
+
+    /// What goes on without a candidate: a request whose strategy was edited starts again.
+    pub(super) fn goes_on_alone(
+        &self,
+        promotion: &Promotion,
+        site: &Site<'_>,
+        rejected: &[String],
+    ) -> SiteOutcome {
+        match &promotion.spec.request {
+            Some(request) if self.is_outdated(promotion) => {
+                self.start_again(promotion, request, site)
+            }
+            _ => self.goes_on_in_order(promotion, site, rejected),
+        }
+    }
+
+    /// Brings what a person asked for by the strategy that the pipeline names today.
+    fn start_again(
+        &self,
+        promotion: &Promotion,
+        request: &PromotionRequest,
+        site: &Site<'_>,
+    ) -> SiteOutcome {
+        let spec = &promotion.spec;
+        let hold = self.unusable(site);
+        if let Some(hold) = hold.or_else(|| self.suspended(&spec.shown_revision())) {
+            return SiteOutcome {
+                hold: Some(hold),
+                promotion: Some(summary(promotion)),
+                ..SiteOutcome::default()
+            };
+        }
+        let wanted = Wanted {
+            revision: spec.revision.clone(),
+            version: spec.version.clone(),
+            verified_at: spec.verified_at.as_ref().map(|time| time.0),
+            request: Some(Request {
+                id: request.id.clone(),
+                kind: request.kind,
+                by: request.by.clone(),
+                ..Request::default()
+            }),
+        };
+        self.start(&wanted, site)
+    }
+}

@@ -62,6 +62,8 @@ impl Budget {
     }
 
     pub(super) fn charge(&mut self, cost: u64) -> Result<(), Stop> {
+        // An expression that costs too much is not carried out: it costs what it may, not more.
+        let cost = cost.min(self.expression);
         self.object = self.object.saturating_sub(cost);
         self.expression = self.expression.saturating_sub(cost);
         match self.object == 0 || self.expression == 0 {

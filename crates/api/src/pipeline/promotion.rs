@@ -15,7 +15,7 @@ pub struct PromotionSettings {
     #[serde(default, skip_serializing_if = "is_default")]
     pub manual: bool,
     /// The way a promotion is carried out; exactly one.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(default)]
     pub strategy: Strategy,
     /// How much of the source environment must run the revision. All of it unless said otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]

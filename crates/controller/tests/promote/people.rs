@@ -229,7 +229,7 @@ async fn a_corrected_strategy_starts_what_runs_again() {
         .request(
             "app",
             "prod",
-            json!({"id": "r1", "revision": "1.2.0", "kind": "Promote"}),
+            json!({"id": "r1", "revision": "1.2.0", "kind": "Promote", "unseen": true}),
         )
         .await;
     let running = "prod 1.1.0 Superseded, prod 1.2.0 Running/NoBaseBranch";

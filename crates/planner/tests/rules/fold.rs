@@ -209,7 +209,7 @@ fn where_a_pipeline_may_not_look_nothing_is_kept() {
         &["v1 ok", "refused", "v1 ok"],
         &[
             "v1 ready since 0m",
-            "- not ready, Forbidden (not allowed: no rights)",
+            "- not ready, Forbidden (not allowed: another team's)",
             "v1 ready since 2m",
         ],
     );

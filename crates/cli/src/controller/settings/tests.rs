@@ -104,7 +104,10 @@ fn the_dashboard_can_be_named() {
     let expected = Some("https://sluice.example.com/".to_owned());
     assert_eq!(named.dashboard_url, expected);
     let refused = refusal(&["--dashboard-url=sluice.example.com"]);
-    assert!(refused.contains("--dashboard-url must begin"), "{refused}");
+    assert!(
+        refused.contains("--dashboard-url must be a URL that begins"),
+        "{refused}"
+    );
 }
 
 #[test]

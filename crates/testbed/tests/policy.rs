@@ -438,6 +438,16 @@ async fn rights_are_checked_for_many_environments_at_once() {
     check("prod-approver", suspended(true), no_right).await;
     check("operator", suspended(true), "ok").await;
     check("operator", suspended(false), "ok").await;
+    // Removing a suspended environment, to add it again, resumes it.
+    let mut first = guarded();
+    first["spec"]["environments"][0]["suspend"] = json!(true);
+    check("operator", first, "ok").await;
+    let mut without = guarded();
+    let environments = without["spec"]["environments"].as_array_mut();
+    environments.unwrap().remove(0);
+    check("patcher", without.clone(), no_right).await;
+    check("operator", without, "ok").await;
+    check("patcher", guarded(), "ok").await;
     let none = json!({"spec": {"environments": []}});
     check(
         "patcher",

@@ -31,7 +31,8 @@ set -a
 set +a
 GUIDE_FOLDER=$PWD
 export GUIDE_FOLDER
-export -p >"$STATE"
+export -p >"$STATE.new"
+mv "$STATE.new" "$STATE"
 "#;
 
 /// A shell without anything of the machine but its usual programs. Its folder holds the repository's

@@ -113,7 +113,10 @@ fn merged(original: &Wishes, copy: &Pipeline) -> Wishes {
     let names = original.suspended.union(&said.suspended);
     let suspended = names.filter(|name| {
         let is_in = |wishes: &Wishes| wishes.suspended.contains(*name);
-        newer(&is_in(&base), &is_in(original), &is_in(&said))
+        // An environment that the copy lacks says nothing.
+        let is_there = copy.spec.environments.iter().any(|it| it.name == **name);
+        let said = if is_there { &said } else { &base };
+        newer(&is_in(&base), &is_in(original), &is_in(said))
     });
     Wishes {
         suspend: newer(&base.suspend, &original.suspend, &said.suspend),

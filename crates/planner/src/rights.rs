@@ -120,14 +120,12 @@ pub fn refuse_change(new: &Change, writer: &Writer<'_>) -> Option<String> {
     (by != writer.name).then(|| format!("spec.by must be {}", writer.name))
 }
 
-/// The environments that are suspended or resumed.
+/// The environments that are suspended or resumed; to remove a suspended one resumes it.
 fn turned<'a>(old: &'a Pipeline, new: &'a Pipeline) -> impl Iterator<Item = &'a str> {
-    let before = &old.spec.environments;
-    let now = new.spec.environments.iter();
-    let turned = now.filter(|now| {
-        let old = before.iter().find(|old| old.name == now.name);
-        old.is_some_and(|old| old.suspend != now.suspend)
-    });
+    let now = &new.spec.environments;
+    let is_suspended = |name: &str| now.iter().any(|now| now.name == name && now.suspend);
+    let before = old.spec.environments.iter();
+    let turned = before.filter(move |old| old.suspend != is_suspended(&old.name));
     turned.map(|environment| environment.name.as_str())
 }
 

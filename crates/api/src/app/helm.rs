@@ -111,14 +111,26 @@ fn has_failed(app: &HelmRelease, health: &Health, generation: i64) -> bool {
     let tried = status
         .last_attempted_generation
         .is_none_or(|tried| tried >= generation);
-    let is_remediated = conditions
+    let is_true = |kind: &str| conditions.iter().any(|condition| condition.is_true(kind));
+    // While it is undecided whether the app is ready, that is left from the attempt before.
+    let is_undecided = conditions
         .iter()
-        .any(|condition| condition.is_true("Remediated"));
-    let release_failed = status
-        .history
-        .first()
-        .is_some_and(|release| is(release, "failed"));
-    tried && (health.failed || is_remediated || release_failed)
+        .any(|it| it.type_ == "Ready" && it.status == "Unknown");
+    let is_remediated = is_true("Remediated") && !is_undecided;
+    tried && (health.failed || is_remediated || attempt_failed(app))
+}
+
+/// Whether the newest release in the history failed and is the one that was attempted last: while the
+/// next one is rolled out, the history still begins with the failure before it.
+fn attempt_failed(app: &HelmRelease) -> bool {
+    let Some(newest) = app.status.history.first().filter(|it| is(it, "failed")) else {
+        return false;
+    };
+    let digest = newest.oci_digest.as_deref();
+    let version = newest.chart_version.as_deref();
+    let version = version.map(|text| chart_version(app, text, digest));
+    let attempted = attempted(app);
+    attempted.is_none_or(|attempted| Some(attempted.as_str()) == version.as_deref())
 }
 
 fn is(release: &Release, state: &str) -> bool {

@@ -261,6 +261,23 @@ fn helm_names_what_failed_and_what_worked_before() {
     check_helm(helm(because(), history), "- failed");
 }
 
+/// While the next release is rolled out, the history still begins with the failure before it.
+#[test]
+fn helm_does_not_call_a_rollout_a_failure_because_of_the_one_before() {
+    let rollout = |attempted: &str| {
+        let conditions = json!([
+            { "type": "Ready", "status": "Unknown", "reason": "Progressing" },
+            { "type": "Remediated", "status": "True" },
+        ]);
+        let history = json!([release("6.5.1", "failed"), release("6.5.0", "deployed")]);
+        let mut fields = helm(conditions, history);
+        fields["status"]["lastAttemptedRevision"] = json!(attempted);
+        fields
+    };
+    check_helm(rollout("6.5.2"), "6.5.0 tried=6.5.2");
+    check_helm(rollout("6.5.1"), "6.5.0 tried=6.5.1 failed");
+}
+
 #[test]
 fn helm_knows_what_a_failure_is() {
     let deployed = || json!([release("6.5.0", "deployed")]);

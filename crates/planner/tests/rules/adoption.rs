@@ -99,6 +99,16 @@ fn a_copy_is_made_with_its_owner() {
     assert_eq!(copy.status, None);
 }
 
+/// An environment that somebody removed from the copy comes back as suspended as it was.
+#[test]
+fn a_copy_that_lacks_an_environment_says_nothing_about_it() {
+    let mut copy = copy("suspended prod", "suspended prod");
+    copy.spec.environments.truncate(1);
+    let adoption = adopt(&original("suspended prod"), Some(&copy), now());
+    assert_eq!(original_says(&adoption), None);
+    assert_eq!(copy_says(&adoption).as_deref(), Some("suspended prod"));
+}
+
 #[test]
 fn whichever_of_the_two_changed_decides() {
     for (equal, original_now, copy_now, expected_original, expected_copy) in [

@@ -89,6 +89,22 @@ fn approvals_are_by_who_may_and_says_so() {
     );
 }
 
+/// Whoever may not resume an environment may not remove it either, to add it again.
+#[test]
+fn removing_a_suspended_environment_resumes_it() {
+    let environments =
+        json!([{"name": "dev", "targets": []}, {"name": "prod", "targets": [], "suspend": true}]);
+    let old = pipeline(json!({"spec": {"environments": environments}}));
+    let new = pipeline(json!({"spec": {"environments": [{"name": "dev", "targets": []}]}}));
+    for (writer, expected) in [
+        ("ann: suspend/prod", ""),
+        ("ann: suspend/dev", "may not suspend or resume environments"),
+    ] {
+        let refused = ask(writer, |writer| refuse_pipeline(Some(&old), &new, writer));
+        check(refused, expected);
+    }
+}
+
 #[test]
 fn suspending_and_asking_are_rights_of_their_own() {
     let old = pipeline(json!({}));

@@ -146,7 +146,7 @@ async fn promote(shared: &Arc<Shared>, pipeline: &Pipeline, model: PipelineStatu
     let is_held = observe::is_held_for_source(&status);
     let written = report::write(shared, pipeline, status).await;
     let known = pipeline.status.as_ref();
-    if is_held && !known.is_some_and(observe::is_held_for_source) {
+    if written.is_ok() && is_held && !known.is_some_and(observe::is_held_for_source) {
         shared.wake(key.clone()); // the next pass has the sources watched
     }
     shared.telemetry.warn(pipeline, &plan.warnings);
@@ -156,9 +156,12 @@ async fn promote(shared: &Arc<Shared>, pipeline: &Pipeline, model: PipelineStatu
             Next::Retry
         }
         (Ok(()), act::Outcome::Failed, _) => Next::Retry,
-        (Ok(()), _, Some(wake)) => Next::After(until(wake, shared.clock.now())),
-        (Ok(()), _, None) if is_held => Next::After(shared.jittered(SOURCES_AGAIN)),
-        (Ok(()), _, None) => Next::Change,
+        (Ok(()), _, wake) => {
+            let wake = wake.map(|wake| until(wake, shared.clock.now()));
+            let again = is_held.then(|| shared.jittered(SOURCES_AGAIN));
+            let next = [wake, again].into_iter().flatten().min();
+            next.map_or(Next::Change, Next::After)
+        }
     }
 }
 

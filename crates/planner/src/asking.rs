@@ -9,7 +9,7 @@ use api::{
 };
 use serde_json::Value;
 
-use crate::{hook::is_waiting, plan::written_requests};
+use crate::{hook::is_waiting, plan::written_requests, release::failed_revision};
 
 /// A request of somebody else that has not been taken up yet and would be lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,12 +73,16 @@ pub fn approvable<'a>(
     there.filter(|promotion| is_waiting(promotion)).collect()
 }
 
-/// What a rollback goes back to unless a revision is named: the last one that ran before those that
-/// run now and was not rejected.
+/// What a rollback goes back to unless a revision is named: where a release failed, the last good one;
+/// else the last one that ran before those that run now. Rejected ones are left out.
 pub fn previous_revision(status: &EnvironmentStatus) -> Option<&str> {
+    let has_failed = status
+        .targets
+        .iter()
+        .any(|it| failed_revision(it).is_some());
     let runs = |revision: &str| {
         let mut targets = status.targets.iter();
-        targets.any(|target| target.revision.as_deref() == Some(revision))
+        !has_failed && targets.any(|target| target.revision.as_deref() == Some(revision))
     };
     let mut ran = status.ran.iter().map(String::as_str);
     ran.find(|revision| !runs(revision) && !status.rejected.iter().any(|it| it == revision))

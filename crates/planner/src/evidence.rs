@@ -14,7 +14,8 @@ pub fn is_reported(target: &TargetStatus) -> bool {
 
 /// Whether nothing but reports would tell about the target, and none has.
 pub(crate) fn is_silent(target: &TargetStatus) -> bool {
-    relies_on_reports(target) && target.revision.is_none() && target.failed.is_none()
+    let is_known = target.revision.is_some() || target.failed.is_some();
+    relies_on_reports(target) && needs_reports(target) && !is_known
 }
 
 /// Whether a report would count for the target, because nothing else tells about it.

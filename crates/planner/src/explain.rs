@@ -12,7 +12,7 @@ use crate::{
     order,
     place::target_name,
     plan::{EnvironmentPlan, Plan, Step},
-    release::{failed_release, failed_revision},
+    release::{failed_release, failed_revision, failure_message, running},
     validity,
 };
 
@@ -102,11 +102,7 @@ fn whereabouts(targets: &[TargetStatus]) -> String {
 fn revisions(targets: &[&TargetStatus]) -> Vec<String> {
     let mut all: Vec<_> = targets
         .iter()
-        .map(|target| {
-            target
-                .shown_revision()
-                .unwrap_or_else(|| "nothing yet".to_owned())
-        })
+        .map(|target| running(target).unwrap_or_else(|| "nothing yet".to_owned()))
         .collect();
     all.sort_by(|one, other| order::total(one, other));
     let groups: Vec<_> = all.chunk_by(|one, other| one == other).collect();
@@ -123,7 +119,10 @@ fn why_unready(target: &TargetStatus) -> String {
     match (&target.error, failed_release(target)) {
         (Some(error), _) => format!("{name} ({error})"),
         (None, Some(failed)) => format!("{name} ({failed})"),
-        (None, None) => name,
+        (None, None) => match failure_message(target) {
+            Some(message) => format!("{name} ({message})"),
+            None => name,
+        },
     }
 }
 

@@ -123,7 +123,8 @@ impl Context<'_> {
     ) -> Option<api::pipeline::Reported> {
         let relies = seen.targets.iter().any(|target| target.relies_on_reports);
         let key = environment_report_key(name);
-        let report = self.before.reports.get(&key).filter(|_| relies)?;
+        let counts = relies && !self.reports_name_another_revision();
+        let report = self.before.reports.get(&key).filter(|_| counts)?;
         report::environment(report, known, self)
     }
 }

@@ -16,6 +16,17 @@ pub fn release(target: &TargetStatus) -> Option<String> {
     })
 }
 
+/// The revision that a target runs, as it is shown; of apps that are found by label, each one's.
+pub(crate) fn running(target: &TargetStatus) -> Option<String> {
+    target.shown_revision().or_else(|| {
+        let apps = target.apps.iter();
+        let mut each: Vec<_> = apps.filter_map(|app| app.revision.as_deref()).collect();
+        each.sort_unstable();
+        each.dedup();
+        (!each.is_empty()).then(|| each.join(" + "))
+    })
+}
+
 /// Which release failed in a target and why: `1.2.0 failed: the app's message`.
 pub fn failed_release(target: &TargetStatus) -> Option<String> {
     let failed = failed_revision(target)?;

@@ -106,18 +106,15 @@ pub(super) async fn fill(feed: &Feed, scope: &str) {
         return;
     };
     let read = all(&feed.client, scope, &labels.0, &labels);
-    let (deployed, note) = match tokio::time::timeout(WITHIN, read).await {
-        Ok(Ok(deployed)) => (deployed, None),
-        Ok(Err(error)) => (HashMap::new(), Some(note(&error))),
-        Err(_) => (
-            HashMap::new(),
-            Some("images could not be read in time".to_owned()),
-        ),
+    let read = tokio::time::timeout(WITHIN, read).await;
+    let refused = match &read {
+        Ok(Err(error @ kube::Error::Api(refusal))) if refusal.code == 403 => Some(note(error)),
+        // Anything else passes: the images of each app are read when it is looked at.
+        _ => None,
     };
     let apps = &feed.shared.apps;
-    let is_complete = note.is_none();
-    apps.set_images_note(&feed.cluster, &feed.kind, note);
-    if is_complete {
+    apps.set_images_note(&feed.cluster, &feed.kind, refused);
+    if let Ok(Ok(deployed)) = read {
         apps.fill_deployed(&feed.cluster, &feed.kind, scope, deployed);
     }
 }

@@ -22,14 +22,19 @@ pub enum Look {
     Closely,
 }
 
-/// What counts as seen of a pull request that could not be looked at. What passes is waited for. What
-/// waits for an edit must not keep a promotion from ending, unless there is a pull request and its
-/// successor would wait for the same edit.
+/// What counts as seen of a pull request that could not be looked at. What passes is waited for, unless
+/// the strategy was corrected before anything was opened: a mistyped forge never answers. What waits for
+/// an edit must not keep a promotion from ending, unless there is a pull request and its successor would
+/// wait for the same edit.
 pub fn unseen(promotion: &Promotion, pipeline: &Pipeline, failure: &Failure) -> PullRequestSeen {
     let settings = pipeline.spec.promotion_into(&promotion.spec.environment);
     let is_current = settings.is_some_and(|it| it.strategy == promotion.spec.strategy);
     let url = promotion.status.as_ref().and_then(|it| it.url.as_ref());
-    match failure.remedy != Remedy::WaitForEdit || is_current && url.is_some() {
+    let is_waited_for = match failure.remedy {
+        Remedy::WaitForEdit => is_current && url.is_some(),
+        _ => is_current || url.is_some(),
+    };
+    match is_waited_for {
         true => PullRequestSeen::Unanswered,
         false => PullRequestSeen::NotLooked,
     }

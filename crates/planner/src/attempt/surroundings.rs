@@ -4,7 +4,7 @@ use api::{
     Pipeline, Promotion,
     pipeline::{Environment, PromotionSettings, Reported, Request, TargetStatus},
     promotion::{Phase, PromotionSpec},
-    revision::is_digest,
+    revision::{identity, is_digest},
 };
 
 use crate::{
@@ -320,7 +320,13 @@ impl<'a> Scene<'a> {
         let spec = &self.promotion.spec;
         let model = self.pipeline.status.as_ref()?;
         let pending = pending_request(self.pipeline, model, &spec.environment)?;
-        (pending.revision != spec.revision).then_some(pending)
+        let is_own = spec
+            .request
+            .as_ref()
+            .is_some_and(|own| own.id == pending.id);
+        let is_same =
+            identity(&pending.revision) == spec.revision || pending.revision == spec.version;
+        (!is_own && !is_same).then_some(pending)
     }
 
     /// Why bringing the revision now would be a step back.

@@ -28,7 +28,9 @@ pub(super) fn remember(
         let was_failing = before
             .iter()
             .any(|known| failed_revision(known) == Some(revision));
-        let is_known = failures.iter().any(|known| known.revision == revision);
+        // One that was pushed out by others is no news either.
+        let is_known =
+            failures.iter().any(|known| known.revision == revision) || failures.len() >= REMEMBERED;
         if added.contains(&revision) || was_failing && is_known {
             continue;
         }

@@ -13,6 +13,9 @@ use api::{
 use super::{Context, LONGEST_TEXT};
 use crate::{conditions::cut, moment::stored, place::target_report_key, seen::SeenTarget};
 
+/// Why a report alone does not make a target ready where Flagger analyses its app.
+const CANARY_UNKNOWN: &str = "its Flagger Canary cannot be read while the target cannot be";
+
 /// What an event says about the app it is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tidings {
@@ -48,7 +51,7 @@ impl Context<'_> {
         known: Option<&TargetStatus>,
         unreadable_since: Option<&Time>,
     ) -> Option<&Report> {
-        if !seen.state.is_out_of_sight() {
+        if !seen.state.is_out_of_sight() || self.reports_name_another_revision() {
             return None;
         }
         let cluster = seen.cluster.as_ref();
@@ -82,11 +85,18 @@ impl Context<'_> {
         let blank = TargetStatus {
             source: Some(Evidence::Report),
             follows: known.and_then(|known| known.follows.clone()),
+            apps: known.map(|known| known.apps.clone()).unwrap_or_default(),
             ..blank
         };
         let before = known.cloned().unwrap_or_else(|| blank.clone());
         let (revision, version) = told(&self.pipeline.spec, &report.revision);
         match Tidings::of(report) {
+            Tidings::Deployed if awaits_canary(&blank, &revision) => TargetStatus {
+                revision: Some(revision),
+                version: Some(version),
+                error: Some(CANARY_UNKNOWN.to_owned()),
+                ..blank
+            },
             Tidings::Deployed => TargetStatus {
                 ready: true,
                 ready_since: Some(self.ready_since(Some(&revision), known)),
@@ -111,9 +121,24 @@ impl Context<'_> {
         }
     }
 
+    /// Whether events are about another revision than the one that is compared: Flux's events name
+    /// the chart or the source, and `track` compares the image.
+    pub(super) fn reports_name_another_revision(&self) -> bool {
+        let spec = &self.pipeline.spec;
+        let app = spec.app_ref.clone().unwrap_or_default();
+        let kind = Kind::of(&app.api_version, &app.kind);
+        spec.track.is_some() && matches!(kind, Kind::HelmRelease | Kind::Kustomization)
+    }
+
     fn trusts(&self, report: &Report) -> bool {
         report.signed || self.trusts_unsigned
     }
+}
+
+/// Whether an app of the target has Flagger's Canaries that have not let the revision pass yet.
+fn awaits_canary(target: &TargetStatus, revision: &str) -> bool {
+    let mut canaries = target.apps.iter().filter_map(|app| app.canary.as_ref());
+    canaries.any(|canary| canary.promoted.as_deref() != Some(revision))
 }
 
 /// The revision an event names and what to write to git for it, as an app of that kind would say it.

@@ -57,10 +57,8 @@ impl Tags {
             let before = before.filter(|before| before.version.as_deref() == Some(tag))?;
             before.revision.as_deref().filter(|it| is_digest(it))
         };
-        let digest = match self.0.get(tag) {
-            Some(digest) => digest.as_deref(),
-            None => kept(),
-        };
+        let known = self.0.get(tag).and_then(Option::as_deref);
+        let digest = known.or_else(kept);
         let Some(digest) = digest.and_then(Revision::new) else {
             return;
         };

@@ -244,11 +244,9 @@ impl Judge<'_> {
     fn go_on(&self, outcome: &mut Outcome) {
         let rejected = outcome.says.rejected.clone();
         for site in &self.sites {
-            let under_way = site
-                .promotions
-                .iter()
-                .rev()
-                .find(|promotion| is_unmerged(promotion));
+            let under_way = site.promotions.iter().rev().find(|it| {
+                is_unmerged(it) || it.spec.request.is_some() && self.lacks_successor(it, site)
+            });
             let Some(promotion) = under_way else { continue };
             let mut decision = self.goes_on_alone(promotion, site, &rejected);
             // What is withdrawn is over: why nothing else comes is said instead.

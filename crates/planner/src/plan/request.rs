@@ -21,7 +21,7 @@ use serde_json::Value;
 use super::{
     EnvironmentPlan,
     site::{SiteOutcome, Wanted},
-    world::World,
+    world::{World, was_merged},
 };
 use crate::{
     fold::{push_front, told},
@@ -137,7 +137,7 @@ pub(super) fn wanted(
     }
     let revision = meant(world, &request.revision)
         .map_err(|text| refused(world, environment, request, &text))?;
-    if !request.unseen && !is_known(world, &revision) {
+    if !request.unseen && !is_known(world, &revision, request) {
         let text = format!(
             "no target, source or report of this pipeline has {revision}, and it never ran; \
              check the revision, or ask for it with --unseen (`unseen: true`)"
@@ -187,7 +187,7 @@ fn meant(world: &World<'_>, text: &str) -> Result<String, String> {
 
 /// Whether the revision was ever seen: on a target, at the source, in a report, or in what ran, was
 /// rejected or promoted.
-fn is_known(world: &World<'_>, revision: &str) -> bool {
+fn is_known(world: &World<'_>, revision: &str, request: &Request) -> bool {
     let model = world.model;
     let runs = |target: &TargetStatus| {
         let known = [&target.revision, &target.failed];
@@ -207,7 +207,12 @@ fn is_known(world: &World<'_>, revision: &str) -> bool {
     model.environments.values().any(has)
         || model.reports.values().any(is_reported)
         || proposed == Some(revision)
-        || promotions.any(|promotion| promotion.spec.revision == revision)
+        || promotions.any(|promotion| {
+            // One that a person asked for proves nothing about another request until it was brought.
+            let asked = promotion.spec.request.as_ref();
+            let is_others = asked.is_some_and(|asked| asked.id != request.id);
+            promotion.spec.revision == revision && (!is_others || was_merged(promotion))
+        })
 }
 
 /// What to write to git for a revision: the tag that is named with it, as it was written or seen

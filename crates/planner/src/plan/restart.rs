@@ -2,6 +2,7 @@
 
 use api::{
     Promotion,
+    names::promotion_name,
     pipeline::Request,
     promotion::{Phase, PromotionRequest},
 };
@@ -9,7 +10,9 @@ use api::{
 use super::{
     environment::summary,
     site::{Judge, SiteOutcome, Wanted},
-    world::{Site, is_unmerged, phase_of},
+    start::ordinal,
+    successor,
+    world::{Site, is_unmerged, name_of, phase_of},
 };
 
 impl Judge<'_> {
@@ -31,7 +34,9 @@ impl Judge<'_> {
         rejected: &[String],
     ) -> SiteOutcome {
         match &promotion.spec.request {
-            Some(request) if self.is_outdated(promotion) => {
+            Some(request)
+                if self.is_outdated(promotion) || self.lacks_successor(promotion, site) =>
+            {
                 self.start_again(promotion, request, site)
             }
             _ => self.goes_on_in_order(promotion, site, rejected),
@@ -66,5 +71,26 @@ impl Judge<'_> {
             }),
         };
         self.start(&wanted, site)
+    }
+
+    /// Whether a promotion made way for one that starts it again and was never created: the process
+    /// ended between the two writes.
+    pub(super) fn lacks_successor(&self, promotion: &Promotion, site: &Site<'_>) -> bool {
+        let revision = &promotion.spec.revision;
+        let name = promotion_name(
+            self.world.name(),
+            &site.place,
+            revision,
+            ordinal(site, revision),
+        );
+        let withdrawn = promotion.spec.withdrawn.as_ref();
+        let successor = withdrawn.and_then(|withdrawn| successor(&withdrawn.reason));
+        let created = |it: &Promotion| it.metadata.creation_timestamp.clone();
+        let mut others = site
+            .promotions
+            .iter()
+            .filter(|it| name_of(it) != name_of(promotion));
+        let is_last = others.all(|it| created(it).is_some() && created(it) < created(promotion));
+        is_last && successor == Some(name.as_str())
     }
 }

@@ -17,6 +17,7 @@ use crate::{
     hold::{Hold, HoldReason, and_more},
     moment::Timestamp,
     place::target_name,
+    release::failed_revision,
 };
 
 /// What should be brought in.
@@ -79,15 +80,14 @@ impl<'a> Judge<'a> {
         if let Some(promotion) = self.under_way(wanted, site, rejected) {
             return self.goes_on_in_order(promotion, site, rejected);
         }
-        if let Some(asked) = asked_for(site).filter(|_| wanted.request.is_none()) {
+        if let Some(asked) = self.asked_for(site).filter(|_| wanted.request.is_none()) {
             return self.gives_way(wanted, (site, rejected), asked);
         }
-        // Asked to stay while something else is on its way from git, the place needs a new change.
-        let is_moving = wanted.request.is_some()
-            && site
-                .promotions
-                .iter()
-                .any(|promotion| is_deploying(promotion));
+        // Asked to stay while something else is on its way from git, or failed on its way, the place
+        // needs a new change.
+        let is_deploying = || site.promotions.iter().any(|it| is_deploying(it));
+        let is_moving =
+            wanted.request.is_some() && (is_deploying() || site.failed_at_another(wanted));
         if site.runs(&wanted.revision) && !is_moving {
             return SiteOutcome {
                 steps: self.withdraw_stale(wanted, site),
@@ -181,7 +181,8 @@ impl<'a> Judge<'a> {
     fn goes_on(&self, promotion: &Promotion) -> SiteOutcome {
         let revision = &promotion.spec.revision;
         let shown = promotion.spec.shown_revision();
-        let is_waiting = promotion.spec.needs_approval
+        let needs_approval = promotion.spec.needs_approval || self.settings.manual;
+        let is_waiting = needs_approval
             && promotion.spec.approval.is_none()
             && matches!(phase_of(promotion), None | Some(Phase::AwaitingApproval));
         let is_idle = !matches!(phase_of(promotion), Some(Phase::WaitingForMerge));
@@ -196,6 +197,16 @@ impl<'a> Judge<'a> {
             promotion: Some(summary(promotion)),
             ..SiteOutcome::default()
         }
+    }
+
+    /// The promotion under way that a person asked for, also one whose successor was never created.
+    fn asked_for<'b>(&self, site: &Site<'b>) -> Option<&'b Promotion> {
+        let is_asked_for = |promotion: &&&Promotion| {
+            let is_under_way = is_unmerged(promotion) || is_deploying(promotion);
+            promotion.spec.request.is_some()
+                && (is_under_way || self.lacks_successor(promotion, site))
+        };
+        site.promotions.iter().rev().find(is_asked_for).copied()
     }
 
     /// What a person asked for is not overtaken by what comes along.
@@ -311,14 +322,6 @@ fn held(hold: Hold) -> SiteOutcome {
     }
 }
 
-/// The promotion under way that a person asked for.
-fn asked_for<'a>(site: &Site<'a>) -> Option<&'a Promotion> {
-    let is_asked_for = |promotion: &&&Promotion| {
-        promotion.spec.request.is_some() && (is_unmerged(promotion) || is_deploying(promotion))
-    };
-    site.promotions.iter().rev().find(is_asked_for).copied()
-}
-
 /// The revisions a place has or is about to get, other than the wanted one. Where it stays as it
 /// is, that is what was on its way.
 fn leaves(wanted: &Wanted, site: &Site<'_>) -> Vec<String> {
@@ -330,8 +333,10 @@ fn leaves(wanted: &Wanted, site: &Site<'_>) -> Vec<String> {
     let running = site
         .targets
         .iter()
-        .filter_map(|target| target.revision.clone())
-        .chain(site.assumed.map(str::to_owned));
+        .flat_map(|target| [target.revision.as_deref(), failed_revision(target)])
+        .flatten()
+        .chain(site.assumed)
+        .map(str::to_owned);
     let deploying = site
         .promotions
         .iter()
@@ -353,6 +358,15 @@ fn leaves(wanted: &Wanted, site: &Site<'_>) -> Vec<String> {
 }
 
 impl Site<'_> {
+    /// Whether the release of another revision failed here: git asks for that one.
+    fn failed_at_another(&self, wanted: &Wanted) -> bool {
+        let mut failed = self
+            .targets
+            .iter()
+            .filter_map(|target| failed_revision(target));
+        failed.any(|revision| revision != wanted.revision)
+    }
+
     /// Whether every target runs the revision.
     pub(super) fn runs(&self, revision: &str) -> bool {
         let is_there =

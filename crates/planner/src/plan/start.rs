@@ -95,7 +95,7 @@ impl Judge<'_> {
 }
 
 /// A number no promotion of that revision into that place has yet.
-fn ordinal(site: &Site<'_>, revision: &str) -> i64 {
+pub(super) fn ordinal(site: &Site<'_>, revision: &str) -> i64 {
     let same = site
         .promotions
         .iter()

@@ -599,6 +599,17 @@ fn what_cannot_be_looked_at_is_closed_later_or_named() {
     let settings = world.pipeline.spec.promotion.as_mut().unwrap();
     settings.strategy.pull_request.as_mut().unwrap().url = "https://example.com/other".to_owned();
     assert_eq!(unseen(&world), PullRequestSeen::NotLooked);
+    // A forge that was mistyped never answers, and nothing was opened there.
+    let down = Failure {
+        remedy: Remedy::Retry,
+        ..lost.clone()
+    };
+    let later = |world: &World| planner::unseen(&world.promotions[0], &world.pipeline, &down);
+    assert_eq!(later(&world), PullRequestSeen::Unanswered);
+    let mut unopened = draw(drawing);
+    assert_eq!(later(&unopened), PullRequestSeen::Unanswered);
+    unopened.pipeline = world.pipeline.clone();
+    assert_eq!(later(&unopened), PullRequestSeen::NotLooked);
     let next = next_of(&world, "");
     let text = show(next.act, &next.status, next.wake);
     assert!(

@@ -2,7 +2,7 @@
 
 use api::{
     Pipeline, Time,
-    pipeline::{Evidence, Report, TargetStatus},
+    pipeline::{CanaryState, Evidence, Report, TargetStatus, Track},
     promotion::Phase,
 };
 use planner::{Timestamp, fold};
@@ -318,4 +318,38 @@ fn explain_says_where_nothing_reports() {
     let text = planner::explain(&world.pipeline, &world.model(), &world.plan());
     let expected = "dev: runs 2.0.0, ready\nprod: nothing has reported from it\n  promotion of 2.0.0: Succeeded";
     assert_eq!(text, expected);
+}
+
+/// Flux reports success before Flagger has decided, and its Canary cannot be read.
+#[test]
+fn a_report_alone_does_not_pass_what_flagger_analyses() {
+    let mut story = Story::new();
+    story.look("1.0.0 ok");
+    let status = story.pipeline.status.as_mut().unwrap();
+    let dev = status.environments.get_mut("dev").unwrap();
+    dev.targets[0].apps[0].canary = Some(CanaryState {
+        promoted: Some("1.0.0".to_owned()),
+        ..CanaryState::default()
+    });
+    story.look("unreachable");
+    story.hear("1.1.0");
+    let target = story.look("unreachable");
+    assert!(!target.ready, "{target:?}");
+    assert_eq!(target.revision.as_deref(), Some("1.1.0"));
+    assert!(target.apps[0].canary.is_some(), "what passed is remembered");
+    story.hear("1.0.0");
+    assert!(story.look("unreachable").ready, "it passed before");
+}
+
+/// Flux's events name the chart or the source, and `track` compares the image.
+#[test]
+fn a_report_says_nothing_about_a_tracked_image() {
+    for mut story in [Story::new(), Story::webhook()] {
+        story.pipeline.spec.track = Some(Track {
+            image: "web".to_owned(),
+        });
+        story.hear("main@sha1:c0ffee");
+        let target = story.look("unreachable");
+        assert_eq!((target.revision, target.ready), (None, false));
+    }
 }

@@ -1,5 +1,7 @@
 //! What people ask for.
 
+use api::names::{Place, promotion_name};
+
 use crate::{drawing::draw, plan::check, show::show};
 
 #[test]
@@ -48,6 +50,38 @@ fn a_request_never_overrides_manual_or_suspend() {
         "dev[1.0.0 ok] > prod[1.0.0 ok]\nsuspend\nrequest prod Promote 2.0.0 r1 unseen",
         "prod: Suspended: the pipeline is suspended, 2.0.0 waits; resuming the pipeline lifts this",
     );
+}
+
+/// The last good revision still counts as running, but git asks for the one that failed.
+#[test]
+fn a_failed_release_is_rolled_back_to_the_last_good_one() {
+    check(
+        "dev[3.0.0 ok] > prod[2.0.0 broken failed 3.0.0]\nran prod 2.0.0 1.0.0
+         request prod Rollback 2.0.0 r1",
+        "start prod 2.0.0 instead of nothing
+         prod rejects 3.0.0
+         prod request r1: bringing 2.0.0",
+    );
+    let world = draw("dev[3.0.0 ok] > prod[2.0.0 broken failed 3.0.0]\nran prod 2.0.0 1.0.0");
+    let status = world.pipeline.status.unwrap();
+    let previous = planner::previous_revision(&status.environments["prod"]);
+    assert_eq!(previous, Some("2.0.0"));
+}
+
+/// The process ended between taking the old promotion back and creating its successor.
+#[test]
+fn a_request_whose_successor_was_never_created_starts_again() {
+    let drawing = "dev[2.0.0 ok] > prod[1.0.0 ok]\nhandled prod r1
+                   promotion prod 1.5.0 WaitingForMerge superseded asked r1";
+    let mut world = draw(drawing);
+    let created = Some(api::Time(crate::drawing::now()));
+    world.promotions[0].metadata.creation_timestamp = created;
+    let shop = |ordinal| promotion_name("shop", &Place::environment("prod"), "1.5.0", ordinal);
+    let successor = planner::superseded_by(&shop(1));
+    let withdrawn = world.promotions[0].spec.withdrawn.as_mut().unwrap();
+    withdrawn.reason = successor;
+    let shown = show(&world, &world.plan());
+    assert!(shown.starts_with("start prod 1.5.0 #1"), "{shown}");
 }
 
 #[test]
@@ -160,6 +194,12 @@ fn a_revision_that_was_never_seen_is_refused() {
             "{known}: {shown}"
         );
     }
+    check(
+        &format!(
+            "{drawing}\npromotion prod 9.9.9 Withdrawn asked r0\nrequest prod Promote 9.9.9 r1"
+        ),
+        &refused("9.9.9"),
+    );
     let world = draw("dev[1.0.0 ok]\nsource Hook 2.0.0\nrequest dev Promote 2.0.0 r1");
     let shown = show(&world, &world.plan());
     assert!(shown.contains("request r1: bringing 2.0.0"), "{shown}");

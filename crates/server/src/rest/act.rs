@@ -220,7 +220,11 @@ impl Scene {
         if handled.promotion.is_some() && self.caller.may(&wish).await? {
             let all = self.door.promotions(&self.key).await?;
             let (name, environment) = (&self.key.name, &self.environment);
-            let waiting = awaiting_approval(&all, name, environment, &request.revision);
+            // The request may name the tag of the digest that is promoted.
+            let mut promotions = all.iter();
+            let led_to = promotions.find(|it| it.metadata.name == handled.promotion);
+            let revision = led_to.map_or(&request.revision, |it| &it.spec.revision);
+            let waiting = awaiting_approval(&all, name, environment, revision);
             let own = waiting.into_iter().filter(|promotion| {
                 let asked = promotion.spec.request.as_ref();
                 asked.is_some_and(|asked| asked.id == request.id)

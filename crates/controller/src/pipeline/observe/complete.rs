@@ -74,7 +74,8 @@ pub(super) async fn complete(
                 if let Some(track) = &pipeline.spec.track {
                     app.follows = None;
                     follow_image(app, &track.image);
-                    if app.reading.revision.is_none() && app.images.is_some() {
+                    let refused = shared.apps.images_note(&place.cluster, &kind_of(app));
+                    if app.reading.revision.is_none() && refused.is_none() {
                         look_again(shared, pipeline, &place, app);
                     }
                 }

@@ -11,7 +11,8 @@ use anyhow::{Context, bail, ensure};
 
 use crate::command::{cargo, root, run};
 
-const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
+/// How Cargo.lock marks what comes from a registry, which publishes a checksum of each version.
+const REGISTRY: &str = "registry+";
 
 /// Fails if a dependency is not pinned, or if cargo-deny knows an advisory about one.
 pub(crate) fn check() -> anyhow::Result<()> {
@@ -70,7 +71,7 @@ fn check_pinned(lock: &str) -> anyhow::Result<usize> {
         let name = text("name").unwrap_or_default();
         match (text("source"), text("checksum")) {
             (None, _) => {}
-            (Some(REGISTRY), Some(_)) => pinned += 1,
+            (Some(source), Some(_)) if source.starts_with(REGISTRY) => pinned += 1,
             (source, _) => bail!("{name} is not pinned by a checksum of the registry: {source:?}"),
         }
     }
@@ -101,7 +102,7 @@ mod tests {
             ))
         };
         assert_eq!(package("").unwrap(), 0);
-        let registry = format!("source = \"{REGISTRY}\"\n");
+        let registry = format!("source = \"{REGISTRY}https://example.com/index\"\n");
         assert_eq!(package(&format!("{registry}checksum = \"0\"")).unwrap(), 1);
         assert!(package(&registry).is_err());
         assert!(package("source = \"git+https://example.com/a\"").is_err());

@@ -14,7 +14,8 @@ use std::{
 };
 
 use anyhow::bail;
-use api::{Pipeline, PipelineTrigger};
+use api::{Pipeline, PipelineTrigger, pipeline::PipelineSpec};
+use git::address::{Error, Reach, RepositoryUrl};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::JSONSchemaProps;
 use serde_json::Value;
 
@@ -219,11 +220,54 @@ async fn is_accepted(value: &Value, schema: &schema::Schema) -> anyhow::Result<b
 fn never(pipeline: Option<&Pipeline>, line: usize) -> Vec<Finding> {
     let complaints = pipeline.map(|pipeline| planner::lint(&pipeline.spec));
     let complaints = complaints.into_iter().flatten();
-    complaints
-        .map(|complaint| Finding {
-            is_error: complaint.is_error,
-            line,
-            text: complaint.text,
+    let complaints = complaints.map(|complaint| Finding {
+        is_error: complaint.is_error,
+        line,
+        text: complaint.text,
+    });
+    let urls = pipeline.into_iter().flat_map(|it| unusable_urls(&it.spec));
+    let urls = urls.map(|text| Finding {
+        is_error: true,
+        line,
+        text,
+    });
+    complaints.chain(urls).collect()
+}
+
+/// Repositories that the controller would refuse to open, whatever it is allowed to reach. What the
+/// planner says of a URL is not repeated.
+fn unusable_urls(spec: &PipelineSpec) -> Vec<String> {
+    let whole = spec.promotion.iter().map(|it| ("the pipeline", it));
+    let each = spec.environments.iter();
+    let each = each.filter_map(|it| Some((it.name.as_str(), it.promotion.as_ref()?)));
+    let urls = whole.chain(each).flat_map(|(name, settings)| {
+        let strategy = &settings.strategy;
+        let pull_request = strategy.pull_request.as_ref().map(|to| to.url.as_str());
+        let commit = strategy.commit.as_ref().map(|to| to.url.as_str());
+        pull_request
+            .into_iter()
+            .chain(commit)
+            .map(move |url| (name, url))
+    });
+    let anywhere = Reach {
+        allow_internal: true,
+        allow_insecure: false,
+    };
+    let is_said = |url: &str| {
+        url.split_once("://").is_some_and(|(scheme, _)| {
+            !["https", "ssh"]
+                .iter()
+                .any(|it| scheme.eq_ignore_ascii_case(it))
+        })
+    };
+    urls.filter(|(_, url)| !url.is_empty() && !is_said(url))
+        .filter_map(|(name, url)| {
+            let Err(Error::Invalid { because }) = RepositoryUrl::parse(url, anywhere) else {
+                return None;
+            };
+            Some(format!(
+                "the promotion of {name} has a url that cannot be used: {because}"
+            ))
         })
         .collect()
 }

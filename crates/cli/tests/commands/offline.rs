@@ -100,6 +100,48 @@ async fn lint_finds_typos_wrong_values_and_what_can_never_hold() {
     );
 }
 
+/// What would be refused only when a promotion starts.
+#[tokio::test]
+async fn lint_refuses_repositories_that_cannot_be_opened() {
+    let pipeline = |url: &str| {
+        format!(
+            "apiVersion: pipelines.weave.works/v1alpha1
+kind: Pipeline
+metadata: {{name: a, namespace: b}}
+spec:
+  appRef: {{apiVersion: helm.toolkit.fluxcd.io/v2, kind: HelmRelease, name: a}}
+  environments:
+  - {{name: dev, targets: [{{namespace: dev}}]}}
+  - name: prod
+    targets: [{{namespace: prod}}]
+    promotion:
+      strategy: {{commit: {{url: '{url}', baseBranch: main, secretRef: {{name: git}}}}}}
+"
+        )
+    };
+    for url in [
+        r"https://127.0.0.2\@127.0.0.1:29443/a/b",
+        "https://a%2f@127.0.0.1/a/b",
+        "https://user:password@127.0.0.1/a/b",
+        "https://",
+        "127.0.0.1/a/b",
+    ] {
+        let (code, out) = lint(&pipeline(url), &[]).await;
+        assert_eq!(code, 1, "{url}: {out}");
+        let expected = "the promotion of prod has a url that cannot be used: ";
+        assert!(out.contains(expected), "{url}: {out}");
+        assert!(!out.contains("password"), "{out}");
+    }
+    for url in [
+        "https://127.0.0.1/a/b",
+        "ssh://git@127.0.0.1/a/b",
+        "git@127.0.0.1:a/b",
+    ] {
+        let (code, out) = lint(&pipeline(url), &[]).await;
+        assert_eq!((code, out.as_str()), (0, ""), "{url}");
+    }
+}
+
 #[tokio::test]
 async fn lint_refuses_objects_with_nothing_in_them() {
     let trigger =

@@ -41,6 +41,8 @@ pub struct App {
     pub revision: Option<String>,
     /// Whether it runs as it should.
     pub ready: bool,
+    /// The revision whose release failed.
+    pub failed: Option<String>,
     /// What it says about itself.
     pub message: Option<String>,
     /// The images it runs.
@@ -175,6 +177,9 @@ fn described(read: Kind, kind: &str, object: &DynamicObject) -> App {
         version: reading.version,
         revision: reading.revision.map(|revision| revision.to_string()),
         ready: reading.ready,
+        failed: (reading.failed && !reading.ready)
+            .then(|| reading.attempted.map(|revision| revision.to_string()))
+            .flatten(),
         message: reading.message.map(|message| short(&message)),
         ..App::default()
     }

@@ -271,7 +271,7 @@ fn schemas() -> Value {
         json!({"type": "array", "items": object(&["revision", "target", "message"])});
     environment["properties"]["suspend"] = json!({"type": "boolean"});
     environment["properties"]["status"] = json!({"type": "object"});
-    let mut version = with(&["chart", "version", "revision"]);
+    let mut version = with(&["chart", "version", "revision", "failed", "message"]);
     version["properties"]["ready"] = json!({"type": "boolean"});
     let mut behind = object(&["cluster", "targetNamespace", "problem"]);
     behind["properties"]["apps"] = json!({"type": "array", "items": reference("Node")});

@@ -90,8 +90,15 @@ pub(super) struct Version {
     chart: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     version: Option<String>,
-    revision: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    revision: Option<String>,
     ready: bool,
+    /// The revision whose release failed; what runs is the last good one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failed: Option<String>,
+    /// What an app that is not ready says about itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
 }
 
 /// An image that runs somewhere.
@@ -117,10 +124,10 @@ pub(super) async fn versions(
         Scope::Pipelines => (stored_versions(&caller).await?, Vec::new()),
     };
     found.retain(|it| {
-        let said = it.version.as_deref().unwrap_or(&it.revision);
+        let said = it.version.as_deref().or(it.revision.as_deref());
         filter.wants_place(&it.place)
             && fits(filter.chart.as_ref(), it.chart.as_deref())
-            && fits(filter.version.as_ref(), Some(said))
+            && fits(filter.version.as_ref(), said)
     });
     found.sort_by(|one, other| one.place.order().cmp(&other.place.order()));
     // An environment may reach a target twice, such as by name and by selector.
@@ -177,14 +184,16 @@ async fn everywhere<T>(
 }
 
 fn versions_of(app: &App, place: Place) -> Vec<Version> {
-    let version = app.revision.clone().map(|revision| Version {
+    let version = Version {
         place,
         chart: app.chart.clone(),
         version: app.version.clone(),
-        revision,
+        revision: app.revision.clone(),
         ready: app.ready,
-    });
-    version.into_iter().collect()
+        failed: app.failed.clone(),
+        message: app.message.clone().filter(|_| !app.ready),
+    };
+    version.if_known().into_iter().collect()
 }
 
 fn images_of(app: &App, place: Place) -> Vec<Running> {
@@ -238,27 +247,40 @@ fn each_target(pipeline: &Pipeline, mut look: impl FnMut(&str, &TargetStatus)) {
 /// row names the pipeline's own app.
 fn stored_in(pipeline: &Pipeline, environment: &str, target: &TargetStatus) -> Vec<Version> {
     if target.apps.is_empty() {
-        let version = target.revision.clone().map(|revision| Version {
+        let version = Version {
             place: Place::new(pipeline, environment, target, None),
             chart: None,
             version: target.version.clone(),
-            revision,
+            revision: target.revision.clone(),
             ready: target.ready,
-        });
-        return version.into_iter().collect();
+            failed: planner::failed_revision(target).map(str::to_owned),
+            message: planner::failure_message(target).map(str::to_owned),
+        };
+        return version.if_known().into_iter().collect();
     }
-    let shared = target.revision.as_ref();
+    let is_alone = target.apps.len() == 1;
     let of_app = |app: &AppStatus| {
-        let revision = app.revision.as_ref().or(shared)?;
-        Some(Version {
+        let revision = app.revision.as_ref().or(target.revision.as_ref());
+        let failed = planner::failed_revision(target).filter(|_| is_alone);
+        let version = Version {
             place: Place::new(pipeline, environment, target, Some(app)),
             chart: None,
             version: version_of(app, target),
-            revision: revision.clone(),
+            revision: revision.cloned(),
             ready: app.ready,
-        })
+            failed: failed.map(str::to_owned),
+            message: app.message.clone().filter(|_| !app.ready),
+        };
+        version.if_known()
     };
     target.apps.iter().filter_map(of_app).collect()
+}
+
+impl Version {
+    /// The row, unless nothing is known about what runs.
+    fn if_known(self) -> Option<Self> {
+        (self.revision.is_some() || self.failed.is_some()).then_some(self)
+    }
 }
 
 impl Place {

@@ -79,6 +79,27 @@ fn labelled(cluster: Value, apps: Value) -> Value {
     json!({"clusterAppRef": cluster, "namespace": "shop", "ready": true, "apps": apps})
 }
 
+/// The version that failed is named beside the last good one, which still runs.
+#[tokio::test(start_paused = true)]
+async fn a_failed_release_has_its_version_and_message() {
+    let world = World::new().await;
+    let app = json!([{
+        "apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease", "name": "web",
+        "ready": false, "revision": "1.0.0", "message": "upgrade failed",
+    }]);
+    let mut target = labelled(json!({"kind": "GitopsCluster", "name": "one"}), app);
+    target["ready"] = json!(false);
+    target["revision"] = json!("1.0.0");
+    target["failed"] = json!("1.1.0");
+    world
+        .edit_status(json!({"environments": {"dev": {"targets": [target]}}}))
+        .await;
+    grant(&world, "vera", &["get", "list"], "pipelines").await;
+    let rows = items(&world, "vera", "/api/v1/versions").await;
+    let told = ["revision", "failed", "message"].map(|it| rows[0][it].as_str().unwrap());
+    assert_eq!(told, ["1.0.0", "1.1.0", "upgrade failed"]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn each_app_found_by_label_has_its_own_row() {
     let world = World::new().await;

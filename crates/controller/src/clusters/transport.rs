@@ -39,11 +39,12 @@ pub(super) fn client(config: Config, policy: KubeconfigPolicy) -> Result<Client,
     connector.set_connect_timeout(config.connect_timeout);
     connector.set_read_timeout(config.read_timeout);
     connector.set_write_timeout(config.write_timeout);
+    connector.set_reset_reader_on_write(config.reset_reader_on_write);
     let http: HttpClient<_, Body> = HttpClient::builder(TokioExecutor::new()).build(connector);
     let service = ServiceBuilder::new()
         .and_then(with_status_only)
         .layer(config.base_uri_layer())
-        .layer(DecompressionLayer::new())
+        .layer(DecompressionLayer::new().gzip(!config.disable_compression))
         .layer(RetryLayer::new(RetryPolicy::server_retry()))
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)

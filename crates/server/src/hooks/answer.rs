@@ -70,8 +70,6 @@ pub(super) fn html(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
-            // Terminals obey some of them.
-            c if c.is_control() && c != '\n' => escaped.push('\u{fffd}'),
             '"' => escaped.push_str("&#34;"),
             '\'' => escaped.push_str("&#39;"),
             '&' => escaped.push_str("&amp;"),

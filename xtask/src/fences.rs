@@ -16,7 +16,11 @@ const ARROWS: &[(&str, &[&str])] = &[
         "sluice-controller",
         &["sluice-api", "sluice-planner", "sluice-git"],
     ),
-    ("sluice-server", &["sluice-api", "sluice-planner"]),
+    ("sluice-trigger", &["sluice-api"]),
+    (
+        "sluice-server",
+        &["sluice-api", "sluice-planner", "sluice-trigger"],
+    ),
     ("sluice-apiserver", &[]),
     ("sluice-testbed", &["sluice-api", "sluice-apiserver"]),
     (
@@ -29,6 +33,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "sluice-server",
             "sluice-apiserver",
             "sluice-testbed",
+            "sluice-trigger",
         ],
     ),
     ("xtask", &[]),

@@ -10,8 +10,8 @@ use kube::{
     core::{ApiResource, DynamicObject},
     discovery,
 };
-use planner::trigger::{Around, Listed, triggers_of};
 use serde_json::{Value, json};
+use trigger::plan::{ListedTrigger, TriggerObjects, triggers_of};
 
 use crate::{
     args::triggers::{Arguments, Output},
@@ -58,16 +58,19 @@ async fn write(
 }
 
 /// Triggers in the pipeline's namespace, and Flux's image automation wherever it may be seen.
-async fn look_around(client: &Client, namespace: &str) -> anyhow::Result<(Around, Vec<String>)> {
+async fn look_around(
+    client: &Client,
+    namespace: &str,
+) -> anyhow::Result<(TriggerObjects, Vec<String>)> {
     let triggers: Api<PipelineTrigger> = Api::namespaced(client.clone(), namespace);
     let triggers = triggers
         .list(&ListParams::default())
         .await
         .with_context(|| format!("cannot list the PipelineTriggers in namespace {namespace}"))?;
     let mut omitted = Vec::new();
-    let mut around = Around {
+    let mut around = TriggerObjects {
         triggers: triggers.items,
-        ..Around::default()
+        ..TriggerObjects::default()
     };
     for (kind, found) in [
         ("ImagePolicy", &mut around.image_policies),
@@ -112,7 +115,7 @@ async fn served(client: &Client, kind: &str) -> Result<Option<ApiResource>, kube
     Ok(group.recommended_kind(kind).map(|(resource, _)| resource))
 }
 
-fn write_table(listed: &[Listed], out: &mut dyn Write) -> anyhow::Result<()> {
+fn write_table(listed: &[ListedTrigger], out: &mut dyn Write) -> anyhow::Result<()> {
     if listed.is_empty() {
         writeln!(out, "Nothing sets this pipeline in motion by itself.")?;
         return Ok(());

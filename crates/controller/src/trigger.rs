@@ -3,7 +3,7 @@
 //! `watch` follows the kinds that are served and keeps `world` up to date; every change wakes the
 //! triggers it concerns, and each is reconciled: observe, plan, act, report. Kinds that are not
 //! installed are looked for until they are. Nothing is written while not leading. What decides is
-//! in `planner::trigger`; nothing is decided here.
+//! in the crate `trigger`; nothing is decided here.
 
 mod act;
 mod metrics;
@@ -194,22 +194,22 @@ async fn reconcile(shared: &Shared, key: &ObjectKey) -> Result<Next, Error> {
         return Ok(Next::Change);
     };
     let now = shared.clock.now();
-    let mut plan = planner::trigger::plan(&observed.seen(&trigger, now));
-    // Run names follow from the status, so runs are started only from one that is certain.
-    if !plan.steps.is_empty() && !shared.is_certain(&trigger) {
+    let mut plan = ::trigger::plan::plan(&observed.seen(&trigger, now));
+    // ObservedRun names follow from the status, so runs are started only from one that is certain.
+    if !plan.actions.is_empty() && !shared.is_certain(&trigger) {
         trigger = observe::again(shared, &trigger).await?;
-        plan = planner::trigger::plan(&observed.seen(&trigger, now));
+        plan = ::trigger::plan::plan(&observed.seen(&trigger, now));
     }
     let outcome = act::carry_out(shared, &trigger, &plan).await;
     if !shared.may_act() {
         return Ok(Next::After(LEFT_ALONE));
     }
     report::everything(shared, &observed.seen(&trigger, now), &plan, &outcome).await?;
-    if !outcome.is_complete() {
+    if !outcome.is_empty() {
         return Ok(Next::Retry);
     }
     shared.succeeded(key);
-    Ok(plan.look_again.map_or(Next::Change, Next::After))
+    Ok(plan.requeue_after.map_or(Next::Change, Next::After))
 }
 
 /// Resource versions are numbers on every server there is; one that is not counts as the newest.

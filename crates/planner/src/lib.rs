@@ -41,7 +41,6 @@ mod plan;
 mod release;
 mod rights;
 mod seen;
-pub mod trigger;
 mod validity;
 
 pub use access::{refuse_cluster, refuse_group, refuse_hub_namespace};

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use api::{Condition, Pipeline, PipelineTrigger, conditions};
 use kube::ResourceExt;
-use planner::trigger::{Around, Listed, triggers_of};
 use serde::Serialize;
+use trigger::plan::{ListedTrigger, TriggerObjects, triggers_of};
 
 use crate::{
     Door,
@@ -16,7 +16,7 @@ use crate::{
 #[derive(Serialize)]
 pub(crate) struct Trigger {
     #[serde(flatten)]
-    pub(crate) listed: Listed,
+    pub(crate) listed: ListedTrigger,
     #[serde(flatten)]
     pub(crate) last: Option<Last>,
 }
@@ -48,11 +48,11 @@ pub(crate) async fn of(
         true => door.watched.triggers(&namespace),
         false => Vec::new(),
     };
-    let around = Around {
+    let objects = TriggerObjects {
         triggers: known.iter().map(|it| PipelineTrigger::clone(it)).collect(),
-        ..Around::default()
+        ..TriggerObjects::default()
     };
-    let listed = triggers_of(pipeline, &around).into_iter();
+    let listed = triggers_of(pipeline, &objects).into_iter();
     let with_last = listed.map(|listed| {
         let object = known
             .iter()

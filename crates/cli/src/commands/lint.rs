@@ -191,7 +191,7 @@ async fn check(document: &Document, schema: &schema::Schema) -> anyhow::Result<O
     }
     if checked.findings.len() == early {
         checked.pipeline = pipeline(&value);
-        let trigger = trigger(&value).and_then(|it| planner::trigger::lint(&it));
+        let trigger = trigger(&value).and_then(|it| trigger::plan::lint(&it));
         checked
             .findings
             .extend(trigger.map(|text| Finding::error(line, text)));

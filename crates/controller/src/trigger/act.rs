@@ -1,12 +1,12 @@
 //! Carrying out a plan. Total: what went wrong is in the outcome.
 
+use ::trigger::plan::{CreateFailures, RunAction, TriggerPlan};
 use api::PipelineTrigger;
 use kube::{
     Api,
     api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
     core::DynamicObject,
 };
-use planner::trigger::{Outcome, Plan, Step};
 use serde_json::{Value, json};
 
 use super::{
@@ -16,29 +16,33 @@ use super::{
 use crate::keys::ObjectKey;
 
 /// Carries out every step while we lead.
-pub(super) async fn carry_out(shared: &Shared, trigger: &PipelineTrigger, plan: &Plan) -> Outcome {
-    let mut outcome = Outcome::default();
+pub(super) async fn carry_out(
+    shared: &Shared,
+    trigger: &PipelineTrigger,
+    plan: &TriggerPlan,
+) -> CreateFailures {
+    let mut outcome = CreateFailures::default();
     let Served::Yes(resource) = shared.world.served(Watched::Runs) else {
         return outcome;
     };
     let key = ObjectKey::of(&trigger.metadata);
     let runs: Api<DynamicObject> =
         Api::namespaced_with(shared.client.clone(), &key.namespace, &resource);
-    for step in &plan.steps {
+    for step in &plan.actions {
         if !shared.may_act() {
             return outcome;
         }
         match step {
-            Step::Start { run, object } => {
+            RunAction::Create { run, object } => {
                 let started = start(&runs, trigger, object).await;
                 if let Err(because) = started {
-                    outcome.failures.insert(run.clone(), because);
+                    outcome.by_run.insert(run.clone(), because);
                 }
             }
-            Step::Cancel { run } => cancel(&runs, run).await,
+            RunAction::Cancel { run } => cancel(&runs, run).await,
             // Room is made only for runs that exist.
-            Step::Remove { .. } if !outcome.is_complete() => {}
-            Step::Remove { run, uid } => remove(&runs, run, uid).await,
+            RunAction::Delete { .. } if !outcome.is_empty() => {}
+            RunAction::Delete { run, uid } => remove(&runs, run, uid).await,
         }
     }
     outcome

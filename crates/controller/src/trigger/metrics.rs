@@ -8,9 +8,9 @@ use std::{
     sync::Arc,
 };
 
+use ::trigger::plan::ConditionSample;
 use api::trigger::TriggerSourceKind;
 use parking_lot::Mutex;
-use planner::trigger::Signal;
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{family::Family, gauge::Gauge},
@@ -55,7 +55,12 @@ impl Metrics {
     }
 
     /// Shows a trigger's signals and nothing else of it.
-    pub(super) fn show(&self, key: &ObjectKey, kind: TriggerSourceKind, signals: &[Signal]) {
+    pub(super) fn show(
+        &self,
+        key: &ObjectKey,
+        kind: TriggerSourceKind,
+        signals: &[ConditionSample],
+    ) {
         let mut shown = self.0.shown.lock();
         let before = shown.remove(key).unwrap_or_default();
         let mut now = BTreeSet::new();

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
+use ::trigger::plan::{
+    CredentialState, ObservedRun, ObservedTrigger, PipelineState, RunCredential, SourceState,
+    TektonVersion, pipeline_needed,
+};
 use api::PipelineTrigger;
 use jiff::Timestamp;
 use kube::{
     Api,
     core::{ApiResource, DynamicObject, GroupVersionKind},
-};
-use planner::trigger::{
-    Credential, CredentialState, PipelineState, Run, Seen, SourceState, Version, pipeline_needed,
 };
 use serde_json::Value;
 
@@ -26,15 +27,19 @@ pub(super) struct Observed {
     forbidden: Option<String>,
     is_served: bool,
     source: Option<Arc<Value>>,
-    tekton: Option<Version>,
+    tekton: Option<TektonVersion>,
     pipeline: PipelineState,
     credential: CredentialState,
-    runs: Vec<Run>,
+    runs: Vec<ObservedRun>,
 }
 
 impl Observed {
-    pub(super) fn seen<'a>(&'a self, trigger: &'a PipelineTrigger, now: Timestamp) -> Seen<'a> {
-        Seen {
+    pub(super) fn seen<'a>(
+        &'a self,
+        trigger: &'a PipelineTrigger,
+        now: Timestamp,
+    ) -> ObservedTrigger<'a> {
+        ObservedTrigger {
             trigger,
             source: match (&self.forbidden, &self.source) {
                 (Some(because), _) => SourceState::Forbidden(because),
@@ -61,7 +66,7 @@ pub(super) async fn everything(shared: &Shared, trigger: &PipelineTrigger) -> Op
     let tekton = match world.served(runs) {
         Served::NotYetKnown => return None,
         Served::No | Served::Forbidden(_) => None,
-        Served::Yes(resource) => Version::named(&resource.version),
+        Served::Yes(resource) => TektonVersion::named(&resource.version),
     };
     let pipeline = pipeline(shared, trigger, &key)?;
     let source = ObjectKey::new(&key.namespace, &trigger.spec.source.name);
@@ -138,7 +143,7 @@ async fn credential(
         name.filter(|name| !name.is_empty()).map(str::to_owned)
     };
     match bounded(api.get(&reference.name)).await {
-        Ok(object) => CredentialState::Found(Credential {
+        Ok(object) => CredentialState::Found(RunCredential {
             service_account: name(&object, "serviceAccountRef"),
             secret: name(&object, "secretRef"),
         }),

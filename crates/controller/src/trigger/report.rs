@@ -2,12 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use ::trigger::plan::{
+    CreateFailures, KubernetesEvent, ObservedTrigger, TriggerPlan, condition_samples,
+    kubernetes_events, status,
+};
 use api::{PipelineTrigger, trigger::PipelineTriggerStatus};
 use kube::{
     Api, Resource,
     api::{Patch, PatchParams},
 };
-use planner::trigger::{Announcement, Outcome, Plan, Seen, announcements, signals, status};
 use serde_json::{Value, json};
 
 use super::{
@@ -24,19 +27,19 @@ use crate::{
 /// Writes the status, shows the gauge, publishes the events.
 pub(super) async fn everything(
     shared: &Shared,
-    seen: &Seen<'_>,
-    plan: &Plan,
-    outcome: &Outcome,
+    seen: &ObservedTrigger<'_>,
+    plan: &TriggerPlan,
+    outcome: &CreateFailures,
 ) -> Result<(), Error> {
     let trigger = seen.trigger;
     let status = status(seen, plan, outcome);
-    let announcements = announcements(seen, plan, outcome, &status);
+    let kubernetes_events = kubernetes_events(seen, plan, outcome, &status);
     let source = &trigger.spec.source;
-    let shown = signals(&status, &source.name);
+    let shown = condition_samples(&status, &source.name);
     let key = ObjectKey::of(&trigger.metadata);
     shared.gauge.show(&key, source.kind, &shown);
     // Published before the status is written, so that a crash repeats rather than loses them.
-    publish(shared, trigger, announcements);
+    publish(shared, trigger, kubernetes_events);
     write_status(shared, trigger, &status).await
 }
 
@@ -86,7 +89,7 @@ fn json_of(status: &PipelineTriggerStatus) -> Value {
     serde_json::to_value(status).expect("a status is plain data")
 }
 
-fn publish(shared: &Shared, trigger: &PipelineTrigger, list: Vec<Announcement>) {
+fn publish(shared: &Shared, trigger: &PipelineTrigger, list: Vec<KubernetesEvent>) {
     for announcement in list {
         shared.events.record(Occurrence {
             regarding: trigger.object_ref(&()),

@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use ::trigger::plan::group_and_plural;
 use api::{PipelineTrigger, trigger::TriggerSourceKind};
 use futures::StreamExt;
 use kube::{
@@ -19,7 +20,6 @@ use kube::{
         watcher::{self, Event, watcher},
     },
 };
-use planner::trigger::group_and_plural;
 use tokio::{
     sync::{Notify, watch},
     task::JoinSet,

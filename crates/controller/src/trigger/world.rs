@@ -8,10 +8,10 @@ use std::{
     sync::Arc,
 };
 
+use ::trigger::plan::{DeclaredTypes, ObservedRun, pipeline_needed, relevant_fields};
 use api::{PipelineTrigger, foreign, tekton, trigger::TriggerSourceKind};
 use kube::core::ApiResource;
 use parking_lot::RwLock;
-use planner::trigger::{DeclaredTypes, Run, essence, pipeline_needed};
 use serde_json::Value;
 
 use super::work::Work;
@@ -51,7 +51,7 @@ struct Inner {
     served: HashMap<Watched, Served>,
     sources: HashMap<(TriggerSourceKind, ObjectKey), Arc<Value>>,
     pipelines: HashMap<ObjectKey, DeclaredTypes>,
-    runs: HashMap<ObjectKey, BTreeMap<String, Run>>,
+    runs: HashMap<ObjectKey, BTreeMap<String, ObservedRun>>,
     owners: HashMap<ObjectKey, ObjectKey>,
     interests: HashMap<ObjectKey, Interest>,
     by_source: HashMap<(TriggerSourceKind, ObjectKey), BTreeSet<ObjectKey>>,
@@ -94,14 +94,14 @@ impl World {
     }
 
     /// The runs of a trigger; none of an earlier trigger of the same name.
-    pub(super) fn runs(&self, trigger: &ObjectKey, uid: Option<&String>) -> Vec<Run> {
+    pub(super) fn runs(&self, trigger: &ObjectKey, uid: Option<&String>) -> Vec<ObservedRun> {
         let inner = self.inner.read();
         let runs = inner
             .runs
             .get(trigger)
             .into_iter()
             .flat_map(BTreeMap::values);
-        let is_own = |run: &&Run| run.owner.is_none() || run.owner.as_ref() == uid;
+        let is_own = |run: &&ObservedRun| run.owner.is_none() || run.owner.as_ref() == uid;
         runs.filter(is_own).cloned().collect()
     }
 
@@ -172,7 +172,7 @@ impl Inner {
         match watched {
             Watched::Source(kind) => {
                 let at = (kind, key.clone());
-                let seen = essence(kind, object);
+                let seen = relevant_fields(kind, object);
                 if self.sources.get(&at).is_some_and(|known| **known == seen) {
                     return Vec::new();
                 }
@@ -198,7 +198,7 @@ impl Inner {
     }
 
     fn note_run(&mut self, key: &ObjectKey, object: &Value) -> Vec<ObjectKey> {
-        let Some((trigger, run)) = Run::read(object) else {
+        let Some((trigger, run)) = ObservedRun::read(object) else {
             return Vec::new();
         };
         let trigger = ObjectKey::new(&key.namespace, &trigger);

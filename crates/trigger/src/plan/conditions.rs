@@ -1,4 +1,4 @@
-//! The operator's conditions, with its spellings, and how a list of them changes.
+//! The trigger operator's status conditions, with its spelling, and how they are updated.
 
 use api::{Condition, Time, tekton::Progress};
 use jiff::Timestamp;
@@ -7,44 +7,44 @@ pub(crate) const UNKNOWN: &str = "Unknown";
 pub(crate) const IN_PROGRESS: &str = "InProgress";
 pub(crate) const SUCCESS: &str = "Success";
 pub(crate) const ERROR: &str = "Error";
-/// So spelt since the first release.
+/// Spelled this way since the first release.
 pub(crate) const SUCCEEDED: &str = "Succeded";
 pub(crate) const FAILED: &str = "Failed";
 
-/// The longest message an API server takes.
+/// API servers reject longer messages.
 const MAX_MESSAGE: usize = 32_000;
 
-/// Writes conditions about one generation at one time.
+/// Sets conditions for one generation at one time.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pen {
+pub(crate) struct ConditionWriter {
     pub(crate) generation: Option<i64>,
     pub(crate) now: Timestamp,
 }
 
-/// What a condition says.
+/// The fields of a condition that vary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Saying<'a> {
+pub(crate) struct ConditionContent<'a> {
     pub(crate) type_: &'a str,
     pub(crate) status: &'a str,
     pub(crate) reason: &'a str,
     pub(crate) message: &'a str,
 }
 
-impl Pen {
-    /// Says something, in the place of what was said under that type before. The time stays where
-    /// the status does.
-    pub(crate) fn say(self, conditions: &mut Vec<Condition>, saying: Saying<'_>) {
+impl ConditionWriter {
+    /// Adds a condition or replaces the one of the same type. The transition time is kept while the
+    /// status is the same.
+    pub(crate) fn set(self, conditions: &mut Vec<Condition>, content: ConditionContent<'_>) {
         let mut condition = Condition {
-            type_: saying.type_.to_owned(),
-            status: saying.status.to_owned(),
-            reason: reason_word(saying.reason),
-            message: cut(saying.message),
+            type_: content.type_.to_owned(),
+            status: content.status.to_owned(),
+            reason: valid_reason(content.reason),
+            message: truncate(content.message),
             observed_generation: self.generation,
             last_transition_time: Time(self.now_in_seconds()),
         };
         let known = conditions
             .iter_mut()
-            .find(|known| known.type_ == saying.type_);
+            .find(|known| known.type_ == content.type_);
         let Some(known) = known else {
             conditions.push(condition);
             return;
@@ -55,24 +55,24 @@ impl Pen {
         *known = condition;
     }
 
-    /// The API keeps whole seconds; more would be a difference at every pass.
+    /// The API server stores whole seconds; fractions would differ at every reconcile.
     fn now_in_seconds(self) -> Timestamp {
         Timestamp::from_second(self.now.as_second()).unwrap_or(self.now)
     }
 
-    /// A run was submitted: the list starts anew.
+    /// Replaces all conditions by the one of a run that was just submitted.
     pub(crate) fn submitted(self, conditions: &mut Vec<Condition>) {
         conditions.clear();
-        let saying = Saying {
+        let content = ConditionContent {
             type_: UNKNOWN,
             status: "Unknown",
             reason: UNKNOWN,
             message: "Unknown",
         };
-        self.say(conditions, saying);
+        self.set(conditions, content);
     }
 
-    /// How far the run is.
+    /// Sets the condition for the progress of the run.
     pub(crate) fn progress(self, conditions: &mut Vec<Condition>, progress: &Progress) {
         let (type_, status, reason, message) = match progress {
             Progress::Unknown => return,
@@ -82,42 +82,42 @@ impl Pen {
                 (SUCCESS, "False", reason.as_str(), message.as_str())
             }
         };
-        let saying = Saying {
+        let content = ConditionContent {
             type_,
             status,
             reason,
             message,
         };
-        self.say(conditions, saying);
+        self.set(conditions, content);
     }
 
-    /// Something keeps the run from being started.
+    /// Sets the error that prevents the run from being started.
     pub(crate) fn error(self, conditions: &mut Vec<Condition>, message: &str) {
-        let saying = Saying {
+        let content = ConditionContent {
             type_: ERROR,
             status: "False",
             reason: FAILED,
             message,
         };
-        self.say(conditions, saying);
+        self.set(conditions, content);
     }
 }
 
-/// Takes back what was said under a type.
-pub(crate) fn withdraw(conditions: &mut Vec<Condition>, type_: &str) {
+/// Removes the condition of a type.
+pub(crate) fn remove_condition(conditions: &mut Vec<Condition>, type_: &str) {
     conditions.retain(|condition| condition.type_ != type_);
 }
 
-/// What was said last.
-pub(crate) fn last(conditions: &[Condition]) -> Option<&Condition> {
+/// The newest of the operator's conditions.
+pub(crate) fn newest(conditions: &[Condition]) -> Option<&Condition> {
     let legacy = conditions
         .iter()
         .filter(|condition| condition.type_ != api::conditions::READY);
     legacy.max_by_key(|condition| condition.last_transition_time.0)
 }
 
-/// The API server takes only certain words as reasons.
-fn reason_word(reason: &str) -> String {
+/// A reason as API servers accept it.
+fn valid_reason(reason: &str) -> String {
     let is_inner = |c: char| c.is_ascii_alphanumeric() || "_,:".contains(c);
     let word: String = reason.chars().filter(|c| is_inner(*c)).take(1024).collect();
     let word = word.trim_end_matches([',', ':']);
@@ -128,7 +128,7 @@ fn reason_word(reason: &str) -> String {
     }
 }
 
-fn cut(message: &str) -> String {
+fn truncate(message: &str) -> String {
     let mut end = message.len().min(MAX_MESSAGE);
     while !message.is_char_boundary(end) {
         end -= 1;
@@ -140,8 +140,8 @@ fn cut(message: &str) -> String {
 mod tests {
     use super::*;
 
-    fn at(second: i64) -> Pen {
-        Pen {
+    fn at(second: i64) -> ConditionWriter {
+        ConditionWriter {
             generation: Some(1),
             now: Timestamp::from_second(second).unwrap(),
         }
@@ -175,20 +175,20 @@ mod tests {
                 "Success/True/Succeded 5"
             ]
         );
-        assert_eq!(last(&list).unwrap().type_, "Success");
+        assert_eq!(newest(&list).unwrap().type_, "Success");
     }
 
     #[test]
     fn the_last_of_equally_old_conditions_counts() {
         let mut list = Vec::new();
-        assert_eq!(last(&list), None);
+        assert_eq!(newest(&list), None);
         at(1).submitted(&mut list);
         at(1).progress(&mut list, &Progress::Running);
-        assert_eq!(last(&list).unwrap().type_, "InProgress");
+        assert_eq!(newest(&list).unwrap().type_, "InProgress");
     }
 
     #[test]
-    fn reasons_are_valid_words() {
+    fn reasons_are_made_valid() {
         for (reason, expected) in [
             ("Cancelled", "Cancelled"),
             ("", "Failed"),
@@ -196,7 +196,7 @@ mod tests {
             ("1st", "Failed"),
             ("a:", "a"),
         ] {
-            assert_eq!(reason_word(reason), expected);
+            assert_eq!(valid_reason(reason), expected);
         }
     }
 }

@@ -1,24 +1,24 @@
-//! The run a trigger describes, in whichever of its notations, before any event.
+//! Reads the run template of a trigger, in any of the notations of its spec.
 //!
-//! Parsing says what is wrong with a template in the operator's own words where it had some.
+//! An invalid spec gives the operator's own message where it had one.
 
 use api::trigger::{PipelineTemplate, PipelineTrigger, Template, TriggerSourceKind};
 use serde_json::{Map, Value, json};
 
-use super::tekton::Version;
+use super::tekton::TektonVersion;
 
-/// A template ready to be filled.
+/// The run that a trigger describes, before an event is filled in.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Draft {
-    /// What the template says about metadata.
+pub(crate) struct RunTemplate {
+    /// The metadata that the template gives.
     pub(crate) metadata: Map<String, Value>,
     /// The run's spec.
     pub(crate) spec: Map<String, Value>,
-    /// The start of the run's name, where the template says one.
+    /// The start of the run's name, if the template gives one.
     pub(crate) prefix: Option<String>,
 }
 
-impl Draft {
+impl RunTemplate {
     /// The Tekton Pipeline that must exist in the trigger's namespace.
     pub(crate) fn pipeline(&self) -> Option<&str> {
         let reference = self.spec.get("pipelineRef")?;
@@ -31,13 +31,13 @@ impl Draft {
 }
 
 /// The trigger's template, or what is wrong with the trigger.
-pub(crate) fn draft(trigger: &PipelineTrigger) -> Result<Draft, String> {
+pub(crate) fn run_template(trigger: &PipelineTrigger) -> Result<RunTemplate, String> {
     check_source(trigger)?;
     match trigger.spec.template() {
         Some(Template::Pipeline(pipeline)) => Ok(from_pipeline(trigger, pipeline)),
-        Some(Template::RunSpec(spec)) => Ok(Draft {
+        Some(Template::RunSpec(spec)) => Ok(RunTemplate {
             spec: spec.clone(),
-            ..Draft::default()
+            ..RunTemplate::default()
         }),
         Some(Template::Run(run)) => from_run(trigger, run),
         None => {
@@ -46,20 +46,25 @@ pub(crate) fn draft(trigger: &PipelineTrigger) -> Result<Draft, String> {
     }
 }
 
-/// What keeps a trigger from ever starting a run, told from its spec alone.
+/// Why a trigger can never start a run, as far as its spec alone shows.
 pub fn lint(trigger: &PipelineTrigger) -> Option<String> {
     let mut trigger = trigger.clone();
     if trigger.metadata.namespace.is_none() {
-        // It goes where it is applied, which may be where its run says.
+        // It may be applied to the namespace that its run names.
         let run = trigger.spec.pipeline_run.as_ref();
         let named = run.and_then(|run| run.get("metadata")?.get("namespace")?.as_str());
         trigger.metadata.namespace = named.map(str::to_owned);
     }
-    let draft = match draft(&trigger) {
-        Ok(draft) => draft,
+    let template = match run_template(&trigger) {
+        Ok(template) => template,
         Err(because) => return Some(because),
     };
-    let is_given = |field: &str| draft.spec.get(field).is_some_and(|value| !value.is_null());
+    let is_given = |field: &str| {
+        template
+            .spec
+            .get(field)
+            .is_some_and(|value| !value.is_null())
+    };
     (!is_given("pipelineRef") && !is_given("pipelineSpec")).then(|| {
         let text = "the run names no Tekton pipeline";
         format!("{text}: give a pipelineRef or a pipelineSpec")
@@ -106,7 +111,7 @@ fn group_of(api_version: &str) -> Option<&str> {
     }
 }
 
-fn from_run(trigger: &PipelineTrigger, run: &Map<String, Value>) -> Result<Draft, String> {
+fn from_run(trigger: &PipelineTrigger, run: &Map<String, Value>) -> Result<RunTemplate, String> {
     let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
     let api_version = text(run.get("apiVersion"));
     if !api_version.is_empty() {
@@ -130,14 +135,14 @@ fn from_run(trigger: &PipelineTrigger, run: &Map<String, Value>) -> Result<Draft
         return Err("spec.pipelineRun has no spec".into());
     };
     let prefix = ["name", "generateName"].map(|field| text(metadata.get(field)));
-    Ok(Draft {
+    Ok(RunTemplate {
         spec,
         prefix: prefix.into_iter().find(|prefix| !prefix.is_empty()),
         metadata,
     })
 }
 
-fn from_pipeline(trigger: &PipelineTrigger, pipeline: &PipelineTemplate) -> Draft {
+fn from_pipeline(trigger: &PipelineTrigger, pipeline: &PipelineTemplate) -> RunTemplate {
     let mut spec = Map::new();
     spec.insert("pipelineRef".into(), json!({ "name": pipeline.name }));
     spec.insert("params".into(), json!(pipeline.input_params));
@@ -154,7 +159,7 @@ fn from_pipeline(trigger: &PipelineTrigger, pipeline: &PipelineTemplate) -> Draf
     if let Some(workspace) = workspace(pipeline) {
         spec.insert("workspaces".into(), json!([workspace]));
     }
-    Draft {
+    RunTemplate {
         spec,
         metadata: Map::new(),
         prefix: trigger.metadata.name.clone(),
@@ -172,7 +177,7 @@ fn workspace(pipeline: &PipelineTemplate) -> Option<Value> {
     Some(json!({ "name": name, "volumeClaimTemplate": { "spec": claim } }))
 }
 
-/// The version a run is written in: the newest one served.
-pub(crate) fn version_of(served: Option<Version>) -> Result<Version, String> {
+/// The API version that runs are created in: the newest one served.
+pub(crate) fn version_of(served: Option<TektonVersion>) -> Result<TektonVersion, String> {
     served.ok_or_else(|| "Tekton is not installed: nothing serves PipelineRun in tekton.dev".into())
 }

@@ -10,17 +10,17 @@
 //! | B16 | cli, `a_second_cluster_is_refused_with_the_way_out_and_without_the_token` |
 //! | B17 | controller, `trigger/installation.rs` |
 //! | B18, B21, R6 | controller, `trigger/leading.rs` |
-//! | B19 | `lives`: retries, suspension, filters, concurrency, requests |
+//! | B19 | `lifecycle`: retries, suspension, filters, concurrency, requests |
 //! | R7 | controller, `cross_dc` |
 
 use super::*;
 
 #[test]
 fn b1_two_new_pull_requests_each_get_their_own_run() {
-    let mut world = World::pull_requests();
-    world.open(&["feature/a@c1", "b@c2", "c@c3"]);
-    world.settle();
-    let runs: Vec<_> = world
+    let mut simulation = Simulation::pull_requests();
+    simulation.open(&["feature/a@c1", "b@c2", "c@c3"]);
+    simulation.settle();
+    let runs: Vec<_> = simulation
         .runs
         .iter()
         .map(|run| {
@@ -35,7 +35,7 @@ fn b1_two_new_pull_requests_each_get_their_own_run() {
         runs,
         [r#""feature-a" "feature/a""#, r#""b" "b""#, r#""c" "c""#]
     );
-    let branches = world.status().branches.unwrap().branch;
+    let branches = simulation.status().branches.unwrap().branch;
     assert!(
         branches
             .values()
@@ -45,27 +45,27 @@ fn b1_two_new_pull_requests_each_get_their_own_run() {
 
 #[test]
 fn b2_a_failed_create_is_tried_again() {
-    let mut world = World::git().at("main@sha1:abc123");
-    world.refuses_creation = true;
-    world.settle();
+    let mut simulation = Simulation::git().at("main@sha1:abc123");
+    simulation.refuses_creation = true;
+    simulation.settle();
     assert_eq!(
-        world.git_conditions(),
+        simulation.git_conditions(),
         ["Error/False/Failed quota exceeded"]
     );
-    assert_eq!(world.ready(), "False CreateFailed: quota exceeded");
+    assert_eq!(simulation.ready(), "False CreateFailed: quota exceeded");
     assert!(
-        world.said.iter().all(|said| said.is_warning),
+        simulation.events.iter().all(|events| events.is_warning),
         "{:?}",
-        world.said
+        simulation.events
     );
-    let attempt = |plan: &Plan| plan.steps.clone();
-    let first = attempt(&world.plan());
-    world.look();
-    assert_eq!(attempt(&world.plan()), first, "under the same name");
-    world.refuses_creation = false;
-    world.settle();
+    let attempt = |plan: &TriggerPlan| plan.actions.clone();
+    let first = attempt(&simulation.plan());
+    simulation.reconcile();
+    assert_eq!(attempt(&simulation.plan()), first, "under the same name");
+    simulation.refuses_creation = false;
+    simulation.settle();
     assert_eq!(
-        (world.runs.len(), world.git_conditions()),
+        (simulation.runs.len(), simulation.git_conditions()),
         (1, vec!["Unknown/Unknown/Unknown Unknown".into()])
     );
 }
@@ -83,9 +83,9 @@ fn b3_b4_names_and_labels_are_valid_whatever_the_branch() {
         &long,
         "refs/pull/1/head",
     ] {
-        let mut world = World::git().at(&format!("{branch}@sha256:{}", "a".repeat(64)));
-        world.settle();
-        let metadata = &world.runs[0]["metadata"];
+        let mut simulation = Simulation::git().at(&format!("{branch}@sha256:{}", "a".repeat(64)));
+        simulation.settle();
+        let metadata = &simulation.runs[0]["metadata"];
         let name = metadata["name"].as_str().unwrap();
         assert!(name.len() <= 63 && !name.starts_with('-'), "{name}");
         assert!(
@@ -112,28 +112,34 @@ fn b3_b4_names_and_labels_are_valid_whatever_the_branch() {
 
 #[test]
 fn b4_a_fixed_name_is_a_prefix() {
-    let mut world = World::git().at("main@sha1:aa");
-    world.trigger.spec.pipeline_run.as_mut().unwrap().insert(
-        "metadata".into(),
-        json!({ "name": "nightly", "labels": { "team": "shop" }, "annotations": { "a": "b" } }),
-    );
-    world.settle();
-    world.push("main@sha1:bb");
-    world.settle();
-    let names = world.names();
+    let mut simulation = Simulation::git().at("main@sha1:aa");
+    simulation
+        .trigger
+        .spec
+        .pipeline_run
+        .as_mut()
+        .unwrap()
+        .insert(
+            "metadata".into(),
+            json!({ "name": "nightly", "labels": { "team": "shop" }, "annotations": { "a": "b" } }),
+        );
+    simulation.settle();
+    simulation.push("main@sha1:bb");
+    simulation.settle();
+    let names = simulation.names();
     assert!(
         names.len() == 2 && names.iter().all(|name| name.starts_with("nightly-")),
         "{names:?}"
     );
-    assert_eq!(world.runs[0]["metadata"]["labels"]["team"], "shop");
-    assert_eq!(world.runs[0]["metadata"]["annotations"]["a"], "b");
+    assert_eq!(simulation.runs[0]["metadata"]["labels"]["team"], "shop");
+    assert_eq!(simulation.runs[0]["metadata"]["annotations"]["a"], "b");
 }
 
 #[test]
 fn b5_a_missing_namespace_is_the_triggers_own() {
-    let mut world = World::git().at("main@sha1:aa");
-    world.settle();
-    assert_eq!(world.runs[0]["metadata"]["namespace"], "ns");
+    let mut simulation = Simulation::git().at("main@sha1:aa");
+    simulation.settle();
+    assert_eq!(simulation.runs[0]["metadata"]["namespace"], "ns");
 }
 
 #[test]
@@ -144,13 +150,16 @@ fn b6_resolver_and_embedded_pipelines_need_no_pipeline_object() {
         json!({}),
     ] {
         for kind in ["GitRepository", "ImagePolicy", "PullRequest"] {
-            let world = World::new(
+            let simulation = Simulation::new(
                 json!({ "source": { "kind": kind, "name": "x" }, "pipelineRun": { "spec": spec } }),
             );
-            assert_eq!(pipeline_needed(&world.trigger), None);
+            assert_eq!(pipeline_needed(&simulation.trigger), None);
         }
     }
-    assert_eq!(pipeline_needed(&World::git().trigger), Some("build".into()));
+    assert_eq!(
+        pipeline_needed(&Simulation::git().trigger),
+        Some("build".into())
+    );
 }
 
 #[test]
@@ -174,68 +183,69 @@ fn b7_an_empty_or_odd_spec_is_a_message() {
             "spec.pipelineRun.apiVersion is v/1, but a PipelineRun is in the API group tekton.dev",
         ),
     ] {
-        let mut world = World::new(spec).at("main@sha1:aa");
-        world.settle();
-        assert_eq!(world.ready(), format!("False InvalidSpec: {message}"));
+        let mut simulation = Simulation::new(spec).at("main@sha1:aa");
+        simulation.settle();
+        assert_eq!(simulation.ready(), format!("False InvalidSpec: {message}"));
     }
 }
 
 #[test]
 fn b7_a_run_without_reason_or_message_is_read() {
-    let mut world = World::git().at("main@sha1:aa");
-    world.settle();
-    world.runs[0]["status"] = json!({ "conditions": [{ "type": "Succeeded", "status": "False" }] });
-    world.settle();
-    assert_eq!(world.git_conditions()[1], "Success/False/Failed ");
+    let mut simulation = Simulation::git().at("main@sha1:aa");
+    simulation.settle();
+    simulation.runs[0]["status"] =
+        json!({ "conditions": [{ "type": "Succeeded", "status": "False" }] });
+    simulation.settle();
+    assert_eq!(simulation.git_conditions()[1], "Success/False/Failed ");
 }
 
 #[test]
 fn b8_an_oscillating_pull_request_status_runs_each_commit_once() {
-    let mut world = World::pull_requests();
+    let mut simulation = Simulation::pull_requests();
     for _ in 0..5 {
         for open in [&["a@1", "b@1"][..], &["c@1"], &[], &["b@1", "a@1"]] {
-            world.open(open);
-            world.settle();
+            simulation.open(open);
+            simulation.settle();
         }
     }
-    assert_eq!(world.runs.len(), 3);
-    world.open(&["a@2"]);
-    world.settle();
-    assert_eq!(world.runs.len(), 4);
+    assert_eq!(simulation.runs.len(), 3);
+    simulation.open(&["a@2"]);
+    simulation.settle();
+    assert_eq!(simulation.runs.len(), 4);
 }
 
 #[test]
 fn b8_two_forks_with_the_same_branch_name_do_not_chase_each_other() {
-    let mut world = World::pull_requests();
+    let mut simulation = Simulation::pull_requests();
     for open in [
         &["patch-1@aaa", "patch-1@bbb"][..],
         &["patch-1@bbb", "patch-1@aaa"],
         &["patch-1@bbb"],
     ] {
-        world.open(open);
-        world.settle();
-        assert_eq!(world.runs.len(), 2, "{open:?}");
+        simulation.open(open);
+        simulation.settle();
+        assert_eq!(simulation.runs.len(), 2, "{open:?}");
     }
 }
 
 #[test]
 fn b8_branches_that_went_away_are_remembered_but_not_for_ever() {
-    let mut world = World::pull_requests();
+    let mut simulation = Simulation::pull_requests();
     for number in 0..150 {
-        world.open(&[&format!("branch-{number}@c")]);
-        world.look();
-        world.runs.clear();
+        simulation.open(&[&format!("branch-{number}@c")]);
+        simulation.reconcile();
+        simulation.runs.clear();
     }
-    let branches = world.status().branches.unwrap().branch;
+    let branches = simulation.status().branches.unwrap().branch;
     assert_eq!(branches.len(), 101);
     assert!(branches.contains_key("branch-149") && !branches.contains_key("branch-0"));
 }
 
 #[test]
 fn b9_two_triggers_on_one_revision_both_run() {
-    let mut first = World::git().at("main@sha1:aa");
+    let mut first = Simulation::git().at("main@sha1:aa");
     first.settle();
-    let mut second = World::git().at("main@sha1:aa");
+    let mut second = Simulation::git().at("main@sha1:aa");
     second.trigger.metadata.name = Some("other".into());
     second.trigger.metadata.uid = Some("u2".into());
     second.settle();
@@ -248,50 +258,63 @@ fn b9_two_triggers_on_one_revision_both_run() {
 
 #[test]
 fn b11_errors_are_withdrawn_when_they_are_over() {
-    let mut world = World::pull_requests();
-    world.settle();
-    assert!(world.status().branches.unwrap().branch.contains_key("null"));
-    world.open(&["a@1"]);
-    world.settle();
-    let branches = world.status().branches.unwrap().branch;
+    let mut simulation = Simulation::pull_requests();
+    simulation.settle();
+    assert!(
+        simulation
+            .status()
+            .branches
+            .unwrap()
+            .branch
+            .contains_key("null")
+    );
+    simulation.open(&["a@1"]);
+    simulation.settle();
+    let branches = simulation.status().branches.unwrap().branch;
     assert_eq!(branches.keys().collect::<Vec<_>>(), ["a"]);
-    let mut world = World::git();
-    world.settle();
-    world.push("main@sha1:aa");
-    world.settle();
-    assert_eq!(world.git_conditions(), ["Unknown/Unknown/Unknown Unknown"]);
+    let mut simulation = Simulation::git();
+    simulation.settle();
+    simulation.push("main@sha1:aa");
+    simulation.settle();
+    assert_eq!(
+        simulation.git_conditions(),
+        ["Unknown/Unknown/Unknown Unknown"]
+    );
 }
 
 #[test]
 fn b12_the_failure_message_is_shown() {
-    let mut world = World::git().at("main@sha1:aa");
-    world.settle();
-    world.finish_last("False", "PipelineRunTimeout");
-    world.settle();
+    let mut simulation = Simulation::git().at("main@sha1:aa");
+    simulation.settle();
+    simulation.finish_last("False", "PipelineRunTimeout");
+    simulation.settle();
     assert_eq!(
-        world.git_conditions()[1],
+        simulation.git_conditions()[1],
         "Success/False/PipelineRunTimeout so it goes"
     );
 }
 
 #[test]
 fn b13_a_run_without_status_yet_is_no_error() {
-    let mut world = World::git().at("main@sha1:aa");
-    world.settle();
-    assert_eq!(world.git_conditions(), ["Unknown/Unknown/Unknown Unknown"]);
+    let mut simulation = Simulation::git().at("main@sha1:aa");
+    simulation.settle();
+    assert_eq!(
+        simulation.git_conditions(),
+        ["Unknown/Unknown/Unknown Unknown"]
+    );
 }
 
 #[test]
 fn b20_a_repushed_tag_runs_when_its_digest_is_known() {
-    let mut world = World::new(json!({
+    let mut simulation = Simulation::new(json!({
         "source": { "kind": "ImagePolicy", "name": "base" }, "pipelineRun": { "spec": {} }
     }));
     let mut count = |digest: Value| {
-        world.source = Some(
+        simulation.source = Some(
             json!({ "status": { "latestRef": { "name": "r/i", "tag": "v1", "digest": digest } } }),
         );
-        world.settle();
-        world.runs.len()
+        simulation.settle();
+        simulation.runs.len()
     };
     assert_eq!(count(Value::Null), 1);
     assert_eq!(
@@ -305,70 +328,73 @@ fn b20_a_repushed_tag_runs_when_its_digest_is_known() {
 
 #[test]
 fn b22_changing_the_source_kind_leaves_no_old_block() {
-    let mut world = World::git().at("main@sha1:aa");
-    world.settle();
-    world.trigger.spec.source.kind = api::trigger::TriggerSourceKind::ImagePolicy;
-    world.trigger.spec.source.api_version = None;
-    world.source = None;
-    world.settle();
-    assert_eq!(world.status().git_repository, None);
+    let mut simulation = Simulation::git().at("main@sha1:aa");
+    simulation.settle();
+    simulation.trigger.spec.source.kind = api::trigger::TriggerSourceKind::ImagePolicy;
+    simulation.trigger.spec.source.api_version = None;
+    simulation.source = None;
+    simulation.settle();
+    assert_eq!(simulation.status().git_repository, None);
 }
 
 #[test]
 fn r1_the_retry_count_restarts_with_a_new_event() {
-    let mut world = World::early(json!({ "retries": 1 })).at("main@sha1:aa");
+    let mut simulation = Simulation::early(json!({ "retries": 1 })).at("main@sha1:aa");
     for commit in ["aa", "bb"] {
-        world.push(&format!("main@sha1:{commit}"));
-        world.settle();
-        assert_eq!(world.status().current_pipeline_retry, Some(0));
+        simulation.push(&format!("main@sha1:{commit}"));
+        simulation.settle();
+        assert_eq!(simulation.status().current_pipeline_retry, Some(0));
         for _ in 0..3 {
-            world.finish_last("False", "Failed");
-            world.now += SignedDuration::from_secs(60);
-            world.settle();
+            simulation.finish_last("False", "Failed");
+            simulation.now += SignedDuration::from_secs(60);
+            simulation.settle();
         }
-        assert_eq!(world.status().current_pipeline_retry, Some(1));
+        assert_eq!(simulation.status().current_pipeline_retry, Some(1));
     }
-    assert_eq!(world.runs.len(), 4);
+    assert_eq!(simulation.runs.len(), 4);
 }
 
 #[test]
 fn r2_the_oldest_finished_runs_are_removed_and_never_a_running_one() {
-    let mut world = World::early(json!({ "maxHistory": 2 }));
-    world.push("main@sha1:c0");
-    world.settle();
-    let running = world.names()[0].clone();
+    let mut simulation = Simulation::early(json!({ "maxHistory": 2 }));
+    simulation.push("main@sha1:c0");
+    simulation.settle();
+    let running = simulation.names()[0].clone();
     for number in 1..6 {
-        world.push(&format!("main@sha1:c{number}"));
-        world.settle();
-        world.finish_last("True", "Succeeded");
-        world.settle();
+        simulation.push(&format!("main@sha1:c{number}"));
+        simulation.settle();
+        simulation.finish_last("True", "Succeeded");
+        simulation.settle();
     }
-    assert_eq!(world.runs.len(), 2);
-    assert!(world.names().contains(&running));
-    world.finish(&running, "True", "Succeeded");
-    world.push("main@sha1:ff");
-    world.settle();
-    assert!(world.runs.len() == 2 && !world.names().contains(&running));
+    assert_eq!(simulation.runs.len(), 2);
+    assert!(simulation.names().contains(&running));
+    simulation.finish(&running, "True", "Succeeded");
+    simulation.push("main@sha1:ff");
+    simulation.settle();
+    assert!(simulation.runs.len() == 2 && !simulation.names().contains(&running));
 }
 
 #[test]
 fn r3_cancelled_and_timed_out_runs_are_final() {
     for (reason, runs) in [("Cancelled", 1), ("PipelineRunTimeout", 2)] {
-        let mut world = World::early(json!({ "retries": 1 })).at("main@sha1:aa");
-        world.settle();
-        world.finish_last("False", reason);
-        world.settle();
-        world.now += SignedDuration::from_secs(600);
-        world.settle();
-        assert_eq!(world.runs.len(), runs, "{reason}");
+        let mut simulation = Simulation::early(json!({ "retries": 1 })).at("main@sha1:aa");
+        simulation.settle();
+        simulation.finish_last("False", reason);
+        simulation.settle();
+        simulation.now += SignedDuration::from_secs(600);
+        simulation.settle();
+        assert_eq!(simulation.runs.len(), runs, "{reason}");
     }
 }
 
 #[test]
 fn r4_early_runs_have_owners_too() {
-    let mut world = World::early(json!({})).at("main@sha1:aa");
-    world.settle();
-    assert_eq!(world.runs[0]["metadata"]["ownerReferences"][0]["uid"], "u1");
+    let mut simulation = Simulation::early(json!({})).at("main@sha1:aa");
+    simulation.settle();
+    assert_eq!(
+        simulation.runs[0]["metadata"]["ownerReferences"][0]["uid"],
+        "u1"
+    );
 }
 
 #[test]
@@ -377,10 +403,10 @@ fn r5_branches_with_slashes() {
         format!("feature/x/{COMMIT}"),
         format!("feature/x@sha1:{COMMIT}"),
     ] {
-        let mut world = World::early(json!({})).at(&revision);
-        world.settle();
+        let mut simulation = Simulation::early(json!({})).at(&revision);
+        simulation.settle();
         assert_eq!(
-            world.runs[0]["spec"]["params"],
+            simulation.runs[0]["spec"]["params"],
             json!([{ "name": "branch-name", "value": "feature/x" }, { "name": "commit-id", "value": COMMIT }])
         );
     }

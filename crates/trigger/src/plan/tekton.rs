@@ -1,20 +1,20 @@
-//! Tekton's two API versions: where the same fields stand in each.
+//! Converts the spec of a PipelineRun between Tekton's API versions v1 and v1beta1.
 //!
-//! Runs are written in the version that is served. Fields that a template has in the other
-//! version's place are moved; a field that is already in its place wins.
+//! Runs are created in the version that is served. A field of the template at the other version's
+//! path is moved; a field that is already at the right path wins.
 
 use serde_json::{Map, Value, json};
 
-/// Tekton's API versions that runs can be written in.
+/// The Tekton API versions that runs can be created in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Version {
+pub enum TektonVersion {
     /// `tekton.dev/v1`.
     V1,
     /// `tekton.dev/v1beta1`.
     V1Beta1,
 }
 
-impl Version {
+impl TektonVersion {
     /// The version of that name.
     pub fn named(name: &str) -> Option<Self> {
         match name {
@@ -24,7 +24,7 @@ impl Version {
         }
     }
 
-    /// Group and version, as an object names them.
+    /// Group and version, as in `apiVersion`.
     pub fn api_version(self) -> &'static str {
         match self {
             Self::V1 => "tekton.dev/v1",
@@ -35,21 +35,22 @@ impl Version {
 
 type Fields = Map<String, Value>;
 
-/// Moves the fields of a run's spec to where a version has them.
-pub(crate) fn arrange(spec: &mut Fields, version: Version) {
+/// Moves the fields of a run's spec to their paths in a version.
+pub(crate) fn convert(spec: &mut Fields, version: TektonVersion) {
     match version {
-        Version::V1 => to_v1(spec),
-        Version::V1Beta1 => to_v1beta1(spec),
+        TektonVersion::V1 => to_v1(spec),
+        TektonVersion::V1Beta1 => to_v1beta1(spec),
     }
 }
 
-/// Names the service account, replacing any other.
-pub(crate) fn set_service_account(spec: &mut Fields, version: Version, account: &str) {
+/// Sets the service account, replacing any other.
+pub(crate) fn set_service_account(spec: &mut Fields, version: TektonVersion, account: &str) {
     match version {
-        Version::V1 => {
-            within(spec, "taskRunTemplate").insert("serviceAccountName".into(), json!(account));
+        TektonVersion::V1 => {
+            object_field(spec, "taskRunTemplate")
+                .insert("serviceAccountName".into(), json!(account));
         }
-        Version::V1Beta1 => {
+        TektonVersion::V1Beta1 => {
             spec.insert("serviceAccountName".into(), json!(account));
         }
     }
@@ -58,13 +59,13 @@ pub(crate) fn set_service_account(spec: &mut Fields, version: Version, account: 
 fn to_v1(spec: &mut Fields) {
     for field in ["serviceAccountName", "podTemplate"] {
         if let Some(value) = spec.remove(field) {
-            within(spec, "taskRunTemplate")
+            object_field(spec, "taskRunTemplate")
                 .entry(field)
                 .or_insert(value);
         }
     }
     if let Some(timeout) = spec.remove("timeout") {
-        within(spec, "timeouts")
+        object_field(spec, "timeouts")
             .entry("pipeline")
             .or_insert(timeout);
     }
@@ -135,7 +136,7 @@ fn rename_resources(task: &mut Fields, from: &str, to: &str) {
     }
 }
 
-fn within<'a>(fields: &'a mut Fields, name: &str) -> &'a mut Fields {
+fn object_field<'a>(fields: &'a mut Fields, name: &str) -> &'a mut Fields {
     let value = fields.entry(name).or_insert_with(|| json!({}));
     if !value.is_object() {
         *value = json!({});
@@ -159,18 +160,18 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(version: Version, spec: Value, expected: Value) {
+    fn check(version: TektonVersion, spec: Value, expected: Value) {
         let Value::Object(mut fields) = spec else {
             panic!("a spec is an object")
         };
-        arrange(&mut fields, version);
+        convert(&mut fields, version);
         assert_eq!(Value::Object(fields), expected);
     }
 
     #[test]
     fn old_fields_move_to_v1() {
         check(
-            Version::V1,
+            TektonVersion::V1,
             json!({
                 "serviceAccountName": "bot", "podTemplate": {"nodeSelector": {}}, "timeout": "1h",
                 "taskRunSpecs": [{"pipelineTaskName": "t", "taskServiceAccountName": "a", "taskPodTemplate": {}}],
@@ -190,12 +191,12 @@ mod tests {
     #[test]
     fn what_is_in_its_place_wins() {
         check(
-            Version::V1,
+            TektonVersion::V1,
             json!({"serviceAccountName": "old", "taskRunTemplate": {"serviceAccountName": "new"}}),
             json!({"taskRunTemplate": {"serviceAccountName": "new"}}),
         );
         check(
-            Version::V1,
+            TektonVersion::V1,
             json!({"pipelineRef": {"name": "x"}}),
             json!({"pipelineRef": {"name": "x"}}),
         );
@@ -204,7 +205,7 @@ mod tests {
     #[test]
     fn new_fields_move_to_v1beta1() {
         check(
-            Version::V1Beta1,
+            TektonVersion::V1Beta1,
             json!({
                 "taskRunTemplate": {"serviceAccountName": "bot", "podTemplate": {}},
                 "timeouts": {"pipeline": "1h"},
@@ -223,7 +224,7 @@ mod tests {
     #[test]
     fn embedded_steps_follow() {
         check(
-            Version::V1,
+            TektonVersion::V1,
             json!({"pipelineSpec": {"tasks": [{"taskSpec": {"steps": [{"resources": {"limits": {}}}], "stepTemplate": {"resources": {}}}}]}}),
             json!({"pipelineSpec": {"tasks": [{"taskSpec": {"steps": [{"computeResources": {"limits": {}}}], "stepTemplate": {"computeResources": {}}}}]}}),
         );

@@ -1,8 +1,8 @@
-//! Whole lives of triggers, without a cluster: each look plans, carries out and writes the status.
+//! Lifecycles of triggers, without a cluster: each reconcile plans, acts and writes the status.
 
 mod conformance;
 mod defects;
-mod lives;
+mod lifecycle;
 
 use api::{
     PipelineTrigger,
@@ -17,19 +17,19 @@ use super::*;
 const COMMIT: &str = "dc0fd09d0915f47cbda5f235a8a9c30b2d8baa69";
 
 /// A trigger, its source and its runs.
-struct World {
+struct Simulation {
     trigger: PipelineTrigger,
     source: Option<Value>,
     runs: Vec<Value>,
-    tekton: Option<Version>,
+    tekton: Option<TektonVersion>,
     pipeline: PipelineState,
     credential: CredentialState,
     refuses_creation: bool,
     now: Timestamp,
-    said: Vec<Announcement>,
+    events: Vec<KubernetesEvent>,
 }
 
-impl World {
+impl Simulation {
     fn new(spec: Value) -> Self {
         let trigger = serde_json::from_value(json!({
             "apiVersion": "pipeline.jquad.rocks/v1alpha1", "kind": "PipelineTrigger",
@@ -40,12 +40,12 @@ impl World {
             trigger: trigger.unwrap(),
             source: None,
             runs: Vec::new(),
-            tekton: Some(Version::V1),
+            tekton: Some(TektonVersion::V1),
             pipeline: PipelineState::Found(DeclaredTypes::new()),
             credential: CredentialState::NotNeeded,
             refuses_creation: false,
             now: Timestamp::from_second(1_700_000_000).unwrap(),
-            said: Vec::new(),
+            events: Vec::new(),
         }
     }
 
@@ -104,17 +104,17 @@ impl World {
         self.source = Some(json!({ "status": { "sourceBranches": { "branches": list } } }));
     }
 
-    fn plan(&self) -> Plan {
-        let runs: Vec<Run> = self
+    fn plan(&self) -> TriggerPlan {
+        let runs: Vec<ObservedRun> = self
             .runs
             .iter()
-            .map(|run| Run::read(run).unwrap().1)
+            .map(|run| ObservedRun::read(run).unwrap().1)
             .collect();
-        plan(&self.seen(&runs))
+        plan(&self.observed(&runs))
     }
 
-    fn seen<'a>(&'a self, runs: &'a [Run]) -> Seen<'a> {
-        Seen {
+    fn observed<'a>(&'a self, runs: &'a [ObservedRun]) -> ObservedTrigger<'a> {
+        ObservedTrigger {
             trigger: &self.trigger,
             source: match &self.source {
                 Some(object) => SourceState::Found(object),
@@ -128,37 +128,44 @@ impl World {
         }
     }
 
-    /// One look. `forgets` is a crash before the status is written.
-    fn look_and(&mut self, forgets: bool) -> Plan {
-        self.now += SignedDuration::from_secs(1);
-        let plan = self.plan();
-        let mut outcome = Outcome::default();
-        for step in &plan.steps {
-            self.carry_out(step, &mut outcome);
-        }
-        let runs: Vec<Run> = self
-            .runs
-            .iter()
-            .map(|run| Run::read(run).unwrap().1)
-            .collect();
-        let seen = self.seen(&runs);
-        let status = status(&seen, &plan, &outcome);
-        let said = announcements(&seen, &plan, &outcome, &status);
-        self.said.extend(said);
-        if !forgets {
-            self.trigger.status = Some(status);
-        }
+    fn reconcile(&mut self) -> TriggerPlan {
+        let (plan, status) = self.reconcile_without_status();
+        self.trigger.status = Some(status);
         plan
     }
 
-    fn carry_out(&mut self, step: &Step, outcome: &mut Outcome) {
-        match step {
-            Step::Start { run, .. } if self.refuses_creation => {
-                outcome
-                    .failures
+    /// Crashes before the status is written.
+    fn reconcile_and_crash(&mut self) {
+        self.reconcile_without_status();
+    }
+
+    fn reconcile_without_status(&mut self) -> (TriggerPlan, PipelineTriggerStatus) {
+        self.now += SignedDuration::from_secs(1);
+        let plan = self.plan();
+        let mut failures = CreateFailures::default();
+        for action in &plan.actions {
+            self.carry_out(action, &mut failures);
+        }
+        let runs: Vec<ObservedRun> = self
+            .runs
+            .iter()
+            .map(|run| ObservedRun::read(run).unwrap().1)
+            .collect();
+        let observed = self.observed(&runs);
+        let status = status(&observed, &plan, &failures);
+        let events = kubernetes_events(&observed, &plan, &failures, &status);
+        self.events.extend(events);
+        (plan, status)
+    }
+
+    fn carry_out(&mut self, action: &RunAction, failures: &mut CreateFailures) {
+        match action {
+            RunAction::Create { run, .. } if self.refuses_creation => {
+                failures
+                    .by_run
                     .insert(run.clone(), "quota exceeded".to_owned());
             }
-            Step::Start { run, object } => {
+            RunAction::Create { run, object } => {
                 if self
                     .runs
                     .iter()
@@ -171,22 +178,18 @@ impl World {
                 object["metadata"]["uid"] = json!(format!("uid-{run}"));
                 self.runs.push(object);
             }
-            Step::Remove { run, .. } => {
+            RunAction::Delete { run, .. } => {
                 self.runs
                     .retain(|known| known["metadata"]["name"] != json!(run));
             }
-            Step::Cancel { run } => self.finish(run, "False", "Cancelled"),
+            RunAction::Cancel { run } => self.finish(run, "False", "Cancelled"),
         }
     }
 
-    fn look(&mut self) -> Plan {
-        self.look_and(false)
-    }
-
-    /// Looks until nothing is left to do.
+    /// Reconciles until nothing is left to do.
     fn settle(&mut self) -> &mut Self {
         for _ in 0..5 {
-            self.look();
+            self.reconcile();
         }
         self
     }

@@ -1,4 +1,4 @@
-//! What was seen of the world when a trigger is planned for.
+//! What a plan is made from: a trigger and the objects that it refers to, as they were observed.
 
 use api::{
     PipelineTrigger, foreign, names,
@@ -8,23 +8,23 @@ use api::{
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{parameters::DeclaredTypes, run::Credential, tekton::Version, template};
+use super::{parameters::DeclaredTypes, run::RunCredential, tekton::TektonVersion, template};
 
-/// Everything a plan is made from.
+/// A trigger and the objects that it refers to.
 #[derive(Clone, Debug)]
-pub struct Seen<'a> {
+pub struct ObservedTrigger<'a> {
     /// The trigger, with the status last written.
     pub trigger: &'a PipelineTrigger,
     /// Its source.
     pub source: SourceState<'a>,
-    /// The Tekton version that is served, the newest if there are several.
-    pub tekton: Option<Version>,
+    /// The newest Tekton API version that is served.
+    pub tekton: Option<TektonVersion>,
     /// The Tekton Pipeline it names.
     pub pipeline: PipelineState,
     /// The ManagedCredential it names.
     pub credential: CredentialState,
     /// The runs it started and that still exist.
-    pub runs: &'a [Run],
+    pub runs: &'a [ObservedRun],
     /// The time.
     pub now: Timestamp,
 }
@@ -32,13 +32,13 @@ pub struct Seen<'a> {
 /// The trigger's source.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum SourceState<'a> {
-    /// It, or something else that the trigger needs, may not be seen; what the server said.
+    /// RBAC forbids reading it, or another object that the trigger needs; the API server's message.
     Forbidden(&'a str),
-    /// Nothing serves its kind.
+    /// Its kind is not installed.
     NotServed,
     /// There is no object of that name.
     Missing,
-    /// The object, or its essence.
+    /// The object, or only its [`relevant_fields`].
     Found(&'a Value),
 }
 
@@ -52,7 +52,7 @@ pub enum PipelineState {
         /// The name asked for.
         name: String,
     },
-    /// It is there and declares these types.
+    /// It exists and declares these parameter types.
     Found(DeclaredTypes),
 }
 
@@ -67,12 +67,12 @@ pub enum CredentialState {
         because: String,
     },
     /// What it gives to runs.
-    Found(Credential),
+    Found(RunCredential),
 }
 
-/// One run, as far as it is looked at.
+/// The fields of a PipelineRun that a plan needs.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Run {
+pub struct ObservedRun {
     /// Its name.
     pub name: String,
     /// Its uid.
@@ -83,20 +83,20 @@ pub struct Run {
     pub created: Timestamp,
     /// When it ended.
     pub completed: Option<Timestamp>,
-    /// How far it is.
+    /// Its progress.
     pub progress: Progress,
-    /// Whether it was told to stop.
+    /// Whether its cancellation was requested.
     pub is_cancelled: bool,
     /// The event it was started for.
     pub event: Option<String>,
     /// How many runs for the same event failed before it.
     pub retry: Option<i64>,
-    /// The label of the pull request branch it is for.
-    pub lane: Option<String>,
+    /// The label value of the pull request branch it is for.
+    pub pull_request_branch: Option<String>,
 }
 
-impl Run {
-    /// Reads a run, and the name of the trigger it belongs to; nothing if it belongs to none.
+impl ObservedRun {
+    /// Reads a run and the name of the trigger it belongs to; `None` if it belongs to no trigger.
     pub fn read(object: &Value) -> Option<(String, Self)> {
         let metadata = &object["metadata"];
         let text = |value: &Value| value.as_str().map(str::to_owned);
@@ -124,19 +124,19 @@ impl Run {
             is_cancelled: run.spec.status.is_some_and(|status| !status.is_empty()),
             event: annotation(names::RUN_EVENT_ANNOTATION),
             retry: retry.and_then(|retry| retry.parse().ok()),
-            lane: label(names::RUN_REQUEST_BRANCH_LABEL),
+            pull_request_branch: label(names::RUN_REQUEST_BRANCH_LABEL),
         };
         Some((trigger, read))
     }
 
-    /// Whether it has ended, well or not.
+    /// Whether it succeeded or failed.
     pub fn is_finished(&self) -> bool {
         matches!(self.progress, Progress::Succeeded | Progress::Failed { .. })
     }
 }
 
-/// The part of a source that a plan looks at: small, and the same while nothing happened.
-pub fn essence(kind: TriggerSourceKind, object: &Value) -> Value {
+/// The fields of a source that a plan reads. They change only when there may be a new event.
+pub fn relevant_fields(kind: TriggerSourceKind, object: &Value) -> Value {
     let keep = |pointer: &str| object.pointer(pointer).cloned().unwrap_or_default();
     match kind {
         TriggerSourceKind::ImagePolicy => json!({ "status": {
@@ -154,8 +154,8 @@ pub fn essence(kind: TriggerSourceKind, object: &Value) -> Value {
     }
 }
 
-/// The Tekton Pipeline that must exist in the trigger's namespace, if any.
+/// The name of the Tekton Pipeline that must exist in the trigger's namespace, if any.
 pub fn pipeline_needed(trigger: &PipelineTrigger) -> Option<String> {
-    let draft = template::draft(trigger).ok()?;
-    draft.pipeline().map(str::to_owned)
+    let template = template::run_template(trigger).ok()?;
+    template.pipeline().map(str::to_owned)
 }

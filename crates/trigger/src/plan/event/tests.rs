@@ -7,7 +7,7 @@ use super::*;
 const SHA1: &str = "dc0fd09d0915f47cbda5f235a8a9c30b2d8baa69";
 const SHA256: &str = "55609ff9d959589ed917ce32e6bc0f0a36809565f308602c15c3668965979edc";
 
-fn git(revision: &str) -> Event {
+fn git(revision: &str) -> SourceEvent {
     let object = json!({
         "spec": { "url": "https://git.example/shop.git" },
         "status": { "artifact": {
@@ -103,7 +103,7 @@ fn b7_a_short_artifact_path_falls_back_to_the_objects_name() {
     }
 }
 
-fn image(status: Value) -> Event {
+fn image(status: Value) -> SourceEvent {
     let object = json!({ "status": status });
     let mut events = events_of(TriggerSourceKind::ImagePolicy, "base", &object).unwrap();
     events.remove(0)

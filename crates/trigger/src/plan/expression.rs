@@ -1,13 +1,13 @@
-//! JSONPath values and their concatenation: `$.repositoryName + ':' + $.imageVersion`.
+//! Evaluates JSONPath expressions and their concatenation: `$.repositoryName + ':' + $.imageVersion`.
 //!
-//! The dialect is the one that triggers have always used, as far as manifests use it: paths with
-//! names, brackets, indexes, slices, unions, wildcards, descent and filters; string and number
-//! literals; `+`. Anything else is an error that says where.
+//! The dialect is the trigger operator's, as far as manifests use it: paths with names, brackets,
+//! indexes, slices, unions, wildcards, descent and filters; string and number literals; `+`.
+//! Anything else is an error that names the offending part.
 
 use jsonpath_rust::JsonPath;
 use serde_json::{Number, Value, json};
 
-/// Longer expressions are refused: they come from manifests and are evaluated on every event.
+/// Expressions come from manifests and are evaluated on every event, so their size is bounded.
 const MAX_LENGTH: usize = 1024;
 const MAX_NESTING: usize = 16;
 
@@ -17,17 +17,17 @@ pub(crate) fn is_expression(text: &str) -> bool {
     text == "$" || text.starts_with("$.") || text.starts_with("$[")
 }
 
-/// What an expression comes to in a document.
+/// The value of an expression in a document.
 pub(crate) fn evaluate(expression: &str, document: &Value) -> Result<Value, String> {
     if expression.len() > MAX_LENGTH {
         return Err(format!(
             "Expression is longer than {MAX_LENGTH} characters."
         ));
     }
-    let terms = split(expression).map_err(|because| wrong(expression, &because))?;
+    let terms = split(expression).map_err(|because| invalid(expression, &because))?;
     let mut values = Vec::new();
     for term in terms {
-        let value = operand(term, document).map_err(|because| wrong(expression, &because))?;
+        let value = operand(term, document).map_err(|because| invalid(expression, &because))?;
         if value.is_null() {
             return Err(format!("Expression {} evaluates to null.", term.trim()));
         }
@@ -44,11 +44,11 @@ pub(crate) fn text_of(value: &Value) -> String {
     }
 }
 
-fn wrong(expression: &str, because: &str) -> String {
+fn invalid(expression: &str, because: &str) -> String {
     format!("Expression {expression} is not valid: {because}.")
 }
 
-/// The terms between the plus signs that stand outside of brackets and quotes.
+/// The terms between the plus signs outside of brackets and quotes.
 fn split(expression: &str) -> Result<Vec<&str>, String> {
     let mut terms = Vec::new();
     let (mut start, mut nesting, mut quote) = (0, 0_usize, None);
@@ -114,7 +114,7 @@ fn literal(term: &str) -> Option<String> {
     None
 }
 
-/// What a path leads to: nothing is null, one is itself, several are a list.
+/// The matches of a path: null for none, the value itself for one, an array for several.
 fn path(term: &str, document: &Value) -> Result<Value, String> {
     check_names(term)?;
     let found = document
@@ -127,8 +127,8 @@ fn path(term: &str, document: &Value) -> Result<Value, String> {
     })
 }
 
-/// Outside of brackets only names, dots and stars make up a path; an operator there would
-/// otherwise be taken for part of a name.
+/// Outside of brackets a path consists of names, dots and stars; any other character there would be
+/// read as part of a name.
 fn check_names(term: &str) -> Result<(), String> {
     let mut nesting = 0_usize;
     let mut quote = None;
@@ -150,7 +150,7 @@ fn check_names(term: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Numbers are added, anything else is joined as text. One value stays what it is.
+/// Adds integers; joins anything else as text. A single value is unchanged.
 fn sum(mut values: Vec<Value>) -> Value {
     if values.len() == 1 {
         return values.remove(0);

@@ -1,7 +1,7 @@
-//! What a source says has happened: one event for each revision that could start a run.
+//! Reads events from a source: one for each revision or pull request branch that could start a run.
 //!
-//! A source that has nothing to say yet, or something odd, is a state of the world and comes back
-//! as a sentence; nothing here fails on any object.
+//! A source without a usable revision gives a message instead of events. No object, however
+//! malformed, causes a panic.
 
 use api::{
     flux::{Bucket, GitRepository, HelmChart, ImagePolicy, OCIRepository, SourceStatus},
@@ -12,25 +12,25 @@ use api::{
 };
 use serde_json::{Map, Value, json};
 
-/// Digits of a commit that people read.
+/// The length of an abbreviated commit.
 const SHORT_COMMIT: usize = 7;
 
-/// Something that can start a run.
+/// A revision of a source that can start a run.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Event {
-    /// What the source wrote, for people.
+pub struct SourceEvent {
+    /// The revision as the source writes it.
     pub text: String,
-    /// The same for every way of writing the same event.
+    /// Identifies the event: the same for every notation of the same revision.
     pub key: String,
     /// What it is about.
-    pub subject: Subject,
+    pub subject: EventSubject,
     /// Where the source fetches from.
     pub source_url: Option<String>,
 }
 
 /// What an event is about.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Subject {
+pub enum EventSubject {
     /// An artifact that Flux fetched: from git, an OCI registry, a bucket or a chart repository.
     Artifact {
         /// The branch, tag, other reference or version.
@@ -39,10 +39,10 @@ pub enum Subject {
         commit: Option<String>,
         /// The commit or digest with its algorithm.
         digest: Option<String>,
-        /// The source object's name, as its artifact path says.
+        /// The source object's name, from its artifact path.
         repository: String,
     },
-    /// An image that Flux chose.
+    /// An image that an ImagePolicy selected.
     Image {
         /// The image.
         image: Image,
@@ -57,17 +57,17 @@ pub enum Subject {
         branch: String,
         /// Its newest commit.
         commit: String,
-        /// The pull request, as its forge describes it.
+        /// The forge's description of the pull request, as JSON.
         details: String,
     },
 }
 
-/// What a source of a kind has to say: its events, or why there are none yet.
+/// The events of a source, or why there are none yet.
 pub fn events_of(
     kind: TriggerSourceKind,
     name: &str,
     object: &Value,
-) -> Result<Vec<Event>, String> {
+) -> Result<Vec<SourceEvent>, String> {
     match kind {
         TriggerSourceKind::GitRepository => {
             let source: GitRepository = foreign::read(object);
@@ -95,7 +95,7 @@ fn artifact(
     name: &str,
     status: &SourceStatus,
     source_url: Option<String>,
-) -> Result<Vec<Event>, String> {
+) -> Result<Vec<SourceEvent>, String> {
     let artifact = status.artifact.clone().unwrap_or_default();
     let text = artifact.revision.unwrap_or_default().trim().to_owned();
     if text.is_empty() {
@@ -110,14 +110,14 @@ fn artifact(
         .filter(|part| !part.is_empty())
         .unwrap_or(name)
         .to_owned();
-    let subject = Subject::Artifact {
+    let subject = EventSubject::Artifact {
         reference: revision.reference().map(str::to_owned),
         commit: revision.commit().map(str::to_owned),
         digest: revision.digest(),
         repository,
     };
     let key = revision.to_string();
-    Ok(vec![Event {
+    Ok(vec![SourceEvent {
         text,
         key,
         subject,
@@ -125,7 +125,7 @@ fn artifact(
     }])
 }
 
-fn image(policy: &str, object: &ImagePolicy) -> Result<Vec<Event>, String> {
+fn image(policy: &str, object: &ImagePolicy) -> Result<Vec<SourceEvent>, String> {
     let Some(image) = object.status.latest() else {
         return Err(format!("ImagePolicy {policy} has not chosen an image yet"));
     };
@@ -133,11 +133,11 @@ fn image(policy: &str, object: &ImagePolicy) -> Result<Vec<Event>, String> {
     let name = parts.next().unwrap_or_default().to_owned();
     let repository = parts.next().unwrap_or_default().to_owned();
     let text = full_reference(&image);
-    Ok(vec![Event {
+    Ok(vec![SourceEvent {
         key: text.clone(),
         source_url: Some(image.name().to_owned()),
         text,
-        subject: Subject::Image {
+        subject: EventSubject::Image {
             image,
             name,
             repository,
@@ -159,26 +159,26 @@ fn full_reference(image: &Image) -> String {
     text
 }
 
-fn pull_requests(object: &Value) -> Result<Vec<Event>, String> {
+fn pull_requests(object: &Value) -> Result<Vec<SourceEvent>, String> {
     let branches = object.pointer("/status/sourceBranches/branches");
     let branches = branches.and_then(Value::as_array);
     let events = branches.into_iter().flatten().filter_map(pull_request);
     Ok(events.collect())
 }
 
-fn pull_request(branch: &Value) -> Option<Event> {
+fn pull_request(branch: &Value) -> Option<SourceEvent> {
     let text = |field: &str| branch[field].as_str().unwrap_or_default().to_owned();
     let (name, commit) = (text("name"), text("commit"));
     if name.is_empty() {
         return None;
     }
     let key = format!("{name}@{commit}");
-    let subject = Subject::PullRequest {
+    let subject = EventSubject::PullRequest {
         branch: name,
         commit,
         details: text("details"),
     };
-    Some(Event {
+    Some(SourceEvent {
         text: key.clone(),
         key,
         subject,
@@ -186,68 +186,70 @@ fn pull_request(branch: &Value) -> Option<Event> {
     })
 }
 
-impl Event {
-    /// The branch or other reference; nothing where the kind of source has none.
+impl SourceEvent {
+    /// The branch or other reference; `None` if the kind of source has none.
     pub fn branch(&self) -> Option<&str> {
         match &self.subject {
-            Subject::Artifact { reference, .. } => Some(reference.as_deref().unwrap_or_default()),
-            Subject::Image { .. } => None,
-            Subject::PullRequest { branch, .. } => Some(branch),
+            EventSubject::Artifact { reference, .. } => {
+                Some(reference.as_deref().unwrap_or_default())
+            }
+            EventSubject::Image { .. } => None,
+            EventSubject::PullRequest { branch, .. } => Some(branch),
         }
     }
 
-    /// The commit or digest without algorithm; nothing where the kind of source has none.
+    /// The commit or digest without algorithm; `None` if the kind of source has none.
     pub fn commit(&self) -> Option<&str> {
         match &self.subject {
-            Subject::Artifact { commit, .. } => Some(commit.as_deref().unwrap_or_default()),
-            Subject::Image { .. } => None,
-            Subject::PullRequest { commit, .. } => Some(commit),
+            EventSubject::Artifact { commit, .. } => Some(commit.as_deref().unwrap_or_default()),
+            EventSubject::Image { .. } => None,
+            EventSubject::PullRequest { commit, .. } => Some(commit),
         }
     }
 
-    /// The commit as people read it.
+    /// The abbreviated commit.
     pub fn short_commit(&self) -> Option<&str> {
         let commit = self.commit()?;
         Some(commit.get(..SHORT_COMMIT).unwrap_or(commit))
     }
 
-    /// The tag, where the event may be about one.
+    /// The tag, if the event may be about one.
     pub fn tag(&self) -> Option<&str> {
         match &self.subject {
-            Subject::Artifact { reference, .. } => reference.as_deref().and_then(tag_name),
-            Subject::Image { image, .. } => image.tag(),
-            Subject::PullRequest { .. } => None,
+            EventSubject::Artifact { reference, .. } => reference.as_deref().and_then(tag_name),
+            EventSubject::Image { image, .. } => image.tag(),
+            EventSubject::PullRequest { .. } => None,
         }
     }
 
     /// The image or artifact digest with its algorithm.
     pub fn digest(&self) -> Option<&str> {
         match &self.subject {
-            Subject::Artifact { digest, .. } => digest.as_deref(),
-            Subject::Image { image, .. } => image.digest(),
-            Subject::PullRequest { .. } => None,
+            EventSubject::Artifact { digest, .. } => digest.as_deref(),
+            EventSubject::Image { image, .. } => image.digest(),
+            EventSubject::PullRequest { .. } => None,
         }
     }
 
-    /// What tells the runs of one trigger apart that may be under way at once: the branch of a
-    /// pull request. Everything else has one lane.
-    pub fn lane(&self) -> Option<&str> {
+    /// The branch of a pull request; `None` for other sources. Runs for different branches are
+    /// independent of each other.
+    pub fn pull_request_branch(&self) -> Option<&str> {
         match &self.subject {
-            Subject::PullRequest { branch, .. } => Some(branch),
+            EventSubject::PullRequest { branch, .. } => Some(branch),
             _ => None,
         }
     }
 
-    /// The event as the operator stored it, which parameters refer to. Nothing for pull requests,
-    /// whose description is not ours and may be long.
+    /// The event as the operator stored it in `details`. `None` for pull requests, whose details may
+    /// be long.
     pub fn details(&self) -> Option<String> {
         let members: &[(&str, &str)] = match &self.subject {
-            Subject::Artifact { repository, .. } => &[
+            EventSubject::Artifact { repository, .. } => &[
                 ("branchName", self.branch().unwrap_or_default()),
                 ("commitId", self.commit().unwrap_or_default()),
                 ("repositoryName", repository),
             ],
-            Subject::Image {
+            EventSubject::Image {
                 image,
                 name,
                 repository,
@@ -256,7 +258,7 @@ impl Event {
                 ("imageName", name),
                 ("imageVersion", image.tag().unwrap_or_default()),
             ],
-            Subject::PullRequest { .. } => return None,
+            EventSubject::PullRequest { .. } => return None,
         };
         let members = members.iter().filter(|(_, value)| !value.is_empty());
         let members: Vec<String> = members
@@ -265,9 +267,9 @@ impl Event {
         Some(format!("{{{}}}", members.join(",")))
     }
 
-    /// What JSONPath parameters are looked up in.
+    /// The document that JSONPath parameters are evaluated in.
     pub fn document(&self, previous: Option<&str>) -> Result<Value, String> {
-        if let Subject::PullRequest {
+        if let EventSubject::PullRequest {
             details, branch, ..
         } = &self.subject
         {
@@ -298,17 +300,17 @@ impl Event {
 
     /// The whole image reference.
     pub fn image(&self) -> Option<&str> {
-        matches!(self.subject, Subject::Image { .. }).then_some(self.text.as_str())
+        matches!(self.subject, EventSubject::Image { .. }).then_some(self.text.as_str())
     }
 }
 
-/// The tag a reference names, unless it surely names something else.
+/// The tag that a reference names, unless it is certain to name something else.
 fn tag_name(reference: &str) -> Option<&str> {
     let tag = reference.strip_prefix("refs/tags/");
     tag.or((!reference.starts_with("refs/")).then_some(reference))
 }
 
-/// The text as JSON, escaped as the operator's own writer did.
+/// The text as JSON, escaped as Go does, which the operator was written in.
 fn json_text(text: &str) -> String {
     json!(text)
         .to_string()

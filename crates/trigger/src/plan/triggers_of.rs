@@ -1,7 +1,7 @@
-//! What can set a pipeline in motion: its source and hooks, Flux's image automation, and the triggers
-//! whose runs feed it.
+//! Lists what can start a change in a pipeline: its source and hooks, Flux's image automation, and
+//! PipelineTriggers.
 //!
-//! Says what can be told from the objects alone. What writes to git by other ways is not seen.
+//! Only what the objects themselves show is listed, not what else may write to git.
 
 use api::{
     Pipeline, PipelineTrigger, flux, foreign,
@@ -14,10 +14,10 @@ use serde_json::Value;
 
 type ImagePolicy = foreign::Object<flux::ImagePolicySpec, flux::ImagePolicyStatus>;
 
-/// What there is around a pipeline.
+/// The objects that may trigger a pipeline.
 #[derive(Clone, Debug, Default)]
-pub struct Around {
-    /// The triggers in its namespace.
+pub struct TriggerObjects {
+    /// The PipelineTriggers in its namespace.
     pub triggers: Vec<PipelineTrigger>,
     /// Flux's ImagePolicies, of any namespace.
     pub image_policies: Vec<Value>,
@@ -25,50 +25,50 @@ pub struct Around {
     pub image_automations: Vec<Value>,
 }
 
-/// One thing that can set a pipeline in motion.
+/// An object or hook that triggers a pipeline.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Listed {
-    /// The kind of object; `Hook` for a path that takes signed calls.
+pub struct ListedTrigger {
+    /// The kind of object; `Hook` for a path that accepts signed requests.
     pub kind: String,
     /// The object's namespace; hooks have none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     /// The object's name, or the hook's path.
     pub name: String,
-    /// What it does, as a clause.
+    /// What it does, as a clause without a subject.
     pub effect: String,
 }
 
-/// What can set a pipeline in motion, nearest first.
-pub fn triggers_of(pipeline: &Pipeline, around: &Around) -> Vec<Listed> {
-    let mut list = Vec::from_iter(proposed_by(pipeline));
-    let policies = policies_of(pipeline, around);
-    list.extend(around.image_automations.iter().filter_map(|automation| {
+/// What triggers a pipeline, its own source first.
+pub fn triggers_of(pipeline: &Pipeline, objects: &TriggerObjects) -> Vec<ListedTrigger> {
+    let mut list = Vec::from_iter(source_of(pipeline));
+    let policies = policies_of(pipeline, objects);
+    list.extend(objects.image_automations.iter().filter_map(|automation| {
         let used = policies.iter().filter(|policy| uses(automation, policy));
         let used: Vec<&str> = used.map(|policy| name_of(policy)).collect();
         let effect = format!("writes to git what {} chooses", used.join(", "));
         (!used.is_empty()).then(|| object("ImageUpdateAutomation", automation, effect))
     }));
     list.extend(policies.into_iter().filter_map(|policy| {
-        let image = chosen(policy)?;
+        let image = selected_image(policy)?;
         let (name, version) = (image.name(), image.version());
         let effect = format!("chooses {name} {version}, an image of the pipeline");
         Some(object("ImagePolicy", policy, effect))
     }));
-    list.extend(triggers_feeding(pipeline, &around.triggers));
+    list.extend(pipeline_triggers(pipeline, &objects.triggers));
     list.extend(hooks(pipeline));
     list
 }
 
 /// The pipeline's source.
-fn proposed_by(pipeline: &Pipeline) -> Option<Listed> {
+fn source_of(pipeline: &Pipeline) -> Option<ListedTrigger> {
     let source = pipeline.spec.source.as_ref()?;
     let effect = "proposes revisions to the first environment".to_owned();
     if source.kind == SourceKind::Hook {
         let path = format!("/release/{}", path_of(pipeline));
         return Some(hook(path, effect));
     }
-    Some(Listed {
+    Some(ListedTrigger {
         kind: format!("{:?}", source.kind),
         namespace: pipeline.metadata.namespace.clone(),
         name: source.name.clone().unwrap_or_default(),
@@ -76,8 +76,8 @@ fn proposed_by(pipeline: &Pipeline) -> Option<Listed> {
     })
 }
 
-/// Where deployments are reported.
-fn hooks(pipeline: &Pipeline) -> impl Iterator<Item = Listed> {
+/// The hooks that accept reports of deployments.
+fn hooks(pipeline: &Pipeline) -> impl Iterator<Item = ListedTrigger> {
     let environments = pipeline.spec.environments.iter();
     environments.map(|environment| {
         let name = &environment.name;
@@ -86,8 +86,8 @@ fn hooks(pipeline: &Pipeline) -> impl Iterator<Item = Listed> {
     })
 }
 
-fn hook(path: String, effect: String) -> Listed {
-    Listed {
+fn hook(path: String, effect: String) -> ListedTrigger {
+    ListedTrigger {
         kind: "Hook".to_owned(),
         namespace: None,
         name: path,
@@ -101,8 +101,8 @@ fn path_of(pipeline: &Pipeline) -> String {
     format!("{}/{}", text(&metadata.namespace), text(&metadata.name))
 }
 
-/// The policies that choose an image which the pipeline tracks or its apps run.
-fn policies_of<'a>(pipeline: &Pipeline, around: &'a Around) -> Vec<&'a Value> {
+/// The policies that select an image which the pipeline tracks or its apps run.
+fn policies_of<'a>(pipeline: &Pipeline, objects: &'a TriggerObjects) -> Vec<&'a Value> {
     let images = images_of(pipeline);
     let source = pipeline.spec.source.as_ref();
     let is_source = |policy: &Value| {
@@ -111,13 +111,13 @@ fn policies_of<'a>(pipeline: &Pipeline, around: &'a Around) -> Vec<&'a Value> {
             && source.is_some_and(|source| source.name.as_deref() == Some(name_of(policy)))
     };
     let concerns = |policy: &&Value| {
-        let image = chosen(policy);
+        let image = selected_image(policy);
         !is_source(policy) && image.is_some_and(|image| images.iter().any(|name| image.is(name)))
     };
-    around.image_policies.iter().filter(concerns).collect()
+    objects.image_policies.iter().filter(concerns).collect()
 }
 
-/// The names of the images that a pipeline is about.
+/// The names of the images that a pipeline tracks or its apps run.
 fn images_of(pipeline: &Pipeline) -> Vec<String> {
     let tracked = pipeline.spec.track.iter().map(|track| track.image.clone());
     let environments = pipeline.status.iter().flat_map(|s| s.environments.values());
@@ -128,11 +128,11 @@ fn images_of(pipeline: &Pipeline) -> Vec<String> {
     tracked.chain(running).collect()
 }
 
-fn chosen(policy: &Value) -> Option<Image> {
+fn selected_image(policy: &Value) -> Option<Image> {
     foreign::read::<ImagePolicy>(policy).status.latest()
 }
 
-/// An automation works on the policies of its namespace; which of them, its status tells.
+/// An automation uses policies of its namespace; its status lists which.
 fn uses(automation: &Value, policy: &Value) -> bool {
     let observed = automation.pointer("/status/observedPolicies");
     let observed = observed.and_then(Value::as_object);
@@ -140,20 +140,20 @@ fn uses(automation: &Value, policy: &Value) -> bool {
         && observed.is_none_or(|observed| observed.contains_key(name_of(policy)))
 }
 
-/// Of the triggers in its namespace those that are labelled with its name or follow its source.
-fn triggers_feeding(
+/// The PipelineTriggers in the pipeline's namespace that have its label or follow its source.
+fn pipeline_triggers(
     pipeline: &Pipeline,
     triggers: &[PipelineTrigger],
-) -> impl Iterator<Item = Listed> {
+) -> impl Iterator<Item = ListedTrigger> {
     let name = pipeline.metadata.name.as_deref().unwrap_or_default();
     let source = pipeline.spec.source.as_ref();
-    let feeding = triggers.iter().filter(move |trigger| {
+    let matching = triggers.iter().filter(move |trigger| {
         trigger.metadata.namespace == pipeline.metadata.namespace
             && (is_labelled(trigger, name) || source.is_some_and(|s| follows(trigger, s)))
     });
-    feeding.map(|trigger| {
+    matching.map(|trigger| {
         let source = &trigger.spec.source;
-        Listed {
+        ListedTrigger {
             kind: "PipelineTrigger".to_owned(),
             namespace: trigger.metadata.namespace.clone(),
             name: trigger.metadata.name.clone().unwrap_or_default(),
@@ -175,8 +175,8 @@ fn follows(trigger: &PipelineTrigger, source: &Source) -> bool {
         && Some(&trigger.spec.source.name) == source.name.as_ref()
 }
 
-fn object(kind: &str, object: &Value, effect: String) -> Listed {
-    Listed {
+fn object(kind: &str, object: &Value, effect: String) -> ListedTrigger {
+    ListedTrigger {
         kind: kind.to_owned(),
         namespace: namespace_of(object).map(str::to_owned),
         name: name_of(object).to_owned(),
@@ -208,7 +208,7 @@ mod tests {
         .unwrap()
     }
 
-    fn around() -> Around {
+    fn objects() -> TriggerObjects {
         let trigger = |name: &str, label: &str, source: &str| {
             let trigger = serde_json::from_value(json!({
                 "apiVersion": "pipeline.jquad.rocks/v1alpha1", "kind": "PipelineTrigger",
@@ -224,7 +224,7 @@ mod tests {
             })
         };
         let automation = |name: &str, observed: Value| json!({ "metadata": { "name": name, "namespace": "flux" }, "status": observed });
-        Around {
+        TriggerObjects {
             triggers: vec![
                 trigger("labelled", "shop", "x"),
                 trigger("same", "", "img"),
@@ -242,9 +242,9 @@ mod tests {
         }
     }
 
-    fn shown(pipeline: &Pipeline, around: &Around) -> Vec<String> {
-        let listed = triggers_of(pipeline, around);
-        let line = |it: &Listed| {
+    fn shown(pipeline: &Pipeline, objects: &TriggerObjects) -> Vec<String> {
+        let listed = triggers_of(pipeline, objects);
+        let line = |it: &ListedTrigger| {
             let namespace = it.namespace.as_deref().unwrap_or("-");
             format!("{} {namespace} {} {}", it.kind, it.name, it.effect)
         };
@@ -255,7 +255,7 @@ mod tests {
     fn lists_what_feeds_a_pipeline() {
         let fed = pipeline(json!({ "kind": "ImagePolicy", "name": "img" }));
         assert_eq!(
-            shown(&fed, &around()),
+            shown(&fed, &objects()),
             [
                 "ImagePolicy ns img proposes revisions to the first environment",
                 "ImageUpdateAutomation flux silent writes to git what shop chooses",
@@ -272,7 +272,7 @@ mod tests {
     fn a_hook_is_shown_with_its_path() {
         let hooked = pipeline(json!({ "kind": "Hook" }));
         assert_eq!(
-            shown(&hooked, &Around::default()),
+            shown(&hooked, &TriggerObjects::default()),
             [
                 "Hook - /release/ns/shop proposes revisions to the first environment",
                 "Hook - /promotion/ns/shop/dev takes reports of what runs in dev",
@@ -283,6 +283,6 @@ mod tests {
     #[test]
     fn what_has_no_source_has_the_hooks_alone() {
         let bare = pipeline(Value::Null);
-        assert_eq!(shown(&bare, &Around::default()).len(), 1);
+        assert_eq!(shown(&bare, &TriggerObjects::default()).len(), 1);
     }
 }

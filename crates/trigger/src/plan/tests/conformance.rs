@@ -18,7 +18,7 @@
 //! | 21, 22, 56 | `runs_are_named_after_branch_image_or_template` |
 //! | 23, 27, 28 | `pull_request_labels_replace_slashes` |
 //! | 25, 32 | `defects`: `b8_…`, `b1_two_new_pull_requests_each_get_their_own_run` |
-//! | 38, 45 | `lives`: `going_back_to_an_earlier_revision_runs_again`, `nothing_is_written_when_nothing_changed` |
+//! | 38, 45 | `lifecycle`: `going_back_to_an_earlier_revision_runs_again`, `nothing_is_written_when_nothing_changed` |
 //! | 39–42 | `event`: `every_git_revision_grammar`, `b7_a_short_artifact_path_falls_back_to_the_objects_name` |
 //! | 46 | `event`: `git_details_have_the_operators_order_and_escapes` |
 //! | 50–53, 57 | `event`: `images_in_both_notations` |
@@ -35,20 +35,20 @@ const NOT_FOUND: &str = "Error/False/Failed ";
 
 #[test]
 fn template_namespace_differs() {
-    let mut world = World::git().at(&format!("main@sha1:{COMMIT}"));
-    world
+    let mut simulation = Simulation::git().at(&format!("main@sha1:{COMMIT}"));
+    simulation
         .trigger
         .spec
         .pipeline_run
         .as_mut()
         .unwrap()
         .insert("metadata".into(), json!({ "namespace": "other" }));
-    world.settle();
+    simulation.settle();
     assert_eq!(
-        world.git_conditions(),
+        simulation.git_conditions(),
         ["Error/False/Failed spec.pipelineRun.metadata.namespace not supported"]
     );
-    assert!(world.runs.is_empty());
+    assert!(simulation.runs.is_empty());
 }
 
 #[test]
@@ -58,103 +58,106 @@ fn source_api_version_without_version() {
         ("a/b/c", false),
         ("source.toolkit.fluxcd.io/v1beta1", true),
     ] {
-        let mut world = World::git().at("main@sha1:abc123");
-        world.trigger.spec.source.api_version = Some(version.into());
-        world.settle();
+        let mut simulation = Simulation::git().at("main@sha1:abc123");
+        simulation.trigger.spec.source.api_version = Some(version.into());
+        simulation.settle();
         let expected =
             "Error/False/Failed could not split the api version of the source as expected";
         assert_eq!(
-            world.git_conditions().contains(&expected.to_owned()),
+            simulation.git_conditions().contains(&expected.to_owned()),
             !is_valid,
             "{version}"
         );
-        assert_eq!(world.runs.len(), usize::from(is_valid), "{version}");
+        assert_eq!(simulation.runs.len(), usize::from(is_valid), "{version}");
     }
 }
 
 #[test]
 fn run_api_version_without_version() {
-    let mut world = World::git().at("main@sha1:abc123");
-    world
+    let mut simulation = Simulation::git().at("main@sha1:abc123");
+    simulation
         .trigger
         .spec
         .pipeline_run
         .as_mut()
         .unwrap()
         .insert("apiVersion".into(), json!("tekton.dev"));
-    world.settle();
+    simulation.settle();
     assert_eq!(
-        world.git_conditions(),
+        simulation.git_conditions(),
         ["Error/False/Failed could not split the api version of the pipelinerun as expected"]
     );
 }
 
 #[test]
 fn missing_git_repository_comes_before_missing_pipeline() {
-    let mut world = World::git();
-    world.trigger.spec.source.name = "not-existing".into();
-    world.pipeline = PipelineState::Missing {
+    let mut simulation = Simulation::git();
+    simulation.trigger.spec.source.name = "not-existing".into();
+    simulation.pipeline = PipelineState::Missing {
         name: "build".into(),
     };
-    world.settle();
+    simulation.settle();
     assert_eq!(
-        world.git_conditions(),
+        simulation.git_conditions(),
         [format!(
             "{NOT_FOUND}gitrepositories.source.toolkit.fluxcd.io \"not-existing\" not found"
         )]
     );
     assert_eq!(
-        world.status().git_repository.unwrap().conditions[0].observed_generation,
+        simulation.status().git_repository.unwrap().conditions[0].observed_generation,
         Some(1)
     );
 }
 
 #[test]
 fn missing_pipeline() {
-    let mut world = World::git().at("main@sha1:abc123");
-    world.pipeline = PipelineState::Missing {
+    let mut simulation = Simulation::git().at("main@sha1:abc123");
+    simulation.pipeline = PipelineState::Missing {
         name: "build".into(),
     };
-    world.settle();
+    simulation.settle();
     assert_eq!(
-        world.git_conditions(),
+        simulation.git_conditions(),
         [format!(
             "{NOT_FOUND}pipelines.tekton.dev \"build\" not found"
         )]
     );
-    world.pipeline = PipelineState::Found(DeclaredTypes::new());
-    world.settle();
+    simulation.pipeline = PipelineState::Found(DeclaredTypes::new());
+    simulation.settle();
     assert_eq!(
-        (world.runs.len(), world.git_conditions()),
+        (simulation.runs.len(), simulation.git_conditions()),
         (1, vec!["Unknown/Unknown/Unknown Unknown".into()])
     );
 }
 
 #[test]
 fn git_happy_path() {
-    let mut world = World::git().at(&format!("main@sha1:{COMMIT}"));
-    world.settle();
-    assert_eq!(world.git_conditions(), ["Unknown/Unknown/Unknown Unknown"]);
-    world.finish_last("Unknown", "Running");
-    world.settle();
-    world.finish_last("True", "Succeeded");
-    world.settle();
+    let mut simulation = Simulation::git().at(&format!("main@sha1:{COMMIT}"));
+    simulation.settle();
     assert_eq!(
-        world.git_conditions(),
+        simulation.git_conditions(),
+        ["Unknown/Unknown/Unknown Unknown"]
+    );
+    simulation.finish_last("Unknown", "Running");
+    simulation.settle();
+    simulation.finish_last("True", "Succeeded");
+    simulation.settle();
+    assert_eq!(
+        simulation.git_conditions(),
         [
             "Unknown/Unknown/Unknown Unknown",
             "InProgress/Unknown/InProgress Progressing",
             "Success/True/Succeded Reconciliation is successful."
         ]
     );
-    let block = world.status().git_repository.unwrap();
+    let block = simulation.status().git_repository.unwrap();
     assert!(block.latest_pipeline_run.unwrap().contains("main"));
     assert_eq!(
         block.details.unwrap(),
         format!(r#"{{"branchName":"main","commitId":"{COMMIT}","repositoryName":"shop"}}"#)
     );
-    assert_eq!(world.runs.len(), 1);
-    let run = &world.runs[0];
+    assert_eq!(simulation.runs.len(), 1);
+    let run = &simulation.runs[0];
     let owner = &run["metadata"]["ownerReferences"][0];
     assert_eq!(
         (owner["name"].as_str(), owner["controller"].as_bool()),
@@ -173,11 +176,11 @@ fn git_happy_path() {
         labels["pipeline.jquad.rocks/git.repository.branch.commit"],
         COMMIT
     );
-    assert!(world.ready().starts_with("True Succeeded: main-"));
+    assert!(simulation.ready().starts_with("True Succeeded: main-"));
 }
 
-fn image() -> World {
-    World::new(json!({
+fn image() -> Simulation {
+    Simulation::new(json!({
         "source": { "kind": "ImagePolicy", "name": "base" },
         "pipelineRun": { "spec": { "pipelineRef": { "resolver": "git" }, "params": [{ "name": "v", "value": "$.imageVersion" }] } }
     }))
@@ -185,11 +188,11 @@ fn image() -> World {
 
 #[test]
 fn missing_image_policy() {
-    let mut world = image();
-    world.trigger.spec.source.name = "not-existing".into();
-    world.settle();
+    let mut simulation = image();
+    simulation.trigger.spec.source.name = "not-existing".into();
+    simulation.settle();
     assert_eq!(
-        shown(&world.status().image_policy.unwrap().conditions),
+        shown(&simulation.status().image_policy.unwrap().conditions),
         [format!(
             "{NOT_FOUND}imagepolicies.image.toolkit.fluxcd.io \"not-existing\" not found"
         )]
@@ -198,30 +201,30 @@ fn missing_image_policy() {
 
 #[test]
 fn image_happy_path() {
-    let mut world = image();
-    world.source = Some(
+    let mut simulation = image();
+    simulation.source = Some(
         json!({ "status": { "latestRef": { "name": "ghcr.io/test/test", "tag": "v0.0.1" } } }),
     );
-    world.settle();
+    simulation.settle();
     for (status, reason) in [("Unknown", "Running"), ("True", "Succeeded")] {
-        world.finish_last(status, reason);
-        world.settle();
+        simulation.finish_last(status, reason);
+        simulation.settle();
     }
-    let block = world.status().image_policy.unwrap();
+    let block = simulation.status().image_policy.unwrap();
     assert_eq!(block.conditions.len(), 3);
     assert!(block.latest_pipeline_run.unwrap().contains("test"));
-    assert_eq!(world.runs[0]["spec"]["params"][0]["value"], "v0.0.1");
-    let labels = &world.runs[0]["metadata"]["labels"];
+    assert_eq!(simulation.runs[0]["spec"]["params"][0]["value"], "v0.0.1");
+    let labels = &simulation.runs[0]["metadata"]["labels"];
     assert_eq!(labels["pipeline.jquad.rocks/ip.image.name"], "test");
     assert_eq!(labels["pipeline.jquad.rocks/ip.image.version"], "v0.0.1");
 }
 
 #[test]
 fn missing_pull_request() {
-    let mut world = World::pull_requests();
-    world.trigger.spec.source.name = "not-existing".into();
-    world.settle();
-    let branches = world.status().branches.unwrap().branch;
+    let mut simulation = Simulation::pull_requests();
+    simulation.trigger.spec.source.name = "not-existing".into();
+    simulation.settle();
+    let branches = simulation.status().branches.unwrap().branch;
     assert_eq!(branches.keys().collect::<Vec<_>>(), ["null"]);
     assert_eq!(
         shown(&branches["null"].conditions),
@@ -233,16 +236,16 @@ fn missing_pull_request() {
 
 #[test]
 fn pull_request_happy_path() {
-    let mut world = World::pull_requests();
-    world.source = Some(json!({ "status": { "sourceBranches": { "branches": [
+    let mut simulation = Simulation::pull_requests();
+    simulation.source = Some(json!({ "status": { "sourceBranches": { "branches": [
         { "name": "feature-branch-test", "commit": "c1", "details": "{\"id\":1163006807}" }
     ] } } }));
-    world.settle();
+    simulation.settle();
     for (status, reason) in [("Unknown", "Running"), ("True", "Succeeded")] {
-        world.finish_last(status, reason);
-        world.settle();
+        simulation.finish_last(status, reason);
+        simulation.settle();
     }
-    let branch = world.status().branches.unwrap().branch["feature-branch-test"].clone();
+    let branch = simulation.status().branches.unwrap().branch["feature-branch-test"].clone();
     assert_eq!(branch.conditions.len(), 3);
     assert!(
         branch
@@ -254,16 +257,19 @@ fn pull_request_happy_path() {
         (branch.commit.as_deref(), branch.details),
         (Some("c1"), None)
     );
-    assert_eq!(world.runs[0]["spec"]["params"][0]["value"], "1163006807");
-    assert_eq!(world.runs.len(), 1);
+    assert_eq!(
+        simulation.runs[0]["spec"]["params"][0]["value"],
+        "1163006807"
+    );
+    assert_eq!(simulation.runs.len(), 1);
 }
 
 #[test]
 fn pull_request_labels_replace_slashes() {
-    let mut world = World::pull_requests();
-    world.open(&["feature/newlogin@c1"]);
-    world.settle();
-    let labels = &world.runs[0]["metadata"]["labels"];
+    let mut simulation = Simulation::pull_requests();
+    simulation.open(&["feature/newlogin@c1"]);
+    simulation.settle();
+    let labels = &simulation.runs[0]["metadata"]["labels"];
     assert_eq!(
         labels["pipeline.jquad.rocks/pr.branch.name"],
         "feature-newlogin"
@@ -273,65 +279,81 @@ fn pull_request_labels_replace_slashes() {
 
 #[test]
 fn malformed_params_start_nothing() {
-    let mut world = World::git().at("main@sha1:abc123");
-    world
+    let mut simulation = Simulation::git().at("main@sha1:abc123");
+    simulation
         .trigger
         .spec
         .pipeline_run
         .as_mut()
         .unwrap()
         .insert("spec".into(), json!({ "params": "invalid-json" }));
-    world.settle();
+    simulation.settle();
     assert_eq!(
-        world.git_conditions(),
+        simulation.git_conditions(),
         ["Error/False/Failed params is not a list"]
     );
-    assert!(world.runs.is_empty());
+    assert!(simulation.runs.is_empty());
 }
 
 #[test]
 fn a_bad_expression_starts_nothing_until_it_is_mended() {
-    let mut world = World::git().at("main@sha1:abc123");
+    let mut simulation = Simulation::git().at("main@sha1:abc123");
     let spec = |value: &str| json!({ "params": [{ "name": "x", "value": value }] });
-    world
+    simulation
         .trigger
         .spec
         .pipeline_run
         .as_mut()
         .unwrap()
         .insert("spec".into(), spec("$.nonexistentfield"));
-    world.settle();
+    simulation.settle();
     let message = "parameter x: Expression $.nonexistentfield evaluates to null.";
     assert_eq!(
-        world.git_conditions(),
+        simulation.git_conditions(),
         [format!("Error/False/Failed {message}")]
     );
-    assert_eq!(world.ready(), format!("False InvalidParameter: {message}"));
-    assert_eq!(world.said.len(), 1, "said once, not at every look");
-    world
+    assert_eq!(
+        simulation.ready(),
+        format!("False InvalidParameter: {message}")
+    );
+    assert_eq!(
+        simulation.events.len(),
+        1,
+        "recorded once, not at every reconcile"
+    );
+    simulation
         .trigger
         .spec
         .pipeline_run
         .as_mut()
         .unwrap()
         .insert("spec".into(), spec("$.commitId"));
-    world.settle();
-    assert_eq!((world.runs.len(), world.git_conditions().len()), (1, 1));
+    simulation.settle();
+    assert_eq!(
+        (simulation.runs.len(), simulation.git_conditions().len()),
+        (1, 1)
+    );
 }
 
 #[test]
 fn credentials_change_account_and_append_a_workspace() {
-    let mut world = World::git().at("main@sha1:abc123");
-    world.trigger.spec.pipeline_run.as_mut().unwrap().insert(
-        "spec".into(),
-        json!({ "serviceAccountName": "old", "workspaces": [{ "name": "w", "emptyDir": {} }] }),
-    );
-    world.credential = CredentialState::Found(Credential {
+    let mut simulation = Simulation::git().at("main@sha1:abc123");
+    simulation
+        .trigger
+        .spec
+        .pipeline_run
+        .as_mut()
+        .unwrap()
+        .insert(
+            "spec".into(),
+            json!({ "serviceAccountName": "old", "workspaces": [{ "name": "w", "emptyDir": {} }] }),
+        );
+    simulation.credential = CredentialState::Found(RunCredential {
         service_account: Some("robot".into()),
         secret: Some("token".into()),
     });
-    world.settle();
-    let spec = &world.runs[0]["spec"];
+    simulation.settle();
+    let spec = &simulation.runs[0]["spec"];
     assert_eq!(spec["taskRunTemplate"]["serviceAccountName"], "robot");
     assert_eq!(
         spec["workspaces"],
@@ -341,37 +363,41 @@ fn credentials_change_account_and_append_a_workspace() {
 
 #[test]
 fn a_missing_credential_is_a_warning_and_the_run_goes_without() {
-    let mut world = World::git().at("main@sha1:abc123");
-    world.credential = CredentialState::Missing {
+    let mut simulation = Simulation::git().at("main@sha1:abc123");
+    simulation.credential = CredentialState::Missing {
         because: "not there".into(),
     };
-    world.settle();
-    assert_eq!(world.runs.len(), 1);
-    let warning = world.said.iter().find(|said| said.is_warning).unwrap();
+    simulation.settle();
+    assert_eq!(simulation.runs.len(), 1);
+    let warning = simulation
+        .events
+        .iter()
+        .find(|events| events.is_warning)
+        .unwrap();
     assert_eq!(warning.note, "Failed to get ManagedCredential: not there");
 }
 
 #[test]
 fn without_a_credential_the_run_is_as_the_template_says() {
-    let mut world = World::git().at("main@sha1:abc123");
+    let mut simulation = Simulation::git().at("main@sha1:abc123");
     let spec = json!({ "taskRunTemplate": { "serviceAccountName": "bot" } });
-    world
+    simulation
         .trigger
         .spec
         .pipeline_run
         .as_mut()
         .unwrap()
         .insert("spec".into(), spec.clone());
-    world.settle();
-    assert_eq!(world.runs[0]["spec"], spec);
+    simulation.settle();
+    assert_eq!(simulation.runs[0]["spec"], spec);
 }
 
 #[test]
 fn runs_are_named_after_branch_image_or_template() {
-    let mut git = World::git().at("git-details@sha1:abc123");
+    let mut git = Simulation::git().at("git-details@sha1:abc123");
     let mut image = image();
     image.source = Some(json!({ "status": { "latestImage": "ghcr.io/acme/repo:v1" } }));
-    let mut named = World::git().at("main@sha1:abc123");
+    let mut named = Simulation::git().at("main@sha1:abc123");
     let metadata = json!({ "generateName": "my-image:v1.0" });
     named
         .trigger
@@ -380,15 +406,17 @@ fn runs_are_named_after_branch_image_or_template() {
         .as_mut()
         .unwrap()
         .insert("metadata".into(), metadata);
-    for (world, prefix) in [
+    for (simulation, prefix) in [
         (&mut git, "git-details-"),
         (&mut image, "repo-"),
         (&mut named, "my-image-v1-0-"),
     ] {
-        world.settle();
-        let name = world.names().remove(0);
+        simulation.settle();
+        let name = simulation.names().remove(0);
         assert!(name.starts_with(prefix), "{name}");
-        let labels = world.runs[0]["metadata"]["labels"].as_object().unwrap();
+        let labels = simulation.runs[0]["metadata"]["labels"]
+            .as_object()
+            .unwrap();
         // Two about the event, and the trigger's name.
         assert_eq!(labels.len(), 3, "{labels:?}");
     }
@@ -398,7 +426,7 @@ fn runs_are_named_after_branch_image_or_template() {
 fn only_what_matters_wakes_a_trigger() {
     use api::trigger::TriggerSourceKind::{GitRepository, PullRequest};
     let git = |revision: &str, other: &str| {
-        essence(
+        relevant_fields(
             GitRepository,
             &json!({ "metadata": { "resourceVersion": other }, "status": {
             "conditions": other, "artifact": { "revision": revision, "lastUpdateTime": other } } }),
@@ -409,12 +437,12 @@ fn only_what_matters_wakes_a_trigger() {
     let requests = |commit: &str, etag: &str| {
         let branches = json!([{ "name": "fix", "commit": commit }]);
         let status = json!({ "etag": etag, "sourceBranches": { "branches": branches } });
-        essence(PullRequest, &json!({ "status": status }))
+        relevant_fields(PullRequest, &json!({ "status": status }))
     };
     assert_eq!(requests("a", "1"), requests("a", "2"));
     assert_ne!(requests("a", "1"), requests("b", "1"));
     let run = |status: &str, other: &str| {
-        Run::read(&json!({
+        ObservedRun::read(&json!({
             "metadata": { "name": "r", "resourceVersion": other, "labels": { "pipeline.jquad.rocks/pipelinetrigger": "shop" } },
             "status": { "conditions": [{ "type": "Succeeded", "status": status }], "childReferences": other }
         }))

@@ -1,23 +1,23 @@
-//! Filling the event into parameter values.
+//! Fills a source event into the parameters of a run.
 //!
-//! `$(branch)` and its like are replaced wherever they stand; a value that is a JSONPath expression
-//! is evaluated as a whole; Tekton's own `$(params.x)` and everything else stay as they are.
+//! Our variables, such as `$(branch)`, are replaced anywhere in a value; a value that is a JSONPath
+//! expression is evaluated as a whole; Tekton's own `$(params.x)` and everything else is unchanged.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
 use super::{
-    event::{Event, Subject},
+    event::{EventSubject, SourceEvent},
     expression,
 };
 
 /// The types a Tekton Pipeline declares for its parameters.
 pub type DeclaredTypes = BTreeMap<String, String>;
 
-/// What values may refer to.
-pub(crate) struct Variables<'a> {
-    pub(crate) event: &'a Event,
+/// What parameter values may refer to.
+pub(crate) struct EventVariables<'a> {
+    pub(crate) event: &'a SourceEvent,
     pub(crate) previous: Option<&'a str>,
 }
 
@@ -25,7 +25,7 @@ pub(crate) struct Variables<'a> {
 pub(crate) fn fill_all(
     parameters: &Value,
     types: &DeclaredTypes,
-    variables: &Variables<'_>,
+    variables: &EventVariables<'_>,
 ) -> Result<Vec<Value>, String> {
     let list = match parameters {
         Value::Null => return Ok(Vec::new()),
@@ -40,7 +40,7 @@ pub(crate) fn fill_all(
 fn fill_one(
     parameter: &Value,
     types: &DeclaredTypes,
-    variables: &Variables<'_>,
+    variables: &EventVariables<'_>,
 ) -> Result<Value, String> {
     let Some(name) = parameter["name"].as_str() else {
         return Err(format!("{parameter} in params has no name"));
@@ -51,9 +51,13 @@ fn fill_one(
     Ok(json!({ "name": name, "value": value }))
 }
 
-/// Tekton takes texts, lists of texts and maps of texts; numbers and truth values that somebody
-/// forgot to quote become texts.
-fn fill(value: &Value, declared: Option<&str>, variables: &Variables<'_>) -> Result<Value, String> {
+/// Tekton accepts strings, arrays of strings and objects of strings; unquoted numbers and booleans
+/// become strings.
+fn fill(
+    value: &Value,
+    declared: Option<&str>,
+    variables: &EventVariables<'_>,
+) -> Result<Value, String> {
     let fill_text = |value: &Value| match value {
         Value::String(text) => Ok(json!(fill_text(text, variables)?)),
         other => Ok::<_, String>(json!(other.to_string())),
@@ -75,12 +79,12 @@ fn fill(value: &Value, declared: Option<&str>, variables: &Variables<'_>) -> Res
     }
 }
 
-fn evaluate(text: &str, variables: &Variables<'_>) -> Result<Value, String> {
+fn evaluate(text: &str, variables: &EventVariables<'_>) -> Result<Value, String> {
     let document = variables.event.document(variables.previous)?;
     expression::evaluate(text.trim(), &document)
 }
 
-/// A list or map stays one where the Pipeline asks for it; otherwise it is JSON text.
+/// An array or object stays one if the Pipeline declares that type; otherwise it becomes JSON text.
 fn typed(value: Value, declared: Option<&str>) -> Value {
     let text = |value: &Value| json!(expression::text_of(value));
     match (declared, &value) {
@@ -98,7 +102,7 @@ fn typed(value: Value, declared: Option<&str>) -> Value {
     }
 }
 
-fn fill_text(text: &str, variables: &Variables<'_>) -> Result<String, String> {
+fn fill_text(text: &str, variables: &EventVariables<'_>) -> Result<String, String> {
     if expression::is_expression(text) {
         return Ok(expression::text_of(&evaluate(text, variables)?));
     }
@@ -111,7 +115,7 @@ fn fill_text(text: &str, variables: &Variables<'_>) -> Result<String, String> {
         let end = start + length + 1;
         let name = &rest[start + 2..end - 1];
         filled.push_str(&rest[..start]);
-        match lookup(name, variables)? {
+        match value_of(name, variables)? {
             Some(value) => filled.push_str(&value),
             None => filled.push_str(&rest[start..end]),
         }
@@ -121,11 +125,11 @@ fn fill_text(text: &str, variables: &Variables<'_>) -> Result<String, String> {
     Ok(filled)
 }
 
-/// The value of one of our variables; nothing for a name that is not ours.
-fn lookup(name: &str, variables: &Variables<'_>) -> Result<Option<String>, String> {
+/// The value of one of our variables; `None` for any other name.
+fn value_of(name: &str, variables: &EventVariables<'_>) -> Result<Option<String>, String> {
     let event = variables.event;
-    let is_image = matches!(event.subject, Subject::Image { .. });
-    let is_request = matches!(event.subject, Subject::PullRequest { .. });
+    let is_image = matches!(event.subject, EventSubject::Image { .. });
+    let is_request = matches!(event.subject, EventSubject::PullRequest { .. });
     let (is_known, value) = match name {
         "branch" => (!is_image, event.branch()),
         "commit" => (!is_image, event.commit()),
@@ -149,9 +153,9 @@ mod tests {
     use api::trigger::TriggerSourceKind;
 
     use super::*;
-    use crate::trigger::event::events_of;
+    use crate::plan::event::events_of;
 
-    fn git() -> Event {
+    fn git() -> SourceEvent {
         let object = json!({
             "spec": {"url": "https://git.example/shop"},
             "status": {"artifact": {"revision": "feature/x@sha1:abcdef0123", "path": "g/ns/shop/f"}}
@@ -161,14 +165,14 @@ mod tests {
             .remove(0)
     }
 
-    fn image() -> Event {
+    fn image() -> SourceEvent {
         let object = json!({"status": {"latestRef": {"name": "ghcr.io/acme/base", "tag": "v2", "digest": "sha256:ee"}}});
         events_of(TriggerSourceKind::ImagePolicy, "base", &object)
             .unwrap()
             .remove(0)
     }
 
-    fn request(details: &str) -> Event {
+    fn request(details: &str) -> SourceEvent {
         let object = json!({"status": {"sourceBranches": {"branches": [{"name": "fix", "commit": "c0", "details": details}]}}});
         events_of(TriggerSourceKind::PullRequest, "p", &object)
             .unwrap()
@@ -176,12 +180,12 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(event: &Event, value: Value, expected: Value) {
+    fn check(event: &SourceEvent, value: Value, expected: Value) {
         let types = BTreeMap::from([
             ("list".to_owned(), "array".to_owned()),
             ("map".to_owned(), "object".to_owned()),
         ]);
-        let variables = Variables {
+        let variables = EventVariables {
             event,
             previous: Some("main@sha1:old"),
         };
@@ -196,7 +200,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn text(event: &Event, value: &str, expected: &str) {
+    fn text(event: &SourceEvent, value: &str, expected: &str) {
         check(event, json!({ "text": value }), json!(expected));
     }
 
@@ -275,7 +279,7 @@ mod tests {
             fill_all(
                 &json!([{"name": "x", "value": "$.id"}]),
                 &BTreeMap::new(),
-                &Variables {
+                &EventVariables {
                     event: &request("nonsense"),
                     previous: None
                 }
@@ -283,7 +287,7 @@ mod tests {
             .unwrap_err()
             .starts_with("parameter x: the details of pull request branch fix are not JSON")
         );
-        let variables = Variables {
+        let variables = EventVariables {
             event: &git(),
             previous: None,
         };

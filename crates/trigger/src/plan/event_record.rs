@@ -1,6 +1,7 @@
-//! What a trigger's status remembers about an event: whether it was dealt with, and by which run.
+//! Reads from a trigger's status whether an event was handled, and by which run.
 //!
-//! Reads what any release wrote: the first one's `latestEvent`, the last one's blocks, and both.
+//! Understands what any release of the trigger operator wrote: `latestEvent` of the first releases,
+//! the block per source kind of the last ones, and both together.
 
 use api::{
     image::Image,
@@ -8,58 +9,58 @@ use api::{
     trigger::{PipelineTriggerStatus, TriggerSourceKind},
 };
 
-use super::event::{Event, Subject};
+use super::event::{EventSubject, SourceEvent};
 
-/// What the first releases wrote between recording an event and starting its run.
+/// What the first releases wrote as the run's name between recording an event and starting its run.
 const NO_RUN_YET: &str = "Unknown";
-/// Conditions that only a run that was started leaves behind.
-const LEFT_BY_RUNS: [&str; 3] = ["Unknown", "InProgress", "Success"];
+/// The condition types that are written only after a run was started.
+const RUN_CONDITION_TYPES: [&str; 3] = ["Unknown", "InProgress", "Success"];
 
-/// What is remembered about the lane of an event.
+/// What a status records about an event, or about the one before it of the same pull request branch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Past {
-    /// The event itself was dealt with.
+pub(crate) struct EventRecord {
+    /// Whether the event itself was handled.
     pub(crate) is_handled: bool,
-    /// The lane's newest run.
+    /// The newest run.
     pub(crate) run: Option<String>,
-    /// What the lane was at before, or is at now.
+    /// The revision that run was started for.
     pub(crate) revision: Option<String>,
 }
 
-/// What a status remembers about the lane of an event, one of all that the source has now.
-pub(crate) fn recall(
+/// What a status records about one of the events that the source has now.
+pub(crate) fn record_of(
     kind: TriggerSourceKind,
     status: &PipelineTriggerStatus,
-    event: &Event,
-    all: &[Event],
-) -> Past {
+    event: &SourceEvent,
+    all: &[SourceEvent],
+) -> EventRecord {
     match kind {
-        TriggerSourceKind::PullRequest => recall_branch(status, event, all),
-        TriggerSourceKind::GitRepository if knows_git(status) => recall_git(status, event),
-        TriggerSourceKind::ImagePolicy if knows_image(status) => recall_image(status, event),
-        _ => recall_latest(status, event),
+        TriggerSourceKind::PullRequest => recorded_branch(status, event, all),
+        TriggerSourceKind::GitRepository if has_git_record(status) => recorded_git(status, event),
+        TriggerSourceKind::ImagePolicy if has_image_record(status) => recorded_image(status, event),
+        _ => recorded_latest(status, event),
     }
 }
 
-/// A block may hold nothing but an error; then what the first releases wrote still counts.
-fn knows_git(status: &PipelineTriggerStatus) -> bool {
+/// A block may hold nothing but an error; then `latestEvent` of the first releases still counts.
+fn has_git_record(status: &PipelineTriggerStatus) -> bool {
     let block = status.git_repository.as_ref();
     block.is_some_and(|block| block.branch_name.is_some() || block.commit_id.is_some())
 }
 
-fn knows_image(status: &PipelineTriggerStatus) -> bool {
+fn has_image_record(status: &PipelineTriggerStatus) -> bool {
     let block = status.image_policy.as_ref();
     block.is_some_and(|block| block.image_name.is_some())
 }
 
-/// Where a branch of a pull request is remembered. Two requests from different forks may have
-/// branches of the same name; the second is told apart by its commit.
+/// The key of a pull request branch in `status.branches`. Branches of different forks may have the
+/// same name; the second one's key contains its commit.
 pub(crate) fn branch_key(
     status: &PipelineTriggerStatus,
-    event: &Event,
-    all: &[Event],
+    event: &SourceEvent,
+    all: &[SourceEvent],
 ) -> Option<String> {
-    let branch = event.lane()?;
+    let branch = event.pull_request_branch()?;
     let known = status.branches.iter().flat_map(|all| &all.branch);
     let mut same = known
         .filter(|(_, state)| state.name == branch && state.commit.as_deref() == event.commit())
@@ -72,7 +73,10 @@ pub(crate) fn branch_key(
         .as_ref()
         .and_then(|all| all.branch.get(branch));
     let holder = entry.and_then(|entry| entry.commit.as_deref());
-    let others = || all.iter().filter(|other| other.lane() == Some(branch));
+    let others = || {
+        all.iter()
+            .filter(|other| other.pull_request_branch() == Some(branch))
+    };
     let is_taken = others().any(|other| holder.is_some() && other.commit() == holder)
         || others().next().is_some_and(|first| first.key != event.key);
     let short = event.short_commit().unwrap_or_default();
@@ -83,27 +87,31 @@ pub(crate) fn branch_key(
     })
 }
 
-fn recall_branch(status: &PipelineTriggerStatus, event: &Event, all: &[Event]) -> Past {
+fn recorded_branch(
+    status: &PipelineTriggerStatus,
+    event: &SourceEvent,
+    all: &[SourceEvent],
+) -> EventRecord {
     let entry = branch_key(status, event, all)
         .and_then(|key| status.branches.as_ref()?.branch.get(&key))
         .cloned();
     let Some(entry) = entry else {
-        return Past::default();
+        return EventRecord::default();
     };
     let is_same = entry.commit.as_deref() == event.commit();
     let types = entry.conditions.iter().map(|condition| &condition.type_);
     let run = started(entry.latest_pipeline_run.as_deref());
-    Past {
+    EventRecord {
         is_handled: is_same && was_started(run.as_deref(), types),
         revision: entry.commit.clone(),
         run,
     }
 }
 
-fn recall_git(status: &PipelineTriggerStatus, event: &Event) -> Past {
+fn recorded_git(status: &PipelineTriggerStatus, event: &SourceEvent) -> EventRecord {
     let block = status.git_repository.clone().unwrap_or_default();
-    let Subject::Artifact { repository, .. } = &event.subject else {
-        return Past::default();
+    let EventSubject::Artifact { repository, .. } = &event.subject else {
+        return EventRecord::default();
     };
     let text = |value: &Option<String>| value.clone().unwrap_or_default();
     let is_same = text(&block.branch_name) == event.branch().unwrap_or_default()
@@ -111,48 +119,48 @@ fn recall_git(status: &PipelineTriggerStatus, event: &Event) -> Past {
         && text(&block.repository_name) == *repository;
     let types = block.conditions.iter().map(|condition| &condition.type_);
     let run = started(block.latest_pipeline_run.as_deref());
-    Past {
+    EventRecord {
         is_handled: is_same && was_started(run.as_deref(), types),
         revision: status.latest_event.clone(),
         run,
     }
 }
 
-fn recall_image(status: &PipelineTriggerStatus, event: &Event) -> Past {
+fn recorded_image(status: &PipelineTriggerStatus, event: &SourceEvent) -> EventRecord {
     let block = status.image_policy.clone().unwrap_or_default();
-    let Subject::Image {
+    let EventSubject::Image {
         image,
         name,
         repository,
     } = &event.subject
     else {
-        return Past::default();
+        return EventRecord::default();
     };
     let text = |value: &Option<String>| value.clone().unwrap_or_default();
     let is_same = text(&block.image_name) == *name
         && text(&block.repository_name) == *repository
         && text(&block.image_version) == image.tag().unwrap_or_default();
-    // A digest counts where it was known before; otherwise knowing it is not news.
+    // A digest that is known now but was not recorded before is no new event.
     let latest = status.latest_event.as_deref().and_then(Image::parse);
     let before = latest.as_ref().and_then(Image::digest);
     let is_repushed = before.is_some() && image.digest().is_some() && before != image.digest();
     let types = block.conditions.iter().map(|condition| &condition.type_);
     let run = started(block.latest_pipeline_run.as_deref());
-    Past {
+    EventRecord {
         is_handled: is_same && !is_repushed && was_started(run.as_deref(), types),
         revision: status.latest_event.clone(),
         run,
     }
 }
 
-fn recall_latest(status: &PipelineTriggerStatus, event: &Event) -> Past {
+fn recorded_latest(status: &PipelineTriggerStatus, event: &SourceEvent) -> EventRecord {
     let latest = status.latest_event.as_deref().unwrap_or_default();
     let is_same = match &event.subject {
-        Subject::Artifact { .. } => SourceRevision::parse(latest).to_string() == event.key,
+        EventSubject::Artifact { .. } => SourceRevision::parse(latest).to_string() == event.key,
         _ => latest == event.key,
     };
     let run = started(status.latest_pipeline_run.as_deref());
-    Past {
+    EventRecord {
         is_handled: is_same && run.is_some(),
         revision: status.latest_event.clone(),
         run,
@@ -164,7 +172,7 @@ fn started(run: Option<&str>) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// The operator's last releases could record an event without its run's name.
+/// The last releases of the operator could record an event without the name of its run.
 fn was_started<'a>(run: Option<&str>, mut types: impl Iterator<Item = &'a String>) -> bool {
-    run.is_some() || types.any(|type_| LEFT_BY_RUNS.contains(&type_.as_str()))
+    run.is_some() || types.any(|type_| RUN_CONDITION_TYPES.contains(&type_.as_str()))
 }

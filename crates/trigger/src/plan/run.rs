@@ -1,8 +1,8 @@
-//! Building the run for one event.
+//! Builds the PipelineRun for one source event.
 //!
-//! The name is a function of the trigger, the event and the run before it, so that a run that was
-//! created but not yet noted down is found instead of created again, while going back to an
-//! earlier revision gives a new one. Whatever the branch is called, name and labels are valid.
+//! The name is derived from the trigger, the event and the run before it: a run that was created but
+//! not recorded in the status is found again, and returning to an earlier revision starts a new run.
+//! Name and labels are valid for any branch name.
 
 use api::{
     PipelineTrigger,
@@ -11,88 +11,96 @@ use api::{
 use serde_json::{Map, Value, json};
 
 use super::{
-    event::{Event, Subject},
-    parameters::{DeclaredTypes, Variables, fill_all},
-    tekton::{self, Version},
-    template::Draft,
+    event::{EventSubject, SourceEvent},
+    parameters::{DeclaredTypes, EventVariables, fill_all},
+    tekton::{self, TektonVersion},
+    template::RunTemplate,
 };
 
-/// With the dash and the hash, a name of at most 63 characters.
-const PREFIX: usize = 50;
+/// Names have at most 63 characters with the dash and the hash.
+const MAX_PREFIX: usize = 50;
 
 /// What a run is made from, besides its event.
-pub(crate) struct Ingredients<'a> {
+pub(crate) struct RunInputs<'a> {
     pub(crate) trigger: &'a PipelineTrigger,
-    pub(crate) draft: &'a Draft,
-    pub(crate) version: Version,
+    pub(crate) template: &'a RunTemplate,
+    pub(crate) version: TektonVersion,
     pub(crate) types: &'a DeclaredTypes,
-    pub(crate) credential: Option<&'a Credential>,
+    pub(crate) credential: Option<&'a RunCredential>,
 }
 
 /// What a ManagedCredential gives to a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Credential {
+pub struct RunCredential {
     /// The service account the run uses instead of its own.
     pub service_account: Option<String>,
     /// The Secret the run gets as a workspace.
     pub secret: Option<String>,
 }
 
-/// Why a run is started now.
+/// The run and revision that a new run follows.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Occasion<'a> {
-    /// The run before it in the same lane.
-    pub(crate) previous_run: Option<&'a str>,
-    /// The revision before, for parameters.
-    pub(crate) previous_revision: Option<&'a str>,
-    /// How many runs for this event failed before it.
+pub(crate) struct Predecessor<'a> {
+    /// The run before it, for the same source or pull request branch.
+    pub(crate) run: Option<&'a str>,
+    /// The revision of that run, for parameters.
+    pub(crate) revision: Option<&'a str>,
+    /// How many runs for the new run's event failed before.
     pub(crate) retry: i64,
 }
 
-/// The name of the run for an event on an occasion.
-pub(crate) fn name(ingredients: &Ingredients<'_>, event: &Event, occasion: Occasion<'_>) -> String {
-    let trigger = ingredients.trigger;
+/// The name of the run for an event.
+pub(crate) fn name(
+    inputs: &RunInputs<'_>,
+    event: &SourceEvent,
+    predecessor: Predecessor<'_>,
+) -> String {
+    let trigger = inputs.trigger;
     let uid = trigger.metadata.uid.as_deref().unwrap_or_default();
-    let hash = short_hash(&[uid, &event.key, occasion.previous_run.unwrap_or_default()]);
-    let readable = match (&ingredients.draft.prefix, &event.subject) {
+    let hash = short_hash(&[uid, &event.key, predecessor.run.unwrap_or_default()]);
+    let readable = match (&inputs.template.prefix, &event.subject) {
         (Some(prefix), _) => prefix,
-        (None, Subject::Image { name, .. }) => name,
+        (None, EventSubject::Image { name, .. }) => name,
         (None, _) => event.branch().unwrap_or_default(),
     };
-    format!("{}-{hash}", slug(readable, PREFIX, "run"))
+    format!("{}-{hash}", slug(readable, MAX_PREFIX, "run"))
 }
 
-/// The whole run, or what is wrong with its parameters.
+/// The whole PipelineRun, or what is wrong with its parameters.
 pub(crate) fn build(
-    ingredients: &Ingredients<'_>,
-    event: &Event,
-    occasion: Occasion<'_>,
+    inputs: &RunInputs<'_>,
+    event: &SourceEvent,
+    predecessor: Predecessor<'_>,
 ) -> Result<Value, String> {
-    let draft = ingredients.draft;
-    let variables = Variables {
+    let template = inputs.template;
+    let variables = EventVariables {
         event,
-        previous: occasion.previous_revision,
+        previous: predecessor.revision,
     };
-    let parameters = draft.spec.get("params").unwrap_or(&Value::Null);
-    let parameters = fill_all(parameters, ingredients.types, &variables)?;
-    let mut spec = draft.spec.clone();
+    let parameters = template.spec.get("params").unwrap_or(&Value::Null);
+    let parameters = fill_all(parameters, inputs.types, &variables)?;
+    let mut spec = template.spec.clone();
     spec.remove("params");
     if !parameters.is_empty() {
         spec.insert("params".into(), Value::Array(parameters));
     }
-    tekton::arrange(&mut spec, ingredients.version);
-    if let Some(credential) = ingredients.credential {
-        add_credential(&mut spec, ingredients.version, credential);
+    tekton::convert(&mut spec, inputs.version);
+    if let Some(credential) = inputs.credential {
+        add_credential(&mut spec, inputs.version, credential);
     }
     Ok(json!({
-        "apiVersion": ingredients.version.api_version(),
+        "apiVersion": inputs.version.api_version(),
         "kind": "PipelineRun",
-        "metadata": metadata(ingredients, event, occasion),
+        "metadata": metadata(inputs, event, predecessor),
         "spec": spec,
     }))
 }
 
-fn add_credential(spec: &mut Map<String, Value>, version: Version, credential: &Credential) {
+fn add_credential(
+    spec: &mut Map<String, Value>,
+    version: TektonVersion,
+    credential: &RunCredential,
+) {
     if let Some(account) = &credential.service_account {
         tekton::set_service_account(spec, version, account);
     }
@@ -104,20 +112,20 @@ fn add_credential(spec: &mut Map<String, Value>, version: Version, credential: &
     }
 }
 
-fn metadata(ingredients: &Ingredients<'_>, event: &Event, occasion: Occasion<'_>) -> Value {
-    let trigger = &ingredients.trigger.metadata;
-    let template = &ingredients.draft.metadata;
-    let mut labels = texts(template.get("labels"));
+fn metadata(inputs: &RunInputs<'_>, event: &SourceEvent, predecessor: Predecessor<'_>) -> Value {
+    let trigger = &inputs.trigger.metadata;
+    let template = &inputs.template.metadata;
+    let mut labels = map_of(template.get("labels"));
     labels.extend(run_labels(
         trigger.name.as_deref().unwrap_or_default(),
         event,
     ));
-    let mut annotations = texts(template.get("annotations"));
+    let mut annotations = map_of(template.get("annotations"));
     annotations.insert(names::RUN_EVENT_ANNOTATION.into(), json!(event.key));
-    let retry = occasion.retry.to_string();
+    let retry = predecessor.retry.to_string();
     annotations.insert(names::RUN_RETRY_ANNOTATION.into(), json!(retry));
     let mut metadata = json!({
-        "name": name(ingredients, event, occasion),
+        "name": name(inputs, event, predecessor),
         "namespace": trigger.namespace,
         "labels": labels,
         "annotations": annotations,
@@ -136,20 +144,20 @@ fn metadata(ingredients: &Ingredients<'_>, event: &Event, occasion: Occasion<'_>
     metadata
 }
 
-fn texts(fields: Option<&Value>) -> Map<String, Value> {
+fn map_of(fields: Option<&Value>) -> Map<String, Value> {
     let fields = fields.and_then(Value::as_object).cloned();
     fields.unwrap_or_default()
 }
 
-/// The labels the operator gave its runs, made valid, and the trigger's name.
-pub(crate) fn run_labels(trigger: &str, event: &Event) -> Map<String, Value> {
+/// The labels that the operator gave its runs, made valid, and the trigger's name.
+pub(crate) fn run_labels(trigger: &str, event: &SourceEvent) -> Map<String, Value> {
     let mut labels = Map::new();
     let mut add = |label: &str, value: &str| {
         labels.insert(label.to_owned(), json!(label_value(value)));
     };
     add(names::RUN_TRIGGER_LABEL, trigger);
     match &event.subject {
-        Subject::Artifact { .. } => {
+        EventSubject::Artifact { .. } => {
             add(
                 names::RUN_GIT_BRANCH_LABEL,
                 event.branch().unwrap_or_default(),
@@ -159,14 +167,14 @@ pub(crate) fn run_labels(trigger: &str, event: &Event) -> Map<String, Value> {
                 event.commit().unwrap_or_default(),
             );
         }
-        Subject::Image { image, name, .. } => {
+        EventSubject::Image { image, name, .. } => {
             add(names::RUN_IMAGE_NAME_LABEL, name);
             add(
                 names::RUN_IMAGE_VERSION_LABEL,
                 image.tag().unwrap_or_default(),
             );
         }
-        Subject::PullRequest { branch, commit, .. } => {
+        EventSubject::PullRequest { branch, commit, .. } => {
             add(names::RUN_REQUEST_BRANCH_LABEL, &branch.replace('/', "-"));
             add(names::RUN_REQUEST_COMMIT_LABEL, commit);
         }

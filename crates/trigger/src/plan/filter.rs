@@ -1,16 +1,16 @@
-//! Which events count: globs over branches and tags.
+//! Filters source events by globs over branches and tags.
 
 use api::trigger::Filters;
 
-use super::event::Event;
+use super::event::SourceEvent;
 
-/// Whether an event passes; everything does where nothing is asked for.
-pub(crate) fn passes(filters: Option<&Filters>, event: &Event) -> bool {
+/// Whether an event passes the filters; without filters every event does.
+pub(crate) fn passes(filters: Option<&Filters>, event: &SourceEvent) -> bool {
     let Some(filters) = filters else { return true };
     if filters.branches.is_empty() && filters.tags.is_empty() {
         return true;
     }
-    // A short name does not say whether it is a branch or a tag, so it is tried as both.
+    // A short name may be a branch or a tag, so it is matched as both.
     let branch = event.branch().and_then(branch_name);
     let matches_any = |globs: &[String], name: Option<&str>| {
         name.is_some_and(|name| globs.iter().any(|glob| matches(glob, name)))
@@ -25,7 +25,7 @@ fn branch_name(reference: &str) -> Option<&str> {
         .filter(|branch| !branch.is_empty())
 }
 
-/// `*` stands for anything but slashes, `**` for anything, `?` for one character.
+/// `*` matches anything but slashes, `**` anything, `?` one character.
 fn matches(glob: &str, name: &str) -> bool {
     let glob: Vec<char> = glob.chars().collect();
     let name: Vec<char> = name.chars().collect();

@@ -1,12 +1,12 @@
-//! What the operator's gauge shows.
+//! The values of the operator's gauge `pipelinetrigger_reconcile_condition`.
 
 use api::{Condition, conditions::READY, trigger::PipelineTriggerStatus};
 
-use crate::trigger::conditions::last;
+use crate::plan::conditions::newest;
 
-/// What the operator's gauge shows of one block or branch.
+/// The newest condition of one source or pull request branch, for the operator's gauge.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Signal {
+pub struct ConditionSample {
     /// The branch, image or source.
     pub repository: String,
     /// The type of the newest condition.
@@ -15,34 +15,34 @@ pub struct Signal {
     pub status: String,
 }
 
-/// What the operator's gauge shows of a status.
-pub fn signals(status: &PipelineTriggerStatus, source: &str) -> Vec<Signal> {
-    let signal = |repository: Option<&str>, list: &[Condition]| {
-        let newest = last(list);
-        Signal {
+/// The samples of the operator's gauge for a status.
+pub fn condition_samples(status: &PipelineTriggerStatus, source: &str) -> Vec<ConditionSample> {
+    let sample = |repository: Option<&str>, list: &[Condition]| {
+        let newest = newest(list);
+        ConditionSample {
             repository: repository.unwrap_or_default().to_owned(),
             type_: newest.map(|c| c.type_.clone()).unwrap_or_default(),
             status: newest.map(|c| c.status.clone()).unwrap_or_default(),
         }
     };
-    let mut signals = Vec::new();
+    let mut condition_samples = Vec::new();
     if let Some(block) = &status.git_repository {
-        signals.push(signal(
+        condition_samples.push(sample(
             block.branch_name.as_deref().or(Some(source)),
             &block.conditions,
         ));
     }
     if let Some(block) = &status.image_policy {
-        signals.push(signal(
+        condition_samples.push(sample(
             block.image_name.as_deref().or(Some(source)),
             &block.conditions,
         ));
     }
     for (key, branch) in status.branches.iter().flat_map(|all| &all.branch) {
-        signals.push(signal(Some(key), &branch.conditions));
+        condition_samples.push(sample(Some(key), &branch.conditions));
     }
-    if signals.is_empty() && status.conditions.iter().any(|c| c.type_ != READY) {
-        signals.push(signal(Some(source), &status.conditions));
+    if condition_samples.is_empty() && status.conditions.iter().any(|c| c.type_ != READY) {
+        condition_samples.push(sample(Some(source), &status.conditions));
     }
-    signals
+    condition_samples
 }

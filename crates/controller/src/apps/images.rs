@@ -9,6 +9,7 @@ use std::{
 };
 
 use api::image::{Image, common_revision};
+use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::{
     apps::v1::{DaemonSet, Deployment, StatefulSet},
     core::v1::PodSpec,
@@ -29,6 +30,12 @@ const WITHIN: Duration = Duration::from_secs(3);
 
 /// For how many apps one list asks.
 const AT_ONCE: usize = 64;
+/// When a watch has become complete, the kinds of workload are listed one after the other, so that a
+/// cluster on which nothing changes keeps one idle connection and not three.
+const ONE_AFTER_THE_OTHER: usize = 1;
+/// For an app that changed, all three kinds are listed at the same time: its pipeline's status waits
+/// for them.
+const ALL_AT_ONCE: usize = 3;
 const UNANSWERED: &str = "images could not be read: whoever read them stopped";
 
 /// An app by namespace and name.
@@ -105,7 +112,7 @@ pub(super) async fn fill(feed: &Feed, scope: &str) {
     let Some(labels) = labels(&feed.kind) else {
         return;
     };
-    let read = all(&feed.client, scope, &labels.0, &labels);
+    let read = all(&feed.client, scope, &labels.0, &labels, ONE_AFTER_THE_OTHER);
     let read = tokio::time::timeout(WITHIN, read).await;
     let refused = match &read {
         Ok(Err(error @ kube::Error::Api(refusal))) if refusal.code == 403 => Some(note(error)),
@@ -186,12 +193,13 @@ async fn of_apps(
     let names: BTreeSet<&str> = places.iter().map(|(_, name)| name.as_str()).collect();
     let names: Vec<&str> = names.into_iter().collect();
     let selector = format!("{} in ({})", labels.0, names.join(","));
-    match all(client, "", &selector, &labels).await {
+    match all(client, "", &selector, &labels, ALL_AT_ONCE).await {
         Err(kube::Error::Api(status)) if status.code == 403 => {
             let namespaces: BTreeSet<&str> = places.iter().map(|(it, _)| it.as_str()).collect();
             let mut deployed = AllDeployed::new();
             for namespace in namespaces {
-                deployed.extend(all(client, namespace, &selector, &labels).await?);
+                let found = all(client, namespace, &selector, &labels, ALL_AT_ONCE).await?;
+                deployed.extend(found);
             }
             Ok(deployed)
         }
@@ -214,9 +222,10 @@ async fn all(
     scope: &str,
     selector: &str,
     (name_label, namespace_label): &Labels,
+    concurrency: usize,
 ) -> Result<AllDeployed, kube::Error> {
     let mut deployed = AllDeployed::new();
-    for found in selected(client, scope, selector).await? {
+    for found in selected(client, scope, selector, concurrency).await? {
         let label = |key: &str| found.labels.get(key).cloned().unwrap_or_default();
         let place = (label(namespace_label), label(name_label));
         let deployed = deployed.entry(place).or_default();
@@ -236,25 +245,28 @@ struct Found {
     images: Vec<String>,
 }
 
-async fn selected(client: &Client, scope: &str, selector: &str) -> Result<Vec<Found>, kube::Error> {
-    // One after the other: an idle cluster keeps one connection for such questions, not three.
-    let mut found = list::<Deployment>(client, scope, selector, |it| {
-        it.spec.as_ref()?.template.spec.as_ref()
-    })
-    .await?;
-    found.extend(
+async fn selected(
+    client: &Client,
+    scope: &str,
+    selector: &str,
+    concurrency: usize,
+) -> Result<Vec<Found>, kube::Error> {
+    let lists = [
+        list::<Deployment>(client, scope, selector, |it| {
+            it.spec.as_ref()?.template.spec.as_ref()
+        })
+        .boxed(),
         list::<StatefulSet>(client, scope, selector, |it| {
             it.spec.as_ref()?.template.spec.as_ref()
         })
-        .await?,
-    );
-    found.extend(
+        .boxed(),
         list::<DaemonSet>(client, scope, selector, |it| {
             it.spec.as_ref()?.template.spec.as_ref()
         })
-        .await?,
-    );
-    Ok(found)
+        .boxed(),
+    ];
+    let lists = stream::iter(lists).buffered(concurrency);
+    lists.try_concat().await
 }
 
 async fn list<K>(

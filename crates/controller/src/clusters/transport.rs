@@ -34,6 +34,8 @@ pub(super) fn client(config: Config, policy: KubeconfigPolicy) -> Result<Client,
     let resolver = service_fn(move |name: Name| resolve(name, policy));
     let mut connector = HttpConnector::new_with_resolver(resolver);
     connector.enforce_http(false);
+    // Requests are small, and somebody waits for each.
+    connector.set_nodelay(true);
     let connector = config.rustls_https_connector_with_connector(connector)?;
     let mut connector = TimeoutConnector::new(connector);
     connector.set_connect_timeout(config.connect_timeout);

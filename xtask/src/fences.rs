@@ -12,6 +12,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("sluice-api", &[]),
     ("sluice-planner", &["sluice-api"]),
     ("sluice-git", &[]),
+    ("sluice-listener", &[]),
     (
         "sluice-controller",
         &["sluice-api", "sluice-planner", "sluice-git"],
@@ -19,9 +20,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("sluice-trigger", &["sluice-api"]),
     (
         "sluice-server",
-        &["sluice-api", "sluice-planner", "sluice-trigger"],
+        &["sluice-api", "sluice-planner", "sluice-trigger", "sluice-listener"],
     ),
-    ("sluice-apiserver", &[]),
+    ("sluice-apiserver", &["sluice-listener"]),
     ("sluice-testbed", &["sluice-api", "sluice-apiserver"]),
     (
         "sluice",

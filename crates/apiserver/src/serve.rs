@@ -1,18 +1,16 @@
-//! The API on a socket: TLS, bearer tokens, a kubeconfig, and limits.
+//! Serves the API on a socket, with TLS, bearer tokens, a kubeconfig and limits.
 //!
-//! Only the loopback interface unless told otherwise, and only requests whose `Host` names this
-//! server, so that no web page can reach it through a name of its own. What a client can make the
-//! server hold is bounded: connections, requests, watches, headers, bodies and time. Who does not
-//! read what was asked for is cut off.
+//! It listens on the loopback interface unless told otherwise, and answers only requests whose
+//! `Host` header names this server, so that no web page can reach it by DNS rebinding. What a client
+//! can make the server hold is limited: connections, requests, watches, headers, bodies and time. A
+//! client that does not read its response is disconnected.
 //!
-//! The folder holds the identity of the server (`identity.json`: certificate, keys, the
-//! administrator's token) and the `kubeconfig` made of it; both are readable by their owner only
-//! and stay the same over restarts.
+//! The folder holds the identity of the server (`identity.json`: certificate, key and the
+//! administrator's token) and a `kubeconfig` with it. Only their owner can read both, and they stay
+//! the same over restarts.
 
-mod gate;
 mod identity;
-mod seats;
-mod stall;
+mod request;
 
 use std::{
     io,
@@ -22,22 +20,10 @@ use std::{
     time::Duration,
 };
 
-use hyper_util::{
-    rt::{TokioIo, TokioTimer},
-    service::TowerToHyperService,
-};
-use tokio::{
-    net::{TcpListener, TcpStream},
-    task::{JoinHandle, JoinSet},
-};
-use tokio_rustls::TlsAcceptor;
+use listener::{ConnectionLimits, Connections};
+use tokio_util::sync::{CancellationToken, DropGuard};
 
-use self::{
-    gate::Gate,
-    identity::Identity,
-    seats::{Seat, Seats},
-    stall::Impatient,
-};
+use self::{identity::Identity, request::RequestHandler};
 use crate::{MASTERS, Server, User};
 
 /// How to serve.
@@ -83,6 +69,19 @@ pub struct Limits {
     pub idle_time: Duration,
     /// How long a client may read nothing of what is there for it.
     pub stalled_time: Duration,
+}
+
+impl Limits {
+    fn of_connections(&self) -> ConnectionLimits {
+        ConnectionLimits {
+            connections: self.connections,
+            header_timeout: self.idle_time,
+            write_timeout: self.stalled_time,
+            header_count: None,
+            header_bytes: 64 * 1024,
+            grace_period: Duration::ZERO,
+        }
+    }
 }
 
 impl Default for Limits {
@@ -132,7 +131,7 @@ pub enum ServeError {
 pub struct Served {
     address: SocketAddr,
     kubeconfig: PathBuf,
-    task: JoinHandle<()>,
+    _stop: DropGuard,
 }
 
 impl Served {
@@ -147,12 +146,6 @@ impl Served {
     }
 }
 
-impl Drop for Served {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
 impl Server {
     /// Serves this API over TLS and writes a kubeconfig for its administrator.
     pub async fn serve(&self, options: ServeOptions) -> Result<Served, ServeError> {
@@ -163,7 +156,7 @@ impl Server {
         let failed = |attempted: String| move |source| ServeError::System { attempted, source };
         let names = names(address.ip(), &options.names);
         let identity = Identity::in_folder(&options.folder, &names)?;
-        let listener = TcpListener::bind(address)
+        let listener = listener::bind(address)
             .await
             .map_err(failed(format!("listening on {address}")))?;
         let address = listener
@@ -171,16 +164,19 @@ impl Server {
             .map_err(failed("asking for the address of the socket".to_owned()))?;
         let kubeconfig = identity.write_kubeconfig(&options.folder, address)?;
         self.add_token(identity.token(), User::new("admin", &[MASTERS]));
-        let door = Door {
-            tls: TlsAcceptor::from(Arc::new(identity.tls()?)),
-            gate: Arc::new(Gate::new(self.clone(), names, options.limits.clone())),
-            seats: Seats::new(options.limits.connections),
-            limits: options.limits,
-        };
+        let tls = Arc::new(identity.certificate()?);
+        let stop = CancellationToken::new();
+        let connections =
+            Connections::new(options.limits.of_connections(), Some(tls), stop.clone());
+        let handler = Arc::new(RequestHandler::new(self.clone(), names, options.limits));
+        connections.accept(listener, move |request, peer| {
+            let handler = handler.clone();
+            async move { handler.handle(request, peer).await }
+        });
         Ok(Served {
             address,
             kubeconfig,
-            task: tokio::spawn(door.keep(listener)),
+            _stop: stop.drop_guard(),
         })
     }
 }
@@ -196,66 +192,4 @@ fn names(address: IpAddr, more: &[String]) -> Vec<String> {
     names.sort_unstable();
     names.dedup();
     names
-}
-
-/// Takes connections in.
-#[derive(Clone)]
-struct Door {
-    tls: TlsAcceptor,
-    gate: Arc<Gate>,
-    seats: Arc<Seats>,
-    limits: Limits,
-}
-
-impl Door {
-    async fn keep(self, listener: TcpListener) {
-        let mut connections = JoinSet::new();
-        loop {
-            tokio::select! {
-                accepted = listener.accept() => match accepted {
-                    Ok((stream, peer)) => self.seat(stream, peer, &mut connections),
-                    // Out of file descriptors: it may get better when connections end.
-                    Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
-                },
-                Some(_) = connections.join_next() => {}
-            }
-        }
-    }
-
-    fn seat(&self, stream: TcpStream, peer: SocketAddr, connections: &mut JoinSet<()>) {
-        if let Some(seat) = self.seats.take(peer.ip()) {
-            connections.spawn(self.clone().attend(stream, peer, seat));
-        }
-    }
-
-    async fn attend(self, stream: TcpStream, peer: SocketAddr, seat: Seat) {
-        let seat = Arc::new(seat);
-        tokio::select! {
-            () = self.serve(stream, peer, &seat) => {}
-            () = seat.lost() => {}
-        }
-    }
-
-    async fn serve(&self, stream: TcpStream, peer: SocketAddr, seat: &Arc<Seat>) {
-        let _ = stream.set_nodelay(true);
-        let stream = Impatient::new(stream, self.limits.stalled_time);
-        let greeting = tokio::time::timeout(self.limits.idle_time, self.tls.accept(stream));
-        let Ok(Ok(stream)) = greeting.await else {
-            return;
-        };
-        let (gate, seat) = (self.gate.clone(), seat.clone());
-        let service = tower::service_fn(move |request: http::Request<hyper::body::Incoming>| {
-            seat.has_asked();
-            let gate = gate.clone();
-            let answer = async move { gate.answer(request, peer.ip()).await };
-            async move { Ok::<_, std::convert::Infallible>(answer.await) }
-        });
-        // How a connection ended matters to nobody but its client.
-        let _ = hyper::server::conn::http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(self.limits.idle_time)
-            .max_buf_size(64 * 1024)
-            .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service))
-            .await;
-    }
 }

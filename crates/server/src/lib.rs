@@ -98,7 +98,7 @@ pub async fn start(
     shutdown: CancellationToken,
 ) -> Result<Serving, Error> {
     let tls = match &settings.tls {
-        Some(files) => Some(listen::Tls::load(files.clone(), &shutdown).await?),
+        Some(files) => Some(listen::load_certificate(files.clone(), &shutdown).await?),
         None => None,
     };
     let (hooks, rest) = (settings.hooks_address, settings.rest_address);

@@ -9,6 +9,7 @@ use std::{
 };
 
 use base64::{Engine, engine::general_purpose::STANDARD};
+use listener::TlsCertificate;
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose,
@@ -96,21 +97,15 @@ impl Identity {
         &self.token
     }
 
-    /// How the server speaks TLS.
-    pub(super) fn tls(&self) -> Result<rustls::ServerConfig, ServeError> {
+    /// The certificate for TLS.
+    pub(super) fn certificate(&self) -> Result<TlsCertificate, rustls::Error> {
         let unreadable = |_| rustls::Error::General("the kept identity is no base64".to_owned());
         let certificate = STANDARD.decode(&self.certificate).map_err(unreadable)?;
         let key = STANDARD.decode(&self.key).map_err(unreadable)?;
-        let provider = rustls::crypto::ring::default_provider();
-        let mut config = rustls::ServerConfig::builder_with_provider(provider.into())
-            .with_safe_default_protocol_versions()?
-            .with_no_client_auth()
-            .with_single_cert(
-                vec![CertificateDer::from(certificate)],
-                PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key)),
-            )?;
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Ok(config)
+        TlsCertificate::new(
+            vec![CertificateDer::from(certificate)],
+            PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key)),
+        )
     }
 
     /// Writes the file with which the administrator reaches the server.

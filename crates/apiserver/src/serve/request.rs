@@ -1,5 +1,5 @@
-//! What a request from a socket passes before it is one like any other: its `Host`, its token, and
-//! the limits.
+//! Handles requests from a socket: checks their `Host`, authenticates their token and limits how
+//! many run at once.
 
 use std::{
     net::IpAddr,
@@ -14,13 +14,11 @@ use axum::{
 };
 use bytes::Bytes;
 use http::{Request, StatusCode, header};
-use hyper::body::{Frame, Incoming, SizeHint};
+use hyper::body::{Frame, SizeHint};
+use listener::{ClientPermit, ClientSemaphore};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::{
-    Limits,
-    seats::{Seat, Seats},
-};
+use super::Limits;
 use crate::{
     Server, User,
     access::{self, Attributes},
@@ -28,65 +26,65 @@ use crate::{
     verbs,
 };
 
-/// Lets requests in.
-pub(super) struct Gate {
+/// Answers the requests of all connections.
+pub(super) struct RequestHandler {
     server: Server,
     names: Vec<String>,
-    requests: Arc<Seats>,
+    requests: Arc<ClientSemaphore>,
     watches: Arc<Semaphore>,
     limits: Limits,
 }
 
-impl Gate {
+impl RequestHandler {
     pub(super) fn new(server: Server, names: Vec<String>, limits: Limits) -> Self {
         Self {
             server,
             names,
-            requests: Seats::new(limits.requests),
+            requests: ClientSemaphore::new(limits.requests),
             watches: Arc::new(Semaphore::new(limits.watches)),
             limits,
         }
     }
 
     /// Answers one request.
-    pub(super) async fn answer(&self, request: Request<Incoming>, peer: IpAddr) -> Response {
-        let outcome = self.pass(request.map(Body::new), peer).await;
-        outcome.unwrap_or_else(IntoResponse::into_response)
+    pub(super) async fn handle(&self, request: Request<Body>, peer: IpAddr) -> Response {
+        let response = self.checked(request, peer).await;
+        response.unwrap_or_else(IntoResponse::into_response)
     }
 
-    async fn pass(&self, request: Request<Body>, peer: IpAddr) -> Result<Response> {
+    async fn checked(&self, request: Request<Body>, peer: IpAddr) -> Result<Response> {
         self.check_host(&request)?;
         let (mut parts, body) = request.into_parts();
-        let user = self.recognise(&parts.headers)?;
+        let user = self.authenticate(&parts.headers)?;
         parts.extensions.insert(user);
-        let place = self.place(Attributes::of(&parts).verb == "watch", peer)?;
+        let permit = self.permit(Attributes::of(&parts).verb == "watch", peer)?;
         let work = verbs::answer(self.server.clone(), Request::from_parts(parts, body));
-        // A watch answers at once; what takes its time is its body.
+        // A watch answers at once; only its body takes long.
         let work = tokio::time::timeout(self.limits.request_time, work);
         let response = tokio::select! {
             response = work => response.map_err(|_| ApiError::timeout())?,
-            () = place.lost() => return Err(ApiError::too_many_requests()),
+            () = permit.revoked() => return Err(ApiError::too_many_requests()),
         };
         Ok(response.map(|body| {
-            Body::new(Seated {
+            Body::new(CountedBody {
                 body,
-                _place: place,
+                _permit: permit,
             })
         }))
     }
 
-    /// A place for a request, which an address that has more of them may have to give up.
-    fn place(&self, is_watch: bool, peer: IpAddr) -> Result<Place> {
-        let place = match is_watch {
+    /// A permit for a request, which may be revoked where one address holds more than others.
+    fn permit(&self, is_watch: bool, peer: IpAddr) -> Result<RequestPermit> {
+        let permit = match is_watch {
             true => self
                 .watches
                 .clone()
                 .try_acquire_owned()
                 .ok()
-                .map(Place::Watch),
-            false => self.requests.take(peer).map(Place::Request),
+                .map(RequestPermit::Watch),
+            false => self.requests.acquire(peer).map(RequestPermit::Request),
         };
-        place.ok_or_else(ApiError::too_many_requests)
+        permit.ok_or_else(ApiError::too_many_requests)
     }
 
     fn check_host(&self, request: &Request<Body>) -> Result<()> {
@@ -107,7 +105,7 @@ impl Gate {
         ))
     }
 
-    fn recognise(&self, headers: &http::HeaderMap) -> Result<User> {
+    fn authenticate(&self, headers: &http::HeaderMap) -> Result<User> {
         let Some(given) = headers.get(header::AUTHORIZATION) else {
             return Ok(User::anonymous());
         };
@@ -131,29 +129,29 @@ fn without_port(host: &str) -> &str {
     }
 }
 
-/// What a request takes up.
-enum Place {
-    Request(Seat),
+/// Counts one request against the limits.
+enum RequestPermit {
+    Request(ClientPermit),
     Watch(#[expect(dead_code, reason = "held until it is dropped")] OwnedSemaphorePermit),
 }
 
-impl Place {
-    /// Returns when the place has gone to somebody else.
-    async fn lost(&self) {
+impl RequestPermit {
+    /// Returns when the permit has gone to another client.
+    async fn revoked(&self) {
         match self {
-            Self::Request(seat) => seat.lost().await,
+            Self::Request(permit) => permit.revoked().await,
             Self::Watch(_) => std::future::pending().await,
         }
     }
 }
 
-/// The body of an answer, which counts as a request until it is read or dropped.
-struct Seated {
+/// The body of a response, which counts as a request until it is read or dropped.
+struct CountedBody {
     body: Body,
-    _place: Place,
+    _permit: RequestPermit,
 }
 
-impl hyper::body::Body for Seated {
+impl hyper::body::Body for CountedBody {
     type Data = Bytes;
     type Error = axum::Error;
 

@@ -20,7 +20,12 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("sluice-trigger", &["sluice-api"]),
     (
         "sluice-server",
-        &["sluice-api", "sluice-planner", "sluice-trigger", "sluice-listener"],
+        &[
+            "sluice-api",
+            "sluice-planner",
+            "sluice-trigger",
+            "sluice-listener",
+        ],
     ),
     ("sluice-apiserver", &["sluice-listener"]),
     ("sluice-testbed", &["sluice-api", "sluice-apiserver"]),

@@ -50,9 +50,19 @@ async fn reload(certificate: Arc<TlsCertificate>, files: TlsFiles, mut contents:
                 contents = fresh;
                 info!(file = %files.certificate.display(), "replaced the certificate");
             }
-            Err(error) => error!(%error, "could not replace the certificate; the old one stays in use"),
+            Err(error) => {
+                error!(%error, "could not replace the certificate; the old one stays in use")
+            }
         }
     }
+}
+
+async fn read(files: &TlsFiles) -> Result<[Vec<u8>; 2], Error> {
+    let read = async |file: &Path| {
+        let contents = fs::read(file).await;
+        contents.map_err(|error| unusable(file, error))
+    };
+    Ok([read(&files.certificate).await?, read(&files.key).await?])
 }
 
 /// The certificate chain and its key.

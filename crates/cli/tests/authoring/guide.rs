@@ -43,7 +43,7 @@ fn the_guide_does_what_it_says() {
     std::fs::write(apps.join("web.yaml"), RELEASE).unwrap();
     world
         .runtime
-        .block_on(shell.follow_all(guide.under("Set it up")))
+        .block_on(shell.follow_all(guide.under("Configuration")))
         .unwrap();
     world.until("the door is open", |_| {
         std::net::TcpStream::connect(&address).is_ok()
@@ -52,7 +52,7 @@ fn the_guide_does_what_it_says() {
         let done = world.runtime.block_on(shell.follow_all(guide.under(part)));
         done.unwrap_or_else(|error| panic!("{error}\n{}", shell.background_said()));
     }
-    let tried: usize = ["Set it up", "From the command line", "By REST"]
+    let tried: usize = ["Configuration", "From the command line", "By REST"]
         .map(|part| guide.under(part).count())
         .iter()
         .sum();

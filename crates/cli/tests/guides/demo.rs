@@ -69,10 +69,13 @@ async fn the_quickstart() {
     until_approval_is_asked_for(&mut shell).await;
     shell.follow_all(watch).await.unwrap();
     shell
-        .follow_all(guide.under("Let it into prod"))
+        .follow_all(guide.under("Approve it for prod"))
         .await
         .unwrap();
-    shell.follow_all(guide.under("Try more")).await.unwrap();
+    shell
+        .follow_all(guide.under("Roll back a broken release"))
+        .await
+        .unwrap();
 }
 
 #[tokio::test]

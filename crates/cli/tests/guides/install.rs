@@ -28,7 +28,7 @@ async fn installed_by(chapter: &str) {
     let guide = Guide::read("docs/install.md").unwrap();
     let mut cluster = Cluster::start().await;
     cluster.shell.stand_in("docker", DOCKER).unwrap();
-    let chapters = ["The image", chapter, "Who may do what"];
+    let chapters = ["The image", chapter, "Roles"];
     for chapter in chapters {
         let blocks = guide.under(chapter);
         cluster.shell.follow_all(blocks).await.unwrap();

@@ -132,11 +132,11 @@ async fn specs(world: &World) -> BTreeMap<String, Value> {
 async fn migrate(cluster: &mut Cluster, way: &str) {
     let guide = Guide::read("docs/migrate-pipeline-controller.md").unwrap();
     let chapters = [
-        "1. Keep a copy, and look",
-        "2. Definitions first",
+        "1. Make a backup and check the pipelines",
+        "2. Apply the CRDs",
         "3. Stop the Weave controller",
         way,
-        "5. Look again",
+        "5. Check the result",
         "What changes",
     ];
     for chapter in chapters {

@@ -182,7 +182,7 @@ async fn reconcile(author: &Author, change: &Change) -> Result<Progress, status:
     let status = match &sight.failure {
         Some(failure) => planner::change::unseen(change, before, failure, now, seed),
         None if next.propose => {
-            let outcome = author.strategies.propose(change).await;
+            let outcome = author.strategies.propose_change(change).await;
             planner::change::conclude(change, before, outcome, author.clock.now(), seed)
         }
         None => before,

@@ -50,7 +50,7 @@ pub use promotion::Promoter;
 pub use run::run;
 pub use settings::{Detect, Settings};
 pub use shared::Shared;
-pub use strategy::proposal;
+pub use strategy::preview_proposal;
 
 /// Who we are to the API server's field ownership.
 pub const FIELD_MANAGER: &str = "sluice";

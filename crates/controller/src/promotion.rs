@@ -40,7 +40,7 @@ use crate::{
     promotions::{self, Change, Promotions, pipeline_of},
     queue::Queue,
     status::{self, Progress},
-    strategy::{self, Strategies, Task},
+    strategy::{self, PromotionTask, Strategies},
     telemetry::Telemetry,
 };
 
@@ -53,7 +53,7 @@ pub async fn run(promoter: Arc<Promoter>) {
     tasks.spawn(follow_promotions(promoter.clone()));
     tasks.spawn(follow_pipelines(promoter.clone()));
     tasks.spawn(farewell::say(promoter.clone()));
-    tasks.spawn(promoter.strategies.clone().tidy());
+    tasks.spawn(promoter.strategies.clone().remove_unused_mirrors());
     for _ in 0..promoter.settings.concurrent.max(1) {
         tasks.spawn(work(promoter.clone()));
     }
@@ -214,8 +214,8 @@ struct Scene<'a> {
 }
 
 impl Scene<'_> {
-    fn task(&self) -> Task<'_> {
-        Task {
+    fn task(&self) -> PromotionTask<'_> {
+        PromotionTask {
             pipeline: self.pipeline,
             promotion: self.promotion,
         }

@@ -1,26 +1,26 @@
-//! How promotions and changes are carried out: the one place that matches strategies, and the only
+//! Carries out promotions and Changes: the only place that matches on the strategy, and the only
 //! caller of `git`.
 //!
-//! Everything here can be done twice. Nothing is changed elsewhere without asking immediately before
-//! whether this process still leads for as long as that may take. Failures are values: what was
-//! attempted, a fixed word, and what helps.
+//! Every operation is idempotent. Before each side effect the replica checks that it holds the Lease
+//! for as long as that may take. Failures are values with a fixed reason, a message, and a remedy.
 
-mod channel;
+mod branch_heads;
+mod change_file;
 mod commit;
 mod failure;
-mod file;
-mod found;
+mod forge_repository;
+mod manifest_edit;
 mod notification;
-mod permit;
 mod preview;
+mod promotion_description;
+mod promotion_proposal;
+mod proposal;
 mod pull_request;
 mod repositories;
 mod secrets;
-mod subject;
+mod side_effect_guard;
 mod template;
-mod tips;
 mod webhook;
-mod words;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -35,40 +35,52 @@ use planner::{Failure, Look, Outcome, PullRequestSeen};
 use tempfile::TempDir;
 
 use crate::{Metrics, Settings, events::Courier, lease::Leadership};
-use channel::Channels;
+use change_file::ChangeFiles;
 use commit::Commits;
-use failure::stuck;
-use file::Files;
+use failure::needs_edit;
+use forge_repository::ForgeRepositories;
 use notification::Notifications;
-use permit::Permits;
-pub use preview::proposal;
+pub use preview::preview_proposal;
+use promotion_proposal::{PromotionProposal, RepositoryStrategy};
+use proposal::Proposals;
 use pull_request::PullRequests;
-use repositories::Repositories;
-use secrets::{Contents, Secrets};
+use repositories::GitRepositories;
+use secrets::{SecretContents, SecretReader};
+use side_effect_guard::SideEffectGuard;
 use webhook::Webhooks;
 
-/// What one promotion is about.
+/// A promotion to carry out, and its pipeline.
 #[derive(Clone, Copy)]
-pub(crate) struct Task<'a> {
+pub(crate) struct PromotionTask<'a> {
     pub(crate) pipeline: &'a Pipeline,
     pub(crate) promotion: &'a Promotion,
 }
 
-/// What a look at a pull request showed.
-pub(crate) struct Looked {
-    pub(crate) seen: PullRequestSeen,
-    /// An earlier look would show the same, because pull requests are listed only so often.
-    pub(crate) again_in: Duration,
+impl<'a> PromotionTask<'a> {
+    fn uid(self) -> &'a str {
+        self.promotion.metadata.uid.as_deref().unwrap_or_default()
+    }
+
+    fn strategy(self) -> Result<StrategyKind<'a>, Failure> {
+        StrategyKind::of(&self.promotion.spec.strategy)
+    }
+}
+
+/// What the forge shows of a pull request.
+pub(crate) struct PullRequestObservation {
+    pub(crate) pull_request: PullRequestSeen,
+    /// An earlier lookup would show the same, because pull requests are listed once per interval.
+    pub(crate) recheck_after: Duration,
 }
 
 /// Why promotions cannot be carried out at all.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// There is nowhere to put mirrors.
-    #[error("cannot make a folder for git; name a writable one with --git-folder")]
+    /// There is no folder for the mirrors.
+    #[error("cannot create a folder for git; name a writable one with --git-folder")]
     Folder(#[source] std::io::Error),
     /// Git cannot use the folder.
-    #[error("cannot set git up in {}", folder.display())]
+    #[error("cannot set up git in {}", folder.display())]
     Git {
         /// The folder.
         folder: PathBuf,
@@ -80,29 +92,29 @@ pub enum Error {
     Events(#[source] reqwest::Error),
 }
 
-/// All ways to carry promotions out.
+/// Carries out promotions by every strategy, and Changes.
 pub(crate) struct Strategies {
-    secrets: Secrets,
-    repositories: Arc<Repositories>,
+    secrets: SecretReader,
+    repositories: Arc<GitRepositories>,
     pull_requests: PullRequests,
     commits: Commits,
     notifications: Notifications,
     webhooks: Webhooks,
-    files: Files,
-    /// Goes with the process.
+    change_files: ChangeFiles,
+    /// Removed when the process ends.
     _folder: Option<TempDir>,
 }
 
-/// The strategy of a promotion, as one of a few.
+/// The one strategy of a promotion.
 #[derive(Clone, Copy)]
-enum Way<'a> {
+enum StrategyKind<'a> {
     PullRequest(&'a PullRequest),
     Commit(&'a Commit),
     Notification,
     Webhook(&'a Webhook),
 }
 
-impl<'a> Way<'a> {
+impl<'a> StrategyKind<'a> {
     fn of(strategy: &'a Strategy) -> Result<Self, Failure> {
         if let Some(to) = &strategy.pull_request {
             return Ok(Self::PullRequest(to));
@@ -117,7 +129,7 @@ impl<'a> Way<'a> {
             return Ok(Self::Webhook(to));
         }
         let text = "the promotion names no strategy; set one in the pipeline";
-        Err(stuck("NoStrategy", text))
+        Err(needs_edit("NoStrategy", text))
     }
 
     /// The Secret it needs.
@@ -136,69 +148,64 @@ impl Strategies {
     pub(crate) fn new(
         hub: Client,
         settings: &Settings,
-        leadership: Leadership,
+        leader: Leadership,
         metrics: &Metrics,
     ) -> Result<Self, Error> {
         let (folder, temporary) = folder(settings)?;
-        // Whoever embeds this may have chosen one already; then that one is used.
+        // Whoever embeds this may have installed a provider already; then that one is used.
         drop(rustls::crypto::ring::default_provider().install_default());
-        let permits = Permits::new(settings, leadership);
-        let http = http(settings, &permits);
-        let repositories = Repositories::new(&folder, settings, http.clone(), permits.clone());
+        let guard = SideEffectGuard::new(settings, leader);
+        let http = http(settings, &guard);
+        let repositories = GitRepositories::new(&folder, settings, http.clone(), guard.clone());
         let repositories = Arc::new(repositories.map_err(|source| Error::Git { folder, source })?);
-        let channels = Arc::new(Channels::new(http, metrics.clone()));
+        let forges = Arc::new(ForgeRepositories::new(http, metrics.clone()));
+        let proposals = Proposals::new(repositories.clone(), forges, guard.clone(), settings);
         let flux = settings.events_address.as_deref();
         let courier = Courier::new(hub.clone(), flux).map_err(Error::Events)?;
         Ok(Self {
-            secrets: Secrets::new(hub),
-            files: Files::new(
-                repositories.clone(),
-                channels.clone(),
-                permits.clone(),
-                settings,
-            ),
-            pull_requests: PullRequests::new(
-                repositories.clone(),
-                channels,
-                permits.clone(),
-                settings,
-            ),
-            commits: Commits::new(repositories.clone(), permits.clone()),
-            notifications: Notifications::new(courier, permits.clone()),
-            webhooks: Webhooks::new(settings, permits),
+            secrets: SecretReader::new(hub),
+            change_files: ChangeFiles::new(proposals.clone(), settings),
+            pull_requests: PullRequests::new(proposals, guard.clone(), settings),
+            commits: Commits::new(repositories.clone(), guard.clone()),
+            notifications: Notifications::new(courier, guard.clone()),
+            webhooks: Webhooks::new(settings, guard),
             repositories,
             _folder: temporary,
         })
     }
 
-    /// What there is to see of the promotion's pull request.
-    pub(crate) async fn look(&self, task: Task<'_>, how: Look) -> Result<Looked, Failure> {
-        let Way::PullRequest(to) = Way::of(&task.promotion.spec.strategy)? else {
-            return Ok(Looked {
-                seen: PullRequestSeen::NotLooked,
-                again_in: Duration::MAX,
+    /// What the forge shows of the promotion's pull request.
+    pub(crate) async fn observe(
+        &self,
+        task: PromotionTask<'_>,
+        lookup: Look,
+    ) -> Result<PullRequestObservation, Failure> {
+        let StrategyKind::PullRequest(to) = task.strategy()? else {
+            return Ok(PullRequestObservation {
+                pull_request: PullRequestSeen::NotLooked,
+                recheck_after: Duration::MAX,
             });
         };
-        let secret = self.secrets.read(task, &to.secret_ref).await?;
-        self.pull_requests.look(task, to, &secret, how).await
+        let secret = self.secrets.read_for(task, &to.secret_ref).await?;
+        self.pull_requests.observe(task, to, &secret, lookup).await
     }
 
-    /// Carries the promotion out.
-    pub(crate) async fn carry_out(&self, task: Task<'_>) -> Outcome {
+    /// Carries out the promotion.
+    pub(crate) async fn carry_out(&self, task: PromotionTask<'_>) -> Outcome {
         let done = async {
-            match Way::of(&task.promotion.spec.strategy)? {
-                Way::PullRequest(to) => {
-                    let secret = self.secrets.read(task, &to.secret_ref).await?;
+            match task.strategy()? {
+                StrategyKind::PullRequest(to) => {
+                    let secret = self.secrets.read_for(task, &to.secret_ref).await?;
                     self.pull_requests.carry_out(task, to, &secret).await
                 }
-                Way::Commit(to) => {
-                    let secret = self.secrets.read(task, &to.secret_ref).await?;
+                StrategyKind::Commit(to) => {
+                    let secret = self.secrets.read_for(task, &to.secret_ref).await?;
                     self.commits.carry_out(task, to, &secret).await
                 }
-                Way::Notification => self.notifications.carry_out(task).await,
-                Way::Webhook(to) => {
+                StrategyKind::Notification => self.notifications.carry_out(task).await,
+                StrategyKind::Webhook(to) => {
                     let secret = match &to.secret_ref {
-                        Some(reference) => Some(self.secrets.read(task, reference).await?),
+                        Some(reference) => Some(self.secrets.read_for(task, reference).await?),
                         None => None,
                     };
                     self.webhooks.carry_out(task, to, secret).await
@@ -209,10 +216,10 @@ impl Strategies {
     }
 
     /// Closes the promotion's pull request if it is open.
-    pub(crate) async fn close(&self, task: Task<'_>) -> Outcome {
+    pub(crate) async fn close(&self, task: PromotionTask<'_>) -> Outcome {
         let done = async {
-            if let Way::PullRequest(to) = Way::of(&task.promotion.spec.strategy)? {
-                let secret = self.secrets.read(task, &to.secret_ref).await?;
+            if let StrategyKind::PullRequest(to) = task.strategy()? {
+                let secret = self.secrets.read_for(task, &to.secret_ref).await?;
                 self.pull_requests.close(task, to, &secret).await?;
             }
             Ok(Outcome::Closed)
@@ -221,15 +228,15 @@ impl Strategies {
     }
 
     /// Has the forge merge the promotion's pull request, unless it said that it will.
-    pub(crate) async fn merge(&self, task: Task<'_>) -> Outcome {
+    pub(crate) async fn merge(&self, task: PromotionTask<'_>) -> Outcome {
         let asked = async {
-            let Way::PullRequest(to) = Way::of(&task.promotion.spec.strategy)? else {
+            let StrategyKind::PullRequest(to) = task.strategy()? else {
                 return Ok(Outcome::AskedForMerge { because: None });
             };
-            let secret = self.secrets.read(task, &to.secret_ref).await?;
+            let secret = self.secrets.read_for(task, &to.secret_ref).await?;
             self.pull_requests.merge(task, to, &secret).await
         };
-        // Whatever went wrong, the pull request is still followed, and asked about again.
+        // Whatever failed, the pull request is still followed, and the forge is asked again.
         asked
             .await
             .unwrap_or_else(|failure| Outcome::AskedForMerge {
@@ -237,84 +244,93 @@ impl Strategies {
             })
     }
 
-    /// Says on the promotion's pull request that nobody follows it any more.
-    pub(crate) async fn say_farewell(&self, task: Task<'_>) -> Result<(), Failure> {
-        let Way::PullRequest(to) = Way::of(&task.promotion.spec.strategy)? else {
+    /// Comments on the pull request of a promotion that was deleted that nobody follows it any more.
+    pub(crate) async fn comment_on_orphan(&self, task: PromotionTask<'_>) -> Result<(), Failure> {
+        let StrategyKind::PullRequest(to) = task.strategy()? else {
             return Ok(());
         };
-        let secret = self.secrets.read(task, &to.secret_ref).await?;
-        self.pull_requests.say_farewell(task, to, &secret).await
+        let secret = self.secrets.read_for(task, &to.secret_ref).await?;
+        self.pull_requests
+            .comment_on_orphan(task, to, &secret)
+            .await
     }
 
-    /// What changes when somebody edits what a promotion depends on: its Secret, its pipeline, and its
-    /// repository where that is at fault; and when more is known about where to look.
-    pub(crate) async fn dependencies(&self, task: Task<'_>) -> String {
-        let way = Way::of(&task.promotion.spec.strategy).ok();
-        let secret = match way.and_then(Way::secret) {
-            Some(reference) => self.secrets.read(task, reference).await.ok(),
+    /// A text that differs after somebody edited what a promotion depends on: its Secret, its
+    /// pipeline, or its repository where that is at fault; and when more is known about where its
+    /// targets are built.
+    pub(crate) async fn dependencies(&self, task: PromotionTask<'_>) -> String {
+        let strategy = task.strategy().ok();
+        let secret = match strategy.and_then(StrategyKind::secret) {
+            Some(reference) => self.secrets.read_for(task, reference).await.ok(),
             None => None,
         };
         let version = secret.as_ref().map(|secret| secret.version.as_str());
         let generation = task.pipeline.metadata.generation;
-        let knowledge = found::knowledge(task);
-        let tips = match &secret {
-            Some(secret) => self.tips(task, secret).await.unwrap_or_default(),
+        let locations = manifest_edit::known_locations(task);
+        let heads = match &secret {
+            Some(secret) => self.branch_heads(task, secret).await.unwrap_or_default(),
             None => String::new(),
         };
         let version = version.unwrap_or("-");
-        format!("{version} {generation:?} {knowledge} {tips}")
+        format!("{version} {generation:?} {locations} {heads}")
     }
 
-    /// What the branches of a promotion point to, where its last failure is one that an edit of the
-    /// repository resolves.
-    async fn tips(&self, task: Task<'_>, secret: &Contents) -> Option<String> {
+    /// The commits that the branches of a promotion point to, where its last failure is one that an
+    /// edit of the repository resolves.
+    async fn branch_heads(
+        &self,
+        task: PromotionTask<'_>,
+        secret: &SecretContents,
+    ) -> Option<String> {
         let reason = task.promotion.status.as_ref()?.reason.as_deref()?;
         if !planner::lies_in_repository(reason) {
             return None;
         }
-        let change = words::Change::of(&task.promotion.spec.strategy)?;
-        let repository = self.repositories.open(change.url, secret).ok()?;
-        let proposal = words::Words::of(task, &change).ok()?.proposal;
-        let beside = branch_beside(&proposal.branch, &proposal.message.owner);
-        // Only the base is shared by many.
+        let strategy = RepositoryStrategy::of(&task.promotion.spec.strategy)?;
+        let repository = self.repositories.open(strategy.url, secret).ok()?;
+        let proposal = PromotionProposal::of(task, &strategy).ok()?.proposal;
+        let alternative = branch_beside(&proposal.branch, &proposal.message.owner);
+        // Many promotions share a lookup of the base branch alone.
         let branches = match reason == planner::BRANCH_CHANGED_BY_OTHERS {
-            true => vec![&proposal.base, &proposal.branch, &beside],
+            true => vec![&proposal.base, &proposal.branch, &alternative],
             false => vec![&proposal.base],
         };
-        Some(self.repositories.tips(&repository, &branches).await)
+        Some(self.repositories.branch_heads(&repository, &branches).await)
     }
 
-    /// What there is to see of the change's pull request.
-    pub(crate) async fn look_at_change(
+    /// What the forge shows of the Change's pull request.
+    pub(crate) async fn observe_change(
         &self,
         change: &Change,
-        how: Look,
-    ) -> Result<Looked, Failure> {
-        self.files.look(change, &self.secrets, how).await
+        lookup: Look,
+    ) -> Result<PullRequestObservation, Failure> {
+        self.change_files
+            .observe(change, &self.secrets, lookup)
+            .await
     }
 
-    /// Proposes the change's file.
-    pub(crate) async fn propose(&self, change: &Change) -> Outcome {
-        let done = self.files.propose(change, &self.secrets).await;
+    /// Proposes the Change's file.
+    pub(crate) async fn propose_change(&self, change: &Change) -> Outcome {
+        let done = self.change_files.propose(change, &self.secrets).await;
         done.unwrap_or_else(Outcome::Failed)
     }
 
-    /// What changes when somebody edits what changes depend on.
+    /// A text that differs after somebody edited what Changes depend on.
     pub(crate) async fn change_dependencies(&self) -> String {
-        self.files.dependencies(&self.secrets).await
+        self.change_files.dependencies(&self.secrets).await
     }
 
-    /// Removes mirrors nobody needs, again and again, until dropped.
-    pub(crate) async fn tidy(self: Arc<Self>) {
-        let mut clock = tokio::time::interval(TIDY_EVERY);
+    /// Removes unused mirrors at intervals, until dropped.
+    pub(crate) async fn remove_unused_mirrors(self: Arc<Self>) {
+        let mut interval = tokio::time::interval(MIRROR_CLEANUP_INTERVAL);
         loop {
-            clock.tick().await;
-            self.repositories.tidy().await;
+            interval.tick().await;
+            self.repositories.remove_unused_mirrors().await;
         }
     }
 }
 
-/// Where git works, and what must live as long as it does.
+/// The folder that git works in, and what must live as long as that is used.
 fn folder(settings: &Settings) -> Result<(PathBuf, Option<TempDir>), Error> {
     if let Some(folder) = &settings.git_folder {
         return Ok((folder.clone(), None));
@@ -324,13 +340,13 @@ fn folder(settings: &Settings) -> Result<(PathBuf, Option<TempDir>), Error> {
     Ok((made.path().to_owned(), Some(made)))
 }
 
-fn http(settings: &Settings, permits: &Permits) -> Arc<Http> {
-    let http = Http::new(repositories::reach(settings)).with_time_limit(permits.act_time());
+fn http(settings: &Settings, guard: &SideEffectGuard) -> Arc<Http> {
+    let http = Http::new(repositories::reach(settings)).with_time_limit(guard.timeout());
     Arc::new(match &settings.proxy {
         Some(proxy) => http.with_proxy(proxy.clone()),
         None => http,
     })
 }
 
-/// How often mirrors are looked through.
-const TIDY_EVERY: Duration = Duration::from_secs(600);
+/// How often unused mirrors are removed.
+const MIRROR_CLEANUP_INTERVAL: Duration = Duration::from_secs(600);

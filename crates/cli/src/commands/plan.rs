@@ -78,7 +78,7 @@ pub(super) fn preview(
     promoted: (&str, &str),
     checkout: &Checkout,
 ) -> anyhow::Result<BTreeMap<String, Edited>> {
-    let Some(proposal) = controller::proposal(pipeline, place, promoted) else {
+    let Some(proposal) = controller::preview_proposal(pipeline, place, promoted) else {
         return Ok(BTreeMap::new());
     };
     let (url, proposal) = proposal.map_err(|failure| anyhow!(failure.message))?;

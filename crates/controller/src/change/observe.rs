@@ -52,10 +52,10 @@ pub(super) async fn everything(author: &Author, change: &Change) -> Sight {
     }
     sight.dependencies = Some(author.strategies.change_dependencies().await);
     let mut again_in = author.settings.follow_every;
-    match author.strategies.look_at_change(change, how).await {
+    match author.strategies.observe_change(change, how).await {
         Ok(looked) => {
-            sight.seen = looked.seen;
-            again_in = again_in.min(looked.again_in);
+            sight.seen = looked.pull_request;
+            again_in = again_in.min(looked.recheck_after);
         }
         Err(failure) => sight.failure = Some(failure),
     }

@@ -6,7 +6,7 @@ use api::{Pipeline, Promotion, promotion::Phase};
 use tokio::sync::{Mutex, mpsc};
 
 use super::{PlaceKey, Promoter};
-use crate::{keys::ObjectKey, promotions::pipeline_of, strategy::Task};
+use crate::{keys::ObjectKey, promotions::pipeline_of, strategy::PromotionTask};
 
 /// How many may wait. More than that are left without a word.
 const QUEUE: usize = 256;
@@ -70,11 +70,11 @@ impl Promoter {
 pub(super) async fn say(promoter: Arc<Promoter>) {
     let mut partings = promoter.farewells.receiver.lock().await;
     while let Some((pipeline, promotion)) = partings.recv().await {
-        let task = Task {
+        let task = PromotionTask {
             pipeline: &pipeline,
             promotion: &promotion,
         };
-        if let Err(failure) = promoter.strategies.say_farewell(task).await {
+        if let Err(failure) = promoter.strategies.comment_on_orphan(task).await {
             let (url, because) = (promotion.status.and_then(|it| it.url), failure.message);
             tracing::warn!(url, because, "a pull request is left without a word");
         }

@@ -58,10 +58,10 @@ pub(super) async fn everything(promoter: &Arc<Promoter>, scene: &Scene<'_>) -> S
         Look::Later => sight.pull_request = PullRequestSeen::Unanswered,
         Look::Follow | Look::Closely => {
             let mut again_in = promoter.settings.follow_every;
-            match promoter.strategies.look(scene.task(), how).await {
+            match promoter.strategies.observe(scene.task(), how).await {
                 Ok(looked) => {
-                    sight.pull_request = looked.seen;
-                    again_in = again_in.min(looked.again_in);
+                    sight.pull_request = looked.pull_request;
+                    again_in = again_in.min(looked.recheck_after);
                 }
                 Err(failure) => sight.not_answered(scene, failure),
             }

@@ -1,60 +1,60 @@
-//! The strategy commit: the change goes straight to the branch.
+//! The strategy commit: pushes a promotion directly to the branch.
 //!
-//! Promotions to one branch take turns, so that they do not push past each other; somebody else's
-//! push in between is built upon. What the branch says already is not pushed again, whatever crashed.
+//! Promotions to one branch are serialised, so that their pushes do not race; a push of somebody else
+//! in between is rebased upon. A change that the branch has already is not pushed again.
 
 use std::{collections::HashMap, sync::Arc};
 
-use api::pipeline::Commit as To;
+use api::pipeline::Commit as CommitStrategy;
 use git::propose;
 use parking_lot::Mutex;
 use planner::{Failure, Outcome};
 use tokio::time::timeout;
 
 use super::{
-    Task,
-    failure::passing,
-    permit::Permits,
-    repositories::Repositories,
-    secrets::Contents,
-    words::{Change, Words},
+    PromotionTask,
+    failure::transient,
+    promotion_proposal::{PromotionProposal, RepositoryStrategy},
+    repositories::GitRepositories,
+    secrets::SecretContents,
+    side_effect_guard::SideEffectGuard,
 };
 
-/// Who may push to a branch of a repository next.
-type Turns = HashMap<(String, String), Arc<tokio::sync::Mutex<()>>>;
+/// One lock per URL and branch, held during a push.
+type BranchLocks = HashMap<(String, String), Arc<tokio::sync::Mutex<()>>>;
 
+/// Carries out promotions by commit.
 pub(super) struct Commits {
-    repositories: Arc<Repositories>,
-    permits: Permits,
-    turns: Mutex<Turns>,
+    repositories: Arc<GitRepositories>,
+    guard: SideEffectGuard,
+    branch_locks: Mutex<BranchLocks>,
 }
 
 impl Commits {
-    pub(super) fn new(repositories: Arc<Repositories>, permits: Permits) -> Self {
+    pub(super) fn new(repositories: Arc<GitRepositories>, guard: SideEffectGuard) -> Self {
         Self {
             repositories,
-            permits,
-            turns: Mutex::default(),
+            guard,
+            branch_locks: Mutex::default(),
         }
     }
 
     /// Pushes the change, unless the branch has it.
     pub(super) async fn carry_out(
         &self,
-        task: Task<'_>,
-        to: &To,
-        secret: &Contents,
+        task: PromotionTask<'_>,
+        to: &CommitStrategy,
+        secret: &SecretContents,
     ) -> Result<Outcome, Failure> {
         let repository = self.repositories.open(&to.url, secret)?;
-        let words = Words::of(task, &Change::from(to))?;
-        let turn = self.turn(to);
-        // One repository that hangs must not have everybody wait for it.
-        let turn = timeout(self.permits.act_time(), turn.lock()).await;
-        let busy = |_| passing("BranchBusy", "other promotions to the branch are under way");
-        let _turn = turn.map_err(busy)?;
-        let proposal = &words.proposal;
+        let proposal = PromotionProposal::of(task, &RepositoryStrategy::from(to))?.proposal;
+        let lock = self.branch_lock(to);
+        // A repository that hangs must not occupy every worker.
+        let lock = timeout(self.guard.timeout(), lock.lock()).await;
+        let busy = |_| transient("BranchBusy", "other promotions to the branch are under way");
+        let _lock = lock.map_err(busy)?;
         Ok(
-            match self.repositories.propose(&repository, proposal).await? {
+            match self.repositories.propose(&repository, &proposal).await? {
                 propose::Outcome::NothingToChange { .. } => Outcome::AlreadyThere,
                 propose::Outcome::Proposed(pushed) => Outcome::Pushed {
                     branch: pushed.branch.as_str().to_owned(),
@@ -64,10 +64,10 @@ impl Commits {
         )
     }
 
-    fn turn(&self, to: &To) -> Arc<tokio::sync::Mutex<()>> {
-        let mut turns = self.turns.lock();
-        turns.retain(|_, turn| Arc::strong_count(turn) > 1);
+    fn branch_lock(&self, to: &CommitStrategy) -> Arc<tokio::sync::Mutex<()>> {
+        let mut locks = self.branch_locks.lock();
+        locks.retain(|_, lock| Arc::strong_count(lock) > 1);
         let key = (to.url.clone(), to.base_branch.clone());
-        turns.entry(key).or_default().clone()
+        locks.entry(key).or_default().clone()
     }
 }

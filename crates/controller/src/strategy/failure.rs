@@ -1,11 +1,11 @@
-//! Failures of git and forges in the planner's words.
+//! Turns errors of git and forges into the planner's failures.
 
 use std::error::Error;
 
 use planner::{Failure, Remedy};
 
-/// A failure that only an edit lifts.
-pub(super) fn stuck(reason: &str, message: impl Into<String>) -> Failure {
+/// A failure that is retried after an edit.
+pub(super) fn needs_edit(reason: &str, message: impl Into<String>) -> Failure {
     Failure {
         reason: reason.to_owned(),
         message: message.into(),
@@ -13,19 +13,19 @@ pub(super) fn stuck(reason: &str, message: impl Into<String>) -> Failure {
     }
 }
 
-/// A failure that passes.
-pub(super) fn passing(reason: &str, message: impl Into<String>) -> Failure {
+/// A failure that is retried with backoff.
+pub(super) fn transient(reason: &str, message: impl Into<String>) -> Failure {
     Failure {
         remedy: Remedy::Retry,
-        ..stuck(reason, message)
+        ..needs_edit(reason, message)
     }
 }
 
 /// An error of `git` with its causes.
-pub(super) fn failure(reason: &str, remedy: git::Remedy, error: &dyn Error) -> Failure {
+pub(super) fn from_git(reason: &str, remedy: git::Remedy, error: &dyn Error) -> Failure {
     Failure {
         reason: reason.to_owned(),
-        message: whole(error),
+        message: with_causes(error),
         remedy: match remedy {
             git::Remedy::Retry { after: Some(after) } => Remedy::RetryAfter(after),
             git::Remedy::Retry { after: None } => Remedy::Retry,
@@ -34,13 +34,13 @@ pub(super) fn failure(reason: &str, remedy: git::Remedy, error: &dyn Error) -> F
     }
 }
 
-/// An error of a forge.
-pub(super) fn of_forge(error: &git::forge::Error) -> Failure {
-    failure(error.reason(), error.remedy(), error)
+/// An error of a forge with its causes.
+pub(super) fn from_forge(error: &git::forge::Error) -> Failure {
+    from_git(error.reason(), error.remedy(), error)
 }
 
 /// The text of an error and of its causes, each once.
-fn whole(error: &dyn Error) -> String {
+fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

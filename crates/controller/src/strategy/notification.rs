@@ -1,7 +1,7 @@
-//! The strategy notification: an event, and whoever listens makes the change.
+//! The strategy notification: sends an event, and a subscriber makes the change.
 //!
-//! Reason, message and the plain metadata are the ancestor's. It is told at least once: again after a
-//! crash, in the same bytes and under the same id, which is the promotion's uid.
+//! Reason, message and the plain metadata are those of the Weave pipeline-controller. Delivery is at
+//! least once: after a crash again, with the same bytes and the same id, the promotion's uid.
 
 use std::collections::BTreeMap;
 
@@ -10,54 +10,58 @@ use kube::Resource;
 use planner::{Failure, Outcome};
 
 use super::{
-    Task,
-    failure::{passing, stuck},
-    permit::Permits,
-    subject::Subject,
+    PromotionTask,
+    failure::{needs_edit, transient},
+    promotion_description::PromotionDescription,
+    side_effect_guard::SideEffectGuard,
 };
 use crate::events::{Courier, Occurrence, Severity};
 
-/// How much of a pipeline's name an Event's name holds.
+/// The longest part of an Event's name that is made from the pipeline's name.
 const LONGEST_NAME: usize = 200;
 
+/// Carries out promotions by notification.
 pub(super) struct Notifications {
     courier: Courier,
-    permits: Permits,
+    guard: SideEffectGuard,
 }
 
 impl Notifications {
-    pub(super) fn new(courier: Courier, permits: Permits) -> Self {
-        Self { courier, permits }
+    pub(super) fn new(courier: Courier, guard: SideEffectGuard) -> Self {
+        Self { courier, guard }
     }
 
-    /// Tells everybody who is to be told.
-    pub(super) async fn carry_out(&self, task: Task<'_>) -> Result<Outcome, Failure> {
-        let subject = Subject::of(task);
-        let readable = slug(subject.pipeline, LONGEST_NAME, "pipeline");
-        let name = format!("{readable}.{}", subject.uid);
+    /// Sends the event to the hub, and to Flux if that is configured.
+    pub(super) async fn carry_out(&self, task: PromotionTask<'_>) -> Result<Outcome, Failure> {
+        let description = PromotionDescription::of(task);
+        let readable = slug(description.pipeline, LONGEST_NAME, "pipeline");
+        let name = format!("{readable}.{}", description.uid);
         let created = task.promotion.metadata.creation_timestamp.as_ref();
         let at = created.map(|time| time.0).unwrap_or_default();
-        let tell = async {
-            let told = self.courier.deliver(occurrence(&subject), name, at).await;
-            told.map_err(|failure| match failure.may_pass {
-                true => passing("NotNotified", failure.because),
-                false => stuck("NotNotified", failure.because),
+        let deliver = async {
+            let delivered = self
+                .courier
+                .deliver(occurrence(&description), name, at)
+                .await;
+            delivered.map_err(|failure| match failure.may_pass {
+                true => transient("NotNotified", failure.because),
+                false => needs_edit("NotNotified", failure.because),
             })
         };
-        let late = ("NotNotified", "the event was not taken in time");
-        self.permits.act(tell, late).await?;
+        let too_late = ("NotNotified", "the event was not accepted in time");
+        self.guard.run(deliver, too_late).await?;
         Ok(Outcome::Delivered { url: None })
     }
 }
 
-fn occurrence(subject: &Subject<'_>) -> Occurrence {
-    let spec = &subject.task.promotion.spec;
-    let mut regarding = subject.task.pipeline.object_ref(&());
-    // It differs from one delivery to the next.
+fn occurrence(description: &PromotionDescription<'_>) -> Occurrence {
+    let spec = &description.task.promotion.spec;
+    let mut regarding = description.task.pipeline.object_ref(&());
+    // It would differ from one delivery to the next.
     regarding.resource_version = None;
-    let (namespace, pipeline) = (subject.namespace, subject.pipeline);
+    let (namespace, pipeline) = (description.namespace, description.pipeline);
     let (environment, version) = (&spec.environment, &spec.version);
-    let target = subject.place.target.clone();
+    let target = description.site.target.clone();
     let (cluster, target_namespace) = target.map_or((None, None), |(cluster, namespace)| {
         (cluster, Some(namespace))
     });
@@ -67,9 +71,9 @@ fn occurrence(subject: &Subject<'_>) -> Occurrence {
         ("revision", Some(spec.revision.clone())),
         ("cluster", cluster),
         ("namespace", target_namespace),
-        ("promotion", Some(subject.uid.to_owned())),
-        // By this notification-controller tells events apart.
-        ("token", Some(subject.uid.to_owned())),
+        ("promotion", Some(description.uid.to_owned())),
+        // Flux's notification-controller deduplicates events by this.
+        ("token", Some(description.uid.to_owned())),
     ];
     let metadata = metadata.into_iter();
     Occurrence {
@@ -79,7 +83,7 @@ fn occurrence(subject: &Subject<'_>) -> Occurrence {
         action: "Promote".to_owned(),
         note: format!(
             "Promote pipeline {namespace}/{pipeline} to {environment} with version {version}{}",
-            subject.on_target()
+            description.on_target()
         ),
         metadata: metadata
             .filter_map(|(key, value)| Some((key.to_owned(), value?)))

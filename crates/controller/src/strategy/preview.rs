@@ -1,4 +1,4 @@
-//! What a promotion would propose, by the same rules, without carrying anything out.
+//! Computes what a promotion would propose, by the same rules, without carrying it out.
 
 use api::{
     Pipeline, Promotion,
@@ -10,22 +10,22 @@ use git::propose::Proposal;
 use planner::Failure;
 
 use super::{
-    Task,
-    words::{Change, Words},
+    PromotionTask,
+    promotion_proposal::{PromotionProposal, RepositoryStrategy},
 };
 
-/// The repository, and the change that a promotion of a revision and its version into a place would
-/// make there. Nothing where the strategy changes no repository. Targets that nobody has observed yet
-/// count as they are written.
-pub fn proposal(
+/// The URL of the repository, and what a promotion of a revision and its version would change there.
+/// `None` where the strategy changes no repository. Targets that are not in the status yet are taken
+/// from the spec.
+pub fn preview_proposal(
     pipeline: &Pipeline,
     place: &Place,
     (revision, version): (&str, &str),
 ) -> Option<Result<(String, Proposal), Failure>> {
     let settings = pipeline.spec.promotion_into(&place.environment)?;
-    let change = Change::of(&settings.strategy)?;
+    let strategy = RepositoryStrategy::of(&settings.strategy)?;
     let mut pipeline = pipeline.clone();
-    assume_targets(&mut pipeline);
+    add_targets_of_spec(&mut pipeline);
     let target = place.target.clone();
     let promotion = Promotion {
         spec: PromotionSpec {
@@ -41,15 +41,16 @@ pub fn proposal(
         },
         ..Promotion::default()
     };
-    let task = Task {
+    let task = PromotionTask {
         pipeline: &pipeline,
         promotion: &promotion,
     };
-    Some(Words::of(task, &change).map(|words| (change.url.to_owned(), words.proposal)))
+    let preview = PromotionProposal::of(task, &strategy);
+    Some(preview.map(|preview| (strategy.url.to_owned(), preview.proposal)))
 }
 
-/// Has every environment list its targets.
-fn assume_targets(pipeline: &mut Pipeline) {
+/// Adds the targets of the spec to environments whose status has none.
+fn add_targets_of_spec(pipeline: &mut Pipeline) {
     let names: Vec<String> = pipeline
         .spec
         .environments
@@ -58,7 +59,7 @@ fn assume_targets(pipeline: &mut Pipeline) {
         .collect();
     for name in names {
         let targets = planner::targets_of(pipeline, &name).into_iter();
-        let assumed = targets.map(|(cluster, namespace)| TargetStatus {
+        let targets = targets.map(|(cluster, namespace)| TargetStatus {
             cluster_app_ref: Some(ClusterAppReference {
                 cluster_ref: cluster.map(|name| ClusterReference {
                     name,
@@ -69,11 +70,10 @@ fn assume_targets(pipeline: &mut Pipeline) {
             namespace: Some(namespace),
             ..TargetStatus::default()
         });
-        let assumed: Vec<TargetStatus> = assumed.collect();
         let status = pipeline.status.get_or_insert_default();
         let environment = status.environments.entry(name).or_default();
         if environment.targets.is_empty() {
-            environment.targets = assumed;
+            environment.targets = targets.collect();
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Repositories that promotions are written to, by whichever strategy.
+//! The git repositories that promotions and Changes are pushed to.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -14,38 +14,42 @@ use git::{
 };
 use planner::Failure;
 
-use super::{failure::failure, permit::Permits, secrets::Contents, tips::Tips};
+use super::{
+    branch_heads::BranchHeads, failure::from_git, secrets::SecretContents,
+    side_effect_guard::SideEffectGuard,
+};
 use crate::Settings;
 
 /// How long reading from a repository may take.
 const READ_TIME: Duration = Duration::from_secs(180);
-/// How often a push is tried whose branch moved under it, each time on what it moved to.
-const TRIES: usize = 5;
+/// How often a push is tried whose branch moved meanwhile, each time on top of its new commit.
+const PUSH_ATTEMPTS: usize = 5;
 
-/// What a repository is opened with.
-pub(super) struct Repository {
+/// The checked URL of a repository, and the credentials for it.
+pub(super) struct RepositoryAccess {
     pub(super) url: RepositoryUrl,
     pub(super) credentials: Credentials,
 }
 
-pub(super) struct Repositories {
+/// Mirrors of repositories, and pushes to them.
+pub(super) struct GitRepositories {
     mirrors: Mirrors,
     reach: Reach,
-    permits: Permits,
-    tips: Tips,
+    guard: SideEffectGuard,
+    branch_heads: BranchHeads,
 }
 
-impl Repositories {
+impl GitRepositories {
     pub(super) fn new(
         folder: &Path,
         settings: &Settings,
         http: Arc<Http>,
-        permits: Permits,
+        guard: SideEffectGuard,
     ) -> Result<Self, git::runner::Error> {
         let reach = reach(settings);
         let limits = Limits {
             remote: READ_TIME,
-            push: permits.act_time(),
+            push: guard.timeout(),
             ..Limits::default()
         };
         let keep = Keep {
@@ -60,42 +64,50 @@ impl Repositories {
         Ok(Self {
             mirrors: Mirrors::new(runner, folder, keep, tokens)?,
             reach,
-            permits,
-            tips: Tips::new(settings),
+            guard,
+            branch_heads: BranchHeads::new(settings),
         })
     }
 
-    /// Checks the address and the credentials. Touches no network.
-    pub(super) fn open(&self, url: &str, secret: &Contents) -> Result<Repository, Failure> {
+    /// Checks the URL and the credentials. Touches no network.
+    pub(super) fn open(
+        &self,
+        url: &str,
+        secret: &SecretContents,
+    ) -> Result<RepositoryAccess, Failure> {
         let url = RepositoryUrl::parse(url, self.reach)
-            .map_err(|error| failure(error.reason(), error.remedy(), &error))?;
+            .map_err(|error| from_git(error.reason(), error.remedy(), &error))?;
         let credentials = Credentials::from_entries(&secret.entries)
-            .map_err(|error| failure(error.reason(), error.remedy(), &error))?;
-        Ok(Repository { url, credentials })
+            .map_err(|error| from_git(error.reason(), error.remedy(), &error))?;
+        Ok(RepositoryAccess { url, credentials })
     }
 
-    /// Brings a change to its branch.
+    /// Pushes a change to its branch.
     pub(super) async fn propose(
         &self,
-        repository: &Repository,
+        repository: &RepositoryAccess,
         proposal: &Proposal,
     ) -> Result<Outcome, Failure> {
         let mirror = self.mirrors.open(&repository.url, &repository.credentials);
-        let permission = |time| self.permits.allow(time);
-        let mut tries = 0;
+        let permission = |time| self.guard.permits(time);
+        let mut attempts = 0;
         loop {
-            tries += 1;
+            attempts += 1;
             let proposed = mirror.propose(proposal, &permission).await;
             let is_race = matches!(&proposed, Err(Error::Push(push::Error::Moved { .. })));
-            if !is_race || tries == TRIES {
-                return proposed.map_err(|error| failure(error.reason(), error.remedy(), &error));
+            if !is_race || attempts == PUSH_ATTEMPTS {
+                return proposed.map_err(|error| from_git(error.reason(), error.remedy(), &error));
             }
         }
     }
 
-    /// What the branches point to, as one word that changes when somebody pushes to, makes or deletes
-    /// one of them.
-    pub(super) async fn tips(&self, repository: &Repository, branches: &[&BranchName]) -> String {
+    /// The commits that the branches point to, as a text that differs after somebody pushed to, created
+    /// or deleted one of them.
+    pub(super) async fn branch_heads(
+        &self,
+        repository: &RepositoryAccess,
+        branches: &[&BranchName],
+    ) -> String {
         let mirror = self.mirrors.open(&repository.url, &repository.credentials);
         let names: Vec<_> = branches.iter().map(|branch| branch.as_str()).collect();
         let key = (
@@ -103,16 +115,16 @@ impl Repositories {
             *repository.credentials.fingerprint(),
             names.join(" "),
         );
-        self.tips.word(key, mirror.tips(branches)).await
+        self.branch_heads.get(key, mirror.tips(branches)).await
     }
 
-    /// Removes mirrors nobody needs.
-    pub(super) async fn tidy(&self) {
+    /// Removes unused mirrors.
+    pub(super) async fn remove_unused_mirrors(&self) {
         self.mirrors.tidy().await;
     }
 }
 
-/// Where repositories and forges may be.
+/// The addresses that repositories and forges may have.
 pub(super) fn reach(settings: &Settings) -> Reach {
     Reach {
         allow_internal: settings.allow_internal_urls,

@@ -1,6 +1,6 @@
-//! Secrets by name: read when they are needed, remembered for a moment.
+//! Reads Secrets by name, with a TTL cache of a few seconds.
 //!
-//! Needs the right to `get` Secrets and no other.
+//! Needs the RBAC verb `get` on Secrets and no other.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -16,66 +16,67 @@ use planner::Failure;
 use tokio::time::{Instant, timeout};
 
 use super::{
-    Task,
-    failure::{passing, stuck},
+    PromotionTask,
+    failure::{needs_edit, transient},
 };
 use crate::keys::ObjectKey;
 
-/// How long what was read is good for, so that many promotions with one Secret read it once.
-const FRESH: Duration = Duration::from_secs(10);
-/// How long reading one may take.
+/// How long a Secret is cached, so that many promotions with the same Secret read it once.
+const TIME_TO_LIVE: Duration = Duration::from_secs(10);
+/// How long reading a Secret may take.
 const READ_TIME: Duration = Duration::from_secs(10);
 
-/// What is in a Secret.
-pub(super) struct Contents {
-    /// Differs after every edit.
+/// The entries of a Secret.
+pub(super) struct SecretContents {
+    /// Its resourceVersion.
     pub(super) version: String,
     pub(super) entries: BTreeMap<String, Vec<u8>>,
 }
 
-pub(super) struct Secrets {
+/// Reads Secrets on the hub.
+pub(super) struct SecretReader {
     hub: Client,
-    read: Mutex<HashMap<ObjectKey, (Instant, Arc<Contents>)>>,
+    cache: Mutex<HashMap<ObjectKey, (Instant, Arc<SecretContents>)>>,
 }
 
-impl Secrets {
+impl SecretReader {
     pub(super) fn new(hub: Client) -> Self {
         Self {
             hub,
-            read: Mutex::default(),
+            cache: Mutex::default(),
         }
     }
 
-    /// A Secret in the pipeline's namespace.
-    pub(super) async fn read(
+    /// Reads a Secret in the pipeline's namespace.
+    pub(super) async fn read_for(
         &self,
-        task: Task<'_>,
+        task: PromotionTask<'_>,
         reference: &LocalReference,
-    ) -> Result<Arc<Contents>, Failure> {
+    ) -> Result<Arc<SecretContents>, Failure> {
         let namespace = task.pipeline.metadata.namespace.as_deref();
         let key = ObjectKey::new(namespace.unwrap_or_default(), &reference.name);
-        self.named(&key).await
+        self.read(&key).await
     }
 
-    /// A Secret by name.
-    pub(super) async fn named(&self, key: &ObjectKey) -> Result<Arc<Contents>, Failure> {
-        let known = self.read.lock().get(key).cloned();
-        if let Some((at, contents)) = known
-            && at.elapsed() < FRESH
+    /// Reads a Secret.
+    pub(super) async fn read(&self, key: &ObjectKey) -> Result<Arc<SecretContents>, Failure> {
+        let cached = self.cache.lock().get(key).cloned();
+        if let Some((at, contents)) = cached
+            && at.elapsed() < TIME_TO_LIVE
         {
             return Ok(contents);
         }
         let contents = Arc::new(self.get(key).await?);
-        let mut read = self.read.lock();
-        read.retain(|_, (at, _)| at.elapsed() < FRESH);
-        read.insert(key.clone(), (Instant::now(), contents.clone()));
+        let mut cache = self.cache.lock();
+        cache.retain(|_, (at, _)| at.elapsed() < TIME_TO_LIVE);
+        cache.insert(key.clone(), (Instant::now(), contents.clone()));
         Ok(contents)
     }
 
-    async fn get(&self, key: &ObjectKey) -> Result<Contents, Failure> {
+    async fn get(&self, key: &ObjectKey) -> Result<SecretContents, Failure> {
         if key.name.is_empty() {
             let text = "the strategy's secretRef has no name; name the Secret with the credentials";
-            return Err(stuck("SecretMissing", text));
+            return Err(needs_edit("SecretMissing", text));
         }
         let api: Api<Secret> = Api::namespaced(self.hub.clone(), &key.namespace);
         let name = &key.name;
@@ -84,23 +85,23 @@ impl Secrets {
             Ok(Ok(Some(secret))) => secret,
             Ok(Ok(None)) => {
                 let text = format!("there is no Secret {key}; create it with the credentials");
-                return Err(stuck("SecretMissing", text));
+                return Err(needs_edit("SecretMissing", text));
             }
             Ok(Err(kube::Error::Api(refusal))) if matches!(refusal.code, 401 | 403) => {
                 let text = format!("reading the Secret {key} is not allowed; allow `get` on it");
-                return Err(stuck("SecretForbidden", text));
+                return Err(needs_edit("SecretForbidden", text));
             }
             Ok(Err(error)) => {
                 let text = format!("cannot read the Secret {key}: {error}");
-                return Err(passing("SecretUnreadable", text));
+                return Err(transient("SecretUnreadable", text));
             }
             Err(_) => {
                 let text = format!("cannot read the Secret {key}: no answer in time");
-                return Err(passing("SecretUnreadable", text));
+                return Err(transient("SecretUnreadable", text));
             }
         };
         let entries = secret.data.unwrap_or_default().into_iter();
-        Ok(Contents {
+        Ok(SecretContents {
             version: secret.metadata.resource_version.unwrap_or_default(),
             entries: entries.map(|(key, value)| (key, value.0)).collect(),
         })

@@ -1,17 +1,17 @@
-//! Texts with `${field}` in them. The fields are a closed list; there is no logic.
+//! Fills in `${field}` in texts of a strategy. The fields are a closed list; there is no logic.
 
 use planner::Failure;
 
-use super::failure::stuck;
+use super::failure::needs_edit;
 
-/// Fills in the fields. One that is not in the list is a mistake of whoever wrote the text.
+/// Fills in the fields. A field that is not in the list is an error.
 pub(super) fn fill(text: &str, fields: &[(&str, &str)]) -> Result<String, Failure> {
     let mut filled = String::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("${") {
         filled.push_str(before);
         let Some((name, after)) = after.split_once('}') else {
-            return Err(stuck(
+            return Err(needs_edit(
                 "InvalidTemplate",
                 "a `${` in the strategy has no `}`",
             ));
@@ -19,10 +19,10 @@ pub(super) fn fill(text: &str, fields: &[(&str, &str)]) -> Result<String, Failur
         let Some((_, value)) = fields.iter().find(|(field, _)| *field == name) else {
             let known: Vec<_> = fields.iter().map(|(field, _)| *field).collect();
             let text = format!(
-                "the strategy asks for ${{{name}}}, which there is not; there are {}",
+                "the strategy uses ${{{name}}}, which is not a field; the fields are {}",
                 known.join(", ")
             );
-            return Err(stuck("InvalidTemplate", text));
+            return Err(needs_edit("InvalidTemplate", text));
         };
         filled.push_str(value);
         rest = after;
@@ -42,7 +42,7 @@ mod tests {
             ("", ""),
             ("no field, $5 or {x}", "no field, $5 or {x}"),
             ("${environment}/${environment}", "prod/prod"),
-            // What is filled in is not looked at again.
+            // Values are not filled in again.
             ("to ${version}!", "to ${environment}!"),
         ] {
             assert_eq!(fill(text, &fields).as_deref(), Ok(expected));

@@ -1,4 +1,4 @@
-//! What a webhook answers, read carefully: it is somebody else's.
+//! Reads the response of a webhook, which is not trusted.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use reqwest::{
 };
 use serde::Deserialize;
 
-use crate::strategy::failure::{passing, stuck};
+use crate::strategy::failure::{needs_edit, transient};
 
-/// How much of an answer is read.
+/// How much of a response is read.
 const LONGEST_BODY: usize = 64 << 10;
-/// How long an address that is shown may be.
+/// The longest URL that is shown.
 const LONGEST_URL: usize = 2048;
-/// The longest anybody can ask us to wait.
+/// The longest `Retry-After` that is honoured.
 const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 
 #[derive(Default, Deserialize)]
@@ -23,7 +23,7 @@ struct Body {
     url: Option<String>,
 }
 
-/// Where people can look, if the call was taken.
+/// The URL for people, if the request was accepted.
 pub(super) async fn read(url: &Url, response: Response) -> Result<Option<String>, Failure> {
     let status = response.status();
     if !status.is_success() {
@@ -34,7 +34,7 @@ pub(super) async fn read(url: &Url, response: Response) -> Result<Option<String>
     if let Some(shown) = location.and_then(|location| shown(url, location)) {
         return Ok(Some(shown));
     }
-    // It was taken: whatever is wrong with the rest is no reason to call again.
+    // It was accepted: an unreadable body is no reason to send it again.
     let body: Body = serde_json::from_slice(&bounded(response).await).unwrap_or_default();
     Ok(body.url.and_then(|link| shown(url, &link)))
 }
@@ -50,7 +50,7 @@ async fn bounded(mut response: Response) -> Vec<u8> {
     body
 }
 
-/// An address that can be shown: whole, or a path on the same host.
+/// A URL that can be shown: absolute, or a path on the same host.
 fn shown(url: &Url, link: &str) -> Option<String> {
     let link = match link.starts_with('/') {
         true => url.join(link).ok()?,
@@ -70,21 +70,23 @@ fn refusal(url: &Url, response: &Response) -> Failure {
         StatusCode::REQUEST_TIMEOUT
         | StatusCode::CONFLICT
         | StatusCode::TOO_EARLY
-        | StatusCode::TOO_MANY_REQUESTS => later(passing("WebhookUnavailable", answered), response),
-        _ if status.is_server_error() => later(passing("WebhookUnavailable", answered), response),
+        | StatusCode::TOO_MANY_REQUESTS => {
+            later(transient("WebhookUnavailable", answered), response)
+        }
+        _ if status.is_server_error() => later(transient("WebhookUnavailable", answered), response),
         _ if status.is_redirection() => {
             let text = format!("{answered}, a redirection; write the address it leads to");
-            stuck("WebhookRefused", text)
+            needs_edit("WebhookRefused", text)
         }
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
             let text = format!("{answered}; check the key in the Secret");
-            stuck("WebhookRefused", text)
+            needs_edit("WebhookRefused", text)
         }
-        _ => stuck("WebhookRefused", format!("{answered}; check its URL")),
+        _ => needs_edit("WebhookRefused", format!("{answered}; check its URL")),
     }
 }
 
-/// The failure with the pause that was asked for.
+/// The failure with the delay that the response asks for.
 fn later(failure: Failure, response: &Response) -> Failure {
     let asked = response.headers().get(RETRY_AFTER);
     let seconds = asked.and_then(|asked| asked.to_str().ok()?.trim().parse().ok());

@@ -39,11 +39,12 @@ fn the_message_is_the_same_however_often_it_is_made() {
         },
     );
     promotion.metadata.uid = Some("u-1".to_owned());
-    let task = Task {
+    let task = PromotionTask {
         pipeline: &pipeline,
         promotion: &promotion,
     };
-    let text = || serde_json::to_string(&Message::of(&Subject::of(task))).expect("JSON");
+    let text =
+        || serde_json::to_string(&WebhookBody::of(&PromotionDescription::of(task))).expect("JSON");
     assert_eq!(
         text(),
         "{\"id\":\"u-1\",\"promotion\":\"shop-prod-1\",\"namespace\":\"team\",\
@@ -58,7 +59,7 @@ fn the_message_is_the_same_however_often_it_is_made() {
 /// The example of RFC 4231, case 2.
 #[test]
 fn signatures_are_those_of_the_standard() {
-    let secret = Contents {
+    let secret = SecretContents {
         version: String::new(),
         entries: BTreeMap::from([("token".to_owned(), b"Jefe".to_vec())]),
     };

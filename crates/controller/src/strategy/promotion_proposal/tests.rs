@@ -1,4 +1,4 @@
-//! Names and texts for places of all sorts.
+//! Branches, markers, titles and texts of promotions into environments and single targets.
 
 use api::{
     Pipeline, Promotion,
@@ -11,7 +11,7 @@ use git::propose::Alteration;
 use super::*;
 
 /// The branch, the marker and the title of a promotion into `env` or `env/cluster/namespace`.
-fn words(place: &str) -> (String, String, String) {
+fn names(place: &str) -> (String, String, String) {
     let mut parts = place.split('/');
     let environment = parts.next().unwrap_or_default().to_owned();
     let target = parts.next().map(|cluster| PromotionTarget {
@@ -28,7 +28,7 @@ fn words(place: &str) -> (String, String, String) {
         ..PromotionSpec::default()
     };
     let promotion = Promotion::new("x", spec);
-    let task = Task {
+    let task = PromotionTask {
         pipeline: &pipeline,
         promotion: &promotion,
     };
@@ -36,16 +36,16 @@ fn words(place: &str) -> (String, String, String) {
         base_branch: "main".to_owned(),
         ..PullRequest::default()
     };
-    let words = Words::of(task, &Change::from(&to)).expect("words for it");
-    let Alteration::Marked { marker, .. } = words.proposal.alteration else {
+    let promoted = PromotionProposal::of(task, &RepositoryStrategy::from(&to)).expect("a proposal");
+    let Alteration::Marked { marker, .. } = promoted.proposal.alteration else {
         return Default::default();
     };
-    let branch = words.proposal.branch.as_str().to_owned();
-    (branch, marker, words.title)
+    let branch = promoted.proposal.branch.as_str().to_owned();
+    (branch, marker, promoted.title)
 }
 
 #[test]
-fn places_have_the_names_people_look_for() {
+fn environments_and_targets_have_the_names_of_the_weave_controller() {
     for (place, branch, marker, title) in [
         (
             "prod",
@@ -67,11 +67,11 @@ fn places_have_the_names_people_look_for() {
         ),
     ] {
         let expected = (branch.to_owned(), marker.to_owned(), title.to_owned());
-        assert_eq!(words(place), expected);
+        assert_eq!(names(place), expected);
     }
 }
 
-/// What a pull request says about a promotion that a request led to, or none.
+/// Title and text of the pull request of a promotion with or without a request.
 fn text_of(request: Option<PromotionRequest>, body: Option<&str>) -> (String, String) {
     let mut pipeline = Pipeline::new("app", PipelineSpec::default());
     pipeline.metadata.namespace = Some("team".to_owned());
@@ -87,7 +87,7 @@ fn text_of(request: Option<PromotionRequest>, body: Option<&str>) -> (String, St
         ..PromotionSpec::default()
     };
     let promotion = Promotion::new("x", spec);
-    let task = Task {
+    let task = PromotionTask {
         pipeline: &pipeline,
         promotion: &promotion,
     };
@@ -96,15 +96,15 @@ fn text_of(request: Option<PromotionRequest>, body: Option<&str>) -> (String, St
         body: body.map(str::to_owned),
         ..PullRequest::default()
     };
-    let change = Change::from(&to).linked(Some("https://sluice.example.com/"));
-    let words = Words::of(task, &change).expect("words for it");
-    let (text, block) = words.body.split_once("<details>").expect("a block");
+    let strategy = RepositoryStrategy::from(&to).linked(Some("https://sluice.example.com/"));
+    let promoted = PromotionProposal::of(task, &strategy).expect("a proposal");
+    let (text, block) = promoted.body.split_once("<details>").expect("a block");
     assert!(block.contains("\nteam/app/prod\n</details>"), "{block}");
-    (words.title, text.to_owned())
+    (promoted.title, text.to_owned())
 }
 
 #[test]
-fn the_usual_text_says_what_changes_who_asked_and_where_to_look() {
+fn the_default_text_has_versions_requester_approver_and_link() {
     let request = |kind, by: Option<&str>| {
         Some(PromotionRequest {
             id: "r1".to_owned(),
@@ -138,7 +138,7 @@ fn the_usual_text_says_what_changes_who_asked_and_where_to_look() {
 }
 
 #[test]
-fn no_field_of_a_text_is_empty() {
+fn no_field_of_a_template_is_empty() {
     let body = "${replaces}, asked by ${requestedBy}, approved by ${approvedBy}";
     let (_, text) = text_of(None, Some(body));
     assert_eq!(text, "nothing, asked by Sluice, approved by nobody\n\n");
@@ -147,17 +147,8 @@ fn no_field_of_a_text_is_empty() {
 
 #[test]
 fn an_environment_of_any_name_has_a_branch_of_its_own() {
-    let (one, marker, _) = words("Staging EU");
+    let (one, marker, _) = names("Staging EU");
     assert!(one.starts_with("promotion-team-app-staging-eu-"), "{one}");
     assert_eq!(marker, "team:app:Staging EU");
-    assert_ne!(one, words("Staging  EU").0);
-}
-
-#[test]
-fn the_last_trailer_counts() {
-    assert_eq!(
-        promotion_in("Sluice-Promotion: a\n\nSluice-Promotion: b\n"),
-        Some("b")
-    );
-    assert_eq!(promotion_in("no trailer"), None);
+    assert_ne!(one, names("Staging  EU").0);
 }

@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 
-use super::drawn::{Repository, promote};
+use super::drawn::{DrawnRepository, promote};
 
 const SEEDS: u64 = 1000;
 const URL: &str = super::drawn::URL;
@@ -79,7 +79,7 @@ struct Fleet {
     layout: Layout,
     knowledge: Knowledge,
     environments: Vec<&'static str>,
-    texts: Repository,
+    texts: DrawnRepository,
 }
 
 fn release(namespace: &str, slot: &str) -> String {
@@ -95,7 +95,7 @@ impl Fleet {
             layout: dice.pick(&LAYOUTS),
             knowledge: dice.pick(&KNOWLEDGE),
             environments: ["dev", "staging", "prod"][..2 + dice.roll(2)].to_vec(),
-            texts: Repository::new(),
+            texts: DrawnRepository::new(),
         };
         for environment in fleet.environments.clone() {
             fleet.build(environment, dice);
@@ -207,7 +207,7 @@ impl Fleet {
     }
 
     /// Every slot filled; that of one environment anew.
-    fn filled(&self, anew: &str) -> Repository {
+    fn filled(&self, anew: &str) -> DrawnRepository {
         let fill = |text: &String| {
             let text = text.replace(&format!("«{anew}»"), "2.0.0");
             let slots = ["dev", "staging", "prod", "all"];

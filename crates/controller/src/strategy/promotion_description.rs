@@ -1,8 +1,8 @@
-//! What a promotion is about, and what that is called: branch, marker, title, text, paths.
+//! The names and texts of a promotion: branch, marker, title and text of the pull request, paths.
 //!
-//! Branch, title, the block in the text and the marker are the ancestor's, byte for byte, so that
-//! whoever looks for them goes on finding them. Only a rollback, which it did not have, has another
-//! title.
+//! Branch, title, the block in the text and the marker are those of the Weave pipeline-controller, byte
+//! for byte, so that tools that search for them keep working. Only a rollback, which it did not have,
+//! has another title.
 
 use api::{
     names::{Place, short_hash, slug},
@@ -12,44 +12,44 @@ use git::{names::BranchName, paths::PathLimits};
 use planner::Failure;
 
 use super::{
-    Task,
-    failure::{failure, passing, stuck},
+    PromotionTask,
+    failure::{from_git, needs_edit, transient},
     template::fill,
 };
 
-/// Says in a pull request which promotion it is for.
+/// What stands before the promotion's uid in the text of its pull request.
 pub(super) const TRAILER: &str = "Sluice-Promotion: ";
-/// Who asked, where the request does not say.
+/// The requester, where the request does not name one.
 const SOMEBODY: &str = "somebody";
-/// The longest title that every forge takes.
+/// The longest title that every forge accepts.
 const LONGEST_TITLE: usize = 250;
 
-/// What is promoted where.
-pub(super) struct Subject<'a> {
-    pub(super) task: Task<'a>,
+/// What is promoted into which environment or target.
+pub(super) struct PromotionDescription<'a> {
+    pub(super) task: PromotionTask<'a>,
     pub(super) namespace: &'a str,
     pub(super) pipeline: &'a str,
     pub(super) uid: &'a str,
-    pub(super) place: Place,
+    pub(super) site: Place,
 }
 
-impl<'a> Subject<'a> {
-    pub(super) fn of(task: Task<'a>) -> Self {
+impl<'a> PromotionDescription<'a> {
+    pub(super) fn of(task: PromotionTask<'a>) -> Self {
         let metadata = &task.pipeline.metadata;
         let namespace = metadata.namespace.as_deref().unwrap_or_default();
         Self {
             task,
             namespace,
             pipeline: metadata.name.as_deref().unwrap_or_default(),
-            uid: super::words::uid(task),
-            place: planner::place_of(&task.promotion.spec, namespace),
+            uid: task.uid(),
+            site: planner::place_of(&task.promotion.spec, namespace),
         }
     }
 
-    /// `-cluster-namespace` for one target, nothing for a whole environment.
+    /// The branch, with the suffix `-cluster-namespace` for a single target.
     pub(super) fn branch(&self) -> Result<BranchName, Failure> {
-        let environment = &self.place.environment;
-        let target = self.place.target.as_ref();
+        let environment = &self.site.environment;
+        let target = self.site.target.as_ref();
         let suffix = target.map(|(cluster, namespace)| match cluster {
             Some(cluster) => format!("-{cluster}-{namespace}"),
             None => format!("-{namespace}"),
@@ -59,20 +59,20 @@ impl<'a> Subject<'a> {
         let name = format!("{start}-{environment}{suffix}");
         BranchName::new(name.as_str())
             .or_else(|_| {
-                // Not every environment's name can be part of a branch's.
+                // Not every name of an environment can be part of a branch name.
                 let readable = slug(environment, 40, "environment");
                 let hash = short_hash(&[&name]);
                 BranchName::new(format!("{start}-{readable}{suffix}-{hash}"))
             })
-            .map_err(|error| stuck("InvalidBranch", error.to_string()))
+            .map_err(|error| needs_edit("InvalidBranch", error.to_string()))
     }
 
     pub(super) fn marker(&self) -> String {
-        planner::marker(self.namespace, self.pipeline, &self.place)
+        planner::marker(self.namespace, self.pipeline, &self.site)
     }
 
     pub(super) fn owner(&self) -> String {
-        format!("{}/{}/{}", self.namespace, self.pipeline, self.place.key())
+        format!("{}/{}/{}", self.namespace, self.pipeline, self.site.key())
     }
 
     pub(super) fn title(&self) -> String {
@@ -92,9 +92,8 @@ impl<'a> Subject<'a> {
         request.is_some_and(|request| request.kind == RequestKind::Rollback)
     }
 
-    /// What a pull request says unless the strategy has a `body`: from which version to which, who
-    /// wanted it, and where to see more. Short, because lists of Azure DevOps cut texts after 400
-    /// characters.
+    /// The default text of a pull request: versions, who requested and approved it, and a link to the
+    /// dashboard. Short, because lists of Azure DevOps cut texts after 400 characters.
     pub(super) fn text(&self, dashboard: Option<&str>) -> String {
         let spec = &self.task.promotion.spec;
         let quoted = |text: &str| format!("`{}`", one_line(text).replace('`', "'"));
@@ -106,11 +105,11 @@ impl<'a> Subject<'a> {
             .replaces
             .as_deref()
             .map(|it| format!(" from {}", quoted(it)));
-        let place = format!("{}{}", spec.environment, self.on_target());
+        let site = format!("{}{}", spec.environment, self.on_target());
         let mut text = format!(
             "{verb} {} in {}{} to {}.",
             quoted(&format!("{}/{}", self.namespace, self.pipeline)),
-            quoted(&place),
+            quoted(&site),
             from.unwrap_or_default(),
             quoted(&spec.version),
         );
@@ -128,15 +127,16 @@ impl<'a> Subject<'a> {
         text
     }
 
-    /// ` on cluster/namespace` for one target, nothing for a whole environment.
+    /// ` on cluster/namespace` for a single target, empty for a whole environment.
     pub(super) fn on_target(&self) -> String {
-        match &self.place.target {
+        match &self.site.target {
             Some((Some(cluster), namespace)) => format!(" on {cluster}/{namespace}"),
             Some((None, namespace)) => format!(" on {namespace}"),
             None => String::new(),
         }
     }
 
+    /// The whole text of a pull request: the given one, the metadata block, and the uid.
     pub(super) fn body(&self, text: &str) -> String {
         let is_ours = |line: &&str| !line.trim().starts_with(TRAILER);
         let text: Vec<_> = text.trim().lines().filter(is_ours).collect();
@@ -152,11 +152,13 @@ impl<'a> Subject<'a> {
         )
     }
 
+    /// `namespace/pipeline/environment`, as it stands in the metadata block.
     pub(super) fn environment(&self) -> String {
-        let environment = &self.place.environment;
+        let environment = &self.site.environment;
         format!("{}/{}/{environment}", self.namespace, self.pipeline)
     }
 
+    /// Fills in the `${field}`s of a title or text of the strategy.
     pub(super) fn fill(&self, text: &str) -> Result<String, Failure> {
         let spec = &self.task.promotion.spec;
         let app = self.task.pipeline.spec.app_ref.as_ref();
@@ -168,9 +170,9 @@ impl<'a> Subject<'a> {
             all.dedup();
             Some(all.join(", "))
         };
-        // Never empty: "asked by ${requestedBy}" must read well where nobody asked.
+        // Never empty: "requested by ${requestedBy}" must read well where nobody requested it.
         let or = |value: Option<String>, other: &str| value.or_else(|| Some(other.to_owned()));
-        let asked = request.map(|it| it.by.clone().unwrap_or_else(|| SOMEBODY.to_owned()));
+        let requester = request.map(|it| it.by.clone().unwrap_or_else(|| SOMEBODY.to_owned()));
         let fields = [
             ("pipeline", Some(self.pipeline.to_owned())),
             ("pipelineNamespace", Some(self.namespace.to_owned())),
@@ -185,7 +187,7 @@ impl<'a> Subject<'a> {
                 "approvedBy",
                 or(approval.map(|approval| approval.by.clone()), "nobody"),
             ),
-            ("requestedBy", or(asked, "Sluice")),
+            ("requestedBy", or(requester, "Sluice")),
         ];
         let fields = fields.map(|(name, value)| (name, one_line(&value.unwrap_or_default())));
         let fields = fields
@@ -194,19 +196,19 @@ impl<'a> Subject<'a> {
         fill(text, &fields)
     }
 
-    /// Which files may change. A pattern with a cluster or namespace stands for one per target.
+    /// The files that may change. A pattern with a cluster or namespace is filled in for each target.
     pub(super) fn paths(&self, patterns: &[String]) -> Result<PathLimits, Failure> {
         let mut filled = Vec::new();
         for pattern in patterns {
             for target in self.targets_for(pattern)? {
-                filled.push(fill_path(pattern, &self.place.environment, &target)?);
+                filled.push(fill_path(pattern, &self.site.environment, &target)?);
             }
         }
         PathLimits::new(filled.iter().map(String::as_str))
-            .map_err(|error| failure(error.reason(), error.remedy(), &error))
+            .map_err(|error| from_git(error.reason(), error.remedy(), &error))
     }
 
-    /// Every target of the pipeline as it was last seen, with its environment.
+    /// Every target in the pipeline's status, with its environment.
     pub(super) fn all_targets(&self) -> impl Iterator<Item = (&'a str, &'a TargetStatus)> {
         let status = self.task.pipeline.status.as_ref();
         let environments = status.into_iter().flat_map(|status| &status.environments);
@@ -216,35 +218,35 @@ impl<'a> Subject<'a> {
         })
     }
 
-    /// Whether a target is part of the place.
+    /// Whether the promotion leads into a target.
     pub(super) fn covers(&self, environment: &str, target: &TargetStatus) -> bool {
-        if environment != self.place.environment {
+        if environment != self.site.environment {
             return false;
         }
-        let Some((cluster, namespace)) = &self.place.target else {
+        let Some((cluster, namespace)) = &self.site.target else {
             return true;
         };
         let (on, named) = self.target(target);
         on == cluster.as_deref().unwrap_or_default() && named == *namespace
     }
 
-    /// Cluster and namespace of each target of the place; where the text does not ask for them, just
-    /// one that stands for all.
+    /// Cluster and namespace of each target that the promotion leads into; where the text does not use
+    /// them, a single empty pair.
     fn targets_for(&self, text: &str) -> Result<Vec<(String, String)>, Failure> {
-        let asks = ["${cluster}", "${namespace}"].map(|field| text.contains(field));
-        if asks == [false, false] {
+        let is_used = ["${cluster}", "${namespace}"].map(|field| text.contains(field));
+        if is_used == [false, false] {
             return Ok(vec![Default::default()]);
         }
-        if let Some((cluster, namespace)) = &self.place.target {
+        if let Some((cluster, namespace)) = &self.site.target {
             let cluster = cluster.clone().unwrap_or_default();
             return Ok(vec![(cluster, namespace.clone())]);
         }
-        let here = |(environment, _): &(&str, _)| *environment == self.place.environment;
+        let here = |(environment, _): &(&str, _)| *environment == self.site.environment;
         let targets = self.all_targets().filter(here);
         let all: Vec<_> = targets.map(|(_, target)| self.target(target)).collect();
         match all.is_empty() {
-            // The promotion may be seen a moment before the status it was planned from.
-            true => Err(passing("NotObserved", "the targets are not known yet")),
+            // The cache may have the promotion before the status it was planned from.
+            true => Err(transient("NotObserved", "the targets are not known yet")),
             false => Ok(all),
         }
     }
@@ -259,7 +261,7 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// A path for one target of an environment.
+/// A pattern of `paths`, filled in for one target of an environment.
 pub(super) fn fill_path(
     pattern: &str,
     environment: &str,
@@ -273,7 +275,7 @@ pub(super) fn fill_path(
     fill(pattern, &fields)
 }
 
-/// The text without line breaks and not too long.
+/// The text without line breaks, cut to the length of a title.
 pub(super) fn one_line(text: &str) -> String {
     let text: String = text
         .chars()

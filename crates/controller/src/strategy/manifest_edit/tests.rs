@@ -5,7 +5,7 @@ use git::manifest::Other;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::strategy::Task;
+use crate::strategy::PromotionTask;
 
 mod drawn;
 mod generated;
@@ -51,13 +51,13 @@ fn check(app: Value, paths: Value, environments: Value, cluster: Option<&str>, e
         },
     }))
     .expect("a promotion");
-    let subject = Subject::of(Task {
+    let description = PromotionDescription::of(PromotionTask {
         pipeline: &pipeline,
         promotion: &promotion,
     });
     let strategy = &promotion.spec.strategy;
-    let change = Change::of(strategy).expect("a change");
-    let alteration = alteration(&subject, &change).expect("something to look for");
+    let change = RepositoryStrategy::of(strategy).expect("a change");
+    let alteration = alteration(&description, &change).expect("something to look for");
     let drawn = match alteration {
         Alteration::Found { wanted, .. } => wanted.iter().map(draw).collect(),
         _ => vec!["marked".to_owned()],

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use api::{Pipeline, names::Place};
 use serde_json::{Value, json};
 
-use crate::strategy::preview::proposal;
+use crate::strategy::preview::preview_proposal;
 
 pub(super) const URL: &str = "https://git.example/team/fleet.git";
 
-pub(super) type Repository = BTreeMap<String, String>;
+pub(super) type DrawnRepository = BTreeMap<String, String>;
 
 /// Files as one text, `== path` before each.
-pub(super) fn repository(text: &str) -> Repository {
+pub(super) fn repository(text: &str) -> DrawnRepository {
     let parts = text.split("== ").filter(|part| !part.trim().is_empty());
     let file = |part: &str| {
         let (path, content) = part.split_once('\n').expect("a path");
@@ -52,15 +52,15 @@ pub(super) fn promote(
     pipeline: Value,
     environment: &str,
     revision: &str,
-    before: &Repository,
-) -> Result<Repository, String> {
+    before: &DrawnRepository,
+) -> Result<DrawnRepository, String> {
     let pipeline: Pipeline = serde_json::from_value(pipeline).expect("a pipeline");
     let place = Place {
         environment: environment.to_owned(),
         target: None,
     };
     let version = planner::version_for(&pipeline, &[], revision);
-    let proposal = proposal(&pipeline, &place, (revision, &version)).expect("a change");
+    let proposal = preview_proposal(&pipeline, &place, (revision, &version)).expect("a change");
     let (url, proposal) = proposal.map_err(|failure| failure.reason)?;
     let files = before.iter();
     let files = files.map(|(path, text)| (path.clone(), text.clone().into_bytes()));

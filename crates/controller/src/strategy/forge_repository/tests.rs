@@ -1,4 +1,4 @@
-//! A forge that counts how often it is asked for its list.
+//! A forge that counts how often it is asked for its list, and one that never answers.
 
 use std::sync::{
     Arc,
@@ -18,6 +18,7 @@ struct Counting {
     lists: AtomicU64,
     with_validator: AtomicU64,
     is_down: AtomicBool,
+    hangs: AtomicBool,
 }
 
 fn never<T>() -> Answer<'static, T>
@@ -30,9 +31,9 @@ where
     future::ready(Err(error)).boxed()
 }
 
-struct Shared(Arc<Counting>);
+struct CountingForge(Arc<Counting>);
 
-impl Forge for Shared {
+impl Forge for CountingForge {
     fn find<'a>(&'a self, _: &'a BranchName) -> Answer<'a, Vec<PullRequest>> {
         never()
     }
@@ -60,6 +61,9 @@ impl Forge for Shared {
         if counting.is_down.load(Ordering::SeqCst) {
             let (attempted, status) = ("list", 503);
             return future::ready(Err(Error::Unavailable { attempted, status })).boxed();
+        }
+        if counting.hangs.load(Ordering::SeqCst) {
+            return future::pending().boxed();
         }
         if since.is_some() {
             counting.with_validator.fetch_add(1, Ordering::SeqCst);
@@ -92,12 +96,24 @@ fn pull(number: u64) -> PullRequest {
     }
 }
 
-fn channel(counting: &Arc<Counting>) -> Channel {
-    Channel {
-        forge: Box::new(Shared(counting.clone())),
+fn repository(counting: &Arc<Counting>) -> Arc<ForgeRepository> {
+    Arc::new(ForgeRepository {
+        forge: Box::new(CountingForge(counting.clone())),
         kind: Kind::Gitea,
         metrics: Metrics::new(),
-        listed: tokio::sync::Mutex::default(),
+        open_pull_requests: Mutex::default(),
+    })
+}
+
+async fn is_listed(repository: &Arc<ForgeRepository>, number: u64) -> Result<bool, String> {
+    let found = repository.find_open(MINUTE, |pull| pull.number == number);
+    match found.await.map_err(|failure| failure.reason)?.pull_request {
+        OpenPullRequest::Listed(pull) => {
+            assert_eq!(pull.number, number);
+            Ok(true)
+        }
+        OpenPullRequest::NotListed => Ok(false),
+        OpenPullRequest::ListingUnderWay => Err("under way".to_owned()),
     }
 }
 
@@ -109,17 +125,16 @@ const SLOW: Duration = Duration::from_secs(1);
 #[tokio::test(start_paused = true)]
 async fn many_promotions_share_one_list_per_minute() {
     let counting = Arc::new(Counting::default());
-    let channel = channel(&counting);
+    let repository = repository(&counting);
     let look = async |number: u64| {
-        let looks = (0..50).map(|_| channel.followed(MINUTE, |pull| pull.number == number));
-        let seen = future::try_join_all(looks).await.map_err(|it| it.reason)?;
-        let is_same = |it: &Followed| it.pull_request == seen[0].pull_request;
-        assert!(seen.iter().all(is_same));
-        Ok::<_, String>(seen[0].pull_request.is_some())
+        let looks = (0..50).map(|_| is_listed(&repository, number));
+        let all = future::try_join_all(looks).await?;
+        assert!(all.iter().all(|it| *it == all[0]));
+        Ok::<_, String>(all[0])
     };
     assert_eq!(look(2).await, Ok(true));
     assert_eq!(look(3).await, Ok(false));
-    channel.note(&pull(3)).await;
+    repository.remember(&pull(3));
     assert_eq!(look(3).await, Ok(true), "what was just opened is known");
     assert_eq!(counting.lists.load(Ordering::SeqCst), 1);
 
@@ -144,11 +159,11 @@ async fn many_promotions_share_one_list_per_minute() {
 #[tokio::test(start_paused = true)]
 async fn whoever_comes_back_when_told_finds_a_new_list() {
     let counting = Arc::new(Counting::default());
-    let channel = channel(&counting);
+    let repository = repository(&counting);
     let lists = || counting.lists.load(Ordering::SeqCst);
     let look = async || {
-        let followed = channel.followed(MINUTE, |pull| pull.number == 1).await;
-        followed.ok().unwrap().stale_in
+        let found = repository.find_open(MINUTE, |pull| pull.number == 1).await;
+        found.ok().unwrap().recheck_after
     };
     let first = look().await;
     assert_eq!(first, MINUTE, "counted from the answer");
@@ -158,4 +173,54 @@ async fn whoever_comes_back_when_told_finds_a_new_list() {
     tokio::time::advance(second).await;
     look().await;
     assert_eq!(lists(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pull_request_opened_during_a_listing_is_found_afterwards() {
+    let counting = Arc::new(Counting::default());
+    let repository = repository(&counting);
+    let opened = async {
+        tokio::time::sleep(SLOW / 2).await;
+        repository.remember(&pull(3));
+    };
+    let (listed, ()) = tokio::join!(is_listed(&repository, 3), opened);
+    assert_eq!(listed, Ok(true));
+    assert_eq!(is_listed(&repository, 1).await, Ok(true));
+    tokio::time::advance(MINUTE).await;
+    assert_eq!(
+        is_listed(&repository, 3).await,
+        Ok(false),
+        "listed anew, because the validator did not stand for it"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_forge_that_hangs_does_not_keep_the_workers_of_another_repository() {
+    let (counting, hanging) = (Arc::new(Counting::default()), Arc::new(Counting::default()));
+    hanging.hangs.store(true, Ordering::SeqCst);
+    let (working, hung) = (repository(&counting), repository(&hanging));
+    // Two workers, and all the work on the repository that hangs comes first.
+    let workers = tokio::sync::Semaphore::new(2);
+    let work = async |repository: &Arc<ForgeRepository>| {
+        let _worker = workers.acquire().await.unwrap();
+        is_listed(repository, 1).await
+    };
+    let started = Instant::now();
+    let on_hung = future::join_all((0..100).map(|_| work(&hung)));
+    let on_working = async {
+        let listed = work(&working).await;
+        (listed, started.elapsed())
+    };
+    let (on_hung, (listed, took)) = tokio::join!(on_hung, on_working);
+    assert!(on_hung.iter().all(|it| *it == Err("under way".to_owned())));
+    assert_eq!(listed, Ok(true));
+    assert!(took <= LISTING_PATIENCE + SLOW, "{took:?}");
+    assert_eq!(hanging.lists.load(Ordering::SeqCst), 1, "it is asked once");
+
+    tokio::time::advance(LISTING_TIMEOUT).await;
+    tokio::task::yield_now().await;
+    assert_eq!(work(&hung).await, Err("ForgeTimedOut".to_owned()));
+    hanging.hangs.store(false, Ordering::SeqCst);
+    tokio::time::advance(MINUTE).await;
+    assert_eq!(work(&hung).await, Ok(true));
 }

@@ -1,10 +1,11 @@
-//! What is looked for in a repository where nothing carries the promotion's marker.
+//! Which manifests a promotion edits: those with its marker or, without a marker, the app's own, found
+//! by identity.
 //!
-//! Where to look is what Flux applied the app from on its cluster, if that is the strategy's
-//! repository; else what the strategy's `paths` say. All other places are named too, with their
-//! folders or the word that these are not known, so that nothing they are built of is touched.
+//! The app's manifest is searched in the folder that Flux applied the app from, if that is in the
+//! strategy's repository, else in the folders of the strategy's `paths`. The folders of all other
+//! targets are listed too, or that they are unknown, so that no manifest they use is edited.
 
-mod whereabouts;
+mod target_folders;
 
 use std::collections::BTreeSet;
 
@@ -21,17 +22,23 @@ use git::{
 };
 use planner::Failure;
 
-use super::{Task, subject::Subject, words::Change};
-use whereabouts::{Site, sites};
+use super::{
+    PromotionTask, promotion_description::PromotionDescription,
+    promotion_proposal::RepositoryStrategy,
+};
+use target_folders::{TargetLocation, target_locations};
 
-/// What should be different: what is marked, or what is found.
-pub(super) fn alteration(subject: &Subject<'_>, to: &Change<'_>) -> Result<Alteration, Failure> {
-    let marker = subject.marker();
-    let value = marked(subject);
-    let wanted = wanted(subject, to)?;
-    // Without a folder to look in, the marker is what is missing.
-    let is_lost = wanted.iter().all(|wanted| wanted.directories.is_empty());
-    Ok(match is_lost {
+/// The edit: of marked fields, or of the app's manifest.
+pub(super) fn alteration(
+    description: &PromotionDescription<'_>,
+    to: &RepositoryStrategy<'_>,
+) -> Result<Alteration, Failure> {
+    let marker = description.marker();
+    let value = marked_value(description);
+    let wanted = wanted(description, to)?;
+    // Without a folder to search, the error must be that the marker is missing.
+    let has_no_folder = wanted.iter().all(|wanted| wanted.directories.is_empty());
+    Ok(match has_no_folder {
         true => Alteration::Marked { marker, value },
         false => Alteration::Found {
             marker,
@@ -41,11 +48,11 @@ pub(super) fn alteration(subject: &Subject<'_>, to: &Change<'_>) -> Result<Alter
     })
 }
 
-/// All that is known about where targets are built, as one word. The promotion may be seen a moment
-/// before the status it was planned from.
-pub(super) fn knowledge(task: Task<'_>) -> String {
+/// A hash of what is known about the folders of all targets. The cache may have the promotion before
+/// the status it was planned from.
+pub(super) fn known_locations(task: PromotionTask<'_>) -> String {
     let mut known = Vec::new();
-    for (environment, target) in Subject::of(task).all_targets() {
+    for (environment, target) in PromotionDescription::of(task).all_targets() {
         let origins = target.apps.iter().filter_map(|app| app.origin.as_ref());
         known.extend([environment, target.namespace.as_deref().unwrap_or_default()]);
         known.extend(origins.flat_map(|origin| {
@@ -56,30 +63,39 @@ pub(super) fn knowledge(task: Task<'_>) -> String {
     short_hash(&known)
 }
 
-/// One for each target of the place that is built on its own.
-fn wanted(subject: &Subject<'_>, to: &Change<'_>) -> Result<Vec<Wanted>, Failure> {
-    let Some(app) = &subject.task.pipeline.spec.app_ref else {
+/// What to search for, once for each target of the promotion that has folders of its own.
+fn wanted(
+    description: &PromotionDescription<'_>,
+    to: &RepositoryStrategy<'_>,
+) -> Result<Vec<Wanted>, Failure> {
+    let Some(app) = &description.task.pipeline.spec.app_ref else {
         return Ok(Vec::new());
     };
-    let (own, others): (Vec<Site<'_>>, Vec<Site<'_>>) = sites(subject, to)?
-        .into_iter()
-        .partition(|site| site.is_own);
+    let (own, others): (Vec<TargetLocation<'_>>, Vec<TargetLocation<'_>>) =
+        target_locations(description, to)?
+            .into_iter()
+            .partition(|location| location.is_own);
     let mut wanted: Vec<Wanted> = Vec::new();
-    for (site, target) in own.iter().filter_map(|site| Some((site, site.target?))) {
-        let Some(field) = field(subject, app, target) else {
+    for (location, target) in own
+        .iter()
+        .filter_map(|location| Some((location, location.target?)))
+    {
+        let Some(field) = field(description, app, target) else {
             return Ok(Vec::new());
         };
-        // Those that are built alike are spared alike.
-        let mut known = BTreeSet::new();
-        let beside = others.iter().filter_map(|other| other.beside(site));
-        let beside = beside
-            .filter(|other| known.insert((other.namespace.clone(), other.directories.clone())));
+        // Targets with the same namespace and folders are listed once.
+        let mut listed = BTreeSet::new();
+        let protected = others
+            .iter()
+            .filter_map(|other| other.protected_from(location));
+        let protected = protected
+            .filter(|other| listed.insert((other.namespace.clone(), other.directories.clone())));
         let one = Wanted {
             identity: identity(app, target),
-            pin: pin(subject, &field),
+            pin: pin(description, &field),
             field,
-            directories: site.directories(),
-            others: beside.collect(),
+            directories: location.directories(),
+            others: protected.collect(),
         };
         if !wanted.contains(&one) {
             wanted.push(one);
@@ -101,9 +117,13 @@ fn identity(app: &AppReference, target: &TargetStatus) -> Identity {
     }
 }
 
-/// Nothing for kinds that nobody knows the inside of.
-fn field(subject: &Subject<'_>, app: &AppReference, target: &TargetStatus) -> Option<Field> {
-    if let Some(track) = &subject.task.pipeline.spec.track {
+/// The field that holds the version; `None` for kinds whose fields are not known.
+fn field(
+    description: &PromotionDescription<'_>,
+    app: &AppReference,
+    target: &TargetStatus,
+) -> Option<Field> {
+    if let Some(track) = &description.task.pipeline.spec.track {
         let name = track.image.clone();
         return Some(Field::Image { name });
     }
@@ -134,28 +154,31 @@ fn running_image(target: &TargetStatus) -> Option<Field> {
     }
 }
 
-/// What is written where a marker stands.
-fn marked(subject: &Subject<'_>) -> Pin {
-    match &subject.task.pipeline.spec.track {
+/// The value that replaces a marked field.
+fn marked_value(description: &PromotionDescription<'_>) -> Pin {
+    match &description.task.pipeline.spec.track {
         Some(track) => pin(
-            subject,
+            description,
             &Field::Image {
                 name: track.image.clone(),
             },
         ),
-        None => pin(subject, &Field::Source),
+        None => pin(description, &Field::Source),
     }
 }
 
-/// The version, and what else it is known by: the digest that the revision is, else the one that an
-/// image has where it runs already; the commit of a git revision.
-fn pin(subject: &Subject<'_>, field: &Field) -> Pin {
-    let spec = &subject.task.promotion.spec;
+/// The version, with its digest (that of the revision, else of an image that runs somewhere already)
+/// or the commit of a git revision.
+fn pin(description: &PromotionDescription<'_>, field: &Field) -> Pin {
+    let spec = &description.task.promotion.spec;
     let version = spec.version.clone();
     let source = SourceRevision::parse(&spec.revision);
     let digest = source.content_digest();
     let (digest, commit) = match field {
-        Field::Image { name } => (digest.or_else(|| digest_of(subject, name, &version)), None),
+        Field::Image { name } => (
+            digest.or_else(|| digest_of(description, name, &version)),
+            None,
+        ),
         Field::OneOf { .. } => (digest, None),
         Field::Chart | Field::Source => {
             let commit = source.commit().filter(|_| digest.is_none());
@@ -170,9 +193,11 @@ fn pin(subject: &Subject<'_>, field: &Field) -> Pin {
     }
 }
 
-/// Nothing where images of that name differ.
-fn digest_of(subject: &Subject<'_>, name: &str, version: &str) -> Option<String> {
-    let apps = subject.all_targets().flat_map(|(_, target)| &target.apps);
+/// The digest of a running image; `None` where there are several.
+fn digest_of(description: &PromotionDescription<'_>, name: &str, version: &str) -> Option<String> {
+    let apps = description
+        .all_targets()
+        .flat_map(|(_, target)| &target.apps);
     let images = apps.flat_map(|app| &app.images);
     let images = images.filter_map(|image| Image::parse(image));
     let images = images.filter(|image| image.is(name) && image.version() == version);

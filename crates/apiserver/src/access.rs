@@ -1,17 +1,17 @@
-//! Who may do what: every request is judged by the Roles and bindings that are stored.
+//! Authentication and authorization by the stored Roles and bindings.
 //!
-//! A request that came over a socket carries the [`User`] its token stands for; one made in process
-//! carries none and is trusted as a member of `system:masters`, which may do everything. Both may
-//! speak for somebody else with the `Impersonate-*` headers, if they are allowed to.
+//! Every request has a [`User`]: the one that its bearer token authenticates, or the one that the
+//! embedding process names. A user may act as another one with the `Impersonate-*` headers if a
+//! role allows it.
 //!
-//! The road: [`admit`] → `impersonation` → `attributes` (what is asked) → `resolve` (which rules
-//! apply) → `rules` (whether one allows it). `grants` keeps people from giving rights that they do
-//! not have, `roles` is what a Role or binding must look like, `defaults` are those that every
-//! server starts with, `tokens` says whose a bearer token is.
+//! A request goes through [`authorize_request`] → `impersonation` → `attributes` (what is
+//! requested) → `resolve` (which rules apply) → `rules` (whether one allows it). `escalation`
+//! prevents users from granting rights that they do not have, `roles` validates Roles and bindings,
+//! `defaults` are those that every server starts with, `tokens` authenticates bearer tokens.
 
 mod attributes;
 mod defaults;
-mod grants;
+mod escalation;
 mod impersonation;
 mod resolve;
 pub(crate) mod roles;
@@ -24,9 +24,9 @@ use http::request::Parts;
 
 pub(crate) use attributes::Attributes;
 pub(crate) use defaults::create_defaults;
-pub(crate) use grants::check as check_grant;
+pub(crate) use escalation::check as check_escalation;
 pub(crate) use resolve::rules_for;
-pub(crate) use tokens::{Tokens, recognise, request_token};
+pub(crate) use tokens::{TokenRegistry, authenticate_token, request_token};
 
 use crate::{
     Server,
@@ -41,21 +41,21 @@ const AUTHENTICATED: &str = "system:authenticated";
 const UNAUTHENTICATED: &str = "system:unauthenticated";
 const ANONYMOUS: &str = "system:anonymous";
 
-/// Somebody who asks for something.
+/// The user that a request is made for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct User {
-    /// How bindings name them.
+    /// The name by which bindings refer to the user.
     pub name: String,
-    /// Tells apart users of one name; may be empty.
+    /// Distinguishes users of the same name; may be empty.
     pub uid: String,
-    /// The groups they are in; `system:authenticated` is among them.
+    /// The groups of the user, with `system:authenticated`.
     pub groups: Vec<String>,
-    /// Whatever else is known.
+    /// Additional attributes.
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
 impl User {
-    /// Somebody known by name and groups.
+    /// An authenticated user.
     pub fn new(name: &str, groups: &[&str]) -> Self {
         let groups = groups.iter().chain([&AUTHENTICATED]);
         Self {
@@ -65,7 +65,12 @@ impl User {
         }
     }
 
-    /// Somebody who showed no token.
+    /// The process that embeds the server: a member of `system:masters`, which may do everything.
+    pub fn in_process() -> Self {
+        Self::new(IN_PROCESS, &[MASTERS])
+    }
+
+    /// A client without a token.
     pub(crate) fn anonymous() -> Self {
         Self {
             name: ANONYMOUS.to_owned(),
@@ -98,70 +103,64 @@ fn account_groups(namespace: &str) -> [String; 2] {
     [all.to_owned(), format!("{all}:{namespace}")]
 }
 
-/// Who asks without a socket.
+/// The name of the user that is the embedding process.
 pub(crate) const IN_PROCESS: &str = "system:in-process";
 
-tokio::task_local! {
-    /// Who the running request is for. Not set where the server acts by itself.
-    static CALLER: User;
+/// On whose behalf an object is written.
+#[derive(Debug, Clone)]
+pub(crate) enum Caller {
+    /// A client: escalation checks and admission apply.
+    User(User),
+    /// The server itself, for garbage collection and default objects: it may write anything.
+    Server,
 }
 
-/// Runs the work of a request in the name of its caller.
-pub(crate) async fn on_behalf_of<F: Future>(user: User, work: F) -> F::Output {
-    CALLER.scope(user, work).await
+impl Caller {
+    /// The user whose write has to be checked.
+    pub(crate) fn user(&self) -> Option<&User> {
+        match self {
+            Self::User(user) => Some(user),
+            Self::Server => None,
+        }
+    }
 }
 
-/// Who the running request is for; the server itself has every right.
-pub(crate) fn caller() -> User {
-    asking().unwrap_or_else(trusted)
-}
-
-/// Who the running request is for; nobody where the server acts by itself.
-pub(crate) fn asking() -> Option<User> {
-    CALLER.try_with(Clone::clone).ok()
-}
-
-fn trusted() -> User {
-    User::new(IN_PROCESS, &[MASTERS])
-}
-
-/// Lets a request in or refuses it, and says in whose name it goes on.
-pub(crate) fn admit(server: &Server, parts: &Parts) -> Result<User> {
-    let user = match parts.extensions.get::<User>() {
-        Some(user) => user.clone(),
-        None => trusted(),
-    };
+/// Refuses a request that its user may not make; returns the user that it acts as.
+pub(crate) fn authorize_request(server: &Server, user: User, parts: &Parts) -> Result<User> {
     let user = impersonation::apply(server, user, &parts.headers)?;
-    let asked = Attributes::of(parts);
-    authorize(server, &user, &asked)?;
+    let attributes = Attributes::of(parts);
+    authorize(server, &user, &attributes)?;
     Ok(user)
 }
 
 /// Refuses what the user may not do.
-fn authorize(server: &Server, user: &User, asked: &Attributes) -> Result<()> {
-    match decide(server, user, asked) {
+fn authorize(server: &Server, user: &User, attributes: &Attributes) -> Result<()> {
+    match decide(server, user, attributes) {
         Decision { allowed: true, .. } => Ok(()),
-        Decision { reason, .. } => Err(refusal(user, asked, &reason)),
+        Decision { reason, .. } => Err(forbidden(user, attributes, &reason)),
     }
 }
 
-/// What became of a question.
+/// The result of an authorization check.
 pub(crate) struct Decision {
     pub(crate) allowed: bool,
     /// Which binding allows it, or what could not be looked up.
     pub(crate) reason: String,
 }
 
-/// Whether the user may do it.
-pub(crate) fn decide(server: &Server, user: &User, asked: &Attributes) -> Decision {
+/// Checks whether a rule allows the user to do this.
+pub(crate) fn decide(server: &Server, user: &User, attributes: &Attributes) -> Decision {
     if user.is_master() {
         return Decision {
             allowed: true,
             reason: String::new(),
         };
     }
-    let granted = rules_for(server, user, &asked.namespace);
-    let allowing = granted.rules.iter().find(|grant| grant.rule.allows(asked));
+    let granted = rules_for(server, user, &attributes.namespace);
+    let allowing = granted
+        .rules
+        .iter()
+        .find(|grant| grant.rule.allows(attributes));
     match allowing {
         Some(grant) => Decision {
             allowed: true,
@@ -176,18 +175,18 @@ pub(crate) fn decide(server: &Server, user: &User, asked: &Attributes) -> Decisi
     }
 }
 
-fn refusal(user: &User, asked: &Attributes, reason: &str) -> ApiError {
+fn forbidden(user: &User, attributes: &Attributes, reason: &str) -> ApiError {
     let name = &user.name;
-    let verb = &asked.verb;
-    let mut message = match &asked.path {
+    let verb = &attributes.verb;
+    let mut message = match &attributes.path {
         Some(path) => format!("User {name:?} cannot {verb} path {path:?}"),
         None => {
             let what = format!(
                 "User {name:?} cannot {verb} resource {:?} in API group {:?}",
-                asked.combined_resource(),
-                asked.group
+                attributes.combined_resource(),
+                attributes.group
             );
-            match asked.namespace.as_str() {
+            match attributes.namespace.as_str() {
                 "" => format!("{what} at the cluster scope"),
                 namespace => format!("{what} in the namespace {namespace:?}"),
             }
@@ -196,5 +195,10 @@ fn refusal(user: &User, asked: &Attributes, reason: &str) -> ApiError {
     if !reason.is_empty() {
         message = format!("{message}: {reason}");
     }
-    ApiError::denied(&asked.group, &asked.resource, &asked.name, &message)
+    ApiError::denied(
+        &attributes.group,
+        &attributes.resource,
+        &attributes.name,
+        &message,
+    )
 }

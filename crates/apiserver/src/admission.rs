@@ -1,53 +1,52 @@
-//! The last word on what is written: rules of whoever set the server up.
+//! Validating admission by the process that embeds the server.
 //!
-//! On a real server such rules are ValidatingAdmissionPolicies. Those are refused here, loudly; what
-//! they would say can be said by an [`Admission`] instead. It is asked about every create, change and
-//! deletion that a client wants, dry runs included, after access control and all other checks; never
-//! about what the server does by itself. It cannot change anything.
+//! This server refuses ValidatingAdmissionPolicies and webhooks; an [`Admission`] takes their place.
+//! It reviews every create, update and delete of a client, dry runs included, after authorization
+//! and validation, but not what the server writes itself. It cannot mutate objects.
 
 use serde_json::Value;
 
 use crate::{
     Server, User,
-    access::{self, Attributes},
+    access::{self, Attributes, Caller},
     metadata,
     resource::Resource,
     status::{ApiError, Result},
 };
 
-/// Has a say in what is written.
+/// Reviews writes.
 pub trait Admission: Send + Sync + 'static {
-    /// Whether there is anything to say about writes of a resource, or of its `status` where that is
-    /// the subresource. Saying no spares the server the work of showing whole objects.
-    fn looks_at(&self, _group: &str, _resource: &str, _subresource: &str) -> bool {
+    /// Whether writes of a resource, or of a subresource of it, have to be reviewed. Where they do
+    /// not, the server need not parse whole objects.
+    fn applies_to(&self, _group: &str, _resource: &str, _subresource: &str) -> bool {
         true
     }
 
-    /// Refuses with a sentence that the client gets to read.
+    /// Refuses with a message for the client.
     fn review(&self, request: &Request<'_>) -> std::result::Result<(), String>;
 }
 
-/// What is wanted.
+/// The kind of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
-    /// An object is made.
+    /// An object is created.
     Create,
-    /// An object, or its status, changes: by a replace, any patch or an apply.
+    /// An object or its status is replaced, patched or applied.
     Update,
-    /// An object goes away, now or when its finalizers are gone.
+    /// An object is deleted, now or when its finalizers are gone.
     Delete,
 }
 
 /// A write that passed all other checks.
 pub struct Request<'a> {
     server: &'a Server,
-    /// Who wants it; in process, a member of `system:masters`.
+    /// The user of the request.
     pub user: &'a User,
-    /// What is wanted.
+    /// The kind of the write.
     pub operation: Operation,
     /// The API group of the kind; empty for the core group.
     pub group: &'a str,
-    /// The version the client speaks.
+    /// The API version of the request.
     pub version: &'a str,
     /// The plural of the kind.
     pub resource: &'a str,
@@ -64,8 +63,8 @@ pub struct Request<'a> {
 }
 
 impl Request<'_> {
-    /// Whether whoever wants to write also has a verb, which need not be one the server knows, on
-    /// some object of the same group and namespace.
+    /// Whether the user also has a verb, which may be a custom one, on an object of the same group
+    /// and namespace.
     pub fn may(&self, verb: &str, resource: &str, subresource: &str, name: &str) -> bool {
         self.may_in(self.group, verb, resource, subresource, name)
     }
@@ -79,7 +78,7 @@ impl Request<'_> {
         subresource: &str,
         name: &str,
     ) -> bool {
-        let asked = Attributes {
+        let attributes = Attributes {
             verb: verb.to_owned(),
             group: group.to_owned(),
             resource: resource.to_owned(),
@@ -88,10 +87,10 @@ impl Request<'_> {
             namespace: self.namespace.to_owned(),
             path: None,
         };
-        access::decide(self.server, self.user, &asked).allowed
+        access::decide(self.server, self.user, &attributes).allowed
     }
 
-    /// Whether it comes from within the process that runs the server.
+    /// Whether the request comes from the process that embeds the server.
     pub fn is_in_process(&self) -> bool {
         self.user.name == access::IN_PROCESS
     }
@@ -101,26 +100,25 @@ fn subresource(is_status: bool) -> &'static str {
     if is_status { "status" } else { "" }
 }
 
-/// Whether somebody has a say in writes of this kind.
-pub(crate) fn looks_at(server: &Server, resource: &Resource, is_status: bool) -> bool {
+/// Whether writes of this kind have to be reviewed.
+pub(crate) fn applies_to(server: &Server, resource: &Resource, is_status: bool) -> bool {
     let (group, plural) = (&resource.group, &resource.plural);
     let admission = server.0.admission.as_ref();
-    admission.is_some_and(|it| it.looks_at(group, plural, subresource(is_status)))
+    admission.is_some_and(|it| it.applies_to(group, plural, subresource(is_status)))
 }
 
-/// Refuses what somebody with a say refuses: a create without an old object, a deletion without a
-/// new one.
+/// Refuses what the [`Admission`] refuses. A create has no old object, a delete no new one.
 pub(crate) fn check(
     server: &Server,
-    resource: &Resource,
-    is_status: bool,
+    caller: &Caller,
+    (resource, is_status): (&Resource, bool),
     new: Option<&Value>,
     old: Option<&Value>,
 ) -> Result<()> {
-    if !looks_at(server, resource, is_status) {
+    if !applies_to(server, resource, is_status) {
         return Ok(());
     }
-    let (Some(admission), Some(user)) = (&server.0.admission, access::asking()) else {
+    let (Some(admission), Some(user)) = (&server.0.admission, caller.user()) else {
         return Ok(());
     };
     let Some(object) = new.or(old) else {
@@ -128,7 +126,7 @@ pub(crate) fn check(
     };
     let request = Request {
         server,
-        user: &user,
+        user,
         operation: match (new, old) {
             (Some(_), None) => Operation::Create,
             (Some(_), Some(_)) => Operation::Update,

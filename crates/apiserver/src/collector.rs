@@ -216,7 +216,7 @@ async fn check_owners(server: &Server, key: &Key) {
         return;
     }
     if present.is_empty() {
-        let _ = delete_object(server, &resource, key, &Deletion::of(&object)).await;
+        let _ = delete_object(server, &resource, key, &Deletion::internal_of(&object)).await;
         return;
     }
     let target = target_of(resource, &object);
@@ -288,7 +288,7 @@ async fn delete_all(server: &Server, resources: &[Arc<Resource>], prefix: &str) 
             continue;
         };
         for (key, _) in snapshot.objects {
-            let _ = delete_object(server, resource, &key, &Deletion::default()).await;
+            let _ = delete_object(server, resource, &key, &Deletion::internal()).await;
             left += usize::from(server.store().kept(&key).is_some());
         }
     }
@@ -320,6 +320,6 @@ async fn remove_from_missing_namespace(server: &Server, key: &Key) {
     if server.store().kept(&namespace).is_none()
         && let Some(resource) = server.registry().stored_as(&key.resource)
     {
-        let _ = delete_object(server, &resource, key, &Deletion::default()).await;
+        let _ = delete_object(server, &resource, key, &Deletion::internal()).await;
     }
 }

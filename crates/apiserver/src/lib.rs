@@ -1,14 +1,4 @@
-//! An embedded Kubernetes-compatible API for any CRD.
-//!
-//! It is an [`axum::Router`] that can also be the transport of a [`kube::Client`] without a socket,
-//! so that it works under a paused clock. It promises to answer as a real kube-apiserver does; what
-//! it does not support it refuses with a clear `Status`. It knows no kind beyond a few built-in
-//! ones, which it keeps as plain objects.
-//!
-//! The road of a request: [`Server::router`] → `faults` → `access` (who may) → `route` (what is
-//! meant) → `verbs` (what to do: `read`, `watch`, `create`, `update`, `patch`, `apply`, `delete`) →
-//! `store`. `collector` follows the store's changes and removes what has no owner, namespace or
-//! definition any more.
+#![doc = include_str!("../README.md")]
 
 mod access;
 mod admission;
@@ -104,7 +94,7 @@ struct Inner {
     random: Mutex<faults::Random>,
     reviewer: Option<Arc<dyn Reviewer>>,
     admission: Option<Arc<dyn Admission>>,
-    tokens: access::Tokens,
+    tokens: access::TokenRegistry,
     fate: Mutex<Fate>,
 }
 
@@ -145,7 +135,7 @@ impl Server {
             random: Mutex::new(faults::Random::new(options.seed)),
             reviewer: options.reviewer,
             admission: options.admission,
-            tokens: access::Tokens::default(),
+            tokens: access::TokenRegistry::default(),
             fate: Mutex::default(),
         }))
     }
@@ -180,20 +170,27 @@ impl Server {
         copying.await.expect("a backup does not panic")
     }
 
-    /// The HTTP side: what a socket would serve.
-    pub fn router(&self) -> axum::Router {
+    /// The HTTP service. Every request has the rights of `user`, whatever token it carries.
+    pub fn router(&self, user: User) -> axum::Router {
         let server = self.clone();
-        axum::Router::new().fallback(move |request| verbs::answer(server.clone(), request))
+        axum::Router::new()
+            .fallback(move |request| verbs::answer(server.clone(), user.clone(), request))
     }
 
-    /// A client whose transport is [`Server::router`]: no socket, also under a paused clock.
+    /// A client with all rights: [`Server::client_as`] the embedding process.
     pub fn client(&self) -> kube::Client {
+        self.client_as(User::in_process())
+    }
+
+    /// A client with the rights of a user. Its transport is [`Server::router`]: it needs no socket
+    /// and works under a paused clock.
+    pub fn client_as(&self, user: User) -> kube::Client {
         use tower::ServiceExt;
-        let service = self
-            .router()
-            .map_request(|request: http::Request<kube::client::Body>| {
-                request.map(axum::body::Body::new)
-            });
+        let service =
+            self.router(user)
+                .map_request(|request: http::Request<kube::client::Body>| {
+                    request.map(axum::body::Body::new)
+                });
         kube::Client::new(service, "default")
     }
 
@@ -218,7 +215,7 @@ impl Server {
         self.0.clock.timestamp()
     }
 
-    fn tokens(&self) -> &access::Tokens {
+    fn tokens(&self) -> &access::TokenRegistry {
         &self.0.tokens
     }
 

@@ -137,20 +137,27 @@ impl Asked {
     }
 
     /// Answers the question.
-    pub(crate) async fn answer(&self, server: &Server, question: Value) -> Result<Value> {
+    pub(crate) async fn answer(
+        &self,
+        server: &Server,
+        user: &User,
+        question: Value,
+    ) -> Result<Value> {
         match self {
             Self::Token { namespace, account } => {
                 access::request_token(server, namespace, account, question).await
             }
-            Self::Review { review, namespace } => answered(server, review, namespace, question),
+            Self::Review { review, namespace } => {
+                answered(server, user, (review, namespace), question)
+            }
         }
     }
 }
 
 fn answered(
     server: &Server,
-    &Review { group, kind, .. }: &Review,
-    namespace: &str,
+    user: &User,
+    (&Review { group, kind, .. }, namespace): (&Review, &str),
     mut review: Value,
 ) -> Result<Value> {
     if !review.is_object() || !(review["spec"].is_object() || review["spec"].is_null()) {
@@ -161,9 +168,9 @@ fn answered(
     }
     let status = match kind {
         "TokenReview" => token(server, &review["spec"])?,
-        "SelfSubjectReview" => json!({"userInfo": shown(&access::caller())}),
-        "SelfSubjectRulesReview" => rules(server, &review["spec"])?,
-        _ => access_to(server, kind, &review["spec"])?,
+        "SelfSubjectReview" => json!({"userInfo": shown(user)}),
+        "SelfSubjectRulesReview" => rules(server, user, &review["spec"])?,
+        _ => access_to(server, user, kind, &review["spec"])?,
     };
     review["apiVersion"] = json!(format!("{group}/v1"));
     review["kind"] = json!(kind);
@@ -178,7 +185,7 @@ fn token(server: &Server, spec: &Value) -> Result<Value> {
     }
     let token = metadata::text(spec, "/token");
     Ok(
-        match access::recognise(server, token, &texts(&spec["audiences"])) {
+        match access::authenticate_token(server, token, &texts(&spec["audiences"])) {
             Ok(found) => json!({
                 "authenticated": true,
                 "user": shown(&found.user),
@@ -189,14 +196,14 @@ fn token(server: &Server, spec: &Value) -> Result<Value> {
     )
 }
 
-fn access_to(server: &Server, kind: &str, spec: &Value) -> Result<Value> {
+fn access_to(server: &Server, caller: &User, kind: &str, spec: &Value) -> Result<Value> {
     let is_self = kind == "SelfSubjectAccessReview";
     check_access(kind, spec, is_self)?;
     if let (Some(reviewer), false) = (&server.0.reviewer, is_self) {
         return Ok(reviewer.access(spec));
     }
     let user = match is_self {
-        true => access::caller(),
+        true => caller.clone(),
         false => User {
             name: metadata::text(spec, "/user").to_owned(),
             groups: texts(&spec["groups"]),
@@ -211,12 +218,12 @@ fn access_to(server: &Server, kind: &str, spec: &Value) -> Result<Value> {
     Ok(status)
 }
 
-fn rules(server: &Server, spec: &Value) -> Result<Value> {
+fn rules(server: &Server, user: &User, spec: &Value) -> Result<Value> {
     let namespace = metadata::text(spec, "/namespace");
     if namespace.is_empty() {
         return Err(ApiError::bad_request("no namespace on request"));
     }
-    let granted = access::rules_for(server, &access::caller(), namespace);
+    let granted = access::rules_for(server, user, namespace);
     let mut resources = Vec::new();
     let mut paths = Vec::new();
     for rule in granted.rules.iter().map(|grant| &grant.rule) {

@@ -26,7 +26,9 @@ pub(crate) use scale::has_scale;
 pub(crate) use update::{change_object, target_of};
 
 use crate::{
-    Server, access, body,
+    Server, User,
+    access::{self, Caller},
+    body,
     builtin::{self, NAMESPACES},
     discovery::{self, aggregated},
     faults::Verdict,
@@ -47,6 +49,7 @@ const MANAGER_LIMIT: usize = 128;
 /// One request about objects, with everything it needs.
 struct Call<'a> {
     server: &'a Server,
+    user: User,
     target: Target,
     query: Query,
     parts: Parts,
@@ -54,13 +57,13 @@ struct Call<'a> {
 }
 
 /// Answers any request.
-pub(crate) async fn answer(server: Server, request: Request<Body>) -> Response {
+pub(crate) async fn answer(server: Server, user: User, request: Request<Body>) -> Response {
     let verdict = server.0.fate.lock().judge(request.method());
     if let Some(refused) = verdict.refused {
         return refused.into_response();
     }
     let hidden = verdict.hidden.clone();
-    let response = dispatch(&server, request, verdict)
+    let response = dispatch(&server, user, request, verdict)
         .await
         .unwrap_or_else(IntoResponse::into_response);
     match hidden {
@@ -69,17 +72,14 @@ pub(crate) async fn answer(server: Server, request: Request<Body>) -> Response {
     }
 }
 
-async fn dispatch(server: &Server, request: Request<Body>, verdict: Verdict) -> Result<Response> {
-    let (parts, body) = request.into_parts();
-    let user = access::admit(server, &parts)?;
-    access::on_behalf_of(user, admitted(server, (parts, body), verdict)).await
-}
-
-async fn admitted(
+async fn dispatch(
     server: &Server,
-    (parts, body): (Parts, Body),
+    user: User,
+    request: Request<Body>,
     verdict: Verdict,
 ) -> Result<Response> {
+    let (parts, body) = request.into_parts();
+    let user = access::authorize_request(server, user, &parts)?;
     check_accept(&parts.headers)?;
     let path = parts.uri.path();
     if let Some(asked) = reviews::at(path)? {
@@ -87,7 +87,7 @@ async fn admitted(
             return Err(ApiError::method_not_allowed());
         }
         let review = asked.decode(&parts.headers, &body::read(body).await?)?;
-        return Ok(created(&asked.answer(server, review).await?));
+        return Ok(created(&asked.answer(server, &user, review).await?));
     }
     let route = route::parse(server, path)?;
     if !matches!(route, Route::Object(_)) && parts.method != Method::GET {
@@ -99,6 +99,7 @@ async fn admitted(
     let query = Query::parse(&parts.uri)?;
     let call = Call {
         server,
+        user,
         target,
         query,
         parts,
@@ -218,6 +219,10 @@ impl Call<'_> {
             true => "unknown".to_owned(),
             false => name,
         }
+    }
+
+    fn caller(&self) -> Caller {
+        Caller::User(self.user.clone())
     }
 
     fn headers(&self) -> &HeaderMap {

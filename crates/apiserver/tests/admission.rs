@@ -51,11 +51,9 @@ async fn ask(server: &Server, user: &str, asked: (Method, &str), body: Value) ->
     };
     let request = Request::builder().method(asked.0).uri(asked.1);
     let request = request.header("content-type", content_type);
-    let mut request = request.body(Body::from(body.to_string())).unwrap();
-    request
-        .extensions_mut()
-        .insert(User::new(user, &[apiserver::MASTERS]));
-    let response = server.router().oneshot(request).await.unwrap();
+    let request = request.body(Body::from(body.to_string())).unwrap();
+    let user = User::new(user, &[apiserver::MASTERS]);
+    let response = server.router(user).oneshot(request).await.unwrap();
     let code = response.status().as_u16();
     let bytes = response.into_body().collect().await.unwrap().to_bytes();
     (code, serde_json::from_slice(&bytes).unwrap())
@@ -157,7 +155,7 @@ struct Statuses {
 }
 
 impl Admission for Statuses {
-    fn looks_at(&self, group: &str, resource: &str, subresource: &str) -> bool {
+    fn applies_to(&self, group: &str, resource: &str, subresource: &str) -> bool {
         self.looks && (group, resource, subresource) == ("example.com", "things", "status")
     }
 

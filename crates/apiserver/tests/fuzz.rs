@@ -167,7 +167,7 @@ impl Dice {
 /// Sends bytes over a connection that then ends, and gives all that came back.
 async fn answers(server: &Server, bytes: &[u8]) -> Vec<u8> {
     let (mut client, connection) = tokio::io::duplex(64 * 1024);
-    let service = TowerToHyperService::new(server.router());
+    let service = TowerToHyperService::new(server.router(apiserver::User::in_process()));
     let serving = tokio::spawn(async move {
         let connection = TokioIo::new(connection);
         // What is no HTTP ends the connection.

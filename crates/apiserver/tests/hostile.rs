@@ -292,7 +292,11 @@ async fn prepared() -> Server {
     let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     let request = Request::post(path).header("content-type", "application/json");
     let request = request.body(Body::from(definition.to_string())).unwrap();
-    let response = server.router().oneshot(request).await.unwrap();
+    let response = server
+        .router(apiserver::User::in_process())
+        .oneshot(request)
+        .await
+        .unwrap();
     assert_eq!(response.status(), StatusCode::CREATED);
     server
 }
@@ -309,7 +313,11 @@ async fn try_out(server: &Server, attempt: &Attempt) {
     let Ok(request) = request.body(Body::from(attempt.body.clone())) else {
         return;
     };
-    let response = server.router().oneshot(request).await.unwrap();
+    let response = server
+        .router(apiserver::User::in_process())
+        .oneshot(request)
+        .await
+        .unwrap();
     let code = response.status();
     if !code.is_server_error() {
         return;
@@ -352,7 +360,11 @@ fn check(attempts: &[Attempt]) {
             try_out(&server, attempt).await;
         }
         let request = Request::get("/healthz").body(Body::empty()).unwrap();
-        let response = server.router().oneshot(request).await.unwrap();
+        let response = server
+            .router(apiserver::User::in_process())
+            .oneshot(request)
+            .await
+            .unwrap();
         assert_eq!(response.status(), StatusCode::OK);
     });
 }
@@ -372,7 +384,10 @@ fn admission_policies_are_refused_loudly() {
     let code = runtime.block_on(async {
         let path = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
         let request = Request::post(path).body(Body::empty()).unwrap();
-        let response = Server::in_memory().router().oneshot(request).await;
+        let response = Server::in_memory()
+            .router(apiserver::User::in_process())
+            .oneshot(request)
+            .await;
         response.unwrap().status()
     });
     assert_eq!(code, StatusCode::NOT_IMPLEMENTED);

@@ -70,7 +70,9 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     };
     let listening = standalone.listen(ports, settings, &shutdown).await?;
     anstream::println!("{}", standalone.greeting(listening.rest));
-    listening.run(standalone.server.client()).await
+    listening
+        .run(standalone.server.client_as(User::in_process()))
+        .await
 }
 
 /// Where the door is.
@@ -104,7 +106,7 @@ impl Standalone {
         let token = token(folder).context("cannot keep a token in the folder")?;
         let owner = User::new(OWNER, &["system:masters"]);
         server.add_token(&token, owner);
-        install(&server.client()).await?;
+        install(&server.client_as(User::in_process())).await?;
         Ok(Self {
             server,
             token,
@@ -133,7 +135,7 @@ impl Standalone {
         };
         let mut registry = Registry::default();
         let calls = server::Metrics::register(&mut registry);
-        let client = self.server.client();
+        let client = self.server.client_as(User::in_process());
         let door = server::Settings {
             hooks_address: Some(ports.hooks),
             rest_address: Some(ports.rest),

@@ -94,7 +94,7 @@ fn context(server: &Server, metrics: &Metrics) -> Context {
     let counted = ServiceBuilder::new()
         .layer(metrics.count_requests("hub"))
         .map_request(|request: http::Request<Body>| request.map(axum::body::Body::new))
-        .service(server.router());
+        .service(server.router(apiserver::User::in_process()));
     let client = Client::new(counted, "default");
     let reporter = Reporter {
         controller: "bench".to_owned(),

@@ -278,13 +278,13 @@ impl Connection {
 
 fn counting(server: &Server, calls: &Calls) -> Client {
     let calls = calls.clone();
-    let service = server
-        .router()
-        .map_request(move |request: Request<kube::client::Body>| {
+    let service = server.router(apiserver::User::in_process()).map_request(
+        move |request: Request<kube::client::Body>| {
             let call = (request.method().clone(), request.uri().path().to_owned());
             calls.lock().unwrap().push(call);
             request.map(Body::new)
-        });
+        },
+    );
     Client::new(service, "default")
 }
 

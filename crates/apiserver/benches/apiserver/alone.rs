@@ -25,7 +25,7 @@ pub(crate) fn measure(row: fn(&str, String)) {
         let server = Server::open(store, Options::default())
             .await
             .unwrap()
-            .router();
+            .router(apiserver::User::in_process());
         let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
         let definition = load::definition();
         ask(

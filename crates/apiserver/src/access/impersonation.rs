@@ -1,4 +1,5 @@
-//! Speaking for somebody else: the `Impersonate-*` headers, each of which needs a right of its own.
+//! Impersonation: requests on behalf of another user by the `Impersonate-*` headers, each of which
+//! needs the verb `impersonate`.
 
 use http::HeaderMap;
 
@@ -12,8 +13,8 @@ use crate::{
 
 const EXTRA: &str = "impersonate-extra-";
 
-/// The user whom the headers name, if the one who asks may speak for them.
-pub(super) fn apply(server: &Server, asking: User, headers: &HeaderMap) -> Result<User> {
+/// The user that the headers name, if the caller may impersonate it; otherwise the caller.
+pub(super) fn apply(server: &Server, caller: User, headers: &HeaderMap) -> Result<User> {
     let values = |name: &str| -> Vec<String> {
         let values = headers.get_all(name).iter();
         values
@@ -34,7 +35,7 @@ pub(super) fn apply(server: &Server, asking: User, headers: &HeaderMap) -> Resul
         }
     }
     if user == User::default() {
-        return Ok(asking);
+        return Ok(caller);
     }
     if user.name.is_empty() {
         return Err(ApiError::bad_request(
@@ -42,7 +43,7 @@ pub(super) fn apply(server: &Server, asking: User, headers: &HeaderMap) -> Resul
         ));
     }
     for needed in needed_rights(&user) {
-        authorize(server, &asking, &needed)?;
+        authorize(server, &caller, &needed)?;
     }
     complete_groups(&mut user);
     Ok(user)

@@ -1,8 +1,8 @@
-//! Whose a bearer token is, and new tokens for service accounts.
+//! Authenticates bearer tokens, and issues tokens for service accounts.
 //!
-//! A token is either one that the owner of the server made known, or a signed statement about a
-//! service account (a JWT) that holds while the account exists and the time has not passed. The key
-//! lies in the store under a kind that is not served: it survives restarts and is in backups.
+//! A token is either registered with [`crate::Server::add_token`] or a JWT for a service account,
+//! which is valid until it expires or the account is deleted. The signing key is in the store under
+//! a kind that is not served, so it survives restarts and is part of backups.
 
 use std::collections::HashMap;
 
@@ -29,17 +29,17 @@ const DEFAULT_SECONDS: i64 = 3600;
 const SHORTEST_SECONDS: i64 = 600;
 const HEADER: &str = r#"{"alg":"HS256","typ":"JWT"}"#;
 
-/// The tokens that were made known.
+/// The registered tokens.
 #[derive(Default)]
-pub(crate) struct Tokens {
-    /// By digest: the time a look-up takes says nothing about the token.
-    known: RwLock<HashMap<Vec<u8>, User>>,
+pub(crate) struct TokenRegistry {
+    /// By digest, so that the time of a lookup tells nothing about the token.
+    users: RwLock<HashMap<Vec<u8>, User>>,
 }
 
-impl Tokens {
-    /// From now on this token stands for this user.
+impl TokenRegistry {
+    /// Registers a token of a user.
     pub(crate) fn add(&self, token: &str, user: User) {
-        self.known.write().insert(digest_of(token), user);
+        self.users.write().insert(digest_of(token), user);
     }
 }
 
@@ -49,27 +49,28 @@ fn digest_of(token: &str) -> Vec<u8> {
         .to_vec()
 }
 
-/// Somebody who was recognised by a token.
-pub(crate) struct Recognised {
+/// The user of a valid token.
+pub(crate) struct AuthenticatedUser {
     pub(crate) user: User,
-    /// For whom among those asked the token is meant.
+    /// The requested audiences that the token is valid for.
     pub(crate) audiences: Vec<String>,
 }
 
-/// Says whose token this is, if it is meant for one of these; for this server if none are named.
-pub(crate) fn recognise(
+/// Authenticates a token that is valid for one of these audiences, or for this server if none are
+/// given.
+pub(crate) fn authenticate_token(
     server: &Server,
     token: &str,
     audiences: &[String],
-) -> Result<Recognised, &'static str> {
+) -> Result<AuthenticatedUser, &'static str> {
     let asked = match audiences {
         [] => vec![ISSUER.to_owned()],
         some => some.to_vec(),
     };
-    let known = server.tokens().known.read().get(&digest_of(token)).cloned();
+    let known = server.tokens().users.read().get(&digest_of(token)).cloned();
     if let Some(user) = known {
         let audiences = asked;
-        return Ok(Recognised { user, audiences });
+        return Ok(AuthenticatedUser { user, audiences });
     }
     let claims = claims(server, token).ok_or("invalid bearer token")?;
     let now = server.timestamp().as_second();
@@ -92,7 +93,7 @@ pub(crate) fn recognise(
     if uid != text("/serviceaccount/uid") {
         return Err("invalid bearer token: the service account is another one");
     }
-    Ok(Recognised {
+    Ok(AuthenticatedUser {
         user: User::service_account(namespace, name, uid),
         audiences,
     })

@@ -70,8 +70,8 @@ impl Collector {
         } else if !metadata::is_deleting(&object) {
             let uid = metadata::text(&object, "/metadata/uid");
             let deletion = match self.owned.contains_key(uid) {
-                true => Deletion::of(&object).with(Policy::Foreground),
-                false => Deletion::of(&object),
+                true => Deletion::internal_of(&object).with(Policy::Foreground),
+                false => Deletion::internal_of(&object),
             };
             // A failure means that the object changed: that change is looked at in its turn.
             let _ = delete_object(server, &resource, key, &deletion).await;

@@ -54,11 +54,10 @@ impl RequestHandler {
 
     async fn checked(&self, request: Request<Body>, peer: IpAddr) -> Result<Response> {
         self.check_host(&request)?;
-        let (mut parts, body) = request.into_parts();
+        let (parts, body) = request.into_parts();
         let user = self.authenticate(&parts.headers)?;
-        parts.extensions.insert(user);
         let permit = self.permit(Attributes::of(&parts).verb == "watch", peer)?;
-        let work = verbs::answer(self.server.clone(), Request::from_parts(parts, body));
+        let work = verbs::answer(self.server.clone(), user, Request::from_parts(parts, body));
         // A watch answers at once; only its body takes long.
         let work = tokio::time::timeout(self.limits.request_time, work);
         let response = tokio::select! {
@@ -114,7 +113,7 @@ impl RequestHandler {
             Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => token.trim(),
             _ => return Err(ApiError::unauthorized()),
         };
-        let found = access::recognise(&self.server, token, &[]);
+        let found = access::authenticate_token(&self.server, token, &[]);
         found
             .map(|it| it.user)
             .map_err(|_| ApiError::unauthorized())

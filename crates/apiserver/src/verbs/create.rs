@@ -186,7 +186,7 @@ fn prepare(
     };
     let warnings = super::clean(resource, &mut object, manner)?;
     complete(resource, &mut object, &birth);
-    access::check_grant(server, resource, &object, None)?;
+    access::check_escalation(server, &manner.caller, resource, &object, None)?;
     let is_definition = &*resource.storage == DEFINITIONS;
     if is_definition {
         definitions::prepare_new(server, &mut object)?;
@@ -204,7 +204,13 @@ fn prepare(
         builtin::complete_new(resource, &mut object);
     }
     super::check(resource, &object, None, false, Vec::new())?;
-    admission::check(server, resource, false, Some(&object), None)?;
+    admission::check(
+        server,
+        &manner.caller,
+        (resource, false),
+        Some(&object),
+        None,
+    )?;
     Ok(Prepared {
         object,
         owners,

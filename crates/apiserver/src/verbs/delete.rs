@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 
 use super::{Call, read, shown, update::is_released};
 use crate::{
-    Server, admission, body,
+    Server,
+    access::Caller,
+    admission, body,
     builtin::{CLEANUP_FINALIZER, DEFINITIONS},
     metadata,
     query::unsupported,
@@ -19,9 +21,10 @@ use crate::{
     view::Shown,
 };
 
-/// What a deletion insists on.
-#[derive(Debug, Default, Clone)]
+/// How an object is to be deleted.
+#[derive(Debug, Clone)]
 pub(crate) struct Deletion {
+    caller: Caller,
     uid: Option<String>,
     resource_version: Option<String>,
     dry_run: bool,
@@ -46,11 +49,22 @@ pub(crate) const FOREGROUND_FINALIZER: &str = "foregroundDeletion";
 pub(crate) const ORPHAN_FINALIZER: &str = "orphan";
 
 impl Deletion {
-    /// Of exactly this object, not of a successor under its name.
-    pub(crate) fn of(object: &Value) -> Self {
+    /// A deletion by the server itself.
+    pub(crate) fn internal() -> Self {
+        Self {
+            caller: Caller::Server,
+            uid: None,
+            resource_version: None,
+            dry_run: false,
+            policy: None,
+        }
+    }
+
+    /// A deletion by the server itself of exactly this object, not of a later one of its name.
+    pub(crate) fn internal_of(object: &Value) -> Self {
         Self {
             uid: Some(metadata::text(object, "/metadata/uid").to_owned()),
-            ..Self::default()
+            ..Self::internal()
         }
     }
 
@@ -144,6 +158,7 @@ async fn options(call: &Call<'_>, body: Body) -> Result<Deletion> {
             .map(str::to_owned)
     };
     Ok(Deletion {
+        caller: call.caller(),
         uid: text("/preconditions/uid"),
         resource_version: text("/preconditions/resourceVersion"),
         dry_run: is_dry_run(call, &options)?,
@@ -232,7 +247,13 @@ pub(crate) async fn delete_object(
 fn check(server: &Server, resource: &Resource, object: &Value, deletion: &Deletion) -> Result<()> {
     check_preconditions(resource, object, deletion)?;
     check_deletable(resource, object)?;
-    admission::check(server, resource, false, None, Some(object))
+    admission::check(
+        server,
+        &deletion.caller,
+        (resource, false),
+        None,
+        Some(object),
+    )
 }
 
 async fn remove(

@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::{Call, proposal::Owners, update::is_same};
 use crate::{
     Server,
+    access::Caller,
     apply::{self, Ground, Live, Operation, Writer},
     json,
     query::WriteOptions,
@@ -20,8 +21,7 @@ const INTERNAL_MANAGER: &str = "kube-controller-manager";
 /// How a change is to be made.
 pub(crate) struct Manner {
     pub(super) options: WriteOptions,
-    /// The server itself may do what clients may not.
-    pub(super) is_internal: bool,
+    pub(super) caller: Caller,
     /// Who comes to own what is changed.
     pub(super) manager: String,
     pub(super) operation: Operation,
@@ -38,7 +38,7 @@ impl Manner {
     pub(super) fn of(call: &Call<'_>, kind: &str) -> Result<Self> {
         Ok(Self {
             options: call.query.write_options(kind)?,
-            is_internal: false,
+            caller: call.caller(),
             manager: call.manager(),
             operation: Operation::Update,
             repeated: Vec::new(),
@@ -59,7 +59,7 @@ impl Manner {
                 dry_run: false,
                 field_validation: "Ignore".to_owned(),
             },
-            is_internal: true,
+            caller: Caller::Server,
             manager: manager.to_owned(),
             operation: Operation::Update,
             repeated: Vec::new(),

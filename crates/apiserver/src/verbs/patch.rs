@@ -54,7 +54,7 @@ pub(super) async fn patch(call: &Call<'_>, body: Body) -> Result<Response> {
     let change = decode(media_type, patch)?;
     manner.spares_middle = call.target.is_status
         && change.is_about(&["apiVersion", "kind", "metadata", "status"])
-        && !admission::looks_at(call.server, resource, true);
+        && !admission::applies_to(call.server, resource, true);
     let (object, warnings) = change_object(call.server, &call.target, &manner, |live| {
         let changed = changed(&change, resource, live)?;
         Ok(body::check_patched(resource, changed)?.into())

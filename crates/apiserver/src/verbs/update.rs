@@ -235,10 +235,10 @@ fn prepare(
     } else {
         builtin::normalise(resource, &mut new);
     }
-    if !manner.is_internal {
+    if manner.caller.user().is_some() {
         builtin::keep(resource, &mut new, old);
     }
-    access::check_grant(server, resource, &new, Some(old))?;
+    access::check_escalation(server, &manner.caller, resource, &new, Some(old))?;
     if &*resource.storage == DEFINITIONS && !target.is_status {
         definitions::prepare_update(server, &mut new, old)?;
     }
@@ -247,7 +247,8 @@ fn prepare(
     if !target.is_status {
         count_generation(resource, &mut new, old);
     }
-    admission::check(server, resource, target.is_status, Some(&new), Some(old))?;
+    let reviewed = (resource, target.is_status);
+    admission::check(server, &manner.caller, reviewed, Some(&new), Some(old))?;
     Ok(Prepared {
         object: new,
         owners,

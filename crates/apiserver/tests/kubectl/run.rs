@@ -186,7 +186,7 @@ impl Drop for Ongoing {
 async fn serve() -> (Running, String) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let router = apiserver::Server::in_memory().router();
+    let router = apiserver::Server::in_memory().router(apiserver::User::in_process());
     let task = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
     let kubeconfig = kubeconfig(&format!("http://{address}"));
     (Running::Embedded(task), kubeconfig.to_string())

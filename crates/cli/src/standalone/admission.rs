@@ -20,7 +20,7 @@ pub(super) fn options() -> Options {
 struct Rights;
 
 impl Admission for Rights {
-    fn looks_at(&self, group: &str, _resource: &str, subresource: &str) -> bool {
+    fn applies_to(&self, group: &str, _resource: &str, subresource: &str) -> bool {
         let groups = [Pipeline::group(&()), EarlyPipeline::group(&())];
         groups.iter().any(|it| it == group) && subresource.is_empty()
     }

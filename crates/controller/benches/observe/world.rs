@@ -175,7 +175,7 @@ async fn in_process(leaves: usize, connections: Arc<AtomicUsize>) -> World {
     for index in 0..=leaves {
         let server = Server::in_memory();
         let path = format!("/c{index}");
-        router = router.nest_service(&path, server.router());
+        router = router.nest_service(&path, server.router(apiserver::User::in_process()));
         clusters.push(Cluster {
             client: server.client(),
             kubeconfig: kubeconfig(&format!("http://{address}{path}")),

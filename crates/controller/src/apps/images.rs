@@ -353,7 +353,7 @@ mod tests {
     /// A client that counts what it asks.
     fn counted(server: &Server) -> (Client, Arc<AtomicUsize>) {
         let count = Arc::new(AtomicUsize::new(0));
-        let (router, asked) = (server.router(), count.clone());
+        let (router, asked) = (server.router(apiserver::User::in_process()), count.clone());
         let service = tower::service_fn(move |request: http::Request<Body>| {
             asked.fetch_add(1, Ordering::Relaxed);
             router.clone().oneshot(request.map(axum::body::Body::new))

@@ -20,7 +20,10 @@ impl Hub {
     }
 
     pub(crate) fn start(&self, server: Server) {
-        *self.0.lock().unwrap() = Some((server.router(), CancellationToken::new()));
+        *self.0.lock().unwrap() = Some((
+            server.router(apiserver::User::in_process()),
+            CancellationToken::new(),
+        ));
     }
 
     /// Ends it: no more answers, and none goes on.

@@ -55,7 +55,11 @@ impl Mortal {
                 if this.is_dead.load(Ordering::Relaxed) {
                     return answer(StatusCode::BAD_GATEWAY, "dead");
                 }
-                this.server.router().oneshot(request).await.unwrap()
+                this.server
+                    .router(apiserver::User::in_process())
+                    .oneshot(request)
+                    .await
+                    .unwrap()
             }
         })
     }

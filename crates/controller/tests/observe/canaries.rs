@@ -247,7 +247,13 @@ async fn a_cluster_without_flagger_is_not_asked_for_canaries() {
     let counted = client(move |request| {
         kept.lock().unwrap().push(request.uri().path().to_owned());
         let server = server.clone();
-        async move { server.router().oneshot(request).await.unwrap() }
+        async move {
+            server
+                .router(apiserver::User::in_process())
+                .oneshot(request)
+                .await
+                .unwrap()
+        }
     });
     world.serve("dev", counted);
     world.register("dev", json!({})).await;

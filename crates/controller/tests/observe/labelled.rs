@@ -212,7 +212,13 @@ async fn only_labelled_workloads_are_watched_and_only_where_they_are_needed() {
             kept.lock().unwrap().push(uri);
         }
         let server = server.clone();
-        async move { server.router().oneshot(request).await.unwrap() }
+        async move {
+            server
+                .router(apiserver::User::in_process())
+                .oneshot(request)
+                .await
+                .unwrap()
+        }
     });
     world.serve("dev", counted);
     world.register("dev", json!({})).await;

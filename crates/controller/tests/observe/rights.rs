@@ -30,7 +30,11 @@ pub(crate) fn guarded(
         async move {
             match refuse(&request) {
                 Some((code, message)) => refusal(code, message),
-                None => server.router().oneshot(request).await.unwrap(),
+                None => server
+                    .router(apiserver::User::in_process())
+                    .oneshot(request)
+                    .await
+                    .unwrap(),
             }
         }
     })

@@ -129,7 +129,7 @@ impl Cluster {
         let counted = ServiceBuilder::new()
             .layer(metrics.count_requests("hub"))
             .map_request(|request: http::Request<Body>| request.map(axum::body::Body::new))
-            .service(server.router().layer(guard));
+            .service(server.router(apiserver::User::in_process()).layer(guard));
         let cluster = Self {
             client: server.client(),
             counted: Client::new(counted, "default"),

@@ -84,14 +84,14 @@ impl Fleet {
 /// A client that notes what it asks, as a user who is named in the test.
 fn client(server: &Server, asked: &Asked) -> Client {
     let asked = asked.clone();
-    let service = server
-        .router()
-        .map_request(move |mut request: Request<kube::client::Body>| {
+    let service = server.router(apiserver::User::in_process()).map_request(
+        move |mut request: Request<kube::client::Body>| {
             asked.lock().unwrap().push(request.uri().path().to_owned());
             let headers = request.headers_mut();
             headers.insert("Impersonate-User", HeaderValue::from_static("sluice"));
             request.map(Body::new)
-        });
+        },
+    );
     Client::new(service, "default")
 }
 

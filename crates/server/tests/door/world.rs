@@ -288,7 +288,7 @@ fn counting(
     meanwhile: &Meanwhile,
 ) -> Client {
     let (calls, meanwhile) = (calls.clone(), meanwhile.clone());
-    let router = server.router();
+    let router = server.router(apiserver::User::in_process());
     let service = tower::service_fn(move |request: Request<kube::client::Body>| {
         let (uri, method) = (request.uri(), request.method());
         let is_watch = uri.query().is_some_and(|it| it.contains("watch=")) || is_list(uri);

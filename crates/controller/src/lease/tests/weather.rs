@@ -83,7 +83,11 @@ impl Weather {
 
     /// A client whose requests take their time, or are carried out long after it gave up on them.
     fn client(&self, server: &Server, dice: &Dice) -> Client {
-        let (weather, dice, router) = (self.clone(), dice.clone(), server.router());
+        let (weather, dice, router) = (
+            self.clone(),
+            dice.clone(),
+            server.router(apiserver::User::in_process()),
+        );
         let service = service_fn(move |request: Request<kube::client::Body>| {
             let (weather, dice, router) = (weather.clone(), dice.clone(), router.clone());
             let (answer, answered) = oneshot::channel::<Response<Body>>();

@@ -1,4 +1,4 @@
-//! Nobody gives away rights that they do not have.
+//! Privilege escalation prevention: users cannot grant rights that they do not have.
 //!
 //! Writing a role needs all that the role allows, or the verb `escalate`; writing a binding needs
 //! all that its role allows, or the verb `bind` on that role.
@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::{
-    Attributes, GROUP, User, caller, decide, resolve,
+    Attributes, Caller, GROUP, User, decide, resolve,
     rules::{Rule, quoted_list},
     rules_for,
 };
@@ -18,9 +18,10 @@ use crate::{
     status::{ApiError, Result},
 };
 
-/// Checks a role or binding that the running request is about to write.
+/// Checks a role or binding that is about to be written.
 pub(crate) fn check(
     server: &Server,
+    caller: &Caller,
     resource: &Resource,
     new: &Value,
     old: Option<&Value>,
@@ -28,7 +29,9 @@ pub(crate) fn check(
     if resource.group != GROUP {
         return Ok(());
     }
-    let user = caller();
+    let Some(user) = caller.user() else {
+        return Ok(());
+    };
     if user.is_master() || old.is_some_and(|old| is_same(new, old)) {
         return Ok(());
     }
@@ -36,21 +39,21 @@ pub(crate) fn check(
         |why: String| ApiError::forbidden(resource, metadata::name_of(new), &why, Value::Null);
     let namespace = metadata::namespace_of(new).unwrap_or_default();
     if resource.kind.ends_with("Binding") {
-        return check_binding(server, &user, new, namespace, refuse);
+        return check_binding(server, user, new, namespace, refuse);
     }
     let name = old.map_or("", metadata::name_of);
     if may(
         server,
-        &user,
+        user,
         "escalate",
         (&resource.plural, name, namespace),
     ) {
         return Ok(());
     }
-    confirm(server, &user, namespace, &Rule::all_of(new)).map_err(refuse)?;
+    confirm(server, user, namespace, &Rule::all_of(new)).map_err(refuse)?;
     let aggregates = |role: &Value| !role["aggregationRule"].is_null();
     if aggregates(new) || old.is_some_and(aggregates) {
-        let everything = confirm(server, &user, namespace, &Rule::everything());
+        let everything = confirm(server, user, namespace, &Rule::everything());
         everything.map_err(|_| {
             refuse("must have cluster-admin privileges to use the aggregationRule".to_owned())
         })?;
@@ -117,7 +120,7 @@ fn confirm(server: &Server, user: &User, namespace: &str, rules: &[Rule]) -> Res
         "user {:?} (groups={}) is attempting to grant RBAC permissions not currently held:\n{}",
         user.name,
         quoted_list(&user.groups),
-        told(missing)
+        listed(missing)
     );
     if let Some(problem) = granted.problem() {
         why = format!("{why}; resolution errors: [{problem}]");
@@ -125,8 +128,8 @@ fn confirm(server: &Server, user: &User, namespace: &str, rules: &[Rule]) -> Res
     Err(why)
 }
 
-/// Pieces that differ in their verb only are told as one.
-fn told(missing: Vec<Rule>) -> String {
+/// The missing rules as kube-apiserver lists them: those that differ only in their verb are one.
+fn listed(missing: Vec<Rule>) -> String {
     let mut simple: BTreeMap<_, Rule> = BTreeMap::new();
     let mut lines = BTreeSet::new();
     for rule in missing {

@@ -14,13 +14,13 @@ use serde_json::Value;
 
 use crate::{
     Revision, flux,
-    foreign::{StatusCondition, read as read_fields},
+    third_party::{StatusCondition, read as read_fields},
     workload as workloads,
 };
 
 /// What one app says about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reading {
+pub struct AppReading {
     /// The revision it runs.
     pub revision: Option<Revision>,
     /// What would be written to git to get that revision.
@@ -45,51 +45,53 @@ pub struct Reading {
 
 /// The kinds of app that are read in different ways.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum AppType {
     /// Flux's HelmRelease.
     HelmRelease,
     /// Flux's Kustomization.
     Kustomization,
     /// A Deployment, StatefulSet or DaemonSet.
-    Workload(workloads::Kind),
+    Workload(workloads::WorkloadKind),
     /// Anything else that has conditions and a `lastAppliedRevision`.
     Other,
 }
 
-impl Kind {
+impl AppType {
     /// The kind of an object of any API version.
     pub fn of(api_version: &str, kind: &str) -> Self {
         let group = api_version.split_once('/').map_or("", |(group, _)| group);
         match (group, kind) {
             (flux::HELM_GROUP, "HelmRelease") => Self::HelmRelease,
             (flux::KUSTOMIZE_GROUP, "Kustomization") => Self::Kustomization,
-            (workloads::GROUP, "Deployment") => Self::Workload(workloads::Kind::Deployment),
-            (workloads::GROUP, "StatefulSet") => Self::Workload(workloads::Kind::StatefulSet),
-            (workloads::GROUP, "DaemonSet") => Self::Workload(workloads::Kind::DaemonSet),
+            (workloads::GROUP, "Deployment") => Self::Workload(workloads::WorkloadKind::Deployment),
+            (workloads::GROUP, "StatefulSet") => {
+                Self::Workload(workloads::WorkloadKind::StatefulSet)
+            }
+            (workloads::GROUP, "DaemonSet") => Self::Workload(workloads::WorkloadKind::DaemonSet),
             _ => Self::Other,
         }
     }
 }
 
 /// Reads an app. A workload's revision is the tag of its first container's image.
-pub fn read(app: &DynamicObject) -> Reading {
+pub fn read(app: &DynamicObject) -> AppReading {
     read_as(kind_of(app), app, None)
 }
 
 /// Reads an app. A workload's revision is the tag of the image of that name.
-pub fn read_tracking(app: &DynamicObject, image: &str) -> Reading {
+pub fn read_tracking(app: &DynamicObject, image: &str) -> AppReading {
     read_as(kind_of(app), app, Some(image))
 }
 
 /// Reads an app of a known kind, for objects that do not carry their own.
-pub fn read_as(kind: Kind, app: &DynamicObject, image: Option<&str>) -> Reading {
+pub fn read_as(kind: AppType, app: &DynamicObject, image: Option<&str>) -> AppReading {
     let generation = app.metadata.generation.unwrap_or_default();
     let fields: &Value = &app.data;
     let mut reading = match kind {
-        Kind::HelmRelease => helm::reading(&read_fields(fields), generation),
-        Kind::Kustomization => kustomization::reading(&read_fields(fields), generation),
-        Kind::Workload(kind) => workload::reading(kind, &read_fields(fields), generation, image),
-        Kind::Other => generic::reading(&read_fields(fields), generation),
+        AppType::HelmRelease => helm::reading(&read_fields(fields), generation),
+        AppType::Kustomization => kustomization::reading(&read_fields(fields), generation),
+        AppType::Workload(kind) => workload::reading(kind, &read_fields(fields), generation, image),
+        AppType::Other => generic::reading(&read_fields(fields), generation),
     };
     if app.metadata.deletion_timestamp.is_some() {
         reading.ready = false;
@@ -99,16 +101,16 @@ pub fn read_as(kind: Kind, app: &DynamicObject, image: Option<&str>) -> Reading 
 }
 
 /// The source of which an app of this kind applies the revisions.
-pub fn source_of(kind: Kind, app: &DynamicObject) -> Option<flux::ObjectReference> {
+pub fn source_of(kind: AppType, app: &DynamicObject) -> Option<flux::ObjectReference> {
     let fields: &Value = &app.data;
-    (kind == Kind::Kustomization)
+    (kind == AppType::Kustomization)
         .then(|| read_fields::<flux::Kustomization>(fields).spec.source_ref)
 }
 
-fn kind_of(app: &DynamicObject) -> Kind {
+fn kind_of(app: &DynamicObject) -> AppType {
     match &app.types {
-        Some(types) => Kind::of(&types.api_version, &types.kind),
-        None => Kind::Other,
+        Some(types) => AppType::of(&types.api_version, &types.kind),
+        None => AppType::Other,
     }
 }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Condition, Time,
-    absent::{is_default, null_as_default},
+    lenient::{is_default, null_as_default},
     schema,
 };
 

@@ -5,9 +5,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Condition,
-    absent::{is_default, null_as_default},
-    conditions,
+    Condition, conditions,
+    lenient::{is_default, null_as_default},
     reference::LocalReference,
     schema,
 };
@@ -48,7 +47,7 @@ pub struct GitopsClusterSpec {
     pub capi_cluster_ref: Option<LocalReference>,
 }
 
-crate::absent::absent_spec_is_empty!(GitopsClusterSpec);
+crate::lenient::absent_spec_is_empty!(GitopsClusterSpec);
 
 /// Whether the cluster can be reached.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]

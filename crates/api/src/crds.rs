@@ -10,7 +10,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use kube::{CustomResourceExt, Resource};
 use serde_json::json;
 
-use crate::{Change, EarlyPipeline, GitopsCluster, Pipeline, PipelineTrigger, Promotion};
+use crate::{Change, GitopsCluster, Pipeline, PipelineTrigger, Promotion, WegoPipeline};
 
 /// All definitions, always in this order: Pipeline, Promotion, Change, GitopsCluster,
 /// PipelineTrigger, and the Pipeline of the first proposal.
@@ -27,7 +27,7 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
 
 /// Whether Sluice works without a definition: one that older installs do not have.
 pub fn is_optional(definition: &CustomResourceDefinition) -> bool {
-    definition.spec.group == EarlyPipeline::group(&())
+    definition.spec.group == WegoPipeline::group(&())
 }
 
 fn pipeline() -> CustomResourceDefinition {
@@ -35,7 +35,7 @@ fn pipeline() -> CustomResourceDefinition {
 }
 
 fn early_pipeline() -> CustomResourceDefinition {
-    adjusted_pipeline(EarlyPipeline::crd())
+    adjusted_pipeline(WegoPipeline::crd())
 }
 
 fn adjusted_pipeline(definition: CustomResourceDefinition) -> CustomResourceDefinition {

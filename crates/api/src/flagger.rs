@@ -10,7 +10,7 @@ use kube::core::DynamicObject;
 
 use crate::{
     Time,
-    foreign::{Object, StatusCondition, read as read_fields, slim},
+    third_party::{Object, StatusCondition, lenient_structs, read as read_fields},
 };
 
 /// API group of Flagger.
@@ -23,7 +23,7 @@ const USUAL_INTERVAL: Duration = Duration::from_secs(60);
 /// Flagger does not look more often than this.
 const SHORTEST_INTERVAL: Duration = Duration::from_secs(10);
 
-slim! {
+lenient_structs! {
     /// What a Canary asks for.
     pub struct CanarySpec {
         /// The workload it analyses, in its own namespace.

@@ -8,9 +8,9 @@ mod followed;
 pub use followed::{followed, git_address, is_tag};
 
 use crate::{
-    foreign::{Object, StatusCondition, slim},
     image::Image,
     revision::SourceRevision,
+    third_party::{Object, StatusCondition, lenient_structs},
 };
 
 /// API group of HelmRelease.
@@ -49,7 +49,7 @@ pub type ImagePolicy = Object<ImagePolicySpec, ImagePolicyStatus>;
 /// An image whose tags Flux lists.
 pub type ImageRepository = Object<ImageRepositorySpec, ImageRepositoryStatus>;
 
-slim! {
+lenient_structs! {
     /// A reference to an object.
     pub struct ObjectReference {
         /// The object's kind.
@@ -361,7 +361,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::foreign::read;
+    use crate::third_party::read;
 
     #[test]
     fn junk_is_absent() {

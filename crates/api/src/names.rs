@@ -8,11 +8,11 @@ use sha2::{Digest, Sha256};
 /// Label on apps: the pipeline they belong to. Also on every Promotion.
 pub const PIPELINE_LABEL: &str = "pipelines.weave.works/pipeline";
 /// The label's first spelling, still accepted on apps.
-pub const PIPELINE_LABEL_EARLY: &str = "pipelines.wego.weave.works/pipeline";
+pub const PIPELINE_LABEL_WEGO: &str = "pipelines.wego.weave.works/pipeline";
 /// Label on a Promotion: the environment it leads into.
 pub const ENVIRONMENT_LABEL: &str = "pipelines.weave.works/environment";
 /// Label on a Promotion: the place it leads into, hashed where it is no label value.
-pub const PLACE_LABEL: &str = "pipelines.weave.works/place";
+pub const SITE_LABEL: &str = "pipelines.weave.works/place";
 /// Annotation on a Pipeline: a request, written with kubectl.
 pub const REQUEST_ANNOTATION: &str = "pipelines.weave.works/request";
 /// Label on a Pipeline that is kept equal to one of the first proposal's group: that group.
@@ -54,14 +54,14 @@ const HASH_DIGITS: usize = 12;
 
 /// Where a promotion leads: an environment, or one target of it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place {
+pub struct PromotionSite {
     /// The environment's name.
     pub environment: String,
     /// The cluster, if any, and the namespace of the target.
     pub target: Option<(Option<String>, String)>,
 }
 
-impl Place {
+impl PromotionSite {
     /// A whole environment.
     pub fn environment(environment: &str) -> Self {
         Self {
@@ -94,7 +94,12 @@ impl Place {
 
 /// The name of the Promotion that brings a revision into a place. The ordinal tells repeated
 /// attempts apart.
-pub fn promotion_name(pipeline: &str, place: &Place, revision: &str, ordinal: i64) -> String {
+pub fn promotion_name(
+    pipeline: &str,
+    place: &PromotionSite,
+    revision: &str,
+    ordinal: i64,
+) -> String {
     let hash = short_hash(&[pipeline, &place.key(), revision, &ordinal.to_string()]);
     let pipeline = slug(pipeline, PIPELINE_PART, "pipeline");
     let environment = slug(&place.environment, ENVIRONMENT_PART, "environment");
@@ -241,7 +246,7 @@ mod tests {
     fn promotion_names_are_valid_for_any_input() {
         for pipeline in HOSTILE {
             for environment in HOSTILE {
-                let place = Place::target(environment, Some(pipeline), environment);
+                let place = PromotionSite::target(environment, Some(pipeline), environment);
                 let name = promotion_name(pipeline, &place, environment, 7);
                 assert!(
                     is_object_name(&name),
@@ -253,23 +258,33 @@ mod tests {
 
     #[test]
     fn promotion_names_read_like_their_inputs() {
-        let name = promotion_name("podinfo", &Place::environment("Staging EU"), "6.1.6", 0);
+        let name = promotion_name(
+            "podinfo",
+            &PromotionSite::environment("Staging EU"),
+            "6.1.6",
+            0,
+        );
         assert_eq!(name.rsplit_once('-').unwrap().0, "podinfo-staging-eu");
         assert_eq!(
             name,
-            promotion_name("podinfo", &Place::environment("Staging EU"), "6.1.6", 0)
+            promotion_name(
+                "podinfo",
+                &PromotionSite::environment("Staging EU"),
+                "6.1.6",
+                0
+            )
         );
     }
 
     #[test]
     fn promotion_names_differ_where_any_input_differs() {
-        let dev = Place::environment("dev");
+        let dev = PromotionSite::environment("dev");
         let names = [
             promotion_name("a", &dev, "1", 0),
             promotion_name("b", &dev, "1", 0),
-            promotion_name("a", &Place::environment("Dev"), "1", 0),
-            promotion_name("a", &Place::target("dev", None, "x"), "1", 0),
-            promotion_name("a", &Place::target("dev", Some("c"), "x"), "1", 0),
+            promotion_name("a", &PromotionSite::environment("Dev"), "1", 0),
+            promotion_name("a", &PromotionSite::target("dev", None, "x"), "1", 0),
+            promotion_name("a", &PromotionSite::target("dev", Some("c"), "x"), "1", 0),
             promotion_name("a", &dev, "2", 0),
             promotion_name("a", &dev, "1", 1),
             promotion_name("a", &dev, "11", 0),
@@ -283,7 +298,7 @@ mod tests {
     fn long_names_keep_their_hash() {
         let name = promotion_name(
             &"p".repeat(253),
-            &Place::environment(&"e".repeat(500)),
+            &PromotionSite::environment(&"e".repeat(500)),
             "1",
             0,
         );

@@ -3,18 +3,18 @@
 //! Fields the ancestor had keep their names, types and looseness; new ones are
 //! optional and bounded.
 
-mod early;
 mod promotion;
 mod request;
+mod rfc_spelling;
 mod spec;
 mod status;
 
-pub use early::{EARLY_SECRET, EarlyPullRequest, EarlyWebhook};
 pub use promotion::{
     Commit, Forge, MergeMethod, Notification, PromotionSettings, PullRequest, Scope, Strategy,
     Webhook, When,
 };
 pub use request::{HandledRequest, Request, RequestKind};
+pub use rfc_spelling::{RFC_SECRET, RfcPullRequest, RfcWebhook};
 pub use spec::{
     AppReference, ClusterReference, Environment, Pipeline, PipelineSpec, Source, SourceKind,
     Target, Track,

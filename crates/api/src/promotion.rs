@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Condition, Time,
-    absent::{is_default, null_as_default},
+    lenient::{is_default, null_as_default},
     pipeline::{RequestKind, Strategy},
     revision, schema,
 };

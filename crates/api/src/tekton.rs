@@ -1,6 +1,6 @@
 //! The few fields Sluice reads of Tekton's objects, in any API version.
 
-use crate::foreign::{Object, StatusCondition, slim};
+use crate::third_party::{Object, StatusCondition, lenient_structs};
 
 /// API group of Pipeline and PipelineRun.
 pub const GROUP: &str = "tekton.dev";
@@ -10,7 +10,7 @@ pub type PipelineRun = Object<PipelineRunSpec, PipelineRunStatus>;
 /// A Tekton Pipeline.
 pub type Pipeline = Object<PipelineSpec, ()>;
 
-slim! {
+lenient_structs! {
     /// What a PipelineRun asks for.
     pub struct PipelineRunSpec {
         /// The Tekton Pipeline to run.
@@ -100,7 +100,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::foreign::read;
+    use crate::third_party::read;
 
     fn progress(conditions: Value) -> Progress {
         read::<PipelineRun>(&json!({ "status": { "conditions": conditions } }))

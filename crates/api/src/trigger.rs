@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    absent::{absent_spec_is_empty, is_default, null_as_default},
+    lenient::{absent_spec_is_empty, is_default, null_as_default},
     schema,
 };
 

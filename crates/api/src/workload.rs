@@ -4,8 +4,8 @@
 //! template; a StatefulSet that keeps some pods back is not.
 
 use crate::{
-    foreign::{Object, StatusCondition, slim},
     image::Image,
+    third_party::{Object, StatusCondition, lenient_structs},
 };
 
 /// API group of the workloads.
@@ -16,7 +16,7 @@ pub type Workload = Object<WorkloadSpec, WorkloadStatus>;
 
 /// The kinds of workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum WorkloadKind {
     /// A Deployment.
     Deployment,
     /// A StatefulSet.
@@ -25,7 +25,7 @@ pub enum Kind {
     DaemonSet,
 }
 
-slim! {
+lenient_structs! {
     /// What a workload asks for.
     pub struct WorkloadSpec {
         /// How many pods; one if absent.
@@ -92,11 +92,11 @@ impl Workload {
     }
 
     /// What the rollout waits for; nothing when it is done.
-    pub fn waits_for(&self, kind: Kind) -> Option<String> {
+    pub fn waits_for(&self, kind: WorkloadKind) -> Option<String> {
         match kind {
-            Kind::Deployment => self.deployment_waits_for(),
-            Kind::StatefulSet => self.stateful_set_waits_for(),
-            Kind::DaemonSet => self.daemon_set_waits_for(),
+            WorkloadKind::Deployment => self.deployment_waits_for(),
+            WorkloadKind::StatefulSet => self.stateful_set_waits_for(),
+            WorkloadKind::DaemonSet => self.daemon_set_waits_for(),
         }
     }
 

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use api::{EarlyPipeline, GitopsCluster, Pipeline};
+use api::{GitopsCluster, Pipeline, WegoPipeline};
 use apiserver::{ServeOptions, Server};
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Secret};
 use kube::{
@@ -161,7 +161,7 @@ async fn pipelines_of_the_first_proposal_are_adopted_and_guarded() {
     let data = folder.path().join("data");
     let (_running, client, _) = start(&data).await;
     let editor = editor(&data, &client).await;
-    let early: EarlyPipeline = serde_json::from_value(json!({
+    let early: WegoPipeline = serde_json::from_value(json!({
         "metadata": {"name": "shop"},
         "spec": {
             "environments": [
@@ -172,7 +172,7 @@ async fn pipelines_of_the_first_proposal_are_adopted_and_guarded() {
         },
     }))
     .unwrap();
-    let originals: Api<EarlyPipeline> = Api::namespaced(editor.clone(), "default");
+    let originals: Api<WegoPipeline> = Api::namespaced(editor.clone(), "default");
     originals
         .create(&PostParams::default(), &early)
         .await
@@ -218,7 +218,7 @@ async fn pipelines_of_the_first_proposal_are_adopted_and_guarded() {
     assert!(said.contains(refused), "{said}");
 
     // The copy goes with its owner.
-    let all: Api<EarlyPipeline> = Api::namespaced(client, "default");
+    let all: Api<WegoPipeline> = Api::namespaced(client, "default");
     all.delete("shop", &DeleteParams::default()).await.unwrap();
     assert!(until_there(&copies, false).await.is_none());
 }

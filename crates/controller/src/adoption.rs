@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use api::{EarlyPipeline, Pipeline, names::ADOPTED_LABEL};
+use api::{Pipeline, WegoPipeline, names::ADOPTED_LABEL};
 use futures::StreamExt;
 use kube::{
     Api, Client, Resource,
@@ -59,7 +59,7 @@ pub struct Adopter {
     hub: Client,
     settings: Arc<Settings>,
     clock: Clock,
-    originals: RwLock<HashMap<ObjectKey, EarlyPipeline>>,
+    originals: RwLock<HashMap<ObjectKey, WegoPipeline>>,
     queue: Queue<ObjectKey>,
     telemetry: Telemetry,
 }
@@ -101,7 +101,7 @@ impl Adopter {
 
     /// Returns once the group is there and may be read. Older installs have neither.
     async fn until_served(&self) {
-        let originals: Api<EarlyPipeline> = self.all();
+        let originals: Api<WegoPipeline> = self.all();
         let mut is_told = false;
         loop {
             match originals
@@ -110,7 +110,7 @@ impl Adopter {
             {
                 Ok(_) => return,
                 Err(error) if !is_told => {
-                    let group = EarlyPipeline::group(&());
+                    let group = WegoPipeline::group(&());
                     tracing::info!(%group, %error, "not looked at: not installed, or not allowed");
                     is_told = true;
                 }
@@ -125,7 +125,7 @@ impl Adopter {
         self.telemetry.queued(self.queue.depth());
     }
 
-    fn keep(&self, original: EarlyPipeline) {
+    fn keep(&self, original: WegoPipeline) {
         let key = ObjectKey::of(&original.metadata);
         self.originals.write().insert(key.clone(), original);
         self.wake(key);
@@ -195,7 +195,7 @@ async fn follow_originals(adopter: Arc<Adopter>) {
     if let Some(labels) = &adopter.settings.label_selector {
         config = config.labels(labels);
     }
-    let api: Api<DeserializeGuard<EarlyPipeline>> = adopter.all();
+    let api: Api<DeserializeGuard<WegoPipeline>> = adopter.all();
     let mut events = std::pin::pin!(follow(api, config));
     let mut seen = HashSet::new();
     while let Some(event) = events.next().await {
@@ -214,7 +214,7 @@ async fn follow_originals(adopter: Arc<Adopter>) {
     }
 }
 
-fn take(adopter: &Adopter, original: DeserializeGuard<EarlyPipeline>) -> ObjectKey {
+fn take(adopter: &Adopter, original: DeserializeGuard<WegoPipeline>) -> ObjectKey {
     let key = ObjectKey::of(original.meta());
     match original.0 {
         Ok(original) => adopter.keep(original),

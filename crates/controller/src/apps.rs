@@ -13,7 +13,7 @@ use std::{
     sync::Arc,
 };
 
-use api::{app::Reading, flagger::Canary, flux::ObjectReference};
+use api::{app::AppReading, flagger::Canary, flux::ObjectReference};
 use parking_lot::RwLock;
 
 pub(crate) use canaries::{Workload, Workloads};
@@ -24,7 +24,7 @@ use crate::keys::{AppKind, ClusterKey};
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Record {
     pub(crate) api_version: String,
-    pub(crate) reading: Reading,
+    pub(crate) reading: AppReading,
     /// The pipeline whose label it carries.
     pub(crate) pipeline: Option<String>,
     /// The images it runs, once they have been read for this state.
@@ -167,7 +167,7 @@ impl Apps {
         cluster: &ClusterKey,
         kind: &AppKind,
         place: (&str, &str),
-        of: &Reading,
+        of: &AppReading,
         deployed: images::Deployed,
     ) {
         let (namespace, name) = place;
@@ -386,6 +386,6 @@ impl Record {
 }
 
 /// Whether images read for one record hold for the other.
-fn is_same_state(left: &Reading, right: &Reading) -> bool {
+fn is_same_state(left: &AppReading, right: &AppReading) -> bool {
     left.revision == right.revision && left.ready == right.ready
 }

@@ -176,11 +176,13 @@ async fn look_after(author: &Author, key: &ObjectKey) -> Result<Option<Timestamp
 async fn reconcile(author: &Author, change: &Change) -> Result<Progress, status::Error> {
     let sight = observe::everything(author, change).await;
     let now = author.clock.now();
-    let next = planner::change::next(change, sight.refused.as_ref(), &sight.seen, now);
-    let again = [next.wake, sight.latest].into_iter().flatten().min();
+    let next = planner::change::plan(change, sight.refused.as_ref(), &sight.seen, now);
+    let again = [next.requeue_at, sight.latest].into_iter().flatten().min();
     let (before, seed) = (next.status, seed(&change.metadata));
     let status = match &sight.failure {
-        Some(failure) => planner::change::unseen(change, before, failure, now, seed),
+        Some(failure) => {
+            planner::change::status_after_failed_lookup(change, before, failure, now, seed)
+        }
         None if next.propose => {
             let outcome = author.strategies.propose_change(change).await;
             planner::change::conclude(change, before, outcome, author.clock.now(), seed)

@@ -78,7 +78,7 @@ impl fmt::Display for ClusterKey {
 }
 
 /// The labels that name the pipeline of an app, today's first.
-const PIPELINE_LABELS: [&str; 2] = [api::names::PIPELINE_LABEL, api::names::PIPELINE_LABEL_EARLY];
+const PIPELINE_LABELS: [&str; 2] = [api::names::PIPELINE_LABEL, api::names::PIPELINE_LABEL_WEGO];
 
 /// A kind of app, whatever its API version: the served one is found out on each cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -119,8 +119,8 @@ impl AppKind {
 
     /// Whether it is a Deployment, StatefulSet or DaemonSet.
     pub fn is_workload(&self) -> bool {
-        let kind = api::app::Kind::of(&format!("{}/", self.group), &self.kind);
-        matches!(kind, api::app::Kind::Workload(_))
+        let kind = api::app::AppType::of(&format!("{}/", self.group), &self.kind);
+        matches!(kind, api::app::AppType::Workload(_))
     }
 
     /// Whether Flux labels the workloads of an app of this kind with the app.

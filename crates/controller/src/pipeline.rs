@@ -150,7 +150,7 @@ async fn promote(shared: &Arc<Shared>, pipeline: &Pipeline, model: PipelineStatu
         shared.wake(key.clone()); // the next pass has the sources watched
     }
     shared.telemetry.warn(pipeline, &plan.warnings);
-    match (written, acted, plan.wake) {
+    match (written, acted, plan.requeue_at) {
         (Err(error), ..) => {
             tracing::warn!(pipeline = %key, %error, "status not written");
             Next::Retry

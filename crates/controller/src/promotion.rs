@@ -70,7 +70,7 @@ struct PlaceKey {
 impl PlaceKey {
     fn of(promotion: &Promotion) -> Self {
         let pipeline = pipeline_of(promotion);
-        let place = planner::place_of(&promotion.spec, &pipeline.namespace);
+        let place = planner::site_of(&promotion.spec, &pipeline.namespace);
         let place = place.key();
         Self { pipeline, place }
     }
@@ -259,11 +259,13 @@ async fn reconcile(promoter: &Arc<Promoter>, scene: &Scene<'_>) -> Result<Progre
     let sight = observe::everything(promoter, scene).await;
     let around = sight.surroundings(scene);
     let next = planner::attempt(scene.promotion, &around, promoter.clock.now());
-    let again = sight.sooner(next.wake);
-    let outcome = act::carry_out(promoter, scene, next.act, &sight).await;
+    let again = sight.sooner(next.requeue_at);
+    let outcome = act::carry_out(promoter, scene, next.action, &sight).await;
     let status = match (outcome, &sight.failure) {
         (None, None) => next.status,
-        (None, Some(failure)) => planner::not_seen(next.status, failure, promoter.clock.now()),
+        (None, Some(failure)) => {
+            planner::status_after_failed_lookup(next.status, failure, promoter.clock.now())
+        }
         (Some(outcome), _) => {
             let (now, seed) = (promoter.clock.now(), seed(&scene.promotion.metadata));
             planner::conclude(scene.promotion, next, outcome, now, seed)

@@ -31,7 +31,7 @@ use api::{
 };
 use git::{forge::Http, propose::branch_beside};
 use kube::Client;
-use planner::{Failure, Look, Outcome, PullRequestSeen};
+use planner::{Failure, PullRequestLookup, Outcome, ObservedPullRequest};
 use tempfile::TempDir;
 
 use crate::{Metrics, Settings, events::Courier, lease::Leadership};
@@ -68,7 +68,7 @@ impl<'a> PromotionTask<'a> {
 
 /// What the forge shows of a pull request.
 pub(crate) struct PullRequestObservation {
-    pub(crate) pull_request: PullRequestSeen,
+    pub(crate) pull_request: ObservedPullRequest,
     /// An earlier lookup would show the same, because pull requests are listed once per interval.
     pub(crate) recheck_after: Duration,
 }
@@ -178,11 +178,11 @@ impl Strategies {
     pub(crate) async fn observe(
         &self,
         task: PromotionTask<'_>,
-        lookup: Look,
+        lookup: PullRequestLookup,
     ) -> Result<PullRequestObservation, Failure> {
         let StrategyKind::PullRequest(to) = task.strategy()? else {
             return Ok(PullRequestObservation {
-                pull_request: PullRequestSeen::NotLooked,
+                pull_request: ObservedPullRequest::NotQueried,
                 recheck_after: Duration::MAX,
             });
         };
@@ -283,7 +283,7 @@ impl Strategies {
         secret: &SecretContents,
     ) -> Option<String> {
         let reason = task.promotion.status.as_ref()?.reason.as_deref()?;
-        if !planner::lies_in_repository(reason) {
+        if !planner::is_resolved_by_repository_edit(reason) {
             return None;
         }
         let strategy = RepositoryStrategy::of(&task.promotion.spec.strategy)?;
@@ -302,7 +302,7 @@ impl Strategies {
     pub(crate) async fn observe_change(
         &self,
         change: &Change,
-        lookup: Look,
+        lookup: PullRequestLookup,
     ) -> Result<PullRequestObservation, Failure> {
         self.change_files
             .observe(change, &self.secrets, lookup)

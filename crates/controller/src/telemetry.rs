@@ -127,7 +127,7 @@ impl Telemetry {
     }
 
     /// Tells people what happened to a pipeline.
-    pub(crate) fn tell(&self, pipeline: &Pipeline, news: Vec<planner::News>) {
+    pub(crate) fn tell(&self, pipeline: &Pipeline, news: Vec<planner::PipelineEvent>) {
         self.tell_about(&pipeline.object_ref(&()), "Observe", news);
     }
 
@@ -136,7 +136,7 @@ impl Telemetry {
         &self,
         regarding: &ObjectReference,
         action: &str,
-        news: Vec<planner::News>,
+        news: Vec<planner::PipelineEvent>,
     ) {
         let Some(events) = &self.events else { return };
         for news in news {
@@ -166,7 +166,7 @@ impl Telemetry {
 impl Telemetry {
     /// Tells people what could not be made sense of in a pipeline.
     pub(crate) fn warn(&self, pipeline: &Pipeline, warnings: &[String]) {
-        let news = warnings.iter().map(|warning| planner::News {
+        let news = warnings.iter().map(|warning| planner::PipelineEvent {
             is_warning: true,
             reason: "InvalidRequest".to_owned(),
             message: warning.clone(),

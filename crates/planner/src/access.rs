@@ -12,10 +12,10 @@ pub fn refuse_cluster(
 ) -> Option<String> {
     let refusal = refusal(cluster_namespace, allowed, pipeline_namespace, only_own)?;
     Some(match refusal {
-        Refusal::NotListed => {
+        AccessRefusal::NotListed => {
             format!("the cluster does not allow pipelines of namespace {pipeline_namespace}")
         }
-        Refusal::NotOwn => format!(
+        AccessRefusal::NotOwn => format!(
             "clusters of namespace {cluster_namespace} may not be used from namespace {pipeline_namespace}"
         ),
     })
@@ -33,16 +33,16 @@ pub fn refuse_hub_namespace(
 ) -> Option<String> {
     let refusal = refusal(target_namespace, allowed, pipeline_namespace, only_own)?;
     Some(match refusal {
-        Refusal::NotListed => format!(
+        AccessRefusal::NotListed => format!(
             "namespace {target_namespace} does not allow pipelines of namespace {pipeline_namespace}"
         ),
-        Refusal::NotOwn => format!(
+        AccessRefusal::NotOwn => format!(
             "apps of namespace {target_namespace} may not be looked at from namespace {pipeline_namespace}"
         ),
     })
 }
 
-enum Refusal {
+enum AccessRefusal {
     /// The annotation does not list the namespace.
     NotListed,
     /// There is no annotation, and only a namespace's own pipelines are allowed.
@@ -54,7 +54,7 @@ fn refusal(
     allowed: Option<&str>,
     pipeline_namespace: &str,
     only_own: bool,
-) -> Option<Refusal> {
+) -> Option<AccessRefusal> {
     if namespace == pipeline_namespace {
         return None;
     }
@@ -64,8 +64,8 @@ fn refusal(
     };
     match allowed {
         Some(list) if is_listed(list) => None,
-        Some(_) => Some(Refusal::NotListed),
-        None if only_own => Some(Refusal::NotOwn),
+        Some(_) => Some(AccessRefusal::NotListed),
+        None if only_own => Some(AccessRefusal::NotOwn),
         None => None,
     }
 }

@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::{
-    EarlyPipeline, Pipeline,
+    Pipeline, WegoPipeline,
     conditions::READY,
     names::{ADOPTED_ANNOTATION, ADOPTED_LABEL, REQUEST_ANNOTATION},
     pipeline::{PipelineSpec, PipelineStatus},
@@ -19,8 +19,8 @@ use kube::{Resource, core::ObjectMeta};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    conditions::{self, Verdict},
-    moment::Timestamp,
+    conditions::{self, ConditionValue},
+    time::Timestamp,
 };
 
 /// Reason of `Ready` on an original whose name is taken by another Pipeline.
@@ -30,7 +30,7 @@ const NAME_TAKEN: &str = "NameTaken";
 #[derive(Clone, Debug, PartialEq)]
 pub struct Adoption {
     /// What people changed on the copy, to be written to the original first.
-    pub wishes: Option<Wishes>,
+    pub wishes: Option<EditableFields>,
     /// The copy as it should be, if it is missing or differs.
     pub copy: Option<Pipeline>,
     /// The status of the original.
@@ -40,7 +40,7 @@ pub struct Adoption {
 /// What people may change on either of the two.
 #[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(default, deny_unknown_fields)]
-pub struct Wishes {
+pub struct EditableFields {
     /// Whether the whole pipeline is suspended.
     pub suspend: bool,
     /// The environments that are.
@@ -51,7 +51,7 @@ pub struct Wishes {
 }
 
 /// Compares an original with the Pipeline of its name.
-pub fn adopt(original: &EarlyPipeline, found: Option<&Pipeline>, now: Timestamp) -> Adoption {
+pub fn adopt(original: &WegoPipeline, found: Option<&Pipeline>, now: Timestamp) -> Adoption {
     let own = found.filter(|found| is_copy(found, original));
     let status = original.status.clone().unwrap_or_default();
     if found.is_some() && own.is_none() {
@@ -62,7 +62,7 @@ pub fn adopt(original: &EarlyPipeline, found: Option<&Pipeline>, now: Timestamp)
             status,
         };
     }
-    let said = Wishes::of(&original.metadata, &original.spec.pipeline);
+    let said = EditableFields::of(&original.metadata, &original.spec.pipeline);
     let mut wanted = own.map_or_else(|| said.clone(), |copy| merged(&said, copy));
     let environments = &original.spec.pipeline.environments;
     wanted
@@ -80,7 +80,7 @@ pub fn adopt(original: &EarlyPipeline, found: Option<&Pipeline>, now: Timestamp)
     }
 }
 
-impl Wishes {
+impl EditableFields {
     fn of(metadata: &ObjectMeta, spec: &PipelineSpec) -> Self {
         let environments = spec.environments.iter().filter(|it| it.suspend);
         let annotations = metadata.annotations.as_ref();
@@ -100,25 +100,25 @@ impl Wishes {
 }
 
 /// What counts: the original's word where it changed since both were equal, else the copy's.
-fn merged(original: &Wishes, copy: &Pipeline) -> Wishes {
-    let said = Wishes::of(&copy.metadata, &copy.spec);
+fn merged(original: &EditableFields, copy: &Pipeline) -> EditableFields {
+    let said = EditableFields::of(&copy.metadata, &copy.spec);
     let annotations = copy.metadata.annotations.as_ref();
     let base = annotations.and_then(|it| it.get(ADOPTED_ANNOTATION));
     let base = base.and_then(|text| serde_json::from_str(text).ok());
     // Without that memory only the original can be believed.
-    let base: Wishes = base.unwrap_or_else(|| said.clone());
+    let base: EditableFields = base.unwrap_or_else(|| said.clone());
     fn newer<T: PartialEq + Clone>(base: &T, original: &T, copy: &T) -> T {
         if original == base { copy } else { original }.clone()
     }
     let names = original.suspended.union(&said.suspended);
     let suspended = names.filter(|name| {
-        let is_in = |wishes: &Wishes| wishes.suspended.contains(*name);
+        let is_in = |wishes: &EditableFields| wishes.suspended.contains(*name);
         // An environment that the copy lacks says nothing.
         let is_there = copy.spec.environments.iter().any(|it| it.name == **name);
         let said = if is_there { &said } else { &base };
         newer(&is_in(&base), &is_in(original), &is_in(said))
     });
-    Wishes {
+    EditableFields {
         suspend: newer(&base.suspend, &original.suspend, &said.suspend),
         suspended: suspended.cloned().collect(),
         request: newer(&base.request, &original.request, &said.request),
@@ -126,15 +126,15 @@ fn merged(original: &Wishes, copy: &Pipeline) -> Wishes {
 }
 
 /// Whether a Pipeline was made from this very original.
-fn is_copy(found: &Pipeline, original: &EarlyPipeline) -> bool {
+fn is_copy(found: &Pipeline, original: &WegoPipeline) -> bool {
     let owners = found.metadata.owner_references.iter().flatten();
     let uid = original.metadata.uid.as_deref();
     let mut ours = owners.filter(|owner| Some(owner.uid.as_str()) == uid);
-    ours.any(|owner| owner.api_version == EarlyPipeline::api_version(&()))
+    ours.any(|owner| owner.api_version == WegoPipeline::api_version(&()))
 }
 
 /// The copy as it should be. What others wrote beside is left alone.
-fn copy_of(original: &EarlyPipeline, found: Option<&Pipeline>, wanted: &Wishes) -> Pipeline {
+fn copy_of(original: &WegoPipeline, found: Option<&Pipeline>, wanted: &EditableFields) -> Pipeline {
     let mut copy = found.cloned().unwrap_or_default();
     copy.metadata.name.clone_from(&original.metadata.name);
     copy.metadata
@@ -155,11 +155,11 @@ fn copy_of(original: &EarlyPipeline, found: Option<&Pipeline>, wanted: &Wishes) 
 }
 
 /// The labels of the original, except those by which Flux finds what it applied.
-fn labels(original: &EarlyPipeline) -> BTreeMap<String, String> {
+fn labels(original: &WegoPipeline) -> BTreeMap<String, String> {
     let own = original.metadata.labels.iter().flatten();
     let own = own.filter(|(name, _)| !name.contains("toolkit.fluxcd.io/"));
     let mut labels: BTreeMap<_, _> = own.map(|(k, v)| (k.clone(), v.clone())).collect();
-    let group = EarlyPipeline::group(&()).into_owned();
+    let group = WegoPipeline::group(&()).into_owned();
     labels.insert(ADOPTED_LABEL.to_owned(), group);
     labels
 }
@@ -173,7 +173,7 @@ fn says_the_same(one: &Pipeline, other: &Pipeline) -> bool {
 
 /// The copy's status as the original's. Generations are counted for each object by itself, so the
 /// original's counts as observed once the copy says the same and its own is observed.
-fn status_of(original: &EarlyPipeline, copy: &Pipeline, is_equal: bool) -> PipelineStatus {
+fn status_of(original: &WegoPipeline, copy: &Pipeline, is_equal: bool) -> PipelineStatus {
     let before = original.status.clone().unwrap_or_default();
     let Some(mut status) = copy.status.clone() else {
         return before;
@@ -186,7 +186,7 @@ fn status_of(original: &EarlyPipeline, copy: &Pipeline, is_equal: bool) -> Pipel
     status
 }
 
-fn name_taken(original: &EarlyPipeline, status: PipelineStatus, now: Timestamp) -> PipelineStatus {
+fn name_taken(original: &WegoPipeline, status: PipelineStatus, now: Timestamp) -> PipelineStatus {
     let name = original.metadata.name.as_deref().unwrap_or_default();
     let sentence = format!(
         "there is a Pipeline {name} in {} that was not made from this one: rename or delete one \
@@ -201,7 +201,7 @@ fn name_taken(original: &EarlyPipeline, status: PipelineStatus, now: Timestamp) 
     taken
         .conditions
         .retain(|condition| condition.type_ == READY);
-    let verdict = Verdict::new("False", NAME_TAKEN, sentence);
+    let verdict = ConditionValue::new("False", NAME_TAKEN, sentence);
     conditions::set(&mut taken.conditions, READY, &verdict, now);
     taken
 }

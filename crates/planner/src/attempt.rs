@@ -1,27 +1,27 @@
 //! What comes next for one promotion.
 //!
-//! [`look`] says whether the pull request must be looked at first; [`attempt`] looks at a promotion and its surroundings and says what to do, if anything, and the
+//! [`pull_request_lookup`] says whether the pull request must be looked at first; [`attempt`] looks at a promotion and its surroundings and says what to do, if anything, and the
 //! status to write; [`conclude`] says the status once that was done or has failed. Promises: no act
 //! without the approval it needs, none while an earlier promotion of the place could still merge,
 //! none that differs from what the pipeline asks for; what failed for a passing reason is tried
 //! again for ever, ever more slowly.
 
+pub(crate) mod backoff;
+mod context;
 mod lifecycle;
-mod look;
+mod lookup;
 mod outcome;
-pub(crate) mod retry;
-mod surroundings;
-mod trouble;
+mod problem;
 
 use api::promotion::PromotionStatus;
 
-use crate::moment::Timestamp;
+use crate::time::Timestamp;
 
+pub use context::{AttemptInput, ObservedPullRequest};
 pub use lifecycle::attempt;
-pub use look::{Look, look, unseen};
-pub use outcome::{Failure, Outcome, Remedy, conclude, not_seen};
-pub use surroundings::{PullRequestSeen, Surroundings};
-pub use trouble::{Trouble, lies_in_repository, trouble};
+pub use lookup::{PullRequestLookup, observed_after_failed_lookup, pull_request_lookup};
+pub use outcome::{Failure, Outcome, Remedy, conclude, status_after_failed_lookup};
+pub use problem::{PromotionProblem, is_resolved_by_repository_edit, promotion_problem};
 
 /// The reason of a promotion that is not what its pipeline asks for.
 pub const STRATEGY_CHANGED: &str = "StrategyChanged";
@@ -42,18 +42,18 @@ pub const BRANCH_CHANGED_BY_OTHERS: &str = "BranchChangedByOthers";
 
 /// What comes next for a promotion.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Next {
+pub struct AttemptPlan {
     /// What to do now.
-    pub act: Act,
-    /// The status to write; with an act, what [`conclude`] starts from.
+    pub action: ExternalAction,
+    /// The status to write; with an action, what [`conclude`] starts from.
     pub status: PromotionStatus,
     /// When to look again even if nothing happens.
-    pub wake: Option<Timestamp>,
+    pub requeue_at: Option<Timestamp>,
 }
 
 /// Something to do outside. Doing it twice does it once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Act {
+pub enum ExternalAction {
     /// Nothing.
     Nothing,
     /// Carry out the strategy: open the pull request or bring it up to date, push, send.

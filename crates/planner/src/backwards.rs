@@ -11,8 +11,8 @@ use api::{
 
 use crate::{
     hold::{Hold, HoldReason},
-    order,
     plan::{is_deploying, is_unmerged, shown_by},
+    version_order,
 };
 
 /// What is known about the place that a revision would enter.
@@ -87,7 +87,7 @@ impl PlaceState<'_> {
         running
             .chain(assumed)
             .chain(deploying.map(|promotion| promotion.spec.shown_revision()))
-            .find(|other| order::is_older(shown, other))
+            .find(|other| version_order::is_older(shown, other))
     }
 
     /// The last promotion of the revision, if it failed by the revision's own fault.

@@ -1,7 +1,7 @@
 //! What comes next for a Change: a file that is to be proposed in git.
 //!
-//! [`refuse`] says which files are never proposed. [`look`] says whether the pull request must be
-//! looked at first, [`next`] what to do and the status to write, [`conclude`] the status once that
+//! [`refuse`] says which files are never proposed. [`pull_request_lookup`] says whether the pull request must be
+//! looked at first, [`plan`] what to do and the status to write, [`conclude`] the status once that
 //! was done or has failed. [`surplus`] names those that were kept long enough. Promises: what is
 //! merged or was turned down is not proposed again; what failed for a passing reason is tried again
 //! for ever, ever more slowly; what failed for another is looked at now and then.
@@ -17,10 +17,10 @@ use api::{
 };
 
 use crate::{
-    Failure, Look, Outcome, PullRequestSeen, Remedy,
-    attempt::retry,
-    conditions::{self, Verdict, cut},
-    moment::{Timestamp, later, stored},
+    Failure, ObservedPullRequest, Outcome, PullRequestLookup, Remedy,
+    attempt::backoff,
+    conditions::{self, ConditionValue, cut},
+    time::{Timestamp, later, stored},
 };
 
 pub use path::{refuse, suggested_path};
@@ -35,35 +35,35 @@ const LONGEST_MESSAGE: usize = 1024;
 
 /// What comes next for a change.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Next {
+pub struct ChangePlan {
     /// Whether to propose the file now; doing it twice does it once.
     pub propose: bool,
     /// The status to write; where there is something to propose, what [`conclude`] starts from.
     pub status: ChangeStatus,
     /// When to look again even if nothing happens.
-    pub wake: Option<Timestamp>,
+    pub requeue_at: Option<Timestamp>,
 }
 
-/// How closely to look at the change's pull request before [`next`]. `edited` is whether what it
+/// How closely to look at the change's pull request before [`plan`]. `edited` is whether what it
 /// failed on was edited since.
-pub fn look(change: &Change, edited: bool, now: Timestamp) -> Look {
+pub fn pull_request_lookup(change: &Change, edited: bool, now: Timestamp) -> PullRequestLookup {
     let status = change.status.clone().unwrap_or_default();
     let due = status.next_attempt.map(|due| due.0);
     match status.phase {
-        Some(Phase::Merged | Phase::Abandoned) => Look::Away,
-        Some(Phase::Proposed) => Look::Follow,
-        _ if due.is_some_and(|due| now < due) && !edited => Look::Away,
-        _ => Look::Closely,
+        Some(Phase::Merged | Phase::Abandoned) => PullRequestLookup::Skip,
+        Some(Phase::Proposed) => PullRequestLookup::Cached,
+        _ if due.is_some_and(|due| now < due) && !edited => PullRequestLookup::Skip,
+        _ => PullRequestLookup::Fresh,
     }
 }
 
 /// What comes next, given why the file may not be proposed and what was seen of its pull request.
-pub fn next(
+pub fn plan(
     change: &Change,
     refused: Option<&Failure>,
-    seen: &PullRequestSeen,
+    seen: &ObservedPullRequest,
     now: Timestamp,
-) -> Next {
+) -> ChangePlan {
     let before = change.status.clone().unwrap_or_default();
     if matches!(before.phase, Some(Phase::Merged | Phase::Abandoned)) {
         return rest(before);
@@ -72,15 +72,17 @@ pub fn next(
         return refused_now(change, before, refusal, now);
     }
     let (phase, url, message) = match seen {
-        PullRequestSeen::NotLooked | PullRequestSeen::Unanswered => return rest(before),
-        PullRequestSeen::Missing => {
+        ObservedPullRequest::NotQueried | ObservedPullRequest::Unanswered => return rest(before),
+        ObservedPullRequest::Missing => {
             let propose = true;
             let next = rest(before);
-            return Next { propose, ..next };
+            return ChangePlan { propose, ..next };
         }
-        PullRequestSeen::Open { url, .. } => (Phase::Proposed, url, WAITS),
-        PullRequestSeen::Merged { url, .. } => (Phase::Merged, url, "the pull request was merged"),
-        PullRequestSeen::Closed { url } => {
+        ObservedPullRequest::Open { url, .. } => (Phase::Proposed, url, WAITS),
+        ObservedPullRequest::Merged { url, .. } => {
+            (Phase::Merged, url, "the pull request was merged")
+        }
+        ObservedPullRequest::Closed { url } => {
             let message = "the pull request was closed unmerged; to propose the file again, create \
                            another Change";
             (Phase::Abandoned, url, message)
@@ -100,7 +102,7 @@ fn refused_now(
     mut status: ChangeStatus,
     refusal: &Failure,
     now: Timestamp,
-) -> Next {
+) -> ChangePlan {
     if status.phase.is_none() || refusal.reason != NOT_CONFIGURED {
         status.next_attempt = None;
         status = failed(status, change, refusal, now);
@@ -110,12 +112,12 @@ fn refused_now(
 
 /// Nothing is to be done. Finished changes are looked at once more when they have been kept long
 /// enough.
-fn rest(status: ChangeStatus) -> Next {
+fn rest(status: ChangeStatus) -> ChangePlan {
     let due = status.next_attempt.as_ref().map(|due| due.0);
     let ends = ended_at(&status).map(|ended| later(ended, KEEP));
-    Next {
+    ChangePlan {
         propose: false,
-        wake: [due, ends].into_iter().flatten().min(),
+        requeue_at: [due, ends].into_iter().flatten().min(),
         status,
     }
 }
@@ -140,9 +142,9 @@ pub fn conclude(
         Outcome::Failed(failure) => {
             let attempts = status.attempts;
             let pause = match failure.remedy {
-                Remedy::Retry => retry::pause(attempts, seed),
-                Remedy::RetryAfter(least) => retry::pause(attempts, seed).max(least),
-                Remedy::WaitForEdit => retry::slow_pause(attempts, seed),
+                Remedy::Retry => backoff::pause(attempts, seed),
+                Remedy::RetryAfter(least) => backoff::pause(attempts, seed).max(least),
+                Remedy::WaitForEdit => backoff::slow_pause(attempts, seed),
             };
             status.next_attempt = Some(stored(later(now, pause)));
             return failed(status, change, &failure, now);
@@ -157,7 +159,7 @@ pub fn conclude(
 
 /// The status of a change whose pull request could not be looked at. What is proposed goes on being
 /// followed, and only another reason than before is news.
-pub fn unseen(
+pub fn status_after_failed_lookup(
     change: &Change,
     before: ChangeStatus,
     failure: &Failure,
@@ -224,7 +226,7 @@ fn with(
     status.phase = Some(phase);
     status.message = Some(message.to_owned());
     status.observed_generation = change.metadata.generation;
-    let verdict = Verdict::new(word, reason, message);
+    let verdict = ConditionValue::new(word, reason, message);
     conditions::set(&mut status.conditions, READY, &verdict, now);
     status
 }

@@ -7,13 +7,13 @@ use api::{
 };
 
 use crate::{
-    moment::{Timestamp, stored},
-    place::{cluster_of_status, cluster_text},
+    site::{cluster_of_status, cluster_text},
+    time::{Timestamp, stored},
 };
 
 /// What a condition says, apart from when it began to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Verdict {
+pub(crate) struct ConditionValue {
     /// `True`, `False` or `Unknown`.
     pub(crate) status: &'static str,
     /// A fixed word.
@@ -22,7 +22,7 @@ pub(crate) struct Verdict {
     pub(crate) message: String,
 }
 
-impl Verdict {
+impl ConditionValue {
     pub(crate) fn new(status: &'static str, reason: &str, message: impl Into<String>) -> Self {
         Self {
             status,
@@ -36,7 +36,12 @@ impl Verdict {
 const LONGEST_MESSAGE: usize = 20_000;
 
 /// Sets one condition. The time of transition moves only with the status.
-pub(crate) fn set(conditions: &mut Vec<Condition>, type_: &str, verdict: &Verdict, now: Timestamp) {
+pub(crate) fn set(
+    conditions: &mut Vec<Condition>,
+    type_: &str,
+    verdict: &ConditionValue,
+    now: Timestamp,
+) {
     let message = cut(&verdict.message, LONGEST_MESSAGE);
     let old = conditions
         .iter_mut()
@@ -84,7 +89,7 @@ pub(crate) fn set_readable(status: &mut PipelineStatus, order: &[&str], now: Tim
 }
 
 /// Whether every target could be read. Apps that are not ready do not matter here.
-pub(crate) fn readable(status: &PipelineStatus, order: &[&str]) -> Verdict {
+pub(crate) fn readable(status: &PipelineStatus, order: &[&str]) -> ConditionValue {
     let environments = order
         .iter()
         .filter_map(|name| status.environments.get(*name));
@@ -96,14 +101,14 @@ pub(crate) fn readable(status: &PipelineStatus, order: &[&str]) -> Verdict {
     }
     if targets.iter().any(|target| target.problem.is_some()) {
         let message = "One or more targets was not reachable or not present";
-        return Verdict::new("False", "TargetNotReadable", message);
+        return ConditionValue::new("False", "TargetNotReadable", message);
     }
-    Verdict::new("True", "ReconciliationSucceeded", "All clusters checked")
+    ConditionValue::new("True", "ReconciliationSucceeded", "All clusters checked")
 }
 
 /// Where reports are the evidence, the GitopsCluster is all that is looked at, and the words are
 /// those of the ancestor's webhook mode.
-fn unusable_cluster(target: &TargetStatus) -> Option<Verdict> {
+fn unusable_cluster(target: &TargetStatus) -> Option<ConditionValue> {
     if target.source != Some(Evidence::Report) {
         return None;
     }
@@ -116,5 +121,5 @@ fn unusable_cluster(target: &TargetStatus) -> Option<Verdict> {
         .map(cluster_text)
         .unwrap_or_default();
     let message = format!("Target cluster '{cluster}' {state}");
-    Some(Verdict::new("False", reason, message))
+    Some(ConditionValue::new("False", reason, message))
 }

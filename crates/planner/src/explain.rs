@@ -9,11 +9,10 @@ use crate::{
     evidence::is_silent,
     hold::list,
     hook::{how_to_sign, unsigned_report},
-    order,
-    place::target_name,
     plan::{EnvironmentPlan, Plan, Step},
     release::{failed_release, failed_revision, failure_message, running},
-    validity,
+    site::target_name,
+    validity, version_order,
 };
 
 /// More targets than people count.
@@ -104,7 +103,7 @@ fn revisions(targets: &[&TargetStatus]) -> Vec<String> {
         .iter()
         .map(|target| running(target).unwrap_or_else(|| "nothing yet".to_owned()))
         .collect();
-    all.sort_by(|one, other| order::total(one, other));
+    all.sort_by(|one, other| version_order::total(one, other));
     let groups: Vec<_> = all.chunk_by(|one, other| one == other).collect();
     let are_counted = groups.len() > 1 && targets.len() > FEW;
     let shown = groups.into_iter().map(|group| match are_counted {

@@ -12,19 +12,19 @@ mod tags;
 mod target;
 
 pub(crate) use ran::push_front;
-pub(crate) use report::{Tidings, told};
+pub(crate) use report::{ReportMeaning, told};
 
 use api::{
     Pipeline,
-    app::Kind,
+    app::AppType,
     pipeline::{AppStatus, EnvironmentStatus, PipelineSpec, PipelineStatus, Proposal, SourceKind},
 };
 
 use crate::{
     conditions,
-    moment::Timestamp,
-    place::{RELEASE_REPORT, environment_report_key},
-    seen::{Seen, SeenApp, SeenEnvironment, SeenSource},
+    observation::{ObservedApp, ObservedEnvironment, ObservedPipeline, ObservedSource},
+    site::{RELEASE_REPORT, environment_report_key},
+    time::Timestamp,
 };
 
 /// How much of an error or message is kept. A status with a thousand failing targets must fit
@@ -32,7 +32,7 @@ use crate::{
 const LONGEST_TEXT: usize = 150;
 
 /// What is known about a pipeline, given its stored status and another look at its targets.
-pub fn fold(pipeline: &Pipeline, seen: &Seen, now: Timestamp) -> PipelineStatus {
+pub fn fold(pipeline: &Pipeline, seen: &ObservedPipeline, now: Timestamp) -> PipelineStatus {
     let before = pipeline.status.clone().unwrap_or_default();
     let mut after = PipelineStatus {
         observed_generation: pipeline.metadata.generation,
@@ -64,7 +64,7 @@ pub fn fold(pipeline: &Pipeline, seen: &Seen, now: Timestamp) -> PipelineStatus 
 }
 
 /// Whether an app's images should be read: they are read once for each change of what runs.
-pub fn needs_images(known: Option<&AppStatus>, app: &SeenApp) -> bool {
+pub fn needs_images(known: Option<&AppStatus>, app: &ObservedApp) -> bool {
     let Some(known) = known else { return true };
     let revision = app
         .reading
@@ -98,7 +98,7 @@ impl Context<'_> {
             .unwrap_or_default()
     }
 
-    fn environment(&self, name: &str, seen: Option<&SeenEnvironment>) -> EnvironmentStatus {
+    fn environment(&self, name: &str, seen: Option<&ObservedEnvironment>) -> EnvironmentStatus {
         let before = self.before.environments.get(name);
         let mut after = before.cloned().unwrap_or_default();
         let Some(seen) = seen else { return after };
@@ -118,7 +118,7 @@ impl Context<'_> {
     fn reported(
         &self,
         name: &str,
-        seen: &SeenEnvironment,
+        seen: &ObservedEnvironment,
         known: Option<&api::pipeline::Reported>,
     ) -> Option<api::pipeline::Reported> {
         let relies = seen.targets.iter().any(|target| target.relies_on_reports);
@@ -129,7 +129,11 @@ impl Context<'_> {
     }
 }
 
-fn proposal(spec: &PipelineSpec, before: &PipelineStatus, seen: &Seen) -> Option<Proposal> {
+fn proposal(
+    spec: &PipelineSpec,
+    before: &PipelineStatus,
+    seen: &ObservedPipeline,
+) -> Option<Proposal> {
     let source = spec.source.as_ref()?;
     if source.kind == SourceKind::Hook {
         let report = before.reports.get(RELEASE_REPORT)?;
@@ -141,13 +145,13 @@ fn proposal(spec: &PipelineSpec, before: &PipelineStatus, seen: &Seen) -> Option
         });
     }
     match &seen.source {
-        SeenSource::NotLookedAt => before.proposal.clone(),
-        SeenSource::Proposes { revision, version } => Some(Proposal {
+        ObservedSource::NotQueried => before.proposal.clone(),
+        ObservedSource::Proposes { revision, version } => Some(Proposal {
             revision: Some(revision.as_str().to_owned()),
             version: Some(version.clone()),
             error: None,
         }),
-        SeenSource::Nothing { because } => Some(Proposal {
+        ObservedSource::Nothing { because } => Some(Proposal {
             error: Some(conditions::cut(because, LONGEST_TEXT)),
             ..Proposal::default()
         }),
@@ -158,8 +162,8 @@ fn proposal(spec: &PipelineSpec, before: &PipelineStatus, seen: &Seen) -> Option
 /// stands.
 pub(crate) fn proposed(spec: &PipelineSpec, text: &str) -> (String, String) {
     let app = spec.app_ref.clone().unwrap_or_default();
-    match Kind::of(&app.api_version, &app.kind) {
-        Kind::HelmRelease => (text.to_owned(), text.to_owned()),
+    match AppType::of(&app.api_version, &app.kind) {
+        AppType::HelmRelease => (text.to_owned(), text.to_owned()),
         _ => told(spec, text),
     }
 }

@@ -3,8 +3,8 @@
 use api::pipeline::HoldStatus;
 
 use crate::{
-    conditions::Verdict,
-    moment::{Timestamp, stored},
+    conditions::ConditionValue,
+    time::{Timestamp, stored},
 };
 
 /// The fixed words for why a promotion does not start or go on.
@@ -159,17 +159,17 @@ impl Hold {
 
     /// The hold as the condition `PromotionPending`. What the ancestor also waited for keeps its
     /// words.
-    pub(crate) fn pending(&self) -> Verdict {
+    pub(crate) fn pending(&self) -> ConditionValue {
         let reason = "EnvironmentNotReady";
         match self.reason {
             HoldReason::SourceNotDeployed | HoldReason::SourceTargetsDiffer => {
                 let message = "Waiting for all targets to have the same revision";
-                Verdict::new("True", reason, message)
+                ConditionValue::new("True", reason, message)
             }
             HoldReason::SourceNotReady => {
-                Verdict::new("True", reason, "Waiting for all targets to be ready")
+                ConditionValue::new("True", reason, "Waiting for all targets to be ready")
             }
-            other => Verdict::new("True", other.word(), self.message()),
+            other => ConditionValue::new("True", other.word(), self.message()),
         }
     }
 }

@@ -1,13 +1,13 @@
 //! What a webhook call means for a pipeline, and what came of it.
 //!
-//! [`hear`] judges an event of Flux, [`release`] a revision that CI proposes; both say what to store
-//! and how to answer. [`outcome`] reads from stored objects what became of it. Promises to store
+//! [`evaluate_event`] judges an event of Flux, [`evaluate_release`] a revision that CI proposes; both say what to store
+//! and how to answer. [`promotion_result`] reads from stored objects what became of it. Promises to store
 //! nothing that is about another app, and to find no outcome before there is one.
 
 mod approval;
 mod attribution;
 mod event;
-mod outcome;
+mod result;
 mod secret;
 mod unsigned;
 
@@ -15,8 +15,11 @@ pub use approval::{
     ApprovalSignature, SIGNATURE_AGE, SignatureRefusal, approved_by, awaiting_approval,
 };
 pub(crate) use approval::{guards_signature, is_waiting};
-pub use event::{Answer, Event, Heard, InvolvedObject, Refusal, hear, release};
-pub use outcome::{Awaited, Outcome, outcome};
+pub use event::{
+    FluxEvent, HookAnswer, HookDecision, HookRefusal, InvolvedObject, evaluate_event,
+    evaluate_release,
+};
+pub use result::{AwaitedPromotion, PromotionResult, promotion_result};
 pub use secret::{ReportSecret, approval_secret, release_secret, report_secret};
-pub use unsigned::Trust;
+pub use unsigned::SignatureTrust;
 pub(crate) use unsigned::{how_to_sign, unsigned_report};

@@ -8,7 +8,7 @@ use crate::{hold::list, validity};
 
 /// Something to mend.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Complaint {
+pub struct LintFinding {
     /// Whether promotions can never start because of it.
     pub is_error: bool,
     /// A sentence without a full stop.
@@ -18,8 +18,8 @@ pub struct Complaint {
 }
 
 /// Everything that can be told from the spec alone.
-pub fn lint(spec: &PipelineSpec) -> Vec<Complaint> {
-    let error = |text: String| Complaint {
+pub fn lint(spec: &PipelineSpec) -> Vec<LintFinding> {
+    let error = |text: String| LintFinding {
         is_error: true,
         text,
         environment: None,
@@ -52,7 +52,7 @@ fn settings_of(
     index: usize,
     environment: &Environment,
     settings: &PromotionSettings,
-) -> Vec<Complaint> {
+) -> Vec<LintFinding> {
     let name = environment.name.as_str();
     let earlier = &spec.environments[..index];
     let is_first = earlier.iter().all(|it| it.targets.is_empty());
@@ -85,7 +85,7 @@ fn settings_of(
             format!("{name}: the pull request names no baseBranch"),
         );
     }
-    let about = |(is_error, text)| Complaint {
+    let about = |(is_error, text)| LintFinding {
         is_error,
         text,
         environment: Some(name.to_owned()),
@@ -94,7 +94,7 @@ fn settings_of(
 }
 
 /// Two environments with the same target always run the same, so nothing moves between them.
-fn shared_targets(spec: &PipelineSpec) -> Vec<Complaint> {
+fn shared_targets(spec: &PipelineSpec) -> Vec<LintFinding> {
     let mut owners: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for environment in &spec.environments {
         for target in &environment.targets {
@@ -107,7 +107,7 @@ fn shared_targets(spec: &PipelineSpec) -> Vec<Complaint> {
     shared
         .map(|(target, mut owners)| {
             owners.dedup();
-            Complaint {
+            LintFinding {
                 is_error: owners.len() > 1,
                 environment: owners.last().map(|name| (*name).to_owned()),
                 text: match owners.as_slice() {

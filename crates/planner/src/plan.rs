@@ -8,13 +8,13 @@
 mod candidate;
 mod environment;
 mod history;
+mod input;
 mod order;
 mod report;
 mod request;
 mod restart;
 mod site;
 mod start;
-mod world;
 
 use std::collections::BTreeMap;
 
@@ -24,17 +24,17 @@ use api::{
 };
 
 use crate::{
-    conditions::{self, Verdict},
+    conditions::{self, ConditionValue},
     hold::{Hold, HoldReason},
-    moment::Timestamp,
+    time::Timestamp,
     validity,
 };
-use world::World;
+use input::PlanInput;
 
 pub use history::surplus;
+pub(crate) use input::{assumed, is_deploying, is_unmerged, shown_by};
 pub use report::apply;
 pub(crate) use request::{pending as pending_request, written as written_requests};
-pub(crate) use world::{assumed, is_deploying, is_unmerged, shown_by};
 
 /// What is to be done for a pipeline, and what there is to say about it.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,9 +46,9 @@ pub struct Plan {
     /// What could not be made sense of, for an event.
     pub warnings: Vec<String>,
     /// When to look again even if nothing happens.
-    pub wake: Option<Timestamp>,
-    pub(crate) ready: Verdict,
-    pub(crate) pending: Option<Verdict>,
+    pub requeue_at: Option<Timestamp>,
+    pub(crate) ready: ConditionValue,
+    pub(crate) pending: Option<ConditionValue>,
 }
 
 /// One thing to do. Carrying it out requires no further decision.
@@ -112,7 +112,7 @@ pub fn plan(
     promotions: &[Promotion],
     now: Timestamp,
 ) -> Plan {
-    let world = World::new(pipeline, model, promotions, now);
+    let world = PlanInput::new(pipeline, model, promotions, now);
     let order: Vec<_> = world.environment_names().collect();
     if let Some(text) = validity::invalid_spec(world.spec) {
         return invalid(&world, &text);
@@ -121,9 +121,9 @@ pub fn plan(
         steps: world.gone_places(),
         environments: BTreeMap::new(),
         warnings: request::warnings(&world),
-        wake: None,
+        requeue_at: None,
         ready: match validity::invalid_source(world.spec) {
-            Some(text) => Verdict::new("False", HoldReason::InvalidSource.word(), text),
+            Some(text) => ConditionValue::new("False", HoldReason::InvalidSource.word(), text),
             None => conditions::readable(model, &order),
         },
         pending: None,
@@ -134,11 +134,14 @@ pub fn plan(
         plan.pending = plan
             .pending
             .or(outcome.says.hold.as_ref().map(Hold::pending));
-        plan.wake = [plan.wake, outcome.wake].into_iter().flatten().min();
+        plan.requeue_at = [plan.requeue_at, outcome.requeue_at]
+            .into_iter()
+            .flatten()
+            .min();
         plan.steps.extend(outcome.steps);
         plan.environments.insert(name, outcome.says);
     }
-    plan.wake = [plan.wake, canaries_count_at(model, now)]
+    plan.requeue_at = [plan.requeue_at, canaries_count_at(model, now)]
         .into_iter()
         .flatten()
         .min();
@@ -161,12 +164,12 @@ fn canaries_count_at(model: &PipelineStatus, now: Timestamp) -> Option<Timestamp
 pub fn version_for(pipeline: &Pipeline, promotions: &[Promotion], revision: &str) -> String {
     let nothing = PipelineStatus::default();
     let model = pipeline.status.as_ref().unwrap_or(&nothing);
-    let world = World::new(pipeline, model, promotions, Timestamp::MIN);
+    let world = PlanInput::new(pipeline, model, promotions, Timestamp::MIN);
     request::known_version(&world, revision)
 }
 
 /// The plan for what can never work: start nothing, touch nothing, say why.
-fn invalid(world: &World<'_>, text: &str) -> Plan {
+fn invalid(world: &PlanInput<'_>, text: &str) -> Plan {
     let reason = HoldReason::InvalidSpec;
     let hold = Hold::new(reason, text, "an edit of the pipeline lifts this");
     let mut environments = BTreeMap::new();
@@ -181,8 +184,8 @@ fn invalid(world: &World<'_>, text: &str) -> Plan {
         steps: Vec::new(),
         environments,
         warnings: Vec::new(),
-        wake: None,
-        ready: Verdict::new("False", reason.word(), text),
+        requeue_at: None,
+        ready: ConditionValue::new("False", reason.word(), text),
         pending,
     }
 }

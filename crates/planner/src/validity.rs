@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use api::{
-    app::Kind,
+    app::AppType,
     pipeline::{AppReference, PipelineSpec, PromotionSettings, SourceKind, Strategy},
 };
 
@@ -115,14 +115,14 @@ pub(crate) fn invalid_source(spec: &PipelineSpec) -> Option<String> {
 }
 
 fn fitting_kinds(app: &AppReference) -> &'static [SourceKind] {
-    match Kind::of(&app.api_version, &app.kind) {
-        Kind::HelmRelease => &[
+    match AppType::of(&app.api_version, &app.kind) {
+        AppType::HelmRelease => &[
             SourceKind::HelmChart,
             SourceKind::OCIRepository,
             SourceKind::Hook,
         ],
-        Kind::Kustomization => &[SourceKind::GitRepository, SourceKind::OCIRepository],
-        Kind::Workload(_) => &[SourceKind::ImagePolicy, SourceKind::Hook],
-        Kind::Other => &[SourceKind::Hook],
+        AppType::Kustomization => &[SourceKind::GitRepository, SourceKind::OCIRepository],
+        AppType::Workload(_) => &[SourceKind::ImagePolicy, SourceKind::Hook],
+        AppType::Other => &[SourceKind::Hook],
     }
 }

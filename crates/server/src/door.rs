@@ -5,7 +5,7 @@ use std::{collections::HashMap, net::IpAddr, sync::Arc};
 use api::Pipeline;
 use kube::Client;
 use parking_lot::Mutex;
-use planner::hook::{Awaited, Outcome, outcome};
+use planner::hook::{AwaitedPromotion, PromotionResult, promotion_result};
 use tokio::{sync::Mutex as AsyncMutex, time::timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -81,13 +81,13 @@ impl Door {
     pub(crate) async fn outcome(
         &self,
         key: &ObjectKey,
-        awaited: &Awaited,
+        awaited: &AwaitedPromotion,
         approved: Option<&str>,
-    ) -> Option<Outcome> {
+    ) -> Option<PromotionResult> {
         self.wait_for(key, |pipeline| {
             let named = approved.or_else(|| promotion_into(pipeline, &awaited.environment));
             let promotion = named.and_then(|name| self.watched.promotion(&key.namespace, name));
-            outcome(pipeline, promotion.as_deref(), awaited)
+            promotion_result(pipeline, promotion.as_deref(), awaited)
         })
         .await
     }

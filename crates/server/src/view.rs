@@ -6,73 +6,17 @@ use std::collections::BTreeSet;
 
 use api::{
     Pipeline, Promotion, Time,
-    app::Kind,
-    pipeline::{AppStatus, Environment, EnvironmentStatus, TargetStatus},
+    app::AppType,
+    pipeline::{AppStatus, EnvironmentStatus, PipelineStatus, TargetStatus},
     promotion::Phase,
     revision::SourceRevision,
 };
-
-/// How an environment or a target is, what needs a person first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum State {
-    Failed,
-    Unreachable,
-    Approval,
-    Held,
-    Promoting,
-    Deploying,
-    Suspended,
-    Unknown,
-    Ready,
-}
-
-impl State {
-    pub(crate) const ALL: [Self; 9] = [
-        Self::Failed,
-        Self::Unreachable,
-        Self::Approval,
-        Self::Held,
-        Self::Promoting,
-        Self::Deploying,
-        Self::Suspended,
-        Self::Unknown,
-        Self::Ready,
-    ];
-
-    /// One word, for addresses and looks.
-    pub(crate) fn word(self) -> &'static str {
-        match self {
-            Self::Failed => "failed",
-            Self::Unreachable => "unreachable",
-            Self::Approval => "approval",
-            Self::Held => "held",
-            Self::Promoting => "promoting",
-            Self::Deploying => "deploying",
-            Self::Suspended => "suspended",
-            Self::Unknown => "unknown",
-            Self::Ready => "ready",
-        }
-    }
-
-    /// As people say it.
-    pub(crate) fn label(self) -> &'static str {
-        match self {
-            Self::Approval => "awaits approval",
-            Self::Deploying => "not ready",
-            Self::Unknown => "not seen yet",
-            other => other.word(),
-        }
-    }
-
-    pub(crate) fn parse(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|state| state.word() == word)
-    }
-}
+use planner::SummaryState;
 
 /// One environment in a row.
 pub(crate) struct Cell<'a> {
     pub(crate) name: &'a str,
-    pub(crate) state: State,
+    pub(crate) state: SummaryState,
     pub(crate) revision: String,
     /// What is brought in, while it is on its way.
     pub(crate) incoming: Option<&'a str>,
@@ -88,21 +32,12 @@ pub(crate) fn cells(pipeline: &Pipeline) -> Vec<Cell<'_>> {
             let promotion = status.and_then(|status| status.promotion.as_ref());
             let under_way =
                 promotion.filter(|it| it.phase.is_none_or(|phase| !phase.is_terminal()));
-            let stuck = || under_way.and_then(|it| it.message.clone());
-            let hold = status.and_then(|status| status.hold.as_ref());
-            let targets = status.map(|it| it.targets.as_slice()).unwrap_or_default();
-            let error = || targets.iter().find_map(|it| it.error.clone());
-            let failed = || targets.iter().find_map(planner::failed_release);
             Cell {
                 name: &environment.name,
-                state: state_of(pipeline, environment),
+                state: environment_state(pipeline, &environment.name),
                 revision: running(status),
                 incoming: under_way.map(|it| it.revision.as_str()),
-                message: hold
-                    .map(|hold| hold.message.clone())
-                    .or_else(stuck)
-                    .or_else(error)
-                    .or_else(failed),
+                message: planner::environment_message(status),
             }
         })
         .collect()
@@ -115,43 +50,18 @@ pub(crate) fn status_of<'a>(
     pipeline.status.as_ref()?.environments.get(environment)
 }
 
-/// How an environment is.
-pub(crate) fn state_of(pipeline: &Pipeline, environment: &Environment) -> State {
-    let is_suspended = pipeline.spec.suspend || environment.suspend;
-    let Some(status) = status_of(pipeline, &environment.name) else {
-        return match is_suspended {
-            true => State::Suspended,
-            false => State::Unknown,
-        };
-    };
-    let phase = status.promotion.as_ref().map(|it| it.phase);
-    match phase {
-        Some(Some(Phase::AwaitingApproval)) => return State::Approval,
-        Some(phase) if phase.is_none_or(|phase| !phase.is_terminal()) => return State::Promoting,
-        _ => {}
-    }
-    let hold = status.hold.as_ref().map(|hold| hold.reason.as_str());
-    let targets = status.targets.iter().map(target_state);
-    let worst = targets.min().unwrap_or(State::Unknown);
-    match hold {
-        Some("PromotionFailed") => State::Failed,
-        _ if worst <= State::Unreachable => worst,
-        _ if is_suspended => State::Suspended,
-        Some(_) => State::Held,
-        None => worst,
-    }
+/// The state of an environment.
+pub(crate) fn environment_state(pipeline: &Pipeline, environment: &str) -> SummaryState {
+    let unobserved = PipelineStatus::default();
+    let model = pipeline.status.as_ref().unwrap_or(&unobserved);
+    planner::environment_state(pipeline, model, environment)
 }
 
-/// How a target is.
-pub(crate) fn target_state(target: &TargetStatus) -> State {
-    match target {
-        it if it.ready && planner::is_reported(it) => State::Ready,
-        it if it.problem.is_some() || it.error.is_some() => State::Unreachable,
-        it if it.ready => State::Ready,
-        it if it.failed.is_some() => State::Failed,
-        it if it.revision.is_none() => State::Unknown,
-        _ => State::Deploying,
-    }
+/// The state of a pipeline.
+pub(crate) fn pipeline_state(pipeline: &Pipeline) -> SummaryState {
+    let unobserved = PipelineStatus::default();
+    let model = pipeline.status.as_ref().unwrap_or(&unobserved);
+    planner::pipeline_summary(pipeline, model).state
 }
 
 /// What the targets of an environment run, in a word; a release that failed is named.
@@ -198,8 +108,8 @@ pub(crate) fn version_of(app: &AppStatus, target: &TargetStatus) -> Option<Strin
         return target.version.clone();
     }
     let revision = app.revision.as_deref()?;
-    match Kind::of(&app.api_version, &app.kind) {
-        Kind::Kustomization => SourceRevision::parse(revision)
+    match AppType::of(&app.api_version, &app.kind) {
+        AppType::Kustomization => SourceRevision::parse(revision)
             .git_version()
             .map(str::to_owned),
         _ => Some(revision.to_owned()),
@@ -245,7 +155,7 @@ pub(crate) fn phase_of(promotion: &Promotion) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use api::pipeline::{AppStatus, PipelineStatus};
+    use api::pipeline::Environment;
 
     use super::*;
 
@@ -275,7 +185,7 @@ mod tests {
             ..PipelineStatus::default()
         });
         let cells = cells(&pipeline);
-        assert_eq!(cells[0].state, State::Failed);
+        assert_eq!(cells[0].state, SummaryState::Failed);
         assert_eq!(cells[0].revision, "2.0.0 failed (last good 1.0.0)");
         let message = cells[0].message.as_deref();
         assert_eq!(message, Some("2.0.0 failed: timed out"));

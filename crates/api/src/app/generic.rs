@@ -1,18 +1,18 @@
 //! Any other kind that has conditions and a `lastAppliedRevision`, such as a source with an artifact
 //! or a policy with a latest image.
 
-use super::{Health, Reading, why_unknown};
+use super::{AppReading, Health, why_unknown};
 use crate::{
     Revision,
     flux::{Artifact, ImagePolicyStatus, ImageReference},
-    foreign::{Object, StatusCondition, slim},
     image::Image,
     revision::{SourceRevision, tag},
+    third_party::{Object, StatusCondition, lenient_structs},
 };
 
 pub(super) type App = Object<AppSpec, AppStatus>;
 
-slim! {
+lenient_structs! {
     /// What the app asks for.
     pub(super) struct AppSpec {
         /// Its controller leaves it alone.
@@ -64,18 +64,18 @@ impl AppStatus {
     }
 }
 
-pub(super) fn reading(app: &App, generation: i64) -> Reading {
+pub(super) fn reading(app: &App, generation: i64) -> AppReading {
     let status = &app.status;
     let Some(conditions) = &status.conditions else {
-        return Reading {
+        return AppReading {
             suspended: app.spec.suspend,
-            ..Reading::default()
+            ..AppReading::default()
         };
     };
     let health = Health::of(conditions, status.observed_generation, generation);
     let (revision, version) = status.revision().unzip();
     let revision = revision.as_deref().and_then(Revision::new);
-    Reading {
+    AppReading {
         ready: health.is_ready && !health.lagging && revision.is_some(),
         error: (health.is_ready && revision.is_none())
             .then(|| why_unknown(status.last_applied_revision.as_deref())),

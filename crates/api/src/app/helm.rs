@@ -1,13 +1,13 @@
 //! HelmReleases of any API version.
 
-use super::{Health, Reading, why_unknown};
+use super::{AppReading, Health, why_unknown};
 use crate::{
     Revision,
     flux::{HelmRelease, Release},
     revision::without_oci_digest,
 };
 
-pub(super) fn reading(app: &HelmRelease, generation: i64) -> Reading {
+pub(super) fn reading(app: &HelmRelease, generation: i64) -> AppReading {
     let status = &app.status;
     let conditions = status.conditions.as_deref().unwrap_or_default();
     let health = Health::of(conditions, status.observed_generation, generation);
@@ -19,7 +19,7 @@ pub(super) fn reading(app: &HelmRelease, generation: i64) -> Reading {
         .first()
         .is_none_or(|release| is(release, "deployed"));
     let is_ready = health.is_ready && newest_is_deployed && !health.lagging;
-    Reading {
+    AppReading {
         ready: is_ready && revision.is_some(),
         failed: has_failed(app, &health, generation),
         error: (health.is_ready && revision.is_none())

@@ -1,13 +1,13 @@
 //! Kustomizations of any API version.
 
-use super::{Health, Reading, why_unknown};
+use super::{AppReading, Health, why_unknown};
 use crate::{
     Revision,
     flux::{Kustomization, ObjectReference},
     revision::SourceRevision,
 };
 
-pub(super) fn reading(app: &Kustomization, generation: i64) -> Reading {
+pub(super) fn reading(app: &Kustomization, generation: i64) -> AppReading {
     let status = &app.status;
     let conditions = status.conditions.as_deref().unwrap_or_default();
     let health = Health::of(conditions, status.observed_generation, generation);
@@ -16,7 +16,7 @@ pub(super) fn reading(app: &Kustomization, generation: i64) -> Reading {
     let source = applied
         .filter(|_| revision.is_some())
         .map(SourceRevision::parse);
-    Reading {
+    AppReading {
         ready: health.is_ready && !health.lagging && revision.is_some(),
         error: (health.is_ready && revision.is_none()).then(|| why_unknown(applied)),
         version: source

@@ -3,10 +3,10 @@
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
-use super::{Kind, Reading, read, read_as, read_tracking};
+use super::{AppReading, AppType, read, read_as, read_tracking};
 
 /// A reading in one line: what runs, then everything else worth a word.
-fn line(reading: &Reading) -> String {
+fn line(reading: &AppReading) -> String {
     let mut words = vec![
         reading
             .revision
@@ -693,10 +693,10 @@ fn a_tracked_image_is_found_by_name() {
 #[test]
 fn the_kind_can_come_from_outside() {
     let mut app = deployment(&["acme/shop:v2"]);
-    let kind = Kind::of("apps/v1", "Deployment");
+    let kind = AppType::of("apps/v1", "Deployment");
     app.types = None;
     assert_eq!(line(&read(&app)), "-");
     assert_eq!(line(&read_as(kind, &app, None)), "v2 ready");
-    assert_eq!(Kind::of("example.com/v1", "HelmRelease"), Kind::Other);
-    assert_eq!(Kind::of("v1", "Pod"), Kind::Other);
+    assert_eq!(AppType::of("example.com/v1", "HelmRelease"), AppType::Other);
+    assert_eq!(AppType::of("v1", "Pod"), AppType::Other);
 }

@@ -1,13 +1,18 @@
 //! Deployments, StatefulSets and DaemonSets.
 
-use super::Reading;
+use super::AppReading;
 use crate::{
     Revision,
     image::{Image, common_revision},
-    workload::{Kind, Workload},
+    workload::{Workload, WorkloadKind},
 };
 
-pub(super) fn reading(kind: Kind, app: &Workload, generation: i64, name: Option<&str>) -> Reading {
+pub(super) fn reading(
+    kind: WorkloadKind,
+    app: &Workload,
+    generation: i64,
+    name: Option<&str>,
+) -> AppReading {
     let lagging = app.status.observed_generation.unwrap_or_default() < generation;
     let failure = app.failure().filter(|_| !lagging);
     let waits_for = app.waits_for(kind);
@@ -16,7 +21,7 @@ pub(super) fn reading(kind: Kind, app: &Workload, generation: i64, name: Option<
         .as_ref()
         .ok()
         .and_then(|image| Revision::new(image.revision()));
-    Reading {
+    AppReading {
         ready: !lagging && failure.is_none() && waits_for.is_none() && revision.is_some(),
         version: image
             .as_ref()

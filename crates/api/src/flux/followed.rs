@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{BucketSpec, GitReference, GitRepositorySpec, OCIReference, OCIRepositorySpec};
-use crate::{foreign::read, revision::reads_like_version};
+use crate::{revision::reads_like_version, third_party::read};
 
 /// What a status has room for.
 const LONGEST: usize = 2304;

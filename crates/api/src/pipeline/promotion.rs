@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::early::{EarlyPullRequest, EarlyWebhook};
-use crate::{Duration, absent::is_default, reference::LocalReference};
+use super::rfc_spelling::{RfcPullRequest, RfcWebhook};
+use crate::{Duration, lenient::is_default, reference::LocalReference};
 
 /// When and how an environment is promoted.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
@@ -34,11 +34,11 @@ pub struct PromotionSettings {
     /// in the Secret `git-credentials`, and with `scope: Target` and `when: AnyTargetReady` unless
     /// said otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub pull_request: Option<EarlyPullRequest>,
+    pub pull_request: Option<RfcPullRequest>,
     /// The first spelling of a webhook, instead of `strategy`: with `scope: Target` and
     /// `when: AnyTargetReady` unless said otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub webhook: Option<EarlyWebhook>,
+    pub webhook: Option<RfcWebhook>,
 }
 
 /// How much of the source environment must run a revision.

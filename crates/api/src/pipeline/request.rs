@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Time, absent::is_default, schema};
+use crate::{Time, lenient::is_default, schema};
 
 /// What a person asked for.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]

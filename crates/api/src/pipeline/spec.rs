@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::promotion::PromotionSettings;
 use crate::{
     LabelSelector,
-    absent::{absent_spec_is_empty, is_default, null_as_default},
+    lenient::{absent_spec_is_empty, is_default, null_as_default},
     schema,
 };
 

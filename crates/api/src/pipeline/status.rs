@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     Condition, Time,
-    absent::{is_default, null_as_default},
+    lenient::{is_default, null_as_default},
     promotion::Phase,
     revision, schema,
 };

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Condition,
-    absent::{is_default, null_as_default},
+    lenient::{is_default, null_as_default},
     schema,
 };
 

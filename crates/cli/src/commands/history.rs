@@ -83,7 +83,7 @@ fn row(promotion: &Promotion, now: Timestamp) -> Vec<Cell> {
     let namespace = metadata.namespace.as_deref().unwrap_or_default();
     vec![
         Cell::from(age(metadata.creation_timestamp.as_ref(), now)),
-        Cell::from(planner::place_of(spec, namespace).key()),
+        Cell::from(planner::site_of(spec, namespace).key()),
         Cell::from(&spec.shown_revision()),
         Cell::from(spec.replaces.as_deref().unwrap_or_default()),
         get::phase(status.phase),

@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context, anyhow, bail};
 use api::{
     Pipeline, Promotion,
-    names::Place,
+    names::PromotionSite,
     pipeline::{Environment, PromotionSettings},
 };
 use git::{edit::Edited, propose};
@@ -54,7 +54,7 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
     let version = planner::version_for(&pipeline, &promotions, &arguments.revision);
     let promoted = (arguments.revision.as_str(), version.as_str());
     let (mut files, mut values) = (0, 0);
-    for place in planner::places(&pipeline, environment) {
+    for place in planner::sites(&pipeline, environment) {
         for (path, edited) in preview(&pipeline, &place, promoted, &checkout)? {
             (files, values) = (files + 1, values + edited.changed);
             write_difference(&path, &checkout.files[&path], &edited.content, out)?;
@@ -74,7 +74,7 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
 /// as, into a place.
 pub(super) fn preview(
     pipeline: &Pipeline,
-    place: &Place,
+    place: &PromotionSite,
     promoted: (&str, &str),
     checkout: &Checkout,
 ) -> anyhow::Result<BTreeMap<String, Edited>> {
@@ -145,7 +145,7 @@ pub(super) fn comment(marker: &str) -> String {
 }
 
 /// The places of all environments that something can be promoted into by a change in git.
-pub(super) fn places_in_git(pipeline: &Pipeline) -> Vec<(&Environment, Place)> {
+pub(super) fn places_in_git(pipeline: &Pipeline) -> Vec<(&Environment, PromotionSite)> {
     let spec = &pipeline.spec;
     let has_source = spec.source.is_some();
     let first = spec
@@ -160,7 +160,7 @@ pub(super) fn places_in_git(pipeline: &Pipeline) -> Vec<(&Environment, Place)> {
     });
     promoted
         .flat_map(|(_, environment)| {
-            let places = planner::places(pipeline, &environment.name);
+            let places = planner::sites(pipeline, &environment.name);
             places.into_iter().map(move |place| (environment, place))
         })
         .collect()

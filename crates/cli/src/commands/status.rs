@@ -4,7 +4,7 @@ mod picture;
 
 use std::{io::Write, time::Duration};
 
-use planner::Settled;
+use planner::Completion;
 
 use super::{
     StillWaiting,
@@ -49,10 +49,10 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
         };
         let (last, progress) = follow(until, &pipeline, |pipeline, _| {
             let model = pipeline.status.clone().unwrap_or_default();
-            match planner::settled(pipeline, &model, only, revision) {
-                Settled::Yes => Progress::Done,
-                Settled::NotYet(text) => Progress::Waiting(text),
-                Settled::Never(text) => Progress::Failed(text),
+            match planner::completion(pipeline, &model, only, revision) {
+                Completion::Complete => Progress::Done,
+                Completion::InProgress(text) => Progress::Waiting(text),
+                Completion::Failed(text) => Progress::Failed(text),
             }
         })
         .await?;

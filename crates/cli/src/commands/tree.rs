@@ -10,7 +10,7 @@ use api::{
     pipeline::{AppStatus, TargetStatus},
 };
 use futures::future::join_all;
-use planner::State;
+use planner::SummaryState;
 
 use super::{
     cluster::{Connection, key, must_have},
@@ -108,7 +108,7 @@ async fn environments(
     all
 }
 
-fn word(state: State) -> String {
+fn word(state: SummaryState) -> String {
     paint(DIM, &format!("({})", state.word()))
 }
 
@@ -137,8 +137,8 @@ async fn target(target: &TargetStatus, objects: Option<&Objects>) -> Branch {
 
 fn app(app: &AppStatus) -> Branch {
     let state = match app.ready {
-        true => State::Ready,
-        false => State::NotReady,
+        true => SummaryState::Ready,
+        false => SummaryState::NotReady,
     };
     let revision = app.revision.as_deref().unwrap_or("-");
     let text = clean(&format!("{}/{} {revision}", app.kind, app.name));

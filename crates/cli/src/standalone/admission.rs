@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use api::{Change, EarlyPipeline, Pipeline, Promotion};
+use api::{Change, WegoPipeline, Pipeline, Promotion};
 use apiserver::{Admission, AdmissionRequest, Operation, Options};
 use kube::Resource;
 use planner::{Writer, refuse_change, refuse_pipeline, refuse_pipeline_deletion, refuse_promotion};
@@ -21,7 +21,7 @@ struct Rights;
 
 impl Admission for Rights {
     fn applies_to(&self, group: &str, _resource: &str, subresource: &str) -> bool {
-        let groups = [Pipeline::group(&()), EarlyPipeline::group(&())];
+        let groups = [Pipeline::group(&()), WegoPipeline::group(&())];
         groups.iter().any(|it| it == group) && subresource.is_empty()
     }
 

@@ -1,12 +1,12 @@
 //! Writes copies, originals and their status: what differs, with the resourceVersion that was read.
 
-use api::{EarlyPipeline, Pipeline, conditions, names::REQUEST_ANNOTATION};
+use api::{Pipeline, WegoPipeline, conditions, names::REQUEST_ANNOTATION};
 use kube::{
     Api, Resource, ResourceExt,
     api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams},
     core::GroupVersionKind,
 };
-use planner::{Adoption, News, Wishes};
+use planner::{Adoption, EditableFields, PipelineEvent};
 use serde_json::{Value, json};
 
 use super::Adopter;
@@ -74,13 +74,13 @@ fn shown(pipeline: &Pipeline) -> Value {
 /// environments are one list, which is written as it was read apart from that.
 pub(super) async fn wishes(
     adopter: &Adopter,
-    original: &EarlyPipeline,
-    wishes: &Wishes,
+    original: &WegoPipeline,
+    wishes: &EditableFields,
 ) -> Result<(), Error> {
     permit(adopter)?;
     let key = ObjectKey::of(&original.metadata);
-    let (group, version) = (EarlyPipeline::group(&()), EarlyPipeline::version(&()));
-    let kind = GroupVersionKind::gvk(&group, &version, &EarlyPipeline::kind(&()));
+    let (group, version) = (WegoPipeline::group(&()), WegoPipeline::version(&()));
+    let kind = GroupVersionKind::gvk(&group, &version, &WegoPipeline::kind(&()));
     let resource = ApiResource::from_gvk(&kind);
     let originals: Api<DynamicObject> =
         Api::namespaced_with(adopter.hub.clone(), &key.namespace, &resource);
@@ -120,7 +120,7 @@ pub(super) async fn wishes(
 /// Writes the original's status, and tells people when its name is found to be taken.
 pub(super) async fn status(
     adopter: &Adopter,
-    original: &EarlyPipeline,
+    original: &WegoPipeline,
     adoption: &Adoption,
 ) -> Result<(), Error> {
     let before = original.status.as_ref();
@@ -133,7 +133,7 @@ pub(super) async fn status(
     let known = before.and_then(|it| conditions::find(&it.conditions, conditions::READY));
     let is_news = known.map(|it| &it.reason) != ready.map(|it| &it.reason);
     if let Some(ready) = ready.filter(|_| is_news && adoption.is_name_taken()) {
-        let news = News {
+        let news = PipelineEvent {
             is_warning: true,
             reason: ready.reason.clone(),
             message: ready.message.clone(),

@@ -271,8 +271,8 @@ impl Feed {
     }
 
     fn record_of_app(&self, app: &DynamicObject) -> Record {
-        let kind = api::app::Kind::of(&format!("{}/", self.kind.group), &self.kind.kind);
-        let is_workload = matches!(kind, api::app::Kind::Workload(_));
+        let kind = api::app::AppType::of(&format!("{}/", self.kind.group), &self.kind.kind);
+        let is_workload = matches!(kind, api::app::AppType::Workload(_));
         let labels = app.metadata.labels.as_ref();
         let label = |key| labels.and_then(|labels| labels.get(key)).cloned();
         let release = label(RELEASE_NAMESPACE_LABEL).zip(label(RELEASE_NAME_LABEL));
@@ -284,7 +284,7 @@ impl Feed {
                 .unwrap_or_default(),
             reading: api::app::read_as(kind, app, None),
             pipeline: label(api::names::PIPELINE_LABEL)
-                .or_else(|| label(api::names::PIPELINE_LABEL_EARLY)),
+                .or_else(|| label(api::names::PIPELINE_LABEL_WEGO)),
             images: is_workload.then(|| images::of_workload(app)),
             release: release.filter(|_| is_workload).map(Box::new),
             source: api::app::source_of(kind, app),

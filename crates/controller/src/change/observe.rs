@@ -2,7 +2,7 @@
 //! matters, and whether somebody edited what it failed on.
 
 use api::Change;
-use planner::{Failure, Look, PullRequestSeen, Timestamp};
+use planner::{Failure, ObservedPullRequest, PullRequestLookup, Timestamp};
 
 use super::{Author, uid};
 use crate::faults::LOOK_FOR_EDITS;
@@ -11,7 +11,7 @@ use crate::faults::LOOK_FOR_EDITS;
 pub(super) struct Sight {
     /// Why the file may not be proposed.
     pub(super) refused: Option<Failure>,
-    pub(super) seen: PullRequestSeen,
+    pub(super) seen: ObservedPullRequest,
     /// Why the pull request could not be looked at.
     pub(super) failure: Option<Failure>,
     /// What was used for the look, where there was one.
@@ -31,7 +31,7 @@ pub(super) async fn everything(author: &Author, change: &Change) -> Sight {
         .map(|to| to.folders.as_slice());
     let mut sight = Sight {
         refused: planner::change::refuse(change, folders),
-        seen: PullRequestSeen::NotLooked,
+        seen: ObservedPullRequest::NotQueried,
         failure: None,
         dependencies: None,
         latest: None,
@@ -46,8 +46,8 @@ pub(super) async fn everything(author: &Author, change: &Change) -> Sight {
     if is_early {
         sight.latest = soon(LOOK_FOR_EDITS.min(author.settings.follow_every));
     }
-    let how = planner::change::look(change, edited, now);
-    if how == Look::Away {
+    let how = planner::change::pull_request_lookup(change, edited, now);
+    if how == PullRequestLookup::Skip {
         return sight;
     }
     sight.dependencies = Some(author.strategies.change_dependencies().await);
@@ -59,7 +59,7 @@ pub(super) async fn everything(author: &Author, change: &Change) -> Sight {
         }
         Err(failure) => sight.failure = Some(failure),
     }
-    if how == Look::Follow {
+    if how == PullRequestLookup::Cached {
         sight.latest = soon(again_in);
     }
     sight

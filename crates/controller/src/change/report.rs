@@ -10,7 +10,7 @@ use kube::{
     Resource, ResourceExt,
     api::{DeleteParams, Preconditions},
 };
-use planner::{News, Timestamp};
+use planner::{PipelineEvent, Timestamp};
 
 use super::Author;
 use crate::{
@@ -54,7 +54,7 @@ fn tell(author: &Author, change: &Change, status: &ChangeStatus) {
     let (key, url) = (ObjectKey::of(&change.metadata), &status.url);
     tracing::info!(change = %key, phase = ?phase, url, message, "change");
     let url = url.as_ref().map(|url| format!(" {url}"));
-    let news = News {
+    let news = PipelineEvent {
         is_warning: phase == ChangePhase::Failed || status.next_attempt.is_some(),
         reason: reason(status).unwrap_or(format!("{phase:?}")),
         message: format!("{message}{}", url.unwrap_or_default()),

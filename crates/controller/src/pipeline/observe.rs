@@ -9,7 +9,7 @@ use api::{
     pipeline::{ClusterReference, Environment, PipelineStatus, Target},
 };
 use futures::{StreamExt, stream};
-use planner::{HoldReason, Seen, SeenApp, SeenEnvironment, TargetState};
+use planner::{HoldReason, ObservedApp, ObservedEnvironment, ObservedPipeline, TargetState};
 
 use complete::{complete, known_apps};
 
@@ -27,7 +27,7 @@ const AT_ONCE: usize = 16;
 
 /// What a look gave.
 pub(super) enum Sight {
-    Complete(Seen),
+    Complete(ObservedPipeline),
     /// Some cluster has only just been connected: better wait than write twice.
     TooEarly(Duration),
 }
@@ -134,9 +134,9 @@ pub(super) async fn everything(shared: &Arc<Shared>, pipeline: &Pipeline) -> Sig
         environments.push((environment.name.clone(), targets));
     }
     let known = known_apps(pipeline);
-    let mut seen = Seen {
+    let mut seen = ObservedPipeline {
         trusts_unsigned_reports: shared.settings.allow_unsigned_reports,
-        ..Seen::default()
+        ..ObservedPipeline::default()
     };
     for (name, targets) in environments {
         let targets = stream::iter(targets)
@@ -144,7 +144,8 @@ pub(super) async fn everything(shared: &Arc<Shared>, pipeline: &Pipeline) -> Sig
             .buffered(AT_ONCE)
             .collect()
             .await;
-        seen.environments.push(SeenEnvironment { name, targets });
+        seen.environments
+            .push(ObservedEnvironment { name, targets });
     }
     Sight::Complete(seen)
 }
@@ -289,10 +290,10 @@ fn look(
 
 /// Adds apps that were found. One that carries both labels is found twice. A workload that a release
 /// or Kustomization of the target made is shown there.
-fn add(apps: &mut Vec<SeenApp>, place: &Place, kind: &AppKind, found: &[(String, Record)]) {
+fn add(apps: &mut Vec<ObservedApp>, place: &Place, kind: &AppKind, found: &[(String, Record)]) {
     for (name, record) in found {
         let app = seen_app(kind, name, record);
-        let is_same = |known: &SeenApp| known.kind == app.kind && known.name == app.name;
+        let is_same = |known: &ObservedApp| known.kind == app.kind && known.name == app.name;
         let is_part = kind.label.is_some() && is_part_of(apps, place, record);
         if !is_part && !apps.iter().any(is_same) {
             apps.push(app);
@@ -300,7 +301,7 @@ fn add(apps: &mut Vec<SeenApp>, place: &Place, kind: &AppKind, found: &[(String,
     }
 }
 
-fn is_part_of(apps: &[SeenApp], place: &Place, workload: &Record) -> bool {
+fn is_part_of(apps: &[ObservedApp], place: &Place, workload: &Record) -> bool {
     apps.iter().any(|app| {
         let made_by = match app.kind.as_str() {
             "HelmRelease" => workload.release.as_deref(),
@@ -314,7 +315,7 @@ fn is_part_of(apps: &[SeenApp], place: &Place, workload: &Record) -> bool {
 /// Whether what is not known about a kind keeps the target from being read. With labels, a kind that
 /// the cluster does not have is no obstacle to the others, nor are workloads that may not be read
 /// where there are other apps.
-fn is_obstacle(kind: &AppKind, state: &FeedState, apps: &[SeenApp]) -> bool {
+fn is_obstacle(kind: &AppKind, state: &FeedState, apps: &[ObservedApp]) -> bool {
     match state {
         FeedState::KindMissing => false,
         FeedState::Forbidden(_) => kind.label.is_none() || apps.is_empty(),
@@ -323,7 +324,11 @@ fn is_obstacle(kind: &AppKind, state: &FeedState, apps: &[SeenApp]) -> bool {
 }
 
 /// Apps are not believed before it is known whether Flagger analyses them.
-fn unless_canaries_are_unknown(shared: &Shared, place: &Place, apps: Vec<SeenApp>) -> TargetState {
+fn unless_canaries_are_unknown(
+    shared: &Shared,
+    place: &Place,
+    apps: Vec<ObservedApp>,
+) -> TargetState {
     let state = shared.apps.canary_state(&place.cluster, &place.namespace);
     match state {
         FeedState::Starting | FeedState::Failing(_) if !apps.is_empty() => target_state(&state),
@@ -358,13 +363,13 @@ fn target_state(state: &FeedState) -> TargetState {
     }
 }
 
-fn seen_app(kind: &AppKind, name: &str, record: &Record) -> SeenApp {
-    SeenApp {
+fn seen_app(kind: &AppKind, name: &str, record: &Record) -> ObservedApp {
+    ObservedApp {
         api_version: record.api_version.clone(),
         kind: kind.kind.clone(),
         name: name.to_owned(),
         reading: record.reading.clone(),
         images: record.images.clone(),
-        ..SeenApp::default()
+        ..ObservedApp::default()
     }
 }

@@ -25,7 +25,7 @@ pub(super) async fn write(
             shared.telemetry.shown(&key);
             shared
                 .telemetry
-                .tell(pipeline, planner::news(before, &status));
+                .tell(pipeline, planner::pipeline_events(before, &status));
             shared.pipelines.keep(written);
         }
         Written::Overtaken(newest) => {

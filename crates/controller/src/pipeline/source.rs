@@ -2,12 +2,12 @@
 
 use api::{
     Pipeline, Revision,
-    app::Kind,
+    app::AppType,
     flux::{IMAGE_GROUP, SOURCE_GROUP},
     pipeline::{PipelineSpec, SourceKind},
     revision::{SourceRevision, without_oci_digest},
 };
-use planner::SeenSource;
+use planner::ObservedSource;
 
 use crate::{
     Shared,
@@ -39,16 +39,16 @@ fn app_kind(kind: SourceKind) -> Option<AppKind> {
 }
 
 /// What the source proposes.
-pub(super) fn look(shared: &Shared, pipeline: &Pipeline) -> SeenSource {
+pub(super) fn look(shared: &Shared, pipeline: &Pipeline) -> ObservedSource {
     let Some(want) = want(pipeline) else {
-        return SeenSource::NotLookedAt;
+        return ObservedSource::NotQueried;
     };
     let name = want.name.as_deref().unwrap_or_default();
     let look = shared
         .apps
         .look_for(&want.cluster, &want.kind, &want.namespace, name);
     let kind = &want.kind;
-    let nothing = |because: String| SeenSource::Nothing { because };
+    let nothing = |because: String| ObservedSource::Nothing { because };
     let found = match look {
         Look::Found(found) => found.into_iter().next(),
         Look::Unknown(FeedState::KindMissing) => {
@@ -57,7 +57,9 @@ pub(super) fn look(shared: &Shared, pipeline: &Pipeline) -> SeenSource {
         Look::Unknown(FeedState::Forbidden(because) | FeedState::Failing(because)) => {
             return nothing(format!("{kind} {name} cannot be read: {because}"));
         }
-        Look::Unknown(FeedState::Starting | FeedState::Synced) => return SeenSource::NotLookedAt,
+        Look::Unknown(FeedState::Starting | FeedState::Synced) => {
+            return ObservedSource::NotQueried;
+        }
     };
     let Some((_, record)) = found else {
         return nothing(format!("there is no {kind} {name} in {}", want.namespace));
@@ -65,7 +67,7 @@ pub(super) fn look(shared: &Shared, pipeline: &Pipeline) -> SeenSource {
     let reading = &record.reading;
     match &reading.revision {
         // What it has is not what it is asked for now.
-        _ if reading.lagging => SeenSource::NotLookedAt,
+        _ if reading.lagging => ObservedSource::NotQueried,
         Some(revision) => {
             let version = reading.version.as_deref().unwrap_or(revision.as_str());
             proposes(&pipeline.spec, revision.as_str(), version)
@@ -76,10 +78,10 @@ pub(super) fn look(shared: &Shared, pipeline: &Pipeline) -> SeenSource {
 
 /// The revision as the app will show it, and what to write to git for it, given both as the source
 /// says them.
-fn proposes(spec: &PipelineSpec, revision: &str, version: &str) -> SeenSource {
+fn proposes(spec: &PipelineSpec, revision: &str, version: &str) -> ObservedSource {
     let kind = spec.source.as_ref().map(|source| source.kind);
     let app = spec.app_ref.clone().unwrap_or_default();
-    let is_chart = Kind::of(&app.api_version, &app.kind) == Kind::HelmRelease;
+    let is_chart = AppType::of(&app.api_version, &app.kind) == AppType::HelmRelease;
     let (revision, version) = match kind {
         _ if spec.track.is_some() => (revision, version.to_owned()),
         Some(SourceKind::HelmChart) => {
@@ -94,8 +96,8 @@ fn proposes(spec: &PipelineSpec, revision: &str, version: &str) -> SeenSource {
         _ => (revision, version.to_owned()),
     };
     match Revision::new(revision) {
-        Some(revision) => SeenSource::Proposes { version, revision },
-        None => SeenSource::Nothing {
+        Some(revision) => ObservedSource::Proposes { version, revision },
+        None => ObservedSource::Nothing {
             because: "its revision is too long or not printable".to_owned(),
         },
     }
@@ -140,7 +142,7 @@ mod tests {
                 "source": {"kind": source, "name": "app"},
             });
             let spec = serde_json::from_value(spec).expect("a spec");
-            let expected = SeenSource::Proposes {
+            let expected = ObservedSource::Proposes {
                 revision: Revision::new(revision).expect("a revision"),
                 version: version.to_owned(),
             };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use planner::{Act, Outcome, Remedy};
+use planner::{ExternalAction, Outcome, Remedy};
 
 use super::{Promoter, Scene, observe::Sight};
 
@@ -10,10 +10,10 @@ use super::{Promoter, Scene, observe::Sight};
 pub(super) async fn carry_out(
     promoter: &Arc<Promoter>,
     scene: &Scene<'_>,
-    act: Act,
+    act: ExternalAction,
     sight: &Sight,
 ) -> Option<Outcome> {
-    if act == Act::Nothing {
+    if act == ExternalAction::Nothing {
         return None;
     }
     // Before it is used: an edit in the meantime must not go unnoticed.
@@ -21,8 +21,8 @@ pub(super) async fn carry_out(
     let outcome = match (act, &sight.failure) {
         // Without having looked, nothing is done.
         (_, Some(failure)) => Outcome::Failed(failure.clone()),
-        (Act::ClosePullRequest, None) => promoter.strategies.close(scene.task()).await,
-        (Act::AskForMerge, None) => promoter.strategies.merge(scene.task()).await,
+        (ExternalAction::ClosePullRequest, None) => promoter.strategies.close(scene.task()).await,
+        (ExternalAction::AskForMerge, None) => promoter.strategies.merge(scene.task()).await,
         (_, None) => promoter.strategies.carry_out(scene.task()).await,
     };
     remember(promoter, scene, &outcome, dependencies);

@@ -3,14 +3,14 @@
 
 use std::sync::Arc;
 
-use planner::{Failure, Look, PullRequestSeen, Surroundings, Timestamp};
+use planner::{AttemptInput, Failure, ObservedPullRequest, PullRequestLookup, Timestamp};
 
 use super::{Promoter, Scene};
 use crate::faults::LOOK_FOR_EDITS;
 
 /// What was seen.
 pub(super) struct Sight {
-    pull_request: PullRequestSeen,
+    pull_request: ObservedPullRequest,
     edited: bool,
     /// Why the pull request could not be looked at.
     pub(super) failure: Option<Failure>,
@@ -19,8 +19,8 @@ pub(super) struct Sight {
 }
 
 impl Sight {
-    pub(super) fn surroundings<'a>(&self, scene: &Scene<'a>) -> Surroundings<'a> {
-        Surroundings {
+    pub(super) fn surroundings<'a>(&self, scene: &Scene<'a>) -> AttemptInput<'a> {
+        AttemptInput {
             pipeline: Some(scene.pipeline),
             promotions: scene.promotions,
             pull_request: self.pull_request.clone(),
@@ -38,7 +38,7 @@ impl Sight {
 pub(super) async fn everything(promoter: &Arc<Promoter>, scene: &Scene<'_>) -> Sight {
     let now = promoter.clock.now();
     let mut sight = Sight {
-        pull_request: PullRequestSeen::NotLooked,
+        pull_request: ObservedPullRequest::NotQueried,
         edited: false,
         failure: None,
         latest: None,
@@ -52,11 +52,11 @@ pub(super) async fn everything(promoter: &Arc<Promoter>, scene: &Scene<'_>) -> S
         let again = LOOK_FOR_EDITS.min(promoter.settings.follow_every);
         sight.latest = now.saturating_add(again).ok();
     }
-    let how = planner::look(scene.promotion, &sight.surroundings(scene), now);
+    let how = planner::pull_request_lookup(scene.promotion, &sight.surroundings(scene), now);
     match how {
-        Look::Away => {}
-        Look::Later => sight.pull_request = PullRequestSeen::Unanswered,
-        Look::Follow | Look::Closely => {
+        PullRequestLookup::Skip => {}
+        PullRequestLookup::Postponed => sight.pull_request = ObservedPullRequest::Unanswered,
+        PullRequestLookup::Cached | PullRequestLookup::Fresh => {
             let mut again_in = promoter.settings.follow_every;
             match promoter.strategies.observe(scene.task(), how).await {
                 Ok(looked) => {
@@ -77,7 +77,8 @@ impl Sight {
     fn not_answered(&mut self, scene: &Scene<'_>, failure: Failure) {
         let (name, because) = (&scene.promotion.metadata.name, &failure.message);
         tracing::warn!(promotion = name, because, "pull request not seen");
-        self.pull_request = planner::unseen(scene.promotion, scene.pipeline, &failure);
+        self.pull_request =
+            planner::observed_after_failed_lookup(scene.promotion, scene.pipeline, &failure);
         self.failure = Some(failure);
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use api::promotion::{Phase, PromotionStatus};
-use planner::{News, Timestamp};
+use planner::{PipelineEvent, Timestamp};
 use tokio::time::Instant;
 
 use super::{Promoter, Scene};
@@ -60,7 +60,7 @@ fn tell(promoter: &Promoter, scene: &Scene<'_>, status: &PromotionStatus) {
     );
     promoter.telemetry.tell(
         scene.pipeline,
-        vec![News {
+        vec![PipelineEvent {
             is_warning: phase == Phase::Failed || status.next_attempt.is_some(),
             reason: status.reason.clone().unwrap_or(format!("{phase:?}")),
             message: format!("{environment}: {}: {message}{url}", spec.shown_revision()),

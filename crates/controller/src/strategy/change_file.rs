@@ -13,7 +13,7 @@ use git::{
     propose::{self, Alteration, Message, Proposal},
 };
 use kube::ResourceExt;
-use planner::{Failure, Look, Outcome, PullRequestSeen};
+use planner::{Failure, PullRequestLookup, Outcome, ObservedPullRequest};
 
 use super::{
     PullRequestObservation,
@@ -80,7 +80,7 @@ impl ChangeFiles {
         &self,
         change: &Change,
         secrets: &SecretReader,
-        lookup: Look,
+        lookup: PullRequestLookup,
     ) -> Result<PullRequestObservation, Failure> {
         let open = self.open(change, secrets).await?;
         let observed = observed_pull_request;
@@ -167,15 +167,15 @@ fn uid(change: &Change) -> &str {
 
 /// What a pull request on the forge means for the Change. Commits of others are theirs to answer for:
 /// the file was proposed.
-fn observed_pull_request(pull: PullRequest) -> PullRequestSeen {
+fn observed_pull_request(pull: PullRequest) -> ObservedPullRequest {
     let url = pull.url;
     match pull.state {
-        State::Open => PullRequestSeen::Open {
+        State::Open => ObservedPullRequest::Open {
             url,
             is_current: true,
             changed_by_others: false,
         },
-        State::Merged => PullRequestSeen::Merged { url, commit: None },
-        State::Closed => PullRequestSeen::Closed { url },
+        State::Merged => ObservedPullRequest::Merged { url, commit: None },
+        State::Closed => ObservedPullRequest::Closed { url },
     }
 }

@@ -10,7 +10,7 @@ mod target_folders;
 use std::collections::BTreeSet;
 
 use api::{
-    app::Kind,
+    app::AppType,
     image::Image,
     names::short_hash,
     pipeline::{AppReference, TargetStatus},
@@ -127,11 +127,11 @@ fn field(
         let name = track.image.clone();
         return Some(Field::Image { name });
     }
-    match Kind::of(&app.api_version, &app.kind) {
-        Kind::HelmRelease => Some(Field::Chart),
-        Kind::Kustomization => Some(Field::Source),
-        Kind::Workload(_) => running_image(target),
-        Kind::Other => None,
+    match AppType::of(&app.api_version, &app.kind) {
+        AppType::HelmRelease => Some(Field::Chart),
+        AppType::Kustomization => Some(Field::Source),
+        AppType::Workload(_) => running_image(target),
+        AppType::Other => None,
     }
 }
 

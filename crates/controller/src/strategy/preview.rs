@@ -2,7 +2,7 @@
 
 use api::{
     Pipeline, Promotion,
-    names::Place,
+    names::PromotionSite,
     pipeline::{ClusterAppReference, ClusterReference, TargetStatus},
     promotion::{PromotionSpec, PromotionTarget},
 };
@@ -19,7 +19,7 @@ use super::{
 /// from the spec.
 pub fn preview_proposal(
     pipeline: &Pipeline,
-    place: &Place,
+    place: &PromotionSite,
     (revision, version): (&str, &str),
 ) -> Option<Result<(String, Proposal), Failure>> {
     let settings = pipeline.spec.promotion_into(&place.environment)?;

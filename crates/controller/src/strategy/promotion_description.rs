@@ -5,7 +5,7 @@
 //! has another title.
 
 use api::{
-    names::{Place, short_hash, slug},
+    names::{PromotionSite, short_hash, slug},
     pipeline::{RequestKind, TargetStatus},
 };
 use git::{names::BranchName, paths::PathLimits};
@@ -30,7 +30,7 @@ pub(super) struct PromotionDescription<'a> {
     pub(super) namespace: &'a str,
     pub(super) pipeline: &'a str,
     pub(super) uid: &'a str,
-    pub(super) site: Place,
+    pub(super) site: PromotionSite,
 }
 
 impl<'a> PromotionDescription<'a> {
@@ -42,7 +42,7 @@ impl<'a> PromotionDescription<'a> {
             namespace,
             pipeline: metadata.name.as_deref().unwrap_or_default(),
             uid: task.uid(),
-            site: planner::place_of(&task.promotion.spec, namespace),
+            site: planner::site_of(&task.promotion.spec, namespace),
         }
     }
 

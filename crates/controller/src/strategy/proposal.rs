@@ -12,7 +12,7 @@ use git::{
     names::{BranchName, ObjectId},
     propose::{self, Proposal, Proposed, branch_beside},
 };
-use planner::{Failure, Look, PullRequestSeen};
+use planner::{Failure, PullRequestLookup, ObservedPullRequest};
 
 use super::{
     PullRequestObservation,
@@ -115,14 +115,14 @@ impl Proposals {
     pub(super) async fn observe(
         &self,
         open: &OpenProposal,
-        lookup: Look,
-        observed: impl Fn(PullRequest) -> PullRequestSeen,
+        lookup: PullRequestLookup,
+        observed: impl Fn(PullRequest) -> ObservedPullRequest,
     ) -> Result<PullRequestObservation, Failure> {
-        if lookup == Look::Follow {
+        if lookup == PullRequestLookup::Cached {
             let listed = self.find_open(open).await?;
             let pull_request = match listed.pull_request {
                 OpenPullRequest::Listed(pull) => Some(observed(*pull)),
-                OpenPullRequest::ListingUnderWay => Some(PullRequestSeen::Unanswered),
+                OpenPullRequest::ListingUnderWay => Some(ObservedPullRequest::Unanswered),
                 OpenPullRequest::NotListed => None,
             };
             if let Some(pull_request) = pull_request {
@@ -134,7 +134,7 @@ impl Proposals {
         }
         let own = open.find_own().await?;
         Ok(PullRequestObservation {
-            pull_request: own.map_or(PullRequestSeen::Missing, observed),
+            pull_request: own.map_or(ObservedPullRequest::Missing, observed),
             recheck_after: self.follow_every,
         })
     }

@@ -12,7 +12,7 @@ use git::{
     names::ObjectId,
     propose,
 };
-use planner::{Failure, Look, Outcome, PullRequestSeen, Remedy};
+use planner::{Failure, PullRequestLookup, Outcome, ObservedPullRequest, Remedy};
 
 use super::{
     PromotionTask, PullRequestObservation,
@@ -87,7 +87,7 @@ impl PullRequests {
         task: PromotionTask<'_>,
         to: &PullRequestStrategy,
         secret: &SecretContents,
-        lookup: Look,
+        lookup: PullRequestLookup,
     ) -> Result<PullRequestObservation, Failure> {
         let open = self.open(task, to, secret)?;
         let observed = |pull| {
@@ -242,14 +242,14 @@ fn names_environment(task: PromotionTask<'_>, body: &str) -> bool {
 }
 
 /// What a pull request on the forge means for the promotion.
-fn observed_pull_request(task: PromotionTask<'_>, pull: PullRequest) -> PullRequestSeen {
+fn observed_pull_request(task: PromotionTask<'_>, pull: PullRequest) -> ObservedPullRequest {
     let url = pull.url;
     match pull.state {
-        State::Merged => PullRequestSeen::Merged {
+        State::Merged => ObservedPullRequest::Merged {
             url,
             commit: pull.merge_commit.map(|commit| commit.as_str().to_owned()),
         },
-        State::Closed => PullRequestSeen::Closed { url },
+        State::Closed => ObservedPullRequest::Closed { url },
         State::Open => {
             let status = task.promotion.status.clone().unwrap_or_default();
             let tip = pull.head_commit.as_ref().map(ObjectId::as_str);
@@ -262,7 +262,7 @@ fn observed_pull_request(task: PromotionTask<'_>, pull: PullRequest) -> PullRequ
                     status.reason.as_deref() == Some(planner::BRANCH_CHANGED_BY_OTHERS),
                 ),
             };
-            PullRequestSeen::Open {
+            ObservedPullRequest::Open {
                 url,
                 is_current,
                 changed_by_others,

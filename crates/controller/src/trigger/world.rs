@@ -9,7 +9,7 @@ use std::{
 };
 
 use ::trigger::plan::{DeclaredTypes, ObservedRun, pipeline_needed, relevant_fields};
-use api::{PipelineTrigger, foreign, tekton, trigger::TriggerSourceKind};
+use api::{PipelineTrigger, third_party, tekton, trigger::TriggerSourceKind};
 use kube::core::ApiResource;
 use parking_lot::RwLock;
 use serde_json::Value;
@@ -180,7 +180,7 @@ impl Inner {
                 interested(self.by_source.get(&at))
             }
             Watched::Pipelines => {
-                let pipeline: tekton::Pipeline = foreign::read(object);
+                let pipeline: tekton::Pipeline = third_party::read(object);
                 let types: DeclaredTypes = pipeline
                     .spec
                     .params

@@ -8,13 +8,14 @@ use api::{
 };
 
 use super::{
-    Act, BRANCH_CHANGED_BY_OTHERS, DEPLOY_FAILED, NOTHING_REPORTS, Next, STRATEGY_CHANGED,
+    AttemptPlan, BRANCH_CHANGED_BY_OTHERS, DEPLOY_FAILED, ExternalAction, NOTHING_REPORTS,
+    STRATEGY_CHANGED,
+    context::{AttemptContext, AttemptInput, ObservedPullRequest},
     outcome::{WAITS_TO_BE_MERGED, with_condition},
-    surroundings::{PullRequestSeen, Scene, Surroundings},
 };
 use crate::{
-    moment::{Timestamp, later, stored},
     plan::successor,
+    time::{Timestamp, later, stored},
 };
 
 /// How often an open pull request is looked at.
@@ -23,38 +24,38 @@ const FOLLOW: Duration = Duration::from_secs(60);
 const DEPLOY_TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// What comes next for a promotion.
-pub fn attempt(promotion: &Promotion, around: &Surroundings<'_>, now: Timestamp) -> Next {
+pub fn attempt(promotion: &Promotion, around: &AttemptInput<'_>, now: Timestamp) -> AttemptPlan {
     let status = promotion.status.clone().unwrap_or_default();
     let Some(pipeline) = around.staying_pipeline() else {
         return stay(status);
     };
-    let scene = Scene {
+    let scene = AttemptContext {
         promotion,
         pipeline,
         around,
     };
-    let mut next = Step { scene, status, now }.next();
+    let mut next = Attempt { scene, status, now }.next();
     next.status = with_condition(next.status, now);
     next.status.observed_generation = promotion.metadata.generation;
     next
 }
 
-fn stay(status: PromotionStatus) -> Next {
-    Next {
-        act: Act::Nothing,
+fn stay(status: PromotionStatus) -> AttemptPlan {
+    AttemptPlan {
+        action: ExternalAction::Nothing,
         status,
-        wake: None,
+        requeue_at: None,
     }
 }
 
-struct Step<'a> {
-    scene: Scene<'a>,
+struct Attempt<'a> {
+    scene: AttemptContext<'a>,
     status: PromotionStatus,
     now: Timestamp,
 }
 
-impl Step<'_> {
-    fn next(self) -> Next {
+impl Attempt<'_> {
+    fn next(self) -> AttemptPlan {
         let phase = self.status.phase.unwrap_or(Phase::AwaitingApproval);
         let has_arrived = self.scene.has_arrived();
         if phase.is_terminal() {
@@ -79,14 +80,14 @@ impl Step<'_> {
     }
 
     /// The place runs the revision, by this promotion or by other means.
-    fn arrive(self) -> Next {
+    fn arrive(self) -> AttemptPlan {
         let name = &self.scene.promotion.spec.environment;
         let message = format!("{name} runs {}", self.scene.promotion.spec.revision);
         self.close(Phase::Succeeded, "Deployed", message)
     }
 
     /// It was taken back: for a successor, which takes over the pull request, or for good.
-    fn leave(mut self, has_arrived: bool) -> Next {
+    fn leave(mut self, has_arrived: bool) -> AttemptPlan {
         self.note_merge();
         if has_arrived && self.status.merged_at.is_some() {
             return self.arrive();
@@ -106,7 +107,7 @@ impl Step<'_> {
     }
 
     /// Before the change is proposed.
-    fn run(mut self) -> Next {
+    fn run(mut self) -> AttemptPlan {
         let spec = &self.scene.promotion.spec;
         if self.scene.lacks_approval() {
             let message = format!("{} waits for approval", spec.revision);
@@ -129,7 +130,7 @@ impl Step<'_> {
 
     /// It is not what the pipeline asks for. Where that is only another strategy now, the pipeline's
     /// next plan starts it again with that one.
-    fn refuse(mut self, text: String) -> Next {
+    fn refuse(mut self, text: String) -> AttemptPlan {
         if self.scene.settings().is_none() {
             return self.end(Phase::Failed, STRATEGY_CHANGED, text);
         }
@@ -139,19 +140,19 @@ impl Step<'_> {
     }
 
     /// Carries the strategy out, once it is time.
-    fn carry_out(mut self) -> Next {
-        if let Some(wake) = self.too_early() {
+    fn carry_out(mut self) -> AttemptPlan {
+        if let Some(requeue_at) = self.too_early() {
             self.status.phase = Some(Phase::Running);
-            return Next {
-                wake: Some(wake),
+            return AttemptPlan {
+                requeue_at: Some(requeue_at),
                 ..stay(self.status)
             };
         }
         self.status.started_at = self.status.started_at.or(Some(stored(self.now)));
         let message = "the strategy is being carried out".to_owned();
         self.say(Phase::Running, "Running", message);
-        Next {
-            act: Act::CarryOut,
+        AttemptPlan {
+            action: ExternalAction::CarryOut,
             ..stay(self.status)
         }
     }
@@ -163,20 +164,20 @@ impl Step<'_> {
     }
 
     /// A pull request that was found decides, also where a crash left it unwritten.
-    fn meet_pull_request(mut self) -> ControlFlow<Next, Self> {
+    fn meet_pull_request(mut self) -> ControlFlow<AttemptPlan, Self> {
         let next = match self.scene.around.pull_request.clone() {
-            PullRequestSeen::Merged { url, .. } => {
+            ObservedPullRequest::Merged { url, .. } => {
                 self.note_merge();
                 self.status.url = Some(url);
                 self.deploy()
             }
-            PullRequestSeen::Closed { url } => {
+            ObservedPullRequest::Closed { url } => {
                 self.status.url = Some(url);
                 let message = "its pull request was closed without being merged".to_owned();
                 self.end(Phase::Abandoned, "Closed", message)
             }
             // Somebody else's push is not overwritten, whatever it left of the change.
-            PullRequestSeen::Open {
+            ObservedPullRequest::Open {
                 url,
                 is_current,
                 changed_by_others,
@@ -189,7 +190,7 @@ impl Step<'_> {
         ControlFlow::Break(next)
     }
 
-    fn wait_for_merge(mut self, changed_by_others: bool) -> Next {
+    fn wait_for_merge(mut self, changed_by_others: bool) -> AttemptPlan {
         self.status.next_attempt = None;
         let (reason, message) = match (changed_by_others, self.scene.unmergeable()) {
             (true, _) => (
@@ -205,26 +206,26 @@ impl Step<'_> {
         let said = said.filter(|said| said.starts_with(&message));
         let message = said.unwrap_or(message);
         self.say(Phase::WaitingForMerge, reason, message);
-        let act = match changed_by_others || !self.scene.may_merge() {
-            true => Act::Nothing,
-            false => Act::AskForMerge,
+        let action = match changed_by_others || !self.scene.may_merge() {
+            true => ExternalAction::Nothing,
+            false => ExternalAction::AskForMerge,
         };
-        Next {
-            act,
-            wake: Some(later(self.now, FOLLOW)),
+        AttemptPlan {
+            action,
+            requeue_at: Some(later(self.now, FOLLOW)),
             ..stay(self.status)
         }
     }
 
     /// A pull request is open.
-    fn follow(self) -> Next {
+    fn follow(self) -> AttemptPlan {
         let step = match self.meet_pull_request() {
             ControlFlow::Break(next) => return next,
             ControlFlow::Continue(step) => step,
         };
         match step.scene.around.pull_request {
-            PullRequestSeen::NotLooked | PullRequestSeen::Unanswered => Next {
-                wake: Some(later(step.now, FOLLOW)),
+            ObservedPullRequest::NotQueried | ObservedPullRequest::Unanswered => AttemptPlan {
+                requeue_at: Some(later(step.now, FOLLOW)),
                 ..stay(step.status)
             },
             _ => step.run(),
@@ -232,7 +233,7 @@ impl Step<'_> {
     }
 
     /// The change is in git.
-    fn deploy(mut self) -> Next {
+    fn deploy(mut self) -> AttemptPlan {
         if let Some(text) = self.scene.failure() {
             return self.end(Phase::Failed, DEPLOY_FAILED, text);
         }
@@ -254,30 +255,30 @@ impl Step<'_> {
         }
         let message = format!("{} does not run {} yet", spec.environment, spec.revision);
         self.say(Phase::Deploying, "Deploying", message);
-        Next {
-            wake: Some(deadline),
+        AttemptPlan {
+            requeue_at: Some(deadline),
             ..stay(self.status)
         }
     }
 
     /// Ends it after closing its pull request, where one is open or may be.
-    fn close(self, phase: Phase, reason: &str, message: String) -> Next {
+    fn close(self, phase: Phase, reason: &str, message: String) -> AttemptPlan {
         let may_be_open = matches!(
             self.scene.around.pull_request,
-            PullRequestSeen::Open { .. } | PullRequestSeen::Unanswered
+            ObservedPullRequest::Open { .. } | ObservedPullRequest::Unanswered
         );
         if !may_be_open {
             let message = self.with_what_is_left(message);
             return self.end(phase, reason, message);
         }
-        if let Some(wake) = self.too_early() {
-            return Next {
-                wake: Some(wake),
+        if let Some(requeue_at) = self.too_early() {
+            return AttemptPlan {
+                requeue_at: Some(requeue_at),
                 ..stay(self.status)
             };
         }
-        Next {
-            act: Act::ClosePullRequest,
+        AttemptPlan {
+            action: ExternalAction::ClosePullRequest,
             ..self.end(phase, reason, message)
         }
     }
@@ -286,14 +287,14 @@ impl Step<'_> {
     fn with_what_is_left(&self, message: String) -> String {
         let is_merged = self.status.merged_at.is_some();
         match (&self.scene.around.pull_request, &self.status.url) {
-            (PullRequestSeen::NotLooked, Some(url)) if !is_merged => {
+            (ObservedPullRequest::NotQueried, Some(url)) if !is_merged => {
                 format!("{message}; its pull request may still be open, close it: {url}")
             }
             _ => message,
         }
     }
 
-    fn end(mut self, phase: Phase, reason: &str, message: String) -> Next {
+    fn end(mut self, phase: Phase, reason: &str, message: String) -> AttemptPlan {
         self.status.finished_at = Some(stored(self.now));
         self.status.next_attempt = None;
         self.say(phase, reason, message);
@@ -308,7 +309,7 @@ impl Step<'_> {
 
     /// Records that the change is in git.
     fn note_merge(&mut self) {
-        let PullRequestSeen::Merged { commit, .. } = &self.scene.around.pull_request else {
+        let ObservedPullRequest::Merged { commit, .. } = &self.scene.around.pull_request else {
             return;
         };
         let now = stored(self.now);

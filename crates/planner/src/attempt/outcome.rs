@@ -1,4 +1,4 @@
-//! What became of an act, as status.
+//! What became of an action, as status.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use api::{
     promotion::{Phase, PromotionStatus},
 };
 
-use super::{Act, MERGE_NOT_ALLOWED, NOT_MERGEABLE, Next, retry};
+use super::{AttemptPlan, ExternalAction, MERGE_NOT_ALLOWED, NOT_MERGEABLE, backoff};
 use crate::{
-    conditions::{self, Verdict, cut},
-    moment::{Timestamp, later, stored},
+    conditions::{self, ConditionValue, cut},
+    time::{Timestamp, later, stored},
 };
 
 /// What is said of an open pull request that nothing is wrong with.
@@ -86,7 +86,7 @@ pub enum Remedy {
 /// The status after an act. The seed sets promotions that fail together apart.
 pub fn conclude(
     promotion: &Promotion,
-    next: Next,
+    next: AttemptPlan,
     outcome: Outcome,
     now: Timestamp,
     seed: u64,
@@ -95,8 +95,8 @@ pub fn conclude(
     let status = match outcome {
         Outcome::Failed(failure) => {
             // What was to be said once the pull request is closed is not so yet.
-            let status = match next.act {
-                Act::ClosePullRequest => before,
+            let status = match next.action {
+                ExternalAction::ClosePullRequest => before,
                 _ => next.status,
             };
             failed(status, &failure, now, seed)
@@ -116,9 +116,9 @@ fn failed(
 ) -> PromotionStatus {
     status.attempts = status.attempts.saturating_add(1);
     let pause = match failure.remedy {
-        Remedy::Retry => retry::pause(status.attempts, seed),
-        Remedy::RetryAfter(least) => retry::pause(status.attempts, seed).max(least),
-        Remedy::WaitForEdit => retry::slow_pause(status.attempts, seed),
+        Remedy::Retry => backoff::pause(status.attempts, seed),
+        Remedy::RetryAfter(least) => backoff::pause(status.attempts, seed).max(least),
+        Remedy::WaitForEdit => backoff::slow_pause(status.attempts, seed),
     };
     status.next_attempt = Some(stored(later(now, pause)));
     status.reason = Some(failure.reason.clone());
@@ -140,7 +140,11 @@ fn unmerged(mut status: PromotionStatus, because: Option<Failure>) -> PromotionS
 
 /// The status of a promotion whose pull request should be followed and could not be seen. Only what
 /// differs in its fixed word is news, so that a wait that is counted down is not written each time.
-pub fn not_seen(mut status: PromotionStatus, failure: &Failure, now: Timestamp) -> PromotionStatus {
+pub fn status_after_failed_lookup(
+    mut status: PromotionStatus,
+    failure: &Failure,
+    now: Timestamp,
+) -> PromotionStatus {
     let is_news = status.reason.as_ref() != Some(&failure.reason);
     if status.phase == Some(Phase::WaitingForMerge) && is_news {
         status.reason = Some(failure.reason.clone());
@@ -200,7 +204,7 @@ pub(super) fn with_condition(mut status: PromotionStatus, now: Timestamp) -> Pro
         _ => "Unknown",
     };
     let reason = status.reason.clone().unwrap_or(format!("{phase:?}"));
-    let verdict = Verdict::new(word, &reason, status.message.clone().unwrap_or_default());
+    let verdict = ConditionValue::new(word, &reason, status.message.clone().unwrap_or_default());
     conditions::set(&mut status.conditions, READY, &verdict, now);
     status
 }

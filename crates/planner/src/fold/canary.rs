@@ -9,15 +9,15 @@
 use std::time::Duration;
 
 use api::{
-    app::Reading,
+    app::AppReading,
     flagger::{Canary, Phase},
     pipeline::{AppStatus, CanaryState, TargetStatus},
 };
 
 use super::Context;
 use crate::{
-    moment::{Timestamp, later, stored},
-    seen::{SeenApp, SeenCanaries},
+    observation::{ObservedApp, ObservedCanaries},
+    time::{Timestamp, later, stored},
 };
 
 /// How soon Canaries that could not be matched to the app are looked for again.
@@ -25,14 +25,14 @@ const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
 /// An app as it is after its Canaries were asked.
 pub(super) struct Analysed<'a> {
-    pub(super) seen: &'a SeenApp,
-    pub(super) reading: Reading,
+    pub(super) seen: &'a ObservedApp,
+    pub(super) reading: AppReading,
     pub(super) canary: Option<CanaryState>,
 }
 
 /// What one Canary says about the app's revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Verdict {
+enum CanaryVerdict {
     Passed,
     /// Not decided, and when time alone decides it.
     Waits {
@@ -48,7 +48,7 @@ impl Context<'_> {
     /// An app, not ready where a Canary says so.
     pub(super) fn with_canaries<'a>(
         &self,
-        app: &'a SeenApp,
+        app: &'a ObservedApp,
         known: Option<&AppStatus>,
         target: Option<&TargetStatus>,
     ) -> Analysed<'a> {
@@ -63,23 +63,23 @@ impl Context<'_> {
             return analysed;
         };
         match &app.canaries {
-            SeenCanaries::Known(canaries) if canaries.is_empty() => {}
-            SeenCanaries::Known(canaries) => {
+            ObservedCanaries::Known(canaries) if canaries.is_empty() => {}
+            ObservedCanaries::Known(canaries) => {
                 let mut state = self.state(&revision, canaries, known, target);
                 let verdict = self.ask(&revision, canaries, &mut state);
-                if verdict == Verdict::Passed && app.reading.ready {
+                if verdict == CanaryVerdict::Passed && app.reading.ready {
                     state.promoted = Some(revision);
                 }
                 decide(&mut analysed.reading, verdict);
                 analysed.canary = Some(state);
             }
-            SeenCanaries::Unknown { because } => {
+            ObservedCanaries::Unknown { because } => {
                 let mut state = self.state(&revision, &[], known, target);
                 let planned = before.and_then(|before| before.counts_at);
                 let planned = planned.filter(|at| at.0 > self.now);
                 let again = || stored(later(self.now, LOOK_AGAIN));
                 state.counts_at = Some(planned.unwrap_or_else(again));
-                let verdict = Verdict::Waits {
+                let verdict = CanaryVerdict::Waits {
                     because: because.clone(),
                     until: None,
                 };
@@ -91,7 +91,7 @@ impl Context<'_> {
     }
 
     /// What the Canaries say together, and when time alone changes that.
-    fn ask(&self, revision: &str, canaries: &[Canary], state: &mut CanaryState) -> Verdict {
+    fn ask(&self, revision: &str, canaries: &[Canary], state: &mut CanaryState) -> CanaryVerdict {
         let analysis = Analysis {
             revision,
             since: state.revision_since.as_ref().map_or(self.now, |it| it.0),
@@ -101,7 +101,7 @@ impl Context<'_> {
             now: self.now,
         };
         let verdict = analysis.all(canaries);
-        if let Verdict::Waits { until, .. } = &verdict {
+        if let CanaryVerdict::Waits { until, .. } = &verdict {
             state.counts_at = until.map(stored);
         }
         verdict
@@ -151,12 +151,12 @@ fn still_promotes(canary: &Canary) -> bool {
 
 /// Makes the reading of an app say what its Canaries say. An app that is not ready by itself says
 /// more about why than they do.
-fn decide(reading: &mut Reading, verdict: Verdict) {
+fn decide(reading: &mut AppReading, verdict: CanaryVerdict) {
     match verdict {
         _ if !reading.ready => {}
-        Verdict::Passed => {}
-        Verdict::Waits { because, .. } => wait(reading, because),
-        Verdict::Failed { because } => {
+        CanaryVerdict::Passed => {}
+        CanaryVerdict::Waits { because, .. } => wait(reading, because),
+        CanaryVerdict::Failed { because } => {
             wait(reading, because);
             reading.failed = true;
             reading.attempted.clone_from(&reading.revision);
@@ -164,7 +164,7 @@ fn decide(reading: &mut Reading, verdict: Verdict) {
     }
 }
 
-fn wait(reading: &mut Reading, because: String) {
+fn wait(reading: &mut AppReading, because: String) {
     reading.ready = false;
     reading.message = Some(because.clone());
     reading.error = Some(because);
@@ -186,32 +186,32 @@ struct Analysis<'a> {
 
 impl Analysis<'_> {
     /// The worst that any Canary says; of those that wait, the one that decides first.
-    fn all(&self, canaries: &[Canary]) -> Verdict {
-        let rank = |verdict: &Verdict| match verdict {
-            Verdict::Failed { .. } => (0, None),
-            Verdict::Waits { until, .. } => (1, Some(until.unwrap_or(Timestamp::MAX))),
-            Verdict::Passed => (2, None),
+    fn all(&self, canaries: &[Canary]) -> CanaryVerdict {
+        let rank = |verdict: &CanaryVerdict| match verdict {
+            CanaryVerdict::Failed { .. } => (0, None),
+            CanaryVerdict::Waits { until, .. } => (1, Some(until.unwrap_or(Timestamp::MAX))),
+            CanaryVerdict::Passed => (2, None),
         };
         let verdicts = canaries.iter().map(|canary| self.one(canary));
-        verdicts.min_by_key(rank).unwrap_or(Verdict::Passed)
+        verdicts.min_by_key(rank).unwrap_or(CanaryVerdict::Passed)
     }
 
-    fn one(&self, canary: &Canary) -> Verdict {
+    fn one(&self, canary: &Canary) -> CanaryVerdict {
         let (name, revision) = (&canary.name, self.revision);
-        let waits = |because: String| Verdict::Waits {
+        let waits = |because: String| CanaryVerdict::Waits {
             because,
             until: None,
         };
         match &canary.phase {
             Phase::Initialized | Phase::Succeeded => match self.unnoticed(canary) {
                 Some(verdict) => verdict,
-                None => Verdict::Passed,
+                None => CanaryVerdict::Passed,
             },
             Phase::Failed if canary.differs => match self.unnoticed(canary) {
                 Some(verdict) => verdict,
                 // Flagger leaves the phase at `Failed` when an app goes back to what it promoted.
-                None if self.was_promoted && !self.changed_since(canary) => Verdict::Passed,
-                None => Verdict::Failed {
+                None if self.was_promoted && !self.changed_since(canary) => CanaryVerdict::Passed,
+                None => CanaryVerdict::Failed {
                     because: failed(canary),
                 },
             },
@@ -233,13 +233,13 @@ impl Analysis<'_> {
     }
 
     /// Why a result may be that of an earlier revision.
-    fn unnoticed(&self, canary: &Canary) -> Option<Verdict> {
+    fn unnoticed(&self, canary: &Canary) -> Option<CanaryVerdict> {
         if self.changed_since(canary) {
             return None;
         }
         let (name, revision) = (&canary.name, self.revision);
         if canary.suspended {
-            return Some(Verdict::Waits {
+            return Some(CanaryVerdict::Waits {
                 because: format!(
                     "canary {name} is suspended: Flagger does not analyse {revision} until it is resumed"
                 ),
@@ -252,7 +252,7 @@ impl Analysis<'_> {
             at.clamp(self.since, self.now.max(self.since))
         });
         let until = later(last, 2 * canary.interval);
-        (self.now < until).then(|| Verdict::Waits {
+        (self.now < until).then(|| CanaryVerdict::Waits {
             because: format!("canary {name} has not analysed {revision} yet"),
             until: Some(until),
         })

@@ -5,9 +5,9 @@ use api::pipeline::{FailedRelease, TargetStatus};
 use super::ran::REMEMBERED;
 use crate::{
     conditions::cut,
-    moment::{Timestamp, stored},
-    place::target_name,
     release::{failed_revision, failure_message},
+    site::target_name,
+    time::{Timestamp, stored},
 };
 
 /// How much of a target's name is kept.

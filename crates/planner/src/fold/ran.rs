@@ -2,7 +2,7 @@
 
 use api::pipeline::TargetStatus;
 
-use crate::{order, place};
+use crate::{site, version_order};
 
 /// How many revisions are remembered.
 pub(crate) const REMEMBERED: usize = 20;
@@ -16,7 +16,7 @@ pub(super) fn remember(ran: &mut Vec<String>, before: &[TargetStatus], after: &[
         .collect();
     // Several may arrive at once when nothing was known: the newest must end up first.
     let shown = |target: &TargetStatus| target.shown_revision().unwrap_or_default();
-    arrivals.sort_by(|(one, _), (other, _)| order::total(&shown(one), &shown(other)));
+    arrivals.sort_by(|(one, _), (other, _)| version_order::total(&shown(one), &shown(other)));
     for (_, (revision, has_moved)) in arrivals {
         let is_known = ran.iter().any(|known| known == revision);
         if is_known && !has_moved {
@@ -44,7 +44,7 @@ fn arrival<'a>(before: &[TargetStatus], target: &'a TargetStatus) -> Option<(&'a
     let revision = target.revision.as_deref()?;
     let known = before.iter().find(|known| {
         known.namespace == target.namespace
-            && place::cluster_of_status(known) == place::cluster_of_status(target)
+            && site::cluster_of_status(known) == site::cluster_of_status(target)
     });
     match known.and_then(|known| known.revision.as_deref()) {
         Some(known) if known == revision => None,

@@ -5,20 +5,20 @@
 
 use api::{
     Time,
-    app::Kind,
+    app::AppType,
     pipeline::{Evidence, PipelineSpec, Report, Reported, TargetStatus},
     revision::{SourceRevision, identity, tag, without_oci_digest},
 };
 
 use super::{Context, LONGEST_TEXT};
-use crate::{conditions::cut, moment::stored, place::target_report_key, seen::SeenTarget};
+use crate::{conditions::cut, observation::ObservedTarget, site::target_report_key, time::stored};
 
 /// Why a report alone does not make a target ready where Flagger analyses its app.
 const CANARY_UNKNOWN: &str = "its Flagger Canary cannot be read while the target cannot be";
 
 /// What an event says about the app it is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Tidings {
+pub(crate) enum ReportMeaning {
     /// The revision runs.
     Deployed,
     /// The revision did not work, or the app is gone or on its way back.
@@ -27,7 +27,7 @@ pub(crate) enum Tidings {
     UnderWay,
 }
 
-impl Tidings {
+impl ReportMeaning {
     pub(crate) fn of(report: &Report) -> Self {
         let reason = report.reason.as_deref().unwrap_or_default();
         let is_error = report.severity.as_deref() == Some("error");
@@ -47,7 +47,7 @@ impl Context<'_> {
     pub(super) fn report(
         &self,
         environment: &str,
-        seen: &SeenTarget,
+        seen: &ObservedTarget,
         known: Option<&TargetStatus>,
         unreadable_since: Option<&Time>,
     ) -> Option<&Report> {
@@ -90,28 +90,28 @@ impl Context<'_> {
         };
         let before = known.cloned().unwrap_or_else(|| blank.clone());
         let (revision, version) = told(&self.pipeline.spec, &report.revision);
-        match Tidings::of(report) {
-            Tidings::Deployed if awaits_canary(&blank, &revision) => TargetStatus {
+        match ReportMeaning::of(report) {
+            ReportMeaning::Deployed if awaits_canary(&blank, &revision) => TargetStatus {
                 revision: Some(revision),
                 version: Some(version),
                 error: Some(CANARY_UNKNOWN.to_owned()),
                 ..blank
             },
-            Tidings::Deployed => TargetStatus {
+            ReportMeaning::Deployed => TargetStatus {
                 ready: true,
                 ready_since: Some(self.ready_since(Some(&revision), known)),
                 revision: Some(revision),
                 version: Some(version),
                 ..blank
             },
-            Tidings::Failed => TargetStatus {
+            ReportMeaning::Failed => TargetStatus {
                 revision: before.revision,
                 version: before.version,
                 failed: Some(revision),
                 failed_because: report.message.as_deref().map(|it| cut(it, LONGEST_TEXT)),
                 ..blank
             },
-            Tidings::UnderWay => TargetStatus {
+            ReportMeaning::UnderWay => TargetStatus {
                 revision: before.revision,
                 version: before.version,
                 ready_since: before.ready_since.clone(),
@@ -126,8 +126,8 @@ impl Context<'_> {
     pub(super) fn reports_name_another_revision(&self) -> bool {
         let spec = &self.pipeline.spec;
         let app = spec.app_ref.clone().unwrap_or_default();
-        let kind = Kind::of(&app.api_version, &app.kind);
-        spec.track.is_some() && matches!(kind, Kind::HelmRelease | Kind::Kustomization)
+        let kind = AppType::of(&app.api_version, &app.kind);
+        spec.track.is_some() && matches!(kind, AppType::HelmRelease | AppType::Kustomization)
     }
 
     fn trusts(&self, report: &Report) -> bool {
@@ -144,12 +144,12 @@ fn awaits_canary(target: &TargetStatus, revision: &str) -> bool {
 /// The revision an event names and what to write to git for it, as an app of that kind would say it.
 pub(crate) fn told(spec: &PipelineSpec, text: &str) -> (String, String) {
     let app = spec.app_ref.clone().unwrap_or_default();
-    match Kind::of(&app.api_version, &app.kind) {
-        Kind::HelmRelease => {
+    match AppType::of(&app.api_version, &app.kind) {
+        AppType::HelmRelease => {
             let version = without_oci_digest(text, None);
             (version.to_owned(), version.to_owned())
         }
-        Kind::Kustomization if spec.track.is_none() => {
+        AppType::Kustomization if spec.track.is_none() => {
             let source = SourceRevision::parse(text);
             let digest = source.content_digest();
             (
@@ -170,10 +170,10 @@ pub(super) fn environment(
     if !context.trusts(report) {
         return None;
     }
-    match Tidings::of(report) {
-        Tidings::Failed => None,
-        Tidings::UnderWay => known.cloned(),
-        Tidings::Deployed => {
+    match ReportMeaning::of(report) {
+        ReportMeaning::Failed => None,
+        ReportMeaning::UnderWay => known.cloned(),
+        ReportMeaning::Deployed => {
             let (revision, _) = told(&context.pipeline.spec, &report.revision);
             let since = known
                 .filter(|known| known.revision == revision)

@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 
 use api::{
     Revision,
-    app::Reading,
+    app::AppReading,
     pipeline::{Proposal, TargetStatus},
     revision::is_digest,
 };
 
-use crate::seen::{Seen, TargetState};
+use crate::observation::{ObservedPipeline, TargetState};
 
 /// The digest of each tag; nothing for a tag that stands for several.
 #[derive(Default)]
@@ -20,7 +20,7 @@ pub(super) struct Tags(BTreeMap<String, Option<String>>);
 
 impl Tags {
     /// What the apps that were seen and the pipeline's source tell.
-    pub(super) fn of(seen: &Seen, proposal: Option<&Proposal>) -> Self {
+    pub(super) fn of(seen: &ObservedPipeline, proposal: Option<&Proposal>) -> Self {
         let mut tags = Self::default();
         let targets = seen.environments.iter().flat_map(|it| &it.targets);
         for target in targets {
@@ -49,7 +49,7 @@ impl Tags {
     }
 
     /// The reading with the digest of its tag. A target keeps the digest that its tag had before.
-    pub(super) fn resolve(&self, reading: &mut Reading, before: Option<&TargetStatus>) {
+    pub(super) fn resolve(&self, reading: &mut AppReading, before: Option<&TargetStatus>) {
         let Some(tag) = reading.revision.as_ref().map(Revision::as_str) else {
             return;
         };

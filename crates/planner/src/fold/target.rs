@@ -1,23 +1,23 @@
 //! One target: what was found there, against what was known.
 
 use api::{
-    app::Reading,
+    app::AppReading,
     pipeline::{AppStatus, ClusterAppReference, Evidence, TargetProblem, TargetStatus},
 };
 
 use super::{Context, LONGEST_TEXT, canary::Analysed};
 use crate::{
     conditions::cut,
-    moment::stored,
-    place::{cluster_of_status, cluster_text},
-    seen::{SeenApp, SeenTarget, TargetState},
+    observation::{ObservedApp, ObservedTarget, TargetState},
+    site::{cluster_of_status, cluster_text},
+    time::stored,
 };
 
 impl Context<'_> {
     pub(super) fn target(
         &self,
         environment: &str,
-        seen: &SeenTarget,
+        seen: &ObservedTarget,
         known: &[TargetStatus],
     ) -> TargetStatus {
         let known = known.iter().find(|known| is_same(known, seen));
@@ -66,7 +66,7 @@ impl Context<'_> {
     }
 
     /// The target before anything is known about it.
-    fn blank(&self, seen: &SeenTarget) -> TargetStatus {
+    fn blank(&self, seen: &ObservedTarget) -> TargetStatus {
         let app = self.pipeline.spec.app_ref.clone().unwrap_or_default();
         let evidence = if seen.relies_on_reports {
             Evidence::Report
@@ -88,7 +88,7 @@ impl Context<'_> {
 
     fn observed(
         &self,
-        apps: &[SeenApp],
+        apps: &[ObservedApp],
         blank: TargetStatus,
         known: Option<&TargetStatus>,
     ) -> TargetStatus {
@@ -135,7 +135,7 @@ impl Context<'_> {
     }
 
     /// Why the target could not be read, in a sentence.
-    fn why(&self, seen: &SeenTarget, problem: TargetProblem) -> String {
+    fn why(&self, seen: &ObservedTarget, problem: TargetProblem) -> String {
         let app = self.pipeline.spec.app_ref.clone().unwrap_or_default();
         let cluster = seen.cluster.as_ref().map(cluster_text).unwrap_or_default();
         let text = match problem {
@@ -177,7 +177,7 @@ fn because(state: &TargetState) -> String {
     }
 }
 
-fn is_same(known: &TargetStatus, seen: &SeenTarget) -> bool {
+fn is_same(known: &TargetStatus, seen: &ObservedTarget) -> bool {
     let is_same_cluster = match (cluster_of_status(known), &seen.cluster) {
         (Some(known), Some(seen)) => known.name == seen.name && known.namespace == seen.namespace,
         (None, None) => true,
@@ -215,9 +215,9 @@ fn out_of_sight(blank: TargetStatus, known: Option<&TargetStatus>) -> TargetStat
 }
 
 /// The apps of a target as one: ready when all are, at a revision when they share it.
-fn together(apps: &[Analysed<'_>]) -> Reading {
+fn together(apps: &[Analysed<'_>]) -> AppReading {
     let Some((first, rest)) = apps.split_first() else {
-        return Reading::default();
+        return AppReading::default();
     };
     let mut whole = first.reading.clone();
     for app in rest {
@@ -236,7 +236,7 @@ fn together(apps: &[Analysed<'_>]) -> Reading {
     whole
 }
 
-fn find<'a>(app: &SeenApp, known: &'a [AppStatus]) -> Option<&'a AppStatus> {
+fn find<'a>(app: &ObservedApp, known: &'a [AppStatus]) -> Option<&'a AppStatus> {
     known.iter().find(|known| {
         known.kind == app.kind && known.name == app.name && known.api_version == app.api_version
     })

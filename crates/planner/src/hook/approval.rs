@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use api::{Promotion, promotion::Phase, revision::identity};
 
-use crate::moment::{Timestamp, later};
+use crate::time::{Timestamp, later};
 
 /// How far the time of a signature may be from ours.
 pub const SIGNATURE_AGE: Duration = Duration::from_secs(300);

@@ -8,7 +8,7 @@ use api::{
     pipeline::{ClusterReference, Environment},
 };
 
-use crate::place::{cluster_key, cluster_of_status, environment_report_key, target_report_key};
+use crate::site::{cluster_key, cluster_of_status, environment_report_key, target_report_key};
 
 /// The key in `status.reports` of what an event from a namespace is about.
 pub(super) fn report_key(

@@ -11,15 +11,15 @@ use serde::Deserialize;
 
 use super::{
     attribution,
-    outcome::Awaited,
+    result::AwaitedPromotion,
     secret::report_secret,
-    unsigned::{self, Trust},
+    unsigned::{self, SignatureTrust},
 };
 use crate::{
     conditions::cut,
-    fold::{Tidings, proposed, told},
-    moment::{Timestamp, later, stored},
-    place::{RELEASE_REPORT, is_report_of},
+    fold::{ReportMeaning, proposed, told},
+    site::{RELEASE_REPORT, is_report_of},
+    time::{Timestamp, later, stored},
     validity,
 };
 
@@ -31,7 +31,7 @@ const SKEW: Duration = Duration::from_secs(300);
 /// An event of Flux as notification-controller sends it; of its fields those that matter here.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Event {
+pub struct FluxEvent {
     /// What it is about.
     pub involved_object: Option<InvolvedObject>,
     /// `info`, `error` or `trace`.
@@ -64,33 +64,33 @@ pub struct InvolvedObject {
 
 /// What a call means: what to store under which key, and how to answer.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Heard {
+pub struct HookDecision {
     /// What to store; nothing where it is stored already, is out of date or is refused.
     pub report: Option<(String, Report)>,
     /// How to answer.
-    pub answer: Answer,
+    pub answer: HookAnswer,
 }
 
 /// How a call is answered once its report is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum HookAnswer {
     /// It is of no use to this pipeline.
-    Refuse(Refusal),
+    Refuse(HookRefusal),
     /// The pipeline does not say how to promote.
     CannotPromote,
     /// It was noted; nothing more will come of it.
     Noted,
     /// It was noted, and nothing is promoted from where it comes from.
-    NothingNext(Refusal),
+    NothingNext(HookRefusal),
     /// It was noted and does not count, because it is not signed. The text says what to do.
     NotSigned(String),
     /// What becomes of the promotion it leads to.
-    Await(Awaited),
+    Await(AwaitedPromotion),
 }
 
 /// Why a call is of no use. The texts are the ancestor's where it had one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum HookRefusal {
     /// It names no revision.
     NoRevision,
     /// Its revision is too long or cannot be printed.
@@ -112,7 +112,7 @@ pub enum Refusal {
     NoHook,
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for HookRefusal {
     fn fmt(&self, text: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoRevision => text.write_str("event has no 'revision' in the metadata field."),
@@ -138,7 +138,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-impl Refusal {
+impl HookRefusal {
     fn unknown(pipeline: &Pipeline, environment: &str) -> Self {
         let metadata = &pipeline.metadata;
         let part = |text: &Option<String>| text.clone().unwrap_or_default();
@@ -150,14 +150,14 @@ impl Refusal {
 }
 
 /// What an event that claims to come from an environment means.
-pub fn hear(
+pub fn evaluate_event(
     pipeline: &Pipeline,
     environment: &str,
-    event: &Event,
-    trust: Trust,
+    event: &FluxEvent,
+    trust: SignatureTrust,
     now: Timestamp,
-) -> Heard {
-    let is_signed = trust == Trust::Signed;
+) -> HookDecision {
+    let is_signed = trust == SignatureTrust::Signed;
     let revision = match revision(event) {
         Ok(revision) => revision,
         Err(refusal) => return refuse(refusal),
@@ -165,44 +165,47 @@ pub fn hear(
     let environments = &pipeline.spec.environments;
     let index = environments.iter().position(|it| it.name == environment);
     let Some(index) = index else {
-        return refuse(Refusal::unknown(pipeline, environment));
+        return refuse(HookRefusal::unknown(pipeline, environment));
     };
     let next = environments.get(index + 1);
     let answer = answer(pipeline, &environments[index], next, &revision);
     let Some(key) = about(pipeline, &environments[index], event, is_signed) else {
         return match answer {
-            Answer::NothingNext(refusal) => refuse(refusal),
-            _ => refuse(Refusal::OtherObject),
+            HookAnswer::NothingNext(refusal) => refuse(refusal),
+            _ => refuse(HookRefusal::OtherObject),
         };
     };
     let report = report(event, revision, is_signed, now);
-    let counts = Tidings::of(&report) == Tidings::Deployed;
-    let standing = match is_outranked(pipeline, environment, &key, is_signed) {
-        true => Standing::Older,
-        false => standing(pipeline, &key, &report),
+    let counts = ReportMeaning::of(&report) == ReportMeaning::Deployed;
+    let novelty = match is_outranked(pipeline, environment, &key, is_signed) {
+        true => ReportNovelty::Outdated,
+        false => novelty(pipeline, &key, &report),
     };
-    let leads_nowhere = matches!(answer, Answer::NothingNext(_) | Answer::CannotPromote);
+    let leads_nowhere = matches!(
+        answer,
+        HookAnswer::NothingNext(_) | HookAnswer::CannotPromote
+    );
     let model = pipeline.status.clone().unwrap_or_default();
-    let is_ignored = trust == Trust::UnsignedIgnored
+    let is_ignored = trust == SignatureTrust::UnsignedIgnored
         && unsigned::would_count(pipeline, &model, environment, &key);
-    Heard {
-        answer: match leads_nowhere || counts && standing != Standing::Older {
-            _ if is_ignored => Answer::NotSigned(unsigned::how_to_sign(pipeline, environment)),
+    HookDecision {
+        answer: match leads_nowhere || counts && novelty != ReportNovelty::Outdated {
+            _ if is_ignored => HookAnswer::NotSigned(unsigned::how_to_sign(pipeline, environment)),
             true => answer,
-            false => Answer::Noted,
+            false => HookAnswer::Noted,
         },
-        report: (standing == Standing::News).then_some((key, report)),
+        report: (novelty == ReportNovelty::New).then_some((key, report)),
     }
 }
 
 /// What a revision that CI proposes means. `at` is when it was proposed, by the caller's clock.
-pub fn release(pipeline: &Pipeline, revision: &str, at: Timestamp) -> Heard {
+pub fn evaluate_release(pipeline: &Pipeline, revision: &str, at: Timestamp) -> HookDecision {
     let source = pipeline.spec.source.as_ref();
     if source.is_none_or(|source| source.kind != SourceKind::Hook) {
-        return refuse(Refusal::NoHook);
+        return refuse(HookRefusal::NoHook);
     }
     if !is_usable(revision) {
-        return refuse(Refusal::BadRevision);
+        return refuse(HookRefusal::BadRevision);
     }
     let mut environments = pipeline.spec.environments.iter();
     let first = environments.find(|environment| !environment.targets.is_empty());
@@ -212,34 +215,34 @@ pub fn release(pipeline: &Pipeline, revision: &str, at: Timestamp) -> Heard {
         signed: true,
         ..Report::default()
     };
-    let standing = standing(pipeline, RELEASE_REPORT, &report);
-    Heard {
+    let novelty = novelty(pipeline, RELEASE_REPORT, &report);
+    HookDecision {
         answer: match first {
-            _ if standing == Standing::Older => Answer::Noted,
-            None => Answer::CannotPromote,
+            _ if novelty == ReportNovelty::Outdated => HookAnswer::Noted,
+            None => HookAnswer::CannotPromote,
             Some(first) => {
                 let (revision, _) = proposed(&pipeline.spec, revision);
                 promote_into(pipeline, None, &first.name, revision)
             }
         },
-        report: (standing == Standing::News).then(|| (RELEASE_REPORT.to_owned(), report)),
+        report: (novelty == ReportNovelty::New).then(|| (RELEASE_REPORT.to_owned(), report)),
     }
 }
 
-fn refuse(refusal: Refusal) -> Heard {
-    Heard {
+fn refuse(refusal: HookRefusal) -> HookDecision {
+    HookDecision {
         report: None,
-        answer: Answer::Refuse(refusal),
+        answer: HookAnswer::Refuse(refusal),
     }
 }
 
-fn revision(event: &Event) -> Result<String, Refusal> {
+fn revision(event: &FluxEvent) -> Result<String, HookRefusal> {
     let metadata = event.metadata.as_ref();
     let said = metadata.and_then(|metadata| metadata.get("revision"));
     match said.filter(|text| !text.is_empty()) {
-        None => Err(Refusal::NoRevision),
+        None => Err(HookRefusal::NoRevision),
         Some(text) if is_usable(text) => Ok(text.clone()),
-        Some(_) => Err(Refusal::BadRevision),
+        Some(_) => Err(HookRefusal::BadRevision),
     }
 }
 
@@ -249,12 +252,12 @@ fn answer(
     environment: &Environment,
     next: Option<&Environment>,
     revision: &str,
-) -> Answer {
+) -> HookAnswer {
     let Some(next) = next else {
-        return Answer::NothingNext(Refusal::LastEnvironment(environment.name.clone()));
+        return HookAnswer::NothingNext(HookRefusal::LastEnvironment(environment.name.clone()));
     };
     if next.targets.is_empty() {
-        return Answer::NothingNext(Refusal::NoTargets(next.name.clone()));
+        return HookAnswer::NothingNext(HookRefusal::NoTargets(next.name.clone()));
     }
     let (revision, _) = told(&pipeline.spec, revision);
     promote_into(pipeline, Some(environment), &next.name, revision)
@@ -265,14 +268,14 @@ fn promote_into(
     source: Option<&Environment>,
     environment: &str,
     revision: String,
-) -> Answer {
+) -> HookAnswer {
     let settings = pipeline.spec.promotion_into(environment);
     let is_able =
         settings.is_some_and(|settings| !validity::strategies(&settings.strategy).is_empty());
     if !is_able {
-        return Answer::CannotPromote;
+        return HookAnswer::CannotPromote;
     }
-    Answer::Await(Awaited {
+    HookAnswer::Await(AwaitedPromotion {
         source: source.map(|source| source.name.clone()),
         environment: environment.to_owned(),
         revision,
@@ -283,7 +286,7 @@ fn promote_into(
 fn about(
     pipeline: &Pipeline,
     environment: &Environment,
-    event: &Event,
+    event: &FluxEvent,
     is_signed: bool,
 ) -> Option<String> {
     let object = event.involved_object.as_ref()?;
@@ -335,26 +338,26 @@ fn is_uid(report: &Report, uid: &str) -> bool {
     report.uid.as_deref() == Some(&cut_plain(uid, 128))
 }
 
-/// How a report stands to what is stored.
+/// How a report compares with the stored one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
-    News,
+enum ReportNovelty {
+    New,
     Known,
-    Older,
+    Outdated,
 }
 
-fn standing(pipeline: &Pipeline, key: &str, report: &Report) -> Standing {
+fn novelty(pipeline: &Pipeline, key: &str, report: &Report) -> ReportNovelty {
     let known = pipeline.status.as_ref();
     let Some(known) = known.and_then(|status| status.reports.get(key)) else {
-        return Standing::News;
+        return ReportNovelty::New;
     };
     let at = |report: &Report| report.at.as_ref().map(|time| time.0);
     if at(report) < at(known) {
-        Standing::Older
+        ReportNovelty::Outdated
     } else if report == known {
-        Standing::Known
+        ReportNovelty::Known
     } else {
-        Standing::News
+        ReportNovelty::New
     }
 }
 
@@ -368,7 +371,7 @@ fn is_outranked(pipeline: &Pipeline, environment: &str, key: &str, is_signed: bo
         && report_secret(&pipeline.spec, environment).is_some()
 }
 
-fn report(event: &Event, revision: String, signed: bool, now: Timestamp) -> Report {
+fn report(event: &FluxEvent, revision: String, signed: bool, now: Timestamp) -> Report {
     let at = event.timestamp.filter(|at| *at <= later(now, SKEW));
     let uid = event
         .involved_object

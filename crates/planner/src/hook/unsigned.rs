@@ -8,13 +8,13 @@ use api::{
 use super::secret::report_secret;
 use crate::{
     evidence::needs_reports,
-    fold::{Tidings, told},
-    place::{cluster_of_status, environment_report_key, is_report_of, target_report_key},
+    fold::{ReportMeaning, told},
+    site::{cluster_of_status, environment_report_key, is_report_of, target_report_key},
 };
 
 /// Whether an event counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trust {
+pub enum SignatureTrust {
     /// It carries a valid signature.
     Signed,
     /// It carries none and counts all the same.
@@ -41,7 +41,7 @@ pub(crate) fn unsigned_report<'a>(
     environment: &str,
 ) -> Option<&'a Report> {
     let reports = model.reports.iter().filter(|(key, report)| {
-        let is_deployment = Tidings::of(report) == Tidings::Deployed;
+        let is_deployment = ReportMeaning::of(report) == ReportMeaning::Deployed;
         !report.signed && is_deployment && is_report_of(key, environment)
     });
     let ignored = reports.filter(|(key, report)| {

@@ -7,17 +7,16 @@ use api::{
     revision::shown,
 };
 
-use super::world::World;
+use super::input::PlanInput;
 use crate::{
     evidence::relies_on_reports,
     fold::told,
     hold::{Hold, HoldReason, and_more, list},
     hook::{how_to_sign, unsigned_report},
-    moment::{Timestamp, later},
-    order,
-    place::{environment_report_key, target_name},
     release::failed_release,
-    validity,
+    site::{environment_report_key, target_name},
+    time::{Timestamp, later},
+    validity, version_order,
 };
 
 /// A revision that may go on, and where it was verified.
@@ -35,7 +34,7 @@ pub(super) struct Candidate<'a> {
 
 /// What is to go into the environment next: nothing where others move it.
 pub(super) fn candidate<'a>(
-    world: &World<'a>,
+    world: &PlanInput<'a>,
     index: usize,
     settings: &PromotionSettings,
 ) -> Result<Option<Candidate<'a>>, Hold> {
@@ -49,7 +48,7 @@ pub(super) fn candidate<'a>(
     let reported = world
         .status(&source.name)
         .and_then(|status| status.reported.as_ref());
-    let vote = Vote {
+    let vote = SourceVotes {
         source,
         targets,
         reported,
@@ -72,7 +71,7 @@ pub(super) fn candidate<'a>(
 
 /// What to write to git for what a report says that names no target, by the report itself.
 fn version_reported(
-    world: &World<'_>,
+    world: &PlanInput<'_>,
     source: &Environment,
     reported: &Reported,
 ) -> Option<String> {
@@ -85,7 +84,7 @@ fn version_reported(
 }
 
 /// That a source environment is not ready because what it reported does not count, if that is so.
-fn not_signed(world: &World<'_>, source: &Environment, hold: &Hold) -> Option<Hold> {
+fn not_signed(world: &PlanInput<'_>, source: &Environment, hold: &Hold) -> Option<Hold> {
     let is_unready = matches!(
         hold.reason,
         HoldReason::SourceNotDeployed
@@ -104,7 +103,7 @@ fn not_signed(world: &World<'_>, source: &Environment, hold: &Hold) -> Option<Ho
 }
 
 /// Why nothing is known about a source environment.
-fn unknown_source<'a>(world: &World<'a>, source: &'a Environment) -> Option<Hold> {
+fn unknown_source<'a>(world: &PlanInput<'a>, source: &'a Environment) -> Option<Hold> {
     let name = &source.name;
     if let Some(namespace) = world.unmatched_selector(source) {
         return Some(Hold::new(
@@ -132,7 +131,7 @@ fn usual_when(targets: &[TargetStatus]) -> When {
 }
 
 /// What the pipeline's source proposes for the first environment.
-fn proposed<'a>(world: &World<'a>) -> Result<Option<Candidate<'a>>, Hold> {
+fn proposed<'a>(world: &PlanInput<'a>) -> Result<Option<Candidate<'a>>, Hold> {
     let Some(source) = &world.spec.source else {
         return Ok(None);
     };
@@ -164,7 +163,7 @@ fn proposed<'a>(world: &World<'a>) -> Result<Option<Candidate<'a>>, Hold> {
 }
 
 /// The targets of a source environment, asked for the revision they vouch for.
-struct Vote<'a> {
+struct SourceVotes<'a> {
     source: &'a Environment,
     targets: &'a [TargetStatus],
     reported: Option<&'a Reported>,
@@ -175,14 +174,14 @@ struct Vote<'a> {
 }
 
 /// One target's word for a revision, or a report's that names no target.
-struct Voice<'a> {
+struct TargetVote<'a> {
     revision: &'a str,
     version: Option<String>,
     since: Timestamp,
     target: Option<&'a TargetStatus>,
 }
 
-impl Voice<'_> {
+impl TargetVote<'_> {
     fn version(&self) -> &str {
         self.version.as_deref().unwrap_or(self.revision)
     }
@@ -192,7 +191,7 @@ impl Voice<'_> {
     }
 }
 
-impl<'a> Vote<'a> {
+impl<'a> SourceVotes<'a> {
     fn all(&self) -> Result<Candidate<'a>, Hold> {
         let revision = self.shared_revision()?;
         let version = version_on(self.targets.first(), revision);
@@ -227,7 +226,7 @@ impl<'a> Vote<'a> {
         // The most recently ready one first.
         voices.sort_by(|one, other| {
             let by_age = other.since.cmp(&one.since);
-            by_age.then_with(|| order::total(&other.shown(), &one.shown()))
+            by_age.then_with(|| version_order::total(&other.shown(), &one.shown()))
         });
         let name = &self.source.name;
         let Some(youngest) = voices.first() else {
@@ -241,7 +240,7 @@ impl<'a> Vote<'a> {
         };
         let opens_at = later(youngest.since, self.soak);
         let soaking = (self.now < opens_at).then(|| self.soaking(&youngest.shown(), opens_at));
-        let is_old_enough = |voice: &&Voice<'_>| later(voice.since, self.soak) <= self.now;
+        let is_old_enough = |voice: &&TargetVote<'_>| later(voice.since, self.soak) <= self.now;
         match voices.iter().find(is_old_enough) {
             Some(voice) => Ok(Candidate {
                 revision: voice.revision.to_owned(),
@@ -254,9 +253,9 @@ impl<'a> Vote<'a> {
         }
     }
 
-    fn earliest_soaking(&self, voices: &[Voice<'_>]) -> Hold {
+    fn earliest_soaking(&self, voices: &[TargetVote<'_>]) -> Hold {
         let oldest = voices.iter().min_by_key(|voice| voice.since);
-        let revision = oldest.map(Voice::shown).unwrap_or_default();
+        let revision = oldest.map(TargetVote::shown).unwrap_or_default();
         let since = oldest.map_or(self.now, |voice| voice.since);
         self.soaking(&revision, later(since, self.soak))
     }
@@ -269,7 +268,7 @@ impl<'a> Vote<'a> {
             .iter()
             .filter_map(|target| Some((target.shown_revision()?, target.revision.as_deref()?)))
             .collect();
-        running.sort_by(|(one, _), (other, _)| order::total(one, other));
+        running.sort_by(|(one, _), (other, _)| version_order::total(one, other));
         // Two tags of one digest need not be neighbours.
         let mut known = BTreeSet::new();
         running.retain(|(_, revision)| known.insert(*revision));
@@ -345,8 +344,8 @@ impl<'a> Vote<'a> {
         }
     }
 
-    fn voice(&self, target: &'a TargetStatus) -> Option<Voice<'a>> {
-        Some(Voice {
+    fn voice(&self, target: &'a TargetStatus) -> Option<TargetVote<'a>> {
+        Some(TargetVote {
             revision: target.revision.as_deref()?,
             version: target.version.clone(),
             since: target.ready_since.as_ref().map_or(self.now, |time| time.0),
@@ -354,8 +353,8 @@ impl<'a> Vote<'a> {
         })
     }
 
-    fn unattributed(&self, reported: &'a Reported) -> Voice<'a> {
-        Voice {
+    fn unattributed(&self, reported: &'a Reported) -> TargetVote<'a> {
+        TargetVote {
             revision: &reported.revision,
             version: self.reported_version.clone(),
             since: reported

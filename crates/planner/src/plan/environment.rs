@@ -10,31 +10,31 @@ use api::{
 use super::{
     EnvironmentPlan, Step,
     candidate::{Candidate, candidate},
+    input::{PlanInput, SiteState, is_deploying, is_unmerged, name_of, phase_of},
     request,
-    site::{Judge, SiteOutcome, Wanted},
-    world::{Site, World, is_deploying, is_unmerged, name_of, phase_of},
+    site::{SiteDecision, SitePlanner, WantedRevision},
 };
 use crate::{
-    attempt::trouble,
+    attempt::promotion_problem,
     fold::push_front,
     hold::{Hold, HoldReason},
-    moment::Timestamp,
+    time::Timestamp,
     validity,
 };
 
 /// What is to be done and said about one environment.
 #[derive(Default)]
-pub(super) struct Outcome {
+pub(super) struct EnvironmentDecision {
     pub(super) steps: Vec<Step>,
     pub(super) says: EnvironmentPlan,
-    pub(super) wake: Option<Timestamp>,
+    pub(super) requeue_at: Option<Timestamp>,
 }
 
-pub(super) fn plan(world: &World<'_>, index: usize) -> Outcome {
+pub(super) fn plan(world: &PlanInput<'_>, index: usize) -> EnvironmentDecision {
     let environment = &world.spec.environments[index];
-    let mut outcome = Outcome {
+    let mut outcome = EnvironmentDecision {
         says: unchanged(world, &environment.name),
-        ..Outcome::default()
+        ..EnvironmentDecision::default()
     };
     let settings = match settings(world, index) {
         Ok(Some(settings)) => settings,
@@ -50,7 +50,7 @@ pub(super) fn plan(world: &World<'_>, index: usize) -> Outcome {
     if let Some(request) = request::pending(world.pipeline, world.model, &environment.name) {
         match request::wanted(world, &environment.name, &request) {
             Ok(wanted) => {
-                let judge = Judge::new(world, environment, settings);
+                let judge = SitePlanner::new(world, environment, settings);
                 let sites = judge.decide_all(&wanted, &mut outcome);
                 let is_handled =
                     request::conclude(world, &environment.name, &wanted, &sites, &mut outcome.says);
@@ -67,21 +67,26 @@ pub(super) fn plan(world: &World<'_>, index: usize) -> Outcome {
 }
 
 /// What comes along without anybody asking.
-fn by_itself(world: &World<'_>, index: usize, settings: &PromotionSettings, outcome: &mut Outcome) {
+fn by_itself(
+    world: &PlanInput<'_>,
+    index: usize,
+    settings: &PromotionSettings,
+    outcome: &mut EnvironmentDecision,
+) {
     let environment = &world.spec.environments[index];
     match candidate(world, index, settings) {
         Ok(Some(candidate)) => follow(world, environment, settings, candidate, outcome),
-        Ok(None) => Judge::new(world, environment, settings).go_on(outcome),
+        Ok(None) => SitePlanner::new(world, environment, settings).go_on(outcome),
         Err(hold) => {
-            Judge::new(world, environment, settings).go_on(outcome);
-            outcome.wake = hold.opens_at;
+            SitePlanner::new(world, environment, settings).go_on(outcome);
+            outcome.requeue_at = hold.opens_at;
             outcome.says.hold = outcome.says.hold.take().or(Some(hold));
         }
     }
 }
 
 /// What stays as it is whatever is decided, and what promotions that ended say.
-pub(super) fn unchanged(world: &World<'_>, name: &str) -> EnvironmentPlan {
+pub(super) fn unchanged(world: &PlanInput<'_>, name: &str) -> EnvironmentPlan {
     let status = world.status(name);
     let promotions = world.promotions.iter().copied();
     let here: Vec<_> = promotions
@@ -125,19 +130,22 @@ fn newest_start(steps: &[Step]) -> Option<&Promotion> {
 
 pub(super) fn summary(promotion: &Promotion) -> PromotionSummary {
     let status = promotion.status.as_ref();
-    let trouble = status.and_then(trouble);
+    let problem = status.and_then(promotion_problem);
     PromotionSummary {
         name: name_of(promotion),
         revision: promotion.spec.revision.clone(),
         phase: phase_of(promotion),
-        reason: trouble.as_ref().map(|it| it.reason.clone()),
-        message: trouble.map(|it| it.message),
+        reason: problem.as_ref().map(|it| it.reason.clone()),
+        message: problem.map(|it| it.message),
         url: status.and_then(|status| status.url.clone()),
     }
 }
 
 /// The settings for promotions into the environment: none where it is only shown.
-fn settings<'a>(world: &World<'a>, index: usize) -> Result<Option<&'a PromotionSettings>, Hold> {
+fn settings<'a>(
+    world: &PlanInput<'a>,
+    index: usize,
+) -> Result<Option<&'a PromotionSettings>, Hold> {
     let environment = &world.spec.environments[index];
     let name = environment.name.as_str();
     let Some(settings) = world.spec.promotion_into(name) else {
@@ -172,33 +180,37 @@ fn settings<'a>(world: &World<'a>, index: usize) -> Result<Option<&'a PromotionS
 
 /// Brings a candidate to every place.
 fn follow(
-    world: &World<'_>,
+    world: &PlanInput<'_>,
     environment: &Environment,
     settings: &PromotionSettings,
     candidate: Candidate<'_>,
-    outcome: &mut Outcome,
+    outcome: &mut EnvironmentDecision,
 ) {
-    let judge = Judge::new(world, environment, settings);
+    let judge = SitePlanner::new(world, environment, settings);
     if let Some(hold) = shared_source(world, &judge.sites, &candidate) {
         outcome.says.hold = Some(hold);
         return;
     }
     let soaking = candidate.soaking;
-    let wanted = Wanted {
+    let wanted = WantedRevision {
         revision: candidate.revision,
         version: candidate.version,
         verified_at: candidate.verified_at,
         request: None,
     };
     judge.decide_all(&wanted, outcome);
-    outcome.wake = soaking.as_ref().and_then(|hold| hold.opens_at);
+    outcome.requeue_at = soaking.as_ref().and_then(|hold| hold.opens_at);
     // A younger revision on its way is what people wait for while the older one takes its course.
     outcome.says.hold = outcome.says.hold.take().or(soaking);
 }
 
 /// Where source and place follow the same thing, they change together by themselves. A tag that both
 /// follow may never move, so it holds only what shows that it has moved.
-fn shared_source(world: &World<'_>, sites: &[Site<'_>], candidate: &Candidate<'_>) -> Option<Hold> {
+fn shared_source(
+    world: &PlanInput<'_>,
+    sites: &[SiteState<'_>],
+    candidate: &Candidate<'_>,
+) -> Option<Hold> {
     if world.spec.track.is_some() {
         return None;
     }
@@ -220,9 +232,13 @@ fn shared_source(world: &World<'_>, sites: &[Site<'_>], candidate: &Candidate<'_
     ))
 }
 
-impl Judge<'_> {
+impl SitePlanner<'_> {
     /// Decides for every place and gathers what is to be done and said.
-    fn decide_all(&self, wanted: &Wanted, outcome: &mut Outcome) -> Vec<SiteOutcome> {
+    fn decide_all(
+        &self,
+        wanted: &WantedRevision,
+        outcome: &mut EnvironmentDecision,
+    ) -> Vec<SiteDecision> {
         let rejected = outcome.says.rejected.clone();
         let mut decided = Vec::new();
         for site in &self.sites {
@@ -241,7 +257,7 @@ impl Judge<'_> {
     }
 
     /// Without a candidate, what is under way goes on.
-    fn go_on(&self, outcome: &mut Outcome) {
+    fn go_on(&self, outcome: &mut EnvironmentDecision) {
         let rejected = outcome.says.rejected.clone();
         for site in &self.sites {
             let under_way = site.promotions.iter().rev().find(|it| {
@@ -261,7 +277,7 @@ impl Judge<'_> {
         }
     }
 
-    fn say(&self, decision: &SiteOutcome, outcome: &mut Outcome) {
+    fn say(&self, decision: &SiteDecision, outcome: &mut EnvironmentDecision) {
         let says = &mut outcome.says;
         says.hold = says.hold.take().or_else(|| decision.hold.clone());
         says.waiting_approval = says

@@ -6,9 +6,9 @@ use api::{Pipeline, Promotion, pipeline::PipelineStatus};
 
 use super::{
     Step,
-    world::{World, name_of, phase_of},
+    input::{PlanInput, name_of, phase_of},
 };
-use crate::{hook::guards_signature, moment::Timestamp, place::place_of};
+use crate::{hook::guards_signature, site::site_of, time::Timestamp};
 
 /// The finished promotions of each environment beyond the newest `limit`, oldest first. The last one
 /// of each place stays: it is how a revision that failed there is known. So does one that was approved
@@ -20,11 +20,11 @@ pub fn surplus(
     now: Timestamp,
 ) -> Vec<Step> {
     let status = PipelineStatus::default();
-    let world = World::new(pipeline, &status, promotions, now);
+    let world = PlanInput::new(pipeline, &status, promotions, now);
     let mut finished: BTreeMap<&str, Vec<&Promotion>> = BTreeMap::new();
     let (mut last, mut places) = (BTreeSet::new(), BTreeSet::new());
     for promotion in world.promotions.iter().rev() {
-        if places.insert(place_of(&promotion.spec, world.namespace()).key()) {
+        if places.insert(site_of(&promotion.spec, world.namespace()).key()) {
             last.insert(name_of(promotion));
         }
     }

@@ -3,20 +3,20 @@
 use api::Promotion;
 
 use super::{
-    site::{Judge, Wanted},
-    world::{Site, was_merged},
+    input::{SiteState, was_merged},
+    site::{SitePlanner, WantedRevision},
 };
 use crate::{
     backwards::{PlaceState, ask_again, backwards, until_asked},
     hold::{Hold, HoldReason},
 };
 
-impl Judge<'_> {
+impl SitePlanner<'_> {
     /// Why a revision that nobody asked for would be a step back, or one that was left before.
     pub(super) fn backwards(
         &self,
-        wanted: &Wanted,
-        site: &Site<'_>,
+        wanted: &WantedRevision,
+        site: &SiteState<'_>,
         rejected: &[String],
     ) -> Option<Hold> {
         let revision = &wanted.revision;
@@ -33,7 +33,7 @@ impl Judge<'_> {
     pub(super) fn out_of_order(
         &self,
         promotion: &Promotion,
-        site: &Site<'_>,
+        site: &SiteState<'_>,
         rejected: &[String],
     ) -> Option<Hold> {
         let status = self.world.status(&self.environment.name);
@@ -41,7 +41,7 @@ impl Judge<'_> {
         ask_again(promotion, &self.state(site, rejected), last_request)
     }
 
-    fn state<'b>(&'b self, site: &'b Site<'_>, rejected: &'b [String]) -> PlaceState<'b> {
+    fn state<'b>(&'b self, site: &'b SiteState<'_>, rejected: &'b [String]) -> PlaceState<'b> {
         PlaceState {
             environment: &self.environment.name,
             targets: &site.targets,
@@ -53,7 +53,7 @@ impl Judge<'_> {
 
     /// Whether the revision was here and something else came after it. One that has reached only
     /// some targets so far has not been left.
-    fn has_been_left(&self, revision: &str, site: &Site<'_>) -> bool {
+    fn has_been_left(&self, revision: &str, site: &SiteState<'_>) -> bool {
         let name = self.environment.name.as_str();
         let ran = self.world.status(name).map(|status| status.ran.as_slice());
         let ran = ran.unwrap_or_default();

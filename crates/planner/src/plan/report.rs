@@ -6,7 +6,7 @@ use api::{
 };
 
 use super::Plan;
-use crate::{conditions, moment::Timestamp};
+use crate::{conditions, time::Timestamp};
 
 /// The status that says what the plan says. Promises to change nothing the plan says nothing
 /// about, and nothing at all when it says what is known.

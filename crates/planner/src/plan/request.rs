@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use api::{
     Pipeline, Time,
-    app::Kind,
+    app::AppType,
     names::{REQUEST_ANNOTATION, short_hash},
     pipeline::{
         Environment, EnvironmentStatus, HandledRequest, PipelineStatus, PromotionSummary, Report,
@@ -20,13 +20,13 @@ use serde_json::Value;
 
 use super::{
     EnvironmentPlan,
-    site::{SiteOutcome, Wanted},
-    world::{World, was_merged},
+    input::{PlanInput, was_merged},
+    site::{SiteDecision, WantedRevision},
 };
 use crate::{
     fold::{push_front, told},
     hold::list,
-    moment::Timestamp,
+    time::Timestamp,
 };
 
 /// The request for an environment that has not been taken up yet.
@@ -58,7 +58,7 @@ fn at(time: Option<&Time>) -> Timestamp {
 }
 
 /// What is wrong with requests that will never be taken up.
-pub(super) fn warnings(world: &World<'_>) -> Vec<String> {
+pub(super) fn warnings(world: &PlanInput<'_>) -> Vec<String> {
     let value = match annotation(world.pipeline) {
         Ok(Some(value)) => value,
         Ok(None) => return Vec::new(),
@@ -128,10 +128,10 @@ fn id_of(environment: &str, request: &Request) -> String {
 
 /// What the request asks for, or why that is refused.
 pub(super) fn wanted(
-    world: &World<'_>,
+    world: &PlanInput<'_>,
     environment: &str,
     request: &Request,
-) -> Result<Wanted, HandledRequest> {
+) -> Result<WantedRevision, HandledRequest> {
     if !is_usable(&request.revision) {
         return Err(refused(world, environment, request, "it names no revision"));
     }
@@ -144,7 +144,7 @@ pub(super) fn wanted(
         );
         return Err(refused(world, environment, request, &text));
     }
-    Ok(Wanted {
+    Ok(WantedRevision {
         version: known_version(world, &request.revision),
         revision,
         verified_at: None,
@@ -153,7 +153,7 @@ pub(super) fn wanted(
 }
 
 /// The revision that a text means: what it names, or the one digest that it is the tag of.
-fn meant(world: &World<'_>, text: &str) -> Result<String, String> {
+fn meant(world: &PlanInput<'_>, text: &str) -> Result<String, String> {
     let revision = identity(text);
     let environments = world.model.environments.values();
     let mut targets = environments.clone().flat_map(|it| &it.targets);
@@ -187,7 +187,7 @@ fn meant(world: &World<'_>, text: &str) -> Result<String, String> {
 
 /// Whether the revision was ever seen: on a target, at the source, in a report, or in what ran, was
 /// rejected or promoted.
-fn is_known(world: &World<'_>, revision: &str, request: &Request) -> bool {
+fn is_known(world: &PlanInput<'_>, revision: &str, request: &Request) -> bool {
     let model = world.model;
     let runs = |target: &TargetStatus| {
         let known = [&target.revision, &target.failed];
@@ -217,7 +217,7 @@ fn is_known(world: &World<'_>, revision: &str, request: &Request) -> bool {
 
 /// What to write to git for a revision: the tag that is named with it, as it was written or seen
 /// somewhere, else by its form.
-pub(super) fn known_version(world: &World<'_>, text: &str) -> String {
+pub(super) fn known_version(world: &PlanInput<'_>, text: &str) -> String {
     let revision = identity(text);
     if tag(text) != revision && revision != text {
         return tag(text).to_owned();
@@ -234,7 +234,7 @@ pub(super) fn known_version(world: &World<'_>, text: &str) -> String {
     };
     let by_form = || {
         let app = world.spec.app_ref.clone().unwrap_or_default();
-        let is_git = Kind::of(&app.api_version, &app.kind) == Kind::Kustomization;
+        let is_git = AppType::of(&app.api_version, &app.kind) == AppType::Kustomization;
         let source = SourceRevision::parse(revision);
         let version = source
             .version()
@@ -246,7 +246,7 @@ pub(super) fn known_version(world: &World<'_>, text: &str) -> String {
 
 /// Refuses a request for an environment that is only shown.
 pub(super) fn refuse_where_nothing_is_promoted(
-    world: &World<'_>,
+    world: &PlanInput<'_>,
     environment: &Environment,
     says: &mut EnvironmentPlan,
 ) {
@@ -258,16 +258,16 @@ pub(super) fn refuse_where_nothing_is_promoted(
 
 /// Records a request that every place has taken up, and what it rejects. Says whether all have.
 pub(super) fn conclude(
-    world: &World<'_>,
+    world: &PlanInput<'_>,
     environment: &str,
-    wanted: &Wanted,
-    sites: &[SiteOutcome],
+    wanted: &WantedRevision,
+    sites: &[SiteDecision],
     says: &mut EnvironmentPlan,
 ) -> bool {
     let Some(request) = &wanted.request else {
         return false;
     };
-    let is_taken_up = |site: &SiteOutcome| site.hold.is_none() || site.promotion.is_some();
+    let is_taken_up = |site: &SiteDecision| site.hold.is_none() || site.promotion.is_some();
     if sites.is_empty() || !sites.iter().all(is_taken_up) {
         return false;
     }
@@ -293,7 +293,7 @@ pub(super) fn conclude(
 
 /// That a request was refused, and why.
 fn refused(
-    world: &World<'_>,
+    world: &PlanInput<'_>,
     environment: &str,
     request: &Request,
     because: &str,
@@ -307,7 +307,7 @@ fn refused(
 
 /// That a request was taken up: which promotion it led to, and in words.
 fn handled(
-    world: &World<'_>,
+    world: &PlanInput<'_>,
     environment: &str,
     request: &Request,
     (promotion, text): (Option<&str>, &str),

@@ -9,13 +9,13 @@ use api::{
 
 use super::{
     environment::summary,
-    site::{Judge, SiteOutcome, Wanted},
+    input::{SiteState, is_unmerged, name_of, phase_of},
+    site::{SiteDecision, SitePlanner, WantedRevision},
     start::ordinal,
     successor,
-    world::{Site, is_unmerged, name_of, phase_of},
 };
 
-impl Judge<'_> {
+impl SitePlanner<'_> {
     /// Whether the pipeline's strategy was edited before it was carried out.
     pub(super) fn is_outdated(&self, promotion: &Promotion) -> bool {
         let status = promotion.status.as_ref();
@@ -30,9 +30,9 @@ impl Judge<'_> {
     pub(super) fn goes_on_alone(
         &self,
         promotion: &Promotion,
-        site: &Site<'_>,
+        site: &SiteState<'_>,
         rejected: &[String],
-    ) -> SiteOutcome {
+    ) -> SiteDecision {
         match &promotion.spec.request {
             Some(request)
                 if self.is_outdated(promotion) || self.lacks_successor(promotion, site) =>
@@ -48,18 +48,18 @@ impl Judge<'_> {
         &self,
         promotion: &Promotion,
         request: &PromotionRequest,
-        site: &Site<'_>,
-    ) -> SiteOutcome {
+        site: &SiteState<'_>,
+    ) -> SiteDecision {
         let spec = &promotion.spec;
         let hold = self.unusable(site);
         if let Some(hold) = hold.or_else(|| self.suspended(&spec.shown_revision())) {
-            return SiteOutcome {
+            return SiteDecision {
                 hold: Some(hold),
                 promotion: Some(summary(promotion)),
-                ..SiteOutcome::default()
+                ..SiteDecision::default()
             };
         }
-        let wanted = Wanted {
+        let wanted = WantedRevision {
             revision: spec.revision.clone(),
             version: spec.version.clone(),
             verified_at: spec.verified_at.as_ref().map(|time| time.0),
@@ -75,7 +75,7 @@ impl Judge<'_> {
 
     /// Whether a promotion made way for one that starts it again and was never created: the process
     /// ended between the two writes.
-    pub(super) fn lacks_successor(&self, promotion: &Promotion, site: &Site<'_>) -> bool {
+    pub(super) fn lacks_successor(&self, promotion: &Promotion, site: &SiteState<'_>) -> bool {
         let revision = &promotion.spec.revision;
         let name = promotion_name(
             self.world.name(),

@@ -11,18 +11,18 @@ use api::{
 use super::{
     Step,
     environment::summary,
-    world::{Site, World, is_deploying, is_unmerged, name_of, phase_of},
+    input::{PlanInput, SiteState, is_deploying, is_unmerged, name_of, phase_of},
 };
 use crate::{
     hold::{Hold, HoldReason, and_more},
-    moment::Timestamp,
-    place::target_name,
     release::failed_revision,
+    site::target_name,
+    time::Timestamp,
 };
 
 /// What should be brought in.
 #[derive(Clone, Debug)]
-pub(super) struct Wanted {
+pub(super) struct WantedRevision {
     pub(super) revision: String,
     pub(super) version: String,
     /// Since when nothing but gates kept it back.
@@ -33,7 +33,7 @@ pub(super) struct Wanted {
 
 /// What is to be done and said about one place.
 #[derive(Clone, Debug, Default)]
-pub(super) struct SiteOutcome {
+pub(super) struct SiteDecision {
     pub(super) steps: Vec<Step>,
     pub(super) hold: Option<Hold>,
     pub(super) waiting_approval: Option<String>,
@@ -44,16 +44,16 @@ pub(super) struct SiteOutcome {
 }
 
 /// Decides about the places of one environment.
-pub(super) struct Judge<'a> {
-    pub(super) world: &'a World<'a>,
+pub(super) struct SitePlanner<'a> {
+    pub(super) world: &'a PlanInput<'a>,
     pub(super) environment: &'a Environment,
     pub(super) settings: &'a PromotionSettings,
-    pub(super) sites: Vec<Site<'a>>,
+    pub(super) sites: Vec<SiteState<'a>>,
 }
 
-impl<'a> Judge<'a> {
+impl<'a> SitePlanner<'a> {
     pub(super) fn new(
-        world: &'a World<'a>,
+        world: &'a PlanInput<'a>,
         environment: &'a Environment,
         settings: &'a PromotionSettings,
     ) -> Self {
@@ -67,16 +67,21 @@ impl<'a> Judge<'a> {
 
     pub(super) fn decide(
         &self,
-        wanted: &Wanted,
-        site: &Site<'_>,
+        wanted: &WantedRevision,
+        site: &SiteState<'_>,
         rejected: &[String],
-    ) -> SiteOutcome {
+    ) -> SiteDecision {
         let mut outcome = self.move_on(wanted, site, rejected);
         outcome.leaves = leaves(wanted, site);
         outcome
     }
 
-    fn move_on(&self, wanted: &Wanted, site: &Site<'_>, rejected: &[String]) -> SiteOutcome {
+    fn move_on(
+        &self,
+        wanted: &WantedRevision,
+        site: &SiteState<'_>,
+        rejected: &[String],
+    ) -> SiteDecision {
         if let Some(promotion) = self.under_way(wanted, site, rejected) {
             return self.goes_on_in_order(promotion, site, rejected);
         }
@@ -89,9 +94,9 @@ impl<'a> Judge<'a> {
         let is_moving =
             wanted.request.is_some() && (is_deploying() || site.failed_at_another(wanted));
         if site.runs(&wanted.revision) && !is_moving {
-            return SiteOutcome {
+            return SiteDecision {
                 steps: self.withdraw_stale(wanted, site),
-                ..SiteOutcome::default()
+                ..SiteDecision::default()
             };
         }
         if let Some(hold) = self.unusable(site) {
@@ -100,7 +105,7 @@ impl<'a> Judge<'a> {
         if wanted.request.is_none()
             && let Some(hold) = self.backwards(wanted, site, rejected)
         {
-            return SiteOutcome {
+            return SiteDecision {
                 steps: self.withdraw_stale(wanted, site),
                 ..held(hold)
             };
@@ -115,8 +120,8 @@ impl<'a> Judge<'a> {
     /// does not join one that order keeps back: it gets a promotion of its own.
     fn under_way<'b>(
         &self,
-        wanted: &Wanted,
-        site: &Site<'b>,
+        wanted: &WantedRevision,
+        site: &SiteState<'b>,
         rejected: &[String],
     ) -> Option<&'b Promotion> {
         let is_kept_back = |promotion: &Promotion| {
@@ -155,20 +160,20 @@ impl<'a> Judge<'a> {
     pub(super) fn goes_on_in_order(
         &self,
         promotion: &Promotion,
-        site: &Site<'_>,
+        site: &SiteState<'_>,
         rejected: &[String],
-    ) -> SiteOutcome {
+    ) -> SiteDecision {
         let Some(hold) = self.out_of_order(promotion, site, rejected) else {
             return self.goes_on(promotion);
         };
         let is_suspended = self.suspended("").is_some();
         if hold.reason != HoldReason::OlderThanRunning || is_suspended {
-            return SiteOutcome {
+            return SiteDecision {
                 promotion: Some(summary(promotion)),
                 ..held(hold)
             };
         }
-        SiteOutcome {
+        SiteDecision {
             steps: vec![Step::WithdrawPromotion {
                 name: name_of(promotion),
                 reason: format!("{}: {}", hold.reason.word(), hold.sentence),
@@ -178,7 +183,7 @@ impl<'a> Judge<'a> {
     }
 
     /// What there is to say about a promotion that goes on.
-    fn goes_on(&self, promotion: &Promotion) -> SiteOutcome {
+    fn goes_on(&self, promotion: &Promotion) -> SiteDecision {
         let revision = &promotion.spec.revision;
         let shown = promotion.spec.shown_revision();
         let needs_approval = promotion.spec.needs_approval || self.settings.manual;
@@ -186,7 +191,7 @@ impl<'a> Judge<'a> {
             && promotion.spec.approval.is_none()
             && matches!(phase_of(promotion), None | Some(Phase::AwaitingApproval));
         let is_idle = !matches!(phase_of(promotion), Some(Phase::WaitingForMerge));
-        SiteOutcome {
+        SiteDecision {
             hold: match is_waiting && is_unmerged(promotion) {
                 true => Some(self.awaiting_approval(&shown)),
                 false => self
@@ -195,12 +200,12 @@ impl<'a> Judge<'a> {
             },
             waiting_approval: is_waiting.then(|| revision.clone()),
             promotion: Some(summary(promotion)),
-            ..SiteOutcome::default()
+            ..SiteDecision::default()
         }
     }
 
     /// The promotion under way that a person asked for, also one whose successor was never created.
-    fn asked_for<'b>(&self, site: &Site<'b>) -> Option<&'b Promotion> {
+    fn asked_for<'b>(&self, site: &SiteState<'b>) -> Option<&'b Promotion> {
         let is_asked_for = |promotion: &&&Promotion| {
             let is_under_way = is_unmerged(promotion) || is_deploying(promotion);
             promotion.spec.request.is_some()
@@ -212,10 +217,10 @@ impl<'a> Judge<'a> {
     /// What a person asked for is not overtaken by what comes along.
     fn gives_way(
         &self,
-        wanted: &Wanted,
-        (site, rejected): (&Site<'_>, &[String]),
+        wanted: &WantedRevision,
+        (site, rejected): (&SiteState<'_>, &[String]),
         asked: &Promotion,
-    ) -> SiteOutcome {
+    ) -> SiteDecision {
         let mut outcome = self.goes_on_alone(asked, site, rejected);
         if outcome.hold.is_none() && !site.runs(&wanted.revision) {
             let revision = asked.spec.shown_revision();
@@ -252,7 +257,7 @@ impl<'a> Judge<'a> {
     }
 
     /// Why nothing can be brought to a place that is not as it should be.
-    pub(super) fn unusable(&self, site: &Site<'_>) -> Option<Hold> {
+    pub(super) fn unusable(&self, site: &SiteState<'_>) -> Option<Hold> {
         if site.targets.is_empty() {
             return Some(self.not_observed());
         }
@@ -293,7 +298,7 @@ impl<'a> Judge<'a> {
 
     /// Takes back what leads elsewhere although the place should stay or go back. What a person
     /// asked for is left alone unless a person asks to go back.
-    fn withdraw_stale(&self, wanted: &Wanted, site: &Site<'_>) -> Vec<Step> {
+    fn withdraw_stale(&self, wanted: &WantedRevision, site: &SiteState<'_>) -> Vec<Step> {
         let request = wanted.request.as_ref();
         let is_detour = request.is_some_and(|request| request.kind == RequestKind::Promote);
         if is_detour || self.suspended("").is_some() {
@@ -315,16 +320,16 @@ impl<'a> Judge<'a> {
     }
 }
 
-fn held(hold: Hold) -> SiteOutcome {
-    SiteOutcome {
+fn held(hold: Hold) -> SiteDecision {
+    SiteDecision {
         hold: Some(hold),
-        ..SiteOutcome::default()
+        ..SiteDecision::default()
     }
 }
 
 /// The revisions a place has or is about to get, other than the wanted one. Where it stays as it
 /// is, that is what was on its way.
-fn leaves(wanted: &Wanted, site: &Site<'_>) -> Vec<String> {
+fn leaves(wanted: &WantedRevision, site: &SiteState<'_>) -> Vec<String> {
     let id = wanted.request.as_ref().map(|request| request.id.as_str());
     let replaced = site.promotions.iter().filter(|promotion| {
         let request = promotion.spec.request.as_ref();
@@ -357,9 +362,9 @@ fn leaves(wanted: &Wanted, site: &Site<'_>) -> Vec<String> {
     all
 }
 
-impl Site<'_> {
+impl SiteState<'_> {
     /// Whether the release of another revision failed here: git asks for that one.
-    fn failed_at_another(&self, wanted: &Wanted) -> bool {
+    fn failed_at_another(&self, wanted: &WantedRevision) -> bool {
         let mut failed = self
             .targets
             .iter()

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use api::{
     Promotion,
-    names::{ENVIRONMENT_LABEL, PIPELINE_LABEL, PLACE_LABEL, label_value, promotion_name},
+    names::{ENVIRONMENT_LABEL, PIPELINE_LABEL, SITE_LABEL, label_value, promotion_name},
     pipeline::Strategy,
     promotion::{PromotionRequest, PromotionSpec},
     revision::shown,
@@ -14,20 +14,20 @@ use kube::Resource;
 use super::{
     Step,
     environment::summary,
-    site::{Judge, SiteOutcome, Wanted},
-    world::{Site, is_deploying, is_unmerged, name_of, shown_by},
+    input::{SiteState, is_deploying, is_unmerged, name_of, shown_by},
+    site::{SiteDecision, SitePlanner, WantedRevision},
 };
-use crate::{moment::stored, order};
+use crate::{time::stored, version_order};
 
-impl Wanted {
+impl WantedRevision {
     /// The revision for people and for ordering: with its tag where it is a digest.
     pub(super) fn shown(&self) -> String {
         shown(&self.revision, Some(&self.version))
     }
 }
 
-impl Judge<'_> {
-    pub(super) fn start(&self, wanted: &Wanted, site: &Site<'_>) -> SiteOutcome {
+impl SitePlanner<'_> {
+    pub(super) fn start(&self, wanted: &WantedRevision, site: &SiteState<'_>) -> SiteDecision {
         let promotion = self.promotion(wanted, site);
         let by = name_of(&promotion);
         let mut steps: Vec<_> = site
@@ -37,17 +37,17 @@ impl Judge<'_> {
             .map(|old| make_way(old, &promotion, &by))
             .collect();
         let needs_approval = promotion.spec.needs_approval;
-        let outcome = SiteOutcome {
+        let outcome = SiteDecision {
             hold: needs_approval.then(|| self.awaiting_approval(&wanted.shown())),
             waiting_approval: needs_approval.then(|| wanted.revision.clone()),
             promotion: Some(summary(&promotion)),
-            ..SiteOutcome::default()
+            ..SiteDecision::default()
         };
         steps.push(Step::StartPromotion(Box::new(promotion)));
-        SiteOutcome { steps, ..outcome }
+        SiteDecision { steps, ..outcome }
     }
 
-    fn promotion(&self, wanted: &Wanted, site: &Site<'_>) -> Promotion {
+    fn promotion(&self, wanted: &WantedRevision, site: &SiteState<'_>) -> Promotion {
         let world = self.world;
         let ordinal = ordinal(site, &wanted.revision);
         let name = promotion_name(world.name(), &site.place, &wanted.revision, ordinal);
@@ -83,11 +83,11 @@ impl Judge<'_> {
         promotion
     }
 
-    fn labels(&self, site: &Site<'_>) -> BTreeMap<String, String> {
+    fn labels(&self, site: &SiteState<'_>) -> BTreeMap<String, String> {
         [
             (PIPELINE_LABEL, self.world.name()),
             (ENVIRONMENT_LABEL, &self.environment.name),
-            (PLACE_LABEL, &site.place.key()),
+            (SITE_LABEL, &site.place.key()),
         ]
         .map(|(label, text)| (label.to_owned(), label_value(text)))
         .into()
@@ -95,7 +95,7 @@ impl Judge<'_> {
 }
 
 /// A number no promotion of that revision into that place has yet.
-pub(super) fn ordinal(site: &Site<'_>, revision: &str) -> i64 {
+pub(super) fn ordinal(site: &SiteState<'_>, revision: &str) -> i64 {
     let same = site
         .promotions
         .iter()
@@ -106,7 +106,7 @@ pub(super) fn ordinal(site: &Site<'_>, revision: &str) -> i64 {
 }
 
 /// What runs in the place, the newest where its targets differ.
-fn replaced(site: &Site<'_>, revision: &str) -> Option<String> {
+fn replaced(site: &SiteState<'_>, revision: &str) -> Option<String> {
     let running = site.targets.iter().filter_map(|target| {
         let other = target.revision.as_deref().filter(|it| *it != revision)?;
         Some((target.shown_revision()?, other))
@@ -115,7 +115,7 @@ fn replaced(site: &Site<'_>, revision: &str) -> Option<String> {
     let assumed = assumed.map(|it| (shown_by(&site.promotions, it), it));
     running
         .chain(assumed)
-        .max_by(|(one, _), (other, _)| order::total(one, other))
+        .max_by(|(one, _), (other, _)| version_order::total(one, other))
         .map(|(_, revision)| revision.to_owned())
 }
 

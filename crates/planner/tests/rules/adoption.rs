@@ -1,6 +1,6 @@
 //! A Pipeline of the first proposal's group and its copy in ours.
 
-use api::{EarlyPipeline, Pipeline, names::ADOPTED_ANNOTATION};
+use api::{Pipeline, WegoPipeline, names::ADOPTED_ANNOTATION};
 use planner::{Adoption, adopt};
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ fn spec(said: &str) -> (Value, Value) {
     (spec, annotations)
 }
 
-fn original(said: &str) -> EarlyPipeline {
+fn original(said: &str) -> WegoPipeline {
     let (spec, annotations) = spec(said);
     let metadata = json!({
         "name": "shop", "namespace": "team", "uid": "u-1", "generation": 7,

@@ -4,33 +4,34 @@ use std::time::Duration;
 
 use api::promotion::PromotionStatus;
 use planner::{
-    Act, Failure, Look, Next, Outcome, PullRequestSeen, Remedy, Surroundings, Timestamp, attempt,
-    conclude, look, not_seen, unseen,
+    AttemptInput, AttemptPlan, ExternalAction, Failure, ObservedPullRequest, Outcome,
+    PullRequestLookup, Remedy, Timestamp, attempt, conclude, observed_after_failed_lookup,
+    pull_request_lookup, status_after_failed_lookup,
 };
 
 use crate::drawing::{World, draw, now};
 
 const URL: &str = "https://example.com/1";
 
-fn pull_request(text: &str) -> PullRequestSeen {
-    let open = |is_current, changed_by_others| PullRequestSeen::Open {
+fn pull_request(text: &str) -> ObservedPullRequest {
+    let open = |is_current, changed_by_others| ObservedPullRequest::Open {
         url: URL.to_owned(),
         is_current,
         changed_by_others,
     };
     match text {
-        "" => PullRequestSeen::NotLooked,
-        "missing" => PullRequestSeen::Missing,
-        "unanswered" => PullRequestSeen::Unanswered,
+        "" => ObservedPullRequest::NotQueried,
+        "missing" => ObservedPullRequest::Missing,
+        "unanswered" => ObservedPullRequest::Unanswered,
         "open" => open(true, false),
         "open stale" => open(false, false),
         "open foreign" => open(true, true),
         "open foreign stale" => open(false, true),
-        "merged" => PullRequestSeen::Merged {
+        "merged" => ObservedPullRequest::Merged {
             url: URL.to_owned(),
             commit: Some("c0ffee".to_owned()),
         },
-        "closed" => PullRequestSeen::Closed {
+        "closed" => ObservedPullRequest::Closed {
             url: URL.to_owned(),
         },
         _ => panic!("{text:?} is not in the notation"),
@@ -38,8 +39,8 @@ fn pull_request(text: &str) -> PullRequestSeen {
 }
 
 /// What comes next for the last promotion of the drawing.
-pub(crate) fn next_of(world: &World, seen: &str) -> Next {
-    let around = Surroundings {
+pub(crate) fn next_of(world: &World, seen: &str) -> AttemptPlan {
+    let around = AttemptInput {
         pipeline: Some(&world.pipeline),
         promotions: &world.promotions,
         pull_request: pull_request(seen),
@@ -48,9 +49,9 @@ pub(crate) fn next_of(world: &World, seen: &str) -> Next {
     attempt(world.promotions.last().unwrap(), &around, now())
 }
 
-fn show(act: Act, status: &PromotionStatus, wake: Option<Timestamp>) -> String {
+fn show(act: ExternalAction, status: &PromotionStatus, requeue_at: Option<Timestamp>) -> String {
     let act = match act {
-        Act::Nothing => String::new(),
+        ExternalAction::Nothing => String::new(),
         act => format!("{act:?}, "),
     };
     let mut text = format!(
@@ -59,8 +60,8 @@ fn show(act: Act, status: &PromotionStatus, wake: Option<Timestamp>) -> String {
         status.reason.as_deref().unwrap_or("-"),
         status.message.as_deref().unwrap_or("-")
     );
-    if let Some(wake) = wake {
-        text += &format!(", again in {}s", wake.as_second() - now().as_second());
+    if let Some(requeue_at) = requeue_at {
+        text += &format!(", again in {}s", requeue_at.as_second() - now().as_second());
     }
     text
 }
@@ -70,11 +71,11 @@ pub(crate) fn check(drawing: &str, seen: &str, expected: &str) {
     let mut world = draw(&format!("dev[2.0.0 ok] > {drawing}"));
     let next = next_of(&world, seen);
     assert_eq!(
-        show(next.act, &next.status, next.wake),
+        show(next.action, &next.status, next.requeue_at),
         expected,
         "{drawing}"
     );
-    if next.act == Act::Nothing {
+    if next.action == ExternalAction::Nothing {
         world.promotions.last_mut().unwrap().status = Some(next.status.clone());
         let again = next_of(&world, seen);
         assert_eq!(again, next, "looking again changes nothing");
@@ -103,18 +104,18 @@ fn a_merge_is_asked_for_while_nothing_is_against_it() {
     to.auto_merge = true;
     settings.manual = true;
     manual.promotions[0].spec.strategy = settings.strategy.clone();
-    assert_eq!(next_of(&manual, "open").act, Act::Nothing);
+    assert_eq!(next_of(&manual, "open").action, ExternalAction::Nothing);
     let steps = format!("{:?}", manual.plan().steps);
     assert!(steps.contains("Supersede"), "it is proposed anew: {steps}");
     for (drawing, seen, draft, expected) in [
-        (drawing, "open", false, Act::AskForMerge),
-        (drawing, "open", true, Act::Nothing),
-        (drawing, "open foreign", false, Act::Nothing),
-        (drawing, "unanswered", false, Act::Nothing),
-        (&suspended, "open", false, Act::Nothing),
+        (drawing, "open", false, ExternalAction::AskForMerge),
+        (drawing, "open", true, ExternalAction::Nothing),
+        (drawing, "open foreign", false, ExternalAction::Nothing),
+        (drawing, "unanswered", false, ExternalAction::Nothing),
+        (&suspended, "open", false, ExternalAction::Nothing),
     ] {
         assert_eq!(
-            ask(drawing, seen, draft).1.act,
+            ask(drawing, seen, draft).1.action,
             expected,
             "{drawing}: {seen}"
         );
@@ -128,7 +129,10 @@ fn a_merge_is_asked_for_while_nothing_is_against_it() {
         });
         let outcome = Outcome::AskedForMerge { because };
         let status = conclude(&promotion, next, outcome, now(), 1);
-        (show(Act::Nothing, &status, None), status.attempts)
+        (
+            show(ExternalAction::Nothing, &status, None),
+            status.attempts,
+        )
     };
     let (text, _) = answered(Some(("Forbidden", "the user may not merge")));
     assert_eq!(
@@ -146,7 +150,7 @@ fn a_merge_is_asked_for_while_nothing_is_against_it() {
     assert_eq!(text, expected);
     let (promotion, next) = ask(drawing, "open", false);
     let status = conclude(&promotion, next, Outcome::Merged, now(), 1);
-    let text = show(Act::Nothing, &status, None);
+    let text = show(ExternalAction::Nothing, &status, None);
     assert_eq!(text, "Deploying/Deploying: the pull request was merged");
     assert!(status.merged_at.is_some());
 }
@@ -160,7 +164,7 @@ fn automatic(drawing: &str, seen: &str) -> String {
     let strategy = settings.strategy.clone();
     world.promotions.last_mut().unwrap().spec.strategy = strategy;
     let next = next_of(&world, seen);
-    show(next.act, &next.status, None)
+    show(next.action, &next.status, None)
 }
 
 /// Somebody deployed something newer while the pull request was open.
@@ -225,7 +229,7 @@ fn what_a_person_asked_for_may_be_a_step_back() {
     let prod = status.environments.get_mut("prod").unwrap();
     prod.targets[0].revision = Some("3.0.0".to_owned());
     assert_eq!(world.plan().steps, []);
-    assert_eq!(next_of(&world, "missing").act, Act::CarryOut);
+    assert_eq!(next_of(&world, "missing").action, ExternalAction::CarryOut);
 }
 
 #[test]
@@ -245,7 +249,7 @@ fn validity_and_requests_are_asked_again_before_a_merge() {
     world.pipeline.spec.source.as_mut().unwrap().name = None;
     let next = next_of(&world, "missing");
     assert_eq!(
-        show(next.act, &next.status, next.wake),
+        show(next.action, &next.status, next.requeue_at),
         "Running/InvalidSource: the source names no HelmChart"
     );
 }
@@ -268,7 +272,7 @@ fn waits_for_the_approval_it_needs() {
     let mut world = draw("dev[2.0.0 ok] > prod{manual}[1.0.0 ok]\npromotion prod 2.0.0 Running");
     world.promotions[0].spec.needs_approval = false;
     let next = next_of(&world, "");
-    assert_eq!(show(next.act, &next.status, next.wake), awaiting);
+    assert_eq!(show(next.action, &next.status, next.requeue_at), awaiting);
 }
 
 #[test]
@@ -346,97 +350,116 @@ fn what_keeps_a_pull_request_from_being_seen_is_said_once() {
         panic!("it is a failure");
     };
     let status = next_of(&world, "").status;
-    let said = not_seen(status, &failure, now());
+    let said = status_after_failed_lookup(status, &failure, now());
     assert_eq!(said.reason.as_ref(), Some(&failure.reason));
     assert_eq!(said.message.as_ref(), Some(&failure.message));
     failure.message = "a second later".to_owned();
-    assert_eq!(not_seen(said.clone(), &failure, now()), said);
+    assert_eq!(
+        status_after_failed_lookup(said.clone(), &failure, now()),
+        said
+    );
     let running = draw("dev[2.0.0 ok] > prod[1.0.0 ok]\npromotion prod 2.0.0 Deploying merged 1m");
     let status = next_of(&running, "").status;
-    assert_eq!(not_seen(status.clone(), &failure, now()), status);
+    assert_eq!(
+        status_after_failed_lookup(status.clone(), &failure, now()),
+        status
+    );
 }
 
 #[test]
 fn the_pull_request_is_looked_at_where_it_matters() {
     for (drawing, expected) in [
         // Nothing was pushed yet, or nothing more will be.
-        ("prod{manual}[1.0.0 ok]\npromotion prod 2.0.0", Look::Away),
+        (
+            "prod{manual}[1.0.0 ok]\npromotion prod 2.0.0",
+            PullRequestLookup::Skip,
+        ),
         (
             "prod{manual}[2.0.0 ok]\npromotion prod 2.0.0 AwaitingApproval withdrawn",
-            Look::Away,
+            PullRequestLookup::Skip,
         ),
         (
             "prod[1.0.0 ok]\npromotion prod 2.0.0 Deploying merged 5m",
-            Look::Away,
+            PullRequestLookup::Skip,
         ),
-        ("prod[1.0.0 ok]\npromotion prod 2.0.0 Succeeded", Look::Away),
+        (
+            "prod[1.0.0 ok]\npromotion prod 2.0.0 Succeeded",
+            PullRequestLookup::Skip,
+        ),
         // A crash may have left anything.
-        ("prod[1.0.0 ok]\npromotion prod 2.0.0", Look::Closely),
+        (
+            "prod[1.0.0 ok]\npromotion prod 2.0.0",
+            PullRequestLookup::Fresh,
+        ),
         (
             "prod{manual}[1.0.0 ok]\npromotion prod 2.0.0 AwaitingApproval approved",
-            Look::Closely,
+            PullRequestLookup::Fresh,
         ),
         (
             "prod[1.0.0 ok]\npromotion prod 2.0.0 Running",
-            Look::Closely,
+            PullRequestLookup::Fresh,
         ),
         (
             "prod[1.0.0 ok]\npromotion prod 2.0.0 Running until 90s",
-            Look::Away,
+            PullRequestLookup::Skip,
         ),
         (
             "prod[1.0.0 ok]\nsuspend\npromotion prod 2.0.0 Running",
-            Look::Away,
+            PullRequestLookup::Skip,
         ),
         // It is open.
         (
             "prod[1.0.0 ok]\npromotion prod 2.0.0 Running because BranchChangedByOthers until 90s",
-            Look::Follow,
+            PullRequestLookup::Cached,
         ),
         (
             "prod[1.0.0 ok]\npromotion prod 2.0.0 WaitingForMerge",
-            Look::Follow,
+            PullRequestLookup::Cached,
         ),
         (
             "prod[1.0.0 ok]\nsuspend\npromotion prod 2.0.0 WaitingForMerge",
-            Look::Follow,
+            PullRequestLookup::Cached,
         ),
         // It is about to be closed.
         (
             "prod[2.0.0 ok]\npromotion prod 2.0.0 WaitingForMerge",
-            Look::Closely,
+            PullRequestLookup::Fresh,
         ),
         (
             "prod[2.0.0 ok]\npromotion prod 2.0.0 WaitingForMerge until 90s",
-            Look::Later,
+            PullRequestLookup::Postponed,
         ),
         (
             "prod[1.0.0 ok]\npromotion prod 2.0.0 WaitingForMerge withdrawn",
-            Look::Closely,
+            PullRequestLookup::Fresh,
         ),
         (
             "prod[1.0.0 ok]\npromotion prod 2.0.0 WaitingForMerge withdrawn until 90s",
-            Look::Later,
+            PullRequestLookup::Postponed,
         ),
         // Nothing is known to be open: what the next attempt waits for does not matter.
         (
             "prod[1.0.0 ok]\npromotion prod 2.0.0 Running withdrawn until 30m",
-            Look::Closely,
+            PullRequestLookup::Fresh,
         ),
         (
             "prod[2.0.0 ok]\npromotion prod 2.0.0 Running because SecretMissing until 30m",
-            Look::Closely,
+            PullRequestLookup::Fresh,
         ),
     ] {
         let world = draw(&format!("dev[2.0.0 ok] > {drawing}"));
-        let around = Surroundings {
+        let around = AttemptInput {
             pipeline: Some(&world.pipeline),
             promotions: &world.promotions,
-            pull_request: PullRequestSeen::NotLooked,
+            pull_request: ObservedPullRequest::NotQueried,
             edited: false,
         };
         let promotion = world.promotions.last().unwrap();
-        assert_eq!(look(promotion, &around, now()), expected, "{drawing}");
+        assert_eq!(
+            pull_request_lookup(promotion, &around, now()),
+            expected,
+            "{drawing}"
+        );
     }
 }
 
@@ -587,31 +610,37 @@ fn what_cannot_be_looked_at_is_closed_later_or_named() {
         message: "the Secret git is gone".to_owned(),
         remedy: Remedy::WaitForEdit,
     };
-    let unseen = |world: &World| unseen(&world.promotions[0], &world.pipeline, &lost);
+    let unseen =
+        |world: &World| observed_after_failed_lookup(&world.promotions[0], &world.pipeline, &lost);
     assert_eq!(
         unseen(&world),
-        PullRequestSeen::NotLooked,
+        ObservedPullRequest::NotQueried,
         "nothing was opened"
     );
     world.promotions[0].status.as_mut().unwrap().url = Some(URL.to_owned());
-    assert_eq!(unseen(&world), PullRequestSeen::Unanswered);
-    assert_eq!(next_of(&world, "unanswered").act, Act::ClosePullRequest);
+    assert_eq!(unseen(&world), ObservedPullRequest::Unanswered);
+    assert_eq!(
+        next_of(&world, "unanswered").action,
+        ExternalAction::ClosePullRequest
+    );
     let settings = world.pipeline.spec.promotion.as_mut().unwrap();
     settings.strategy.pull_request.as_mut().unwrap().url = "https://example.com/other".to_owned();
-    assert_eq!(unseen(&world), PullRequestSeen::NotLooked);
+    assert_eq!(unseen(&world), ObservedPullRequest::NotQueried);
     // A forge that was mistyped never answers, and nothing was opened there.
     let down = Failure {
         remedy: Remedy::Retry,
         ..lost.clone()
     };
-    let later = |world: &World| planner::unseen(&world.promotions[0], &world.pipeline, &down);
-    assert_eq!(later(&world), PullRequestSeen::Unanswered);
+    let later = |world: &World| {
+        planner::observed_after_failed_lookup(&world.promotions[0], &world.pipeline, &down)
+    };
+    assert_eq!(later(&world), ObservedPullRequest::Unanswered);
     let mut unopened = draw(drawing);
-    assert_eq!(later(&unopened), PullRequestSeen::Unanswered);
+    assert_eq!(later(&unopened), ObservedPullRequest::Unanswered);
     unopened.pipeline = world.pipeline.clone();
-    assert_eq!(later(&unopened), PullRequestSeen::NotLooked);
+    assert_eq!(later(&unopened), ObservedPullRequest::NotQueried);
     let next = next_of(&world, "");
-    let text = show(next.act, &next.status, next.wake);
+    let text = show(next.action, &next.status, next.requeue_at);
     assert!(
         text.ends_with("may still be open, close it: https://example.com/1"),
         "{text}"
@@ -628,19 +657,19 @@ fn a_promotion_that_cannot_be_tried_ends_when_its_place_arrives() {
         message: "the Secret git is missing".to_owned(),
         remedy: Remedy::WaitForEdit,
     };
-    let around = |pull_request| Surroundings {
+    let around = |pull_request| AttemptInput {
         pipeline: Some(&world.pipeline),
         promotions: &world.promotions,
         pull_request,
         edited: false,
     };
     let promotion = &world.promotions[0];
-    let looked = look(promotion, &around(PullRequestSeen::NotLooked), now());
-    assert_eq!(looked, Look::Closely);
-    let seen = unseen(promotion, &world.pipeline, &missing);
+    let looked = pull_request_lookup(promotion, &around(ObservedPullRequest::NotQueried), now());
+    assert_eq!(looked, PullRequestLookup::Fresh);
+    let seen = observed_after_failed_lookup(promotion, &world.pipeline, &missing);
     let next = attempt(promotion, &around(seen), now());
     assert_eq!(
-        show(next.act, &next.status, next.wake),
+        show(next.action, &next.status, next.requeue_at),
         "Succeeded/Deployed: prod runs 2.0.0"
     );
 }
@@ -652,7 +681,7 @@ fn a_merged_pull_request_is_not_called_open() {
         let mut world = draw(&drawing.replace("Deploying", late));
         world.promotions[0].status.as_mut().unwrap().url = Some(URL.to_owned());
         let next = next_of(&world, "");
-        let text = show(next.act, &next.status, next.wake);
+        let text = show(next.action, &next.status, next.requeue_at);
         assert_eq!(text, "Succeeded/Deployed: prod runs 2.0.0");
     }
 }
@@ -689,7 +718,7 @@ fn a_successor_waits_for_its_predecessors() {
         drawn.promotions[0].metadata.name = Some("earlier".to_owned());
         let next = next_of(&drawn, "");
         assert_eq!(
-            show(next.act, &next.status, next.wake),
+            show(next.action, &next.status, next.requeue_at),
             "Running/WaitingForPredecessor: it goes on when earlier has ended"
         );
     }
@@ -742,10 +771,10 @@ fn what_the_pipeline_does_not_ask_for_is_refused() {
     strategy.pull_request.as_mut().unwrap().secret_ref.name = "other".to_owned();
     let next = next_of(&world, "");
     assert_eq!(
-        show(next.act, &next.status, next.wake),
+        show(next.action, &next.status, next.requeue_at),
         "Running/StrategyChanged: the pipeline's strategy was edited; it is started again with that"
     );
-    assert_eq!(next.act, Act::Nothing);
+    assert_eq!(next.action, ExternalAction::Nothing);
     check(
         "prod[1.0.0 ok]\npromotion test 2.0.0 Running",
         "",
@@ -759,14 +788,14 @@ fn without_its_pipeline_nothing_is_done() {
     let mut leaving = world.pipeline.clone();
     leaving.metadata.deletion_timestamp = Some(crate::drawing::ago("1m"));
     for pipeline in [None, Some(&leaving)] {
-        let around = Surroundings {
+        let around = AttemptInput {
             pipeline,
             promotions: &world.promotions,
-            pull_request: PullRequestSeen::NotLooked,
+            pull_request: ObservedPullRequest::NotQueried,
             edited: false,
         };
         let next = attempt(&world.promotions[0], &around, now());
-        assert_eq!(next.act, Act::Nothing);
+        assert_eq!(next.action, ExternalAction::Nothing);
         assert_eq!(next.status, world.promotions[0].status.clone().unwrap());
     }
 }
@@ -783,7 +812,7 @@ fn failure(remedy: Remedy) -> Outcome {
 fn concluded(drawing: &str, seen: &str, outcome: Outcome) -> PromotionStatus {
     let world = draw(&format!("dev[2.0.0 ok] > {drawing}"));
     let next = next_of(&world, seen);
-    assert_ne!(next.act, Act::Nothing);
+    assert_ne!(next.action, ExternalAction::Nothing);
     conclude(world.promotions.last().unwrap(), next, outcome, now(), 7)
 }
 
@@ -798,7 +827,7 @@ fn what_was_done_is_recorded() {
     };
     let status = concluded(drawing, "", opened);
     assert_eq!(
-        show(Act::Nothing, &status, None),
+        show(ExternalAction::Nothing, &status, None),
         "WaitingForMerge/WaitingForMerge: the pull request waits to be merged"
     );
     assert_eq!((status.attempts, status.url.as_deref()), (1, Some(URL)));
@@ -834,7 +863,7 @@ fn what_was_done_is_recorded() {
         Outcome::Closed,
     );
     assert_eq!(
-        show(Act::Nothing, &status, None),
+        show(ExternalAction::Nothing, &status, None),
         "Succeeded/Deployed: prod runs 2.0.0"
     );
     assert_eq!(status.conditions[0].status, "True");
@@ -848,7 +877,7 @@ fn failures_are_tried_again_visibly() {
     };
     let status = concluded(drawing, "", failure(Remedy::Retry));
     assert_eq!(
-        show(Act::Nothing, &status, None),
+        show(ExternalAction::Nothing, &status, None),
         "Running/ForgeDown: the forge answered 503"
     );
     assert_eq!(status.attempts, 4);
@@ -869,14 +898,14 @@ fn an_attempt_waits_for_its_time_or_an_edit() {
     let drawing = "prod[1.0.0 ok]\npromotion prod 2.0.0 Running because ForgeDown until 90s";
     check(drawing, "", "Running/ForgeDown: -, again in 90s");
     let world = draw(&format!("dev[2.0.0 ok] > {drawing}"));
-    let around = Surroundings {
+    let around = AttemptInput {
         pipeline: Some(&world.pipeline),
         promotions: &world.promotions,
-        pull_request: PullRequestSeen::NotLooked,
+        pull_request: ObservedPullRequest::NotQueried,
         edited: true,
     };
     assert_eq!(
-        attempt(&world.promotions[0], &around, now()).act,
-        Act::CarryOut
+        attempt(&world.promotions[0], &around, now()).action,
+        ExternalAction::CarryOut
     );
 }

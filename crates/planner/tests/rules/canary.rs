@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use api::{
     Pipeline, Revision, Time,
-    app::Reading,
+    app::AppReading,
     flagger::{Canary, Phase},
     pipeline::{AppReference, Environment, PipelineSpec, Target, TargetStatus},
 };
 use planner::{
-    Seen, SeenApp, SeenCanaries, SeenEnvironment, SeenTarget, TargetState, Timestamp, fold, plan,
+    ObservedApp, ObservedCanaries, ObservedEnvironment, ObservedPipeline, ObservedTarget,
+    TargetState, Timestamp, fold, plan,
 };
 
 use crate::drawing::pull_request;
@@ -79,38 +80,38 @@ fn canary(text: &str) -> Canary {
 }
 
 /// A HelmRelease that Flux calls ready.
-fn app(revision: &str, canaries: SeenCanaries) -> SeenApp {
-    SeenApp {
+fn app(revision: &str, canaries: ObservedCanaries) -> ObservedApp {
+    ObservedApp {
         api_version: "helm.toolkit.fluxcd.io/v2".to_owned(),
         kind: "HelmRelease".to_owned(),
         name: "shop".to_owned(),
-        reading: Reading {
+        reading: AppReading {
             revision: Revision::new(revision),
             version: Some(revision.to_owned()),
             ready: true,
-            ..Reading::default()
+            ..AppReading::default()
         },
         canaries,
-        ..SeenApp::default()
+        ..ObservedApp::default()
     }
 }
 
-fn seen(dev: SeenApp) -> Seen {
-    let environment = |name: &str, app: SeenApp| SeenEnvironment {
+fn seen(dev: ObservedApp) -> ObservedPipeline {
+    let environment = |name: &str, app: ObservedApp| ObservedEnvironment {
         name: name.to_owned(),
-        targets: vec![SeenTarget {
+        targets: vec![ObservedTarget {
             cluster: None,
             namespace: name.to_owned(),
             relies_on_reports: false,
             state: TargetState::Observed(vec![app]),
         }],
     };
-    Seen {
+    ObservedPipeline {
         environments: vec![
             environment("dev", dev),
-            environment("prod", app("0.1.0", SeenCanaries::default())),
+            environment("prod", app("0.1.0", ObservedCanaries::default())),
         ],
-        ..Seen::default()
+        ..ObservedPipeline::default()
     }
 }
 
@@ -139,14 +140,14 @@ fn check(life: &str) {
             ["none"] => Vec::new(),
             _ => rest.join(" ").split(" and ").map(canary).collect(),
         };
-        let seen = seen(app(revision, SeenCanaries::Known(canaries)));
+        let seen = seen(app(revision, ObservedCanaries::Known(canaries)));
         let status = fold(&pipeline, &seen, minute(at));
         pipeline.status = Some(status.clone());
         assert_eq!(fold(&pipeline, &seen, minute(at)), status, "{line}");
         let plan = plan(&pipeline, &status, &[], minute(at));
         let target = &status.environments["dev"].targets[0];
-        let again = plan.wake.map(|wake| {
-            let minutes = (wake.as_second() - minute(0).as_second()) / 60;
+        let again = plan.requeue_at.map(|requeue_at| {
+            let minutes = (requeue_at.as_second() - minute(0).as_second()) / 60;
             format!(", again {minutes}")
         });
         let known = drawn(target) + &again.unwrap_or_default();
@@ -292,7 +293,7 @@ fn an_app_that_was_ready_before_canaries_were_read_stays_so() {
 fn canaries_that_cannot_be_told_are_asked_for_again() {
     let mut pipeline = pipeline();
     let because = "images could not be read in time".to_owned();
-    let look = seen(app("1.0.0", SeenCanaries::Unknown { because }));
+    let look = seen(app("1.0.0", ObservedCanaries::Unknown { because }));
     let status = fold(&pipeline, &look, minute(0));
     let target = &status.environments["dev"].targets[0];
     assert_eq!(
@@ -300,9 +301,13 @@ fn canaries_that_cannot_be_told_are_asked_for_again() {
         "1.0.0 waits: images could not be read in time"
     );
     let plan = plan(&pipeline, &status, &[], minute(0));
-    assert!(plan.wake.is_some_and(|wake| wake < minute(1)), "{plan:?}");
+    assert!(
+        plan.requeue_at
+            .is_some_and(|requeue_at| requeue_at < minute(1)),
+        "{plan:?}"
+    );
     pipeline.status = Some(status);
-    let known = seen(app("1.0.0", SeenCanaries::default()));
+    let known = seen(app("1.0.0", ObservedCanaries::default()));
     let status = fold(&pipeline, &known, minute(1));
     assert_eq!(drawn(&status.environments["dev"].targets[0]), "1.0.0 ready");
 }
@@ -311,16 +316,16 @@ fn canaries_that_cannot_be_told_are_asked_for_again() {
 #[test]
 fn a_success_before_a_blind_look_does_not_count() {
     let mut pipeline = pipeline();
-    let mut look = |at: i64, revision: &str, canaries: SeenCanaries| {
+    let mut look = |at: i64, revision: &str, canaries: ObservedCanaries| {
         let status = fold(&pipeline, &seen(app(revision, canaries)), minute(at));
         pipeline.status = Some(status.clone());
         drawn(&status.environments["dev"].targets[0])
     };
-    let known = |text: &str| SeenCanaries::Known(vec![canary(text)]);
+    let known = |text: &str| ObservedCanaries::Known(vec![canary(text)]);
     look(0, "1.0.0", known("Progressing"));
     assert_eq!(look(5, "1.0.0", known("Succeeded at 5")), "1.0.0 ready");
     let because = "images could not be read in time".to_owned();
-    look(6, "2.0.0", SeenCanaries::Unknown { because });
+    look(6, "2.0.0", ObservedCanaries::Unknown { because });
     assert_eq!(
         look(7, "2.0.0", known("Succeeded at 5")),
         "2.0.0 waits: canary web has not analysed 2.0.0 yet"
@@ -331,7 +336,7 @@ fn a_success_before_a_blind_look_does_not_count() {
 fn the_hold_of_the_next_environment_says_why() {
     let mut pipeline = pipeline();
     for (at, phase) in [(0, "Progressing"), (5, "Failed at 5 said")] {
-        let canaries = SeenCanaries::Known(vec![canary(phase)]);
+        let canaries = ObservedCanaries::Known(vec![canary(phase)]);
         let status = fold(&pipeline, &seen(app("2.0.0", canaries)), minute(at));
         pipeline.status = Some(status);
     }

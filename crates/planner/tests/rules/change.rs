@@ -7,8 +7,11 @@ use api::{
     change::{ChangePhase, ChangeSpec, ChangeStatus},
 };
 use planner::{
-    Failure, Outcome, PullRequestSeen, Remedy, Timestamp, Writer,
-    change::{conclude, look, next, refuse, suggested_path, surplus, unseen},
+    Failure, ObservedPullRequest, Outcome, Remedy, Timestamp, Writer,
+    change::{
+        conclude, plan, pull_request_lookup, refuse, status_after_failed_lookup, suggested_path,
+        surplus,
+    },
     refuse_change,
 };
 
@@ -44,18 +47,18 @@ fn at(drawing: &str) -> Change {
     change
 }
 
-fn seen(text: &str) -> PullRequestSeen {
+fn seen(text: &str) -> ObservedPullRequest {
     let url = URL.to_owned();
     match text {
-        "" => PullRequestSeen::NotLooked,
-        "missing" => PullRequestSeen::Missing,
-        "open" => PullRequestSeen::Open {
+        "" => ObservedPullRequest::NotQueried,
+        "missing" => ObservedPullRequest::Missing,
+        "open" => ObservedPullRequest::Open {
             url,
             is_current: true,
             changed_by_others: false,
         },
-        "merged" => PullRequestSeen::Merged { url, commit: None },
-        "closed" => PullRequestSeen::Closed { url },
+        "merged" => ObservedPullRequest::Merged { url, commit: None },
+        "closed" => ObservedPullRequest::Closed { url },
         _ => panic!("{text:?} is not in the notation"),
     }
 }
@@ -86,10 +89,10 @@ fn show(status: &ChangeStatus) -> String {
 #[track_caller]
 fn check(from: &str, sight: &str, expected: &str) {
     let change = at(from);
-    let next = next(&change, None, &seen(sight), now());
+    let next = plan(&change, None, &seen(sight), now());
     let propose = if next.propose { "propose, " } else { "" };
     assert_eq!(format!("{propose}{}", show(&next.status)), expected);
-    let again = planner::change::next(
+    let again = planner::change::plan(
         &Change {
             status: Some(next.status.clone()),
             ..change
@@ -135,7 +138,7 @@ fn forges_are_asked_only_where_the_answer_matters() {
         ("Merged", true, "Away"),
         ("Abandoned", true, "Away"),
     ] {
-        let how = look(&at(drawing), edited, now());
+        let how = pull_request_lookup(&at(drawing), edited, now());
         assert_eq!(format!("{how:?}"), expected, "{drawing} {edited}");
     }
 }
@@ -181,12 +184,12 @@ fn a_pull_request_that_cannot_be_seen_is_still_followed() {
     let change = at("Proposed");
     let before = change.status.clone().unwrap();
     let failure = failure(Remedy::Retry);
-    let once = unseen(&change, before, &failure, now(), 7);
+    let once = status_after_failed_lookup(&change, before, &failure, now(), 7);
     assert_eq!(show(&once), "Proposed Unknown/Broken");
-    let twice = unseen(&change, once.clone(), &failure, now(), 7);
+    let twice = status_after_failed_lookup(&change, once.clone(), &failure, now(), 7);
     assert_eq!(twice, once);
     let change = at("-");
-    let pending = unseen(&change, ChangeStatus::default(), &failure, now(), 7);
+    let pending = status_after_failed_lookup(&change, ChangeStatus::default(), &failure, now(), 7);
     assert!(show(&pending).starts_with("Pending Unknown/Broken again"));
 }
 
@@ -236,7 +239,7 @@ fn only_yaml_files_in_the_allowed_folders_are_proposed() {
 fn without_a_repository_new_changes_say_which_flag_is_missing() {
     let refused = refuse(&at("-"), None).unwrap();
     let after = |drawing: &str| {
-        let next = next(&at(drawing), Some(&refused), &seen(""), now());
+        let next = plan(&at(drawing), Some(&refused), &seen(""), now());
         show(&next.status)
     };
     assert!(refused.message.contains("--authoring-url"), "{refused:?}");
@@ -246,7 +249,7 @@ fn without_a_repository_new_changes_say_which_flag_is_missing() {
         assert_eq!(after(drawing), drawing);
     }
     let refused = refuse(&change("x.sh"), Some(&[".".to_owned()])).unwrap();
-    let next = |drawing: &str| next(&at(drawing), Some(&refused), &seen(""), now());
+    let next = |drawing: &str| plan(&at(drawing), Some(&refused), &seen(""), now());
     assert_eq!(show(&next("Pending").status), "Failed False/PathRefused");
     let mut proposed = at("Proposed");
     proposed.spec.path = "x.sh".to_owned();
@@ -266,7 +269,7 @@ fn over(name: &str, hours: u64) -> Change {
     let mut change = at("-");
     change.metadata.name = Some(name.to_owned());
     let ended = now() - Duration::from_secs(hours * 3600);
-    let next = next(&change, None, &seen("merged"), ended);
+    let next = plan(&change, None, &seen("merged"), ended);
     change.status = Some(next.status);
     change
 }
@@ -289,8 +292,8 @@ fn finished_changes_go_after_a_week_or_when_there_are_too_many() {
     assert_eq!(names(2, now()), ["a", "old"]);
     let week = Duration::from_secs(7 * 24 * 3600);
     assert_eq!(names(20, now() + week), ["b", "c", "a", "old"]);
-    let wake = next(&all[1], None, &seen(""), now()).wake.unwrap();
-    assert_eq!(wake, now() - Duration::from_secs(3 * 3600) + week);
+    let requeue_at = plan(&all[1], None, &seen(""), now()).requeue_at.unwrap();
+    assert_eq!(requeue_at, now() - Duration::from_secs(3 * 3600) + week);
 }
 
 #[test]

@@ -24,7 +24,7 @@ use api::{
     },
     revision::{identity, tag},
 };
-use planner::{Timestamp, place_of};
+use planner::{Timestamp, site_of};
 
 pub(crate) struct World {
     pub(crate) pipeline: Pipeline,
@@ -386,7 +386,7 @@ fn promotion(world: &World, environment: &str, words: &[&str]) -> Promotion {
             },
         }
     }
-    let place = place_of(&spec, "default");
+    let place = site_of(&spec, "default");
     let name = promotion_name("shop", &place, &spec.revision, spec.ordinal);
     let mut promotion = Promotion::new(&name, spec);
     // Later lines are younger.

@@ -93,9 +93,9 @@ fn says_why_a_promotion_does_not_go_on_and_what_resolves_it() {
             observed_generation: Some(1),
             ..stored
         };
-        let waits = planner::settled(&world.pipeline, &stored, None, None);
+        let waits = planner::completion(&world.pipeline, &stored, None, None);
         let expected = format!("prod is promoting: {said}; {told}");
-        assert_eq!(waits, planner::Settled::NotYet(expected));
+        assert_eq!(waits, planner::Completion::InProgress(expected));
     }
     // Where the phase says everything, nothing is added.
     check(

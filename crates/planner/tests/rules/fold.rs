@@ -2,15 +2,15 @@
 
 use api::{
     Pipeline, Revision, Time,
-    app::Reading,
+    app::AppReading,
     pipeline::{
         AppReference, ClusterReference, Environment, Origin, PipelineSpec, PipelineStatus, Report,
         Source, SourceKind, Target, TargetStatus,
     },
 };
 use planner::{
-    RELEASE_REPORT, Seen, SeenApp, SeenEnvironment, SeenSource, SeenTarget, TargetState, Timestamp,
-    fold,
+    ObservedApp, ObservedEnvironment, ObservedPipeline, ObservedSource, ObservedTarget,
+    RELEASE_REPORT, TargetState, Timestamp, fold,
 };
 use proptest::prelude::*;
 
@@ -44,18 +44,18 @@ pub(crate) fn pipeline() -> Pipeline {
 fn state(text: &str) -> TargetState {
     let words: Vec<_> = text.split_whitespace().collect();
     let app = |reading| {
-        TargetState::Observed(vec![SeenApp {
+        TargetState::Observed(vec![ObservedApp {
             api_version: "helm.toolkit.fluxcd.io/v2".to_owned(),
             kind: "HelmRelease".to_owned(),
             name: "shop".to_owned(),
             reading,
-            ..SeenApp::default()
+            ..ObservedApp::default()
         }])
     };
-    let reading = |revision: &str| Reading {
+    let reading = |revision: &str| AppReading {
         revision: Revision::new(revision),
         version: Some(revision.to_owned()),
-        ..Reading::default()
+        ..AppReading::default()
     };
     match words.as_slice() {
         ["missing"] => TargetState::Missing,
@@ -75,12 +75,12 @@ fn state(text: &str) -> TargetState {
             because: "another team's".to_owned(),
         },
         ["none"] => TargetState::Observed(Vec::new()),
-        [revision, "ok"] => app(Reading {
+        [revision, "ok"] => app(AppReading {
             ready: true,
             ..reading(revision)
         }),
         [revision, "broken"] => app(reading(revision)),
-        [revision, "failed", attempted] => app(Reading {
+        [revision, "failed", attempted] => app(AppReading {
             failed: true,
             attempted: Revision::new(attempted),
             ..reading(revision)
@@ -89,8 +89,8 @@ fn state(text: &str) -> TargetState {
     }
 }
 
-pub(crate) fn seen(targets: &str, relies_on_reports: bool) -> Seen {
-    let target = |(index, text): (usize, &str)| SeenTarget {
+pub(crate) fn seen(targets: &str, relies_on_reports: bool) -> ObservedPipeline {
+    let target = |(index, text): (usize, &str)| ObservedTarget {
         cluster: (index > 0).then(|| ClusterReference {
             kind: "GitopsCluster".to_owned(),
             name: format!("c{index}"),
@@ -100,12 +100,12 @@ pub(crate) fn seen(targets: &str, relies_on_reports: bool) -> Seen {
         relies_on_reports,
         state: state(text),
     };
-    Seen {
-        environments: vec![SeenEnvironment {
+    ObservedPipeline {
+        environments: vec![ObservedEnvironment {
             name: "dev".to_owned(),
             targets: targets.split(',').enumerate().map(target).collect(),
         }],
-        ..Seen::default()
+        ..ObservedPipeline::default()
     }
 }
 
@@ -134,7 +134,7 @@ pub(crate) fn line(target: &TargetStatus) -> String {
 }
 
 /// The status after each look, and that looking again changes nothing.
-fn statuses(pipeline: &mut Pipeline, looks: &[Seen]) -> Vec<PipelineStatus> {
+fn statuses(pipeline: &mut Pipeline, looks: &[ObservedPipeline]) -> Vec<PipelineStatus> {
     let mut statuses = Vec::new();
     for (index, seen) in looks.iter().enumerate() {
         let now = minute(index as i64);
@@ -579,7 +579,7 @@ fn reports_say_nothing_about_watched_targets() {
 fn a_source_proposes() {
     let mut pipeline = pipeline();
     let mut look = seen("v1 ok", false);
-    look.source = SeenSource::Proposes {
+    look.source = ObservedSource::Proposes {
         revision: Revision::new("2.0.0").unwrap(),
         version: "2.0.0".to_owned(),
     };
@@ -601,7 +601,7 @@ fn a_source_proposes() {
     pipeline.status = Some(status);
     let kept = fold(&pipeline, &seen("v1 ok", false), minute(1));
     assert_eq!(revision(&kept).as_deref(), Some("2.0.0"));
-    look.source = SeenSource::Nothing {
+    look.source = ObservedSource::Nothing {
         because: "not there".to_owned(),
     };
     assert_eq!(revision(&fold(&pipeline, &look, minute(1))), None);
@@ -621,13 +621,13 @@ fn a_source_proposes() {
 fn environments_come_and_go_with_the_spec_and_keep_the_rest() {
     let mut pipeline = pipeline();
     pipeline.status = Some(fold(&pipeline, &seen("v1 ok", false), minute(0)));
-    let unseen = fold(&pipeline, &Seen::default(), minute(1));
+    let unseen = fold(&pipeline, &ObservedPipeline::default(), minute(1));
     assert_eq!(
         unseen.environments,
         pipeline.status.clone().unwrap().environments
     );
     pipeline.spec.environments[0].name = "test".to_owned();
-    let renamed = fold(&pipeline, &Seen::default(), minute(2));
+    let renamed = fold(&pipeline, &ObservedPipeline::default(), minute(2));
     assert_eq!(renamed.environments.keys().collect::<Vec<_>>(), ["test"]);
     assert_eq!(renamed.observed_generation, Some(3));
 }
@@ -672,7 +672,7 @@ fn a_thousand_targets_fit_into_a_status() {
             path: format!("./clusters/production-eu-{index}"),
             branch: Some("main".to_owned()),
         });
-        SeenTarget {
+        ObservedTarget {
             cluster: Some(ClusterReference {
                 kind: "GitopsCluster".to_owned(),
                 name: format!("production-eu-{index}"),
@@ -683,12 +683,12 @@ fn a_thousand_targets_fit_into_a_status() {
             state: TargetState::Observed(apps),
         }
     };
-    let seen = Seen {
-        environments: vec![SeenEnvironment {
+    let seen = ObservedPipeline {
+        environments: vec![ObservedEnvironment {
             name: "dev".to_owned(),
             targets: (0..1000).map(target).collect(),
         }],
-        ..Seen::default()
+        ..ObservedPipeline::default()
     };
     let status = fold(&pipeline(), &seen, minute(0));
     let size = serde_json::to_string(&status).unwrap().len();

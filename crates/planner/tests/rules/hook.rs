@@ -1,13 +1,16 @@
 //! What calls of webhooks mean, and what came of them.
 
 use api::pipeline::Report;
-use planner::hook::{Answer, Awaited, Event, Trust, hear, outcome, release, report_secret};
+use planner::hook::{
+    AwaitedPromotion, FluxEvent, HookAnswer, SignatureTrust, evaluate_event, evaluate_release,
+    promotion_result, report_secret,
+};
 use serde_json::{Value, json};
 
 use crate::drawing::{World, draw, now};
 
 /// An event of the drawn app, from the environment whose namespace that is, with changes.
-fn event(namespace: &str, changes: Value) -> Event {
+fn event(namespace: &str, changes: Value) -> FluxEvent {
     let mut event = json!({
         "involvedObject": {
             "apiVersion": "helm.toolkit.fluxcd.io/v2beta2",
@@ -27,8 +30,14 @@ fn event(namespace: &str, changes: Value) -> Event {
 }
 
 /// What is stored where, and the answer, in a line.
-fn heard(world: &World, environment: &str, event: &Event) -> String {
-    let heard = hear(&world.pipeline, environment, event, Trust::Signed, now());
+fn heard(world: &World, environment: &str, event: &FluxEvent) -> String {
+    let heard = evaluate_event(
+        &world.pipeline,
+        environment,
+        event,
+        SignatureTrust::Signed,
+        now(),
+    );
     let stored = match &heard.report {
         Some((key, report)) => format!("{key}={}", report.revision),
         None => "nothing".to_owned(),
@@ -36,14 +45,14 @@ fn heard(world: &World, environment: &str, event: &Event) -> String {
     format!("{stored}; {}", said(&heard.answer))
 }
 
-fn said(answer: &Answer) -> String {
+fn said(answer: &HookAnswer) -> String {
     match answer {
-        Answer::Refuse(refusal) => format!("refused: {refusal}"),
-        Answer::CannotPromote => "cannot promote".to_owned(),
-        Answer::Noted => "noted".to_owned(),
-        Answer::NothingNext(refusal) => format!("nothing next: {refusal}"),
-        Answer::NotSigned(how) => format!("not signed: {how}"),
-        Answer::Await(awaited) => format!("{} into {}", awaited.revision, awaited.environment),
+        HookAnswer::Refuse(refusal) => format!("refused: {refusal}"),
+        HookAnswer::CannotPromote => "cannot promote".to_owned(),
+        HookAnswer::Noted => "noted".to_owned(),
+        HookAnswer::NothingNext(refusal) => format!("nothing next: {refusal}"),
+        HookAnswer::NotSigned(how) => format!("not signed: {how}"),
+        HookAnswer::Await(awaited) => format!("{} into {}", awaited.revision, awaited.environment),
     }
 }
 
@@ -134,9 +143,15 @@ fn targets_that_share_a_namespace_are_told_apart_by_their_cluster() {
 fn a_report_is_stored_once_and_never_replaced_by_an_older_one() {
     let mut world = draw("dev[1.0.0 ok] > prod[1.0.0 ok]");
     let first = event("dev", json!({}));
-    let (key, report) = hear(&world.pipeline, "dev", &first, Trust::Signed, now())
-        .report
-        .unwrap();
+    let (key, report) = evaluate_event(
+        &world.pipeline,
+        "dev",
+        &first,
+        SignatureTrust::Signed,
+        now(),
+    )
+    .report
+    .unwrap();
     world
         .pipeline
         .status
@@ -185,7 +200,7 @@ fn an_object_that_reported_elsewhere_is_not_believed() {
 #[test]
 fn a_release_needs_a_pipeline_that_asks_for_it() {
     let world = draw("dev[1.0.0 ok] > prod[1.0.0 ok]");
-    let answer = release(&world.pipeline, "2.0.0", now()).answer;
+    let answer = evaluate_release(&world.pipeline, "2.0.0", now()).answer;
     assert_eq!(
         said(&answer),
         "refused: the source of the pipeline is not Hook"
@@ -195,7 +210,7 @@ fn a_release_needs_a_pipeline_that_asks_for_it() {
         kind: api::pipeline::SourceKind::Hook,
         name: None,
     });
-    let heard = release(&world.pipeline, "2.0.0", now());
+    let heard = evaluate_release(&world.pipeline, "2.0.0", now());
     assert_eq!(said(&heard.answer), "2.0.0 into dev");
     let (key, report) = heard.report.unwrap();
     assert_eq!(
@@ -210,13 +225,16 @@ fn became(drawing: &str) -> String {
     let plan = world.plan();
     let status = planner::apply(&plan, &world.model(), now());
     world.pipeline.status = Some(status);
-    let awaited = Awaited {
+    let awaited = AwaitedPromotion {
         source: Some("dev".to_owned()),
         environment: "prod".to_owned(),
         revision: "2.0.0".to_owned(),
     };
     let promotion = world.promotions.last();
-    format!("{:?}", outcome(&world.pipeline, promotion, &awaited))
+    format!(
+        "{:?}",
+        promotion_result(&world.pipeline, promotion, &awaited)
+    )
 }
 
 #[test]

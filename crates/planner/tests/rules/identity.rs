@@ -2,11 +2,13 @@
 
 use api::{
     Pipeline, Revision,
-    app::Reading,
-    names::{Place, promotion_name},
+    app::AppReading,
+    names::{PromotionSite, promotion_name},
     pipeline::{PipelineStatus, Report},
 };
-use planner::{Seen, SeenApp, SeenEnvironment, SeenTarget, Step, TargetState, fold};
+use planner::{
+    ObservedApp, ObservedEnvironment, ObservedPipeline, ObservedTarget, Step, TargetState, fold,
+};
 use serde_json::json;
 
 use crate::{
@@ -77,7 +79,7 @@ fn a_promotion_is_named_after_the_digest_and_keeps_the_tag() {
         assert_eq!(promotion.spec.version, tag);
         promotion.metadata.name.unwrap()
     });
-    let expected = promotion_name("shop", &Place::environment("prod"), "sha256:b", 0);
+    let expected = promotion_name("shop", &PromotionSite::environment("prod"), "sha256:b", 0);
     assert_eq!(names, [expected.clone(), expected]);
 }
 
@@ -143,32 +145,32 @@ fn objects_of_the_version_before_are_understood() {
 }
 
 /// What one look shows of dev and of prod: texts as they stand behind an image's name.
-fn look(dev: &str, prod: &str) -> Seen {
+fn look(dev: &str, prod: &str) -> ObservedPipeline {
     let environment = |name: &str, text: &str| {
         let version = text.split('@').next().map(str::to_owned);
-        let app = SeenApp {
-            reading: Reading {
+        let app = ObservedApp {
+            reading: AppReading {
                 revision: Revision::new(text),
                 version,
                 ready: true,
-                ..Reading::default()
+                ..AppReading::default()
             },
-            ..SeenApp::default()
+            ..ObservedApp::default()
         };
-        let target = SeenTarget {
+        let target = ObservedTarget {
             cluster: None,
             namespace: name.to_owned(),
             relies_on_reports: false,
             state: TargetState::Observed(vec![app]),
         };
-        SeenEnvironment {
+        ObservedEnvironment {
             name: name.to_owned(),
             targets: vec![target],
         }
     };
-    Seen {
+    ObservedPipeline {
         environments: vec![environment("dev", dev), environment("prod", prod)],
-        ..Seen::default()
+        ..ObservedPipeline::default()
     }
 }
 

@@ -4,7 +4,7 @@ use api::{
     names::REQUEST_ANNOTATION,
     pipeline::{Request, RequestKind},
 };
-use planner::{Settled, request_annotation};
+use planner::{Completion, request_annotation};
 
 use crate::drawing::{World, draw, now};
 
@@ -24,10 +24,10 @@ fn check(drawing: &str, expected: &str) {
     let states = environments
         .map(|it| planner::environment_state(&world.pipeline, &world.model(), &it.name).word());
     let states: Vec<_> = states.collect();
-    let settled = match planner::settled(&world.pipeline, &world.model(), None, None) {
-        Settled::Yes => "settled".to_owned(),
-        Settled::NotYet(text) => format!("not yet: {text}"),
-        Settled::Never(text) => format!("never: {text}"),
+    let settled = match planner::completion(&world.pipeline, &world.model(), None, None) {
+        Completion::Complete => "settled".to_owned(),
+        Completion::InProgress(text) => format!("not yet: {text}"),
+        Completion::Failed(text) => format!("never: {text}"),
     };
     let expected: Vec<_> = expected.trim().lines().map(str::trim).collect();
     let told = format!("{}\n{settled}", states.join(" > "));
@@ -69,9 +69,9 @@ fn a_state_is_one_word() {
 fn a_revision_can_be_waited_for() {
     let world = planned("dev[2.0.0 ok] > test[] > prod[2.0.0 ok]");
     let settled =
-        |only, revision| planner::settled(&world.pipeline, &world.model(), only, Some(revision));
-    assert_eq!(settled(None, "2.0.0"), Settled::Yes);
-    let not_yet = |text: &str| Settled::NotYet(text.to_owned());
+        |only, revision| planner::completion(&world.pipeline, &world.model(), only, Some(revision));
+    assert_eq!(settled(None, "2.0.0"), Completion::Complete);
+    let not_yet = |text: &str| Completion::InProgress(text.to_owned());
     assert_eq!(settled(None, "3.0.0"), not_yet("dev runs 2.0.0, not 3.0.0"));
     assert_eq!(
         settled(Some("prod"), "3.0.0"),
@@ -229,7 +229,7 @@ fn a_target_belongs_to_one_environment() {
 #[test]
 fn places_have_markers_and_revisions_have_versions() {
     let world = draw("dev[2.0.0 ok] > prod{per target}[1.0.0 ok on c1, 1.0.0 ok]");
-    let places = planner::places(&world.pipeline, "prod");
+    let places = planner::sites(&world.pipeline, "prod");
     let markers = places
         .iter()
         .map(|place| planner::marker("default", "shop", place));
@@ -237,7 +237,7 @@ fn places_have_markers_and_revisions_have_versions() {
         markers.collect::<Vec<_>>(),
         ["default:shop:prod:c1/prod-1", "default:shop:prod:-/prod-2"]
     );
-    let places = planner::places(&world.pipeline, "dev");
+    let places = planner::sites(&world.pipeline, "dev");
     assert_eq!(
         planner::marker("default", "shop", &places[0]),
         "default:shop:dev"

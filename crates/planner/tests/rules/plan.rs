@@ -106,10 +106,10 @@ fn soak_is_counted_from_the_last_target_to_get_ready() {
     );
     let plan = draw("dev[2.0.0 ok 10m] > prod{soak 30m}[1.0.0 ok]").plan();
     assert_eq!(
-        plan.wake,
+        plan.requeue_at,
         plan.environments["prod"].hold.as_ref().unwrap().opens_at
     );
-    assert!(plan.wake.is_some());
+    assert!(plan.requeue_at.is_some());
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn with_any_a_busy_target_does_not_keep_an_old_enough_revision_waiting() {
         drawing,
         "prod: Soaking: 3.0.0 has not been ready in dev for long enough; lifts at 2027-01-15T08:20:00Z",
     );
-    assert!(draw(drawing).plan().wake.is_some());
+    assert!(draw(drawing).plan().requeue_at.is_some());
     check(
         "dev[2.0.0 ok 20m, 3.0.0 ok 10m] > prod{any, soak 30m}[1.0.0 ok]",
         "prod: Soaking: 2.0.0 has not been ready in dev for long enough; lifts at 2027-01-15T08:10:00Z",

@@ -1,6 +1,6 @@
 //! What people ask for.
 
-use api::names::{Place, promotion_name};
+use api::names::{PromotionSite, promotion_name};
 
 use crate::{drawing::draw, plan::check, show::show};
 
@@ -76,7 +76,14 @@ fn a_request_whose_successor_was_never_created_starts_again() {
     let mut world = draw(drawing);
     let created = Some(api::Time(crate::drawing::now()));
     world.promotions[0].metadata.creation_timestamp = created;
-    let shop = |ordinal| promotion_name("shop", &Place::environment("prod"), "1.5.0", ordinal);
+    let shop = |ordinal| {
+        promotion_name(
+            "shop",
+            &PromotionSite::environment("prod"),
+            "1.5.0",
+            ordinal,
+        )
+    };
     let successor = planner::superseded_by(&shop(1));
     let withdrawn = world.promotions[0].spec.withdrawn.as_mut().unwrap();
     withdrawn.reason = successor;

@@ -1,11 +1,11 @@
 //! Plans as text, and what carrying one out does to the world.
 
-use api::{Promotion, names::Place, promotion::Withdrawal};
-use planner::{Plan, Step, place_of, superseded_by};
+use api::{Promotion, names::PromotionSite, promotion::Withdrawal};
+use planner::{Plan, Step, site_of, superseded_by};
 
 use crate::drawing::{World, now};
 
-fn place_text(place: &Place) -> String {
+fn place_text(place: &PromotionSite) -> String {
     place.key()
 }
 
@@ -16,7 +16,7 @@ fn short(world: &World, name: &str) -> String {
 }
 
 fn describe(promotion: &Promotion) -> String {
-    let place = place_text(&place_of(&promotion.spec, "default"));
+    let place = place_text(&site_of(&promotion.spec, "default"));
     let mut text = format!("{place} {}", promotion.spec.revision);
     if promotion.spec.ordinal > 0 {
         text += &format!(" #{}", promotion.spec.ordinal);

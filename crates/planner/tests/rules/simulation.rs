@@ -4,13 +4,14 @@ use std::{collections::BTreeMap, time::Duration};
 
 use api::{
     Promotion, Revision, Time,
-    app::Reading,
+    app::AppReading,
     pipeline::{PipelineStatus, Request, RequestKind},
     promotion::{Approval, Phase},
 };
 use planner::{
-    Act, Outcome, PullRequestSeen, Seen, SeenApp, SeenEnvironment, SeenTarget, Step, Surroundings,
-    TargetState, Timestamp, attempt, conclude, fold, place_of,
+    AttemptInput, ExternalAction, ObservedApp, ObservedEnvironment, ObservedPipeline,
+    ObservedPullRequest, ObservedTarget, Outcome, Step, TargetState, Timestamp, attempt, conclude,
+    fold, site_of,
 };
 
 use crate::{drawing::World, show};
@@ -68,7 +69,7 @@ impl Simulation {
         }
     }
 
-    fn seen(&self) -> Seen {
+    fn seen(&self) -> ObservedPipeline {
         let model = self.world.model();
         let environments = self
             .world
@@ -79,20 +80,23 @@ impl Simulation {
             .map(|environment| {
                 let known = &model.environments[&environment.name].targets;
                 let truth = &self.truth[&environment.name];
-                let targets = known.iter().zip(truth).map(|(known, truth)| SeenTarget {
-                    cluster: known.cluster_app_ref.clone().unwrap().cluster_ref,
-                    namespace: known.namespace.clone().unwrap(),
-                    relies_on_reports: false,
-                    state: state(truth),
-                });
-                SeenEnvironment {
+                let targets = known
+                    .iter()
+                    .zip(truth)
+                    .map(|(known, truth)| ObservedTarget {
+                        cluster: known.cluster_app_ref.clone().unwrap().cluster_ref,
+                        namespace: known.namespace.clone().unwrap(),
+                        relies_on_reports: false,
+                        state: state(truth),
+                    });
+                ObservedEnvironment {
                     name: environment.name.clone(),
                     targets: targets.collect(),
                 }
             });
-        Seen {
+        ObservedPipeline {
             environments: environments.collect(),
-            ..Seen::default()
+            ..ObservedPipeline::default()
         }
     }
 
@@ -166,9 +170,9 @@ impl Simulation {
         );
         let has_left = self.history.contains(&spec.revision);
         assert!(!has_left, "{} was left before", spec.revision);
-        let place = place_of(spec, "default");
+        let place = site_of(spec, "default");
         let tries = self.world.promotions.iter().filter(|other| {
-            place_of(&other.spec, "default") == place && other.spec.revision == spec.revision
+            site_of(&other.spec, "default") == place && other.spec.revision == spec.revision
         });
         let last = tries
             .max_by_key(|other| other.spec.ordinal)
@@ -200,7 +204,7 @@ impl Simulation {
         let mut unmerged: BTreeMap<String, usize> = BTreeMap::new();
         let mut answers: BTreeMap<String, usize> = BTreeMap::new();
         for promotion in &self.world.promotions {
-            let key = place_of(&promotion.spec, "default").key();
+            let key = site_of(&promotion.spec, "default").key();
             if may_merge(promotion) && promotion.spec.withdrawn.is_none() {
                 *unmerged.entry(key.clone()).or_default() += 1;
             }
@@ -216,28 +220,28 @@ impl Simulation {
     pub(crate) fn attempt(&mut self, crashes: bool) {
         for index in 0..self.world.promotions.len() {
             let promotion = self.world.promotions[index].clone();
-            let around = Surroundings {
+            let around = AttemptInput {
                 pipeline: Some(&self.world.pipeline),
                 promotions: &self.world.promotions,
                 pull_request: self.pull_request_of(&promotion),
                 edited: false,
             };
             let next = attempt(&promotion, &around, self.now);
-            let status = match next.act {
-                Act::Nothing => next.status,
-                Act::AskForMerge => {
+            let status = match next.action {
+                ExternalAction::Nothing => next.status,
+                ExternalAction::AskForMerge => {
                     self.check_act(&promotion);
                     self.check_order(&promotion);
                     self.merge(promotion.metadata.name.as_deref().unwrap());
                     conclude(&promotion, next, Outcome::Merged, self.now, 1)
                 }
-                Act::CarryOut => {
+                ExternalAction::CarryOut => {
                     self.check_act(&promotion);
                     self.check_order(&promotion);
                     let outcome = self.open(&promotion);
                     conclude(&promotion, next, outcome, self.now, 1)
                 }
-                Act::ClosePullRequest => {
+                ExternalAction::ClosePullRequest => {
                     self.set_state(promotion.metadata.name.as_deref().unwrap(), "closed by us");
                     conclude(&promotion, next, Outcome::Closed, self.now, 1)
                 }
@@ -268,9 +272,9 @@ impl Simulation {
             "{} is not approved",
             promotion.spec.revision
         );
-        let place = place_of(&promotion.spec, "default");
+        let place = site_of(&promotion.spec, "default");
         let others = self.world.promotions.iter().filter(|other| {
-            place_of(&other.spec, "default") == place
+            site_of(&other.spec, "default") == place
                 && other.metadata.name != promotion.metadata.name
         });
         for other in others.filter(|other| may_merge(other)) {
@@ -314,7 +318,7 @@ impl Simulation {
     }
 
     fn open(&mut self, promotion: &Promotion) -> Outcome {
-        let place = place_of(&promotion.spec, "default").key();
+        let place = site_of(&promotion.spec, "default").key();
         let owner = promotion.metadata.name.clone().unwrap();
         let revision = promotion.spec.revision.clone();
         let mut open = self
@@ -341,7 +345,7 @@ impl Simulation {
         }
     }
 
-    fn pull_request_of(&self, promotion: &Promotion) -> PullRequestSeen {
+    fn pull_request_of(&self, promotion: &Promotion) -> ObservedPullRequest {
         let name = promotion.metadata.name.as_deref().unwrap();
         let own = self
             .pull_requests
@@ -350,14 +354,14 @@ impl Simulation {
             .find(|one| one.owner == name);
         let url = "https://example.com/1".to_owned();
         match own.map(|own| own.state) {
-            None => PullRequestSeen::Missing,
-            Some("open") => PullRequestSeen::Open {
+            None => ObservedPullRequest::Missing,
+            Some("open") => ObservedPullRequest::Open {
                 url,
                 is_current: own.unwrap().revision == promotion.spec.revision,
                 changed_by_others: false,
             },
-            Some("merged") => PullRequestSeen::Merged { url, commit: None },
-            Some(_) => PullRequestSeen::Closed { url },
+            Some("merged") => ObservedPullRequest::Merged { url, commit: None },
+            Some(_) => ObservedPullRequest::Closed { url },
         }
     }
 
@@ -477,15 +481,15 @@ fn state(truth: &Truth) -> TargetState {
             because: "no answer".to_owned(),
         };
     }
-    TargetState::Observed(vec![SeenApp {
-        reading: Reading {
+    TargetState::Observed(vec![ObservedApp {
+        reading: AppReading {
             revision: Revision::new(&truth.revision),
             version: Some(truth.revision.clone()),
             ready: truth.ready,
             failed: truth.failed.is_some(),
             attempted: truth.failed.as_deref().and_then(Revision::new),
-            ..Reading::default()
+            ..AppReading::default()
         },
-        ..SeenApp::default()
+        ..ObservedApp::default()
     }])
 }

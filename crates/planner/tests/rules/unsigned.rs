@@ -1,7 +1,7 @@
 //! What is said about reports that do not count because nobody has signed them.
 
 use api::pipeline::Report;
-use planner::hook::{Answer, Event, Trust, hear};
+use planner::hook::{FluxEvent, HookAnswer, SignatureTrust, evaluate_event};
 
 use crate::{
     drawing::{World, draw, now},
@@ -63,37 +63,37 @@ fn an_unsigned_event_is_answered_with_what_is_missing() {
         },
         "metadata": {"revision": "2.0.0"},
     }));
-    let event: Event = event.unwrap();
+    let event: FluxEvent = event.unwrap();
     for (drawing, trust, is_said) in [
         (
             "dev[- broken told] > prod[- broken told]",
-            Trust::UnsignedIgnored,
+            SignatureTrust::UnsignedIgnored,
             true,
         ),
-        ("dev[- broken told]", Trust::UnsignedIgnored, true),
+        ("dev[- broken told]", SignatureTrust::UnsignedIgnored, true),
         (
             "dev[1.0.0 broken lost] > prod[1.0.0 ok]",
-            Trust::UnsignedIgnored,
+            SignatureTrust::UnsignedIgnored,
             true,
         ),
         (
             "dev[1.0.0 ok] > prod[1.0.0 ok]",
-            Trust::UnsignedIgnored,
+            SignatureTrust::UnsignedIgnored,
             false,
         ),
         (
             "dev[- broken told] > prod[- broken told]",
-            Trust::UnsignedCounts,
+            SignatureTrust::UnsignedCounts,
             false,
         ),
         (
             "dev[- broken told] > prod[- broken told]",
-            Trust::Signed,
+            SignatureTrust::Signed,
             false,
         ),
     ] {
-        let heard = hear(&draw(drawing).pipeline, "dev", &event, trust, now());
-        let is_not_signed = matches!(heard.answer, Answer::NotSigned(_));
+        let heard = evaluate_event(&draw(drawing).pipeline, "dev", &event, trust, now());
+        let is_not_signed = matches!(heard.answer, HookAnswer::NotSigned(_));
         assert_eq!(is_not_signed, is_said, "{drawing}: {:?}", heard.answer);
         assert!(heard.report.is_some(), "it is stored");
     }

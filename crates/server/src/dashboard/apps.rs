@@ -23,9 +23,10 @@ use crate::{
     leaf::apps::App,
     objects::cluster_of,
     rest::Problem,
-    view::{State, version_of},
+    view::version_of,
     watched::ObjectKey,
 };
+use planner::SummaryState;
 
 /// How many rows a page has.
 const PAGE: usize = 250;
@@ -228,9 +229,9 @@ fn row(found: &Found) -> Element {
     let cluster = found.cluster.as_ref();
     let cluster = cluster.map_or("this cluster", |cluster| &cluster.name);
     let state = if app.ready {
-        State::Ready
+        SummaryState::Ready
     } else {
-        State::Deploying
+        SummaryState::NotReady
     };
     let version = app.version.as_ref().or(app.revision.as_ref());
     let message = app.message.as_ref().filter(|_| !app.ready);

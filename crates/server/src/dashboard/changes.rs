@@ -22,9 +22,9 @@ use crate::{
         access::{CHANGES, Wish},
         changes::stored,
     },
-    view::State,
     watched::ObjectKey,
 };
+use planner::SummaryState;
 
 /// Where a change is shown.
 pub(super) fn address(key: &ObjectKey) -> String {
@@ -141,12 +141,12 @@ fn card(change: &Change) -> Element {
 
 fn state(status: &ChangeStatus) -> Element {
     let (state, word) = match status.phase {
-        None => (State::Unknown, "waits"),
-        Some(ChangePhase::Pending) => (State::Held, "is tried again"),
-        Some(ChangePhase::Proposed) => (State::Approval, "proposed"),
-        Some(ChangePhase::Merged) => (State::Ready, "merged"),
-        Some(ChangePhase::Abandoned) => (State::Suspended, "abandoned"),
-        Some(ChangePhase::Failed) => (State::Failed, "failed"),
+        None => (SummaryState::Unknown, "waits"),
+        Some(ChangePhase::Pending) => (SummaryState::Held, "is tried again"),
+        Some(ChangePhase::Proposed) => (SummaryState::AwaitingApproval, "proposed"),
+        Some(ChangePhase::Merged) => (SummaryState::Ready, "merged"),
+        Some(ChangePhase::Abandoned) => (SummaryState::Suspended, "abandoned"),
+        Some(ChangePhase::Failed) => (SummaryState::Failed, "failed"),
     };
     badge_saying(state, word)
 }

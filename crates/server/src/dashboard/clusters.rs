@@ -14,9 +14,9 @@ use super::{
 use crate::{
     Door,
     rest::{Problem, access::CLUSTERS},
-    view::State,
     watched::ObjectKey,
 };
+use planner::SummaryState;
 
 pub(super) async fn parts(door: &Arc<Door>, viewer: &Viewer) -> Result<Parts, Problem> {
     let all = door.watched.clusters();
@@ -73,9 +73,9 @@ fn row(
     let condition =
         conditions::find(said, CONNECTIVITY).or_else(|| conditions::find(said, conditions::READY));
     let (state, word) = match condition.map(|it| it.status.as_str()) {
-        Some("True") => (State::Ready, "reachable"),
-        Some("False") => (State::Unreachable, "unreachable"),
-        _ => (State::Unknown, "not tried yet"),
+        Some("True") => (SummaryState::Ready, "reachable"),
+        Some("False") => (SummaryState::Unreadable, "unreachable"),
+        _ => (SummaryState::Unknown, "not tried yet"),
     };
     let (count, ready) = targets.get(&key).copied().unwrap_or_default();
     let since = condition.map(|it| moment(&it.last_transition_time));

@@ -17,9 +17,9 @@ use super::{
 use crate::{
     Door,
     rest::{Problem, access::PIPELINES},
-    view::State,
     watched::ObjectKey,
 };
+use planner::SummaryState;
 
 pub(super) use filter::Filter;
 use row::Row;
@@ -70,9 +70,9 @@ fn create(is_shown: bool) -> Element {
 
 /// How many there are of each state, each a way to see only those.
 fn counts(visible: &[Arc<Row>], filter: &Filter) -> Element {
-    let of = |state: State| visible.iter().filter(|row| row.state == state).count();
-    let entry = |state: Option<State>, count: usize| {
-        let name = state.map_or("all", State::label);
+    let of = |state: SummaryState| visible.iter().filter(|row| row.state == state).count();
+    let entry = |state: Option<SummaryState>, count: usize| {
+        let name = state.map_or("all", SummaryState::word);
         let mut link = tag("a")
             .link(&filter.with_state(state).address(0))
             .child(state.map(shape))
@@ -83,7 +83,9 @@ fn counts(visible: &[Arc<Row>], filter: &Filter) -> Element {
         }
         tag("li").child(link)
     };
-    let states = State::ALL.into_iter().map(|state| (Some(state), of(state)));
+    let states = SummaryState::ALL
+        .into_iter()
+        .map(|state| (Some(state), of(state)));
     let states = states.filter(|(state, count)| *count > 0 || *state == filter.state());
     tag("ul")
         .id("counts")

@@ -18,9 +18,10 @@ use crate::{
     leaf::tree::{self, Node},
     objects::{Behind, Wanted, cluster_of},
     rest::Problem,
-    view::{self, State},
+    view,
     watched::ObjectKey,
 };
+use planner::SummaryState;
 
 /// How many targets a page shows at most: each is a look at a cluster.
 const SHOWN: usize = 10;
@@ -125,7 +126,7 @@ fn item(node: &Node, around: &Around<'_>) -> Element {
         ..*around
     };
     tag("li")
-        .class(state.word())
+        .class(state.id())
         .child(line)
         .children(images.map(|image| tag("p").class("images").child(tag("code").text(image))))
         .child(message.map(|message| tag("p").class(class).text(message)))
@@ -133,14 +134,14 @@ fn item(node: &Node, around: &Around<'_>) -> Element {
         .child(list(&node.below, &below))
 }
 
-fn state_of(node: &Node) -> (State, &'static str) {
+fn state_of(node: &Node) -> (SummaryState, &'static str) {
     match node.state {
-        tree::State::Ready => (State::Ready, "ready"),
-        tree::State::NotReady => (State::Deploying, "not ready"),
-        tree::State::Failed => (State::Failed, "failed"),
-        tree::State::Suspended => (State::Suspended, "suspended"),
-        tree::State::Missing => (State::Unreachable, "missing"),
-        tree::State::Unknown => (State::Unknown, "not read"),
+        tree::State::Ready => (SummaryState::Ready, "ready"),
+        tree::State::NotReady => (SummaryState::NotReady, "not ready"),
+        tree::State::Failed => (SummaryState::Failed, "failed"),
+        tree::State::Suspended => (SummaryState::Suspended, "suspended"),
+        tree::State::Missing => (SummaryState::Unreadable, "missing"),
+        tree::State::Unknown => (SummaryState::Unknown, "not read"),
     }
 }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use api::{Pipeline, Promotion, conditions};
 use http::StatusCode;
 use kube::ResourceExt;
-use planner::Plan;
+use planner::{Plan, SummaryState};
 
 use super::{
     html::{Element, Html, tag},
@@ -24,7 +24,6 @@ use crate::{
     Door,
     rest::{Problem, access::Wish},
     triggers::Trigger,
-    view::State,
     watched::ObjectKey,
 };
 use actions::Rights;
@@ -118,7 +117,7 @@ impl Subject<'_> {
             let text = format!("{}: {}", ready.reason, ready.message);
             tag("p").class("told bad").text(text)
         });
-        let suspended = spec.suspend.then(|| badge(State::Suspended));
+        let suspended = spec.suspend.then(|| badge(SummaryState::Suspended));
         tag("div")
             .id("head")
             .class("head")

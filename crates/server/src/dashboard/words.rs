@@ -4,24 +4,25 @@ use api::Time;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::html::{Element, tag};
-use crate::{view::State, watched::ObjectKey};
+use crate::watched::ObjectKey;
+use planner::SummaryState;
 
 /// A shape with a colour, for eyes only.
-pub(super) fn shape(state: State) -> Element {
+pub(super) fn shape(state: SummaryState) -> Element {
     tag("i")
-        .class(format_args!("s {}", state.word()))
+        .class(format_args!("s {}", state.id()))
         .with("aria-hidden", "true")
 }
 
 /// A shape and its word.
-pub(super) fn badge(state: State) -> Element {
-    badge_saying(state, state.label())
+pub(super) fn badge(state: SummaryState) -> Element {
+    badge_saying(state, state.word())
 }
 
 /// A shape and another word.
-pub(super) fn badge_saying(state: State, word: &str) -> Element {
+pub(super) fn badge_saying(state: SummaryState, word: &str) -> Element {
     tag("span")
-        .class(format_args!("badge {}", state.word()))
+        .class(format_args!("badge {}", state.id()))
         .child(shape(state))
         .child(tag("span").text(word))
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use jiff::{Timestamp, fmt::rfc2822::DateTimePrinter};
-use planner::hook::{Outcome, Refusal};
+use planner::hook::{HookRefusal, PromotionResult};
 
 use crate::limiter::TooMany;
 
@@ -51,10 +51,10 @@ fn date_in(time: Duration) -> Option<HeaderValue> {
 
 /// What was refused. The text may hold names from the call, and somebody may look at it in a
 /// browser.
-pub(super) fn refused(refusal: &Refusal) -> Response {
+pub(super) fn refused(refusal: &HookRefusal) -> Response {
     let said = refusal.to_string();
     let said = match refusal {
-        Refusal::NoRevision | Refusal::BadRevision | Refusal::NoHook => said,
+        HookRefusal::NoRevision | HookRefusal::BadRevision | HookRefusal::NoHook => said,
         _ => html(&said),
     };
     text(StatusCode::UNPROCESSABLE_ENTITY, said)
@@ -83,14 +83,14 @@ pub(super) fn html(text: &str) -> String {
 }
 
 /// What became of it.
-pub(super) fn outcome(outcome: Option<Outcome>) -> Response {
+pub(super) fn outcome(outcome: Option<PromotionResult>) -> Response {
     match outcome {
-        Some(Outcome::Proposed { url }) => match HeaderValue::from_str(&url) {
+        Some(PromotionResult::Proposed { url }) => match HeaderValue::from_str(&url) {
             Ok(url) => (StatusCode::CREATED, [(header::LOCATION, url)]).into_response(),
             Err(_) => empty(StatusCode::CREATED),
         },
-        Some(Outcome::Quiet) => empty(StatusCode::NO_CONTENT),
-        Some(Outcome::Failed) => cannot_promote(),
-        Some(Outcome::Held) | None => empty(StatusCode::ACCEPTED),
+        Some(PromotionResult::Quiet) => empty(StatusCode::NO_CONTENT),
+        Some(PromotionResult::Failed) => cannot_promote(),
+        Some(PromotionResult::Held) | None => empty(StatusCode::ACCEPTED),
     }
 }

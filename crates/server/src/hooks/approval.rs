@@ -7,7 +7,8 @@ use axum::{extract::State, response::Response};
 use http::StatusCode;
 use kube::ResourceExt;
 use planner::hook::{
-    ApprovalSignature, Awaited, Refusal, approval_secret, approved_by, awaiting_approval,
+    ApprovalSignature, AwaitedPromotion, HookRefusal, approval_secret, approved_by,
+    awaiting_approval,
 };
 use tracing::error;
 
@@ -70,7 +71,7 @@ async fn approve(door: &Door, call: &Signed<Approval>) -> Result<Response, kube:
     };
     let spec = &call.pipeline.spec;
     if spec.environments.iter().all(|it| it.name != environment) {
-        let refusal = Refusal::UnknownEnvironment {
+        let refusal = HookRefusal::UnknownEnvironment {
             pipeline: call.key.to_string(),
             environment: environment.to_owned(),
         };
@@ -84,7 +85,7 @@ async fn approve(door: &Door, call: &Signed<Approval>) -> Result<Response, kube:
     let digest = signature(call).map(|signature| signature.digest);
     door.approve(&approved, &by, None, digest).await?;
     let first = approved.first();
-    let awaited = Awaited {
+    let awaited = AwaitedPromotion {
         source: None,
         environment: environment.to_owned(),
         revision: first.map(|it| it.spec.revision.clone()).unwrap_or_default(),

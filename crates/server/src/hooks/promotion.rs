@@ -6,7 +6,9 @@ use api::pipeline::PipelineSpec;
 use axum::{extract::State, response::Response};
 use http::StatusCode;
 use jiff::Timestamp;
-use planner::hook::{Answer, Event, Heard, Trust, hear, report_secret};
+use planner::hook::{
+    FluxEvent, HookAnswer, HookDecision, SignatureTrust, evaluate_event, report_secret,
+};
 use serde_json::{Value, json};
 
 use super::{
@@ -51,18 +53,18 @@ impl Road for Promotion {
 }
 
 pub(super) async fn handle(State(door): State<Arc<Door>>, call: Signed<Promotion>) -> Response {
-    let Ok(event) = serde_json::from_slice::<Event>(&call.body) else {
+    let Ok(event) = serde_json::from_slice::<FluxEvent>(&call.body) else {
         return answer::empty(StatusCode::BAD_REQUEST);
     };
     let environment = &call.road.environment;
     let now = Timestamp::now();
     let trust = match (&call.seal, door.settings.allow_unsigned_reports) {
-        (Some(_), _) => Trust::Signed,
-        (None, true) => Trust::UnsignedCounts,
-        (None, false) => Trust::UnsignedIgnored,
+        (Some(_), _) => SignatureTrust::Signed,
+        (None, true) => SignatureTrust::UnsignedCounts,
+        (None, false) => SignatureTrust::UnsignedIgnored,
     };
     respond(&door, &call.key, |pipeline| {
-        hear(pipeline, environment, &event, trust, now)
+        evaluate_event(pipeline, environment, &event, trust, now)
     })
     .await
 }
@@ -71,7 +73,7 @@ pub(super) async fn handle(State(door): State<Arc<Door>>, call: Signed<Promotion
 pub(super) async fn respond(
     door: &Door,
     key: &ObjectKey,
-    listen: impl Fn(&api::Pipeline) -> Heard,
+    listen: impl Fn(&api::Pipeline) -> HookDecision,
 ) -> Response {
     let mut said = None;
     let recorded = door.record(key, |pipeline| {
@@ -93,13 +95,17 @@ pub(super) async fn respond(
         }
     }
     match said {
-        Some(Answer::Refuse(refusal)) => answer::refused(&refusal),
-        Some(Answer::CannotPromote) => answer::cannot_promote(),
-        Some(Answer::NothingNext(refusal)) if door.settings.legacy_hook_answers => {
+        Some(HookAnswer::Refuse(refusal)) => answer::refused(&refusal),
+        Some(HookAnswer::CannotPromote) => answer::cannot_promote(),
+        Some(HookAnswer::NothingNext(refusal)) if door.settings.legacy_hook_answers => {
             answer::refused(&refusal)
         }
-        Some(Answer::NotSigned(how)) => answer::not_signed(&how),
-        Some(Answer::Noted | Answer::NothingNext(_)) | None => answer::empty(StatusCode::ACCEPTED),
-        Some(Answer::Await(awaited)) => answer::outcome(door.outcome(key, &awaited, None).await),
+        Some(HookAnswer::NotSigned(how)) => answer::not_signed(&how),
+        Some(HookAnswer::Noted | HookAnswer::NothingNext(_)) | None => {
+            answer::empty(StatusCode::ACCEPTED)
+        }
+        Some(HookAnswer::Await(awaited)) => {
+            answer::outcome(door.outcome(key, &awaited, None).await)
+        }
     }
 }

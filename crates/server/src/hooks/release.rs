@@ -5,7 +5,7 @@ use std::sync::Arc;
 use api::pipeline::PipelineSpec;
 use axum::{extract::State, response::Response};
 use http::StatusCode;
-use planner::hook::{release, release_secret};
+use planner::hook::{evaluate_release, release_secret};
 use serde::Deserialize;
 
 use super::{
@@ -52,7 +52,7 @@ pub(super) async fn handle(State(door): State<Arc<Door>>, call: Signed<Release>)
         return answer::empty(StatusCode::BAD_REQUEST);
     };
     respond(&door, &call.key, |pipeline| {
-        release(pipeline, &proposal.revision, at)
+        evaluate_release(pipeline, &proposal.revision, at)
     })
     .await
 }

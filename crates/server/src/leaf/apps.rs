@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use api::{
-    app::{self, Kind},
+    app::{self, AppType},
     flux::{HELM_GROUP, HelmRelease, KUSTOMIZE_GROUP},
-    foreign,
+    third_party,
 };
 use kube::{
     Api, Client,
@@ -142,12 +142,12 @@ fn flux(kind: &str, object: &DynamicObject) -> App {
         "HelmRelease" => (HELM_GROUP, chart(object)),
         _ => (KUSTOMIZE_GROUP, None),
     };
-    let app = described(Kind::of(&format!("{group}/"), kind), kind, object);
+    let app = described(AppType::of(&format!("{group}/"), kind), kind, object);
     App { chart, ..app }
 }
 
 fn chart(object: &DynamicObject) -> Option<String> {
-    let release: HelmRelease = foreign::read(&object.data);
+    let release: HelmRelease = third_party::read(&object.data);
     let deployed = release.status.history.into_iter().next();
     let deployed = deployed.and_then(|deployed| deployed.chart_name);
     deployed.or_else(|| release.spec.chart?.spec.chart)
@@ -163,12 +163,12 @@ fn workload(kind: &str, object: &DynamicObject) -> (Option<Owner>, App) {
         let namespace = label(format!("{group}/namespace"))?;
         Some((group, namespace, label(format!("{group}/name"))?))
     });
-    let app = described(Kind::of("apps/", kind), kind, object);
+    let app = described(AppType::of("apps/", kind), kind, object);
     let images = images(&object.data);
     (owner, App { images, ..app })
 }
 
-fn described(read: Kind, kind: &str, object: &DynamicObject) -> App {
+fn described(read: AppType, kind: &str, object: &DynamicObject) -> App {
     let reading = app::read_as(read, object, None);
     App {
         kind: kind.to_owned(),

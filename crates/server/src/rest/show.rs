@@ -207,7 +207,7 @@ pub(super) async fn environments(
         let status = view::status_of(&pipeline, &environment.name);
         json!({
             "name": environment.name,
-            "state": view::state_of(&pipeline, environment).word(),
+            "state": view::environment_state(&pipeline, &environment.name).id(),
             "revisions": view::revisions(status),
             "failed": failed(status),
             "suspend": pipeline.spec.suspend || environment.suspend,

@@ -6,8 +6,9 @@ use kube::{
     api::{ListParams, Patch, PatchParams, PostParams},
 };
 use planner::{
-    Act, Failure, Outcome, PullRequestSeen, Remedy, Seen, SeenEnvironment, SeenTarget, Step,
-    Surroundings, TargetState, Timestamp, apply, attempt, conclude, fold, plan,
+    AttemptInput, ExternalAction, Failure, ObservedEnvironment, ObservedPipeline,
+    ObservedPullRequest, ObservedTarget, Outcome, Remedy, Step, TargetState, Timestamp, apply,
+    attempt, conclude, fold, plan,
 };
 use serde_json::json;
 
@@ -92,23 +93,23 @@ async fn of_pipeline(
 }
 
 /// As in webhook mode: nobody looks, reports tell.
-fn seen(pipeline: &Pipeline) -> Seen {
-    let target = |target: &api::pipeline::Target| SeenTarget {
+fn seen(pipeline: &Pipeline) -> ObservedPipeline {
+    let target = |target: &api::pipeline::Target| ObservedTarget {
         cluster: target.cluster_ref.clone(),
         namespace: target.namespace.clone(),
         relies_on_reports: true,
         state: TargetState::NotWatched,
     };
     let environments = pipeline.spec.environments.iter();
-    Seen {
+    ObservedPipeline {
         environments: environments
-            .map(|environment| SeenEnvironment {
+            .map(|environment| ObservedEnvironment {
                 name: environment.name.clone(),
                 targets: environment.targets.iter().map(target).collect(),
             })
             .collect(),
         trusts_unsigned_reports: true,
-        ..Seen::default()
+        ..ObservedPipeline::default()
     }
 }
 
@@ -118,15 +119,15 @@ fn of_promotion(
     all: &[Promotion],
     strategy: Strategy,
 ) -> PromotionStatus {
-    let around = Surroundings {
+    let around = AttemptInput {
         pipeline: Some(pipeline),
         promotions: all,
-        pull_request: PullRequestSeen::NotLooked,
+        pull_request: ObservedPullRequest::NotQueried,
         edited: false,
     };
     let now = Timestamp::now();
     let next = attempt(promotion, &around, now);
-    if next.act != Act::CarryOut {
+    if next.action != ExternalAction::CarryOut {
         return next.status;
     }
     let outcome = match strategy {

@@ -5,9 +5,9 @@
 
 use api::{
     flux::{Bucket, GitRepository, HelmChart, ImagePolicy, OCIRepository, SourceStatus},
-    foreign,
     image::Image,
     revision::SourceRevision,
+    third_party,
     trigger::TriggerSourceKind,
 };
 use serde_json::{Map, Value, json};
@@ -70,22 +70,22 @@ pub fn events_of(
 ) -> Result<Vec<SourceEvent>, String> {
     match kind {
         TriggerSourceKind::GitRepository => {
-            let source: GitRepository = foreign::read(object);
+            let source: GitRepository = third_party::read(object);
             artifact(kind, name, &source.status, source.spec.url)
         }
         TriggerSourceKind::OCIRepository => {
-            let source: OCIRepository = foreign::read(object);
+            let source: OCIRepository = third_party::read(object);
             artifact(kind, name, &source.status, source.spec.url)
         }
         TriggerSourceKind::HelmChart => {
-            let source: HelmChart = foreign::read(object);
+            let source: HelmChart = third_party::read(object);
             artifact(kind, name, &source.status, None)
         }
         TriggerSourceKind::Bucket => {
-            let source: Bucket = foreign::read(object);
+            let source: Bucket = third_party::read(object);
             artifact(kind, name, &source.status, source.spec.endpoint)
         }
-        TriggerSourceKind::ImagePolicy => image(name, &foreign::read(object)),
+        TriggerSourceKind::ImagePolicy => image(name, &third_party::read(object)),
         TriggerSourceKind::PullRequest => pull_requests(object),
     }
 }

@@ -1,8 +1,9 @@
 //! What a plan is made from: a trigger and the objects that it refers to, as they were observed.
 
 use api::{
-    PipelineTrigger, foreign, names,
+    PipelineTrigger, names,
     tekton::{PipelineRun, Progress},
+    third_party,
     trigger::TriggerSourceKind,
 };
 use jiff::Timestamp;
@@ -110,7 +111,7 @@ impl ObservedRun {
         let trigger = owner
             .and_then(|owner| text(&owner["name"]))
             .or_else(|| label(names::RUN_TRIGGER_LABEL))?;
-        let run: PipelineRun = foreign::read(object);
+        let run: PipelineRun = third_party::read(object);
         let time = |text: Option<&str>| text.and_then(|text| text.parse::<Timestamp>().ok());
         let created = time(metadata["creationTimestamp"].as_str()).unwrap_or_default();
         let retry = annotation(names::RUN_RETRY_ANNOTATION);

@@ -4,7 +4,7 @@
 //! Only what the objects themselves show is listed, not what else may write to git.
 
 use api::{
-    Pipeline, PipelineTrigger, flux, foreign,
+    Pipeline, PipelineTrigger, flux, third_party,
     image::Image,
     names,
     pipeline::{Source, SourceKind},
@@ -12,7 +12,7 @@ use api::{
 use serde::Serialize;
 use serde_json::Value;
 
-type ImagePolicy = foreign::Object<flux::ImagePolicySpec, flux::ImagePolicyStatus>;
+type ImagePolicy = third_party::Object<flux::ImagePolicySpec, flux::ImagePolicyStatus>;
 
 /// The objects that may trigger a pipeline.
 #[derive(Clone, Debug, Default)]
@@ -129,7 +129,7 @@ fn images_of(pipeline: &Pipeline) -> Vec<String> {
 }
 
 fn selected_image(policy: &Value) -> Option<Image> {
-    foreign::read::<ImagePolicy>(policy).status.latest()
+    third_party::read::<ImagePolicy>(policy).status.latest()
 }
 
 /// An automation uses policies of its namespace; its status lists which.
@@ -165,7 +165,7 @@ fn pipeline_triggers(
 fn is_labelled(trigger: &PipelineTrigger, pipeline: &str) -> bool {
     let labels = trigger.metadata.labels.as_ref();
     let says = |label: &&str| labels.is_some_and(|l| l.get(*label).is_some_and(|n| n == pipeline));
-    [names::PIPELINE_LABEL, names::PIPELINE_LABEL_EARLY]
+    [names::PIPELINE_LABEL, names::PIPELINE_LABEL_WEGO]
         .iter()
         .any(says)
 }

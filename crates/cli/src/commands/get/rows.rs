@@ -7,7 +7,7 @@ use api::{
 };
 use jiff::Timestamp;
 use kube::api::DynamicObject;
-use planner::State;
+use planner::PipelineSummary;
 use serde::de::DeserializeOwned;
 
 use super::super::{
@@ -99,22 +99,18 @@ fn environments(pipeline: &Pipeline, status: &PipelineStatus) -> String {
 
 /// The worst state, and where.
 fn summary(pipeline: &Pipeline, status: &PipelineStatus) -> (String, anstyle::Style) {
-    let names = pipeline.spec.environments.iter().map(|it| it.name.as_str());
-    let states = names.map(|name| (planner::environment_state(pipeline, status, name), name));
-    let Some((state, name)) = states.min_by_key(|(state, _)| *state) else {
+    if pipeline.spec.environments.is_empty() {
         return ("no environments".to_owned(), RED);
-    };
-    let state = match pipeline.spec.suspend {
-        true => State::Suspended,
-        false => state,
-    };
-    let (shape, style) = sign(state);
-    let place = match state {
-        State::Ready => String::new(),
-        State::Suspended if pipeline.spec.suspend => String::new(),
-        _ => format!("{name} "),
-    };
-    (format!("{shape} {place}{}", state.word()), style)
+    }
+    let PipelineSummary { state, environment } = planner::pipeline_summary(pipeline, status);
+    let (glyph, style) = sign(state);
+    let environment = environment.map(|name| format!("{name} "));
+    let text = format!(
+        "{glyph} {}{}",
+        environment.unwrap_or_default(),
+        state.word()
+    );
+    (text, style)
 }
 
 fn holds(pipeline: &Pipeline, status: &PipelineStatus) -> String {
@@ -187,7 +183,7 @@ pub(super) fn promotions(objects: Vec<DynamicObject>, now: Timestamp) -> anyhow:
         let promotion: Promotion = read(object)?;
         let (metadata, spec) = (&promotion.metadata, &promotion.spec);
         let status = promotion.status.clone().unwrap_or_default();
-        let place = planner::place_of(spec, metadata.namespace.as_deref().unwrap_or_default());
+        let place = planner::site_of(spec, metadata.namespace.as_deref().unwrap_or_default());
         sheet.rows.push(vec![
             text(metadata.namespace.as_ref()),
             text(metadata.name.as_ref()),

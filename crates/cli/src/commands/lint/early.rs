@@ -1,6 +1,6 @@
 //! Shapes that proposals and early releases of the first controller used, and what they became.
 
-use api::pipeline::{EARLY_SECRET, PromotionSettings};
+use api::pipeline::{PromotionSettings, RFC_SECRET};
 use serde_json::{Map, Value, json};
 
 /// The group of the first proposal.
@@ -162,9 +162,9 @@ fn complete(request: &mut Map<String, Value>, place: &str, notes: &mut Vec<Strin
     }
     if !request.contains_key("secretRef") {
         notes.push(format!(
-            "{place}: pull-request needs a secretRef; {EARLY_SECRET} is used where none is named"
+            "{place}: pull-request needs a secretRef; {RFC_SECRET} is used where none is named"
         ));
-        request.insert("secretRef".to_owned(), json!({"name": EARLY_SECRET}));
+        request.insert("secretRef".to_owned(), json!({"name": RFC_SECRET}));
     }
 }
 

@@ -3,7 +3,7 @@
 use anyhow::bail;
 use api::{
     Pipeline,
-    names::Place,
+    names::PromotionSite,
     pipeline::{AppReference, Scope},
 };
 use git::paths::PathLimits;
@@ -39,8 +39,8 @@ impl Target {
         targets
             .map(|(cluster, namespace)| {
                 let place = match is_single {
-                    true => Place::target(environment, cluster.as_deref(), &namespace),
-                    false => Place::environment(environment),
+                    true => PromotionSite::target(environment, cluster.as_deref(), &namespace),
+                    false => PromotionSite::environment(environment),
                 };
                 Self {
                     environment: environment.to_owned(),

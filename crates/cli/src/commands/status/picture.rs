@@ -5,7 +5,7 @@ mod boxes;
 
 use api::{Pipeline, conditions, pipeline::EnvironmentStatus, promotion::Phase};
 use jiff::Timestamp;
-use planner::State;
+use planner::SummaryState;
 
 use super::super::{
     cluster::key,
@@ -44,7 +44,7 @@ fn title(pipeline: &Pipeline) -> String {
     let mut title = paint(BOLD, &clean(&format!("{namespace}/{name}")));
     title.push_str(&clean(&app.unwrap_or_default()));
     if pipeline.spec.suspend {
-        let sign = painted_sign(State::Suspended);
+        let sign = painted_sign(SummaryState::Suspended);
         title.push_str(&format!(
             "\n{sign} suspended; try: sluice resume {name} -n {namespace}"
         ));
@@ -55,7 +55,7 @@ fn title(pipeline: &Pipeline) -> String {
         None => title.push_str("  not looked at yet; is the controller running?"),
         Some(ready) if ready.status != "True" => {
             let text = clean(&format!("{}: {}", ready.reason, ready.message));
-            title.push_str(&format!("\n{} {text}", painted_sign(State::Failed)));
+            title.push_str(&format!("\n{} {text}", painted_sign(SummaryState::Failed)));
         }
         Some(_) => {}
     }
@@ -93,7 +93,7 @@ fn environment(pipeline: &Pipeline, name: &str) -> Box {
     }
 }
 
-fn state_line(state: State) -> Line {
+fn state_line(state: SummaryState) -> Line {
     Line {
         sign: Some(state),
         text: state.word().to_owned(),
@@ -110,7 +110,7 @@ impl Line {
         }
     }
 
-    fn signed(state: State, text: String) -> Self {
+    fn signed(state: SummaryState, text: String) -> Self {
         Self {
             sign: Some(state),
             text,
@@ -166,11 +166,11 @@ fn promotion(status: &EnvironmentStatus) -> Vec<String> {
 }
 
 /// The command that a person would type next.
-fn way_out(pipeline: &Pipeline, environment: &str, state: State) -> Option<String> {
+fn way_out(pipeline: &Pipeline, environment: &str, state: SummaryState) -> Option<String> {
     let (namespace, name) = key(pipeline);
     let command = match state {
-        State::AwaitingApproval => format!("approve {name} {environment}"),
-        State::Suspended if !pipeline.spec.suspend => format!("resume {name} {environment}"),
+        SummaryState::AwaitingApproval => format!("approve {name} {environment}"),
+        SummaryState::Suspended if !pipeline.spec.suspend => format!("resume {name} {environment}"),
         _ => return None,
     };
     Some(format!("try: sluice {command} -n {namespace}"))

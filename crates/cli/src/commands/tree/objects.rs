@@ -7,7 +7,7 @@ use api::{GitopsCluster, pipeline::TargetStatus};
 use controller::{KubeconfigPolicy, Leaves, network_connector};
 use futures::future::join_all;
 use kube::{Client, ResourceExt};
-use planner::State;
+use planner::SummaryState;
 use server::leaf::tree::{self, App, Node};
 use tokio::time::timeout;
 
@@ -82,12 +82,12 @@ async fn look(client: Client, app: App) -> Branch {
 
 fn branch(node: &Node) -> Branch {
     let (state, word) = match node.state {
-        tree::State::Ready => (State::Ready, ""),
-        tree::State::NotReady => (State::NotReady, "not ready"),
-        tree::State::Failed => (State::Failed, "failed"),
-        tree::State::Suspended => (State::Suspended, "suspended"),
-        tree::State::Missing => (State::Unreadable, "missing"),
-        tree::State::Unknown => (State::Unknown, ""),
+        tree::State::Ready => (SummaryState::Ready, ""),
+        tree::State::NotReady => (SummaryState::NotReady, "not ready"),
+        tree::State::Failed => (SummaryState::Failed, "failed"),
+        tree::State::Suspended => (SummaryState::Suspended, "suspended"),
+        tree::State::Missing => (SummaryState::Unreadable, "missing"),
+        tree::State::Unknown => (SummaryState::Unknown, ""),
     };
     let mut text = format!("{} {}", painted_sign(state), clean(&node.kind));
     text += &clean(&format!("/{}", node.name));

@@ -47,7 +47,7 @@ impl Teller {
         let phase = status
             .phase
             .map_or("begins".to_owned(), |phase| format!("{phase:?}"));
-        let place = planner::place_of(spec, &namespace).key();
+        let place = planner::site_of(spec, &namespace).key();
         let text = format!("{place}: promotion of {}: {phase}", spec.shown_revision());
         let remarks = [status.message, status.url].into_iter().flatten();
         let remarks: String = remarks.map(|remark| format!(" {remark}")).collect();
@@ -70,7 +70,7 @@ fn news(before: &Pipeline, now: &Pipeline) -> Vec<String> {
     let nothing = PipelineStatus::default();
     let known = before.status.as_ref();
     let status = now.status.as_ref().unwrap_or(&nothing);
-    let news = planner::news(known, status);
+    let news = planner::pipeline_events(known, status);
     let mut texts: Vec<String> = news.into_iter().map(|news| news.message).collect();
     if before.spec.suspend != now.spec.suspend {
         texts.push(match now.spec.suspend {

@@ -2,8 +2,8 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use api::{Pipeline, Revision, app::Kind, pipeline::AppStatus};
-use planner::{SeenApp, SeenCanaries, SeenTarget, TargetState};
+use api::{Pipeline, Revision, app::AppType, pipeline::AppStatus};
+use planner::{ObservedApp, ObservedCanaries, ObservedTarget, TargetState};
 
 use super::Place;
 use crate::{
@@ -55,7 +55,7 @@ pub(super) async fn complete(
     known: &Known,
     place: Place,
     state: TargetState,
-) -> SeenTarget {
+) -> ObservedTarget {
     let state = match state {
         TargetState::Observed(apps) if apps.is_empty() => {
             match shared.has_namespace(&place.cluster, &place.namespace).await {
@@ -84,7 +84,7 @@ pub(super) async fn complete(
         }
         other => other,
     };
-    SeenTarget {
+    ObservedTarget {
         cluster: place.reference,
         namespace: place.namespace,
         relies_on_reports: shared.settings.detect == Detect::Webhook,
@@ -92,7 +92,7 @@ pub(super) async fn complete(
     }
 }
 
-async fn with_images(shared: &Arc<Shared>, known: &Known, place: &Place, app: &mut SeenApp) {
+async fn with_images(shared: &Arc<Shared>, known: &Known, place: &Place, app: &mut ObservedApp) {
     let kind = kind_of(app);
     if app.images.is_none() {
         app.note = shared.apps.images_note(&place.cluster, &kind);
@@ -127,7 +127,7 @@ async fn with_images(shared: &Arc<Shared>, known: &Known, place: &Place, app: &m
 
 /// Adds Flagger's Canaries of the app's workloads. Where nobody may read them, the app says so and is
 /// not held up.
-async fn with_canaries(shared: &Arc<Shared>, place: &Place, app: &mut SeenApp) {
+async fn with_canaries(shared: &Arc<Shared>, place: &Place, app: &mut ObservedApp) {
     let refused = "canaries are left out: reading them is not allowed";
     if let FeedState::Forbidden(_) = shared.apps.canary_state(&place.cluster, &place.namespace) {
         app.note.get_or_insert_with(|| refused.to_owned());
@@ -139,14 +139,14 @@ async fn with_canaries(shared: &Arc<Shared>, place: &Place, app: &mut SeenApp) {
     match workloads(shared, place, app).await {
         Ok(workloads) => {
             let found = shared.apps.canaries_of(&place.cluster, &workloads);
-            app.canaries = SeenCanaries::Known(found);
+            app.canaries = ObservedCanaries::Known(found);
         }
         Err(unread) if unread.is_refused => {
             app.note.get_or_insert(unread.note);
         }
         Err(unread) => {
             let because = format!("it is not known which canaries it has: {}", unread.note);
-            app.canaries = SeenCanaries::Unknown { because };
+            app.canaries = ObservedCanaries::Unknown { because };
         }
     }
 }
@@ -155,7 +155,7 @@ async fn with_canaries(shared: &Arc<Shared>, place: &Place, app: &mut SeenApp) {
 async fn workloads(
     shared: &Arc<Shared>,
     place: &Place,
-    app: &SeenApp,
+    app: &ObservedApp,
 ) -> Result<Workloads, Unread> {
     let kind = kind_of(app);
     let here = (place.namespace.as_str(), app.name.as_str());
@@ -183,13 +183,13 @@ async fn workloads(
     Ok(deployed.workloads.into())
 }
 
-fn kind_of(app: &SeenApp) -> AppKind {
+fn kind_of(app: &ObservedApp) -> AppKind {
     let group = app.api_version.split_once('/').map_or("", |(it, _)| it);
     AppKind::new(group, &app.kind)
 }
 
 /// Says that labelled workloads beside the app may not be read.
-fn with_note_on_workloads(shared: &Shared, place: &Place, app: &mut SeenApp) {
+fn with_note_on_workloads(shared: &Shared, place: &Place, app: &mut ObservedApp) {
     let is_refused = |kind: &AppKind| {
         let (cluster, namespace) = (&place.cluster, &place.namespace);
         let state = shared.apps.feed_state(cluster, kind, namespace);
@@ -202,7 +202,7 @@ fn with_note_on_workloads(shared: &Shared, place: &Place, app: &mut SeenApp) {
 }
 
 /// What the app's revision follows and what the app was applied from, where that can be read.
-async fn with_source(shared: &Arc<Shared>, place: &Place, app: &mut SeenApp) {
+async fn with_source(shared: &Arc<Shared>, place: &Place, app: &mut ObservedApp) {
     let here = (place.namespace.as_str(), app.name.as_str());
     let record = shared.apps.record(&place.cluster, &kind_of(app), here);
     let client = shared.clients.read().get(&place.cluster).cloned();
@@ -222,7 +222,7 @@ async fn with_source(shared: &Arc<Shared>, place: &Place, app: &mut SeenApp) {
 
 /// The revision is that of one image, as `track` asks. Where the app's workloads do not run one and
 /// the same, there is none.
-fn follow_image(app: &mut SeenApp, image: &str) {
+fn follow_image(app: &mut ObservedApp, image: &str) {
     let found = images::tracked(app.images.as_deref().unwrap_or_default(), image);
     let reading = &mut app.reading;
     let found = found.map_err(|error| reading.error = Some(error)).ok();
@@ -241,9 +241,12 @@ fn follow_image(app: &mut SeenApp, image: &str) {
 
 /// Workloads are read once for each state of their app. Those that are between two versions then are
 /// read again, because nothing tells when they have arrived.
-fn look_again(shared: &Arc<Shared>, pipeline: &Pipeline, place: &Place, app: &SeenApp) {
+fn look_again(shared: &Arc<Shared>, pipeline: &Pipeline, place: &Place, app: &ObservedApp) {
     let kind = kind_of(app);
-    if matches!(Kind::of(&app.api_version, &app.kind), Kind::Workload(_)) {
+    if matches!(
+        AppType::of(&app.api_version, &app.kind),
+        AppType::Workload(_)
+    ) {
         return; // its images are part of what is watched
     }
     let here = (place.namespace.as_str(), app.name.as_str());

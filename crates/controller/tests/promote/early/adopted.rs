@@ -1,7 +1,7 @@
 //! Pipelines in the API group of the first proposal: applied as they are, worked on under the same
 //! name in ours, and told about where they were written.
 
-use api::{EarlyPipeline, pipeline::PipelineStatus};
+use api::{WegoPipeline, pipeline::PipelineStatus};
 use kube::{
     Api,
     api::{DeleteParams, Patch, PatchParams},
@@ -24,12 +24,12 @@ async fn world(clusters: &[(&str, &str)]) -> World {
     world
 }
 
-fn originals(world: &World) -> Api<EarlyPipeline> {
+fn originals(world: &World) -> Api<WegoPipeline> {
     Api::namespaced(world.hub.clone(), "default")
 }
 
 /// Waits until an original is so.
-async fn until(world: &World, name: &str, mut is_so: impl FnMut(&EarlyPipeline) -> bool) {
+async fn until(world: &World, name: &str, mut is_so: impl FnMut(&WegoPipeline) -> bool) {
     let originals = originals(world);
     let mut last = None;
     let wait = async || {

@@ -5,13 +5,11 @@ use std::{cmp::Reverse, sync::Arc};
 use serde::Deserialize;
 
 use super::row::Row;
-use crate::{
-    dashboard::{
-        html::{Element, tag},
-        words::{encoded, hidden},
-    },
-    view::State,
+use crate::dashboard::{
+    html::{Element, tag},
+    words::{encoded, hidden},
 };
+use planner::SummaryState;
 
 /// Which rows are shown, and in which order.
 #[derive(Deserialize, Clone, Default)]
@@ -25,12 +23,12 @@ pub(in crate::dashboard) struct Filter {
 }
 
 impl Filter {
-    pub(super) fn state(&self) -> Option<State> {
-        State::parse(&self.state)
+    pub(super) fn state(&self) -> Option<SummaryState> {
+        SummaryState::from_id(&self.state)
     }
 
-    pub(super) fn with_state(&self, state: Option<State>) -> Self {
-        let state = state.map_or("", State::word).to_owned();
+    pub(super) fn with_state(&self, state: Option<SummaryState>) -> Self {
+        let state = state.map_or("", SummaryState::id).to_owned();
         Self {
             state,
             ..self.clone()
@@ -112,7 +110,7 @@ impl Filter {
                     .with("name", "sort")
                     .children(options),
             );
-        let state = self.state().map(|state| hidden("state", state.word()));
+        let state = self.state().map(|state| hidden("state", state.id()));
         tag("form")
             .class("filter")
             .with("role", "search")

@@ -14,15 +14,16 @@ use crate::{
         page::Part,
         words::{address, aside, badge, shape},
     },
-    view::{self, Cell, State},
+    view::{self, Cell},
     watched::{ObjectKey, Watched},
 };
+use planner::SummaryState;
 
 /// A pipeline in the list.
 pub(crate) struct Row {
     pub(in crate::dashboard) key: ObjectKey,
     pub(super) id: Arc<str>,
-    pub(super) state: State,
+    pub(super) state: SummaryState,
     pub(super) changed: Option<Timestamp>,
     /// What is searched.
     pub(super) text: String,
@@ -74,8 +75,7 @@ impl Row {
     fn new(pipeline: &Pipeline) -> Self {
         let key = key_of(pipeline);
         let cells = view::cells(pipeline);
-        let state = cells.iter().map(|cell| cell.state).min();
-        let state = state.unwrap_or(State::Unknown);
+        let state = view::pipeline_state(pipeline);
         let mut text = format!("{} {}", key.namespace, key.name);
         for cell in &cells {
             text += &format!(" {} {}", cell.name, cell.revision);
@@ -103,7 +103,7 @@ impl Row {
 }
 
 fn cell(cell: &Cell<'_>) -> Element {
-    let mut item = tag("li").class(cell.state.word());
+    let mut item = tag("li").class(cell.state.id());
     if let Some(message) = &cell.message {
         item = item.with("title", message);
     }
@@ -117,7 +117,7 @@ fn cell(cell: &Cell<'_>) -> Element {
         .child(shape(cell.state))
         .child(tag("code").text(&cell.revision))
         .child(incoming)
-        .child(aside(&format!(" ({})", cell.state.label())))
+        .child(aside(&format!(" ({})", cell.state.word())))
 }
 
 /// An id that any name fits into.

@@ -12,8 +12,9 @@ use crate::{
         objects::address_of,
         words::{aside, badge, moment, outward, shape},
     },
-    view::{self, State},
+    view,
 };
+use planner::SummaryState;
 
 /// Up to how many targets each have a card; more are squares.
 const CARDS: usize = 8;
@@ -24,7 +25,7 @@ impl Subject<'_> {
         let title = tag("h2")
             .id(format_args!("title-{index}"))
             .text(&environment.name);
-        let state = view::state_of(&self.pipeline, environment);
+        let state = view::environment_state(&self.pipeline, &environment.name);
         tag("div")
             .class("facts")
             .child(tag("header").child(title).child(badge(state)))
@@ -92,7 +93,8 @@ impl Subject<'_> {
         if all.len() <= CARDS {
             return block.child(tag("ul").class("targets").children(all.iter().map(card)));
         }
-        let is_troubled = |target: &&TargetStatus| view::target_state(target) != State::Ready;
+        let is_troubled =
+            |target: &&TargetStatus| planner::target_state(target) != SummaryState::Ready;
         let troubled = all.iter().filter(is_troubled).take(CARDS);
         let squares = all.iter().map(|target| square(target, &objects(target)));
         block
@@ -130,15 +132,15 @@ fn strategy(strategy: &Strategy) -> (&'static str, Option<(&str, &str)>) {
 
 /// One of many.
 fn square(target: &TargetStatus, objects: &str) -> Element {
-    let state = view::target_state(target);
+    let state = planner::target_state(target);
     let release = planner::release(target).unwrap_or("nothing yet".to_owned());
-    let said = format!("{}: {release}, {}", view::place(target), state.label());
+    let said = format!("{}: {release}, {}", view::place(target), state.word());
     let link = tag("a").link(objects).with("title", &said);
     tag("li").child(link.child(shape(state)).child(aside(&said)))
 }
 
 fn card(target: &TargetStatus, objects: &str) -> Element {
-    let state = view::target_state(target);
+    let state = planner::target_state(target);
     let since = target.ready_since.as_ref();
     let since = since.map(|since| {
         tag("span")
@@ -159,13 +161,13 @@ fn card(target: &TargetStatus, objects: &str) -> Element {
     let error = target.error.as_ref();
     let error = error.map(|error| tag("p").class("bad").text(error));
     tag("li")
-        .class(format_args!("card {}", state.word()))
+        .class(format_args!("card {}", state.id()))
         .child(
             tag("p")
                 .class("place")
                 .child(shape(state))
                 .child(tag("a").link(objects).text(view::place(target)))
-                .child(aside(&format!(" ({})", state.label()))),
+                .child(aside(&format!(" ({})", state.word()))),
         )
         .child(failed)
         .child(runs)

@@ -44,7 +44,7 @@ impl Subject<'_> {
             item.child(step.detail)
         });
         let status = promotion.status.as_ref();
-        let trouble = status.and_then(planner::trouble);
+        let trouble = status.and_then(planner::promotion_problem);
         let trouble = trouble.map(|it| format!("{} [{}]", it.message, it.reason));
         let message = trouble.or_else(|| status?.message.clone());
         Some(

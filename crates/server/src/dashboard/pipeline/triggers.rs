@@ -7,8 +7,8 @@ use crate::{
         words::{badge, badge_saying},
     },
     triggers::{Last, Trigger},
-    view::State,
 };
+use planner::SummaryState;
 
 impl Subject<'_> {
     pub(super) fn triggers(&self) -> Element {
@@ -34,10 +34,10 @@ fn item(trigger: &Trigger) -> Element {
 fn last(last: &Last) -> Element {
     let ready = last.ready.as_ref();
     let state = match ready.map(|ready| ready.status.as_str()) {
-        _ if last.suspend => badge(State::Suspended),
-        Some("True") => badge(State::Ready),
-        Some("False") => badge_saying(State::Failed, "not ready"),
-        _ => badge(State::Unknown),
+        _ if last.suspend => badge(SummaryState::Suspended),
+        Some("True") => badge(SummaryState::Ready),
+        Some("False") => badge_saying(SummaryState::Failed, "not ready"),
+        _ => badge(SummaryState::Unknown),
     };
     let event = last.event.as_ref();
     let event = event.map(|event| {

@@ -1,13 +1,13 @@
 //! What an object says about itself, what it comes from, and what it holds.
 
 use api::{
-    app::{self, Kind},
+    app::{self, AppType},
     flux::{
         HELM_GROUP, HelmRelease, Inventory, InventoryEntry, KUSTOMIZE_GROUP, Kustomization,
         ObjectReference, SOURCE_GROUP, SourceStatus,
     },
-    foreign::{self, StatusCondition},
     revision::shown,
+    third_party::{self, StatusCondition},
 };
 use kube::api::DynamicObject;
 use serde_json::Value;
@@ -33,7 +33,7 @@ pub(super) fn state_of(node: Node, object: &DynamicObject) -> Node {
 }
 
 fn app(node: Node, object: &DynamicObject) -> Node {
-    let kind = Kind::of(&format!("{}/", node.group), &node.kind);
+    let kind = AppType::of(&format!("{}/", node.group), &node.kind);
     let reading = app::read_as(kind, object, None);
     let state = match &reading {
         it if it.suspended => State::Suspended,
@@ -42,7 +42,7 @@ fn app(node: Node, object: &DynamicObject) -> Node {
         _ => State::NotReady,
     };
     // A workload's own revision is the tag of an image, which is shown anyway.
-    let is_workload = matches!(kind, Kind::Workload(_));
+    let is_workload = matches!(kind, AppType::Workload(_));
     let revision = reading.revision.filter(|_| !is_workload);
     Node {
         state,
@@ -53,7 +53,7 @@ fn app(node: Node, object: &DynamicObject) -> Node {
 }
 
 fn source(node: Node, object: &DynamicObject) -> Node {
-    let status: SourceStatus = foreign::read(&object.data["status"]);
+    let status: SourceStatus = third_party::read(&object.data["status"]);
     let revision = status.artifact.and_then(|artifact| artifact.revision);
     let node = Node { revision, ..node };
     if object.data["spec"]["suspend"] == true {
@@ -80,7 +80,7 @@ fn source(node: Node, object: &DynamicObject) -> Node {
 }
 
 fn job(node: Node, object: &DynamicObject) -> Node {
-    let conditions: Conditions = foreign::read(&object.data["status"]);
+    let conditions: Conditions = third_party::read(&object.data["status"]);
     let condition = |kind: &str| conditions.conditions.iter().find(|it| it.is_true(kind));
     let failed = condition("Failed");
     let state = match node.kind.as_str() {
@@ -129,11 +129,11 @@ pub(super) fn sources(of: &Node, object: &DynamicObject) -> Vec<Node> {
     };
     match (of.group.as_str(), of.kind.as_str()) {
         (KUSTOMIZE_GROUP, _) => {
-            let app: Kustomization = foreign::read(&object.data);
+            let app: Kustomization = third_party::read(&object.data);
             Vec::from_iter(named(&app.spec.source_ref))
         }
         (HELM_GROUP, _) => {
-            let app: HelmRelease = foreign::read(&object.data);
+            let app: HelmRelease = third_party::read(&object.data);
             let chart = object.data["status"]["helmChart"].as_str();
             let chart = chart.and_then(|chart| chart.split_once('/'));
             let chart = chart
@@ -144,7 +144,7 @@ pub(super) fn sources(of: &Node, object: &DynamicObject) -> Vec<Node> {
             source.into_iter().chain(direct.or(chart)).collect()
         }
         _ => {
-            let reference: ObjectReference = foreign::read(&object.data["spec"]["sourceRef"]);
+            let reference: ObjectReference = third_party::read(&object.data["spec"]["sourceRef"]);
             Vec::from_iter(named(&reference))
         }
     }
@@ -152,7 +152,7 @@ pub(super) fn sources(of: &Node, object: &DynamicObject) -> Vec<Node> {
 
 /// What an app's inventory lists: what is read first, the rest by kind and name.
 pub(super) fn holds(object: &DynamicObject) -> Vec<Node> {
-    let inventory: Inventory = foreign::read(&object.data["status"]["inventory"]);
+    let inventory: Inventory = third_party::read(&object.data["status"]["inventory"]);
     let entry = |entry: &InventoryEntry| {
         let [namespace, name, group, kind] = entry.object()?;
         Some(Node::named(group, kind, namespace, name))

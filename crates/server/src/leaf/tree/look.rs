@@ -4,8 +4,8 @@ use std::sync::atomic::Ordering;
 
 use api::{
     flux::HELM_GROUP,
-    foreign::read,
     names::{is_dns_label, is_dns_subdomain},
+    third_party::read,
 };
 use kube::{
     Api,

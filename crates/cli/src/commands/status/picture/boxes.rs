@@ -1,7 +1,7 @@
 //! Boxes beside or below each other.
 
 use anstyle::Style;
-use planner::State;
+use planner::SummaryState;
 
 use super::super::super::terminal::{BOLD, columns, cut, paint, painted_sign};
 
@@ -16,7 +16,7 @@ pub(super) struct Box {
 }
 
 pub(super) struct Line {
-    pub(super) sign: Option<State>,
+    pub(super) sign: Option<SummaryState>,
     pub(super) text: String,
     pub(super) style: Style,
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use api::{Pipeline, names::Place};
+use api::{Pipeline, names::PromotionSite};
 use serde_json::{Value, json};
 
 use crate::strategy::preview::preview_proposal;
@@ -55,7 +55,7 @@ pub(super) fn promote(
     before: &DrawnRepository,
 ) -> Result<DrawnRepository, String> {
     let pipeline: Pipeline = serde_json::from_value(pipeline).expect("a pipeline");
-    let place = Place {
+    let place = PromotionSite {
         environment: environment.to_owned(),
         target: None,
     };

@@ -2,7 +2,7 @@
 
 use api::{
     Pipeline,
-    names::Place,
+    names::PromotionSite,
     pipeline::{ClusterReference, Scope, TargetStatus},
     promotion::{PromotionSpec, PromotionTarget},
 };
@@ -30,12 +30,12 @@ pub fn target_report_key(
     pipeline_namespace: &str,
 ) -> String {
     let cluster = cluster.map(|cluster| cluster_key(cluster, pipeline_namespace));
-    Place::target(environment, cluster.as_deref(), namespace).key()
+    PromotionSite::target(environment, cluster.as_deref(), namespace).key()
 }
 
 /// The key in `status.reports` for what cannot be attributed to one target.
 pub fn environment_report_key(environment: &str) -> String {
-    Place::environment(environment).key()
+    PromotionSite::environment(environment).key()
 }
 
 /// Whether a key in `status.reports` is of an environment or of one of its targets.
@@ -46,12 +46,12 @@ pub(crate) fn is_report_of(key: &str, environment: &str) -> bool {
 }
 
 /// The place a promotion leads into.
-pub fn place_of(promotion: &PromotionSpec, pipeline_namespace: &str) -> Place {
+pub fn site_of(promotion: &PromotionSpec, pipeline_namespace: &str) -> PromotionSite {
     let Some(target) = &promotion.target else {
-        return Place::environment(&promotion.environment);
+        return PromotionSite::environment(&promotion.environment);
     };
     let cluster = cluster_of(target).map(|cluster| cluster_key(&cluster, pipeline_namespace));
-    Place::target(
+    PromotionSite::target(
         &promotion.environment,
         cluster.as_deref(),
         &target.namespace,
@@ -108,19 +108,21 @@ pub fn targets_of(pipeline: &Pipeline, environment: &str) -> Vec<(Option<String>
 }
 
 /// The places that promotions into an environment lead to.
-pub fn places(pipeline: &Pipeline, environment: &str) -> Vec<Place> {
+pub fn sites(pipeline: &Pipeline, environment: &str) -> Vec<PromotionSite> {
     let settings = pipeline.spec.promotion_into(environment);
     if settings.and_then(|settings| settings.scope) != Some(Scope::Target) {
-        return vec![Place::environment(environment)];
+        return vec![PromotionSite::environment(environment)];
     }
     let targets = targets_of(pipeline, environment).into_iter();
     targets
-        .map(|(cluster, namespace)| Place::target(environment, cluster.as_deref(), &namespace))
+        .map(|(cluster, namespace)| {
+            PromotionSite::target(environment, cluster.as_deref(), &namespace)
+        })
         .collect()
 }
 
 /// What marks the values in git that a promotion into a place sets.
-pub fn marker(namespace: &str, pipeline: &str, place: &Place) -> String {
+pub fn marker(namespace: &str, pipeline: &str, place: &PromotionSite) -> String {
     let start = format!("{namespace}:{pipeline}:{}", place.environment);
     match &place.target {
         Some((cluster, namespace)) => {

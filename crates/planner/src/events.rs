@@ -5,11 +5,11 @@ use api::{
     pipeline::{EnvironmentStatus, PipelineStatus, TargetStatus},
 };
 
-use crate::{hold::HoldReason, place::target_name, release::failure_message};
+use crate::{hold::HoldReason, release::failure_message, site::target_name};
 
 /// Something that happened to a pipeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct News {
+pub struct PipelineEvent {
     /// Whether it is bad.
     pub is_warning: bool,
     /// A fixed word.
@@ -23,8 +23,11 @@ pub struct News {
 }
 
 /// What happened between two states. Nothing happened between equal ones.
-pub fn news(before: Option<&PipelineStatus>, after: &PipelineStatus) -> Vec<News> {
-    let mut news: Vec<News> = readiness(before, after).into_iter().collect();
+pub fn pipeline_events(
+    before: Option<&PipelineStatus>,
+    after: &PipelineStatus,
+) -> Vec<PipelineEvent> {
+    let mut news: Vec<PipelineEvent> = readiness(before, after).into_iter().collect();
     for (name, environment) in &after.environments {
         let known = before.and_then(|before| before.environments.get(name));
         news.extend(not_signed(name, known, environment));
@@ -47,11 +50,11 @@ fn not_signed(
     environment: &str,
     known: Option<&EnvironmentStatus>,
     now: &EnvironmentStatus,
-) -> Option<News> {
+) -> Option<PipelineEvent> {
     let hold = now.hold.as_ref()?;
     let is_known = known.and_then(|known| known.hold.as_ref()) == Some(hold);
     let is_unsigned = hold.reason == HoldReason::ReportNotSigned.word();
-    (is_unsigned && !is_known).then(|| News {
+    (is_unsigned && !is_known).then(|| PipelineEvent {
         is_warning: true,
         reason: hold.reason.clone(),
         message: format!("{environment}: {}", hold.message),
@@ -61,13 +64,13 @@ fn not_signed(
 }
 
 /// The pipeline became readable, or stopped being so.
-fn readiness(before: Option<&PipelineStatus>, after: &PipelineStatus) -> Option<News> {
+fn readiness(before: Option<&PipelineStatus>, after: &PipelineStatus) -> Option<PipelineEvent> {
     let now = conditions::find(&after.conditions, conditions::READY)?;
     let known = before.and_then(|before| conditions::find(&before.conditions, conditions::READY));
     let is_same = known.is_some_and(|known| {
         known.status == now.status && known.reason == now.reason && known.message == now.message
     });
-    (!is_same).then(|| News {
+    (!is_same).then(|| PipelineEvent {
         is_warning: now.status == "False",
         reason: now.reason.clone(),
         message: now.message.clone(),
@@ -82,8 +85,8 @@ fn arrival(
     place: &str,
     known: Option<&TargetStatus>,
     now: &TargetStatus,
-) -> Option<News> {
-    let told = |reason: &str, message: String, is_warning, revision: &str| News {
+) -> Option<PipelineEvent> {
+    let told = |reason: &str, message: String, is_warning, revision: &str| PipelineEvent {
         is_warning,
         reason: reason.to_owned(),
         message,
@@ -133,7 +136,7 @@ mod tests {
     }
 
     fn told(before: Option<&PipelineStatus>, after: &PipelineStatus) -> Vec<String> {
-        news(before, after)
+        pipeline_events(before, after)
             .into_iter()
             .map(|news| news.message)
             .collect()

@@ -11,31 +11,31 @@ use crate::{
     backwards::{PlaceState, ask_again},
     evidence::is_silent,
     hold::{Hold, HoldReason},
-    place::{cluster_key, cluster_of_status, is_report_of, place_of, target_name},
     plan::{assumed, pending_request},
     release::failure_message,
+    site::{cluster_key, cluster_of_status, is_report_of, site_of, target_name},
     validity,
 };
 
 /// What was seen around a promotion.
 #[derive(Clone, Debug)]
-pub struct Surroundings<'a> {
+pub struct AttemptInput<'a> {
     /// The pipeline as it is stored; none when it is gone.
     pub pipeline: Option<&'a Pipeline>,
     /// All promotions of that pipeline.
     pub promotions: &'a [Promotion],
     /// The promotion's own pull request.
-    pub pull_request: PullRequestSeen,
+    pub pull_request: ObservedPullRequest,
     /// Whether something that was at fault was edited since the last attempt, such as a Secret.
     pub edited: bool,
 }
 
 /// What was seen of a promotion's pull request, found by its branch and trailer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum PullRequestSeen {
+pub enum ObservedPullRequest {
     /// Nobody looked, because it does not matter.
     #[default]
-    NotLooked,
+    NotQueried,
     /// The forge did not answer, or was not asked because it lately did not. It may later.
     Unanswered,
     /// There is none.
@@ -63,7 +63,7 @@ pub enum PullRequestSeen {
     },
 }
 
-impl<'a> Surroundings<'a> {
+impl<'a> AttemptInput<'a> {
     /// The pipeline, unless it is on its way out. When it goes, so will the promotion; its pull
     /// request is left to people.
     pub(super) fn staying_pipeline(&self) -> Option<&'a Pipeline> {
@@ -81,13 +81,13 @@ fn runs(target: &TargetStatus, spec: &PromotionSpec) -> bool {
 }
 
 /// A promotion with its surroundings and the questions asked about them.
-pub(super) struct Scene<'a> {
+pub(super) struct AttemptContext<'a> {
     pub(super) promotion: &'a Promotion,
     pub(super) pipeline: &'a Pipeline,
-    pub(super) around: &'a Surroundings<'a>,
+    pub(super) around: &'a AttemptInput<'a>,
 }
 
-impl<'a> Scene<'a> {
+impl<'a> AttemptContext<'a> {
     pub(super) fn environment(&self) -> Option<&'a Environment> {
         let name = &self.promotion.spec.environment;
         let environments = &self.pipeline.spec.environments;
@@ -117,7 +117,7 @@ impl<'a> Scene<'a> {
         let Some(environment) = environment else {
             return Vec::new();
         };
-        let place = place_of(spec, self.namespace());
+        let place = site_of(spec, self.namespace());
         let is_in_place = |target: &&TargetStatus| {
             let Some((cluster, namespace)) = &place.target else {
                 return true;
@@ -198,14 +198,14 @@ impl<'a> Scene<'a> {
 
     /// The other promotions of the place.
     fn others(&self) -> impl Iterator<Item = &'a Promotion> {
-        let place = place_of(&self.promotion.spec, self.namespace());
+        let place = site_of(&self.promotion.spec, self.namespace());
         let name = self.promotion.metadata.name.clone();
         let pipeline = self.promotion.spec.pipeline.clone();
         let namespace = self.namespace();
         self.around.promotions.iter().filter(move |other| {
             other.metadata.name != name
                 && other.spec.pipeline == pipeline
-                && place_of(&other.spec, namespace) == place
+                && site_of(&other.spec, namespace) == place
         })
     }
 

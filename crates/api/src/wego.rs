@@ -16,7 +16,7 @@ use crate::pipeline::PipelineSpec;
     group = "pipelines.wego.weave.works",
     version = "v1alpha1",
     kind = "Pipeline",
-    root = "EarlyPipeline",
+    root = "WegoPipeline",
     namespaced,
     status = "crate::pipeline::PipelineStatus",
     derive = "Default",
@@ -30,7 +30,7 @@ use crate::pipeline::PipelineSpec;
     printcolumn = r#"{"name":"Status","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].message"}"#
 )]
 #[serde(transparent)]
-pub struct EarlyPipelineSpec {
+pub struct WegoPipelineSpec {
     /// The environments, and how revisions move between them.
     pub pipeline: PipelineSpec,
 }

@@ -10,7 +10,7 @@ use super::approval::is_waiting;
 
 /// The promotion a caller waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Awaited {
+pub struct AwaitedPromotion {
     /// The environment that vouches for the revision; none where it was proposed to the pipeline.
     pub source: Option<String>,
     /// The environment it leads into.
@@ -21,7 +21,7 @@ pub struct Awaited {
 
 /// What became of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum PromotionResult {
     /// People can look at it there.
     Proposed {
         /// Where.
@@ -37,11 +37,11 @@ pub enum Outcome {
 
 /// What became of it, as far as that is known. `promotion` is the one that the status names for the
 /// environment, or the one that was approved; its own status counts where it is given.
-pub fn outcome(
+pub fn promotion_result(
     pipeline: &Pipeline,
     promotion: Option<&Promotion>,
-    awaited: &Awaited,
-) -> Option<Outcome> {
+    awaited: &AwaitedPromotion,
+) -> Option<PromotionResult> {
     let status = pipeline.status.as_ref()?;
     let promotion = promotion.filter(|it| it.spec.revision == awaited.revision);
     if let Some(promotion) = promotion {
@@ -50,7 +50,7 @@ pub fn outcome(
     let environment = status.environments.get(&awaited.environment)?;
     let waiting = environment.waiting_approval.as_ref();
     if waiting.is_some_and(|waiting| waiting.revision == awaited.revision) {
-        return Some(Outcome::Quiet);
+        return Some(PromotionResult::Quiet);
     }
     let summary = environment.promotion.as_ref();
     if let Some(summary) = summary.filter(|it| it.revision == awaited.revision) {
@@ -60,14 +60,14 @@ pub fn outcome(
         return None;
     }
     match environment.hold {
-        Some(_) => Some(Outcome::Held),
-        None => runs(environment, &awaited.revision).then_some(Outcome::Quiet),
+        Some(_) => Some(PromotionResult::Held),
+        None => runs(environment, &awaited.revision).then_some(PromotionResult::Quiet),
     }
 }
 
-fn of_promotion(promotion: &Promotion) -> Option<Outcome> {
+fn of_promotion(promotion: &Promotion) -> Option<PromotionResult> {
     if is_waiting(promotion) {
-        return Some(Outcome::Quiet);
+        return Some(PromotionResult::Quiet);
     }
     let status = promotion.status.as_ref()?;
     if promotion.spec.approval.is_some() && status.phase == Some(Phase::AwaitingApproval) {
@@ -81,36 +81,36 @@ fn of_promotion(promotion: &Promotion) -> Option<Outcome> {
 
 /// What a promotion under way has come to: a failure waits for its next attempt, and one that may
 /// not start yet says why.
-fn running(status: &PromotionStatus) -> Option<Outcome> {
+fn running(status: &PromotionStatus) -> Option<PromotionResult> {
     if status.next_attempt.is_some() {
-        return Some(Outcome::Failed);
+        return Some(PromotionResult::Failed);
     }
     let is_paused = status.reason.as_deref() != Some("Running");
-    is_paused.then_some(Outcome::Held)
+    is_paused.then_some(PromotionResult::Held)
 }
 
-fn of_summary(summary: &PromotionSummary) -> Option<Outcome> {
+fn of_summary(summary: &PromotionSummary) -> Option<PromotionResult> {
     match summary.phase? {
-        Phase::AwaitingApproval => Some(Outcome::Quiet),
+        Phase::AwaitingApproval => Some(PromotionResult::Quiet),
         Phase::Running => None,
         phase => ended(phase, summary.url.as_ref()),
     }
 }
 
-fn ended(phase: Phase, url: Option<&String>) -> Option<Outcome> {
+fn ended(phase: Phase, url: Option<&String>) -> Option<PromotionResult> {
     match phase {
         Phase::WaitingForMerge | Phase::Deploying | Phase::Succeeded => match url {
-            Some(url) => Some(Outcome::Proposed { url: url.clone() }),
-            None => Some(Outcome::Quiet),
+            Some(url) => Some(PromotionResult::Proposed { url: url.clone() }),
+            None => Some(PromotionResult::Quiet),
         },
-        Phase::Failed => Some(Outcome::Failed),
-        Phase::Superseded | Phase::Abandoned | Phase::Withdrawn => Some(Outcome::Held),
+        Phase::Failed => Some(PromotionResult::Failed),
+        Phase::Superseded | Phase::Abandoned | Phase::Withdrawn => Some(PromotionResult::Held),
         Phase::AwaitingApproval | Phase::Running => None,
     }
 }
 
 /// Whether the status is one that knows of the revision, so that what it says is about it.
-fn is_folded(status: &PipelineStatus, awaited: &Awaited) -> bool {
+fn is_folded(status: &PipelineStatus, awaited: &AwaitedPromotion) -> bool {
     let revision = Some(&awaited.revision);
     let Some(source) = &awaited.source else {
         let proposal = status.proposal.as_ref();

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use api::{
     Pipeline, Promotion,
-    names::Place,
+    names::PromotionSite,
     pipeline::{
         Environment, EnvironmentStatus, PipelineSpec, PipelineStatus, PromotionSettings, Reported,
         Scope, TargetStatus,
@@ -15,12 +15,12 @@ use api::{
 use super::Step;
 use crate::{
     evidence::{is_reported, is_silent},
-    moment::Timestamp,
-    place::{cluster_key, cluster_of_status, place_of},
+    site::{cluster_key, cluster_of_status, site_of},
+    time::Timestamp,
     validity,
 };
 
-pub(super) struct World<'a> {
+pub(super) struct PlanInput<'a> {
     pub(super) pipeline: &'a Pipeline,
     pub(super) spec: &'a PipelineSpec,
     pub(super) model: &'a PipelineStatus,
@@ -28,12 +28,12 @@ pub(super) struct World<'a> {
     pub(super) promotions: Vec<&'a Promotion>,
     pub(super) now: Timestamp,
     /// The same promotions by place: a pipeline may have a thousand places.
-    by_place: BTreeMap<Place, Vec<&'a Promotion>>,
+    by_place: BTreeMap<PromotionSite, Vec<&'a Promotion>>,
 }
 
 /// A place promotions lead into, with what is known about it.
-pub(super) struct Site<'a> {
-    pub(super) place: Place,
+pub(super) struct SiteState<'a> {
+    pub(super) place: PromotionSite,
     pub(super) target: Option<PromotionTarget>,
     pub(super) targets: Vec<&'a TargetStatus>,
     /// Its promotions, oldest first.
@@ -42,7 +42,7 @@ pub(super) struct Site<'a> {
     pub(super) assumed: Option<&'a str>,
 }
 
-impl<'a> Site<'a> {
+impl<'a> SiteState<'a> {
     /// The targets that cannot be read and that nothing else tells about.
     pub(super) fn unreadable(&self) -> Vec<&'a TargetStatus> {
         let targets = self.targets.iter().copied();
@@ -51,7 +51,7 @@ impl<'a> Site<'a> {
     }
 }
 
-impl<'a> World<'a> {
+impl<'a> PlanInput<'a> {
     pub(super) fn new(
         pipeline: &'a Pipeline,
         model: &'a PipelineStatus,
@@ -65,9 +65,9 @@ impl<'a> World<'a> {
             .collect();
         promotions.sort_by_cached_key(|promotion| age_order(promotion));
         let namespace = pipeline.metadata.namespace.as_deref().unwrap_or_default();
-        let mut by_place: BTreeMap<Place, Vec<&'a Promotion>> = BTreeMap::new();
+        let mut by_place: BTreeMap<PromotionSite, Vec<&'a Promotion>> = BTreeMap::new();
         for promotion in &promotions {
-            let place = place_of(&promotion.spec, namespace);
+            let place = site_of(&promotion.spec, namespace);
             by_place.entry(place).or_default().push(promotion);
         }
         Self {
@@ -157,10 +157,14 @@ impl<'a> World<'a> {
     }
 
     /// The places of an environment: itself, or each of its targets once.
-    pub(super) fn sites(&self, environment: &str, settings: &PromotionSettings) -> Vec<Site<'a>> {
+    pub(super) fn sites(
+        &self,
+        environment: &str,
+        settings: &PromotionSettings,
+    ) -> Vec<SiteState<'a>> {
         let stored = self.targets(environment);
         if settings.scope != Some(Scope::Target) {
-            let place = Place::environment(environment);
+            let place = PromotionSite::environment(environment);
             return vec![self.site(place, None, stored.iter().collect())];
         }
         let mut sites = Vec::new();
@@ -169,7 +173,7 @@ impl<'a> World<'a> {
             let cluster = cluster_of_status(target);
             let key = cluster.map(|cluster| cluster_key(cluster, self.namespace()));
             let namespace = target.namespace.clone().unwrap_or_default();
-            let place = Place::target(environment, key.as_deref(), &namespace);
+            let place = PromotionSite::target(environment, key.as_deref(), &namespace);
             if !known.insert(place.clone()) {
                 continue;
             }
@@ -185,14 +189,14 @@ impl<'a> World<'a> {
 
     fn site(
         &self,
-        place: Place,
+        place: PromotionSite,
         target: Option<PromotionTarget>,
         targets: Vec<&'a TargetStatus>,
-    ) -> Site<'a> {
+    ) -> SiteState<'a> {
         let promotions = self.by_place.get(&place).cloned().unwrap_or_default();
         let status = self.status(&place.environment).filter(|_| target.is_none());
         let reported = status.and_then(|status| status.reported.as_ref());
-        Site {
+        SiteState {
             assumed: assumed(&targets, reported, &promotions),
             promotions,
             place,
@@ -207,8 +211,8 @@ impl<'a> World<'a> {
         if self.spec.suspend {
             return Vec::new();
         }
-        let places = self.places();
-        let is_gone = |place: &Place| match places.get(place.environment.as_str()) {
+        let places = self.all_sites();
+        let is_gone = |place: &PromotionSite| match places.get(place.environment.as_str()) {
             None => true,
             // Targets that have not been looked at yet are not gone.
             Some(known) => !self.targets(&place.environment).is_empty() && !known.contains(place),
@@ -244,7 +248,7 @@ impl<'a> World<'a> {
     }
 
     /// The places of every environment that is promoted into.
-    fn places(&self) -> BTreeMap<&'a str, BTreeSet<Place>> {
+    fn all_sites(&self) -> BTreeMap<&'a str, BTreeSet<PromotionSite>> {
         let names = self.environment_names();
         names
             .filter_map(|name| {

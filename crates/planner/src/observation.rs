@@ -4,34 +4,34 @@
 
 use api::{
     Revision,
-    app::Reading,
+    app::AppReading,
     flagger::Canary,
     pipeline::{ClusterReference, Origin, TargetProblem},
 };
 
 /// Everything one look at a pipeline gave.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Seen {
+pub struct ObservedPipeline {
     /// The environments that were looked at; one of the spec that is left out stays as it was.
-    pub environments: Vec<SeenEnvironment>,
+    pub environments: Vec<ObservedEnvironment>,
     /// What the pipeline's source proposes, where the source is an object.
-    pub source: SeenSource,
+    pub source: ObservedSource,
     /// Whether reports without a valid signature count as evidence.
     pub trusts_unsigned_reports: bool,
 }
 
 /// One environment.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct SeenEnvironment {
+pub struct ObservedEnvironment {
     /// Its name.
     pub name: String,
     /// Its targets in the order of the spec; those of a selector follow each other by name.
-    pub targets: Vec<SeenTarget>,
+    pub targets: Vec<ObservedTarget>,
 }
 
 /// One target.
 #[derive(Clone, Debug, PartialEq)]
-pub struct SeenTarget {
+pub struct ObservedTarget {
     /// The cluster; without it the one the pipeline lives on.
     pub cluster: Option<ClusterReference>,
     /// The namespace on that cluster.
@@ -46,7 +46,7 @@ pub struct SeenTarget {
 #[derive(Clone, Debug, PartialEq)]
 pub enum TargetState {
     /// The apps that are there: the one of `appRef`, or all that carry the pipeline's label.
-    Observed(Vec<SeenApp>),
+    Observed(Vec<ObservedApp>),
     /// Nobody looks; what reports say counts.
     NotWatched,
     /// The app is not there.
@@ -115,7 +115,7 @@ impl TargetState {
 
 /// One app in a target.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SeenApp {
+pub struct ObservedApp {
     /// The app's API group and version.
     pub api_version: String,
     /// The app's kind.
@@ -123,7 +123,7 @@ pub struct SeenApp {
     /// The app's name.
     pub name: String,
     /// What it says about itself.
-    pub reading: Reading,
+    pub reading: AppReading,
     /// The images it runs, if they were read this time; otherwise the known ones stay.
     pub images: Option<Vec<String>>,
     /// Why something is left out, such as images that may not be read.
@@ -133,12 +133,12 @@ pub struct SeenApp {
     /// What Flux applied it from, if that was read this time; otherwise what is known stays.
     pub origin: Option<Origin>,
     /// Flagger's Canaries of its workloads.
-    pub canaries: SeenCanaries,
+    pub canaries: ObservedCanaries,
 }
 
 /// The Canaries of an app.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SeenCanaries {
+pub enum ObservedCanaries {
     /// All there are; none where the cluster has no Flagger.
     Known(Vec<Canary>),
     /// The cluster has Canaries, but which of them are about the app could not be found out. Trying
@@ -149,7 +149,7 @@ pub enum SeenCanaries {
     },
 }
 
-impl Default for SeenCanaries {
+impl Default for ObservedCanaries {
     fn default() -> Self {
         Self::Known(Vec::new())
     }
@@ -157,10 +157,10 @@ impl Default for SeenCanaries {
 
 /// What the pipeline's source proposes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum SeenSource {
+pub enum ObservedSource {
     /// There is no source object to look at, or nobody looked: what is known stays.
     #[default]
-    NotLookedAt,
+    NotQueried,
     /// The newest revision, and what to write to git for it.
     Proposes {
         /// The revision.

@@ -11,13 +11,13 @@ use super::promotion::{Forge, PromotionSettings, PullRequest, Scope, Strategy, W
 use crate::reference::LocalReference;
 
 /// The Secret with the credentials of a pull request in the first spelling, which names none.
-pub const EARLY_SECRET: &str = "git-credentials";
+pub const RFC_SECRET: &str = "git-credentials";
 
 /// A pull request in its first spelling.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
-pub struct EarlyPullRequest {
+pub struct RfcPullRequest {
     /// HTTPS URL the repository is cloned from.
     #[schemars(length(min = 1, max = 2048))]
     pub url: String,
@@ -30,7 +30,7 @@ pub struct EarlyPullRequest {
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
-pub struct EarlyWebhook {
+pub struct RfcWebhook {
     /// Where to POST.
     #[schemars(length(min = 1, max = 2048))]
     pub url: String,
@@ -72,22 +72,22 @@ impl Strategy {
     }
 }
 
-impl From<EarlyPullRequest> for PullRequest {
-    fn from(early: EarlyPullRequest) -> Self {
+impl From<RfcPullRequest> for PullRequest {
+    fn from(early: RfcPullRequest) -> Self {
         Self {
             forge: Forge::Github,
             url: early.url,
             base_branch: early.branch,
             secret_ref: LocalReference {
-                name: EARLY_SECRET.to_owned(),
+                name: RFC_SECRET.to_owned(),
             },
             ..Self::default()
         }
     }
 }
 
-impl From<EarlyWebhook> for Webhook {
-    fn from(early: EarlyWebhook) -> Self {
+impl From<RfcWebhook> for Webhook {
+    fn from(early: RfcWebhook) -> Self {
         Self {
             url: early.url,
             secret_ref: early.secret_ref.map(|name| LocalReference { name }),

@@ -13,7 +13,7 @@ use crate::{hook::is_waiting, plan::written_requests, release::failed_revision};
 
 /// A request of somebody else that has not been taken up yet and would be lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InTheWay {
+pub struct ConflictingRequest {
     /// The environment it is for.
     pub environment: String,
     /// The revision it asks for.
@@ -31,7 +31,7 @@ pub fn request_annotation(
     environment: &str,
     request: &Request,
     replace: bool,
-) -> Result<String, InTheWay> {
+) -> Result<String, ConflictingRequest> {
     let environments = pipeline.status.as_ref().map(|status| &status.environments);
     let is_handled = |name: &str, request: &Request| {
         let status = environments.and_then(|environments| environments.get(name));
@@ -46,7 +46,7 @@ pub fn request_annotation(
         match &waiting.by {
             Some(by) if Some(by) != request.by.as_ref() => {
                 if !replace {
-                    return Err(InTheWay {
+                    return Err(ConflictingRequest {
                         environment: name,
                         revision: waiting.revision,
                         by: by.clone(),

@@ -3,30 +3,34 @@
 use api::{Pipeline, Promotion, promotion::Phase};
 
 use super::{
-    BRANCH_CHANGED_BY_OTHERS, Failure, PullRequestSeen, Remedy,
-    surroundings::{Scene, Surroundings},
+    BRANCH_CHANGED_BY_OTHERS, Failure, ObservedPullRequest, Remedy,
+    context::{AttemptContext, AttemptInput},
 };
-use crate::moment::Timestamp;
+use crate::time::Timestamp;
 
-/// How closely to look at a promotion's pull request.
+/// How to query the forge for a pull request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Look {
-    /// There is none, or it does not matter any more.
-    Away,
-    /// It matters, but the last question went unanswered and it is too early for the next. What was
-    /// seen is [`PullRequestSeen::Unanswered`](super::PullRequestSeen::Unanswered).
-    Later,
-    /// A list of open ones that is a little old will do.
-    Follow,
-    /// Something is about to be done: the forge must be asked now, and about closed ones too.
-    Closely,
+pub enum PullRequestLookup {
+    /// Do not query: there is none, or it does not matter any more.
+    Skip,
+    /// Do not query yet: the last query failed and the retry is not due. What was observed is
+    /// [`ObservedPullRequest::Unanswered`](super::ObservedPullRequest::Unanswered).
+    Postponed,
+    /// A cached list of open pull requests is recent enough.
+    Cached,
+    /// Query the forge now, closed pull requests included: a side effect is about to happen.
+    Fresh,
 }
 
 /// What counts as seen of a pull request that could not be looked at. What passes is waited for, unless
 /// the strategy was corrected before anything was opened: a mistyped forge never answers. What waits for
 /// an edit must not keep a promotion from ending, unless there is a pull request and its successor would
 /// wait for the same edit.
-pub fn unseen(promotion: &Promotion, pipeline: &Pipeline, failure: &Failure) -> PullRequestSeen {
+pub fn observed_after_failed_lookup(
+    promotion: &Promotion,
+    pipeline: &Pipeline,
+    failure: &Failure,
+) -> ObservedPullRequest {
     let settings = pipeline.spec.promotion_into(&promotion.spec.environment);
     let is_current = settings.is_some_and(|it| it.strategy == promotion.spec.strategy);
     let url = promotion.status.as_ref().and_then(|it| it.url.as_ref());
@@ -35,18 +39,22 @@ pub fn unseen(promotion: &Promotion, pipeline: &Pipeline, failure: &Failure) -> 
         _ => is_current || url.is_some(),
     };
     match is_waited_for {
-        true => PullRequestSeen::Unanswered,
-        false => PullRequestSeen::NotLooked,
+        true => ObservedPullRequest::Unanswered,
+        false => ObservedPullRequest::NotQueried,
     }
 }
 
 /// How closely to look at a promotion's pull request before [`attempt`](super::attempt). What
 /// `around` says about it is ignored.
-pub fn look(promotion: &Promotion, around: &Surroundings<'_>, now: Timestamp) -> Look {
+pub fn pull_request_lookup(
+    promotion: &Promotion,
+    around: &AttemptInput<'_>,
+    now: Timestamp,
+) -> PullRequestLookup {
     let Some(pipeline) = around.staying_pipeline() else {
-        return Look::Away;
+        return PullRequestLookup::Skip;
     };
-    let scene = Scene {
+    let scene = AttemptContext {
         promotion,
         pipeline,
         around,
@@ -55,12 +63,12 @@ pub fn look(promotion: &Promotion, around: &Surroundings<'_>, now: Timestamp) ->
     let phase = status.phase.unwrap_or(Phase::AwaitingApproval);
     let is_settled = phase.is_terminal() || phase == Phase::Deploying;
     if is_settled || promotion.spec.strategy.pull_request.is_none() {
-        return Look::Away;
+        return PullRequestLookup::Skip;
     }
     // Without the approval it needs it was never carried out.
     let is_untouched = phase == Phase::AwaitingApproval && scene.lacks_approval();
     if is_untouched {
-        return Look::Away;
+        return PullRequestLookup::Skip;
     }
     let due = status.next_attempt.as_ref().map(|time| time.0);
     let is_early = due.is_some_and(|due| now < due) && !around.edited;
@@ -68,20 +76,20 @@ pub fn look(promotion: &Promotion, around: &Surroundings<'_>, now: Timestamp) ->
         // While nothing is known to be open, what an attempt waits for must not delay the end.
         let may_be_open = status.url.is_some() || phase == Phase::WaitingForMerge;
         return match is_early && may_be_open {
-            true => Look::Later,
-            false => Look::Closely,
+            true => PullRequestLookup::Postponed,
+            false => PullRequestLookup::Fresh,
         };
     }
     if phase == Phase::WaitingForMerge {
-        return Look::Follow;
+        return PullRequestLookup::Cached;
     }
     let waits = is_early || scene.refusal().is_some() || scene.pause().is_some();
     if !waits {
-        return Look::Closely;
+        return PullRequestLookup::Fresh;
     }
     let is_foreign = status.reason.as_deref() == Some(BRANCH_CHANGED_BY_OTHERS);
     match is_foreign || status.url.is_some() {
-        true => Look::Follow,
-        false => Look::Away,
+        true => PullRequestLookup::Cached,
+        false => PullRequestLookup::Skip,
     }
 }

@@ -14,7 +14,7 @@ const LONGEST: usize = 1500;
 
 /// What keeps a promotion where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trouble {
+pub struct PromotionProblem {
     /// The fixed word.
     pub reason: String,
     /// What is the case, and what resolves it.
@@ -22,7 +22,7 @@ pub struct Trouble {
 }
 
 /// What keeps a promotion where it is; nothing where its phase says everything.
-pub fn trouble(status: &PromotionStatus) -> Option<Trouble> {
+pub fn promotion_problem(status: &PromotionStatus) -> Option<PromotionProblem> {
     let (phase, reason) = (status.phase?, status.reason.as_deref()?);
     let is_usual = reason == format!("{phase:?}") || phase == Phase::Succeeded;
     if is_usual {
@@ -30,7 +30,7 @@ pub fn trouble(status: &PromotionStatus) -> Option<Trouble> {
     }
     let said = status.message.as_deref().filter(|text| !text.is_empty());
     let clauses = said.into_iter().chain(resolution(phase, reason));
-    Some(Trouble {
+    Some(PromotionProblem {
         reason: reason.to_owned(),
         message: cut(&clauses.collect::<Vec<_>>().join("; "), LONGEST),
     })
@@ -100,6 +100,6 @@ fn in_strategy(reason: &str, phase: Phase) -> Option<&'static str> {
 }
 
 /// Whether an edit of the repository may resolve it: then the branches are worth another look.
-pub fn lies_in_repository(reason: &str) -> bool {
+pub fn is_resolved_by_repository_edit(reason: &str) -> bool {
     reason == BRANCH_CHANGED_BY_OTHERS || in_repository(reason).is_some()
 }

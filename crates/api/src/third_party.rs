@@ -6,7 +6,7 @@
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use crate::absent::lenient;
+use crate::lenient::lenient;
 
 /// Reads an object's fields; whatever is not as expected is absent.
 pub fn read<T: Default + DeserializeOwned>(fields: &Value) -> T {
@@ -29,7 +29,7 @@ pub struct Object<Spec, Status> {
 }
 
 /// Declares structs of which every field may be missing or of an unexpected type.
-macro_rules! slim {
+macro_rules! lenient_structs {
     ($($(#[$about:meta])* $visibility:vis struct $name:ident {
         $($(#[$doc:meta])* $field:ident: $type:ty,)*
     })*) => {$(
@@ -37,13 +37,13 @@ macro_rules! slim {
         #[derive(serde::Deserialize, Clone, Debug, Default, PartialEq)]
         #[serde(rename_all = "camelCase", default)]
         $visibility struct $name {
-            $($(#[$doc])* #[serde(deserialize_with = "crate::absent::lenient")] $visibility $field: $type,)*
+            $($(#[$doc])* #[serde(deserialize_with = "crate::lenient::lenient")] $visibility $field: $type,)*
         }
     )*};
 }
-pub(crate) use slim;
+pub(crate) use lenient_structs;
 
-slim! {
+lenient_structs! {
     /// One condition, as far as it is read.
     pub struct StatusCondition {
         /// The aspect.

@@ -1,0 +1,2 @@
+//! Gates.
+pub(crate) mod suspended;

@@ -31,7 +31,7 @@ use api::{
 };
 use git::{forge::Http, propose::branch_beside};
 use kube::Client;
-use planner::{Failure, PullRequestLookup, Outcome, ObservedPullRequest};
+use planner::{Failure, ObservedPullRequest, Outcome, PullRequestLookup};
 use tempfile::TempDir;
 
 use crate::{Metrics, Settings, events::Courier, lease::Leadership};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use api::{Change, WegoPipeline, Pipeline, Promotion};
+use api::{Change, Pipeline, Promotion, WegoPipeline};
 use apiserver::{Admission, AdmissionRequest, Operation, Options};
 use kube::Resource;
 use planner::{Writer, refuse_change, refuse_pipeline, refuse_pipeline_deletion, refuse_promotion};

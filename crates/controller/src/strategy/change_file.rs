@@ -13,7 +13,7 @@ use git::{
     propose::{self, Alteration, Message, Proposal},
 };
 use kube::ResourceExt;
-use planner::{Failure, PullRequestLookup, Outcome, ObservedPullRequest};
+use planner::{Failure, ObservedPullRequest, Outcome, PullRequestLookup};
 
 use super::{
     PullRequestObservation,

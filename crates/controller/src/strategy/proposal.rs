@@ -12,7 +12,7 @@ use git::{
     names::{BranchName, ObjectId},
     propose::{self, Proposal, Proposed, branch_beside},
 };
-use planner::{Failure, PullRequestLookup, ObservedPullRequest};
+use planner::{Failure, ObservedPullRequest, PullRequestLookup};
 
 use super::{
     PullRequestObservation,

@@ -12,7 +12,7 @@ use git::{
     names::ObjectId,
     propose,
 };
-use planner::{Failure, PullRequestLookup, Outcome, ObservedPullRequest, Remedy};
+use planner::{Failure, ObservedPullRequest, Outcome, PullRequestLookup, Remedy};
 
 use super::{
     PromotionTask, PullRequestObservation,

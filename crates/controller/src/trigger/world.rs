@@ -9,7 +9,7 @@ use std::{
 };
 
 use ::trigger::plan::{DeclaredTypes, ObservedRun, pipeline_needed, relevant_fields};
-use api::{PipelineTrigger, third_party, tekton, trigger::TriggerSourceKind};
+use api::{PipelineTrigger, tekton, third_party, trigger::TriggerSourceKind};
 use kube::core::ApiResource;
 use parking_lot::RwLock;
 use serde_json::Value;

@@ -127,16 +127,16 @@ fn what_is_over_is_left_alone() {
 #[test]
 fn forges_are_asked_only_where_the_answer_matters() {
     for (drawing, edited, expected) in [
-        ("-", false, "Closely"),
-        ("Pending", false, "Closely"),
-        ("Pending later", false, "Away"),
-        ("Pending later", true, "Closely"),
-        ("Failed later", false, "Away"),
-        ("Failed later", true, "Closely"),
-        ("Failed", false, "Closely"),
-        ("Proposed", false, "Follow"),
-        ("Merged", true, "Away"),
-        ("Abandoned", true, "Away"),
+        ("-", false, "Fresh"),
+        ("Pending", false, "Fresh"),
+        ("Pending later", false, "Skip"),
+        ("Pending later", true, "Fresh"),
+        ("Failed later", false, "Skip"),
+        ("Failed later", true, "Fresh"),
+        ("Failed", false, "Fresh"),
+        ("Proposed", false, "Cached"),
+        ("Merged", true, "Skip"),
+        ("Abandoned", true, "Skip"),
     ] {
         let how = pull_request_lookup(&at(drawing), edited, now());
         assert_eq!(format!("{how:?}"), expected, "{drawing} {edited}");

@@ -56,7 +56,7 @@ fn a_state_is_one_word() {
     );
     check(
         "dev[2.0.0 unreachable] > prod{suspended}[2.0.0 ok]",
-        "unreadable > suspended\nnot yet: dev is unreadable",
+        "unreadable > suspended\nnot yet: dev is unreadable: no answer",
     );
     check(
         "dev[2.0.0 broken failed 2.0.0] > prod[2.0.0 broken]",

@@ -4,10 +4,11 @@
 //! Only what the objects themselves show is listed, not what else may write to git.
 
 use api::{
-    Pipeline, PipelineTrigger, flux, third_party,
+    Pipeline, PipelineTrigger, flux,
     image::Image,
     names,
     pipeline::{Source, SourceKind},
+    third_party,
 };
 use serde::Serialize;
 use serde_json::Value;

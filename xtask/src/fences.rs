@@ -11,11 +11,12 @@ use crate::command::{cargo, output};
 const ARROWS: &[(&str, &[&str])] = &[
     ("sluice-api", &[]),
     ("sluice-planner", &["sluice-api"]),
-    ("sluice-git", &[]),
     ("sluice-listener", &[]),
+    ("sluice-net", &[]),
+    ("sluice-git", &["sluice-net"]),
     (
         "sluice-controller",
-        &["sluice-api", "sluice-planner", "sluice-git"],
+        &["sluice-api", "sluice-planner", "sluice-git", "sluice-net"],
     ),
     ("sluice-trigger", &["sluice-api"]),
     (
@@ -35,6 +36,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "sluice-api",
             "sluice-planner",
             "sluice-git",
+            "sluice-net",
             "sluice-controller",
             "sluice-server",
             "sluice-apiserver",
@@ -49,6 +51,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 const KEPT_OUT: &[(&str, &[&str])] = &[
     ("sluice-api", RUNTIMES_AND_CLIENTS),
     ("sluice-planner", RUNTIMES_AND_CLIENTS),
+    ("sluice-net", &["kube", "kube-core", "k8s-openapi"]),
     ("sluice-git", &["kube", "kube-core", "k8s-openapi"]),
 ];
 

@@ -56,7 +56,7 @@ pub struct Settings {
     /// What kubeconfigs of clusters may ask for.
     pub kubeconfigs: KubeconfigPolicy,
     /// The proxy between this process and repositories, forges and webhooks.
-    pub proxy: Option<git::Proxy>,
+    pub proxy: Option<net::Proxy>,
     /// How often open pull requests are looked at.
     pub follow_every: Duration,
     /// Where people reach the dashboard, for links in pull requests.

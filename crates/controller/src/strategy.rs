@@ -29,8 +29,9 @@ use api::{
     pipeline::{Commit, PullRequest, Strategy, Webhook},
     reference::LocalReference,
 };
-use git::{forge::Http, propose::branch_beside};
+use git::propose::branch_for_owner;
 use kube::Client;
+use net::OutboundHttp;
 use planner::{Failure, ObservedPullRequest, Outcome, PullRequestLookup};
 use tempfile::TempDir;
 
@@ -289,7 +290,7 @@ impl Strategies {
         let strategy = RepositoryStrategy::of(&task.promotion.spec.strategy)?;
         let repository = self.repositories.open(strategy.url, secret).ok()?;
         let proposal = PromotionProposal::of(task, &strategy).ok()?.proposal;
-        let alternative = branch_beside(&proposal.branch, &proposal.message.owner);
+        let alternative = branch_for_owner(&proposal.branch, &proposal.message.owner);
         // Many promotions share a lookup of the base branch alone.
         let branches = match reason == planner::BRANCH_CHANGED_BY_OTHERS {
             true => vec![&proposal.base, &proposal.branch, &alternative],
@@ -340,12 +341,10 @@ fn folder(settings: &Settings) -> Result<(PathBuf, Option<TempDir>), Error> {
     Ok((made.path().to_owned(), Some(made)))
 }
 
-fn http(settings: &Settings, guard: &SideEffectGuard) -> Arc<Http> {
-    let http = Http::new(repositories::reach(settings)).with_time_limit(guard.timeout());
-    Arc::new(match &settings.proxy {
-        Some(proxy) => http.with_proxy(proxy.clone()),
-        None => http,
-    })
+fn http(settings: &Settings, guard: &SideEffectGuard) -> Arc<OutboundHttp> {
+    let http = OutboundHttp::new(repositories::address_policy(settings));
+    let http = http.with_timeout(guard.timeout());
+    Arc::new(http.with_proxy(settings.proxy.clone()))
 }
 
 /// How often unused mirrors are removed.

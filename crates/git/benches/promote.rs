@@ -12,19 +12,17 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use git::address::{Reach, RepositoryUrl};
 use git::credentials::Credentials;
-use git::forge::{AppTokens, Http};
-use git::mirror::{Keep, Mirror, Mirrors};
+use git::forge::AppTokens;
+use git::mirror::{Mirror, MirrorRetention, Mirrors};
 use git::names::BranchName;
 use git::paths::PathLimits;
-use git::propose::{Alteration, Message, Outcome, Proposal};
-use git::runner::{Limits, Runner};
+use git::propose::{CommitMessage, Proposal, ProposalResult, RequestedEdit};
+use git::repository_url::RepositoryUrl;
+use git::runner::{GitLimits, GitRunner};
+use net::{AddressPolicy, OutboundHttp};
 
-const REACH: Reach = Reach {
-    allow_internal: true,
-    allow_insecure: true,
-};
+const ANY_ADDRESS: AddressPolicy = AddressPolicy::UNRESTRICTED;
 
 fn main() {
     let files = from_environment("PROMOTE_FILES", 10_000);
@@ -138,10 +136,11 @@ fn by_clones(folder: &Path, remote: &str, edits: usize) -> Vec<Duration> {
 }
 
 async fn by_mirror(folder: &Path, remote: &str, edits: usize) -> (Duration, Vec<Duration>) {
-    let runner = Runner::new(folder, Limits::default(), REACH).expect("a runner");
-    let tokens = Arc::new(AppTokens::new(Arc::new(Http::new(REACH))));
-    let mirrors = Mirrors::new(runner, folder, Keep::default(), tokens).expect("mirrors");
-    let url = RepositoryUrl::parse(remote, REACH).expect("a URL");
+    let runner = GitRunner::new(folder, GitLimits::default(), ANY_ADDRESS).expect("a runner");
+    let tokens = Arc::new(AppTokens::new(Arc::new(OutboundHttp::new(ANY_ADDRESS))));
+    let mirrors =
+        Mirrors::new(runner, folder, MirrorRetention::default(), tokens).expect("mirrors");
+    let url = RepositoryUrl::parse(remote, ANY_ADDRESS).expect("a URL");
     let login = Credentials::from_entries(&BTreeMap::new()).expect("nobody");
     let mirror = mirrors.open(&url, &login);
     let mut taken = Vec::new();
@@ -158,14 +157,14 @@ async fn promote(mirror: &Mirror, number: usize) -> Duration {
     let proposal = Proposal {
         base: BranchName::new("main").expect("a name"),
         branch: BranchName::new(format!("promotion-team-app-{number}-prod")).expect("a name"),
-        message: Message {
+        message: CommitMessage {
             title: format!("Promote team/app-{number} in prod to 2.0.0"),
             body: String::new(),
             promotion: number.to_string(),
             owner: format!("team/app-{number}/prod"),
         },
         at: "2026-11-15T00:00:00Z".parse().expect("a time"),
-        alteration: Alteration::Marked {
+        edit: RequestedEdit::MarkedFields {
             marker: format!("team:app-{number}:prod"),
             value: "2.0.0".into(),
         },
@@ -177,7 +176,7 @@ async fn promote(mirror: &Mirror, number: usize) -> Duration {
         .propose(&proposal, &|_| true)
         .await
         .expect("it can be proposed");
-    assert!(matches!(outcome, Outcome::Proposed(_)));
+    assert!(matches!(outcome, ProposalResult::Proposed(_)));
     started.elapsed()
 }
 

@@ -30,7 +30,7 @@ pub(crate) struct FileChange {
 
 /// What a commit says about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Message {
+pub struct CommitMessage {
     /// The first line.
     pub title: String,
     /// More lines, or none.
@@ -41,7 +41,7 @@ pub struct Message {
     pub owner: String,
 }
 
-impl Message {
+impl CommitMessage {
     /// The text of the commit. Nothing in the parts can add a trailer of its own.
     fn text(&self) -> String {
         let mut text = format!("{}\n\n", one_line(&self.title));
@@ -88,7 +88,7 @@ pub(crate) async fn make(
     mirror: &Mirror,
     base: &ObjectId,
     files: &[FileChange],
-    message: &Message,
+    message: &CommitMessage,
     at: Timestamp,
 ) -> Result<ObjectId, mirror::Error> {
     let tree = write_tree(mirror, base, files).await?;
@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     fn a_message_cannot_smuggle_in_a_trailer() {
-        let message = Message {
+        let message = CommitMessage {
             title: "Promote\nSluice-Owner: x".into(),
             body: "why\nSluice-Owner: y\n\n".into(),
             promotion: "1\nSluice-Owner: z".into(),

@@ -5,9 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use net::{Remedy, SecretValue};
 use sha2::{Digest, Sha256};
-
-use crate::{Remedy, Secret};
 
 /// Why the entries of a secret do not make credentials.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -45,7 +44,7 @@ impl Error {
 /// A key for ssh and the hosts it may be shown to.
 #[derive(Clone)]
 pub struct SshKey {
-    pub(crate) identity: Secret,
+    pub(crate) identity: SecretValue,
     pub(crate) known_hosts: Vec<u8>,
 }
 
@@ -54,7 +53,7 @@ pub struct SshKey {
 pub struct GitHubApp {
     pub(crate) id: String,
     pub(crate) installation: String,
-    pub(crate) private_key: Secret,
+    pub(crate) private_key: SecretValue,
     pub(crate) base_url: Option<String>,
 }
 
@@ -63,8 +62,8 @@ pub struct GitHubApp {
 pub struct Credentials {
     /// Also without a password: some tokens go with a name.
     pub(crate) username: Option<String>,
-    pub(crate) password: Option<(String, Secret)>,
-    pub(crate) token: Option<Secret>,
+    pub(crate) password: Option<(String, SecretValue)>,
+    pub(crate) token: Option<SecretValue>,
     pub(crate) ssh: Option<SshKey>,
     pub(crate) app: Option<GitHubApp>,
     pub(crate) certificate_authority: Option<Vec<u8>>,
@@ -114,7 +113,7 @@ impl Credentials {
 
     /// The name that git shows with a token, where it is one that a host wants. Most take a token
     /// whatever the name beside it; Bitbucket takes each sort of its own by one name only.
-    pub(crate) fn git_user(&self, host: &str, token: &Secret) -> Option<&str> {
+    pub(crate) fn git_user(&self, host: &str, token: &SecretValue) -> Option<&str> {
         if host != "bitbucket.org" {
             return None;
         }
@@ -133,10 +132,10 @@ impl Credentials {
     }
 }
 
-fn read_secret(entries: &BTreeMap<String, Vec<u8>>, name: &str) -> Option<Secret> {
+fn read_secret(entries: &BTreeMap<String, Vec<u8>>, name: &str) -> Option<SecretValue> {
     entries
         .get(name)
-        .map(|value| Secret::new(value.clone()))
+        .map(|value| SecretValue::new(value.clone()))
         .filter(|secret| !secret.is_empty())
 }
 
@@ -156,7 +155,9 @@ fn read_text(
     }
 }
 
-fn read_password(entries: &BTreeMap<String, Vec<u8>>) -> Result<Option<(String, Secret)>, Error> {
+fn read_password(
+    entries: &BTreeMap<String, Vec<u8>>,
+) -> Result<Option<(String, SecretValue)>, Error> {
     let username = read_text(entries, entry::USERNAME)?;
     // A password must be one line too: it becomes a header.
     let is_password = read_text(entries, entry::PASSWORD)?.is_some();
@@ -285,7 +286,7 @@ mod tests {
             (vec![("username", "ann"), ("password", "x")], None),
         ] {
             let credentials = read(&entries).expect("credentials");
-            let secret = Secret::new(entries[entries.len() - 1].1.as_bytes().to_vec());
+            let secret = SecretValue::new(entries[entries.len() - 1].1.as_bytes().to_vec());
             let user = |host| credentials.git_user(host, &secret);
             assert_eq!(user("bitbucket.org"), expected, "{entries:?}");
             assert_eq!(user("github.com"), None);

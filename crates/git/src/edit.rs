@@ -19,7 +19,9 @@ mod verify;
 
 use std::collections::BTreeSet;
 
-use crate::{Remedy, manifest::Pin};
+use net::Remedy;
+
+use crate::manifest::PinnedVersion;
 use fitting::fitting;
 
 /// The bytes a file must hold to be worth reading.
@@ -82,7 +84,7 @@ impl Error {
 
 /// What an edit came to.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Edited {
+pub struct EditedFile {
     /// The file as it should be.
     pub content: Vec<u8>,
     /// How many scalars should have the value.
@@ -108,15 +110,19 @@ pub fn markers(content: &[u8]) -> Result<BTreeSet<String>, Error> {
 type Target<'a> = (&'a document::Scalar, &'a str);
 
 /// Sets every scalar that carries the marker to the version.
-pub fn set_marked(content: &[u8], marker: &str, version: &str) -> Result<Edited, Error> {
-    set_marked_to(content, marker, &Pin::from(version))
+pub fn set_marked(content: &[u8], marker: &str, version: &str) -> Result<EditedFile, Error> {
+    set_marked_to(content, marker, &PinnedVersion::from(version))
 }
 
 /// Sets every scalar that carries the marker to what belongs there: a digest where a digest stands,
 /// a commit where a commit stands, else the version.
-pub fn set_marked_to(content: &[u8], marker: &str, pin: &Pin) -> Result<Edited, Error> {
+pub fn set_marked_to(
+    content: &[u8],
+    marker: &str,
+    pin: &PinnedVersion,
+) -> Result<EditedFile, Error> {
     check_value(&pin.version)?;
-    let unchanged = Edited {
+    let unchanged = EditedFile {
         content: content.to_vec(),
         marked: 0,
         changed: 0,
@@ -139,7 +145,7 @@ pub fn set_marked_to(content: &[u8], marker: &str, pin: &Pin) -> Result<Edited, 
 }
 
 /// Sets the scalars at these events of the file.
-pub(crate) fn set_events(content: &[u8], wanted: &[(usize, String)]) -> Result<Edited, Error> {
+pub(crate) fn set_events(content: &[u8], wanted: &[(usize, String)]) -> Result<EditedFile, Error> {
     let (mark, text) = split_mark(content)?;
     let document = document::read(text)?;
     let mut targets = Vec::new();
@@ -162,7 +168,7 @@ fn set(
     text: &str,
     mut targets: Vec<Target<'_>>,
     editor: Editor,
-) -> Result<Edited, Error> {
+) -> Result<EditedFile, Error> {
     let marked = targets.len();
     targets.retain(|(scalar, value)| scalar.value != *value || scalar.is_null);
     if let Some((block, _)) = targets.iter().find(|(scalar, _)| scalar.is_block) {
@@ -170,7 +176,7 @@ fn set(
     }
     let edited = editor(text, &targets);
     verify::only_these_changed(text, &edited, &targets)?;
-    Ok(Edited {
+    Ok(EditedFile {
         content: [mark, edited.as_bytes()].concat(),
         marked,
         changed: targets.len(),

@@ -5,6 +5,7 @@
 //! trying again may help. Look before you create; "already there" is not an error for whoever
 //! looked.
 
+mod api_client;
 pub mod azure;
 pub mod bitbucket_cloud;
 pub mod bitbucket_server;
@@ -12,27 +13,25 @@ mod error;
 pub mod gitea;
 pub mod github;
 pub mod gitlab;
-mod http;
-mod rate;
 mod reviews;
 mod session;
 mod wire;
 
 pub use error::Error;
 pub use github::AppTokens;
-pub use http::Http;
 
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
+use net::OutboundHttp;
 
-use crate::address::RepositoryUrl;
 use crate::credentials::Credentials;
 use crate::names::{BranchName, ObjectId};
+use crate::repository_url::RepositoryUrl;
 
 /// A forge we can talk to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum ForgeProduct {
     /// github.com and GitHub Enterprise.
     GitHub,
     /// Gitea and Forgejo.
@@ -47,7 +46,7 @@ pub enum Kind {
     AzureDevOps,
 }
 
-impl Kind {
+impl ForgeProduct {
     /// All of them, by the names that people write.
     pub const ALL: [(&'static str, Self); 6] = [
         ("github", Self::GitHub),
@@ -74,7 +73,7 @@ impl Kind {
 
 /// Where a pull request stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum PullRequestState {
     /// Neither merged nor closed.
     Open,
     /// Its change is in the base.
@@ -95,7 +94,7 @@ pub struct PullRequest {
     /// All of it. In the lists of Azure DevOps only the first 400 characters.
     pub body: String,
     /// Where it stands.
-    pub state: State,
+    pub state: PullRequestState,
     /// Whether it waits to be made ready.
     pub draft: bool,
     /// The branch it would merge, in the same repository.
@@ -125,7 +124,7 @@ pub struct NewPullRequest {
 
 /// What to change of a pull request. What is `None` stays.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Changes {
+pub struct PullRequestUpdate {
     /// One line.
     pub title: Option<String>,
     /// Any text.
@@ -136,7 +135,7 @@ pub struct Changes {
 
 /// What is put on a pull request beside its text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Dressing {
+pub struct PullRequestMetadata {
     /// Names of labels. Those that do not exist are made.
     pub labels: Vec<String>,
     /// Who should look at it; `organisation/team` for a team.
@@ -156,7 +155,7 @@ pub enum MergeMethod {
 
 /// A merge to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Merge {
+pub struct MergeOptions {
     /// The tip that was looked at. A pull request with another one is not merged.
     pub head: ObjectId,
     /// How.
@@ -167,85 +166,96 @@ pub struct Merge {
 
 /// What came of a merge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Merged {
-    /// It is merged.
-    Now,
-    /// The forge will merge it.
-    Later,
+pub enum MergeResult {
+    /// The forge merged it.
+    Merged,
+    /// The forge will merge it as soon as its conditions are met.
+    Scheduled,
 }
 
 /// Lets a forge answer "nothing new" without listing everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Validator(Vec<String>);
+pub struct ListingValidator(Vec<String>);
 
 /// The open pull requests, or the word that they are the same as before.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Listing {
+pub enum PullRequestListing {
     /// Nothing changed since the validator.
-    Same,
+    Unchanged,
     /// All of them.
-    Now {
+    Changed {
         /// Those with a head in the same repository.
         pull_requests: Vec<PullRequest>,
         /// For the next time.
-        validator: Validator,
+        validator: ListingValidator,
     },
 }
 
 /// What a forge answers, some time later.
-pub type Answer<'a, T> = BoxFuture<'a, Result<T, Error>>;
+pub type ForgeFuture<'a, T> = BoxFuture<'a, Result<T, Error>>;
 
 /// The pull requests of one repository, as one credential sees them.
 pub trait Forge: Send + Sync {
     /// Every pull request from this branch of this repository, newest first. Forges without such a
     /// question are searched through all open ones and the most recent others.
-    fn find<'a>(&'a self, head: &'a BranchName) -> Answer<'a, Vec<PullRequest>>;
+    fn find<'a>(&'a self, head: &'a BranchName) -> ForgeFuture<'a, Vec<PullRequest>>;
 
     /// One pull request.
-    fn get(&self, number: u64) -> Answer<'_, PullRequest>;
+    fn get(&self, number: u64) -> ForgeFuture<'_, PullRequest>;
 
     /// Opens one. [`Error::AlreadyExists`] if there is an open one for the same branches.
-    fn create<'a>(&'a self, new: &'a NewPullRequest) -> Answer<'a, PullRequest>;
+    fn create<'a>(&'a self, new: &'a NewPullRequest) -> ForgeFuture<'a, PullRequest>;
 
     /// Changes title, body or state.
-    fn update<'a>(&'a self, number: u64, changes: &'a Changes) -> Answer<'a, PullRequest>;
+    fn update<'a>(
+        &'a self,
+        number: u64,
+        changes: &'a PullRequestUpdate,
+    ) -> ForgeFuture<'a, PullRequest>;
 
     /// Adds labels and asks reviewers. Answers with a sentence for each thing that the forge does
     /// not have, and each person it does not know; these are left out.
-    fn dress<'a>(&'a self, number: u64, dressing: &'a Dressing) -> Answer<'a, Vec<String>>;
+    fn add_metadata<'a>(
+        &'a self,
+        number: u64,
+        dressing: &'a PullRequestMetadata,
+    ) -> ForgeFuture<'a, Vec<String>>;
 
     /// Merges it, or asks the forge to. Done already is done. A forge that cannot be asked to merge
     /// by itself says [`Error::NotMergeable`] until it can be merged: ask again.
-    fn merge<'a>(&'a self, number: u64, merge: &'a Merge) -> Answer<'a, Merged>;
+    fn merge<'a>(&'a self, number: u64, merge: &'a MergeOptions) -> ForgeFuture<'a, MergeResult>;
 
     /// Says something on it.
-    fn comment<'a>(&'a self, number: u64, text: &'a str) -> Answer<'a, ()>;
+    fn comment<'a>(&'a self, number: u64, text: &'a str) -> ForgeFuture<'a, ()>;
 
     /// All open ones.
-    fn list_open<'a>(&'a self, since: Option<&'a Validator>) -> Answer<'a, Listing>;
+    fn list_open<'a>(
+        &'a self,
+        since: Option<&'a ListingValidator>,
+    ) -> ForgeFuture<'a, PullRequestListing>;
 }
 
 /// Opens the forge of a repository. Touches no network.
 pub fn open(
-    kind: Kind,
-    http: &Arc<Http>,
+    kind: ForgeProduct,
+    http: &Arc<OutboundHttp>,
     url: &RepositoryUrl,
     credentials: &Credentials,
 ) -> Result<Box<dyn Forge>, Error> {
     Ok(match kind {
-        Kind::GitHub => Box::new(github::GitHub::new(http, url, credentials)?),
-        Kind::Gitea => Box::new(gitea::Gitea::new(http, url, credentials)?),
-        Kind::GitLab => Box::new(gitlab::GitLab::new(http, url, credentials)?),
-        Kind::BitbucketServer => Box::new(bitbucket_server::BitbucketServer::new(
+        ForgeProduct::GitHub => Box::new(github::GitHub::new(http, url, credentials)?),
+        ForgeProduct::Gitea => Box::new(gitea::Gitea::new(http, url, credentials)?),
+        ForgeProduct::GitLab => Box::new(gitlab::GitLab::new(http, url, credentials)?),
+        ForgeProduct::BitbucketServer => Box::new(bitbucket_server::BitbucketServer::new(
             http,
             url,
             credentials,
         )?),
-        Kind::BitbucketCloud => Box::new(bitbucket_cloud::BitbucketCloud::new(
+        ForgeProduct::BitbucketCloud => Box::new(bitbucket_cloud::BitbucketCloud::new(
             http,
             url,
             credentials,
         )?),
-        Kind::AzureDevOps => Box::new(azure::AzureDevOps::new(http, url, credentials)?),
+        ForgeProduct::AzureDevOps => Box::new(azure::AzureDevOps::new(http, url, credentials)?),
     })
 }

@@ -5,7 +5,6 @@
 //! and owners come in as plain text.
 #![warn(missing_docs)]
 
-pub mod address;
 pub mod commit;
 pub mod credentials;
 pub mod edit;
@@ -16,12 +15,5 @@ pub mod names;
 pub mod paths;
 pub mod propose;
 pub mod push;
+pub mod repository_url;
 pub mod runner;
-
-mod proxy;
-mod remedy;
-mod secret;
-
-pub use proxy::Proxy;
-pub use remedy::Remedy;
-pub use secret::Secret;

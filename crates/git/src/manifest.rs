@@ -19,7 +19,7 @@ pub(crate) use choose::choose;
 pub(crate) use fields::{COMMIT_UNKNOWN, DIGEST_UNKNOWN, NOT_A_TAG};
 pub(crate) use files::Files;
 pub use images::is_image;
-pub use others::overlap;
+pub use others::directories_overlap;
 pub(crate) use read::Manifests;
 pub(crate) use repository::Home;
 pub use repository::{is_same_repository, may_be_same_repository};
@@ -27,11 +27,11 @@ pub(crate) use walk::Walk;
 
 use std::fmt;
 
-use crate::Remedy;
+use net::Remedy;
 
 /// What a manifest describes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Identity {
+pub struct ManifestIdentity {
     /// The API group, without version. Empty for the core.
     pub group: String,
     /// As written in manifests.
@@ -42,14 +42,14 @@ pub struct Identity {
     pub name: String,
 }
 
-impl Identity {
+impl ManifestIdentity {
     /// Whether it runs containers itself, and does not stand for what does.
     pub(crate) fn is_workload(&self) -> bool {
         !matches!(self.kind.as_str(), "Kustomization" | "HelmRelease")
     }
 }
 
-impl fmt::Display for Identity {
+impl fmt::Display for ManifestIdentity {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{} {}/{}", self.kind, self.namespace, self.name)
     }
@@ -57,7 +57,7 @@ impl fmt::Display for Identity {
 
 /// What is to be set.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Field {
+pub enum VersionField {
     /// The version of the chart that a release installs: in the release, or in the source of charts
     /// that it refers to.
     Chart,
@@ -79,7 +79,7 @@ pub enum Field {
 
 /// What it is to be set to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pin {
+pub struct PinnedVersion {
     /// A version, a tag, or the hexadecimal digits of a commit.
     pub version: String,
     /// With its algorithm, where it is known.
@@ -88,7 +88,7 @@ pub struct Pin {
     pub commit: Option<String>,
 }
 
-impl From<&str> for Pin {
+impl From<&str> for PinnedVersion {
     fn from(version: &str) -> Self {
         Self {
             version: version.to_owned(),
@@ -98,7 +98,7 @@ impl From<&str> for Pin {
     }
 }
 
-impl Pin {
+impl PinnedVersion {
     pub(crate) fn is_commit(&self) -> bool {
         crate::names::ObjectId::new(&*self.version).is_ok()
     }
@@ -118,22 +118,22 @@ impl Pin {
 
 /// A field of a manifest that is to be found and set.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct WantedField {
     /// Whose field.
-    pub identity: Identity,
+    pub identity: ManifestIdentity,
     /// Which field.
-    pub field: Field,
+    pub field: VersionField,
     /// The new value.
-    pub pin: Pin,
+    pub pin: PinnedVersion,
     /// The directories that make up the place. `.` is the whole repository.
     pub directories: Vec<String>,
     /// The other places, which must stay as they are.
-    pub others: Vec<Other>,
+    pub others: Vec<OtherDeployment>,
 }
 
 /// A place that is not meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Other {
+pub struct OtherDeployment {
     /// For errors.
     pub name: String,
     /// Where the same lives there.
@@ -142,7 +142,7 @@ pub struct Other {
     pub directories: Option<Vec<String>>,
 }
 
-impl Wanted {
+impl WantedField {
     /// The directories of all other places.
     pub(crate) fn foreign(&self) -> Vec<String> {
         let others = self.others.iter();
@@ -154,10 +154,12 @@ impl Wanted {
     pub(crate) fn what(&self) -> String {
         let identity = &self.identity;
         match &self.field {
-            Field::Chart => format!("the chart version of {identity}"),
-            Field::Source => format!("the source of {identity}"),
-            Field::Image { name } => format!("the image {name} of {identity}"),
-            Field::OneOf { .. } => format!("the image of {identity}, unless track.image names it,"),
+            VersionField::Chart => format!("the chart version of {identity}"),
+            VersionField::Source => format!("the source of {identity}"),
+            VersionField::Image { name } => format!("the image {name} of {identity}"),
+            VersionField::OneOf { .. } => {
+                format!("the image of {identity}, unless track.image names it,")
+            }
         }
     }
 }

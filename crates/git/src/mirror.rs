@@ -11,9 +11,9 @@ mod store;
 
 pub use error::Error;
 pub(crate) use error::sort;
-pub use index::Skipped;
+pub use index::SkippedFile;
 pub(crate) use index::{list, read};
-pub use store::{Keep, Mirrors};
+pub use store::{MirrorRetention, Mirrors};
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -23,11 +23,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use sha2::{Digest, Sha256};
 use tokio::sync::{Mutex, RwLock, RwLockReadGuard};
 
-use crate::address::RepositoryUrl;
 use crate::credentials::Credentials;
 use crate::forge::AppTokens;
 use crate::names::{BranchName, ObjectId};
-use crate::runner::{Access, Run, Runner};
+use crate::repository_url::RepositoryUrl;
+use crate::runner::{Access, GitRunner, Run};
 
 pub(crate) use index::Entry;
 use index::MarkerIndex;
@@ -64,7 +64,7 @@ pub(crate) struct Counters {
 
 /// One repository as one credential sees it.
 pub struct Mirror {
-    pub(crate) runner: Runner,
+    pub(crate) runner: GitRunner,
     pub(crate) folder: PathBuf,
     pub(crate) url: RepositoryUrl,
     credentials: Credentials,
@@ -90,7 +90,7 @@ pub(crate) type InUse<'a> = RwLockReadGuard<'a, ()>;
 
 impl Mirror {
     pub(crate) fn new(
-        runner: Runner,
+        runner: GitRunner,
         folder: PathBuf,
         url: RepositoryUrl,
         credentials: Credentials,
@@ -127,7 +127,7 @@ impl Mirror {
         let proxy = self.runner.proxy_to(&self.url);
         let addresses = match &proxy {
             Some(_) => Vec::new(),
-            None => self.url.resolve(self.runner.reach()).await?,
+            None => self.url.resolve(self.runner.policy()).await?,
         };
         let user = |secret| self.credentials.git_user(self.url.host(), secret);
         let login = match (
@@ -229,7 +229,7 @@ impl Mirror {
         &self,
         commit: &ObjectId,
         marker: &str,
-    ) -> Result<(Vec<Entry>, Vec<Skipped>), Error> {
+    ) -> Result<(Vec<Entry>, Vec<SkippedFile>), Error> {
         let mut state = self.state.lock().await;
         index::marked(self, &mut state.index, commit, marker).await
     }

@@ -1,6 +1,6 @@
 //! Which files may change.
 
-use crate::Remedy;
+use net::Remedy;
 
 /// A path that does not stay inside a repository.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]

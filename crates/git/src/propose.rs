@@ -6,8 +6,8 @@
 mod alter;
 mod preview;
 
-pub use crate::commit::Message;
-pub use crate::mirror::Skipped;
+pub use crate::commit::CommitMessage;
+pub use crate::mirror::SkippedFile;
 pub use preview::{Checkout, preview};
 
 use std::time::Duration;
@@ -18,30 +18,32 @@ use crate::commit::{self, Maker};
 use crate::mirror::{self, Mirror, short_hash};
 use crate::names::{BranchName, ObjectId};
 use crate::paths::{self, PathLimits};
-use crate::{Remedy, edit, manifest, push, runner};
+use net::Remedy;
+
+use crate::{edit, manifest, push, runner};
 
 /// What should be different.
 #[derive(Clone, Debug)]
-pub enum Alteration {
+pub enum RequestedEdit {
     /// Every scalar with this marker gets what belongs there of this.
-    Marked {
+    MarkedFields {
         /// As it stands in the files.
         marker: String,
         /// The new value.
-        value: manifest::Pin,
+        value: manifest::PinnedVersion,
     },
     /// The same where a file has the marker; where none has, fields of manifests that are found by
     /// what the manifests describe.
-    Found {
+    MarkedOrFoundFields {
         /// As it would stand in the files.
         marker: String,
         /// The new value of what is marked.
-        value: manifest::Pin,
+        value: manifest::PinnedVersion,
         /// What is looked for without a marker. Each of them must be found.
-        wanted: Vec<manifest::Wanted>,
+        wanted: Vec<manifest::WantedField>,
     },
     /// A file exists with this content.
-    File {
+    WholeFile {
         /// Where.
         path: String,
         /// All of it.
@@ -57,11 +59,11 @@ pub struct Proposal {
     /// What is pushed. The same as the base: straight onto it.
     pub branch: BranchName,
     /// What the commit says.
-    pub message: Message,
+    pub message: CommitMessage,
     /// When the commit is from. The same proposal must always say the same.
     pub at: Timestamp,
     /// What should be different.
-    pub alteration: Alteration,
+    pub edit: RequestedEdit,
     /// Which files may change.
     pub paths: PathLimits,
     /// A commit of others that the branch may lose, because it was merged.
@@ -70,9 +72,9 @@ pub struct Proposal {
 
 /// What came of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ProposalResult {
     /// The branch on the remote holds the change.
-    Proposed(Proposed),
+    Proposed(ProposedBranch),
     /// The base holds it already. The branch was not touched.
     NothingToChange {
         /// The tip of the base.
@@ -82,7 +84,7 @@ pub enum Outcome {
 
 /// A branch that holds a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Proposed {
+pub struct ProposedBranch {
     /// The branch. Not always the one asked for: that may belong to another owner.
     pub branch: BranchName,
     /// Its tip.
@@ -92,7 +94,7 @@ pub struct Proposed {
     /// The files that differ.
     pub files: Vec<String>,
     /// Files with markers that could not be read.
-    pub skipped: Vec<Skipped>,
+    pub skipped: Vec<SkippedFile>,
     /// Whether it had to be pushed, or was there already.
     pub pushed: bool,
     /// What was on the branch before the push.
@@ -120,7 +122,7 @@ pub enum Error {
         /// The marker.
         marker: String,
         /// Files that could not be read.
-        skipped: Vec<Skipped>,
+        skipped: Vec<SkippedFile>,
         /// Files that have it but may not change.
         outside: Vec<String>,
     },
@@ -222,7 +224,7 @@ impl Mirror {
         &self,
         proposal: &Proposal,
         permission: Permission<'_>,
-    ) -> Result<Outcome, Error> {
+    ) -> Result<ProposalResult, Error> {
         self.tidy().await;
         let outcome = self.attempt(proposal, permission).await;
         if outcome.as_ref().is_err_and(Error::is_gits_own) {
@@ -235,11 +237,11 @@ impl Mirror {
         &self,
         proposal: &Proposal,
         permission: Permission<'_>,
-    ) -> Result<Outcome, Error> {
+    ) -> Result<ProposalResult, Error> {
         let _in_use = self.hold().await;
         let access = self.access().await?;
         let own = &proposal.branch;
-        let other = branch_beside(own, &proposal.message.owner);
+        let other = branch_for_owner(own, &proposal.message.owner);
         let wanted = [&proposal.base, own, &other];
         let tips = self.refresh(&access, &wanted).await?;
         let Some(base) = tips.get(&proposal.base).cloned() else {
@@ -248,7 +250,7 @@ impl Mirror {
         };
         let altered = alter::alter(self, &base, proposal).await?;
         if altered.files.is_empty() {
-            return Ok(Outcome::NothingToChange { base });
+            return Ok(ProposalResult::NothingToChange { base });
         }
         let branch = match tips.get(own) {
             Some(tip) if *own != proposal.base => self.choose(proposal, tip, other).await?,
@@ -299,7 +301,7 @@ impl Mirror {
 }
 
 /// Where an owner's change goes if its branch belongs to another owner.
-pub fn branch_beside(branch: &BranchName, owner: &str) -> BranchName {
+pub fn branch_for_owner(branch: &BranchName, owner: &str) -> BranchName {
     let owner = short_hash(&[owner.as_bytes()]);
     branch.with_suffix(&owner[..8])
 }

@@ -2,10 +2,10 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::Remedy;
 use crate::mirror::{self, Mirror};
 use crate::names::{BranchName, ObjectId};
 use crate::runner::{Access, Run, last_lines};
+use net::Remedy;
 
 /// Why a push changed nothing.
 #[derive(Debug, thiserror::Error)]

@@ -15,8 +15,9 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::address::{Reach, RepositoryUrl, Scheme};
-use crate::{Proxy, Remedy, Secret};
+use net::{AddressPolicy, Proxy, Remedy, SecretValue, redact};
+
+use crate::repository_url::{RepositoryUrl, Scheme};
 
 /// Why git did not do what was asked.
 #[derive(Debug, thiserror::Error)]
@@ -84,7 +85,7 @@ impl Error {
 
 /// How long and how much.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct GitLimits {
     /// A run that talks to no one.
     pub local: Duration,
     /// A run that reads from a remote.
@@ -97,7 +98,7 @@ pub struct Limits {
     pub mirror: u64,
 }
 
-impl Default for Limits {
+impl Default for GitLimits {
     fn default() -> Self {
         Self {
             local: Duration::from_secs(60),
@@ -111,11 +112,11 @@ impl Default for Limits {
 
 /// The program, its home and its limits.
 #[derive(Clone, Debug)]
-pub struct Runner {
+pub struct GitRunner {
     program: PathBuf,
     home: PathBuf,
-    limits: Limits,
-    reach: Reach,
+    limits: GitLimits,
+    policy: AddressPolicy,
     proxy: Option<Proxy>,
 }
 
@@ -180,9 +181,9 @@ pub(crate) struct Finished {
     pub(crate) complaint: String,
 }
 
-impl Runner {
+impl GitRunner {
     /// Prepares a home below the folder. What an earlier process left there is removed.
-    pub fn new(folder: &Path, limits: Limits, reach: Reach) -> Result<Self, Error> {
+    pub fn new(folder: &Path, limits: GitLimits, policy: AddressPolicy) -> Result<Self, Error> {
         let home = folder.join("home");
         let prepared = match std::fs::remove_dir_all(&home) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
@@ -199,7 +200,7 @@ impl Runner {
             program: PathBuf::from("git"),
             home,
             limits,
-            reach,
+            policy,
             proxy: None,
         })
     }
@@ -210,27 +211,27 @@ impl Runner {
         self
     }
 
-    /// The same through a proxy.
-    pub fn with_proxy(mut self, proxy: Proxy) -> Self {
-        self.proxy = Some(proxy);
+    /// Connects through a proxy, except to the hosts that it excludes.
+    pub fn with_proxy(mut self, proxy: Option<Proxy>) -> Self {
+        self.proxy = proxy;
         self
     }
 
     /// The proxy to a repository, if one is between it and us.
-    pub(crate) fn proxy_to(&self, url: &RepositoryUrl) -> Option<Secret> {
+    pub(crate) fn proxy_to(&self, url: &RepositoryUrl) -> Option<SecretValue> {
         let is_http = matches!(url.scheme(), Scheme::Https | Scheme::Http);
         let proxy = self.proxy.as_ref().filter(|_| is_http)?;
-        proxy.to(url.host()).cloned()
+        proxy.url_for(url.host()).cloned()
     }
 
     /// The limits it runs under.
-    pub fn limits(&self) -> Limits {
+    pub fn limits(&self) -> GitLimits {
         self.limits
     }
 
     /// Where it may go.
-    pub fn reach(&self) -> Reach {
-        self.reach
+    pub fn policy(&self) -> AddressPolicy {
+        self.policy
     }
 
     /// Runs git to its end, well or not.
@@ -271,7 +272,7 @@ impl Runner {
     }
 
     fn bounds(&self, run: &Run<'_>) -> process::Bounds {
-        let Limits {
+        let GitLimits {
             local,
             remote,
             output,
@@ -310,7 +311,7 @@ impl Runner {
     }
 
     fn environment(&self) -> Vec<(String, OsString)> {
-        let protocols = if self.reach.allow_insecure {
+        let protocols = if self.policy.allow_insecure {
             "https:ssh:http:file"
         } else {
             "https:ssh"
@@ -363,12 +364,12 @@ pub(crate) const SETTINGS: &[(&str, &str)] = &[
     ("advice.detachedHead", "false"),
 ];
 
-fn finished(ended: process::Ended, secrets: &[Secret]) -> Finished {
+fn finished(ended: process::Ended, secrets: &[SecretValue]) -> Finished {
     let complaint = String::from_utf8_lossy(&ended.complaint);
     Finished {
         success: ended.success,
         output: ended.output,
-        complaint: crate::secret::scrub(&complaint, secrets),
+        complaint: redact(&complaint, secrets),
     }
 }
 

@@ -85,11 +85,11 @@ macro_rules! forges {
 
 mod rows {
     forges! {
-        github: git::forge::Kind::GitHub, crate::github::router;
-        gitea: git::forge::Kind::Gitea, crate::gitea::router;
-        gitlab: git::forge::Kind::GitLab, crate::gitlab::router;
-        bitbucket_server: git::forge::Kind::BitbucketServer, crate::bitbucket_server::router;
-        bitbucket_cloud: git::forge::Kind::BitbucketCloud, crate::bitbucket_cloud::router;
-        azure: git::forge::Kind::AzureDevOps, crate::azure::router;
+        github: git::forge::ForgeProduct::GitHub, crate::github::router;
+        gitea: git::forge::ForgeProduct::Gitea, crate::gitea::router;
+        gitlab: git::forge::ForgeProduct::GitLab, crate::gitlab::router;
+        bitbucket_server: git::forge::ForgeProduct::BitbucketServer, crate::bitbucket_server::router;
+        bitbucket_cloud: git::forge::ForgeProduct::BitbucketCloud, crate::bitbucket_cloud::router;
+        azure: git::forge::ForgeProduct::AzureDevOps, crate::azure::router;
     }
 }

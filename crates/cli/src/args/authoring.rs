@@ -4,11 +4,8 @@ use anyhow::{Context, ensure};
 use api::pipeline::Forge;
 use clap::{Args, builder::TypedValueParser};
 use controller::{keys::ObjectKey, settings};
-use git::{
-    address::{Reach, RepositoryUrl},
-    names::BranchName,
-    paths::PathLimits,
-};
+use git::{names::BranchName, paths::PathLimits, repository_url::RepositoryUrl};
+use net::AddressPolicy;
 
 const AUTHORING: &str = "Where new pipelines and scaffolded files are proposed";
 
@@ -64,11 +61,11 @@ impl Authoring {
             "--authoring-url needs --authoring-paths, the folders that files may be proposed in; \
              `.` allows them all"
         );
-        let reach = Reach {
+        let policy = AddressPolicy {
             allow_internal,
             allow_insecure: false,
         };
-        let url = RepositoryUrl::parse(url, reach).context("--authoring-url cannot be used")?;
+        let url = RepositoryUrl::parse(url, policy).context("--authoring-url cannot be used")?;
         BranchName::new(self.authoring_branch.as_str())
             .context("--authoring-branch cannot be used")?;
         let (namespace, name) = secret.split_once('/').unwrap_or((own_namespace, secret));
@@ -96,7 +93,7 @@ impl Authoring {
 
 /// The names that pipelines use.
 fn forge() -> impl TypedValueParser<Value = Forge> {
-    let names = git::forge::Kind::ALL.map(|(name, _)| name);
+    let names = git::forge::ForgeProduct::ALL.map(|(name, _)| name);
     clap::builder::PossibleValuesParser::new(names).try_map(|name| {
         let name = serde_json::Value::String(name);
         serde_json::from_value::<Forge>(name)

@@ -15,8 +15,9 @@ use std::{
 
 use anyhow::bail;
 use api::{Pipeline, PipelineTrigger, pipeline::PipelineSpec};
-use git::address::{Error, Reach, RepositoryUrl};
+use git::repository_url::RepositoryUrl;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::JSONSchemaProps;
+use net::{AddressError, AddressPolicy};
 use serde_json::Value;
 
 use super::{
@@ -249,7 +250,7 @@ fn unusable_urls(spec: &PipelineSpec) -> Vec<String> {
             .chain(commit)
             .map(move |url| (name, url))
     });
-    let anywhere = Reach {
+    let anywhere = AddressPolicy {
         allow_internal: true,
         allow_insecure: false,
     };
@@ -262,7 +263,7 @@ fn unusable_urls(spec: &PipelineSpec) -> Vec<String> {
     };
     urls.filter(|(_, url)| !url.is_empty() && !is_said(url))
         .filter_map(|(name, url)| {
-            let Err(Error::Invalid { because }) = RepositoryUrl::parse(url, anywhere) else {
+            let Err(AddressError::Invalid { because }) = RepositoryUrl::parse(url, anywhere) else {
                 return None;
             };
             Some(format!(

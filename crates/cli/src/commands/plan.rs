@@ -12,7 +12,7 @@ use api::{
     names::PromotionSite,
     pipeline::{Environment, PromotionSettings},
 };
-use git::{edit::Edited, propose};
+use git::{edit::EditedFile, propose};
 use similar::{ChangeTag, TextDiff};
 
 use super::{
@@ -77,7 +77,7 @@ pub(super) fn preview(
     place: &PromotionSite,
     promoted: (&str, &str),
     checkout: &Checkout,
-) -> anyhow::Result<BTreeMap<String, Edited>> {
+) -> anyhow::Result<BTreeMap<String, EditedFile>> {
     let Some(proposal) = controller::preview_proposal(pipeline, place, promoted) else {
         return Ok(BTreeMap::new());
     };

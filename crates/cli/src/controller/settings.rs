@@ -156,14 +156,14 @@ fn web_address(flag: &str, typed: Option<&str>) -> anyhow::Result<Option<String>
         return Ok(None);
     };
     let begins = format!("{flag} must be a URL that begins with http:// or https://");
-    let url = git::address::parse(address).map_err(|because| anyhow!("{begins}: {because}"))?;
+    let url = net::parse_url(address).map_err(|because| anyhow!("{begins}: {because}"))?;
     ensure!(matches!(url.scheme(), "http" | "https"), begins);
     Ok(Some(url.into()))
 }
 
 /// The proxy that the environment names, as most programs read it. It may hold a password, so there
 /// is no flag for it.
-fn proxy(look_up: impl Fn(&str) -> Option<String>) -> anyhow::Result<Option<git::Proxy>> {
+fn proxy(look_up: impl Fn(&str) -> Option<String>) -> anyhow::Result<Option<net::Proxy>> {
     let given = |names: [&str; 2]| {
         let mut values = names.into_iter().filter_map(&look_up);
         values.find(|value| !value.is_empty())
@@ -173,7 +173,7 @@ fn proxy(look_up: impl Fn(&str) -> Option<String>) -> anyhow::Result<Option<git:
     };
     let except = given(["NO_PROXY", "no_proxy"]).unwrap_or_default();
     // What is wrong with it is not repeated: it may hold a password.
-    match git::Proxy::new(&url, &except) {
+    match net::Proxy::new(&url, &except) {
         Ok(proxy) => Ok(Some(proxy)),
         Err(_) => bail!("HTTPS_PROXY must be a URL that begins with http:// or https://"),
     }

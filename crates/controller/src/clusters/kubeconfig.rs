@@ -14,7 +14,7 @@ use kube::{
     config::{AuthInfo, Cluster, KubeConfigOptions, Kubeconfig},
 };
 
-use git::address::{self, Reach};
+use net::{AddressPolicy, parse_url};
 
 use super::{CALL_TIMEOUT, Connector, told, transport};
 
@@ -36,12 +36,12 @@ impl KubeconfigPolicy {
 
     /// Refuses an address that clusters must not be at.
     pub(super) fn check_address(self, host: &str, ip: IpAddr) -> Result<(), String> {
-        let reach = Reach {
+        let policy = AddressPolicy {
             allow_internal: self.allow_internal,
             allow_insecure: self.allow_insecure,
         };
-        address::check_address(host, ip, reach)
-            .map_err(|error| format!("{error}; --allow-internal-urls permits that"))
+        let checked = policy.check(host, ip);
+        checked.map_err(|error| format!("{error}; --allow-internal-urls permits that"))
     }
 
     fn check(self, kubeconfig: &Kubeconfig) -> Result<(), String> {
@@ -61,8 +61,8 @@ impl KubeconfigPolicy {
     }
 
     fn check_server(self, server: &str) -> Result<(), String> {
-        let url = address::parse(server)
-            .map_err(|because| format!("its server is not usable: {because}"))?;
+        let url =
+            parse_url(server).map_err(|because| format!("its server is not usable: {because}"))?;
         let is_allowed = match url.scheme() {
             "https" => true,
             "http" => self.allow_insecure,

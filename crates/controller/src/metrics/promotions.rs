@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use api::{Pipeline, Promotion, promotion::Phase};
-use git::forge::Kind;
+use git::forge::ForgeProduct;
 use parking_lot::Mutex;
 use planner::HoldReason;
 use prometheus_client::{
@@ -116,7 +116,7 @@ impl Promotions {
     }
 
     /// A forge answered, or did not; `result` is `ok` or the fixed word of the error.
-    pub(crate) fn count_forge_call(&self, kind: Kind, result: &'static str) {
+    pub(crate) fn count_forge_call(&self, kind: ForgeProduct, result: &'static str) {
         let forge = kind.as_str();
         self.calls.get_or_create(&ByCall { forge, result }).inc();
     }

@@ -7,10 +7,10 @@ use api::{
     names::{short_hash, slug},
 };
 use git::{
-    forge::{PullRequest, State},
+    forge::{PullRequest, PullRequestState},
     names::BranchName,
     paths::PathLimits,
-    propose::{self, Alteration, Message, Proposal},
+    propose::{self, CommitMessage, Proposal, RequestedEdit},
 };
 use kube::ResourceExt;
 use planner::{Failure, ObservedPullRequest, Outcome, PullRequestLookup};
@@ -95,8 +95,8 @@ impl ChangeFiles {
     ) -> Result<Outcome, Failure> {
         let open = self.open(change, secrets).await?;
         let pushed = match self.proposals.push(&open).await? {
-            propose::Outcome::NothingToChange { .. } => return Ok(Outcome::AlreadyThere),
-            propose::Outcome::Proposed(pushed) => pushed,
+            propose::ProposalResult::NothingToChange { .. } => return Ok(Outcome::AlreadyThere),
+            propose::ProposalResult::Proposed(pushed) => pushed,
         };
         let pull = self.proposals.ensure_pull_request(&open, &pushed).await?;
         Ok(Outcome::Opened {
@@ -122,14 +122,14 @@ fn proposal(change: &Change, base: BranchName) -> Result<Proposal, Failure> {
     Ok(Proposal {
         base,
         branch: branch(change)?,
-        message: Message {
+        message: CommitMessage {
             title: title(change),
             body: String::new(),
             promotion: uid(change).to_owned(),
             owner: format!("change {}", key(change)),
         },
         at: created.map(|time| time.0).unwrap_or_default(),
-        alteration: Alteration::File {
+        edit: RequestedEdit::WholeFile {
             path: change.spec.path.clone(),
             content: change.spec.content.clone().into_bytes(),
         },
@@ -170,12 +170,12 @@ fn uid(change: &Change) -> &str {
 fn observed_pull_request(pull: PullRequest) -> ObservedPullRequest {
     let url = pull.url;
     match pull.state {
-        State::Open => ObservedPullRequest::Open {
+        PullRequestState::Open => ObservedPullRequest::Open {
             url,
             is_current: true,
             changed_by_others: false,
         },
-        State::Merged => ObservedPullRequest::Merged { url, commit: None },
-        State::Closed => ObservedPullRequest::Closed { url },
+        PullRequestState::Merged => ObservedPullRequest::Merged { url, commit: None },
+        PullRequestState::Closed => ObservedPullRequest::Closed { url },
     }
 }

@@ -55,8 +55,8 @@ impl Commits {
         let _lock = lock.map_err(busy)?;
         Ok(
             match self.repositories.propose(&repository, &proposal).await? {
-                propose::Outcome::NothingToChange { .. } => Outcome::AlreadyThere,
-                propose::Outcome::Proposed(pushed) => Outcome::Pushed {
+                propose::ProposalResult::NothingToChange { .. } => Outcome::AlreadyThere,
+                propose::ProposalResult::Proposed(pushed) => Outcome::Pushed {
                     branch: pushed.branch.as_str().to_owned(),
                     commit: pushed.commit.as_str().to_owned(),
                 },

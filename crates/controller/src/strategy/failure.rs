@@ -22,14 +22,14 @@ pub(super) fn transient(reason: &str, message: impl Into<String>) -> Failure {
 }
 
 /// An error of `git` with its causes.
-pub(super) fn from_git(reason: &str, remedy: git::Remedy, error: &dyn Error) -> Failure {
+pub(super) fn from_git(reason: &str, remedy: net::Remedy, error: &dyn Error) -> Failure {
     Failure {
         reason: reason.to_owned(),
         message: with_causes(error),
         remedy: match remedy {
-            git::Remedy::Retry { after: Some(after) } => Remedy::RetryAfter(after),
-            git::Remedy::Retry { after: None } => Remedy::Retry,
-            git::Remedy::Edit => Remedy::WaitForEdit,
+            net::Remedy::Retry { after: Some(after) } => Remedy::RetryAfter(after),
+            net::Remedy::Retry { after: None } => Remedy::Retry,
+            net::Remedy::Edit => Remedy::WaitForEdit,
         },
     }
 }

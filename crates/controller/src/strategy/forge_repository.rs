@@ -9,10 +9,11 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use git::{
-    address::RepositoryUrl,
     credentials::Credentials,
-    forge::{self, Forge, Http, Kind, Listing, PullRequest, Validator},
+    forge::{self, Forge, ForgeProduct, ListingValidator, PullRequest, PullRequestListing},
+    repository_url::RepositoryUrl,
 };
+use net::OutboundHttp;
 use parking_lot::Mutex;
 use planner::Failure;
 use tokio::{
@@ -36,17 +37,17 @@ const LISTING_TIMEOUT: Duration = Duration::from_secs(60);
 const LISTING_RECHECK: Duration = Duration::from_secs(5);
 
 /// Which forge and repository, and the fingerprint of the credential.
-type RepositoryKey = (Kind, String, [u8; 32]);
+type RepositoryKey = (ForgeProduct, String, [u8; 32]);
 
 /// All repositories of a process that are in use.
 pub(super) struct ForgeRepositories {
-    http: Arc<Http>,
+    http: Arc<OutboundHttp>,
     metrics: Metrics,
     open: Mutex<HashMap<RepositoryKey, (Instant, Arc<ForgeRepository>)>>,
 }
 
 impl ForgeRepositories {
-    pub(super) fn new(http: Arc<Http>, metrics: Metrics) -> Self {
+    pub(super) fn new(http: Arc<OutboundHttp>, metrics: Metrics) -> Self {
         Self {
             http,
             metrics,
@@ -57,7 +58,7 @@ impl ForgeRepositories {
     /// The repository of that URL. Touches no network.
     pub(super) fn open(
         &self,
-        kind: Kind,
+        kind: ForgeProduct,
         url: &RepositoryUrl,
         credentials: &Credentials,
     ) -> Result<Arc<ForgeRepository>, Failure> {
@@ -84,7 +85,7 @@ impl ForgeRepositories {
 /// One repository on a forge.
 pub(super) struct ForgeRepository {
     pub(super) forge: Box<dyn Forge>,
-    kind: Kind,
+    kind: ForgeProduct,
     metrics: Metrics,
     open_pull_requests: Mutex<OpenPullRequests>,
 }
@@ -116,7 +117,7 @@ struct OpenPullRequests {
 #[derive(Default)]
 struct NewestListing {
     pull_requests: Vec<PullRequest>,
-    validator: Option<Validator>,
+    validator: Option<ListingValidator>,
     /// When the forge answered, and with which failure if it did.
     answered: Option<Instant>,
     failure: Option<Failure>,
@@ -132,7 +133,7 @@ struct ListingUnderWay {
 
 impl ForgeRepository {
     /// Waits for an answer of the forge and counts it.
-    pub(super) async fn call<T>(&self, answer: forge::Answer<'_, T>) -> Result<T, Failure> {
+    pub(super) async fn call<T>(&self, answer: forge::ForgeFuture<'_, T>) -> Result<T, Failure> {
         let answer = answer.await;
         let result = answer.as_ref().err().map_or("ok", forge::Error::reason);
         let metrics = self.metrics.promotions();
@@ -145,7 +146,7 @@ impl ForgeRepository {
     pub(super) async fn call_as_leader<T>(
         &self,
         guard: &SideEffectGuard,
-        answer: forge::Answer<'_, T>,
+        answer: forge::ForgeFuture<'_, T>,
     ) -> Result<T, Failure> {
         let too_late = ("ForgeTimedOut", "the forge did not answer in time");
         guard.run(self.call(answer), too_late).await
@@ -201,7 +202,7 @@ impl ForgeRepository {
         (started + LISTING_PATIENCE, ended)
     }
 
-    async fn list(&self, validator: Option<Validator>) {
+    async fn list(&self, validator: Option<ListingValidator>) {
         let listing = self.call(self.forge.list_open(validator.as_ref()));
         let listing = timeout(LISTING_TIMEOUT, listing).await;
         let too_late = |_| transient("ForgeTimedOut", "the forge did not answer in time");
@@ -211,8 +212,8 @@ impl ForgeRepository {
         newest.answered = Some(Instant::now());
         newest.failure = None;
         match listing.map_err(too_late).flatten() {
-            Ok(Listing::Same) => {}
-            Ok(Listing::Now {
+            Ok(PullRequestListing::Unchanged) => {}
+            Ok(PullRequestListing::Changed {
                 pull_requests,
                 validator,
             }) => {

@@ -17,8 +17,8 @@ use api::{
     revision::SourceRevision,
 };
 use git::{
-    manifest::{Field, Identity, Pin, Wanted},
-    propose::Alteration,
+    manifest::{ManifestIdentity, PinnedVersion, VersionField, WantedField},
+    propose::RequestedEdit,
 };
 use planner::Failure;
 
@@ -32,15 +32,15 @@ use target_folders::{TargetLocation, target_locations};
 pub(super) fn alteration(
     description: &PromotionDescription<'_>,
     to: &RepositoryStrategy<'_>,
-) -> Result<Alteration, Failure> {
+) -> Result<RequestedEdit, Failure> {
     let marker = description.marker();
     let value = marked_value(description);
     let wanted = wanted(description, to)?;
     // Without a folder to search, the error must be that the marker is missing.
     let has_no_folder = wanted.iter().all(|wanted| wanted.directories.is_empty());
     Ok(match has_no_folder {
-        true => Alteration::Marked { marker, value },
-        false => Alteration::Found {
+        true => RequestedEdit::MarkedFields { marker, value },
+        false => RequestedEdit::MarkedOrFoundFields {
             marker,
             value,
             wanted,
@@ -67,7 +67,7 @@ pub(super) fn known_locations(task: PromotionTask<'_>) -> String {
 fn wanted(
     description: &PromotionDescription<'_>,
     to: &RepositoryStrategy<'_>,
-) -> Result<Vec<Wanted>, Failure> {
+) -> Result<Vec<WantedField>, Failure> {
     let Some(app) = &description.task.pipeline.spec.app_ref else {
         return Ok(Vec::new());
     };
@@ -75,7 +75,7 @@ fn wanted(
         target_locations(description, to)?
             .into_iter()
             .partition(|location| location.is_own);
-    let mut wanted: Vec<Wanted> = Vec::new();
+    let mut wanted: Vec<WantedField> = Vec::new();
     for (location, target) in own
         .iter()
         .filter_map(|location| Some((location, location.target?)))
@@ -90,7 +90,7 @@ fn wanted(
             .filter_map(|other| other.protected_from(location));
         let protected = protected
             .filter(|other| listed.insert((other.namespace.clone(), other.directories.clone())));
-        let one = Wanted {
+        let one = WantedField {
             identity: identity(app, target),
             pin: pin(description, &field),
             field,
@@ -104,12 +104,12 @@ fn wanted(
     Ok(wanted)
 }
 
-fn identity(app: &AppReference, target: &TargetStatus) -> Identity {
+fn identity(app: &AppReference, target: &TargetStatus) -> ManifestIdentity {
     let group = app
         .api_version
         .split_once('/')
         .map_or("", |(group, _)| group);
-    Identity {
+    ManifestIdentity {
         group: group.to_owned(),
         kind: app.kind.clone(),
         namespace: target.namespace.clone().unwrap_or_default(),
@@ -122,21 +122,21 @@ fn field(
     description: &PromotionDescription<'_>,
     app: &AppReference,
     target: &TargetStatus,
-) -> Option<Field> {
+) -> Option<VersionField> {
     if let Some(track) = &description.task.pipeline.spec.track {
         let name = track.image.clone();
-        return Some(Field::Image { name });
+        return Some(VersionField::Image { name });
     }
     match AppType::of(&app.api_version, &app.kind) {
-        AppType::HelmRelease => Some(Field::Chart),
-        AppType::Kustomization => Some(Field::Source),
+        AppType::HelmRelease => Some(VersionField::Chart),
+        AppType::Kustomization => Some(VersionField::Source),
         AppType::Workload(_) => running_image(target),
         AppType::Other => None,
     }
 }
 
 /// The image whose tag is the revision that a workload runs.
-fn running_image(target: &TargetStatus) -> Option<Field> {
+fn running_image(target: &TargetStatus) -> Option<VersionField> {
     let images = target.apps.iter().flat_map(|app| &app.images);
     let images = images.filter_map(|image| Image::parse(image));
     let is_running = |image: &Image| {
@@ -149,44 +149,44 @@ fn running_image(target: &TargetStatus) -> Option<Field> {
     let running: BTreeSet<String> = running.map(|image| image.name().to_owned()).collect();
     let mut images: Vec<String> = running.into_iter().collect();
     match images.len() {
-        0 | 1 => images.pop().map(|name| Field::Image { name }),
-        _ => Some(Field::OneOf { images }),
+        0 | 1 => images.pop().map(|name| VersionField::Image { name }),
+        _ => Some(VersionField::OneOf { images }),
     }
 }
 
 /// The value that replaces a marked field.
-fn marked_value(description: &PromotionDescription<'_>) -> Pin {
+fn marked_value(description: &PromotionDescription<'_>) -> PinnedVersion {
     match &description.task.pipeline.spec.track {
         Some(track) => pin(
             description,
-            &Field::Image {
+            &VersionField::Image {
                 name: track.image.clone(),
             },
         ),
-        None => pin(description, &Field::Source),
+        None => pin(description, &VersionField::Source),
     }
 }
 
 /// The version, with its digest (that of the revision, else of an image that runs somewhere already)
 /// or the commit of a git revision.
-fn pin(description: &PromotionDescription<'_>, field: &Field) -> Pin {
+fn pin(description: &PromotionDescription<'_>, field: &VersionField) -> PinnedVersion {
     let spec = &description.task.promotion.spec;
     let version = spec.version.clone();
     let source = SourceRevision::parse(&spec.revision);
     let digest = source.content_digest();
     let (digest, commit) = match field {
-        Field::Image { name } => (
+        VersionField::Image { name } => (
             digest.or_else(|| digest_of(description, name, &version)),
             None,
         ),
-        Field::OneOf { .. } => (digest, None),
-        Field::Chart | Field::Source => {
+        VersionField::OneOf { .. } => (digest, None),
+        VersionField::Chart | VersionField::Source => {
             let commit = source.commit().filter(|_| digest.is_none());
             let commit = commit.map(str::to_owned);
             (digest, commit)
         }
     };
-    Pin {
+    PinnedVersion {
         version,
         digest,
         commit,

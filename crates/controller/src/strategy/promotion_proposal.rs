@@ -4,7 +4,7 @@
 use api::pipeline::{Commit, PullRequest, Strategy};
 use git::{
     names::BranchName,
-    propose::{Message, Proposal},
+    propose::{CommitMessage, Proposal},
 };
 use planner::Failure;
 
@@ -100,14 +100,14 @@ impl PromotionProposal {
                 false => base.clone(),
             },
             base,
-            message: Message {
+            message: CommitMessage {
                 title: title.clone(),
                 body: String::new(),
                 promotion: description.uid.to_owned(),
                 owner: description.owner(),
             },
             at: created.map(|time| time.0).unwrap_or_default(),
-            alteration: manifest_edit::alteration(&description, strategy)?,
+            edit: manifest_edit::alteration(&description, strategy)?,
             paths: description.paths(strategy.paths)?,
             replaceable: None,
         };

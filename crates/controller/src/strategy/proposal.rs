@@ -8,9 +8,9 @@
 use std::{sync::Arc, time::Duration};
 
 use git::{
-    forge::{Changes, Kind, NewPullRequest, PullRequest, State},
+    forge::{ForgeProduct, NewPullRequest, PullRequest, PullRequestState, PullRequestUpdate},
     names::{BranchName, ObjectId},
-    propose::{self, Proposal, Proposed, branch_beside},
+    propose::{self, Proposal, ProposedBranch, branch_for_owner},
 };
 use planner::{Failure, ObservedPullRequest, PullRequestLookup};
 
@@ -96,7 +96,7 @@ impl Proposals {
     /// Checks the URL and the credentials. Touches no network.
     pub(super) fn open(
         &self,
-        (kind, url): (Kind, &str),
+        (kind, url): (ForgeProduct, &str),
         secret: &SecretContents,
         content: PullRequestContent,
         owner: PullRequestOwner,
@@ -147,7 +147,10 @@ impl Proposals {
 
     /// Pushes the change to its branch. Commits of others on that branch are replaced if they were
     /// merged.
-    pub(super) async fn push(&self, open: &OpenProposal) -> Result<propose::Outcome, Failure> {
+    pub(super) async fn push(
+        &self,
+        open: &OpenProposal,
+    ) -> Result<propose::ProposalResult, Failure> {
         let (repository, proposal) = (&open.repository, &open.content.proposal);
         let pushed = self.repositories.propose(repository, proposal).await;
         let is_foreign = |failure: &Failure| failure.reason == planner::BRANCH_CHANGED_BY_OTHERS;
@@ -170,10 +173,11 @@ impl Proposals {
     pub(super) async fn ensure_pull_request(
         &self,
         open: &OpenProposal,
-        pushed: &Proposed,
+        pushed: &ProposedBranch,
     ) -> Result<PullRequest, Failure> {
         let all = open.find_on(&pushed.branch).await?;
-        let has_ended = |pull: &PullRequest| open.owner.owns(pull) && pull.state != State::Open;
+        let has_ended =
+            |pull: &PullRequest| open.owner.owns(pull) && pull.state != PullRequestState::Open;
         if all.iter().any(has_ended) {
             let text = "the pull request was merged or closed in the meantime";
             return Err(transient("PullRequestChanged", text));
@@ -204,12 +208,12 @@ impl Proposals {
         }
         let differs =
             |is: &str, should: &str| (is.trim() != should.trim()).then(|| should.to_owned());
-        let changes = Changes {
+        let changes = PullRequestUpdate {
             title: differs(&pull.title, &open.content.title),
             body: differs(&pull.body, &open.content.body),
             open: None,
         };
-        if changes == Changes::default() {
+        if changes == PullRequestUpdate::default() {
             return Ok(pull);
         }
         let update = open.forge.forge.update(pull.number, &changes);
@@ -222,9 +226,9 @@ impl Proposals {
         open: &OpenProposal,
         pull: &PullRequest,
     ) -> Result<(), Failure> {
-        let close = Changes {
+        let close = PullRequestUpdate {
             open: Some(false),
-            ..Changes::default()
+            ..PullRequestUpdate::default()
         };
         let close = open.forge.forge.update(pull.number, &close);
         open.forge.call_as_leader(&self.guard, close).await?;
@@ -269,27 +273,28 @@ impl OpenProposal {
     /// The owner's pull request if it is open.
     pub(super) async fn find_own_open(&self) -> Result<Option<PullRequest>, Failure> {
         let own = self.find_own().await?;
-        Ok(own.filter(|pull| pull.state == State::Open))
+        Ok(own.filter(|pull| pull.state == PullRequestState::Open))
     }
 
     /// The open one into our base.
     pub(super) fn open_among(&self, all: Vec<PullRequest>) -> Option<PullRequest> {
         let base = self.content.proposal.base.as_str();
         let mut all = all.into_iter();
-        all.find(|pull| pull.state == State::Open && pull.base == base)
+        all.find(|pull| pull.state == PullRequestState::Open && pull.base == base)
     }
 
     /// The branch that is used where the usual one belongs to somebody else.
     fn alternative_branch(&self) -> BranchName {
         let proposal = &self.content.proposal;
-        branch_beside(&proposal.branch, &proposal.message.owner)
+        branch_for_owner(&proposal.branch, &proposal.message.owner)
     }
 
     /// The last commit of our branch, or of the alternative one, that was merged into our base.
     async fn last_merged(&self) -> Result<Option<ObjectId>, Failure> {
         let proposal = &self.content.proposal;
-        let is_merged =
-            |pull: &PullRequest| pull.state == State::Merged && pull.base == proposal.base.as_str();
+        let is_merged = |pull: &PullRequest| {
+            pull.state == PullRequestState::Merged && pull.base == proposal.base.as_str()
+        };
         for branch in [&proposal.branch, &self.alternative_branch()] {
             // Newest first; an open one needs the branch.
             let newest = self.find_on(branch).await?.into_iter().next();

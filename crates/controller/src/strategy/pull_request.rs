@@ -8,7 +8,10 @@ use api::pipeline::{
     Forge as ForgeKind, MergeMethod as Method, PullRequest as PullRequestStrategy,
 };
 use git::{
-    forge::{Dressing, Kind, Merge, MergeMethod, Merged, PullRequest, State},
+    forge::{
+        ForgeProduct, MergeMethod, MergeOptions, MergeResult, PullRequest, PullRequestMetadata,
+        PullRequestState,
+    },
     names::ObjectId,
     propose,
 };
@@ -106,11 +109,11 @@ impl PullRequests {
     ) -> Result<Outcome, Failure> {
         let open = self.open(task, to, secret)?;
         let pushed = match self.proposals.push(&open).await? {
-            propose::Outcome::NothingToChange { .. } => {
+            propose::ProposalResult::NothingToChange { .. } => {
                 self.close_stale(task, &open).await?;
                 return Ok(Outcome::AlreadyThere);
             }
-            propose::Outcome::Proposed(pushed) => pushed,
+            propose::ProposalResult::Proposed(pushed) => pushed,
         };
         let replaced = pushed.replaced.as_ref();
         self.replaced_commits.record(task.uid(), replaced);
@@ -135,14 +138,14 @@ impl PullRequests {
         open: &OpenProposal,
         pull: &PullRequest,
     ) -> Result<Vec<String>, Failure> {
-        let metadata = Dressing {
+        let metadata = PullRequestMetadata {
             labels: to.labels.clone(),
             reviewers: to.reviewers.clone(),
         };
-        if metadata == Dressing::default() {
+        if metadata == PullRequestMetadata::default() {
             return Ok(Vec::new());
         }
-        let set = open.forge.forge.dress(pull.number, &metadata);
+        let set = open.forge.forge.add_metadata(pull.number, &metadata);
         let notes = match open.forge.call_as_leader(&self.guard, set).await {
             // Anything transient is retried together with the rest.
             Err(failure) if failure.remedy == Remedy::WaitForEdit => vec![failure.message],
@@ -172,15 +175,15 @@ impl PullRequests {
         let (OpenPullRequest::Listed(pull), Some(head)) = (listed, head) else {
             return Ok(Outcome::AskedForMerge { because: None });
         };
-        let merge = Merge {
+        let merge = MergeOptions {
             head,
             method: method(to.merge_method.unwrap_or_default()),
             when_ready: true,
         };
         let merge = open.forge.forge.merge(pull.number, &merge);
         let because = match open.forge.call_as_leader(&self.guard, merge).await {
-            Ok(Merged::Now) => return Ok(Outcome::Merged),
-            Ok(Merged::Later) => None,
+            Ok(MergeResult::Merged) => return Ok(Outcome::Merged),
+            Ok(MergeResult::Scheduled) => None,
             Err(failure) => Some(failure),
         };
         let interval = self.proposals.follow_every;
@@ -245,12 +248,12 @@ fn names_environment(task: PromotionTask<'_>, body: &str) -> bool {
 fn observed_pull_request(task: PromotionTask<'_>, pull: PullRequest) -> ObservedPullRequest {
     let url = pull.url;
     match pull.state {
-        State::Merged => ObservedPullRequest::Merged {
+        PullRequestState::Merged => ObservedPullRequest::Merged {
             url,
             commit: pull.merge_commit.map(|commit| commit.as_str().to_owned()),
         },
-        State::Closed => ObservedPullRequest::Closed { url },
-        State::Open => {
+        PullRequestState::Closed => ObservedPullRequest::Closed { url },
+        PullRequestState::Open => {
             let status = task.promotion.status.clone().unwrap_or_default();
             let tip = pull.head_commit.as_ref().map(ObjectId::as_str);
             let (is_current, changed_by_others) = match (&status.commit, tip) {
@@ -279,13 +282,13 @@ fn method(method: Method) -> MergeMethod {
     }
 }
 
-pub(super) fn kind(forge: ForgeKind) -> Kind {
+pub(super) fn kind(forge: ForgeKind) -> ForgeProduct {
     match forge {
-        ForgeKind::Github => Kind::GitHub,
-        ForgeKind::Gitlab => Kind::GitLab,
-        ForgeKind::BitbucketServer => Kind::BitbucketServer,
-        ForgeKind::BitbucketCloud => Kind::BitbucketCloud,
-        ForgeKind::Gitea => Kind::Gitea,
-        ForgeKind::AzureDevops => Kind::AzureDevOps,
+        ForgeKind::Github => ForgeProduct::GitHub,
+        ForgeKind::Gitlab => ForgeProduct::GitLab,
+        ForgeKind::BitbucketServer => ForgeProduct::BitbucketServer,
+        ForgeKind::BitbucketCloud => ForgeProduct::BitbucketCloud,
+        ForgeKind::Gitea => ForgeProduct::Gitea,
+        ForgeKind::AzureDevops => ForgeProduct::AzureDevOps,
     }
 }

@@ -3,15 +3,16 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use git::{
-    address::{Reach, RepositoryUrl},
     credentials::Credentials,
-    forge::{AppTokens, Http},
-    mirror::{Keep, Mirrors},
+    forge::AppTokens,
+    mirror::{MirrorRetention, Mirrors},
     names::BranchName,
-    propose::{Error, Outcome, Proposal},
+    propose::{Error, Proposal, ProposalResult},
     push,
-    runner::{Limits, Runner},
+    repository_url::RepositoryUrl,
+    runner::{GitLimits, GitRunner},
 };
+use net::{AddressPolicy, OutboundHttp};
 use planner::Failure;
 
 use super::{
@@ -34,7 +35,7 @@ pub(super) struct RepositoryAccess {
 /// Mirrors of repositories, and pushes to them.
 pub(super) struct GitRepositories {
     mirrors: Mirrors,
-    reach: Reach,
+    policy: AddressPolicy,
     guard: SideEffectGuard,
     branch_heads: BranchHeads,
 }
@@ -43,27 +44,25 @@ impl GitRepositories {
     pub(super) fn new(
         folder: &Path,
         settings: &Settings,
-        http: Arc<Http>,
+        http: Arc<OutboundHttp>,
         guard: SideEffectGuard,
     ) -> Result<Self, git::runner::Error> {
-        let reach = reach(settings);
-        let limits = Limits {
+        let policy = address_policy(settings);
+        let limits = GitLimits {
             remote: READ_TIME,
             push: guard.timeout(),
-            ..Limits::default()
+            ..GitLimits::default()
         };
-        let keep = Keep {
+        let keep = MirrorRetention {
             bytes: settings.git_mirrors_size,
-            ..Keep::default()
+            ..MirrorRetention::default()
         };
-        let mut runner = Runner::new(folder, limits, reach)?;
-        if let Some(proxy) = &settings.proxy {
-            runner = runner.with_proxy(proxy.clone());
-        }
+        let runner = GitRunner::new(folder, limits, policy)?;
+        let runner = runner.with_proxy(settings.proxy.clone());
         let tokens = Arc::new(AppTokens::new(http));
         Ok(Self {
             mirrors: Mirrors::new(runner, folder, keep, tokens)?,
-            reach,
+            policy,
             guard,
             branch_heads: BranchHeads::new(settings),
         })
@@ -75,7 +74,7 @@ impl GitRepositories {
         url: &str,
         secret: &SecretContents,
     ) -> Result<RepositoryAccess, Failure> {
-        let url = RepositoryUrl::parse(url, self.reach)
+        let url = RepositoryUrl::parse(url, self.policy)
             .map_err(|error| from_git(error.reason(), error.remedy(), &error))?;
         let credentials = Credentials::from_entries(&secret.entries)
             .map_err(|error| from_git(error.reason(), error.remedy(), &error))?;
@@ -87,7 +86,7 @@ impl GitRepositories {
         &self,
         repository: &RepositoryAccess,
         proposal: &Proposal,
-    ) -> Result<Outcome, Failure> {
+    ) -> Result<ProposalResult, Failure> {
         let mirror = self.mirrors.open(&repository.url, &repository.credentials);
         let permission = |time| self.guard.permits(time);
         let mut attempts = 0;
@@ -125,8 +124,8 @@ impl GitRepositories {
 }
 
 /// The addresses that repositories and forges may have.
-pub(super) fn reach(settings: &Settings) -> Reach {
-    Reach {
+pub(super) fn address_policy(settings: &Settings) -> AddressPolicy {
+    AddressPolicy {
         allow_internal: settings.allow_internal_urls,
         allow_insecure: false,
     }

@@ -8,18 +8,12 @@ mod answer;
 use std::{error::Error, sync::Arc};
 
 use api::pipeline::Webhook as WebhookStrategy;
-use git::{
-    Proxy,
-    address::{self, Reach},
-    forge::Http,
-};
+use http::{HeaderName, HeaderValue, Method};
+use net::{AddressPolicy, HttpClient, HttpError, HttpRequest, OutboundHttp, parse_url};
 use planner::{Failure, Outcome};
-use reqwest::{
-    Url,
-    header::{CONTENT_TYPE, HeaderValue},
-};
 use ring::hmac;
 use serde::Serialize;
+use url::Url;
 
 use super::{
     PromotionTask,
@@ -31,9 +25,11 @@ use super::{
 use crate::Settings;
 
 /// As Flux's generic-hmac provider signs: the name of the digest, `=`, hexadecimal digits.
-const SIGNATURE: &str = "X-Signature";
+const SIGNATURE: HeaderName = HeaderName::from_static("x-signature");
 /// The same for every delivery of one promotion.
-const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+/// Reason and message when there is no response in time.
+const TOO_LATE: (&str, &str) = ("WebhookTimedOut", "the webhook did not answer in time");
 /// The entry of the Secret with the signing key.
 const KEY_ENTRY: &str = "token";
 /// The entries of the Secret that may hold a certificate authority.
@@ -41,7 +37,7 @@ const AUTHORITY_ENTRIES: [&str; 2] = ["caFile", "ca.crt"];
 
 /// Carries out promotions by webhook.
 pub(super) struct Webhooks {
-    http: Http,
+    http: OutboundHttp,
     guard: SideEffectGuard,
 }
 
@@ -118,13 +114,12 @@ impl<'a> WebhookBody<'a> {
 impl Webhooks {
     pub(super) fn new(settings: &Settings, guard: SideEffectGuard) -> Self {
         // The body holds no secret and is signed, so that plain HTTP is allowed inside a cluster.
-        let mut http = Http::new(Reach {
+        let http = OutboundHttp::new(AddressPolicy {
             allow_internal: settings.allow_internal_urls,
             allow_insecure: true,
         });
-        if let Some(proxy) = &settings.proxy {
-            http = http.with_proxy(Proxy::clone(proxy));
-        }
+        let http = http.with_timeout(guard.timeout());
+        let http = http.with_proxy(settings.proxy.clone());
         Self { http, guard }
     }
 
@@ -137,44 +132,43 @@ impl Webhooks {
     ) -> Result<Outcome, Failure> {
         let url = parse(&to.url)?;
         let secret = secret.as_deref();
-        let request = self.request(task, &url, secret)?;
+        let client = self.client(&url, secret)?;
+        let request = request(task, &url, secret)?;
         let send = async {
-            let response = request.send().await;
+            let response = client.send(request).await;
             let response = response.map_err(|error| not_sent(&url, &error))?;
             answer::read(&url, response).await
         };
-        let too_late = ("WebhookTimedOut", "the webhook did not answer in time");
-        let url = self.guard.run(send, too_late).await?;
+        let url = self.guard.run(send, TOO_LATE).await?;
         Ok(Outcome::Delivered { url })
     }
 
-    fn request(
-        &self,
-        task: PromotionTask<'_>,
-        url: &Url,
-        secret: Option<&SecretContents>,
-    ) -> Result<reqwest::RequestBuilder, Failure> {
-        let entry = |name: &str| secret.and_then(|secret| secret.entries.get(name));
-        let authority = AUTHORITY_ENTRIES.iter().find_map(|name| entry(name));
-        let client = self
-            .http
-            .client(
-                url.host_str().unwrap_or_default(),
-                authority.map(Vec::as_slice),
-            )
-            .map_err(|error| from_git(error.reason(), error.remedy(), &error))?;
-        let description = PromotionDescription::of(task);
-        let body = serde_json::to_vec(&WebhookBody::of(&description));
-        let body = body.map_err(|error| needs_edit("InvalidPromotion", error.to_string()))?;
-        let mut request = client
-            .post(url.clone())
-            .header(CONTENT_TYPE, "application/json")
-            .header(IDEMPOTENCY_KEY, description.uid);
-        if let Some(secret) = secret {
-            request = request.header(SIGNATURE, signature(secret, &body)?);
-        }
-        Ok(request.body(body))
+    fn client(&self, url: &Url, secret: Option<&SecretContents>) -> Result<HttpClient, Failure> {
+        let entry = |name: &&str| secret.and_then(|secret| secret.entries.get(*name));
+        let authority = AUTHORITY_ENTRIES.iter().find_map(entry);
+        let host = url.host_str().unwrap_or_default();
+        let client = self.http.client(host, authority.map(Vec::as_slice));
+        client.map_err(|error| from_git(error.reason(), error.remedy(), &error))
     }
+}
+
+fn request(
+    task: PromotionTask<'_>,
+    url: &Url,
+    secret: Option<&SecretContents>,
+) -> Result<HttpRequest, Failure> {
+    let description = PromotionDescription::of(task);
+    let invalid = |error: &dyn Error| needs_edit("InvalidPromotion", error.to_string());
+    let key = HeaderValue::from_str(description.uid).map_err(|error| invalid(&error))?;
+    let mut request = HttpRequest::new(Method::POST, url.clone())
+        .header(IDEMPOTENCY_KEY, key)
+        .json(&WebhookBody::of(&description))
+        .map_err(|error| invalid(&error))?;
+    if let Some(secret) = secret {
+        let signature = signature(secret, &request.body)?;
+        request = request.header(SIGNATURE, signature);
+    }
+    Ok(request)
 }
 
 fn parse(text: &str) -> Result<Url, Failure> {
@@ -183,7 +177,7 @@ fn parse(text: &str) -> Result<Url, Failure> {
                     into the Secret";
         needs_edit("InvalidUrl", text)
     };
-    let url = address::parse(text).map_err(|_| invalid())?;
+    let url = parse_url(text).map_err(|_| invalid())?;
     let is_http = matches!(url.scheme(), "http" | "https") && url.has_host();
     let is_plain = url.username().is_empty() && url.password().is_none();
     match is_http && is_plain {
@@ -205,13 +199,12 @@ fn signature(secret: &SecretContents, body: &[u8]) -> Result<HeaderValue, Failur
 }
 
 /// Why there is no response. An address that the policy refuses waits for an edit.
-fn not_sent(url: &Url, error: &reqwest::Error) -> Failure {
-    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
-    while let Some(error) = cause {
-        if let Some(error) = error.downcast_ref::<address::Error>() {
-            return from_git(error.reason(), error.remedy(), error);
-        }
-        cause = error.source();
+fn not_sent(url: &Url, error: &HttpError) -> Failure {
+    if let Some(refused) = error.refused_address() {
+        return from_git(refused.reason(), refused.remedy(), refused);
+    }
+    if matches!(error, HttpError::TimedOut { .. }) {
+        return transient(TOO_LATE.0, TOO_LATE.1);
     }
     let host = url.host_str().unwrap_or_default();
     let text = format!("the webhook at {host} cannot be reached");

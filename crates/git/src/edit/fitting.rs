@@ -7,12 +7,12 @@ use super::{
     document::{Scalar, Step},
 };
 use crate::{
-    manifest::{COMMIT_UNKNOWN, DIGEST_UNKNOWN, NOT_A_TAG, Pin},
+    manifest::{COMMIT_UNKNOWN, DIGEST_UNKNOWN, NOT_A_TAG, PinnedVersion},
     names::ObjectId,
 };
 
 /// The value for a marked scalar, by its key and by what stands there now.
-pub(super) fn fitting<'a>(scalar: &Scalar, pin: &'a Pin) -> Result<Cow<'a, str>, Error> {
+pub(super) fn fitting<'a>(scalar: &Scalar, pin: &'a PinnedVersion) -> Result<Cow<'a, str>, Error> {
     let unfitting = |because| Error::Unfitting {
         line: scalar.line,
         because,
@@ -60,7 +60,7 @@ mod tests {
     #[track_caller]
     fn check(line: &str, (version, digest, commit): (&str, &str, &str), expected: &str) {
         let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-        let pin = Pin {
+        let pin = PinnedVersion {
             version: version.to_owned(),
             digest: given(digest),
             commit: given(commit),

@@ -9,18 +9,20 @@ mod wire;
 use std::sync::Arc;
 
 use ::http::Method;
+use net::OutboundHttp;
 use serde_json::{Value, json};
 
-use super::http::{Call, Http, Reply};
+use super::api_client::{ApiRequest, ApiResponse};
 use super::reviews::{self, Reviews};
-use super::session::{Login, Session};
+use super::session::{Authentication, ForgeSession};
 use super::{
-    Answer, Changes, Dressing, Error, Forge, Listing, Merge, MergeMethod, Merged, NewPullRequest,
-    PullRequest, State, Validator,
+    Error, Forge, ForgeFuture, ListingValidator, MergeMethod, MergeOptions, MergeResult,
+    NewPullRequest, PullRequest, PullRequestListing, PullRequestMetadata, PullRequestState,
+    PullRequestUpdate,
 };
-use crate::address::RepositoryUrl;
 use crate::credentials::Credentials;
 use crate::names::BranchName;
+use crate::repository_url::RepositoryUrl;
 use place::Place;
 use wire::{Difference, Identity, Page, Pull, WhoAmI};
 
@@ -41,28 +43,30 @@ const SHOWN: usize = 400;
 
 /// One repository on Azure DevOps.
 pub struct AzureDevOps {
-    repository: Session,
-    collection: Session,
-    identities: Session,
+    repository: ForgeSession,
+    collection: ForgeSession,
+    identities: ForgeSession,
     web: String,
 }
 
 impl AzureDevOps {
     /// `https://dev.azure.com/organisation/project/_git/repository` and its older and local kin.
     pub fn new(
-        http: &Arc<Http>,
+        http: &Arc<OutboundHttp>,
         url: &RepositoryUrl,
         credentials: &Credentials,
     ) -> Result<Self, Error> {
         let place = Place::of(url, credentials)?;
         let login = match &credentials.token {
             // An access token, not a personal one.
-            Some(token) if token.expose().starts_with(b"eyJ") => Login::Bearer(token.clone()),
-            Some(token) => Login::Basic(String::new(), token.clone()),
-            None => Login::password(credentials)?,
+            Some(token) if token.expose().starts_with(b"eyJ") => {
+                Authentication::Bearer(token.clone())
+            }
+            Some(token) => Authentication::Basic(String::new(), token.clone()),
+            None => Authentication::password(credentials)?,
         };
         let login = Arc::new(login);
-        let open = |url| Session::new(http, url, credentials, login.clone());
+        let open = |url| ForgeSession::new(http, url, credentials, login.clone());
         Ok(Self {
             repository: open(place.repository)?,
             collection: open(place.collection)?,
@@ -71,23 +75,27 @@ impl AzureDevOps {
         })
     }
 
-    async fn ask(&self, session: &Session, call: Call<'_>) -> Result<Reply, Error> {
-        let attempted = call.attempted;
-        let has_version = call.query.iter().any(|(name, _)| *name == "api-version");
-        let call = if has_version {
-            call
+    async fn ask(
+        &self,
+        session: &ForgeSession,
+        request: ApiRequest<'_>,
+    ) -> Result<ApiResponse, Error> {
+        let attempted = request.attempted;
+        let has_version = request.query.iter().any(|(name, _)| *name == "api-version");
+        let request = if has_version {
+            request
         } else {
-            call.query("api-version", VERSION)
+            request.query("api-version", VERSION)
         };
-        let reply = session.call(call).await?;
-        match reply.status.as_u16() {
+        let response = session.send(request).await?;
+        match response.status.as_u16() {
             203 | 302 => Err(Error::Unauthorized { attempted }),
-            _ => Ok(reply),
+            _ => Ok(response),
         }
     }
 
-    async fn call(&self, call: Call<'_>) -> Result<Reply, Error> {
-        self.ask(&self.repository, call).await
+    async fn send(&self, request: ApiRequest<'_>) -> Result<ApiResponse, Error> {
+        self.ask(&self.repository, request).await
     }
 
     async fn one(
@@ -98,9 +106,9 @@ impl AzureDevOps {
         body: Option<Value>,
     ) -> Result<Pull, Error> {
         let number = number.to_string();
-        let mut call = Call::new(attempted, method, &["pullrequests", &number]);
-        call.body = body;
-        self.call(call).await?.read()
+        let mut request = ApiRequest::new(attempted, method, &["pullrequests", &number]);
+        request.body = body;
+        self.send(request).await?.parse()
     }
 
     /// All pages of a list, forks left out.
@@ -111,12 +119,12 @@ impl AzureDevOps {
     ) -> Result<Vec<PullRequest>, Error> {
         let mut found = Vec::new();
         for page in 0..PAGES {
-            let mut call = Call::new(attempted, Method::GET, &["pullrequests"]);
-            call.query = query.to_vec();
-            let call = call
+            let mut request = ApiRequest::new(attempted, Method::GET, &["pullrequests"]);
+            request.query = query.to_vec();
+            let request = request
                 .query("$top", PAGE.to_string())
                 .query("$skip", (page * PAGE).to_string());
-            let page: Page<Pull> = self.call(call).await?.read()?;
+            let page: Page<Pull> = self.send(request).await?.parse()?;
             let is_last = page.value.len() < PAGE;
             let ours = page.value.into_iter().filter(Pull::is_ours);
             found.extend(ours.map(|pull| pull.into_ours(&self.web)));
@@ -132,13 +140,13 @@ impl AzureDevOps {
     }
 
     async fn differ(&self, attempted: &'static str, new: &NewPullRequest) -> Result<bool, Error> {
-        let call = Call::new(attempted, Method::GET, &["diffs", "commits"])
+        let request = ApiRequest::new(attempted, Method::GET, &["diffs", "commits"])
             .query("baseVersionType", "branch")
             .query("baseVersion", new.base.as_str())
             .query("targetVersionType", "branch")
             .query("targetVersion", new.head.as_str())
             .query("$top", "1");
-        let difference: Difference = self.call(call).await?.read()?;
+        let difference: Difference = self.send(request).await?.parse()?;
         Ok(difference.ahead_count > 0)
     }
 
@@ -151,11 +159,11 @@ impl AzureDevOps {
         }
         let team = name.split_once('/');
         let filter = team.map(|(project, team)| format!("[{project}]\\{team}"));
-        let call = Call::new(attempted, Method::GET, &["_apis", "identities"])
+        let request = ApiRequest::new(attempted, Method::GET, &["_apis", "identities"])
             .query("searchFilter", "General")
             .query("filterValue", filter.unwrap_or_else(|| name.to_owned()))
             .query("queryMembership", "None");
-        let found: Page<Identity> = self.ask(&self.identities, call).await?.read()?;
+        let found: Page<Identity> = self.ask(&self.identities, request).await?.parse()?;
         let mut found = found.value.into_iter();
         let refused = |message| Error::Refused { attempted, message };
         let first = found.next();
@@ -167,10 +175,10 @@ impl AzureDevOps {
     }
 
     async fn own_identity(&self, attempted: &'static str) -> Result<String, Error> {
-        let call = Call::new(attempted, Method::GET, &["_apis", "connectionData"]);
-        let call = call.query("api-version", PREVIEW);
-        let reply = self.ask(&self.collection, call).await?;
-        Ok(reply.read::<WhoAmI>()?.authenticated_user.id)
+        let request = ApiRequest::new(attempted, Method::GET, &["_apis", "connectionData"]);
+        let request = request.query("api-version", PREVIEW);
+        let response = self.ask(&self.collection, request).await?;
+        Ok(response.parse::<WhoAmI>()?.authenticated_user.id)
     }
 
     /// Everything that is needed is there and yet it is not merged: it is, as soon as it may be.
@@ -178,16 +186,16 @@ impl AzureDevOps {
         &self,
         attempted: &'static str,
         number: u64,
-        merge: &Merge,
-    ) -> Result<Merged, Error> {
+        merge: &MergeOptions,
+    ) -> Result<MergeResult, Error> {
         let id = self.own_identity(attempted).await?;
         let body = json!({"autoCompleteSetBy": {"id": id}, "completionOptions": options(merge)});
         let pull = self.one(attempted, Method::PATCH, number, Some(body));
         let is_merged = pull.await?.is_merged();
         Ok(if is_merged {
-            Merged::Now
+            MergeResult::Merged
         } else {
-            Merged::Later
+            MergeResult::Scheduled
         })
     }
 }
@@ -199,7 +207,7 @@ fn cut_back(text: &mut String) {
     }
 }
 
-fn options(merge: &Merge) -> Value {
+fn options(merge: &MergeOptions) -> Value {
     let strategy = match merge.method {
         MergeMethod::Merge => "noFastForward",
         MergeMethod::Squash => "squash",
@@ -209,14 +217,16 @@ fn options(merge: &Merge) -> Value {
 }
 
 impl Reviews for AzureDevOps {
-    fn ask_all<'a>(&'a self, number: u64, names: &'a [&'a str]) -> Answer<'a, ()> {
+    fn ask_all<'a>(&'a self, number: u64, names: &'a [&'a str]) -> ForgeFuture<'a, ()> {
         Box::pin(async move {
             let number = number.to_string();
             for name in names {
                 let id = self.identity(name).await?;
                 let path = ["pullrequests", &number, "reviewers", &id];
-                let call = Call::new("ask for reviews", Method::PUT, &path);
-                self.call(call.body(json!({"vote": 0}))).await?.accepted()?;
+                let request = ApiRequest::new("ask for reviews", Method::PUT, &path);
+                self.send(request.body(json!({"vote": 0})))
+                    .await?
+                    .success()?;
             }
             Ok(())
         })
@@ -224,7 +234,7 @@ impl Reviews for AzureDevOps {
 }
 
 impl Forge for AzureDevOps {
-    fn find<'a>(&'a self, head: &'a BranchName) -> Answer<'a, Vec<PullRequest>> {
+    fn find<'a>(&'a self, head: &'a BranchName) -> ForgeFuture<'a, Vec<PullRequest>> {
         Box::pin(async move {
             let query = [
                 ("searchCriteria.status", "all".to_owned()),
@@ -241,7 +251,7 @@ impl Forge for AzureDevOps {
         })
     }
 
-    fn get(&self, number: u64) -> Answer<'_, PullRequest> {
+    fn get(&self, number: u64) -> ForgeFuture<'_, PullRequest> {
         Box::pin(async move {
             let attempted = "read the pull request";
             let pull = self.one(attempted, Method::GET, number, None).await?;
@@ -249,7 +259,7 @@ impl Forge for AzureDevOps {
         })
     }
 
-    fn create<'a>(&'a self, new: &'a NewPullRequest) -> Answer<'a, PullRequest> {
+    fn create<'a>(&'a self, new: &'a NewPullRequest) -> ForgeFuture<'a, PullRequest> {
         Box::pin(async move {
             let attempted = "open a pull request";
             if !self.differ(attempted, new).await? {
@@ -259,16 +269,20 @@ impl Forge for AzureDevOps {
                 "sourceRefName": new.head.reference(), "targetRefName": new.base.reference(),
                 "title": new.title, "description": new.body, "isDraft": new.draft,
             });
-            let call = Call::new(attempted, Method::POST, &["pullrequests"]).body(body);
-            let reply = self.call(call).await?;
-            if reply.json()["typeKey"] == "GitPullRequestExistsException" {
+            let request = ApiRequest::new(attempted, Method::POST, &["pullrequests"]).body(body);
+            let response = self.send(request).await?;
+            if response.json()["typeKey"] == "GitPullRequestExistsException" {
                 return Err(Error::AlreadyExists { attempted });
             }
-            Ok(reply.read::<Pull>()?.into_ours(&self.web))
+            Ok(response.parse::<Pull>()?.into_ours(&self.web))
         })
     }
 
-    fn update<'a>(&'a self, number: u64, changes: &'a Changes) -> Answer<'a, PullRequest> {
+    fn update<'a>(
+        &'a self,
+        number: u64,
+        changes: &'a PullRequestUpdate,
+    ) -> ForgeFuture<'a, PullRequest> {
         Box::pin(async move {
             let attempted = "update the pull request";
             let mut body = json!({});
@@ -281,7 +295,7 @@ impl Forge for AzureDevOps {
             if let Some(open) = changes.open {
                 body["status"] = json!(if open { "active" } else { "abandoned" });
             }
-            let method = if *changes == Changes::default() {
+            let method = if *changes == PullRequestUpdate::default() {
                 Method::GET
             } else {
                 Method::PATCH
@@ -292,28 +306,32 @@ impl Forge for AzureDevOps {
         })
     }
 
-    fn dress<'a>(&'a self, number: u64, dressing: &'a Dressing) -> Answer<'a, Vec<String>> {
+    fn add_metadata<'a>(
+        &'a self,
+        number: u64,
+        dressing: &'a PullRequestMetadata,
+    ) -> ForgeFuture<'a, Vec<String>> {
         Box::pin(async move {
             let text = number.to_string();
             for label in &dressing.labels {
                 let path = ["pullrequests", &text, "labels"];
-                let call = Call::new("label the pull request", Method::POST, &path)
+                let request = ApiRequest::new("label the pull request", Method::POST, &path)
                     .query("api-version", PREVIEW);
-                self.call(call.body(json!({"name": label})))
+                self.send(request.body(json!({"name": label})))
                     .await?
-                    .accepted()?;
+                    .success()?;
             }
             let names: Vec<&str> = dressing.reviewers.iter().map(String::as_str).collect();
             reviews::ask(self, number, &names).await
         })
     }
 
-    fn merge<'a>(&'a self, number: u64, merge: &'a Merge) -> Answer<'a, Merged> {
+    fn merge<'a>(&'a self, number: u64, merge: &'a MergeOptions) -> ForgeFuture<'a, MergeResult> {
         Box::pin(async move {
             let attempted = "merge the pull request";
             let seen = self.one(attempted, Method::GET, number, None).await?;
             if seen.is_merged() {
-                return Ok(Merged::Now);
+                return Ok(MergeResult::Merged);
             }
             if seen.head() != Some(merge.head.as_str()) {
                 return Err(Error::HeadMoved { attempted });
@@ -325,39 +343,45 @@ impl Forge for AzureDevOps {
             });
             let text = number.to_string();
             let path = ["pullrequests", text.as_str()];
-            let call = Call::new(attempted, Method::PATCH, &path).body(body);
-            let reply = self.call(call).await?;
-            let (status, mut message) = (reply.status.as_u16(), reply.message());
-            if reply.json()["typeKey"] == "GitPullRequestStaleException" {
+            let request = ApiRequest::new(attempted, Method::PATCH, &path).body(body);
+            let response = self.send(request).await?;
+            let (status, mut message) = (response.status.as_u16(), response.message());
+            if response.json()["typeKey"] == "GitPullRequestStaleException" {
                 return Err(Error::HeadMoved { attempted });
             }
             // What policies forbid is a refusal of the merge, not of the token.
             if !matches!(status, 400 | 403 | 409) {
-                let seen = reply.read::<Pull>()?;
+                let seen = response.parse::<Pull>()?;
                 message = format!("its merge status is {}", seen.merge_status);
             }
             let seen = self.one(attempted, Method::GET, number, None).await?;
             match seen.into_ours(&self.web).state {
-                State::Merged => Ok(Merged::Now),
-                State::Open if merge.when_ready => self.merge_later(attempted, number, merge).await,
+                PullRequestState::Merged => Ok(MergeResult::Merged),
+                PullRequestState::Open if merge.when_ready => {
+                    self.merge_later(attempted, number, merge).await
+                }
                 _ => Err(Error::NotMergeable { attempted, message }),
             }
         })
     }
 
-    fn comment<'a>(&'a self, number: u64, text: &'a str) -> Answer<'a, ()> {
+    fn comment<'a>(&'a self, number: u64, text: &'a str) -> ForgeFuture<'a, ()> {
         Box::pin(async move {
             let number = number.to_string();
             let path = ["pullrequests", &number, "threads"];
             let comment = json!({"parentCommentId": 0, "content": text, "commentType": "text"});
             // An open thread may stand in the way of the merge.
             let body = json!({"comments": [comment], "status": "closed"});
-            let call = Call::new("comment on the pull request", Method::POST, &path).body(body);
-            self.call(call).await?.accepted().map(drop)
+            let request =
+                ApiRequest::new("comment on the pull request", Method::POST, &path).body(body);
+            self.send(request).await?.success().map(drop)
         })
     }
 
-    fn list_open<'a>(&'a self, _since: Option<&'a Validator>) -> Answer<'a, Listing> {
+    fn list_open<'a>(
+        &'a self,
+        _since: Option<&'a ListingValidator>,
+    ) -> ForgeFuture<'a, PullRequestListing> {
         // Azure DevOps has no validators for lists.
         Box::pin(async move {
             let query = [("searchCriteria.status", "active".to_owned())];
@@ -365,9 +389,9 @@ impl Forge for AzureDevOps {
             for pull in &mut pull_requests {
                 cut_back(&mut pull.body);
             }
-            Ok(Listing::Now {
+            Ok(PullRequestListing::Changed {
                 pull_requests,
-                validator: Validator::default(),
+                validator: ListingValidator::default(),
             })
         })
     }

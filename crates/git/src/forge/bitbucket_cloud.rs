@@ -8,20 +8,22 @@ mod wire;
 use std::sync::Arc;
 
 use ::http::Method;
+use net::OutboundHttp;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::http::{Call, Http};
+use super::api_client::ApiRequest;
 use super::reviews::{self, Reviews};
-use super::session::{Login, Session, api, unusable};
+use super::session::{Authentication, ForgeSession, api, unusable};
 use super::wire::teams_and_people;
 use super::{
-    Answer, Changes, Dressing, Error, Forge, Listing, Merge, MergeMethod, Merged, NewPullRequest,
-    PullRequest, State, Validator,
+    Error, Forge, ForgeFuture, ListingValidator, MergeMethod, MergeOptions, MergeResult,
+    NewPullRequest, PullRequest, PullRequestListing, PullRequestMetadata, PullRequestState,
+    PullRequestUpdate,
 };
-use crate::address::RepositoryUrl;
 use crate::credentials::Credentials;
 use crate::names::{BranchName, ObjectId};
+use crate::repository_url::RepositoryUrl;
 use wire::{Commit, Member, Page, Pull};
 
 /// What it shows at most on one page of pull requests.
@@ -32,31 +34,31 @@ const PAGES: usize = 60;
 
 /// One repository on bitbucket.org.
 pub struct BitbucketCloud {
-    session: Session,
+    session: ForgeSession,
     workspace: String,
     slug: String,
 }
 
 /// Access tokens are bearers. Tokens and app passwords of people go with their name.
-fn login(credentials: &Credentials) -> Result<Login, Error> {
+fn login(credentials: &Credentials) -> Result<Authentication, Error> {
     let Some(token) = &credentials.token else {
-        return Login::password(credentials);
+        return Authentication::password(credentials);
     };
     let text = token.expose_text().unwrap_or_default();
     let is_personal = text.starts_with("ATATT") || text.starts_with("ATBB");
     match &credentials.username {
-        Some(username) if is_personal => Ok(Login::Basic(username.clone(), token.clone())),
+        Some(username) if is_personal => Ok(Authentication::Basic(username.clone(), token.clone())),
         None if is_personal => Err(unusable(
             "the token of a person goes with their e-mail address as username",
         )),
-        _ => Ok(Login::Bearer(token.clone())),
+        _ => Ok(Authentication::Bearer(token.clone())),
     }
 }
 
 impl BitbucketCloud {
     /// `https://bitbucket.org/workspace/repository`, or ssh.
     pub fn new(
-        http: &Arc<Http>,
+        http: &Arc<OutboundHttp>,
         url: &RepositoryUrl,
         credentials: &Credentials,
     ) -> Result<Self, Error> {
@@ -70,7 +72,7 @@ impl BitbucketCloud {
             return Err(unusable("a Bitbucket URL ends in workspace/repository"));
         };
         Ok(Self {
-            session: Session::new(http, base, credentials, login(credentials)?)?,
+            session: ForgeSession::new(http, base, credentials, login(credentials)?)?,
             workspace: workspace.to_owned(),
             slug: slug.to_owned(),
         })
@@ -88,9 +90,9 @@ impl BitbucketCloud {
         body: Option<Value>,
     ) -> Result<Pull, Error> {
         let path = [&["pullrequests"], path].concat();
-        let mut call = Call::new(attempted, method, &self.path(&path));
-        call.body = body;
-        self.session.call(call).await?.read()
+        let mut request = ApiRequest::new(attempted, method, &self.path(&path));
+        request.body = body;
+        self.session.send(request).await?.parse()
     }
 
     async fn pages<T: DeserializeOwned>(
@@ -101,10 +103,12 @@ impl BitbucketCloud {
     ) -> Result<Vec<T>, Error> {
         let mut found = Vec::new();
         for page in 1..=PAGES {
-            let mut call = Call::new(attempted, Method::GET, path);
-            call.query = query.to_vec();
-            let call = call.query("pagelen", PAGE).query("page", page.to_string());
-            let page: Page<T> = self.session.call(call).await?.read()?;
+            let mut request = ApiRequest::new(attempted, Method::GET, path);
+            request.query = query.to_vec();
+            let request = request
+                .query("pagelen", PAGE)
+                .query("page", page.to_string());
+            let page: Page<T> = self.session.send(request).await?.parse()?;
             found.extend(page.values);
             if page.next.is_none() {
                 return Ok(found);
@@ -140,8 +144,8 @@ impl BitbucketCloud {
 
     /// The whole id of a commit.
     async fn commit(&self, attempted: &'static str, hash: &str) -> Result<Option<ObjectId>, Error> {
-        let call = Call::new(attempted, Method::GET, &self.path(&["commit", hash]));
-        match self.session.call(call).await?.read::<Commit>() {
+        let request = ApiRequest::new(attempted, Method::GET, &self.path(&["commit", hash]));
+        match self.session.send(request).await?.parse::<Commit>() {
             Ok(commit) => Ok(ObjectId::new(commit.hash).ok()),
             // Gone with its branch.
             Err(Error::NotFound { .. }) => Ok(None),
@@ -156,7 +160,7 @@ impl BitbucketCloud {
         if let Some(head) = head {
             ours.head_commit = self.commit(attempted, &head).await?;
         }
-        if let Some(merge) = merge.filter(|_| ours.state == State::Merged) {
+        if let Some(merge) = merge.filter(|_| ours.state == PullRequestState::Merged) {
             ours.merge_commit = self.commit(attempted, &merge).await?;
         }
         Ok(ours)
@@ -224,7 +228,7 @@ fn quoted(branch: &BranchName) -> String {
 }
 
 impl Reviews for BitbucketCloud {
-    fn ask_all<'a>(&'a self, number: u64, names: &'a [&'a str]) -> Answer<'a, ()> {
+    fn ask_all<'a>(&'a self, number: u64, names: &'a [&'a str]) -> ForgeFuture<'a, ()> {
         Box::pin(async move {
             let (attempted, number) = ("ask for reviews", number.to_string());
             let path = [number.as_str()];
@@ -240,7 +244,7 @@ impl Reviews for BitbucketCloud {
 }
 
 impl Forge for BitbucketCloud {
-    fn find<'a>(&'a self, head: &'a BranchName) -> Answer<'a, Vec<PullRequest>> {
+    fn find<'a>(&'a self, head: &'a BranchName) -> ForgeFuture<'a, Vec<PullRequest>> {
         Box::pin(async move {
             let states = ["OPEN", "MERGED", "DECLINED", "SUPERSEDED"];
             let filter = format!("source.branch.name = {}", quoted(head));
@@ -251,7 +255,7 @@ impl Forge for BitbucketCloud {
         })
     }
 
-    fn get(&self, number: u64) -> Answer<'_, PullRequest> {
+    fn get(&self, number: u64) -> ForgeFuture<'_, PullRequest> {
         Box::pin(async move {
             let (attempted, number) = ("read the pull request", number.to_string());
             let pull = self.one(attempted, Method::GET, &[&number], None).await?;
@@ -259,7 +263,7 @@ impl Forge for BitbucketCloud {
         })
     }
 
-    fn create<'a>(&'a self, new: &'a NewPullRequest) -> Answer<'a, PullRequest> {
+    fn create<'a>(&'a self, new: &'a NewPullRequest) -> ForgeFuture<'a, PullRequest> {
         Box::pin(async move {
             let attempted = "open a pull request";
             // It would take the one that is there and overwrite its text.
@@ -274,17 +278,21 @@ impl Forge for BitbucketCloud {
                 "destination": {"branch": {"name": new.base.as_str()}},
             });
             let path = self.path(&["pullrequests"]);
-            let call = Call::new(attempted, Method::POST, &path).body(body);
-            let reply = self.session.call(call).await?;
-            let is_refused = reply.status.as_u16() == 400;
-            if is_refused && reply.message().contains("no changes to be pulled") {
+            let request = ApiRequest::new(attempted, Method::POST, &path).body(body);
+            let response = self.session.send(request).await?;
+            let is_refused = response.status.as_u16() == 400;
+            if is_refused && response.message().contains("no changes to be pulled") {
                 return Err(Error::NoDifference { attempted });
             }
-            self.complete(attempted, reply.read()?).await
+            self.complete(attempted, response.parse()?).await
         })
     }
 
-    fn update<'a>(&'a self, number: u64, changes: &'a Changes) -> Answer<'a, PullRequest> {
+    fn update<'a>(
+        &'a self,
+        number: u64,
+        changes: &'a PullRequestUpdate,
+    ) -> ForgeFuture<'a, PullRequest> {
         Box::pin(async move {
             let (attempted, number) = ("update the pull request", number.to_string());
             let mut pull = self.one(attempted, Method::GET, &[&number], None).await?;
@@ -311,7 +319,11 @@ impl Forge for BitbucketCloud {
         })
     }
 
-    fn dress<'a>(&'a self, number: u64, dressing: &'a Dressing) -> Answer<'a, Vec<String>> {
+    fn add_metadata<'a>(
+        &'a self,
+        number: u64,
+        dressing: &'a PullRequestMetadata,
+    ) -> ForgeFuture<'a, Vec<String>> {
         Box::pin(async move {
             let (teams, people) = teams_and_people(&dressing.reviewers);
             let mut notes = reviews::ask(self, number, &people).await?;
@@ -325,13 +337,13 @@ impl Forge for BitbucketCloud {
         })
     }
 
-    fn merge<'a>(&'a self, number: u64, merge: &'a Merge) -> Answer<'a, Merged> {
+    fn merge<'a>(&'a self, number: u64, merge: &'a MergeOptions) -> ForgeFuture<'a, MergeResult> {
         Box::pin(async move {
             let (attempted, number) = ("merge the pull request", number.to_string());
             let path = [number.as_str()];
             let seen = self.one(attempted, Method::GET, &path, None).await?;
             if seen.state == "MERGED" {
-                return Ok(Merged::Now);
+                return Ok(MergeResult::Merged);
             }
             let is_same = |short: &str| short.len() >= 12 && merge.head.as_str().starts_with(short);
             if !seen.short_head().is_some_and(is_same) {
@@ -343,36 +355,39 @@ impl Forge for BitbucketCloud {
             }
             let path = self.path(&["pullrequests", &number, "merge"]);
             let body = json!({"type": "pullrequest_merge_parameters", "merge_strategy": strategy(merge.method)});
-            let call = Call::new(attempted, Method::POST, &path).body(body);
-            let reply = self.session.call(call).await?;
-            let message = reply.message();
-            match reply.status.as_u16() {
+            let request = ApiRequest::new(attempted, Method::POST, &path).body(body);
+            let response = self.session.send(request).await?;
+            let message = response.message();
+            match response.status.as_u16() {
                 // It takes its time.
-                202 => Ok(Merged::Later),
+                202 => Ok(MergeResult::Scheduled),
                 400 | 409 | 555 => Err(Error::NotMergeable { attempted, message }),
-                _ => reply.accepted().map(|_| Merged::Now),
+                _ => response.success().map(|_| MergeResult::Merged),
             }
         })
     }
 
-    fn comment<'a>(&'a self, number: u64, text: &'a str) -> Answer<'a, ()> {
+    fn comment<'a>(&'a self, number: u64, text: &'a str) -> ForgeFuture<'a, ()> {
         Box::pin(async move {
             let number = number.to_string();
             let path = self.path(&["pullrequests", &number, "comments"]);
-            let call = Call::new("comment on the pull request", Method::POST, &path);
+            let request = ApiRequest::new("comment on the pull request", Method::POST, &path);
             let body = json!({"content": {"raw": text}});
-            let reply = self.session.call(call.body(body)).await?;
-            reply.accepted().map(drop)
+            let response = self.session.send(request.body(body)).await?;
+            response.success().map(drop)
         })
     }
 
-    fn list_open<'a>(&'a self, _since: Option<&'a Validator>) -> Answer<'a, Listing> {
+    fn list_open<'a>(
+        &'a self,
+        _since: Option<&'a ListingValidator>,
+    ) -> ForgeFuture<'a, PullRequestListing> {
         // Bitbucket has no validators for lists.
         Box::pin(async move {
             let attempted = "list the open pull requests";
-            Ok(Listing::Now {
+            Ok(PullRequestListing::Changed {
                 pull_requests: self.pulls(attempted, &["OPEN"], None).await?,
-                validator: Validator::default(),
+                validator: ListingValidator::default(),
             })
         })
     }

@@ -8,19 +8,21 @@ mod wire;
 use std::sync::Arc;
 
 use ::http::Method;
+use net::OutboundHttp;
 use serde_json::{Value, json};
 
-use super::http::{Call, Http};
+use super::api_client::ApiRequest;
 use super::reviews::{self, Reviews};
-use super::session::{Login, Session, api, origin, unusable};
+use super::session::{Authentication, ForgeSession, api, origin, unusable};
 use super::wire::teams_and_people;
 use super::{
-    Answer, Changes, Dressing, Error, Forge, Listing, Merge, MergeMethod, Merged, NewPullRequest,
-    PullRequest, State, Validator,
+    Error, Forge, ForgeFuture, ListingValidator, MergeMethod, MergeOptions, MergeResult,
+    NewPullRequest, PullRequest, PullRequestListing, PullRequestMetadata, PullRequestState,
+    PullRequestUpdate,
 };
-use crate::address::RepositoryUrl;
 use crate::credentials::Credentials;
 use crate::names::BranchName;
+use crate::repository_url::RepositoryUrl;
 use wire::{Page, Pull, is_because};
 
 /// More pages than this are more than anybody looks at.
@@ -31,7 +33,7 @@ const TRIES: usize = 3;
 
 /// One repository on a Bitbucket Server.
 pub struct BitbucketServer {
-    session: Session,
+    session: ForgeSession,
     key: String,
     slug: String,
 }
@@ -39,7 +41,7 @@ pub struct BitbucketServer {
 impl BitbucketServer {
     /// `https://host[/below]/scm/KEY/repository.git`, or ssh.
     pub fn new(
-        http: &Arc<Http>,
+        http: &Arc<OutboundHttp>,
         url: &RepositoryUrl,
         credentials: &Credentials,
     ) -> Result<Self, Error> {
@@ -55,11 +57,11 @@ impl BitbucketServer {
             format!("{}{root}/rest/api/1.0", origin(url))
         })?;
         let login = match &credentials.token {
-            Some(token) => Login::Bearer(token.clone()),
-            None => Login::password(credentials)?,
+            Some(token) => Authentication::Bearer(token.clone()),
+            None => Authentication::password(credentials)?,
         };
         Ok(Self {
-            session: Session::new(http, base, credentials, login)?,
+            session: ForgeSession::new(http, base, credentials, login)?,
             key: key.to_owned(),
             slug: slug.to_owned(),
         })
@@ -85,8 +87,8 @@ impl BitbucketServer {
 
     async fn read(&self, attempted: &'static str, number: u64) -> Result<Pull, Error> {
         let number = number.to_string();
-        let call = Call::new(attempted, Method::GET, &self.path(&[&number]));
-        self.session.call(call).await?.read()
+        let request = ApiRequest::new(attempted, Method::GET, &self.path(&[&number]));
+        self.session.send(request).await?.parse()
     }
 
     /// All pages of a list.
@@ -98,10 +100,12 @@ impl BitbucketServer {
         let mut found = Vec::new();
         let mut start = 0;
         for _ in 0..PAGES {
-            let mut call = Call::new(attempted, Method::GET, &self.path(&[]));
-            call.query = query.to_vec();
-            let call = call.query("limit", "100").query("start", start.to_string());
-            let page: Page = self.session.call(call).await?.read()?;
+            let mut request = ApiRequest::new(attempted, Method::GET, &self.path(&[]));
+            request.query = query.to_vec();
+            let request = request
+                .query("limit", "100")
+                .query("start", start.to_string());
+            let page: Page = self.session.send(request).await?.parse()?;
             let ours = page.values.into_iter().filter(|pull| self.is_ours(pull));
             found.extend(ours.map(Pull::into_ours));
             match page.next_page_start {
@@ -129,11 +133,11 @@ impl BitbucketServer {
             let Some(body) = body(&seen) else {
                 return Ok(seen);
             };
-            let call = Call::new(attempted, Method::PUT, &self.path(&[&text])).body(body);
-            let reply = self.session.call(call).await?;
+            let request = ApiRequest::new(attempted, Method::PUT, &self.path(&[&text])).body(body);
+            let response = self.session.send(request).await?;
             tries += 1;
-            if tries == TRIES || !is_because(&reply, "PullRequestOutOfDateException") {
-                return reply.read();
+            if tries == TRIES || !is_because(&response, "PullRequestOutOfDateException") {
+                return response.parse();
             }
         }
     }
@@ -145,9 +149,9 @@ impl BitbucketServer {
             return Ok(seen);
         }
         let (text, verb) = (number.to_string(), if open { "reopen" } else { "decline" });
-        let call = Call::new(attempted, Method::POST, &self.path(&[&text, verb]));
-        let call = call.query("version", seen.version.to_string());
-        self.session.call(call.body(json!({}))).await?.read()
+        let request = ApiRequest::new(attempted, Method::POST, &self.path(&[&text, verb]));
+        let request = request.query("version", seen.version.to_string());
+        self.session.send(request.body(json!({}))).await?.parse()
     }
 }
 
@@ -182,7 +186,7 @@ fn with_reviewers(seen: &Pull, people: &[&str]) -> Option<Value> {
 }
 
 impl Reviews for BitbucketServer {
-    fn ask_all<'a>(&'a self, number: u64, names: &'a [&'a str]) -> Answer<'a, ()> {
+    fn ask_all<'a>(&'a self, number: u64, names: &'a [&'a str]) -> ForgeFuture<'a, ()> {
         Box::pin(async move {
             let with_them = |seen: &Pull| with_reviewers(seen, names);
             let asked = self.change("ask for reviews", number, with_them).await;
@@ -192,7 +196,7 @@ impl Reviews for BitbucketServer {
 }
 
 impl Forge for BitbucketServer {
-    fn find<'a>(&'a self, head: &'a BranchName) -> Answer<'a, Vec<PullRequest>> {
+    fn find<'a>(&'a self, head: &'a BranchName) -> ForgeFuture<'a, Vec<PullRequest>> {
         Box::pin(async move {
             let query = [
                 ("state", "ALL".to_owned()),
@@ -206,33 +210,37 @@ impl Forge for BitbucketServer {
         })
     }
 
-    fn get(&self, number: u64) -> Answer<'_, PullRequest> {
+    fn get(&self, number: u64) -> ForgeFuture<'_, PullRequest> {
         Box::pin(async move {
             let seen = self.read("read the pull request", number).await?;
             Ok(seen.into_ours())
         })
     }
 
-    fn create<'a>(&'a self, new: &'a NewPullRequest) -> Answer<'a, PullRequest> {
+    fn create<'a>(&'a self, new: &'a NewPullRequest) -> ForgeFuture<'a, PullRequest> {
         Box::pin(async move {
             let attempted = "open a pull request";
             let body = json!({
                 "title": new.title, "description": new.body, "draft": new.draft,
                 "fromRef": self.end(&new.head), "toRef": self.end(&new.base),
             });
-            let call = Call::new(attempted, Method::POST, &self.path(&[])).body(body);
-            let reply = self.session.call(call).await?;
-            if is_because(&reply, "DuplicatePullRequestException") {
+            let request = ApiRequest::new(attempted, Method::POST, &self.path(&[])).body(body);
+            let response = self.session.send(request).await?;
+            if is_because(&response, "DuplicatePullRequestException") {
                 return Err(Error::AlreadyExists { attempted });
             }
-            if is_because(&reply, "EmptyPullRequestException") {
+            if is_because(&response, "EmptyPullRequestException") {
                 return Err(Error::NoDifference { attempted });
             }
-            Ok(reply.read::<Pull>()?.into_ours())
+            Ok(response.parse::<Pull>()?.into_ours())
         })
     }
 
-    fn update<'a>(&'a self, number: u64, changes: &'a Changes) -> Answer<'a, PullRequest> {
+    fn update<'a>(
+        &'a self,
+        number: u64,
+        changes: &'a PullRequestUpdate,
+    ) -> ForgeFuture<'a, PullRequest> {
         Box::pin(async move {
             let attempted = "update the pull request";
             // What is declined cannot be written to.
@@ -258,7 +266,11 @@ impl Forge for BitbucketServer {
         })
     }
 
-    fn dress<'a>(&'a self, number: u64, dressing: &'a Dressing) -> Answer<'a, Vec<String>> {
+    fn add_metadata<'a>(
+        &'a self,
+        number: u64,
+        dressing: &'a PullRequestMetadata,
+    ) -> ForgeFuture<'a, Vec<String>> {
         Box::pin(async move {
             let (teams, people) = teams_and_people(&dressing.reviewers);
             let mut notes = reviews::ask(self, number, &people).await?;
@@ -272,50 +284,56 @@ impl Forge for BitbucketServer {
         })
     }
 
-    fn merge<'a>(&'a self, number: u64, merge: &'a Merge) -> Answer<'a, Merged> {
+    fn merge<'a>(&'a self, number: u64, merge: &'a MergeOptions) -> ForgeFuture<'a, MergeResult> {
         Box::pin(async move {
             let attempted = "merge the pull request";
             let seen = self.read(attempted, number).await?;
             if seen.state == "MERGED" {
-                return Ok(Merged::Now);
+                return Ok(MergeResult::Merged);
             }
             if seen.from_ref.latest_commit.as_deref() != Some(merge.head.as_str()) {
                 return Err(Error::HeadMoved { attempted });
             }
             let text = number.to_string();
-            let call = Call::new(attempted, Method::POST, &self.path(&[&text, "merge"]))
+            let request = ApiRequest::new(attempted, Method::POST, &self.path(&[&text, "merge"]))
                 .query("version", seen.version.to_string())
                 .body(strategy(merge.method).map_or(json!({}), |id| json!({"strategyId": id})));
-            let reply = self.session.call(call).await?;
-            if reply.status.as_u16() != 409 {
-                return reply.accepted().map(|_| Merged::Now);
+            let response = self.session.send(request).await?;
+            if response.status.as_u16() != 409 {
+                return response.success().map(|_| MergeResult::Merged);
             }
-            let message = reply.message();
+            let message = response.message();
             match self.get(number).await?.state {
-                State::Merged => Ok(Merged::Now),
+                PullRequestState::Merged => Ok(MergeResult::Merged),
                 _ => Err(Error::NotMergeable { attempted, message }),
             }
         })
     }
 
-    fn comment<'a>(&'a self, number: u64, text: &'a str) -> Answer<'a, ()> {
+    fn comment<'a>(&'a self, number: u64, text: &'a str) -> ForgeFuture<'a, ()> {
         Box::pin(async move {
             let number = number.to_string();
             let path = self.path(&[&number, "comments"]);
-            let call = Call::new("comment on the pull request", Method::POST, &path);
-            let reply = self.session.call(call.body(json!({"text": text}))).await?;
-            reply.accepted().map(drop)
+            let request = ApiRequest::new("comment on the pull request", Method::POST, &path);
+            let response = self
+                .session
+                .send(request.body(json!({"text": text})))
+                .await?;
+            response.success().map(drop)
         })
     }
 
-    fn list_open<'a>(&'a self, _since: Option<&'a Validator>) -> Answer<'a, Listing> {
+    fn list_open<'a>(
+        &'a self,
+        _since: Option<&'a ListingValidator>,
+    ) -> ForgeFuture<'a, PullRequestListing> {
         // Bitbucket has no validators for lists.
         Box::pin(async move {
             let query = [("state", "OPEN".to_owned())];
             let pull_requests = self.pages("list the open pull requests", &query).await?;
-            Ok(Listing::Now {
+            Ok(PullRequestListing::Changed {
                 pull_requests,
-                validator: Validator::default(),
+                validator: ListingValidator::default(),
             })
         })
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::Remedy;
+use net::Remedy;
 
 /// What went wrong. `attempted` completes "cannot …".
 #[derive(Debug, thiserror::Error)]

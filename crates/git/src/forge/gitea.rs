@@ -3,20 +3,21 @@
 use std::sync::Arc;
 
 use ::http::Method;
+use net::OutboundHttp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::http::{Call, Http};
+use super::api_client::ApiRequest;
 use super::reviews::{self, Reviews};
-use super::session::{List, Login, Pages, Session, api, origin, unusable};
+use super::session::{Authentication, ForgeSession, List, Pages, api, origin, unusable};
 use super::wire::{self, Pull};
 use super::{
-    Answer, Changes, Dressing, Error, Forge, Listing, Merge, Merged, NewPullRequest, PullRequest,
-    State, Validator,
+    Error, Forge, ForgeFuture, ListingValidator, MergeOptions, MergeResult, NewPullRequest,
+    PullRequest, PullRequestListing, PullRequestMetadata, PullRequestState, PullRequestUpdate,
 };
-use crate::address::RepositoryUrl;
 use crate::credentials::Credentials;
 use crate::names::BranchName;
+use crate::repository_url::RepositoryUrl;
 
 /// Gitea keeps drafts by a mark at the start of the title.
 const DRAFT: &str = "WIP: ";
@@ -38,7 +39,7 @@ const COLOUR: &str = "#ededed";
 
 /// One repository on a Gitea.
 pub struct Gitea {
-    session: Session,
+    session: ForgeSession,
     owner: String,
     name: String,
 }
@@ -52,7 +53,7 @@ struct Label {
 impl Gitea {
     /// The API is below where the repository is.
     pub fn new(
-        http: &Arc<Http>,
+        http: &Arc<OutboundHttp>,
         url: &RepositoryUrl,
         credentials: &Credentials,
     ) -> Result<Self, Error> {
@@ -64,11 +65,11 @@ impl Gitea {
         let root: String = parts.iter().map(|part| format!("/{part}")).collect();
         let base = api(credentials, || format!("{}{root}/api/v1", origin(url)))?;
         let login = match &credentials.token {
-            Some(token) => Login::Token(token.clone()),
-            None => Login::password(credentials)?,
+            Some(token) => Authentication::Token(token.clone()),
+            None => Authentication::password(credentials)?,
         };
         Ok(Self {
-            session: Session::new(http, base, credentials, login)?,
+            session: ForgeSession::new(http, base, credentials, login)?,
             owner: owner.to_owned(),
             name: name.to_owned(),
         })
@@ -90,9 +91,9 @@ impl Gitea {
         body: Option<Value>,
     ) -> Result<PullRequest, Error> {
         let number = number.to_string();
-        let mut call = Call::new(attempted, method, &self.path(&["pulls", &number]));
-        call.body = body;
-        Ok(as_ours(self.session.call(call).await?.read()?))
+        let mut request = ApiRequest::new(attempted, method, &self.path(&["pulls", &number]));
+        request.body = body;
+        Ok(as_ours(self.session.send(request).await?.parse()?))
     }
 
     fn list<'a>(&'a self, attempted: &'static str, what: &'a str) -> List<'a> {
@@ -148,8 +149,9 @@ impl Gitea {
 
     async fn make_label(&self, name: &str) -> Result<u64, Error> {
         let body = json!({"name": name, "color": COLOUR});
-        let call = Call::new("make a label", Method::POST, &self.path(&["labels"])).body(body);
-        Ok(self.session.call(call).await?.read::<Label>()?.id)
+        let request =
+            ApiRequest::new("make a label", Method::POST, &self.path(&["labels"])).body(body);
+        Ok(self.session.send(request).await?.parse::<Label>()?.id)
     }
 }
 
@@ -163,19 +165,19 @@ fn as_ours(pull: Pull) -> PullRequest {
 }
 
 impl Reviews for Gitea {
-    fn ask_all<'a>(&'a self, number: u64, names: &'a [&'a str]) -> Answer<'a, ()> {
+    fn ask_all<'a>(&'a self, number: u64, names: &'a [&'a str]) -> ForgeFuture<'a, ()> {
         Box::pin(async move {
             let number = number.to_string();
             let path = self.path(&["pulls", &number, "requested_reviewers"]);
-            let call = Call::new("ask for reviews", Method::POST, &path);
-            let call = call.body(wire::reviewers(names));
-            self.session.call(call).await?.accepted().map(drop)
+            let request = ApiRequest::new("ask for reviews", Method::POST, &path);
+            let request = request.body(wire::reviewers(names));
+            self.session.send(request).await?.success().map(drop)
         })
     }
 }
 
 impl Forge for Gitea {
-    fn find<'a>(&'a self, head: &'a BranchName) -> Answer<'a, Vec<PullRequest>> {
+    fn find<'a>(&'a self, head: &'a BranchName) -> ForgeFuture<'a, Vec<PullRequest>> {
         Box::pin(async move {
             let attempted = "look for pull requests";
             let mut found = self.all_open(attempted).await?;
@@ -189,11 +191,11 @@ impl Forge for Gitea {
         })
     }
 
-    fn get(&self, number: u64) -> Answer<'_, PullRequest> {
+    fn get(&self, number: u64) -> ForgeFuture<'_, PullRequest> {
         Box::pin(self.one("read the pull request", Method::GET, number, None))
     }
 
-    fn create<'a>(&'a self, new: &'a NewPullRequest) -> Answer<'a, PullRequest> {
+    fn create<'a>(&'a self, new: &'a NewPullRequest) -> ForgeFuture<'a, PullRequest> {
         Box::pin(async move {
             let attempted = "open a pull request";
             let mark = if new.draft { DRAFT } else { "" };
@@ -201,19 +203,24 @@ impl Forge for Gitea {
                 "head": new.head.as_str(), "base": new.base.as_str(),
                 "title": format!("{mark}{}", new.title), "body": new.body,
             });
-            let call = Call::new(attempted, Method::POST, &self.path(&["pulls"])).body(body);
-            let reply = self.session.call(call).await?;
-            match reply.status.as_u16() {
+            let request =
+                ApiRequest::new(attempted, Method::POST, &self.path(&["pulls"])).body(body);
+            let response = self.session.send(request).await?;
+            match response.status.as_u16() {
                 409 => Err(Error::AlreadyExists { attempted }),
-                422 if reply.message().contains("no changes between") => {
+                422 if response.message().contains("no changes between") => {
                     Err(Error::NoDifference { attempted })
                 }
-                _ => Ok(as_ours(reply.read()?)),
+                _ => Ok(as_ours(response.parse()?)),
             }
         })
     }
 
-    fn update<'a>(&'a self, number: u64, changes: &'a Changes) -> Answer<'a, PullRequest> {
+    fn update<'a>(
+        &'a self,
+        number: u64,
+        changes: &'a PullRequestUpdate,
+    ) -> ForgeFuture<'a, PullRequest> {
         Box::pin(async move {
             let mut body = wire::changes(changes);
             if let Some(title) = &changes.title
@@ -226,17 +233,21 @@ impl Forge for Gitea {
         })
     }
 
-    fn dress<'a>(&'a self, number: u64, dressing: &'a Dressing) -> Answer<'a, Vec<String>> {
+    fn add_metadata<'a>(
+        &'a self,
+        number: u64,
+        dressing: &'a PullRequestMetadata,
+    ) -> ForgeFuture<'a, Vec<String>> {
         Box::pin(async move {
             if !dressing.labels.is_empty() {
                 let number = number.to_string();
                 let ids = self.label_ids(&dressing.labels).await?;
                 let path = self.path(&["issues", &number, "labels"]);
-                let call = Call::new("label the pull request", Method::POST, &path);
+                let request = ApiRequest::new("label the pull request", Method::POST, &path);
                 self.session
-                    .call(call.body(json!({"labels": ids})))
+                    .send(request.body(json!({"labels": ids})))
                     .await?
-                    .accepted()?;
+                    .success()?;
             }
             let names: Vec<&str> = dressing.reviewers.iter().map(String::as_str).collect();
             reviews::ask(self, number, &names).await
@@ -245,7 +256,7 @@ impl Forge for Gitea {
 
     /// Gitea would also schedule a merge, but it schedules those of people whom the branch protection
     /// keeps from merging, and never carries them out. It merges at once or says why not.
-    fn merge<'a>(&'a self, number: u64, merge: &'a Merge) -> Answer<'a, Merged> {
+    fn merge<'a>(&'a self, number: u64, merge: &'a MergeOptions) -> ForgeFuture<'a, MergeResult> {
         Box::pin(async move {
             let attempted = "merge the pull request";
             let body = json!({
@@ -254,18 +265,18 @@ impl Forge for Gitea {
             });
             let text = number.to_string();
             let path = self.path(&["pulls", &text, "merge"]);
-            let reply = self
+            let response = self
                 .session
-                .call(Call::new(attempted, Method::POST, &path).body(body))
+                .send(ApiRequest::new(attempted, Method::POST, &path).body(body))
                 .await?;
-            let (status, message) = (reply.status.as_u16(), reply.message());
+            let (status, message) = (response.status.as_u16(), response.message());
             if !matches!(status, 405 | 409) {
-                reply.accepted()?;
+                response.success()?;
             }
             let seen = self.get(number).await?;
             match status {
-                _ if seen.state == State::Merged => Ok(Merged::Now),
-                200..=299 => Ok(Merged::Now),
+                _ if seen.state == PullRequestState::Merged => Ok(MergeResult::Merged),
+                200..=299 => Ok(MergeResult::Merged),
                 _ if seen.head_commit.as_ref() != Some(&merge.head) => {
                     Err(Error::HeadMoved { attempted })
                 }
@@ -277,26 +288,29 @@ impl Forge for Gitea {
         })
     }
 
-    fn comment<'a>(&'a self, number: u64, text: &'a str) -> Answer<'a, ()> {
+    fn comment<'a>(&'a self, number: u64, text: &'a str) -> ForgeFuture<'a, ()> {
         Box::pin(async move {
             let number = number.to_string();
             let path = self.path(&["issues", &number, "comments"]);
-            let call = Call::new("comment on the pull request", Method::POST, &path);
+            let request = ApiRequest::new("comment on the pull request", Method::POST, &path);
             self.session
-                .call(call.body(json!({"body": text})))
+                .send(request.body(json!({"body": text})))
                 .await?
-                .accepted()
+                .success()
                 .map(drop)
         })
     }
 
-    fn list_open<'a>(&'a self, _since: Option<&'a Validator>) -> Answer<'a, Listing> {
+    fn list_open<'a>(
+        &'a self,
+        _since: Option<&'a ListingValidator>,
+    ) -> ForgeFuture<'a, PullRequestListing> {
         // Gitea has no validators for lists.
         Box::pin(async move {
             let pull_requests = self.all_open("list the open pull requests").await?;
-            Ok(Listing::Now {
+            Ok(PullRequestListing::Changed {
                 pull_requests,
-                validator: Validator::default(),
+                validator: ListingValidator::default(),
             })
         })
     }

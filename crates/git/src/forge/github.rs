@@ -7,20 +7,21 @@ pub use app::AppTokens;
 use std::sync::Arc;
 
 use ::http::{Method, StatusCode};
+use net::OutboundHttp;
 use serde_json::{Value, json};
 use url::Url;
 
-use super::http::{Call, Http, Reply};
+use super::api_client::{ApiRequest, ApiResponse};
 use super::reviews::{self, Reviews};
-use super::session::{List, Login, Session, api, below, origin, unusable};
+use super::session::{Authentication, ForgeSession, List, api, below, origin, unusable};
 use super::wire::{self, Pull};
 use super::{
-    Answer, Changes, Dressing, Error, Forge, Listing, Merge, Merged, NewPullRequest, PullRequest,
-    State, Validator,
+    Error, Forge, ForgeFuture, ListingValidator, MergeOptions, MergeResult, NewPullRequest,
+    PullRequest, PullRequestListing, PullRequestMetadata, PullRequestState, PullRequestUpdate,
 };
-use crate::address::RepositoryUrl;
 use crate::credentials::Credentials;
 use crate::names::BranchName;
+use crate::repository_url::RepositoryUrl;
 
 const ACCEPT: &str = "application/vnd.github+json";
 
@@ -29,8 +30,8 @@ const PAGES: usize = 30;
 
 /// One repository on GitHub.
 pub struct GitHub {
-    session: Session,
-    graph: Session,
+    session: ForgeSession,
+    graph: ForgeSession,
     owner: String,
     name: String,
 }
@@ -38,7 +39,7 @@ pub struct GitHub {
 impl GitHub {
     /// The API is found by the repository's host.
     pub fn new(
-        http: &Arc<Http>,
+        http: &Arc<OutboundHttp>,
         url: &RepositoryUrl,
         credentials: &Credentials,
     ) -> Result<Self, Error> {
@@ -56,11 +57,13 @@ impl GitHub {
             return Err(unusable("a GitHub URL ends in owner/repository"));
         };
         let login = match (&credentials.token, &credentials.app) {
-            (None, Some(app)) => Login::App(app.clone(), Arc::new(AppTokens::new(http.clone()))),
-            _ => Login::Bearer(Login::token(credentials)?),
+            (None, Some(app)) => {
+                Authentication::App(app.clone(), Arc::new(AppTokens::new(http.clone())))
+            }
+            _ => Authentication::Bearer(Authentication::token(credentials)?),
         };
         let login = Arc::new(login);
-        let open = |url| Session::new(http, url, credentials, login.clone());
+        let open = |url| ForgeSession::new(http, url, credentials, login.clone());
         Ok(Self {
             graph: open(graph_url(&base))?.accepting(ACCEPT),
             session: open(base)?.accepting(ACCEPT),
@@ -85,9 +88,9 @@ impl GitHub {
         body: Option<Value>,
     ) -> Result<Pull, Error> {
         let number = number.to_string();
-        let mut call = Call::new(attempted, method, &self.path(&["pulls", &number]));
-        call.body = body;
-        self.session.call(call).await?.read()
+        let mut request = ApiRequest::new(attempted, method, &self.path(&["pulls", &number]));
+        request.body = body;
+        self.session.send(request).await?.parse()
     }
 
     fn list(&self, attempted: &'static str, state: &str) -> List<'_> {
@@ -98,29 +101,29 @@ impl GitHub {
         }
     }
 
-    async fn merge_now(&self, number: u64, merge: &Merge) -> Result<Merged, Error> {
+    async fn merge_now(&self, number: u64, merge: &MergeOptions) -> Result<MergeResult, Error> {
         let attempted = "merge the pull request";
         let body = json!({"sha": merge.head.as_str(), "merge_method": wire::method(merge.method)});
         let text = number.to_string();
-        let call = Call::new(
+        let request = ApiRequest::new(
             attempted,
             Method::PUT,
             &self.path(&["pulls", &text, "merge"]),
         );
-        let reply = self.session.call(call.body(body)).await?;
-        match reply.status.as_u16() {
+        let response = self.session.send(request.body(body)).await?;
+        match response.status.as_u16() {
             405 | 422 => {}
             409 => return Err(Error::HeadMoved { attempted }),
-            _ => return reply.accepted().map(|_| Merged::Now),
+            _ => return response.success().map(|_| MergeResult::Merged),
         }
-        let message = reply.message();
+        let message = response.message();
         match self.get(number).await?.state {
-            State::Merged => Ok(Merged::Now),
+            PullRequestState::Merged => Ok(MergeResult::Merged),
             _ => Err(Error::NotMergeable { attempted, message }),
         }
     }
 
-    async fn merge_later(&self, number: u64, merge: &Merge) -> Result<Merged, Error> {
+    async fn merge_later(&self, number: u64, merge: &MergeOptions) -> Result<MergeResult, Error> {
         let attempted = "ask for the pull request to be merged";
         let pull = self.one(attempted, Method::GET, number, None).await?;
         let body = json!({
@@ -132,15 +135,15 @@ impl GitHub {
                 "mergeMethod": wire::method(merge.method).to_uppercase(),
             }},
         });
-        let call = Call::new(attempted, Method::POST, &[]).body(body);
-        let reply = self.graph.call(call).await?.accepted()?;
-        let message = reply.message();
-        let answer: Value = reply.read()?;
+        let request = ApiRequest::new(attempted, Method::POST, &[]).body(body);
+        let response = self.graph.send(request).await?.success()?;
+        let message = response.message();
+        let answer: Value = response.parse()?;
         if answer["errors"].as_array().is_none_or(Vec::is_empty) {
-            return Ok(Merged::Later);
+            return Ok(MergeResult::Scheduled);
         }
         // Nothing to wait for: GitHub wants it merged the ordinary way then.
-        if message.contains("clean status") || pull.into_ours().state == State::Merged {
+        if message.contains("clean status") || pull.into_ours().state == PullRequestState::Merged {
             return self.merge_now(number, merge).await;
         }
         Err(Error::Refused { attempted, message })
@@ -160,8 +163,8 @@ fn graph_url(base: &Url) -> Url {
 }
 
 /// GitHub says 422 to everything it does not like; only the message tells what it was.
-fn sort_refusal(attempted: &'static str, reply: &Reply) -> Error {
-    let message = reply.message();
+fn sort_refusal(attempted: &'static str, response: &ApiResponse) -> Error {
+    let message = response.message();
     if message.contains("pull request already exists") {
         return Error::AlreadyExists { attempted };
     }
@@ -172,19 +175,19 @@ fn sort_refusal(attempted: &'static str, reply: &Reply) -> Error {
 }
 
 impl Reviews for GitHub {
-    fn ask_all<'a>(&'a self, number: u64, names: &'a [&'a str]) -> Answer<'a, ()> {
+    fn ask_all<'a>(&'a self, number: u64, names: &'a [&'a str]) -> ForgeFuture<'a, ()> {
         Box::pin(async move {
             let number = number.to_string();
             let path = self.path(&["pulls", &number, "requested_reviewers"]);
-            let call = Call::new("ask for reviews", Method::POST, &path);
-            let call = call.body(wire::reviewers(names));
-            self.session.call(call).await?.accepted().map(drop)
+            let request = ApiRequest::new("ask for reviews", Method::POST, &path);
+            let request = request.body(wire::reviewers(names));
+            self.session.send(request).await?.success().map(drop)
         })
     }
 }
 
 impl Forge for GitHub {
-    fn find<'a>(&'a self, head: &'a BranchName) -> Answer<'a, Vec<PullRequest>> {
+    fn find<'a>(&'a self, head: &'a BranchName) -> ForgeFuture<'a, Vec<PullRequest>> {
         Box::pin(async move {
             let attempted = "look for pull requests";
             let mut list = self.list(attempted, "all");
@@ -200,7 +203,7 @@ impl Forge for GitHub {
         })
     }
 
-    fn get(&self, number: u64) -> Answer<'_, PullRequest> {
+    fn get(&self, number: u64) -> ForgeFuture<'_, PullRequest> {
         Box::pin(async move {
             let pull = self
                 .one("read the pull request", Method::GET, number, None)
@@ -209,23 +212,28 @@ impl Forge for GitHub {
         })
     }
 
-    fn create<'a>(&'a self, new: &'a NewPullRequest) -> Answer<'a, PullRequest> {
+    fn create<'a>(&'a self, new: &'a NewPullRequest) -> ForgeFuture<'a, PullRequest> {
         Box::pin(async move {
             let attempted = "open a pull request";
             let body = json!({
                 "head": new.head.as_str(), "base": new.base.as_str(),
                 "title": new.title, "body": new.body, "draft": new.draft,
             });
-            let call = Call::new(attempted, Method::POST, &self.path(&["pulls"])).body(body);
-            let reply = self.session.call(call).await?;
-            if reply.status == StatusCode::UNPROCESSABLE_ENTITY {
-                return Err(sort_refusal(attempted, &reply));
+            let request =
+                ApiRequest::new(attempted, Method::POST, &self.path(&["pulls"])).body(body);
+            let response = self.session.send(request).await?;
+            if response.status == StatusCode::UNPROCESSABLE_ENTITY {
+                return Err(sort_refusal(attempted, &response));
             }
-            Ok(reply.read::<Pull>()?.into_ours())
+            Ok(response.parse::<Pull>()?.into_ours())
         })
     }
 
-    fn update<'a>(&'a self, number: u64, changes: &'a Changes) -> Answer<'a, PullRequest> {
+    fn update<'a>(
+        &'a self,
+        number: u64,
+        changes: &'a PullRequestUpdate,
+    ) -> ForgeFuture<'a, PullRequest> {
         Box::pin(async move {
             let pull = self
                 .one(
@@ -239,23 +247,27 @@ impl Forge for GitHub {
         })
     }
 
-    fn dress<'a>(&'a self, number: u64, dressing: &'a Dressing) -> Answer<'a, Vec<String>> {
+    fn add_metadata<'a>(
+        &'a self,
+        number: u64,
+        dressing: &'a PullRequestMetadata,
+    ) -> ForgeFuture<'a, Vec<String>> {
         Box::pin(async move {
             if !dressing.labels.is_empty() {
                 let number = number.to_string();
                 let path = self.path(&["issues", &number, "labels"]);
-                let call = Call::new("label the pull request", Method::POST, &path);
+                let request = ApiRequest::new("label the pull request", Method::POST, &path);
                 self.session
-                    .call(call.body(json!({"labels": dressing.labels})))
+                    .send(request.body(json!({"labels": dressing.labels})))
                     .await?
-                    .accepted()?;
+                    .success()?;
             }
             let names: Vec<&str> = dressing.reviewers.iter().map(String::as_str).collect();
             reviews::ask(self, number, &names).await
         })
     }
 
-    fn merge<'a>(&'a self, number: u64, merge: &'a Merge) -> Answer<'a, Merged> {
+    fn merge<'a>(&'a self, number: u64, merge: &'a MergeOptions) -> ForgeFuture<'a, MergeResult> {
         Box::pin(async move {
             if merge.when_ready {
                 self.merge_later(number, merge).await
@@ -265,20 +277,23 @@ impl Forge for GitHub {
         })
     }
 
-    fn comment<'a>(&'a self, number: u64, text: &'a str) -> Answer<'a, ()> {
+    fn comment<'a>(&'a self, number: u64, text: &'a str) -> ForgeFuture<'a, ()> {
         Box::pin(async move {
             let number = number.to_string();
             let path = self.path(&["issues", &number, "comments"]);
-            let call = Call::new("comment on the pull request", Method::POST, &path);
+            let request = ApiRequest::new("comment on the pull request", Method::POST, &path);
             self.session
-                .call(call.body(json!({"body": text})))
+                .send(request.body(json!({"body": text})))
                 .await?
-                .accepted()
+                .success()
                 .map(drop)
         })
     }
 
-    fn list_open<'a>(&'a self, since: Option<&'a Validator>) -> Answer<'a, Listing> {
+    fn list_open<'a>(
+        &'a self,
+        since: Option<&'a ListingValidator>,
+    ) -> ForgeFuture<'a, PullRequestListing> {
         Box::pin(async move {
             let attempted = "list the open pull requests";
             let list = self.list(attempted, "open");
@@ -286,13 +301,13 @@ impl Forge for GitHub {
             if let Some(since) = since
                 && self.session.is_same(&list, since).await?
             {
-                return Ok(Listing::Same);
+                return Ok(PullRequestListing::Unchanged);
             }
             let pages = self.session.pages::<Pull>(&list, PAGES).await?;
             let (pulls, validator) = pages.whole(attempted)?;
             let project = self.project();
             let ours = pulls.into_iter().filter(|pull| pull.is_from(&project));
-            Ok(Listing::Now {
+            Ok(PullRequestListing::Changed {
                 pull_requests: ours.map(Pull::into_ours).collect(),
                 validator,
             })

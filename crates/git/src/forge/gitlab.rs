@@ -9,20 +9,22 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use ::http::Method;
+use net::OutboundHttp;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::http::{Call, Http, Reply};
+use super::api_client::{ApiRequest, ApiResponse};
 use super::reviews::{self, Reviews};
-use super::session::{List, Login, Session, api, below, origin, unusable};
+use super::session::{Authentication, ForgeSession, List, api, below, origin, unusable};
 use super::wire::teams_and_people;
 use super::{
-    Answer, Changes, Dressing, Error, Forge, Listing, Merge, MergeMethod, Merged, NewPullRequest,
-    PullRequest, State, Validator,
+    Error, Forge, ForgeFuture, ListingValidator, MergeMethod, MergeOptions, MergeResult,
+    NewPullRequest, PullRequest, PullRequestListing, PullRequestMetadata, PullRequestState,
+    PullRequestUpdate,
 };
-use crate::address::RepositoryUrl;
 use crate::credentials::Credentials;
 use crate::names::{BranchName, ObjectId};
+use crate::repository_url::RepositoryUrl;
 use wire::{Comparison, DRAFT, MergeRequest, User};
 
 /// More pages than this are more than anybody looks at.
@@ -33,7 +35,7 @@ const REMEMBERED: usize = 1000;
 
 /// One project on a GitLab.
 pub struct GitLab {
-    session: Session,
+    session: ForgeSession,
     project: String,
     /// The tips of merge requests that had no pipeline when their merge was asked for.
     without_pipeline: Mutex<HashMap<u64, ObjectId>>,
@@ -42,7 +44,7 @@ pub struct GitLab {
 impl GitLab {
     /// The whole path of the repository is the project.
     pub fn new(
-        http: &Arc<Http>,
+        http: &Arc<OutboundHttp>,
         url: &RepositoryUrl,
         credentials: &Credentials,
     ) -> Result<Self, Error> {
@@ -52,9 +54,9 @@ impl GitLab {
             return Err(unusable("a GitLab URL ends in group/project"));
         }
         // Personal, project and group tokens, also where they are kept as a password.
-        let login = Login::Bearer(Login::token(credentials)?);
+        let login = Authentication::Bearer(Authentication::token(credentials)?);
         Ok(Self {
-            session: Session::new(http, base, credentials, login)?,
+            session: ForgeSession::new(http, base, credentials, login)?,
             project,
             without_pipeline: Mutex::default(),
         })
@@ -73,9 +75,9 @@ impl GitLab {
     ) -> Result<MergeRequest, Error> {
         let number = number.to_string();
         let path = self.path(&["merge_requests", &number]);
-        let mut call = Call::new(attempted, method, &path);
-        call.body = body;
-        self.session.call(call).await?.read()
+        let mut request = ApiRequest::new(attempted, method, &path);
+        request.body = body;
+        self.session.send(request).await?.parse()
     }
 
     fn list(&self, attempted: &'static str, state: &str) -> List<'_> {
@@ -93,17 +95,17 @@ impl GitLab {
     /// GitLab opens merge requests without a difference; we do not.
     async fn differ(&self, attempted: &'static str, new: &NewPullRequest) -> Result<bool, Error> {
         let path = self.path(&["repository", "compare"]);
-        let call = Call::new(attempted, Method::GET, &path)
+        let request = ApiRequest::new(attempted, Method::GET, &path)
             .query("from", new.base.as_str())
             .query("to", new.head.as_str());
-        let comparison: Comparison = self.session.call(call).await?.read()?;
+        let comparison: Comparison = self.session.send(request).await?.parse()?;
         Ok(!comparison.commits.is_empty())
     }
 
     async fn user(&self, name: &str) -> Result<u64, Error> {
         let attempted = "find a reviewer";
-        let call = Call::new(attempted, Method::GET, &["users"]).query("username", name);
-        let found: Vec<User> = self.session.call(call).await?.read()?;
+        let request = ApiRequest::new(attempted, Method::GET, &["users"]).query("username", name);
+        let found: Vec<User> = self.session.send(request).await?.parse()?;
         let message = || format!("there is no user {name:?}");
         let user = found.first().ok_or_else(|| Error::Refused {
             attempted,
@@ -116,9 +118,9 @@ impl GitLab {
         &self,
         attempted: &'static str,
         number: u64,
-        merge: &Merge,
+        merge: &MergeOptions,
         when_ready: bool,
-    ) -> Result<Reply, Error> {
+    ) -> Result<ApiResponse, Error> {
         let mut body = json!({"sha": merge.head.as_str()});
         // All else is a setting of the project.
         if merge.method == MergeMethod::Squash {
@@ -131,8 +133,8 @@ impl GitLab {
         }
         let number = number.to_string();
         let path = self.path(&["merge_requests", &number, "merge"]);
-        let call = Call::new(attempted, Method::PUT, &path).body(body);
-        self.session.call(call).await
+        let request = ApiRequest::new(attempted, Method::PUT, &path).body(body);
+        self.session.send(request).await
     }
 
     /// What keeps a merge request from being merged the ordinary way, where GitLab does not merge it
@@ -162,11 +164,11 @@ impl GitLab {
 fn refused(
     attempted: &'static str,
     seen: &PullRequest,
-    merge: &Merge,
+    merge: &MergeOptions,
     message: String,
-) -> Result<Merged, Error> {
-    if seen.state == State::Merged {
-        return Ok(Merged::Now);
+) -> Result<MergeResult, Error> {
+    if seen.state == PullRequestState::Merged {
+        return Ok(MergeResult::Merged);
     }
     Err(match seen.head_commit.as_ref() == Some(&merge.head) {
         true => Error::NotMergeable { attempted, message },
@@ -175,7 +177,7 @@ fn refused(
 }
 
 impl Reviews for GitLab {
-    fn ask_all<'a>(&'a self, number: u64, names: &'a [&'a str]) -> Answer<'a, ()> {
+    fn ask_all<'a>(&'a self, number: u64, names: &'a [&'a str]) -> ForgeFuture<'a, ()> {
         Box::pin(async move {
             let attempted = "ask for reviews";
             // The list replaces the one that is there.
@@ -194,7 +196,7 @@ impl Reviews for GitLab {
 }
 
 impl Forge for GitLab {
-    fn find<'a>(&'a self, head: &'a BranchName) -> Answer<'a, Vec<PullRequest>> {
+    fn find<'a>(&'a self, head: &'a BranchName) -> ForgeFuture<'a, Vec<PullRequest>> {
         Box::pin(async move {
             let attempted = "look for merge requests";
             let mut list = self.list(attempted, "all");
@@ -209,7 +211,7 @@ impl Forge for GitLab {
         })
     }
 
-    fn get(&self, number: u64) -> Answer<'_, PullRequest> {
+    fn get(&self, number: u64) -> ForgeFuture<'_, PullRequest> {
         Box::pin(async move {
             let attempted = "read the merge request";
             let found = self.one(attempted, Method::GET, number, None).await?;
@@ -217,7 +219,7 @@ impl Forge for GitLab {
         })
     }
 
-    fn create<'a>(&'a self, new: &'a NewPullRequest) -> Answer<'a, PullRequest> {
+    fn create<'a>(&'a self, new: &'a NewPullRequest) -> ForgeFuture<'a, PullRequest> {
         Box::pin(async move {
             let attempted = "open a merge request";
             if !self.differ(attempted, new).await? {
@@ -229,16 +231,20 @@ impl Forge for GitLab {
                 "title": format!("{mark}{}", new.title), "description": new.body,
             });
             let path = self.path(&["merge_requests"]);
-            let call = Call::new(attempted, Method::POST, &path).body(body);
-            let reply = self.session.call(call).await?;
-            if reply.status.as_u16() == 409 {
+            let request = ApiRequest::new(attempted, Method::POST, &path).body(body);
+            let response = self.session.send(request).await?;
+            if response.status.as_u16() == 409 {
                 return Err(Error::AlreadyExists { attempted });
             }
-            Ok(reply.read::<MergeRequest>()?.into_ours())
+            Ok(response.parse::<MergeRequest>()?.into_ours())
         })
     }
 
-    fn update<'a>(&'a self, number: u64, changes: &'a Changes) -> Answer<'a, PullRequest> {
+    fn update<'a>(
+        &'a self,
+        number: u64,
+        changes: &'a PullRequestUpdate,
+    ) -> ForgeFuture<'a, PullRequest> {
         Box::pin(async move {
             let attempted = "update the merge request";
             let seen = self.one(attempted, Method::GET, number, None).await?;
@@ -265,7 +271,11 @@ impl Forge for GitLab {
         })
     }
 
-    fn dress<'a>(&'a self, number: u64, dressing: &'a Dressing) -> Answer<'a, Vec<String>> {
+    fn add_metadata<'a>(
+        &'a self,
+        number: u64,
+        dressing: &'a PullRequestMetadata,
+    ) -> ForgeFuture<'a, Vec<String>> {
         Box::pin(async move {
             let attempted = "dress the merge request";
             // Labels that do not exist are made by GitLab.
@@ -282,38 +292,39 @@ impl Forge for GitLab {
         })
     }
 
-    fn merge<'a>(&'a self, number: u64, merge: &'a Merge) -> Answer<'a, Merged> {
+    fn merge<'a>(&'a self, number: u64, merge: &'a MergeOptions) -> ForgeFuture<'a, MergeResult> {
         Box::pin(async move {
             let attempted = "merge the merge request";
-            let mut reply = self
+            let mut response = self
                 .ask_to_merge(attempted, number, merge, merge.when_ready)
                 .await?;
-            let is_refused = |reply: &Reply| matches!(reply.status.as_u16(), 405 | 406 | 422);
+            let is_refused =
+                |response: &ApiResponse| matches!(response.status.as_u16(), 405 | 406 | 422);
             let mut obstacle = None;
-            if merge.when_ready && is_refused(&reply) {
+            if merge.when_ready && is_refused(&response) {
                 let seen = self.one(attempted, Method::GET, number, None).await?;
                 if seen.merge_when_pipeline_succeeds {
-                    return Ok(Merged::Later);
+                    return Ok(MergeResult::Scheduled);
                 }
                 obstacle = self.obstacle(&seen, &merge.head);
                 // Where there is nothing to wait for, GitLab wants it merged the ordinary way.
                 if obstacle.is_none() {
-                    reply = self.ask_to_merge(attempted, number, merge, false).await?;
+                    response = self.ask_to_merge(attempted, number, merge, false).await?;
                 }
             }
-            let message = obstacle.unwrap_or_else(|| reply.message());
-            match reply.status.as_u16() {
+            let message = obstacle.unwrap_or_else(|| response.message());
+            match response.status.as_u16() {
                 409 => return Err(Error::HeadMoved { attempted }),
                 // Who may see the merge request but not merge it is told so.
                 401 => return Err(Error::Forbidden { attempted, message }),
-                _ if is_refused(&reply) => {}
+                _ if is_refused(&response) => {}
                 _ => {
-                    let merged: MergeRequest = reply.read()?;
+                    let merged: MergeRequest = response.parse()?;
                     let is_merged = merged.state == "merged";
                     return Ok(if is_merged {
-                        Merged::Now
+                        MergeResult::Merged
                     } else {
-                        Merged::Later
+                        MergeResult::Scheduled
                     });
                 }
             }
@@ -322,29 +333,35 @@ impl Forge for GitLab {
         })
     }
 
-    fn comment<'a>(&'a self, number: u64, text: &'a str) -> Answer<'a, ()> {
+    fn comment<'a>(&'a self, number: u64, text: &'a str) -> ForgeFuture<'a, ()> {
         Box::pin(async move {
             let number = number.to_string();
             let path = self.path(&["merge_requests", &number, "notes"]);
-            let call = Call::new("comment on the merge request", Method::POST, &path);
-            let reply = self.session.call(call.body(json!({"body": text}))).await?;
-            reply.accepted().map(drop)
+            let request = ApiRequest::new("comment on the merge request", Method::POST, &path);
+            let response = self
+                .session
+                .send(request.body(json!({"body": text})))
+                .await?;
+            response.success().map(drop)
         })
     }
 
-    fn list_open<'a>(&'a self, since: Option<&'a Validator>) -> Answer<'a, Listing> {
+    fn list_open<'a>(
+        &'a self,
+        since: Option<&'a ListingValidator>,
+    ) -> ForgeFuture<'a, PullRequestListing> {
         Box::pin(async move {
             let attempted = "list the open merge requests";
             let list = self.list(attempted, "opened");
             if let Some(since) = since
                 && self.session.is_same(&list, since).await?
             {
-                return Ok(Listing::Same);
+                return Ok(PullRequestListing::Unchanged);
             }
             let pages = self.session.pages::<MergeRequest>(&list, PAGES).await?;
             let (found, validator) = pages.whole(attempted)?;
             let ours = found.into_iter().filter(MergeRequest::is_ours);
-            Ok(Listing::Now {
+            Ok(PullRequestListing::Changed {
                 pull_requests: ours.map(MergeRequest::into_ours).collect(),
                 validator,
             })

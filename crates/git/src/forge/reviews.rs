@@ -1,11 +1,11 @@
 //! Asks people for reviews so that one whom the forge does not know keeps no other from being asked.
 
-use super::{Answer, Error};
+use super::{Error, ForgeFuture};
 
 /// A forge that asks for reviews.
 pub(super) trait Reviews: Sync {
     /// Asks these, beside those who are asked already.
-    fn ask_all<'a>(&'a self, number: u64, names: &'a [&'a str]) -> Answer<'a, ()>;
+    fn ask_all<'a>(&'a self, number: u64, names: &'a [&'a str]) -> ForgeFuture<'a, ()>;
 }
 
 /// Asks all at once. Where the forge refuses that for good, it asks one after the other, and answers

@@ -5,28 +5,28 @@ use std::sync::Arc;
 use ::http::{Method, StatusCode};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use net::{OutboundHttp, SecretValue, parse_url};
 use serde::de::DeserializeOwned;
 use url::Url;
 
+use super::api_client::{ApiClient, ApiRequest, ApiResponse};
 use super::github::AppTokens;
-use super::http::{Call, Caller, Http, Reply};
-use super::{Error, Validator};
-use crate::Secret;
-use crate::address::{self, RepositoryUrl, Scheme};
+use super::{Error, ListingValidator};
 use crate::credentials::{Credentials, GitHubApp};
+use crate::repository_url::{RepositoryUrl, Scheme};
 
 /// How a forge wants to be told who asks.
-pub(super) enum Login {
-    Bearer(Secret),
+pub(super) enum Authentication {
+    Bearer(SecretValue),
     /// Gitea's own word for a bearer.
-    Token(Secret),
-    Basic(String, Secret),
+    Token(SecretValue),
+    Basic(String, SecretValue),
     App(GitHubApp, Arc<AppTokens>),
 }
 
-impl Login {
+impl Authentication {
     /// A token, or the password that often is one.
-    pub(super) fn token(credentials: &Credentials) -> Result<Secret, Error> {
+    pub(super) fn token(credentials: &Credentials) -> Result<SecretValue, Error> {
         let password = || credentials.password.as_ref().map(|(_, password)| password);
         let token = credentials.token.as_ref().or_else(password);
         token.cloned().ok_or_else(nothing_to_show)
@@ -40,7 +40,7 @@ impl Login {
     }
 
     async fn header(&self) -> Result<String, Error> {
-        let text = |secret: &Secret| secret.expose_text().unwrap_or_default().to_owned();
+        let text = |secret: &SecretValue| secret.expose_text().unwrap_or_default().to_owned();
         Ok(match self {
             Self::Bearer(token) => format!("Bearer {}", text(token)),
             Self::Token(token) => format!("token {}", text(token)),
@@ -75,7 +75,7 @@ pub(super) fn origin(url: &RepositoryUrl) -> String {
 /// Where the API is: as the secret says, else where this forge usually has it.
 pub(super) fn api(credentials: &Credentials, usual: impl Fn() -> String) -> Result<Url, Error> {
     let text = credentials.api_url.clone().unwrap_or_else(usual);
-    let url = address::parse(&text).map_err(|_| unusable("the API has no usable URL"))?;
+    let url = parse_url(&text).map_err(|_| unusable("the API has no usable URL"))?;
     if url.host_str().is_none() || url.query().is_some() || !url.username().is_empty() {
         return Err(unusable("the API has no usable URL"));
     }
@@ -100,23 +100,26 @@ pub(super) struct List<'a> {
 }
 
 impl<'a> List<'a> {
-    pub(super) fn page(&self, page: usize) -> Call<'a> {
-        let mut call = Call::new(self.attempted, Method::GET, &self.path);
-        call.query = self.query.clone();
-        call.query("page", page.to_string())
+    pub(super) fn page(&self, page: usize) -> ApiRequest<'a> {
+        let mut request = ApiRequest::new(self.attempted, Method::GET, &self.path);
+        request.query = self.query.clone();
+        request.query("page", page.to_string())
     }
 }
 
 /// Some pages of a list.
 pub(super) struct Pages<T> {
     pub(super) items: Vec<T>,
-    pub(super) validator: Validator,
+    pub(super) validator: ListingValidator,
     pub(super) is_whole: bool,
 }
 
 impl<T> Pages<T> {
     /// Only if there are no more.
-    pub(super) fn whole(self, attempted: &'static str) -> Result<(Vec<T>, Validator), Error> {
+    pub(super) fn whole(
+        self,
+        attempted: &'static str,
+    ) -> Result<(Vec<T>, ListingValidator), Error> {
         if self.is_whole {
             return Ok((self.items, self.validator));
         }
@@ -128,21 +131,21 @@ impl<T> Pages<T> {
 }
 
 /// Talks to one API as one credential.
-pub(super) struct Session {
-    caller: Caller,
-    login: Arc<Login>,
+pub(super) struct ForgeSession {
+    client: ApiClient,
+    login: Arc<Authentication>,
     accept: &'static str,
 }
 
-impl Session {
+impl ForgeSession {
     pub(super) fn new(
-        http: &Http,
+        http: &OutboundHttp,
         base: Url,
         credentials: &Credentials,
-        login: impl Into<Arc<Login>>,
+        login: impl Into<Arc<Authentication>>,
     ) -> Result<Self, Error> {
         Ok(Self {
-            caller: http.caller(base, credentials)?,
+            client: ApiClient::new(http, base, credentials)?,
             login: login.into(),
             accept: "application/json",
         })
@@ -153,9 +156,9 @@ impl Session {
         self
     }
 
-    pub(super) async fn call(&self, call: Call<'_>) -> Result<Reply, Error> {
+    pub(super) async fn send(&self, request: ApiRequest<'_>) -> Result<ApiResponse, Error> {
         let authorization = self.login.header().await?;
-        self.caller.call(call, &authorization, self.accept).await
+        self.client.send(request, &authorization, self.accept).await
     }
 
     /// The first pages of a list, as many as `limit`.
@@ -166,14 +169,14 @@ impl Session {
     ) -> Result<Pages<T>, Error> {
         let mut pages = Pages {
             items: Vec::new(),
-            validator: Validator::default(),
+            validator: ListingValidator::default(),
             is_whole: false,
         };
         for page in 1..=limit {
-            let reply = self.call(list.page(page)).await?.accepted()?;
-            pages.validator.0.extend(reply.etag());
-            pages.is_whole = !reply.has_next();
-            pages.items.extend(reply.read::<Vec<T>>()?);
+            let response = self.send(list.page(page)).await?.success()?;
+            pages.validator.0.extend(response.etag());
+            pages.is_whole = !response.has_next_page();
+            pages.items.extend(response.parse::<Vec<T>>()?);
             if pages.is_whole {
                 break;
             }
@@ -182,12 +185,16 @@ impl Session {
     }
 
     /// Whether every page still is what it was.
-    pub(super) async fn is_same(&self, list: &List<'_>, since: &Validator) -> Result<bool, Error> {
+    pub(super) async fn is_same(
+        &self,
+        list: &List<'_>,
+        since: &ListingValidator,
+    ) -> Result<bool, Error> {
         for (index, etag) in since.0.iter().enumerate() {
-            let call = list.page(index + 1).since(Some(etag));
-            let reply = self.call(call).await?;
-            if reply.status != StatusCode::NOT_MODIFIED {
-                reply.accepted()?;
+            let request = list.page(index + 1).if_none_match(etag);
+            let response = self.send(request).await?;
+            if response.status != StatusCode::NOT_MODIFIED {
+                response.success()?;
                 return Ok(false);
             }
         }

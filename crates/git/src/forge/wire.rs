@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Changes, MergeMethod, PullRequest, State};
+use super::{MergeMethod, PullRequest, PullRequestState, PullRequestUpdate};
 use crate::names::ObjectId;
 
 #[derive(Debug, Deserialize)]
@@ -51,9 +51,9 @@ impl Pull {
     pub(super) fn into_ours(self) -> PullRequest {
         let is_merged = self.merged.unwrap_or(self.merged_at.is_some());
         let state = match self.state.as_str() {
-            _ if is_merged => State::Merged,
-            "open" => State::Open,
-            _ => State::Closed,
+            _ if is_merged => PullRequestState::Merged,
+            "open" => PullRequestState::Open,
+            _ => PullRequestState::Closed,
         };
         PullRequest {
             number: self.number,
@@ -74,7 +74,7 @@ impl Pull {
     }
 }
 
-pub(super) fn changes(changes: &Changes) -> Value {
+pub(super) fn changes(changes: &PullRequestUpdate) -> Value {
     let mut body = json!({});
     if let Some(title) = &changes.title {
         body["title"] = json!(title);

@@ -6,7 +6,7 @@ use super::others;
 use super::read::Manifest;
 use super::target::{Aim, may_become};
 use super::walk::{Inline, Level, Reached, Role, Walk};
-use super::{Error, Field, Files, Identity, Manifests, Wanted};
+use super::{Error, Files, ManifestIdentity, Manifests, VersionField, WantedField};
 use crate::paths::PathLimits;
 
 /// A file and what is to be written at which of its events.
@@ -35,7 +35,7 @@ impl Candidate<'_> {
 /// The one field to set, of everything that was reached.
 pub(crate) fn choose(
     files: &Files,
-    wanted: &Wanted,
+    wanted: &WantedField,
     limits: &PathLimits,
     own: &Walk<'_>,
 ) -> Result<Change, Error> {
@@ -43,7 +43,7 @@ pub(crate) fn choose(
     if own.is_cut || Walk::from(files, &wanted.foreign()).is_cut {
         return Err(Error::TooMuch { what });
     }
-    if let Field::OneOf { images } = &wanted.field {
+    if let VersionField::OneOf { images } = &wanted.field {
         let candidates = images.clone();
         return Err(Error::Several { what, candidates });
     }
@@ -63,7 +63,7 @@ pub(crate) fn choose(
 /// The only one on the level that says most.
 fn the_one<'a>(
     files: &'a Files,
-    wanted: &'a Wanted,
+    wanted: &'a WantedField,
     limits: &PathLimits,
     own: &'a Walk<'a>,
 ) -> Result<Candidate<'a>, Error> {
@@ -114,14 +114,14 @@ fn keep_distinct(found: &mut Vec<Candidate<'_>>, limits: &PathLimits) {
 /// Something that is looked for in what one place is built of.
 pub(super) struct Search<'a> {
     files: &'a Files,
-    wanted: &'a Wanted,
+    wanted: &'a WantedField,
     own: &'a Walk<'a>,
     /// Whose field it really is: the manifest's, or that of the source it refers to.
-    subject: Identity,
+    subject: ManifestIdentity,
 }
 
 impl<'a> Search<'a> {
-    pub(super) fn new(files: &'a Files, wanted: &'a Wanted, own: &'a Walk<'a>) -> Self {
+    pub(super) fn new(files: &'a Files, wanted: &'a WantedField, own: &'a Walk<'a>) -> Self {
         Self {
             files,
             wanted,
@@ -147,8 +147,8 @@ impl<'a> Search<'a> {
     }
 
     /// The only one that is meant; none where whoever runs the image is.
-    fn only(&self) -> Option<&Identity> {
-        let is_image = matches!(self.wanted.field, Field::Image { .. });
+    fn only(&self) -> Option<&ManifestIdentity> {
+        let is_image = matches!(self.wanted.field, VersionField::Image { .. });
         Some(&self.subject).filter(|subject| !is_image || subject.is_workload())
     }
 
@@ -188,7 +188,7 @@ impl<'a> Search<'a> {
             false => fields::is(manifest, &reached.naming, subject),
         };
         let pin = &self.wanted.pin;
-        let Field::Image { name } = &self.wanted.field else {
+        let VersionField::Image { name } = &self.wanted.field else {
             let held = is_subject().then(|| self.held(manifest));
             return held.flatten().into_iter().collect();
         };
@@ -222,12 +222,12 @@ impl<'a> Search<'a> {
     }
 
     fn is_of_release(&self) -> bool {
-        self.wanted.field == Field::Chart && self.subject == self.wanted.identity
+        self.wanted.field == VersionField::Chart && self.subject == self.wanted.identity
     }
 
     /// Single operations that set it.
     fn operations(&self, manifest: Manifest<'_>) -> Option<Setting> {
-        if let Field::Image { name } = &self.wanted.field {
+        if let VersionField::Image { name } = &self.wanted.field {
             return fields::image_operations(manifest, name);
         }
         let fields: &[&str] = match self.is_of_release() {
@@ -250,7 +250,9 @@ impl<'a> Search<'a> {
 
     fn is_set_by(&self, inline: &Inline, manifest: Manifest<'_>) -> bool {
         let is_held = match &self.wanted.field {
-            Field::Image { name } => !fields::workload(manifest, name, &self.wanted.pin).is_empty(),
+            VersionField::Image { name } => {
+                !fields::workload(manifest, name, &self.wanted.pin).is_empty()
+            }
             _ => manifest.kind() == self.subject.kind && self.held(manifest).is_some(),
         };
         let is_aimed = || match &inline.target {
@@ -264,7 +266,7 @@ impl<'a> Search<'a> {
     }
 }
 
-fn subject(files: &Files, wanted: &Wanted, own: &Walk<'_>) -> Identity {
+fn subject(files: &Files, wanted: &WantedField, own: &Walk<'_>) -> ManifestIdentity {
     let identity = &wanted.identity;
     let is_release = |reached: &Reached, manifest: Manifest<'_>| match &reached.target {
         Some(target) => target.aim(files, own, Some(identity)).is_some(),
@@ -276,10 +278,10 @@ fn subject(files: &Files, wanted: &Wanted, own: &Walk<'_>) -> Identity {
             && is_release(reached, manifest)
     };
     let is_itself = match &wanted.field {
-        Field::Chart => own.manifests().any(has_version),
+        VersionField::Chart => own.manifests().any(has_version),
         // A chart refers to a source too, but it is the chart that has the version.
-        Field::Source => identity.kind == "HelmChart",
-        Field::Image { .. } | Field::OneOf { .. } => true,
+        VersionField::Source => identity.kind == "HelmChart",
+        VersionField::Image { .. } | VersionField::OneOf { .. } => true,
     };
     let source = fields::referred(own, identity).filter(|_| !is_itself);
     source.unwrap_or_else(|| identity.clone())

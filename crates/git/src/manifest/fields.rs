@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::images::is_image;
 use super::read::{Manifest, join};
 use super::walk::{APPLIER, Naming, Walk};
-use super::{Identity, Pin};
+use super::{ManifestIdentity, PinnedVersion};
 use crate::edit::document::{Scalar, Step};
 
 /// Group of the sources that others refer to.
@@ -46,7 +46,7 @@ impl Setting {
     }
 }
 
-pub(super) fn is(manifest: Manifest<'_>, naming: &Naming, identity: &Identity) -> bool {
+pub(super) fn is(manifest: Manifest<'_>, naming: &Naming, identity: &ManifestIdentity) -> bool {
     let (namespace, name) = naming.of(manifest);
     manifest.kind() == identity.kind
         && manifest.group() == identity.group
@@ -80,13 +80,13 @@ fn set(manifest: Manifest<'_>, fields: &[(String, Option<String>)]) -> Option<Se
 }
 
 /// The version of a release's chart, where the release has it.
-pub(super) fn release(manifest: Manifest<'_>, pin: &Pin) -> Option<Setting> {
+pub(super) fn release(manifest: Manifest<'_>, pin: &PinnedVersion) -> Option<Setting> {
     let path = "spec.chart.spec.version".to_owned();
     set(manifest, &[(path, Some(pin.version.clone()))])
 }
 
 /// What a source is pinned to.
-pub(super) fn source(manifest: Manifest<'_>, pin: &Pin) -> Option<Setting> {
+pub(super) fn source(manifest: Manifest<'_>, pin: &PinnedVersion) -> Option<Setting> {
     let is_version = !pin.is_commit() && !pin.is_digest();
     let version = Some(pin.version.clone()).filter(|_| is_version);
     if manifest.kind() == "HelmChart" {
@@ -115,7 +115,7 @@ pub(super) fn source(manifest: Manifest<'_>, pin: &Pin) -> Option<Setting> {
 }
 
 /// Why a source that is pinned like this cannot be set to that.
-fn objection(manifest: Manifest<'_>, pin: &Pin) -> Option<&'static str> {
+fn objection(manifest: Manifest<'_>, pin: &PinnedVersion) -> Option<&'static str> {
     let path = |field: &str| format!("spec.ref.{field}");
     let is_at = |field: &str| manifest.scalar(&path(field)).is_some();
     if PINS.iter().any(|field| manifest.is_alias(&path(field))) {
@@ -134,7 +134,7 @@ fn objection(manifest: Manifest<'_>, pin: &Pin) -> Option<&'static str> {
 }
 
 /// The source that a manifest refers to.
-pub(super) fn referred(walk: &Walk<'_>, identity: &Identity) -> Option<Identity> {
+pub(super) fn referred(walk: &Walk<'_>, identity: &ManifestIdentity) -> Option<ManifestIdentity> {
     let ours = walk
         .manifests()
         .filter(|(reached, manifest)| is(*manifest, &reached.naming, identity));
@@ -142,7 +142,7 @@ pub(super) fn referred(walk: &Walk<'_>, identity: &Identity) -> Option<Identity>
         let mut places = ["spec.chartRef", "spec.sourceRef"].into_iter();
         places.find_map(|place| {
             let text = |field: &str| manifest.text(&format!("{place}.{field}"));
-            Some(Identity {
+            Some(ManifestIdentity {
                 group: SOURCES.to_owned(),
                 kind: text("kind")?.to_owned(),
                 namespace: text("namespace").unwrap_or(&identity.namespace).to_owned(),
@@ -158,7 +158,7 @@ pub(super) fn replacement(
     manifest: Manifest<'_>,
     list: &str,
     image: &str,
-    pin: &Pin,
+    pin: &PinnedVersion,
 ) -> Vec<Setting> {
     let items = (0..manifest.count(list)).map(|index| join(list, index));
     let is_meant = |item: &String| {
@@ -174,7 +174,7 @@ pub(super) fn replacement(
         .collect()
 }
 
-fn replaced(manifest: Manifest<'_>, item: &str, pin: &Pin) -> Option<Setting> {
+fn replaced(manifest: Manifest<'_>, item: &str, pin: &PinnedVersion) -> Option<Setting> {
     let (tag, digest) = (format!("{item}.newTag"), format!("{item}.digest"));
     if let Some(scalar) = manifest.scalar(&digest).filter(|_| pin.digest.is_none()) {
         return Some(Setting::cannot(scalar.line, DIGEST_UNKNOWN));
@@ -199,7 +199,7 @@ pub(super) fn replacements(manifest: Manifest<'_>, is_kustomization: bool) -> Op
 }
 
 /// The containers of a workload that run the image; one setting for each image that may be meant.
-pub(super) fn workload(manifest: Manifest<'_>, image: &str, pin: &Pin) -> Vec<Setting> {
+pub(super) fn workload(manifest: Manifest<'_>, image: &str, pin: &PinnedVersion) -> Vec<Setting> {
     let mut fields: BTreeMap<&str, Vec<(String, Option<String>)>> = BTreeMap::new();
     for pod in PODS {
         for list in ["containers", "initContainers"] {
@@ -234,7 +234,7 @@ fn split_image(image: &str) -> (&str, &str) {
     image.split_at(end.map_or(image.len(), |end| start + end))
 }
 
-fn renewed(name: &str, rest: &str, pin: &Pin) -> Option<String> {
+fn renewed(name: &str, rest: &str, pin: &PinnedVersion) -> Option<String> {
     let version = &pin.version;
     match (rest.split_once('@'), &pin.digest) {
         (Some(("", _)), Some(digest)) => Some(format!("{name}@{digest}")),
@@ -293,7 +293,7 @@ mod tests {
 
     #[test]
     fn images_are_taken_apart_and_put_together() {
-        let pin = |digest: Option<&str>| Pin {
+        let pin = |digest: Option<&str>| PinnedVersion {
             version: "2".to_owned(),
             digest: digest.map(str::to_owned),
             commit: None,
@@ -312,7 +312,7 @@ mod tests {
             let renewed = renewed(name, rest, &pin(digest));
             assert_eq!(renewed.as_deref(), expected, "{image}");
         }
-        let digest = Pin {
+        let digest = PinnedVersion {
             version: "sha256:b".to_owned(),
             digest: Some("sha256:b".to_owned()),
             commit: None,

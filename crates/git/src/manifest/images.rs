@@ -8,7 +8,7 @@ use super::choose::Candidate;
 use super::fields;
 use super::read::Manifest;
 use super::walk::{APPLIER, Reached, Role, Walk, folder, resolve};
-use super::{Field, Files, Wanted};
+use super::{Files, VersionField, WantedField};
 
 /// The registry that a name without one means.
 const REGISTRY: &str = "docker.io";
@@ -81,8 +81,12 @@ impl Workload {
 }
 
 /// The workloads whose image is to be set; none where it is not images that are set.
-pub(super) fn meant(wanted: &Wanted, own: &Walk<'_>, home: Option<&Walk<'_>>) -> Vec<Workload> {
-    let Field::Image { name } = &wanted.field else {
+pub(super) fn meant(
+    wanted: &WantedField,
+    own: &Walk<'_>,
+    home: Option<&Walk<'_>>,
+) -> Vec<Workload> {
+    let VersionField::Image { name } = &wanted.field else {
         return Vec::new();
     };
     let identity = &wanted.identity;
@@ -109,8 +113,8 @@ pub(super) fn meant(wanted: &Wanted, own: &Walk<'_>, home: Option<&Walk<'_>>) ->
 }
 
 /// What the one applies that is meant, where images are and it is among what was walked.
-pub(super) fn home<'a>(files: &'a Files, wanted: &Wanted, own: &Walk<'_>) -> Option<Walk<'a>> {
-    if !matches!(wanted.field, Field::Image { .. }) {
+pub(super) fn home<'a>(files: &'a Files, wanted: &WantedField, own: &Walk<'_>) -> Option<Walk<'a>> {
+    if !matches!(wanted.field, VersionField::Image { .. }) {
         return None;
     }
     let mut appliers = own

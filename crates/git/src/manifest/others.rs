@@ -7,11 +7,15 @@
 
 use super::choose::{Candidate, Search};
 use super::walk::{Walk, resolve};
-use super::{Error, Files, Identity, Other, Wanted};
+use super::{Error, Files, ManifestIdentity, OtherDeployment, WantedField};
 use crate::paths::PathLimits;
 
 /// Refuses what is not the place's alone.
-pub(super) fn spare(files: &Files, wanted: &Wanted, chosen: &Candidate<'_>) -> Result<(), Error> {
+pub(super) fn spare(
+    files: &Files,
+    wanted: &WantedField,
+    chosen: &Candidate<'_>,
+) -> Result<(), Error> {
     let path = &chosen.reached.path;
     let (mut known, mut unknown) = (Vec::new(), Vec::new());
     for other in &wanted.others {
@@ -20,7 +24,7 @@ pub(super) fn spare(files: &Files, wanted: &Wanted, chosen: &Candidate<'_>) -> R
             None => unknown.push(other),
         }
     }
-    let is_theirs = |(other, directories): &(&Other, &Vec<String>)| {
+    let is_theirs = |(other, directories): &(&OtherDeployment, &Vec<String>)| {
         let walk = Walk::from(files, directories);
         if is_told_apart(wanted, other, directories) {
             return is_set_for(files, wanted, (other, directories), &walk, chosen);
@@ -49,7 +53,7 @@ pub(super) fn spare(files: &Files, wanted: &Wanted, chosen: &Candidate<'_>) -> R
 
 /// Whether a file lies in another place's directories, and not in an own one further inside. The root
 /// of a repository is nobody's by that.
-fn is_within(directories: &[String], wanted: &Wanted, path: &str) -> bool {
+fn is_within(directories: &[String], wanted: &WantedField, path: &str) -> bool {
     let is_root = |it: &String| resolve("", it).is_none_or(|it| it.is_empty());
     let theirs: Vec<String> = directories
         .iter()
@@ -65,12 +69,13 @@ fn is_within(directories: &[String], wanted: &Wanted, path: &str) -> bool {
 }
 
 /// Whether both are built in one directory, for different namespaces.
-fn is_told_apart(wanted: &Wanted, other: &Other, directories: &[String]) -> bool {
-    other.namespace != wanted.identity.namespace && overlap(&wanted.directories, directories)
+fn is_told_apart(wanted: &WantedField, other: &OtherDeployment, directories: &[String]) -> bool {
+    other.namespace != wanted.identity.namespace
+        && directories_overlap(&wanted.directories, directories)
 }
 
 /// Whether a directory of one is a directory of the other, or in one.
-pub fn overlap(one: &[String], other: &[String]) -> bool {
+pub fn directories_overlap(one: &[String], other: &[String]) -> bool {
     let is_in = |these: &[String], those: &[String]| {
         let limits = limits(those);
         let mut these = these.iter().filter_map(|it| resolve("", it));
@@ -82,13 +87,13 @@ pub fn overlap(one: &[String], other: &[String]) -> bool {
 /// Whether the field says something for the other place too.
 fn is_set_for(
     files: &Files,
-    wanted: &Wanted,
-    (other, directories): (&Other, &[String]),
+    wanted: &WantedField,
+    (other, directories): (&OtherDeployment, &[String]),
     walk: &Walk<'_>,
     chosen: &Candidate<'_>,
 ) -> bool {
-    let theirs = Wanted {
-        identity: Identity {
+    let theirs = WantedField {
+        identity: ManifestIdentity {
             namespace: other.namespace.clone(),
             ..wanted.identity.clone()
         },

@@ -3,7 +3,9 @@
 //! Host and whole path count. The port, the user and what a forge puts into an address only to say how
 //! it is reached do not.
 
-use crate::address::{Reach, RepositoryUrl};
+use net::AddressPolicy;
+
+use crate::repository_url::RepositoryUrl;
 
 /// Where forges answer to ssh under another name.
 const SSH_HOSTS: [(&str, &str); 4] = [
@@ -25,11 +27,7 @@ pub(crate) struct Home {
 impl Home {
     /// Nothing where the address is none.
     pub(crate) fn of(url: &str) -> Option<Self> {
-        let reach = Reach {
-            allow_internal: true,
-            allow_insecure: true,
-        };
-        let url = RepositoryUrl::parse(url, reach).ok()?;
+        let url = RepositoryUrl::parse(url, AddressPolicy::UNRESTRICTED).ok()?;
         let host = url.host().to_lowercase();
         let known = SSH_HOSTS.iter().find(|(ssh, _)| *ssh == host);
         let mut host = known.map_or(host, |(_, known)| (*known).to_owned());

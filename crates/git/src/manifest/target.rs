@@ -2,7 +2,7 @@
 
 use super::read::Manifest;
 use super::walk::{Reached, Role, Walk};
-use super::{Files, Identity, fields};
+use super::{Files, ManifestIdentity, fields};
 
 const FOR_SEVERAL: &str = "it is a patch for more than one; give it a target by name";
 
@@ -52,7 +52,7 @@ impl Target {
         &self,
         files: &Files,
         own: &Walk<'_>,
-        subject: Option<&Identity>,
+        subject: Option<&ManifestIdentity>,
     ) -> Option<Aim> {
         let walk = Walk::from(files, std::slice::from_ref(&self.directory));
         let mut hits: Vec<(&Reached, Manifest<'_>)> = walk
@@ -77,7 +77,7 @@ impl Target {
     }
 
     /// What it is for may come from elsewhere: then a name is all there is.
-    fn by_name(&self, subject: Option<&Identity>) -> Option<Aim> {
+    fn by_name(&self, subject: Option<&ManifestIdentity>) -> Option<Aim> {
         let name = self.name.as_ref().filter(|name| is_plain(name));
         if name.is_some_and(|name| !may_become(name, subject)) {
             return None;
@@ -108,7 +108,7 @@ impl Target {
 }
 
 /// Whether the subject may have had that name before prefixes and suffixes.
-pub(super) fn may_become(name: &str, subject: Option<&Identity>) -> bool {
+pub(super) fn may_become(name: &str, subject: Option<&ManifestIdentity>) -> bool {
     subject.is_none_or(|subject| !is_plain(name) || subject.name.contains(name))
 }
 
@@ -131,7 +131,7 @@ fn is_plain(name: &str) -> bool {
 
 impl Walk<'_> {
     /// Whether a manifest that was reached is the one that ends up as this.
-    fn ends_up_as(&self, path: &str, manifest: Manifest<'_>, identity: &Identity) -> bool {
+    fn ends_up_as(&self, path: &str, manifest: Manifest<'_>, identity: &ManifestIdentity) -> bool {
         let name = manifest.text("metadata.name");
         let mut same = self.manifests().filter(|(reached, other)| {
             reached.path == path

@@ -10,7 +10,7 @@ use crate::paths::PathLimits;
 pub(super) type Repository = BTreeMap<String, String>;
 
 /// The repository as it would be proposed.
-pub(super) fn promote(repository: &Repository, wanted: &Wanted) -> Result<Repository, Error> {
+pub(super) fn promote(repository: &Repository, wanted: &WantedField) -> Result<Repository, Error> {
     let files = Files {
         home: Home::of("https://git.example/team/config"),
         paths: repository.keys().cloned().collect(),
@@ -29,8 +29,8 @@ pub(super) fn promote(repository: &Repository, wanted: &Wanted) -> Result<Reposi
     Ok(after)
 }
 
-fn release() -> Identity {
-    Identity {
+fn release() -> ManifestIdentity {
+    ManifestIdentity {
         group: "helm.toolkit.fluxcd.io".to_owned(),
         kind: "HelmRelease".to_owned(),
         namespace: "shop".to_owned(),
@@ -38,11 +38,11 @@ fn release() -> Identity {
     }
 }
 
-fn wanted(field: Field, identity: Identity) -> Wanted {
-    Wanted {
+fn wanted(field: VersionField, identity: ManifestIdentity) -> WantedField {
+    WantedField {
         identity,
         field,
-        pin: Pin {
+        pin: PinnedVersion {
             version: "2.0.0".to_owned(),
             digest: None,
             commit: None,
@@ -53,8 +53,8 @@ fn wanted(field: Field, identity: Identity) -> Wanted {
 }
 
 /// Other places, called like their directories.
-pub(super) fn others(directories: &[&str]) -> Vec<Other> {
-    let other = |directory: &&str| Other {
+pub(super) fn others(directories: &[&str]) -> Vec<OtherDeployment> {
+    let other = |directory: &&str| OtherDeployment {
         name: (*directory).to_owned(),
         namespace: "shop".to_owned(),
         directories: Some(vec![(*directory).to_owned()]),
@@ -62,19 +62,19 @@ pub(super) fn others(directories: &[&str]) -> Vec<Other> {
     directories.iter().map(other).collect()
 }
 
-fn image(kind: &str) -> Wanted {
+fn image(kind: &str) -> WantedField {
     let name = "host:5000/team/app".to_owned();
     let group = if kind == "Kustomization" {
         "kustomize.toolkit.fluxcd.io"
     } else {
         "apps"
     };
-    let identity = Identity {
+    let identity = ManifestIdentity {
         group: group.to_owned(),
         kind: kind.to_owned(),
         ..release()
     };
-    wanted(Field::Image { name }, identity)
+    wanted(VersionField::Image { name }, identity)
 }
 
 /// Files as one text, `== path` before each.
@@ -88,7 +88,7 @@ fn repository(text: &str) -> Repository {
 }
 
 /// `<…>` is what must become the new value, and nothing else.
-fn check_with(wanted: &Wanted, text: &str, new: &str) {
+fn check_with(wanted: &WantedField, text: &str, new: &str) {
     let before = repository(&text.replace(['<', '>'], ""));
     let start = text.find('<').expect("something changes");
     let end = text.find('>').expect("it ends");
@@ -96,11 +96,11 @@ fn check_with(wanted: &Wanted, text: &str, new: &str) {
     assert_eq!(promote(&before, wanted), Ok(after));
 }
 
-fn check(wanted: &Wanted, text: &str) {
+fn check(wanted: &WantedField, text: &str) {
     check_with(wanted, text, "2.0.0");
 }
 
-fn check_refused(wanted: &Wanted, text: &str, sentence: &str) {
+fn check_refused(wanted: &WantedField, text: &str, sentence: &str) {
     let error = promote(&repository(text), wanted).expect_err("it must be refused");
     assert_eq!(error.to_string(), sentence);
 }
@@ -121,7 +121,7 @@ fn an_overlay_counts_before_its_base() {
         of_chart("<1.0.0> # kept"),
         of_chart("0.9.0"),
     );
-    check(&wanted(Field::Chart, release()), &text);
+    check(&wanted(VersionField::Chart, release()), &text);
 }
 
 #[test]
@@ -133,13 +133,13 @@ fn a_base_is_set_only_where_it_is_nobody_elses() {
             of_chart(version)
         )
     };
-    check(&wanted(Field::Chart, release()), &base("<1.0.0>"));
+    check(&wanted(VersionField::Chart, release()), &base("<1.0.0>"));
     let shared = format!(
         "{}== apps/dev/kustomization.yml\nbases: [../base/]\n",
         base("1.0.0")
     );
     check_refused(
-        &wanted(Field::Chart, release()),
+        &wanted(VersionField::Chart, release()),
         &shared,
         "the chart version of HelmRelease shop/app is in apps/base/app.yaml:8, which apps/dev is \
          built of too; set it in an overlay",
@@ -152,7 +152,7 @@ fn none_and_several_are_named() {
         "== apps/prod/a.yaml\n{0}== apps/prod/sub/b.yaml\n{0}",
         of_chart("1")
     );
-    let wanted = wanted(Field::Chart, release());
+    let wanted = wanted(VersionField::Chart, release());
     check_refused(
         &wanted,
         &several,
@@ -165,7 +165,7 @@ fn none_and_several_are_named() {
         "cannot find the chart version of HelmRelease shop/app in apps/prod; not readable: \
          apps/prod/b.yaml",
     );
-    let nowhere = Wanted {
+    let nowhere = WantedField {
         directories: Vec::new(),
         ..wanted
     };
@@ -190,14 +190,14 @@ fn a_manifest_is_known_by_what_it_ends_up_as() {
         doc(", namespace: shop", "app", "<1>"),
         doc(", namespace: shop", "app", "1").replace("HelmRelease", "HelmReleaze"),
     );
-    check(&wanted(Field::Chart, release()), &text);
+    check(&wanted(VersionField::Chart, release()), &text);
     let renamed = format!(
         "== apps/prod/kustomization.yaml\nnamespace: shop\nnamePrefix: ap\nresources: [x]\n\
          == apps/prod/x/kustomization.yaml\nnamespace: inner\nnameSuffix: p\nresources: [a.yaml]\n\
          == apps/prod/x/a.yaml\n{}",
         doc(", namespace: own", "\"\"", "<1>"),
     );
-    check(&wanted(Field::Chart, release()), &renamed);
+    check(&wanted(VersionField::Chart, release()), &renamed);
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn what_a_release_refers_to_is_set() {
             refers(kind)
         )
     };
-    let mut wanted = wanted(Field::Chart, release());
+    let mut wanted = wanted(VersionField::Chart, release());
     check(
         &wanted,
         &source("OCIRepository", "  ref:\n    tag: '<1>'\n").replace("'<1>'", "<1>"),
@@ -255,7 +255,7 @@ fn sources_of_what_is_applied_are_set() {
         )
     };
     let mut wanted = image("Kustomization");
-    wanted.field = Field::Source;
+    wanted.field = VersionField::Source;
     check(&wanted, &text("    tag: <1>\n    branch: main\n"));
     let refused = promote(&repository(&text("    commit: aaaa\n")), &wanted);
     assert_eq!(refused.expect_err("no commit").reason(), "UneditableFile");
@@ -308,7 +308,7 @@ fn what_cannot_be_set_is_refused_and_not_passed_over() {
     let base = "== apps/base/a.yaml\n".to_owned() + &of_chart("1.0.0");
     let overlay =
         |rest: &str| format!("== apps/prod/kustomization.yaml\nresources: [../base]\n{rest}{base}");
-    let wanted = wanted(Field::Chart, release());
+    let wanted = wanted(VersionField::Chart, release());
     let inline = "patches:\n- target: {kind: HelmRelease, name: app}\n  patch: |\n    - op: replace\n      \
                   path: /spec/chart/spec/version\n      value: 1.1.0\n";
     let sentence = "the chart version of HelmRelease shop/app is in apps/prod/kustomization.yaml:5, but \
@@ -364,7 +364,7 @@ fn the_target_of_a_patch_says_whom_it_is_for() {
             of_chart(base)
         )
     };
-    let wanted = wanted(Field::Chart, release());
+    let wanted = wanted(VersionField::Chart, release());
     check(
         &wanted,
         &text("{kind: HelmRelease, name: app}", "<1.0.0>", "0.1.0"),
@@ -409,7 +409,7 @@ fn patches_count_before_what_they_are_for() {
              == apps/prod/a.yaml\n{DEPLOYMENT}{name}:1\n"
         )
     };
-    let refused = |wanted: &Wanted, text: &str| {
+    let refused = |wanted: &WantedField, text: &str| {
         let refused = promote(&repository(text), wanted).expect_err(text);
         assert_eq!(refused.reason(), "UneditableFile", "{refused}");
     };
@@ -459,7 +459,7 @@ fn patches_count_before_what_they_are_for() {
             operation(path, "{version: 1}"),
             of_chart("1.0.0")
         );
-        refused(&wanted(Field::Chart, release()), &text);
+        refused(&wanted(VersionField::Chart, release()), &text);
     }
 }
 
@@ -492,7 +492,7 @@ fn a_component_counts_after_what_lists_it() {
 fn an_image_is_known_by_every_name_it_has() {
     let named = |name: &str| {
         let mut wanted = image("Kustomization");
-        wanted.field = Field::Image {
+        wanted.field = VersionField::Image {
             name: name.to_owned(),
         };
         wanted
@@ -541,11 +541,11 @@ fn one_directory_for_two_namespaces_is_told_apart_by_fields() {
             of(prod, "<1.0.0>")
         )
     };
-    let mut wanted = wanted(Field::Chart, release());
+    let mut wanted = wanted(VersionField::Chart, release());
     wanted.directories = vec!["apps".to_owned()];
     wanted.others = others(&["./apps"]);
     let told = text(", namespace: dev", ", namespace: shop");
-    let reason = |wanted: &Wanted, text: &str| {
+    let reason = |wanted: &WantedField, text: &str| {
         let text = text.replace(['<', '>'], "");
         promote(&repository(&text), wanted)
             .expect_err("it is shared")
@@ -621,7 +621,7 @@ fn what_is_written_elsewhere_is_refused() {
          == apps/prod/p.yaml\n{alias}== apps/base/a.yaml\n{}",
         of_chart("1.0.0")
     );
-    let refused = promote(&repository(&text), &wanted(Field::Chart, release()));
+    let refused = promote(&repository(&text), &wanted(VersionField::Chart, release()));
     assert_eq!(refused.expect_err("an alias").reason(), "UneditableFile");
 }
 
@@ -636,7 +636,7 @@ fn a_path_of_another_repository_is_not_followed() {
             of_chart(version)
         )
     };
-    let mut wanted = wanted(Field::Chart, release());
+    let mut wanted = wanted(VersionField::Chart, release());
     wanted.directories = vec!["clusters/prod".to_owned()];
     check(
         &wanted,
@@ -656,7 +656,7 @@ fn circles_and_paths_that_leave_end_the_walk() {
              {list}: [..]\n== apps/prod/a.yaml\n{}",
             of_chart("1")
         );
-        let refused = promote(&repository(&text), &wanted(Field::Chart, release()));
+        let refused = promote(&repository(&text), &wanted(VersionField::Chart, release()));
         assert_eq!(
             refused.expect_err("nothing is listed").reason(),
             "NoManifest"
@@ -687,7 +687,7 @@ fn what_has_no_end_is_refused() {
         wide.insert(format!("apps/{level}x/kustomization.yaml"), text);
     }
     for repository in [deep, wide] {
-        let mut wanted = wanted(Field::Chart, release());
+        let mut wanted = wanted(VersionField::Chart, release());
         wanted.directories = vec!["apps/0".to_owned()];
         let refused = promote(&repository, &wanted).expect_err("it has no end");
         assert_eq!(refused.reason(), "TooManyFiles");

@@ -1,6 +1,8 @@
 //! Why a mirror does not show what the remote has.
 
-use crate::{Remedy, address, forge, runner};
+use net::{AddressError, Remedy};
+
+use crate::{forge, runner};
 
 /// What went wrong between us and a remote. `attempted` completes "cannot …".
 #[derive(Debug, thiserror::Error)]
@@ -10,7 +12,7 @@ pub enum Error {
     Address {
         /// Why.
         #[from]
-        source: address::Error,
+        source: AddressError,
     },
     /// An app's key could not be traded for a token.
     #[error("cannot get a token for the repository")]

@@ -33,7 +33,7 @@ impl Entry {
 
 /// A file with markers that could not be read, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Skipped {
+pub struct SkippedFile {
     /// The file.
     pub path: String,
     /// A sentence.
@@ -57,7 +57,7 @@ pub(super) async fn marked(
     index: &mut MarkerIndex,
     commit: &ObjectId,
     marker: &str,
-) -> Result<(Vec<Entry>, Vec<Skipped>), Error> {
+) -> Result<(Vec<Entry>, Vec<SkippedFile>), Error> {
     if index.commit.as_ref() != Some(commit) {
         renew(mirror, index, commit).await?;
     }
@@ -68,7 +68,7 @@ pub(super) async fn marked(
             Ok(markers) if markers.contains(marker) => entries.push(entry.clone()),
             Ok(_) => {}
             Err(because) => {
-                skipped.push(Skipped {
+                skipped.push(SkippedFile {
                     path: entry.path.clone(),
                     because: because.clone(),
                 });

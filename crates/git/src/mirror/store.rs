@@ -10,21 +10,21 @@ use std::time::{Duration, SystemTime};
 use parking_lot::Mutex;
 
 use super::{Mirror, remove, short_hash};
-use crate::address::RepositoryUrl;
 use crate::credentials::Credentials;
 use crate::forge::AppTokens;
-use crate::runner::{self, Runner, size_of};
+use crate::repository_url::RepositoryUrl;
+use crate::runner::{self, GitRunner, size_of};
 
 /// How much is kept.
 #[derive(Clone, Copy, Debug)]
-pub struct Keep {
+pub struct MirrorRetention {
     /// Bytes of all mirrors together.
     pub bytes: u64,
     /// How long after its last use.
     pub age: Duration,
 }
 
-impl Default for Keep {
+impl Default for MirrorRetention {
     fn default() -> Self {
         Self {
             bytes: 8 << 30,
@@ -35,10 +35,10 @@ impl Default for Keep {
 
 /// The mirrors below one folder, which belongs to this process alone.
 pub struct Mirrors {
-    runner: Runner,
+    runner: GitRunner,
     folder: PathBuf,
     salt: Vec<u8>,
-    keep: Keep,
+    keep: MirrorRetention,
     tokens: Arc<AppTokens>,
     open: Mutex<HashMap<String, Arc<Mirror>>>,
 }
@@ -46,9 +46,9 @@ pub struct Mirrors {
 impl Mirrors {
     /// Uses a folder, and what an earlier process left in it.
     pub fn new(
-        runner: Runner,
+        runner: GitRunner,
         folder: &Path,
-        keep: Keep,
+        keep: MirrorRetention,
         tokens: Arc<AppTokens>,
     ) -> Result<Self, runner::Error> {
         let folder = folder.join("mirrors");

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Alteration, Error, Outcome, Proposal, Proposed};
+use super::{Error, Proposal, ProposalResult, ProposedBranch, RequestedEdit};
 use crate::commit::FileChange;
-use crate::manifest::{self, Files, Home, Manifests, Pin, Walk, Wanted};
-use crate::mirror::{self, Entry, FILE_LIMIT, Mirror, Skipped};
+use crate::manifest::{self, Files, Home, Manifests, PinnedVersion, Walk, WantedField};
+use crate::mirror::{self, Entry, FILE_LIMIT, Mirror, SkippedFile};
 use crate::names::{BranchName, ObjectId};
 use crate::paths::PathLimits;
 use crate::{edit, paths};
@@ -19,7 +19,7 @@ const FILES: usize = 500;
 #[derive(Default)]
 pub(super) struct Altered {
     pub(super) files: Vec<FileChange>,
-    pub(super) skipped: Vec<Skipped>,
+    pub(super) skipped: Vec<SkippedFile>,
 }
 
 impl Altered {
@@ -29,11 +29,11 @@ impl Altered {
         commit: ObjectId,
         base: ObjectId,
         seen: Option<ObjectId>,
-    ) -> Outcome {
+    ) -> ProposalResult {
         let pushed = seen.as_ref() != Some(&commit);
         let files = self.files.into_iter().map(|file| file.path).collect();
         let skipped = self.skipped;
-        Outcome::Proposed(Proposed {
+        ProposalResult::Proposed(ProposedBranch {
             branch,
             commit,
             base,
@@ -74,9 +74,11 @@ async fn alter_any(
     base: &ObjectId,
     proposal: &Proposal,
 ) -> Result<Altered, Error> {
-    match &proposal.alteration {
-        Alteration::Marked { marker, value } => set(mirror, base, proposal, (marker, value)).await,
-        Alteration::Found {
+    match &proposal.edit {
+        RequestedEdit::MarkedFields { marker, value } => {
+            set(mirror, base, proposal, (marker, value)).await
+        }
+        RequestedEdit::MarkedOrFoundFields {
             marker,
             value,
             wanted,
@@ -86,7 +88,9 @@ async fn alter_any(
             }
             altered => altered,
         },
-        Alteration::File { path, content } => write(mirror, base, proposal, (path, content)).await,
+        RequestedEdit::WholeFile { path, content } => {
+            write(mirror, base, proposal, (path, content)).await
+        }
     }
 }
 
@@ -94,7 +98,7 @@ async fn set(
     mirror: &Mirror,
     base: &ObjectId,
     proposal: &Proposal,
-    (marker, value): (&str, &Pin),
+    (marker, value): (&str, &PinnedVersion),
 ) -> Result<Altered, Error> {
     let (entries, skipped) = mirror.marked(base, marker).await?;
     let (inside, outside): (Vec<Entry>, Vec<Entry>) = entries
@@ -136,7 +140,7 @@ async fn find(
     mirror: &Mirror,
     base: &ObjectId,
     proposal: &Proposal,
-    wanted: &[Wanted],
+    wanted: &[WantedField],
 ) -> Result<Altered, Error> {
     let entries = mirror::list(mirror, base).await?.into_iter();
     let entries: BTreeMap<String, Entry> = entries
@@ -173,7 +177,7 @@ async fn find_one(
     mirror: &Mirror,
     entries: &BTreeMap<String, Entry>,
     files: &mut Files,
-    (wanted, limits): (&Wanted, &PathLimits),
+    (wanted, limits): (&WantedField, &PathLimits),
 ) -> Result<(String, Vec<(usize, String)>), Error> {
     loop {
         let own = Walk::from(files, &wanted.directories);
@@ -291,7 +295,7 @@ fn objection(
 }
 
 /// What else a person should know when a marker was not found.
-pub(super) fn remark(skipped: &[Skipped], outside: &[String]) -> String {
+pub(super) fn remark(skipped: &[SkippedFile], outside: &[String]) -> String {
     let mut remark = String::new();
     if !outside.is_empty() {
         let shown = outside

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::alter::refuse_instructions;
-use super::{Alteration, Error, Proposal};
-use crate::edit::{self, Edited};
-use crate::manifest::{self, Files, Home, Manifests, Pin, Walk, Wanted};
-use crate::mirror::Skipped;
+use super::{Error, Proposal, RequestedEdit};
+use crate::edit::{self, EditedFile};
+use crate::manifest::{self, Files, Home, Manifests, PinnedVersion, Walk, WantedField};
+use crate::mirror::SkippedFile;
 use crate::paths::PathLimits;
 
 /// The files of a checkout, by their paths from its root.
@@ -17,10 +17,10 @@ pub fn preview(
     files: &Checkout,
     url: &str,
     proposal: &Proposal,
-) -> Result<BTreeMap<String, Edited>, Error> {
-    let mut edited = match &proposal.alteration {
-        Alteration::Marked { marker, value } => set(files, proposal, marker, value)?,
-        Alteration::Found {
+) -> Result<BTreeMap<String, EditedFile>, Error> {
+    let mut edited = match &proposal.edit {
+        RequestedEdit::MarkedFields { marker, value } => set(files, proposal, marker, value)?,
+        RequestedEdit::MarkedOrFoundFields {
             marker,
             value,
             wanted,
@@ -30,9 +30,9 @@ pub fn preview(
             }
             edited => edited?,
         },
-        Alteration::File { path, content } => {
+        RequestedEdit::WholeFile { path, content } => {
             let same = files.get(path) == Some(content);
-            let edited = Edited {
+            let edited = EditedFile {
                 content: content.clone(),
                 marked: 1,
                 changed: usize::from(!same),
@@ -49,8 +49,8 @@ fn set(
     files: &Checkout,
     proposal: &Proposal,
     marker: &str,
-    value: &Pin,
-) -> Result<BTreeMap<String, Edited>, Error> {
+    value: &PinnedVersion,
+) -> Result<BTreeMap<String, EditedFile>, Error> {
     let (mut inside, mut outside, mut skipped) = (BTreeMap::new(), Vec::new(), Vec::new());
     for (path, content) in files {
         match edit::markers(content) {
@@ -60,7 +60,7 @@ fn set(
                 let edited = edit::set_marked_to(content, marker, value);
                 inside.insert(path.clone(), named(path, edited)?);
             }
-            Err(error) => skipped.push(Skipped {
+            Err(error) => skipped.push(SkippedFile {
                 path: path.clone(),
                 because: error.to_string(),
             }),
@@ -80,8 +80,8 @@ fn find(
     files: &Checkout,
     url: &str,
     proposal: &Proposal,
-    wanted: &[Wanted],
-) -> Result<BTreeMap<String, Edited>, Error> {
+    wanted: &[WantedField],
+) -> Result<BTreeMap<String, EditedFile>, Error> {
     let mut known = Files {
         home: Home::of(url),
         paths: files.keys().cloned().collect(),
@@ -108,7 +108,7 @@ fn find(
 fn find_one(
     files: &Checkout,
     known: &mut Files,
-    (wanted, limits): (&Wanted, &PathLimits),
+    (wanted, limits): (&WantedField, &PathLimits),
 ) -> Result<(String, Vec<(usize, String)>), Error> {
     loop {
         let own = Walk::from(known, &wanted.directories);
@@ -122,7 +122,7 @@ fn find_one(
     }
 }
 
-fn named(path: &str, edited: Result<Edited, edit::Error>) -> Result<Edited, Error> {
+fn named(path: &str, edited: Result<EditedFile, edit::Error>) -> Result<EditedFile, Error> {
     edited.map_err(|source| Error::Edit {
         path: path.to_owned(),
         source,

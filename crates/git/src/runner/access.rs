@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::Secret;
-use crate::address::{RepositoryUrl, Scheme};
+use net::SecretValue;
+
 use crate::credentials::SshKey;
+use crate::repository_url::{RepositoryUrl, Scheme};
 
 /// What ssh gets where there is no key: it then refuses every host.
 pub(super) const SSH_WITHOUT_KEY: &str = "ssh -F /dev/null -o BatchMode=yes -o StrictHostKeyChecking=yes -o UserKnownHostsFile=/dev/null";
@@ -20,21 +21,21 @@ pub(super) const SSH_WITHOUT_KEY: &str = "ssh -F /dev/null -o BatchMode=yes -o S
 #[derive(Clone, Default)]
 pub struct Access {
     origin: String,
-    login: Option<(String, Secret)>,
+    login: Option<(String, SecretValue)>,
     key: Option<SshKey>,
     certificate_authority: Option<Vec<u8>>,
     /// What curl takes for the addresses of the host.
     resolved: Vec<String>,
     /// The address that ssh connects to, and the name that it knows the host by.
     pinned: Option<(String, String)>,
-    proxy: Option<Secret>,
+    proxy: Option<SecretValue>,
 }
 
 impl Access {
     /// Access to a repository, with what its scheme can use.
     pub(crate) fn new(
         url: &RepositoryUrl,
-        login: Option<(String, Secret)>,
+        login: Option<(String, SecretValue)>,
         key: Option<SshKey>,
         certificate_authority: Option<Vec<u8>>,
     ) -> Self {
@@ -56,7 +57,7 @@ impl Access {
     }
 
     /// Through a proxy, which finds the host's address itself.
-    pub(crate) fn through(mut self, proxy: Secret) -> Self {
+    pub(crate) fn through(mut self, proxy: SecretValue) -> Self {
         self.proxy = Some(proxy);
         self
     }
@@ -87,12 +88,12 @@ impl Access {
         self
     }
 
-    pub(super) fn secrets(&self) -> Vec<Secret> {
+    pub(super) fn secrets(&self) -> Vec<SecretValue> {
         let keys = self.key.iter().map(|key| key.identity.clone());
-        let mut secrets: Vec<Secret> = keys.chain(self.proxy.clone()).collect();
+        let mut secrets: Vec<SecretValue> = keys.chain(self.proxy.clone()).collect();
         if let Some((username, password)) = &self.login {
             secrets.push(password.clone());
-            secrets.push(Secret::new(basic(username, password)));
+            secrets.push(SecretValue::new(basic(username, password)));
         }
         secrets
     }
@@ -132,7 +133,7 @@ impl Access {
             command.push_str(&format!(" -o HostName={address} -o 'HostKeyAlias={name}'"));
         }
         environment.push(("GIT_SSH_COMMAND".to_owned(), command.into()));
-        let proxy = self.proxy.as_ref().and_then(Secret::expose_text);
+        let proxy = self.proxy.as_ref().and_then(SecretValue::expose_text);
         for name in ["https_proxy", "http_proxy"] {
             environment.extend(proxy.map(|proxy| (name.to_owned(), proxy.into())));
         }
@@ -148,7 +149,7 @@ fn known_as(url: &RepositoryUrl) -> String {
     }
 }
 
-fn basic(username: &str, password: &Secret) -> String {
+fn basic(username: &str, password: &SecretValue) -> String {
     let password = password.expose_text().unwrap_or_default();
     STANDARD.encode(format!("{username}:{password}"))
 }
@@ -236,14 +237,11 @@ impl KeyFiles {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::address::Reach;
+    use net::AddressPolicy;
 
     fn environment(url: &str, addresses: &[&str]) -> String {
-        let reach = Reach {
-            allow_internal: true,
-            allow_insecure: true,
-        };
-        let url = RepositoryUrl::parse(url, reach).expect(url);
+        let policy = AddressPolicy::UNRESTRICTED;
+        let url = RepositoryUrl::parse(url, policy).expect(url);
         let addresses: Vec<SocketAddr> = addresses
             .iter()
             .map(|it| it.parse().expect("an address"))

@@ -9,10 +9,11 @@ use axum::response::Response;
 use axum::routing::post;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use git::address::{Reach, RepositoryUrl};
 use git::credentials::Credentials;
-use git::forge::{self, Http, Kind};
+use git::forge::{self, ForgeProduct};
+use git::repository_url::RepositoryUrl;
 use http::HeaderMap;
+use net::{AddressPolicy, OutboundHttp};
 use parking_lot::Mutex;
 use ring::signature::{KeyPair, RSA_PKCS1_2048_8192_SHA256, RsaKeyPair, UnparsedPublicKey};
 use serde_json::{Value, json};
@@ -22,10 +23,7 @@ use crate::double::{PROJECT, TOKEN, answer};
 /// Made for these tests; it opens nothing.
 const KEY: &str = include_str!("app-key.pem");
 
-const REACH: Reach = Reach {
-    allow_internal: true,
-    allow_insecure: true,
-};
+const ANY_ADDRESS: AddressPolicy = AddressPolicy::UNRESTRICTED;
 
 fn public_key() -> Vec<u8> {
     let body: String = KEY
@@ -107,8 +105,14 @@ fn open(address: &str, key: &str) -> Box<dyn forge::Forge> {
         .map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec()))
         .collect();
     let login = Credentials::from_entries(&entries).expect("credentials");
-    let url = RepositoryUrl::parse(&format!("{address}/{PROJECT}"), REACH).expect("a URL");
-    forge::open(Kind::GitHub, &Arc::new(Http::new(REACH)), &url, &login).expect("a forge")
+    let url = RepositoryUrl::parse(&format!("{address}/{PROJECT}"), ANY_ADDRESS).expect("a URL");
+    forge::open(
+        ForgeProduct::GitHub,
+        &Arc::new(OutboundHttp::new(ANY_ADDRESS)),
+        &url,
+        &login,
+    )
+    .expect("a forge")
 }
 
 #[tokio::test]
@@ -138,7 +142,7 @@ async fn a_key_that_is_none_waits_for_an_edit() {
     let error = forge.list_open(None).await.expect_err("no key");
     assert_eq!(
         (error.reason(), error.remedy()),
-        ("ForgeUnusable", git::Remedy::Edit)
+        ("ForgeUnusable", net::Remedy::Edit)
     );
     assert!(!error.to_string().contains("AAAA"));
 }

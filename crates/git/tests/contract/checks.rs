@@ -3,24 +3,25 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use git::Remedy;
 use git::forge::{
-    Changes, Dressing, Error, Http, Listing, Merge, MergeMethod, Merged, PullRequest, State,
+    Error, MergeMethod, MergeOptions, MergeResult, PullRequest, PullRequestListing,
+    PullRequestMetadata, PullRequestState, PullRequestUpdate,
 };
 use git::names::ObjectId;
+use net::{OutboundHttp, Remedy};
 
 use crate::double::{Arena, BRANCH, Fault, PROJECT, TOKEN, branch, new_pull, tip};
 
-fn now() -> Merge {
-    Merge {
+fn now() -> MergeOptions {
+    MergeOptions {
         head: tip(),
         method: MergeMethod::Merge,
         when_ready: false,
     }
 }
 
-fn later() -> Merge {
-    Merge {
+fn later() -> MergeOptions {
+    MergeOptions {
         when_ready: true,
         ..now()
     }
@@ -51,23 +52,29 @@ pub(crate) async fn a_pull_request_is_found_by_its_head_in_every_state(arena: Ar
     let forge = arena.forge();
     assert_eq!(forge.find(&branch(BRANCH)).await.expect("nothing yet"), []);
     let mut expected = Vec::new();
-    for state in [State::Closed, State::Merged, State::Open] {
+    for state in [
+        PullRequestState::Closed,
+        PullRequestState::Merged,
+        PullRequestState::Open,
+    ] {
         let opened = forge.create(&new_pull()).await.expect("a pull request");
         assert_eq!(
             (opened.state, opened.head.as_str(), opened.base.as_str()),
-            (State::Open, BRANCH, "main")
+            (PullRequestState::Open, BRANCH, "main")
         );
         assert_eq!(opened.head_commit, Some(tip()));
         match state {
-            State::Closed => {
-                let changes = Changes {
+            PullRequestState::Closed => {
+                let changes = PullRequestUpdate {
                     open: Some(false),
-                    ..Changes::default()
+                    ..PullRequestUpdate::default()
                 };
                 forge.update(opened.number, &changes).await.expect("closed");
             }
-            State::Merged => drop(forge.merge(opened.number, &now()).await.expect("merged")),
-            State::Open => {}
+            PullRequestState::Merged => {
+                forge.merge(opened.number, &now()).await.expect("merged");
+            }
+            PullRequestState::Open => {}
         }
         expected.insert(0, (opened.number, state));
         let found = forge.find(&branch(BRANCH)).await.expect("found");
@@ -79,7 +86,10 @@ pub(crate) async fn a_pull_request_is_found_by_its_head_in_every_state(arena: Ar
             expected
         );
         let read = forge.get(opened.number).await.expect("read");
-        assert_eq!(read.merge_commit.is_some(), state == State::Merged);
+        assert_eq!(
+            read.merge_commit.is_some(),
+            state == PullRequestState::Merged
+        );
         assert_eq!(listed(&arena, read), found[0]);
     }
     assert_eq!(
@@ -126,32 +136,32 @@ pub(crate) async fn title_body_and_state_change(arena: Arena) {
         .await
         .expect("a pull request")
         .number;
-    let title = Changes {
+    let title = PullRequestUpdate {
         title: Some("other".into()),
-        ..Changes::default()
+        ..PullRequestUpdate::default()
     };
     let seen = forge.update(number, &title).await.expect("changed");
     assert_eq!(
         (seen.title.as_str(), seen.body.as_str()),
         ("other", "team/app/prod")
     );
-    let body = Changes {
+    let body = PullRequestUpdate {
         body: Some("new\nlines".into()),
         open: Some(false),
-        ..Changes::default()
+        ..PullRequestUpdate::default()
     };
     let seen = forge.update(number, &body).await.expect("changed");
     assert_eq!(
         (seen.title.as_str(), seen.body.as_str(), seen.state),
-        ("other", "new\nlines", State::Closed)
+        ("other", "new\nlines", PullRequestState::Closed)
     );
-    let open = Changes {
+    let open = PullRequestUpdate {
         open: Some(true),
-        ..Changes::default()
+        ..PullRequestUpdate::default()
     };
     let again = forge.update(number, &open).await;
     if arena.habits().reopens {
-        assert_eq!(again.expect("opened again").state, State::Open);
+        assert_eq!(again.expect("opened again").state, PullRequestState::Open);
     } else {
         arena.remark("never reopens");
         let error = again.expect_err("it never opens again");
@@ -166,9 +176,9 @@ pub(crate) async fn a_draft_is_one(arena: Arena) {
     let opened = forge.create(&new).await.expect("a draft");
     assert!(opened.draft);
     assert_eq!(opened.title, new.title);
-    let title = Changes {
+    let title = PullRequestUpdate {
         title: Some("other".into()),
-        ..Changes::default()
+        ..PullRequestUpdate::default()
     };
     let changed = forge.update(opened.number, &title).await.expect("changed");
     assert_eq!((changed.draft, changed.title.as_str()), (true, "other"));
@@ -193,7 +203,7 @@ pub(crate) async fn wrong_tokens_are_refused_and_not_repeated(arena: Arena) {
 pub(crate) async fn what_is_not_there_is_not_found(arena: Arena) {
     let elsewhere = arena.forge_of("team/nothing", TOKEN, &arena.http);
     let here = arena.forge();
-    let changes = Changes::default();
+    let changes = PullRequestUpdate::default();
     let errors: Vec<Error> = vec![
         elsewhere
             .create(&new_pull())
@@ -257,7 +267,9 @@ pub(crate) async fn one_among_hundreds_is_found(arena: Arena) {
         found.iter().map(|pull| pull.number).collect::<Vec<_>>(),
         [ours.number]
     );
-    let Listing::Now { pull_requests, .. } = forge.list_open(None).await.expect("a list") else {
+    let PullRequestListing::Changed { pull_requests, .. } =
+        forge.list_open(None).await.expect("a list")
+    else {
         panic!("there is nothing it could be the same as");
     };
     assert_eq!(pull_requests.len(), 131);
@@ -276,7 +288,9 @@ pub(crate) async fn pull_requests_of_forks_are_not_ours(arena: Arena) {
         forge.find(&branch(BRANCH)).await.expect("nothing of ours"),
         []
     );
-    let Listing::Now { pull_requests, .. } = forge.list_open(None).await.expect("a list") else {
+    let PullRequestListing::Changed { pull_requests, .. } =
+        forge.list_open(None).await.expect("a list")
+    else {
         panic!("there is nothing it could be the same as");
     };
     assert_eq!(pull_requests, []);
@@ -291,15 +305,15 @@ pub(crate) async fn merging_twice_is_merging_once(arena: Arena) {
         .number;
     assert_eq!(
         forge.merge(number, &now()).await.expect("merged"),
-        Merged::Now
+        MergeResult::Merged
     );
     assert_eq!(
         forge.merge(number, &now()).await.expect("merged before"),
-        Merged::Now
+        MergeResult::Merged
     );
     assert_eq!(
         forge.merge(number, &later()).await.expect("merged before"),
-        Merged::Now
+        MergeResult::Merged
     );
 }
 
@@ -310,7 +324,7 @@ pub(crate) async fn a_moved_head_is_not_merged(arena: Arena) {
         .await
         .expect("a pull request")
         .number;
-    let stale = Merge {
+    let stale = MergeOptions {
         head: ObjectId::new("d".repeat(40)).expect("an id"),
         ..now()
     };
@@ -319,7 +333,10 @@ pub(crate) async fn a_moved_head_is_not_merged(arena: Arena) {
         (error.reason(), error.remedy()),
         ("HeadMoved", Remedy::RETRY)
     );
-    assert_eq!(forge.get(number).await.expect("read").state, State::Open);
+    assert_eq!(
+        forge.get(number).await.expect("read").state,
+        PullRequestState::Open
+    );
 }
 
 pub(crate) async fn conflicts_are_not_merged(arena: Arena) {
@@ -356,13 +373,13 @@ pub(crate) async fn what_waits_for_checks_is_merged_later(arena: Arena) {
         }
         arena.world.lock().has_pending_checks = false;
         let merged = forge.merge(number, &later()).await;
-        assert_eq!(merged.expect("nothing is in the way"), Merged::Now);
+        assert_eq!(merged.expect("nothing is in the way"), MergeResult::Merged);
         return;
     }
     for _ in 0..2 {
         assert_eq!(
             forge.merge(number, &later()).await.expect("asked for"),
-            Merged::Later
+            MergeResult::Scheduled
         );
     }
     assert!(
@@ -373,7 +390,10 @@ pub(crate) async fn what_waits_for_checks_is_merged_later(arena: Arena) {
             .expect("it is there")
             .waits_for_merge
     );
-    assert_eq!(forge.get(number).await.expect("read").state, State::Open);
+    assert_eq!(
+        forge.get(number).await.expect("read").state,
+        PullRequestState::Open
+    );
 }
 
 pub(crate) async fn what_waits_for_nothing_is_merged_now(arena: Arena) {
@@ -393,9 +413,12 @@ pub(crate) async fn what_waits_for_nothing_is_merged_now(arena: Arena) {
     }
     assert_eq!(
         forge.merge(number, &later()).await.expect("merged"),
-        Merged::Now
+        MergeResult::Merged
     );
-    assert_eq!(forge.get(number).await.expect("read").state, State::Merged);
+    assert_eq!(
+        forge.get(number).await.expect("read").state,
+        PullRequestState::Merged
+    );
 }
 
 pub(crate) async fn labels_reviewers_and_comments_arrive(arena: Arena) {
@@ -410,15 +433,20 @@ pub(crate) async fn labels_reviewers_and_comments_arrive(arena: Arena) {
         .await
         .expect("a pull request")
         .number;
-    let dressing = Dressing {
+    let dressing = PullRequestMetadata {
         labels: vec!["label-66".into(), "brand new".into()],
         reviewers: vec!["ann".into(), "team/platform".into()],
     };
     let habits = arena.habits();
-    let notes = forge.dress(number, &dressing).await.expect("dressed");
+    let notes = forge
+        .add_metadata(number, &dressing)
+        .await
+        .expect("dressed");
     let left_out = usize::from(!habits.has_labels) + usize::from(!habits.asks_teams);
     assert_eq!(notes.len(), left_out, "{notes:?}");
-    let nothing = forge.dress(number, &Dressing::default()).await;
+    let nothing = forge
+        .add_metadata(number, &PullRequestMetadata::default())
+        .await;
     assert_eq!(nothing.expect("nothing to do"), [""; 0]);
     forge.comment(number, "superseded").await.expect("said");
     let mut world = arena.world.lock();
@@ -449,12 +477,15 @@ pub(crate) async fn one_unknown_reviewer_keeps_no_other_from_being_asked(arena: 
         .await
         .expect("a pull request")
         .number;
-    let dressing = |names: &[&str]| Dressing {
+    let dressing = |names: &[&str]| PullRequestMetadata {
         reviewers: owned(names),
-        ..Dressing::default()
+        ..PullRequestMetadata::default()
     };
     for names in [&["zoe", "nobody-here", "ann"][..], &["nobody-here"]] {
-        let notes = forge.dress(number, &dressing(names)).await.expect("asked");
+        let notes = forge
+            .add_metadata(number, &dressing(names))
+            .await
+            .expect("asked");
         assert_eq!(notes.len(), 1, "{notes:?}");
         assert!(
             notes[0].starts_with("nobody-here was not asked"),
@@ -476,15 +507,18 @@ pub(crate) async fn asking_one_more_keeps_those_who_were_asked(arena: Arena) {
     let forge = arena.forge();
     let opened = forge.create(&new_pull()).await.expect("a pull request");
     for name in ["ann", "zoe", "ann"] {
-        let dressing = Dressing {
+        let dressing = PullRequestMetadata {
             reviewers: vec![name.into()],
-            ..Dressing::default()
+            ..PullRequestMetadata::default()
         };
-        forge.dress(opened.number, &dressing).await.expect("asked");
+        forge
+            .add_metadata(opened.number, &dressing)
+            .await
+            .expect("asked");
     }
-    let title = Changes {
+    let title = PullRequestUpdate {
         title: Some("other".into()),
-        ..Changes::default()
+        ..PullRequestUpdate::default()
     };
     forge.update(opened.number, &title).await.expect("changed");
     let mut world = arena.world.lock();
@@ -518,7 +552,7 @@ pub(crate) async fn open_ones_are_listed_and_changes_noticed(arena: Arena) {
             .expect("another");
     }
     let first = forge.list_open(None).await.expect("a list");
-    let Listing::Now {
+    let PullRequestListing::Changed {
         pull_requests,
         validator,
     } = first.clone()
@@ -529,9 +563,9 @@ pub(crate) async fn open_ones_are_listed_and_changes_noticed(arena: Arena) {
     assert!(pull_requests.contains(&ours));
     // A forge without validators lists them all again.
     let again = forge.list_open(Some(&validator)).await.expect("a list");
-    assert!(again == Listing::Same || again == first);
+    assert!(again == PullRequestListing::Unchanged || again == first);
     let is_conditional = arena.world.lock().not_modified > 0;
-    assert_eq!(again == Listing::Same, is_conditional);
+    assert_eq!(again == PullRequestListing::Unchanged, is_conditional);
     assert_eq!(is_conditional, arena.habits().has_validators);
     if is_conditional {
         arena.remark("conditional");
@@ -539,8 +573,10 @@ pub(crate) async fn open_ones_are_listed_and_changes_noticed(arena: Arena) {
     // The oldest is on the last page; its end must be noticed all the same.
     arena.world.lock().merge(ours.number);
     match forge.list_open(Some(&validator)).await.expect("a list") {
-        Listing::Now { pull_requests, .. } => assert!(!pull_requests.contains(&ours)),
-        Listing::Same => panic!("it is not the same"),
+        PullRequestListing::Changed { pull_requests, .. } => {
+            assert!(!pull_requests.contains(&ours))
+        }
+        PullRequestListing::Unchanged => panic!("it is not the same"),
     }
 }
 
@@ -622,11 +658,8 @@ pub(crate) async fn a_forge_that_is_not_well_is_asked_again(arena: Arena) {
 
 pub(crate) async fn slow_and_endless_and_strange_answers_are_given_up(arena: Arena) {
     let hasty = Arc::new(
-        Http::new(git::address::Reach {
-            allow_internal: true,
-            allow_insecure: true,
-        })
-        .with_time_limit(Duration::from_millis(200)),
+        OutboundHttp::new(net::AddressPolicy::UNRESTRICTED)
+            .with_timeout(Duration::from_millis(200)),
     );
     arena.fail_next(Fault::NeverEndingBody);
     let forge = arena.forge_of(PROJECT, TOKEN, &hasty);

@@ -9,11 +9,12 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use git::address::{Reach, RepositoryUrl};
 use git::credentials::Credentials;
-use git::forge::{self, Forge, Http, Kind, NewPullRequest};
+use git::forge::{self, Forge, ForgeProduct, NewPullRequest};
 use git::names::{BranchName, ObjectId};
+use git::repository_url::RepositoryUrl;
 use http::StatusCode;
+use net::{AddressPolicy, OutboundHttp};
 use parking_lot::Mutex;
 
 pub(crate) const PROJECT: &str = "team/config";
@@ -28,10 +29,7 @@ pub(crate) fn is_known(name: &String) -> bool {
     PEOPLE.contains(&name.as_str()) || name == "team:platform"
 }
 
-const REACH: Reach = Reach {
-    allow_internal: true,
-    allow_insecure: true,
-};
+const ANY_ADDRESS: AddressPolicy = AddressPolicy::UNRESTRICTED;
 
 /// A pull request as a forge keeps it.
 #[derive(Clone, Debug)]
@@ -79,16 +77,19 @@ pub(crate) struct Habits {
     pub(crate) has_validators: bool,
 }
 
-pub(crate) fn habits(kind: Kind) -> Habits {
-    let is_bitbucket = matches!(kind, Kind::BitbucketServer | Kind::BitbucketCloud);
+pub(crate) fn habits(kind: ForgeProduct) -> Habits {
+    let is_bitbucket = matches!(
+        kind,
+        ForgeProduct::BitbucketServer | ForgeProduct::BitbucketCloud
+    );
     Habits {
         has_labels: !is_bitbucket,
-        asks_teams: !is_bitbucket && kind != Kind::GitLab,
-        reopens: kind != Kind::BitbucketCloud,
-        merges_later: !is_bitbucket && kind != Kind::Gitea,
-        is_looked_at_twice: kind == Kind::GitLab,
-        lists_commits: kind != Kind::BitbucketCloud,
-        has_validators: matches!(kind, Kind::GitHub | Kind::GitLab),
+        asks_teams: !is_bitbucket && kind != ForgeProduct::GitLab,
+        reopens: kind != ForgeProduct::BitbucketCloud,
+        merges_later: !is_bitbucket && kind != ForgeProduct::Gitea,
+        is_looked_at_twice: kind == ForgeProduct::GitLab,
+        lists_commits: kind != ForgeProduct::BitbucketCloud,
+        has_validators: matches!(kind, ForgeProduct::GitHub | ForgeProduct::GitLab),
     }
 }
 
@@ -169,13 +170,13 @@ impl World {
 /// A double that listens, and forges that talk to it.
 pub(crate) struct Arena {
     pub(crate) world: Shared,
-    pub(crate) kind: Kind,
+    pub(crate) kind: ForgeProduct,
     pub(crate) address: String,
-    pub(crate) http: Arc<Http>,
+    pub(crate) http: Arc<OutboundHttp>,
 }
 
 impl Arena {
-    pub(crate) async fn start(kind: Kind, router: fn(Shared) -> Router) -> Self {
+    pub(crate) async fn start(kind: ForgeProduct, router: fn(Shared) -> Router) -> Self {
         let mut world = World::default();
         world.branches.insert("main".to_owned(), "a".repeat(40));
         world.branches.insert(BRANCH.to_owned(), "b".repeat(40));
@@ -190,7 +191,7 @@ impl Arena {
             .expect("a port");
         let address = format!("http://{}", listener.local_addr().expect("an address"));
         tokio::spawn(async move { axum::serve(listener, router).await });
-        let http = Http::new(REACH).with_time_limit(Duration::from_secs(20));
+        let http = OutboundHttp::new(ANY_ADDRESS).with_timeout(Duration::from_secs(20));
         Self {
             world,
             kind,
@@ -203,12 +204,12 @@ impl Arena {
     fn address_of(&self, project: &str) -> (String, Option<String>) {
         let address = &self.address;
         match self.kind {
-            Kind::BitbucketServer => (format!("{address}/scm/{project}.git"), None),
-            Kind::BitbucketCloud => {
+            ForgeProduct::BitbucketServer => (format!("{address}/scm/{project}.git"), None),
+            ForgeProduct::BitbucketCloud => {
                 let url = format!("https://bitbucket.org/{project}.git");
                 (url, Some(format!("{address}/2.0")))
             }
-            Kind::AzureDevOps => {
+            ForgeProduct::AzureDevOps => {
                 let (project, name) = project.split_once('/').expect("two parts");
                 (format!("{address}/collection/{project}/_git/{name}"), None)
             }
@@ -217,9 +218,14 @@ impl Arena {
     }
 
     /// The forge as who has this token sees this repository.
-    pub(crate) fn forge_of(&self, project: &str, token: &str, http: &Arc<Http>) -> Box<dyn Forge> {
+    pub(crate) fn forge_of(
+        &self,
+        project: &str,
+        token: &str,
+        http: &Arc<OutboundHttp>,
+    ) -> Box<dyn Forge> {
         let (url, api) = self.address_of(project);
-        let url = RepositoryUrl::parse(&url, REACH).expect("a URL");
+        let url = RepositoryUrl::parse(&url, ANY_ADDRESS).expect("a URL");
         let mut entries: BTreeMap<String, Vec<u8>> =
             [("token".to_owned(), token.as_bytes().to_vec())].into();
         entries.extend(api.map(|api| ("apiURL".to_owned(), api.into_bytes())));

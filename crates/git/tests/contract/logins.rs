@@ -8,16 +8,14 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use git::address::{Reach, RepositoryUrl};
 use git::credentials::Credentials;
-use git::forge::{self, Http, Kind};
+use git::forge::{self, ForgeProduct};
+use git::repository_url::RepositoryUrl;
+use net::{AddressPolicy, OutboundHttp};
 use parking_lot::Mutex;
 use serde_json::json;
 
-const REACH: Reach = Reach {
-    allow_internal: true,
-    allow_insecure: true,
-};
+const ANY_ADDRESS: AddressPolicy = AddressPolicy::UNRESTRICTED;
 
 type Seen = Arc<Mutex<Option<(String, String)>>>;
 
@@ -46,7 +44,7 @@ fn credentials(entries: &[(&str, &str)]) -> Credentials {
 }
 
 /// `ADDRESS` stands for the address in the repository's URL and in the entries.
-async fn check(kind: Kind, url: &str, entries: &[(&str, &str)], path: &str, header: &str) {
+async fn check(kind: ForgeProduct, url: &str, entries: &[(&str, &str)], path: &str, header: &str) {
     let seen = Seen::default();
     let address = listen(seen.clone()).await;
     let entries: Vec<(&str, String)> = entries
@@ -57,10 +55,10 @@ async fn check(kind: Kind, url: &str, entries: &[(&str, &str)], path: &str, head
         .iter()
         .map(|(name, value)| (*name, value.as_str()))
         .collect();
-    let url = RepositoryUrl::parse(&url.replace("ADDRESS", &address), REACH).expect("a URL");
+    let url = RepositoryUrl::parse(&url.replace("ADDRESS", &address), ANY_ADDRESS).expect("a URL");
     let forge = forge::open(
         kind,
-        &Arc::new(Http::new(REACH)),
+        &Arc::new(OutboundHttp::new(ANY_ADDRESS)),
         &url,
         &credentials(&entries),
     );
@@ -90,15 +88,15 @@ async fn gitlab_takes_every_token_as_a_bearer() {
     let path = "/api/v4/projects/group%2Fsub%2Fdeep%2Fconfig/merge_requests/7";
     let url = "ADDRESS/group/sub/deep/config.git";
     check(
-        Kind::GitLab,
+        ForgeProduct::GitLab,
         url,
         &[("token", "token1")],
         path,
         "Bearer token1",
     )
     .await;
-    check(Kind::GitLab, url, &BOTH, path, "Bearer token1").await;
-    check(Kind::GitLab, url, &PASSWORD, path, "Bearer secret1").await;
+    check(ForgeProduct::GitLab, url, &BOTH, path, "Bearer token1").await;
+    check(ForgeProduct::GitLab, url, &PASSWORD, path, "Bearer secret1").await;
 }
 
 #[tokio::test]
@@ -106,7 +104,7 @@ async fn the_secret_says_where_the_api_is() {
     let entries = [("token", "token1"), ("apiURL", "ADDRESS/git/api/v4")];
     let path = "/git/api/v4/projects/group%2Fconfig/merge_requests/7";
     check(
-        Kind::GitLab,
+        ForgeProduct::GitLab,
         "ADDRESS/git/group/config",
         &entries,
         path,
@@ -114,7 +112,7 @@ async fn the_secret_says_where_the_api_is() {
     )
     .await;
     check(
-        Kind::GitLab,
+        ForgeProduct::GitLab,
         "git@git.example:group/config.git",
         &entries,
         path,
@@ -124,7 +122,7 @@ async fn the_secret_says_where_the_api_is() {
     let entries = [("token", "token1"), ("apiURL", "ADDRESS/ghe/api/v3")];
     let path = "/ghe/api/v3/repos/group/config/pulls/7";
     check(
-        Kind::GitHub,
+        ForgeProduct::GitHub,
         "git@git.example:group/config.git",
         &entries,
         path,
@@ -136,7 +134,7 @@ async fn the_secret_says_where_the_api_is() {
 #[tokio::test]
 async fn bitbucket_server_takes_bearers_and_passwords() {
     let path = "/rest/api/1.0/projects/KEY/repos/config/pull-requests/7";
-    let kind = Kind::BitbucketServer;
+    let kind = ForgeProduct::BitbucketServer;
     check(
         kind,
         "ADDRESS/scm/KEY/config.git",
@@ -170,7 +168,7 @@ async fn bitbucket_server_takes_bearers_and_passwords() {
 #[tokio::test]
 async fn bitbucket_cloud_tells_tokens_of_people_from_others() {
     let path = "/2.0/repositories/team/config/pullrequests/7";
-    let (kind, api) = (Kind::BitbucketCloud, ("apiURL", "ADDRESS/2.0"));
+    let (kind, api) = (ForgeProduct::BitbucketCloud, ("apiURL", "ADDRESS/2.0"));
     for url in [
         "https://bitbucket.org/team/config.git",
         "git@bitbucket.org:team/config.git",
@@ -195,7 +193,10 @@ async fn bitbucket_cloud_tells_tokens_of_people_from_others() {
 #[tokio::test]
 async fn azure_takes_personal_tokens_without_a_name() {
     let path = "/tfs/Team/shop/_apis/git/repositories/config/pullrequests/7";
-    let (kind, url) = (Kind::AzureDevOps, "ADDRESS/tfs/Team/shop/_git/config");
+    let (kind, url) = (
+        ForgeProduct::AzureDevOps,
+        "ADDRESS/tfs/Team/shop/_git/config",
+    );
     check(kind, url, &[("token", "token1")], path, &basic(":token1")).await;
     check(kind, url, &PASSWORD, path, &basic("bot:secret1")).await;
     check(kind, url, &[("token", "eyJx")], path, "Bearer eyJx").await;
@@ -205,7 +206,7 @@ async fn azure_takes_personal_tokens_without_a_name() {
 async fn gitea_and_github_take_passwords_too() {
     let path = "/api/v1/repos/team/config/pulls/7";
     check(
-        Kind::Gitea,
+        ForgeProduct::Gitea,
         "ADDRESS/team/config",
         &BOTH,
         path,
@@ -213,7 +214,7 @@ async fn gitea_and_github_take_passwords_too() {
     )
     .await;
     check(
-        Kind::Gitea,
+        ForgeProduct::Gitea,
         "ADDRESS/team/config",
         &PASSWORD,
         path,
@@ -222,7 +223,7 @@ async fn gitea_and_github_take_passwords_too() {
     .await;
     let path = "/api/v3/repos/team/config/pulls/7";
     check(
-        Kind::GitHub,
+        ForgeProduct::GitHub,
         "ADDRESS/team/config",
         &PASSWORD,
         path,
@@ -233,29 +234,37 @@ async fn gitea_and_github_take_passwords_too() {
 
 #[test]
 fn nothing_to_show_and_foreign_urls_are_refused_without_asking() {
-    let http = Arc::new(Http::new(REACH));
+    let http = Arc::new(OutboundHttp::new(ANY_ADDRESS));
     let refused = |kind, url: &str, entries: &[(&str, &str)]| {
-        let url = RepositoryUrl::parse(url, REACH).expect("a URL");
+        let url = RepositoryUrl::parse(url, ANY_ADDRESS).expect("a URL");
         let error = forge::open(kind, &http, &url, &credentials(entries)).err();
         assert_eq!(error.expect("unusable").reason(), "ForgeUnusable", "{url}");
     };
-    for (_, kind) in Kind::ALL {
+    for (_, kind) in ForgeProduct::ALL {
         refused(kind, "https://dev.azure.com/team/shop/_git/config", &[]);
     }
     let token = [("token", "x")];
     refused(
-        Kind::BitbucketCloud,
+        ForgeProduct::BitbucketCloud,
         "https://git.example/team/config",
         &token,
     );
-    refused(Kind::BitbucketCloud, "https://bitbucket.org/a/b/c", &token);
+    refused(
+        ForgeProduct::BitbucketCloud,
+        "https://bitbucket.org/a/b/c",
+        &token,
+    );
     // A person's token without the person.
     let personal = [("token", "ATATTx")];
-    refused(Kind::BitbucketCloud, "https://bitbucket.org/a/b", &personal);
-    refused(Kind::GitLab, "https://git.example/config", &token);
-    refused(Kind::GitHub, "https://github.com/a/b/c", &token);
     refused(
-        Kind::AzureDevOps,
+        ForgeProduct::BitbucketCloud,
+        "https://bitbucket.org/a/b",
+        &personal,
+    );
+    refused(ForgeProduct::GitLab, "https://git.example/config", &token);
+    refused(ForgeProduct::GitHub, "https://github.com/a/b/c", &token);
+    refused(
+        ForgeProduct::AzureDevOps,
         "https://dev.azure.com/team/config",
         &token,
     );
@@ -263,8 +272,11 @@ fn nothing_to_show_and_foreign_urls_are_refused_without_asking() {
 
 #[test]
 fn every_type_has_its_name() {
-    for (name, kind) in Kind::ALL {
-        assert_eq!((Kind::named(name), kind.as_str()), (Some(kind), name));
+    for (name, kind) in ForgeProduct::ALL {
+        assert_eq!(
+            (ForgeProduct::named(name), kind.as_str()),
+            (Some(kind), name)
+        );
     }
-    assert_eq!(Kind::named("forgejo"), None);
+    assert_eq!(ForgeProduct::named("forgejo"), None);
 }

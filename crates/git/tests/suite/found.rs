@@ -4,10 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::support::*;
-use git::manifest::{Field, Identity, Other, Pin, Wanted};
+use git::manifest::{ManifestIdentity, OtherDeployment, PinnedVersion, VersionField, WantedField};
 use git::mirror::Mirror;
 use git::paths::PathLimits;
-use git::propose::{Alteration, Outcome, Proposal, preview};
+use git::propose::{Proposal, ProposalResult, RequestedEdit, preview};
 use tempfile::TempDir;
 use testbed::forge::{Forge, Repository};
 
@@ -65,7 +65,7 @@ impl World {
     }
 
     /// Proposes, and wants exactly these lines of one file to differ on the branch.
-    async fn check(&self, wanted: Wanted, changed: &str, lines: &[(&str, &str)]) {
+    async fn check(&self, wanted: WantedField, changed: &str, lines: &[(&str, &str)]) {
         let proposed = propose(&self.mirror, &found(wanted.clone())).await;
         assert_eq!(proposed.files, [changed]);
         for (path, before) in &self.files {
@@ -93,10 +93,10 @@ impl World {
     }
 }
 
-fn found(wanted: Wanted) -> Proposal {
+fn found(wanted: WantedField) -> Proposal {
     let value = wanted.pin.clone();
     let mut proposal = proposal(&value.version);
-    proposal.alteration = Alteration::Found {
+    proposal.edit = RequestedEdit::MarkedOrFoundFields {
         marker: MARKER.to_owned(),
         value,
         wanted: vec![wanted],
@@ -104,28 +104,28 @@ fn found(wanted: Wanted) -> Proposal {
     proposal
 }
 
-fn wanted(kind: &str, name: &str, field: Field, directories: [&str; 2]) -> Wanted {
+fn wanted(kind: &str, name: &str, field: VersionField, directories: [&str; 2]) -> WantedField {
     let group = match kind {
         "HelmRelease" => "helm.toolkit.fluxcd.io",
         "Kustomization" => "kustomize.toolkit.fluxcd.io",
         _ => "apps",
     };
     let [own, other] = directories.map(str::to_owned);
-    Wanted {
-        identity: Identity {
+    WantedField {
+        identity: ManifestIdentity {
             group: group.to_owned(),
             kind: kind.to_owned(),
             namespace: "shop".to_owned(),
             name: name.to_owned(),
         },
         field,
-        pin: Pin {
+        pin: PinnedVersion {
             version: "6.5.0".to_owned(),
             digest: None,
             commit: None,
         },
         directories: vec![own],
-        others: vec![Other {
+        others: vec![OtherDeployment {
             name: other.clone(),
             namespace: "podinfo".to_owned(),
             directories: Some(vec![other]),
@@ -141,14 +141,14 @@ const PRODUCTION: [&str; 2] = ["./apps/production", "./apps/staging"];
 #[tokio::test]
 async fn a_monorepo_with_overlays() {
     let world = World::of(layout("monorepo")).await;
-    let chart = wanted("HelmRelease", "checkout", Field::Chart, PRODUCTION);
+    let chart = wanted("HelmRelease", "checkout", VersionField::Chart, PRODUCTION);
     let line = [("\"6.4.1\"   # follows", "\"6.5.0\"   # follows")];
     world
         .check(chart, "apps/production/checkout-patch.yaml", &line)
         .await;
     // From the cluster's own directory the same is found.
     let clusters = ["./clusters/production", "./clusters/staging"];
-    let chart = wanted("HelmRelease", "checkout", Field::Chart, clusters);
+    let chart = wanted("HelmRelease", "checkout", VersionField::Chart, clusters);
     world
         .check(chart, "apps/production/checkout-patch.yaml", &line)
         .await;
@@ -158,7 +158,12 @@ async fn a_monorepo_with_overlays() {
 async fn an_image_in_a_monorepo() {
     let world = World::of(layout("monorepo")).await;
     let name = "registry.example/catalog".to_owned();
-    let mut image = wanted("Deployment", "catalog", Field::Image { name }, PRODUCTION);
+    let mut image = wanted(
+        "Deployment",
+        "catalog",
+        VersionField::Image { name },
+        PRODUCTION,
+    );
     image.pin.version = "1.4.0".to_owned();
     let line = [("newTag: 1.3.2 # moved", "newTag: 1.4.0 # moved")];
     world
@@ -170,12 +175,12 @@ async fn an_image_in_a_monorepo() {
 async fn what_clusters_share_is_refused() {
     let world = World::of(layout("monorepo")).await;
     let clusters = ["clusters/production", "clusters/staging"];
-    let mut shared = wanted("HelmRelease", "ingress", Field::Chart, clusters);
+    let mut shared = wanted("HelmRelease", "ingress", VersionField::Chart, clusters);
     shared.identity.namespace = "ingress".to_owned();
     let error = refusal(&world.mirror, &found(shared)).await;
     assert_eq!(
         (error.reason(), error.remedy()),
-        ("SharedManifest", git::Remedy::Edit)
+        ("SharedManifest", net::Remedy::Edit)
     );
     assert!(
         error.to_string().contains("infrastructure/ingress.yaml:11"),
@@ -187,7 +192,7 @@ async fn what_clusters_share_is_refused() {
 #[tokio::test]
 async fn a_repository_per_environment() {
     let world = World::of(layout("per-environment")).await;
-    let chart = wanted("HelmRelease", "checkout", Field::Chart, [".", ""]);
+    let chart = wanted("HelmRelease", "checkout", VersionField::Chart, [".", ""]);
     let line = [(
         "checkout\n  ref:\n    tag: 6.4.1",
         "checkout\n  ref:\n    tag: 6.5.0",
@@ -199,7 +204,12 @@ async fn a_repository_per_environment() {
 async fn a_repository_per_team() {
     let world = World::of(layout("per-team")).await;
     let directories = ["deploy/production", "deploy/staging"];
-    let mut source = wanted("Kustomization", "checkout", Field::Source, directories);
+    let mut source = wanted(
+        "Kustomization",
+        "checkout",
+        VersionField::Source,
+        directories,
+    );
     source.identity.namespace = "checkout".to_owned();
     source.pin.version = "v1.9.0".to_owned();
     let line = [("'v1.8.3'", "'v1.9.0'")];
@@ -213,7 +223,7 @@ async fn a_marker_counts_before_what_is_found() {
     let mut files = layout("monorepo");
     files.push(("apps/production/marked.yaml".to_owned(), manifest("1.0.0")));
     let world = World::of(files).await;
-    let chart = wanted("HelmRelease", "checkout", Field::Chart, PRODUCTION);
+    let chart = wanted("HelmRelease", "checkout", VersionField::Chart, PRODUCTION);
     let line = [("version: 1.0.0", "version: 6.5.0")];
     world
         .check(chart, "apps/production/marked.yaml", &line)
@@ -223,7 +233,12 @@ async fn a_marker_counts_before_what_is_found() {
 #[tokio::test]
 async fn paths_limit_what_is_found_too() {
     let world = World::of(layout("monorepo")).await;
-    let mut proposal = found(wanted("HelmRelease", "checkout", Field::Chart, PRODUCTION));
+    let mut proposal = found(wanted(
+        "HelmRelease",
+        "checkout",
+        VersionField::Chart,
+        PRODUCTION,
+    ));
     proposal.paths = PathLimits::new(["apps/staging"]).expect("patterns");
     let error = refusal(&world.mirror, &proposal).await;
     assert_eq!(error.reason(), "InvalidPath");
@@ -238,8 +253,11 @@ async fn paths_limit_what_is_found_too() {
 #[tokio::test]
 async fn what_is_there_already_needs_no_branch() {
     let world = World::of(layout("monorepo")).await;
-    let mut chart = wanted("HelmRelease", "checkout", Field::Chart, PRODUCTION);
+    let mut chart = wanted("HelmRelease", "checkout", VersionField::Chart, PRODUCTION);
     chart.pin.version = "6.4.1".to_owned();
     let outcome = world.mirror.propose(&found(chart), &|_| true).await;
-    assert!(matches!(outcome, Ok(Outcome::NothingToChange { .. })));
+    assert!(matches!(
+        outcome,
+        Ok(ProposalResult::NothingToChange { .. })
+    ));
 }

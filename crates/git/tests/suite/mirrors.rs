@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use git::mirror::Keep;
-use git::propose::Alteration;
+use git::mirror::MirrorRetention;
+use git::propose::RequestedEdit;
 use tempfile::TempDir;
 
 use crate::support::*;
@@ -83,7 +83,7 @@ async fn links_are_never_followed_nor_edited() {
     assert!(listed.starts_with("100755 "), "the mode is kept: {listed}");
     for path in ["elsewhere/x.yaml", "linked.yaml"] {
         let mut wanted = proposal("x");
-        wanted.alteration = Alteration::File {
+        wanted.edit = RequestedEdit::WholeFile {
             path: path.to_owned(),
             content: b"x".to_vec(),
         };
@@ -149,7 +149,7 @@ async fn a_push_that_the_remote_refuses_waits_for_an_edit() {
     let error = refusal(&mirror, &proposal("2.0.0")).await;
     assert_eq!(
         (error.reason(), error.remedy()),
-        ("PushRefused", git::Remedy::Edit)
+        ("PushRefused", net::Remedy::Edit)
     );
     assert!(error.to_string().contains("only on weekdays"), "{error}");
 }
@@ -190,7 +190,7 @@ async fn a_push_between_our_look_and_our_push_is_never_overwritten() {
         let error = mirror.propose(&wanted, &meanwhile).await.expect_err(name);
         assert_eq!(
             (error.reason(), error.remedy()),
-            ("BranchMoved", git::Remedy::RETRY),
+            ("BranchMoved", net::Remedy::RETRY),
             "{name}"
         );
         let last = run(&path, &["log", "-1", "--format=%s", target], "");
@@ -250,11 +250,11 @@ async fn old_and_large_mirrors_are_removed_and_come_back() {
         &commit(&[("100644", "a.yaml", &manifest("1.0.0"))]),
     );
     for keep in [
-        Keep {
+        MirrorRetention {
             bytes: u64::MAX,
             age: Duration::ZERO,
         },
-        Keep {
+        MirrorRetention {
             bytes: 0,
             age: Duration::from_secs(3600),
         },

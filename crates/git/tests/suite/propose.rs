@@ -3,12 +3,15 @@
 use std::sync::Arc;
 
 use crate::support::*;
-use git::Remedy;
-use git::forge::{self, Changes, Http, Kind, Merge, MergeMethod, Merged, NewPullRequest, State};
+use git::forge::{
+    self, ForgeProduct, MergeMethod, MergeOptions, MergeResult, NewPullRequest, PullRequestState,
+    PullRequestUpdate,
+};
 use git::mirror::Mirror;
 use git::names::ObjectId;
 use git::paths::PathLimits;
-use git::propose::{Alteration, Outcome};
+use git::propose::{ProposalResult, RequestedEdit};
+use net::{OutboundHttp, Remedy};
 use tempfile::TempDir;
 use testbed::forge::{Forge, PullState, Repository};
 
@@ -62,10 +65,15 @@ async fn a_marker_becomes_a_merged_pull_request() {
     let proposed = propose(&world.mirror, &proposal("2.0.0")).await;
     assert_eq!(proposed.files, ["apps/prod.yaml"]);
 
-    let http = Arc::new(Http::new(REACH));
+    let http = Arc::new(OutboundHttp::new(ANY_ADDRESS));
     let login = credentials(&[("token", world.forge.token())]);
-    let forge =
-        forge::open(Kind::Gitea, &http, &url(&world.repository.url()), &login).expect("a forge");
+    let forge = forge::open(
+        ForgeProduct::Gitea,
+        &http,
+        &url(&world.repository.url()),
+        &login,
+    )
+    .expect("a forge");
     let new = NewPullRequest {
         head: proposed.branch.clone(),
         base: branch("main"),
@@ -78,27 +86,27 @@ async fn a_marker_becomes_a_merged_pull_request() {
     let again = forge.create(&new).await.expect_err("there is one already");
     assert_eq!(again.reason(), "AlreadyExists");
 
-    let merge = Merge {
+    let merge = MergeOptions {
         head: proposed.commit,
         method: MergeMethod::Merge,
         when_ready: false,
     };
     assert_eq!(
         forge.merge(opened.number, &merge).await.expect("merged"),
-        Merged::Now
+        MergeResult::Merged
     );
     assert_eq!(
         forge
             .merge(opened.number, &merge)
             .await
             .expect("merged before"),
-        Merged::Now
+        MergeResult::Merged
     );
     assert_eq!(world.file("main").await, manifest("2.0.0"));
     let found = forge.find(&branch(BRANCH)).await.expect("it can be found");
     assert_eq!(
         found.iter().map(|pull| pull.state).collect::<Vec<_>>(),
-        [State::Merged]
+        [PullRequestState::Merged]
     );
 }
 
@@ -126,8 +134,9 @@ async fn a_private_authority_and_another_base_work() {
     wanted.base = branch("production");
     propose(&mirror, &wanted).await;
 
-    let http = Arc::new(Http::new(REACH));
-    let api = forge::open(Kind::Gitea, &http, &url(&repository.url()), &login).expect("a forge");
+    let http = Arc::new(OutboundHttp::new(ANY_ADDRESS));
+    let api =
+        forge::open(ForgeProduct::Gitea, &http, &url(&repository.url()), &login).expect("a forge");
     let new = NewPullRequest {
         head: branch(BRANCH),
         base: branch("production"),
@@ -140,9 +149,9 @@ async fn a_private_authority_and_another_base_work() {
         (opened.base.as_str(), opened.draft, opened.title.as_str()),
         ("production", true, "t")
     );
-    let changes = Changes {
+    let changes = PullRequestUpdate {
         title: Some("u".into()),
-        ..Changes::default()
+        ..PullRequestUpdate::default()
     };
     let changed = api.update(opened.number, &changes).await.expect("changed");
     assert_eq!(
@@ -317,7 +326,7 @@ async fn what_the_base_holds_already_is_not_proposed() {
         .propose(&proposal("1.0.0"), &|_| true)
         .await
         .expect("it is looked at");
-    assert!(matches!(outcome, Outcome::NothingToChange { .. }));
+    assert!(matches!(outcome, ProposalResult::NothingToChange { .. }));
     assert_eq!(world.repository.tip(BRANCH).await, None);
 }
 
@@ -446,7 +455,7 @@ async fn straight_commits_race_and_none_is_lost() {
         wanted.branch = branch("main");
         wanted.message.title = format!("app {app}");
         let marker = format!("team:app{app}:prod");
-        wanted.alteration = Alteration::Marked {
+        wanted.edit = RequestedEdit::MarkedFields {
             marker,
             value: "2.0.0".into(),
         };
@@ -481,16 +490,16 @@ async fn straight_commits_race_and_none_is_lost() {
 async fn a_whole_file_can_be_proposed() {
     let world = World::with_manifest().await;
     let mut wanted = proposal("x");
-    let file = |path: &str| Alteration::File {
+    let file = |path: &str| RequestedEdit::WholeFile {
         path: path.to_owned(),
         content: b"kind: Pipeline\n".to_vec(),
     };
-    wanted.alteration = file("pipelines/new.yaml");
+    wanted.edit = file("pipelines/new.yaml");
     propose(&world.mirror, &wanted).await;
     let content = world.repository.read(BRANCH, "pipelines/new.yaml").await;
     assert_eq!(content.as_deref(), Some(b"kind: Pipeline\n".as_slice()));
     for path in ["../x", ".git/hooks/x", "/etc/x", "apps", "README.md/x"] {
-        wanted.alteration = file(path);
+        wanted.edit = file(path);
         assert_eq!(
             refusal(&world.mirror, &wanted).await.reason(),
             "InvalidPath",
@@ -503,10 +512,15 @@ async fn a_whole_file_can_be_proposed() {
 async fn a_person_merging_meanwhile_leaves_nothing_to_do() {
     let world = World::with_manifest().await;
     let proposed = propose(&world.mirror, &proposal("2.0.0")).await;
-    let http = Arc::new(Http::new(REACH));
+    let http = Arc::new(OutboundHttp::new(ANY_ADDRESS));
     let login = credentials(&[("token", world.forge.token())]);
-    let api =
-        forge::open(Kind::Gitea, &http, &url(&world.repository.url()), &login).expect("a forge");
+    let api = forge::open(
+        ForgeProduct::Gitea,
+        &http,
+        &url(&world.repository.url()),
+        &login,
+    )
+    .expect("a forge");
     let new = NewPullRequest {
         head: proposed.branch,
         base: branch("main"),
@@ -529,7 +543,7 @@ async fn a_person_merging_meanwhile_leaves_nothing_to_do() {
         .propose(&proposal("2.0.0"), &|_| true)
         .await
         .expect("it is looked at");
-    assert!(matches!(outcome, Outcome::NothingToChange { .. }));
+    assert!(matches!(outcome, ProposalResult::NothingToChange { .. }));
 }
 
 #[tokio::test]
@@ -564,7 +578,7 @@ async fn a_damaged_mirror_is_made_anew() {
         world.mirror.propose(&proposal("3.0.0"), &|_| true).await,
     ];
     assert!(
-        matches!(attempts[1], Ok(Outcome::Proposed(_))),
+        matches!(attempts[1], Ok(ProposalResult::Proposed(_))),
         "the second attempt finds a new mirror: {attempts:?}"
     );
 }

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::response::Redirect;
-use git::Remedy;
-use git::mirror::Keep;
-use git::runner::{Limits, Runner};
+use git::mirror::MirrorRetention;
+use git::runner::{GitLimits, GitRunner};
+use net::Remedy;
 use tempfile::TempDir;
 use testbed::forge::Forge;
 
@@ -64,7 +64,7 @@ async fn passwords_are_neither_in_arguments_nor_on_disk() {
     );
     let runner = runner(folder.path()).with_program(program(tools.path(), "recording-git", &text));
     let login = credentials(&[("username", "git"), ("password", forge.token())]);
-    let all = mirrors_with(runner, folder.path(), Keep::default());
+    let all = mirrors_with(runner, folder.path(), MirrorRetention::default());
     propose(
         &all.open(&url(&repository.url()), &login),
         &proposal("2.0.0"),
@@ -119,7 +119,7 @@ async fn keys_reach_ssh_in_private_files_that_do_not_stay() {
         ("identity", "a-private-key"),
         ("known_hosts", "example.invalid ssh-rsa AAAA"),
     ]);
-    let all = mirrors_with(runner, folder.path(), Keep::default());
+    let all = mirrors_with(runner, folder.path(), MirrorRetention::default());
     // Nothing listens there: the program in ssh's place does not connect.
     let address = format!("ssh://git@localhost:2222{}", remote.display());
     propose(&all.open(&url(&address), &login), &proposal("2.0.0")).await;
@@ -175,12 +175,12 @@ async fn a_remote_that_never_answers_is_given_up() {
     let silent = Router::new().fallback(std::future::pending::<&'static str>);
     let address = format!("{}/a/b.git", serve(silent).await);
     let folder = TempDir::new().expect("a folder");
-    let limits = Limits {
+    let limits = GitLimits {
         remote: Duration::from_millis(300),
-        ..Limits::default()
+        ..GitLimits::default()
     };
-    let runner = Runner::new(folder.path(), limits, REACH).expect("a runner");
-    let all = mirrors_with(runner, folder.path(), Keep::default());
+    let runner = GitRunner::new(folder.path(), limits, ANY_ADDRESS).expect("a runner");
+    let all = mirrors_with(runner, folder.path(), MirrorRetention::default());
     let error = refusal(
         &all.open(&url(&address), &credentials(&[])),
         &proposal("2.0.0"),
@@ -204,13 +204,13 @@ async fn a_git_that_says_too_much_or_too_little_is_stopped() {
         "#!/bin/sh\nsleep 600 &\necho $! >>{}\nwhile :; do echo noise; done\n",
         children.display()
     );
-    let limits = Limits {
+    let limits = GitLimits {
         output: 10_000,
-        ..Limits::default()
+        ..GitLimits::default()
     };
-    let runner = Runner::new(folder.path(), limits, REACH).expect("a runner");
+    let runner = GitRunner::new(folder.path(), limits, ANY_ADDRESS).expect("a runner");
     let runner = runner.with_program(program(tools.path(), "noisy-git", &text));
-    let all = mirrors_with(runner, folder.path(), Keep::default());
+    let all = mirrors_with(runner, folder.path(), MirrorRetention::default());
     let remote = url("http://127.0.0.1:9/a/b");
     let error = refusal(&all.open(&remote, &credentials(&[])), &proposal("2.0.0")).await;
     assert_eq!(error.reason(), "RepositoryTooLarge");
@@ -236,7 +236,7 @@ async fn the_settings_of_the_machine_do_not_matter() {
     let seen = tools.path().join("seen");
     let text = format!("#!/bin/sh\nenv >>{}\nexit 1\n", seen.display());
     let runner = runner(folder.path()).with_program(program(tools.path(), "showing-git", &text));
-    let all = mirrors_with(runner, folder.path(), Keep::default());
+    let all = mirrors_with(runner, folder.path(), MirrorRetention::default());
     refusal(
         &all.open(&url("http://127.0.0.1:9/a/b"), &credentials(&[])),
         &proposal("2.0.0"),
@@ -309,16 +309,16 @@ async fn a_proxy_is_asked_for_hosts_that_only_it_knows() {
     let address = serve(proxy)
         .await
         .replace("http://", "http://bot:hunter22@");
-    let proxy = git::Proxy::new(&address, "elsewhere.invalid").expect("a proxy");
+    let proxy = net::Proxy::new(&address, "elsewhere.invalid").expect("a proxy");
     let folder = TempDir::new().expect("a folder");
-    let runner = runner(folder.path()).with_proxy(proxy.clone());
-    let all = mirrors_with(runner, folder.path(), Keep::default());
+    let runner = runner(folder.path()).with_proxy(Some(proxy.clone()));
+    let all = mirrors_with(runner, folder.path(), MirrorRetention::default());
     let login = credentials(&[("token", "token1")]);
     let repository = url("http://git.invalid/team/config");
     let error = refusal(&all.open(&repository, &login), &proposal("2.0.0")).await;
     assert!(!whole_story(&error).contains("hunter22"));
-    let http = std::sync::Arc::new(git::forge::Http::new(REACH).with_proxy(proxy));
-    let open = |url| git::forge::open(git::forge::Kind::Gitea, &http, url, &login);
+    let http = std::sync::Arc::new(net::OutboundHttp::new(ANY_ADDRESS).with_proxy(Some(proxy)));
+    let open = |url| git::forge::open(git::forge::ForgeProduct::Gitea, &http, url, &login);
     let error = open(&repository)
         .expect("a forge")
         .get(7)

@@ -4,20 +4,18 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use git::address::{Reach, RepositoryUrl};
 use git::credentials::Credentials;
-use git::forge::{AppTokens, Http};
-use git::mirror::{Keep, Mirror, Mirrors};
+use git::forge::AppTokens;
+use git::mirror::{Mirror, MirrorRetention, Mirrors};
 use git::names::BranchName;
 use git::paths::PathLimits;
-use git::propose::{Alteration, Message, Outcome, Proposal, Proposed};
-use git::runner::{Limits, Runner};
+use git::propose::{CommitMessage, Proposal, ProposalResult, ProposedBranch, RequestedEdit};
+use git::repository_url::RepositoryUrl;
+use git::runner::{GitLimits, GitRunner};
+use net::{AddressPolicy, OutboundHttp};
 
 /// Loopback, without TLS too.
-pub(crate) const REACH: Reach = Reach {
-    allow_internal: true,
-    allow_insecure: true,
-};
+pub(crate) const ANY_ADDRESS: AddressPolicy = AddressPolicy::UNRESTRICTED;
 
 pub(crate) const MARKER: &str = "team:app:prod";
 pub(crate) const BRANCH: &str = "promotion-team-app-prod";
@@ -39,35 +37,35 @@ pub(crate) fn branch(name: &str) -> BranchName {
     BranchName::new(name).expect("a branch name")
 }
 
-pub(crate) fn runner(folder: &Path) -> Runner {
-    Runner::new(folder, Limits::default(), REACH).expect("a runner")
+pub(crate) fn runner(folder: &Path) -> GitRunner {
+    GitRunner::new(folder, GitLimits::default(), ANY_ADDRESS).expect("a runner")
 }
 
-pub(crate) fn mirrors_with(runner: Runner, folder: &Path, keep: Keep) -> Mirrors {
-    let tokens = Arc::new(AppTokens::new(Arc::new(Http::new(REACH))));
+pub(crate) fn mirrors_with(runner: GitRunner, folder: &Path, keep: MirrorRetention) -> Mirrors {
+    let tokens = Arc::new(AppTokens::new(Arc::new(OutboundHttp::new(ANY_ADDRESS))));
     Mirrors::new(runner, folder, keep, tokens).expect("mirrors")
 }
 
 pub(crate) fn mirrors(folder: &Path) -> Mirrors {
-    mirrors_with(runner(folder), folder, Keep::default())
+    mirrors_with(runner(folder), folder, MirrorRetention::default())
 }
 
 pub(crate) fn url(text: &str) -> RepositoryUrl {
-    RepositoryUrl::parse(text, REACH).expect("a URL")
+    RepositoryUrl::parse(text, ANY_ADDRESS).expect("a URL")
 }
 
 pub(crate) fn proposal(version: &str) -> Proposal {
     Proposal {
         base: branch("main"),
         branch: branch(BRANCH),
-        message: Message {
+        message: CommitMessage {
             title: format!("Promote team/app in prod to {version}"),
             body: String::new(),
             promotion: format!("uid-of-{version}"),
             owner: OWNER.to_owned(),
         },
         at: "2026-11-15T08:00:00Z".parse().expect("a time"),
-        alteration: Alteration::Marked {
+        edit: RequestedEdit::MarkedFields {
             marker: MARKER.to_owned(),
             value: version.into(),
         },
@@ -77,14 +75,14 @@ pub(crate) fn proposal(version: &str) -> Proposal {
 }
 
 /// Proposes and wants a branch to come of it.
-pub(crate) async fn propose(mirror: &Mirror, proposal: &Proposal) -> Proposed {
+pub(crate) async fn propose(mirror: &Mirror, proposal: &Proposal) -> ProposedBranch {
     match mirror
         .propose(proposal, &|_| true)
         .await
         .expect("it can be proposed")
     {
-        Outcome::Proposed(proposed) => proposed,
-        Outcome::NothingToChange { .. } => panic!("there should be something to change"),
+        ProposalResult::Proposed(proposed) => proposed,
+        ProposalResult::NothingToChange { .. } => panic!("there should be something to change"),
     }
 }
 

@@ -7,7 +7,10 @@ use std::sync::{
 
 use futures::{FutureExt, future};
 use git::{
-    forge::{Answer, Changes, Dressing, Error, Merge, Merged, NewPullRequest, State},
+    forge::{
+        Error, ForgeFuture, MergeOptions, MergeResult, NewPullRequest, PullRequestMetadata,
+        PullRequestState, PullRequestUpdate,
+    },
     names::BranchName,
 };
 
@@ -21,7 +24,7 @@ struct Counting {
     hangs: AtomicBool,
 }
 
-fn never<T>() -> Answer<'static, T>
+fn never<T>() -> ForgeFuture<'static, T>
 where
     T: Send + 'static,
 {
@@ -34,28 +37,35 @@ where
 struct CountingForge(Arc<Counting>);
 
 impl Forge for CountingForge {
-    fn find<'a>(&'a self, _: &'a BranchName) -> Answer<'a, Vec<PullRequest>> {
+    fn find<'a>(&'a self, _: &'a BranchName) -> ForgeFuture<'a, Vec<PullRequest>> {
         never()
     }
-    fn get(&self, _: u64) -> Answer<'_, PullRequest> {
+    fn get(&self, _: u64) -> ForgeFuture<'_, PullRequest> {
         never()
     }
-    fn create<'a>(&'a self, _: &'a NewPullRequest) -> Answer<'a, PullRequest> {
+    fn create<'a>(&'a self, _: &'a NewPullRequest) -> ForgeFuture<'a, PullRequest> {
         never()
     }
-    fn update<'a>(&'a self, _: u64, _: &'a Changes) -> Answer<'a, PullRequest> {
+    fn update<'a>(&'a self, _: u64, _: &'a PullRequestUpdate) -> ForgeFuture<'a, PullRequest> {
         never()
     }
-    fn dress<'a>(&'a self, _: u64, _: &'a Dressing) -> Answer<'a, Vec<String>> {
+    fn add_metadata<'a>(
+        &'a self,
+        _: u64,
+        _: &'a PullRequestMetadata,
+    ) -> ForgeFuture<'a, Vec<String>> {
         never()
     }
-    fn merge<'a>(&'a self, _: u64, _: &'a Merge) -> Answer<'a, Merged> {
+    fn merge<'a>(&'a self, _: u64, _: &'a MergeOptions) -> ForgeFuture<'a, MergeResult> {
         never()
     }
-    fn comment<'a>(&'a self, _: u64, _: &'a str) -> Answer<'a, ()> {
+    fn comment<'a>(&'a self, _: u64, _: &'a str) -> ForgeFuture<'a, ()> {
         never()
     }
-    fn list_open<'a>(&'a self, since: Option<&'a Validator>) -> Answer<'a, Listing> {
+    fn list_open<'a>(
+        &'a self,
+        since: Option<&'a ListingValidator>,
+    ) -> ForgeFuture<'a, PullRequestListing> {
         let counting = &self.0;
         counting.lists.fetch_add(1, Ordering::SeqCst);
         if counting.is_down.load(Ordering::SeqCst) {
@@ -67,11 +77,11 @@ impl Forge for CountingForge {
         }
         if since.is_some() {
             counting.with_validator.fetch_add(1, Ordering::SeqCst);
-            return future::ready(Ok(Listing::Same)).boxed();
+            return future::ready(Ok(PullRequestListing::Unchanged)).boxed();
         }
-        let listing = Listing::Now {
+        let listing = PullRequestListing::Changed {
             pull_requests: vec![pull(1), pull(2)],
-            validator: Validator::default(),
+            validator: ListingValidator::default(),
         };
         async {
             tokio::time::sleep(SLOW).await;
@@ -87,7 +97,7 @@ fn pull(number: u64) -> PullRequest {
         url: String::new(),
         title: String::new(),
         body: String::new(),
-        state: State::Open,
+        state: PullRequestState::Open,
         draft: false,
         head: String::new(),
         head_commit: None,
@@ -99,7 +109,7 @@ fn pull(number: u64) -> PullRequest {
 fn repository(counting: &Arc<Counting>) -> Arc<ForgeRepository> {
     Arc::new(ForgeRepository {
         forge: Box::new(CountingForge(counting.clone())),
-        kind: Kind::Gitea,
+        kind: ForgeProduct::Gitea,
         metrics: Metrics::new(),
         open_pull_requests: Mutex::default(),
     })

@@ -2,7 +2,7 @@
 
 use api::pipeline::{Origin, TargetStatus};
 use git::{
-    manifest::{Other, is_same_repository, may_be_same_repository, overlap},
+    manifest::{OtherDeployment, directories_overlap, is_same_repository, may_be_same_repository},
     paths::PathLimits,
 };
 use planner::Failure;
@@ -88,21 +88,23 @@ impl TargetLocation<'_> {
     }
 
     /// What must not be edited because this target uses it, given a target of the promotion.
-    pub(super) fn protected_from(&self, own: &Self) -> Option<Other> {
+    pub(super) fn protected_from(&self, own: &Self) -> Option<OtherDeployment> {
         let is_from_flux = matches!(own.folders, TargetFolders::FromFlux(_));
         let own = own.directories();
         let directories = match &self.folders {
             TargetFolders::Elsewhere => return None,
             TargetFolders::Unknown => None,
             TargetFolders::FromFlux(folders) => Some(folders.clone()),
-            TargetFolders::FromPaths { folders, patterns } if overlap(folders, &own) => {
+            TargetFolders::FromPaths { folders, patterns }
+                if directories_overlap(folders, &own) =>
+            {
                 // Paths that contain the own folder, too, do not say where this target is.
                 let is_wide = is_from_flux && contain(patterns, &own);
                 (!is_wide).then(|| patterns.clone())
             }
             TargetFolders::FromPaths { folders, .. } => Some(folders.clone()),
         };
-        Some(Other {
+        Some(OtherDeployment {
             name: self.name.clone(),
             namespace: self.namespace.clone(),
             directories,

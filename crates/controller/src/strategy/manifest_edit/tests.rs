@@ -1,7 +1,7 @@
 //! What is looked for, and where.
 
 use api::{Pipeline, Promotion};
-use git::manifest::Other;
+use git::manifest::OtherDeployment;
 use serde_json::{Value, json};
 
 use super::*;
@@ -59,7 +59,7 @@ fn check(app: Value, paths: Value, environments: Value, cluster: Option<&str>, e
     let change = RepositoryStrategy::of(strategy).expect("a change");
     let alteration = alteration(&description, &change).expect("something to look for");
     let drawn = match alteration {
-        Alteration::Found { wanted, .. } => wanted.iter().map(draw).collect(),
+        RequestedEdit::MarkedOrFoundFields { wanted, .. } => wanted.iter().map(draw).collect(),
         _ => vec!["marked".to_owned()],
     };
     assert_eq!(drawn, expected);
@@ -71,18 +71,18 @@ fn json_merge(into: &mut Value, from: &Value) {
     }
 }
 
-fn draw(wanted: &Wanted) -> String {
+fn draw(wanted: &WantedField) -> String {
     let pin = &wanted.pin;
     let digest = pin.digest.as_ref().map(|digest| format!("@{digest}"));
     let field = match &wanted.field {
-        Field::Chart => "chart".to_owned(),
-        Field::Source => "source".to_owned(),
-        Field::Image { name } => format!("image {name}"),
-        Field::OneOf { images } => format!("one of {}", images.join(",")),
+        VersionField::Chart => "chart".to_owned(),
+        VersionField::Source => "source".to_owned(),
+        VersionField::Image { name } => format!("image {name}"),
+        VersionField::OneOf { images } => format!("one of {}", images.join(",")),
     };
     let version = format!("{}{}", pin.version, digest.unwrap_or_default());
     let own = wanted.directories.join(",");
-    let other = |other: &Other| match &other.directories {
+    let other = |other: &OtherDeployment| match &other.directories {
         Some(directories) => directories.join(","),
         None => "?".to_owned(),
     };

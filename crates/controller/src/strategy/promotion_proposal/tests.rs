@@ -6,7 +6,7 @@ use api::{
     promotion::{Approval, PromotionRequest, PromotionSpec, PromotionTarget},
 };
 
-use git::propose::Alteration;
+use git::propose::RequestedEdit;
 
 use super::*;
 
@@ -37,7 +37,7 @@ fn names(place: &str) -> (String, String, String) {
         ..PullRequest::default()
     };
     let promoted = PromotionProposal::of(task, &RepositoryStrategy::from(&to)).expect("a proposal");
-    let Alteration::Marked { marker, .. } = promoted.proposal.alteration else {
+    let RequestedEdit::MarkedFields { marker, .. } = promoted.proposal.edit else {
         return Default::default();
     };
     let branch = promoted.proposal.branch.as_str().to_owned();

@@ -37,7 +37,7 @@ impl ReplacedCommits {
 
 #[cfg(test)]
 mod tests {
-    use git::forge::State;
+    use git::forge::PullRequestState;
 
     use super::*;
 
@@ -52,7 +52,7 @@ mod tests {
                 url: String::new(),
                 title: String::new(),
                 body: String::new(),
-                state: State::Open,
+                state: PullRequestState::Open,
                 draft: false,
                 head: String::new(),
                 head_commit: Some(commit.clone()),

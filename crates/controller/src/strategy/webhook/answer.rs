@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use planner::{Failure, Remedy};
-use reqwest::{
-    Response, StatusCode, Url,
+use http::{
+    StatusCode,
     header::{LOCATION, RETRY_AFTER},
 };
+use net::HttpResponse;
+use planner::{Failure, Remedy};
 use serde::Deserialize;
+use url::Url;
 
 use crate::strategy::failure::{needs_edit, transient};
 
@@ -24,30 +26,20 @@ struct Body {
 }
 
 /// The URL for people, if the request was accepted.
-pub(super) async fn read(url: &Url, response: Response) -> Result<Option<String>, Failure> {
-    let status = response.status();
+pub(super) async fn read(url: &Url, response: HttpResponse) -> Result<Option<String>, Failure> {
+    let status = response.status;
     if !status.is_success() {
         return Err(refusal(url, &response));
     }
-    let location = response.headers().get(LOCATION);
+    let location = response.headers.get(LOCATION);
     let location = location.and_then(|location| location.to_str().ok());
     if let Some(shown) = location.and_then(|location| shown(url, location)) {
         return Ok(Some(shown));
     }
     // It was accepted: an unreadable body is no reason to send it again.
-    let body: Body = serde_json::from_slice(&bounded(response).await).unwrap_or_default();
+    let body = response.read_body(LONGEST_BODY).await.unwrap_or_default();
+    let body: Body = serde_json::from_slice(&body).unwrap_or_default();
     Ok(body.url.and_then(|link| shown(url, &link)))
-}
-
-async fn bounded(mut response: Response) -> Vec<u8> {
-    let mut body = Vec::new();
-    while let Ok(Some(chunk)) = response.chunk().await {
-        if body.len() + chunk.len() > LONGEST_BODY {
-            return Vec::new();
-        }
-        body.extend_from_slice(&chunk);
-    }
-    body
 }
 
 /// A URL that can be shown: absolute, or a path on the same host.
@@ -62,8 +54,8 @@ fn shown(url: &Url, link: &str) -> Option<String> {
     (is_http && is_plain && text.len() <= LONGEST_URL).then_some(text)
 }
 
-fn refusal(url: &Url, response: &Response) -> Failure {
-    let status = response.status();
+fn refusal(url: &Url, response: &HttpResponse) -> Failure {
+    let status = response.status;
     let host = url.host_str().unwrap_or_default();
     let answered = format!("the webhook at {host} answered {}", status.as_u16());
     match status {
@@ -87,8 +79,8 @@ fn refusal(url: &Url, response: &Response) -> Failure {
 }
 
 /// The failure with the delay that the response asks for.
-fn later(failure: Failure, response: &Response) -> Failure {
-    let asked = response.headers().get(RETRY_AFTER);
+fn later(failure: Failure, response: &HttpResponse) -> Failure {
+    let asked = response.headers.get(RETRY_AFTER);
     let seconds = asked.and_then(|asked| asked.to_str().ok()?.trim().parse().ok());
     match seconds {
         Some(seconds) => Failure {

@@ -11,10 +11,10 @@
 
 use url::Url;
 
-use crate::address::{self, RepositoryUrl};
 use crate::credentials::Credentials;
 use crate::forge::Error;
 use crate::forge::session::{origin, unusable};
+use crate::repository_url::RepositoryUrl;
 
 pub(super) struct Place {
     /// The API of the repository.
@@ -38,7 +38,7 @@ impl Place {
             None => collection,
         };
         let parse =
-            |text: &str| address::parse(text).map_err(|_| unusable("the URL has no usable host"));
+            |text: &str| net::parse_url(text).map_err(|_| unusable("the URL has no usable host"));
         let api = format!("{collection}/{project}/_apis/git/repositories/{repository}");
         Ok(Self {
             repository: parse(&api)?,
@@ -96,10 +96,10 @@ fn identities(collection: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::address::Reach;
+    use net::AddressPolicy;
 
     fn check(repository: &str, api: &str, people: &str) {
-        let url = RepositoryUrl::parse(repository, Reach::default()).expect(repository);
+        let url = RepositoryUrl::parse(repository, AddressPolicy::default()).expect(repository);
         let place = Place::of(&url, &Credentials::default()).expect(repository);
         let suffix = "/_apis/git/repositories/";
         assert_eq!(place.repository.as_str().replace(suffix, " "), api);
@@ -157,7 +157,7 @@ mod tests {
             "https://dev.azure.com/acme/a/b/_git/config",
             "https://dev.azure.com/_git/config",
         ] {
-            let url = RepositoryUrl::parse(text, Reach::default()).expect(text);
+            let url = RepositoryUrl::parse(text, AddressPolicy::default()).expect(text);
             assert!(Place::of(&url, &Credentials::default()).is_err(), "{text}");
         }
     }

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::forge::{PullRequest, State};
+use crate::forge::{PullRequest, PullRequestState};
 use crate::names::ObjectId;
 
 #[derive(Deserialize)]
@@ -69,9 +69,9 @@ impl Pull {
 
     pub(super) fn into_ours(self, web: &str) -> PullRequest {
         let state = match self.status.as_str() {
-            "active" => State::Open,
-            "completed" => State::Merged,
-            _ => State::Closed,
+            "active" => PullRequestState::Open,
+            "completed" => PullRequestState::Merged,
+            _ => PullRequestState::Closed,
         };
         let branch = |name: String| match name.strip_prefix("refs/heads/") {
             Some(branch) => branch.to_owned(),
@@ -89,7 +89,7 @@ impl Pull {
             head_commit: id(self.last_merge_source_commit),
             base: branch(self.target_ref_name),
             // Before the merge it is a trial merge.
-            merge_commit: id(self.last_merge_commit).filter(|_| state == State::Merged),
+            merge_commit: id(self.last_merge_commit).filter(|_| state == PullRequestState::Merged),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use crate::forge::{PullRequest, State};
+use crate::forge::{PullRequest, PullRequestState};
 
 #[derive(Deserialize)]
 pub(super) struct Pull {
@@ -84,9 +84,9 @@ impl Pull {
     /// Without commits: what it says of them is too short to name one.
     pub(super) fn into_ours(self) -> PullRequest {
         let state = match self.state.as_str() {
-            "OPEN" => State::Open,
-            "MERGED" => State::Merged,
-            _ => State::Closed,
+            "OPEN" => PullRequestState::Open,
+            "MERGED" => PullRequestState::Merged,
+            _ => PullRequestState::Closed,
         };
         PullRequest {
             number: self.id,

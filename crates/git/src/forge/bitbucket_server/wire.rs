@@ -3,8 +3,8 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::forge::http::Reply;
-use crate::forge::{PullRequest, State};
+use crate::forge::api_client::ApiResponse;
+use crate::forge::{PullRequest, PullRequestState};
 use crate::names::ObjectId;
 
 #[derive(Deserialize)]
@@ -80,9 +80,9 @@ impl Pull {
     pub(super) fn into_ours(self) -> PullRequest {
         let id = |text: String| ObjectId::new(text).ok();
         let state = match self.state.as_str() {
-            "OPEN" => State::Open,
-            "MERGED" => State::Merged,
-            _ => State::Closed,
+            "OPEN" => PullRequestState::Open,
+            "MERGED" => PullRequestState::Merged,
+            _ => PullRequestState::Closed,
         };
         let url = self.links.own.into_iter().next();
         PullRequest {
@@ -104,8 +104,8 @@ impl Pull {
 }
 
 /// Whether a refusal is of this kind. Older versions name the exceptions after another product.
-pub(super) fn is_because(reply: &Reply, exception: &str) -> bool {
-    let body = reply.json();
+pub(super) fn is_because(response: &ApiResponse, exception: &str) -> bool {
+    let body = response.json();
     let errors = body["errors"].as_array();
     errors.into_iter().flatten().any(|error| {
         let name = error["exceptionName"].as_str();

@@ -7,15 +7,14 @@ use ::http::Method;
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use jiff::{SignedDuration, Timestamp};
+use net::{OutboundHttp, SecretValue, parse_url};
 use ring::signature::{RSA_PKCS1_SHA256, RsaKeyPair};
 use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::Mutex;
 
 use super::super::Error;
-use super::super::http::{Call, Http};
-use crate::Secret;
-use crate::address;
+use super::super::api_client::{ApiClient, ApiRequest};
 use crate::credentials::{Credentials, GitHubApp};
 
 const ATTEMPTED: &str = "get a token for the app";
@@ -25,8 +24,8 @@ const MARGIN: SignedDuration = SignedDuration::from_mins(5);
 
 /// Tokens by app and installation, kept until shortly before they end.
 pub struct AppTokens {
-    http: Arc<Http>,
-    kept: Mutex<HashMap<(String, String), (Secret, Timestamp)>>,
+    http: Arc<OutboundHttp>,
+    kept: Mutex<HashMap<(String, String), (SecretValue, Timestamp)>>,
 }
 
 #[derive(Deserialize)]
@@ -37,7 +36,7 @@ struct Granted {
 
 impl AppTokens {
     /// An empty store.
-    pub fn new(http: Arc<Http>) -> Self {
+    pub fn new(http: Arc<OutboundHttp>) -> Self {
         Self {
             http,
             kept: Mutex::default(),
@@ -45,7 +44,7 @@ impl AppTokens {
     }
 
     /// A token that is good for some minutes at least.
-    pub(crate) async fn token(&self, app: &GitHubApp) -> Result<Secret, Error> {
+    pub(crate) async fn token(&self, app: &GitHubApp) -> Result<SecretValue, Error> {
         let key = (app.id.clone(), app.installation.clone());
         // Held while asking, so that many who need a token ask once.
         let mut kept = self.kept.lock().await;
@@ -56,7 +55,7 @@ impl AppTokens {
             return Ok(token.clone());
         }
         let granted = self.ask(app, now).await?;
-        let token = Secret::new(granted.token);
+        let token = SecretValue::new(granted.token);
         kept.insert(key, (token.clone(), granted.expires_at));
         Ok(token)
     }
@@ -66,18 +65,18 @@ impl AppTokens {
             because: because.to_owned(),
         };
         let base = app.base_url.as_deref().unwrap_or("https://api.github.com");
-        let base = address::parse(base).map_err(|_| unusable("the app's base URL is not a URL"))?;
-        if base.scheme() != "https" && !self.http.reach().allow_insecure {
+        let base = parse_url(base).map_err(|_| unusable("the app's base URL is not a URL"))?;
+        if base.scheme() != "https" && !self.http.policy().allow_insecure {
             return Err(unusable("the app's base URL is not https"));
         }
         let statement = statement(app, now)?;
-        let caller = self.http.caller(base, &Credentials::default())?;
+        let client = ApiClient::new(&self.http, base, &Credentials::default())?;
         let path = ["app", "installations", &app.installation, "access_tokens"];
-        let call = Call::new(ATTEMPTED, Method::POST, &path);
-        caller
-            .call(call, &format!("Bearer {statement}"), super::ACCEPT)
+        let request = ApiRequest::new(ATTEMPTED, Method::POST, &path);
+        client
+            .send(request, &format!("Bearer {statement}"), super::ACCEPT)
             .await?
-            .read()
+            .parse()
     }
 }
 
@@ -105,7 +104,7 @@ fn statement(app: &GitHubApp, now: Timestamp) -> Result<String, Error> {
 }
 
 /// PEM, as GitHub hands it out (PKCS#1) or as tools convert it (PKCS#8).
-fn read_key(key: &Secret) -> Option<RsaKeyPair> {
+fn read_key(key: &SecretValue) -> Option<RsaKeyPair> {
     let text = key.expose_text()?;
     let body = |label: &str| {
         let (_, rest) = text.split_once(&format!("-----BEGIN {label}-----"))?;

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::forge::{PullRequest, State};
+use crate::forge::{PullRequest, PullRequestState};
 use crate::names::ObjectId;
 
 /// GitLab keeps drafts by a mark at the start of the title.
@@ -58,10 +58,10 @@ impl MergeRequest {
 
     pub(super) fn into_ours(self) -> PullRequest {
         let state = match self.state.as_str() {
-            "merged" => State::Merged,
-            "closed" => State::Closed,
+            "merged" => PullRequestState::Merged,
+            "closed" => PullRequestState::Closed,
             // Locked is a merge under way.
-            _ => State::Open,
+            _ => PullRequestState::Open,
         };
         let id = |text: Option<String>| text.and_then(|text| ObjectId::new(text).ok());
         let head_commit = id(self.sha);
@@ -69,7 +69,7 @@ impl MergeRequest {
         let merge_commit = id(self.merge_commit_sha)
             .or_else(|| id(self.squash_commit_sha))
             .or_else(|| head_commit.clone())
-            .filter(|_| state == State::Merged);
+            .filter(|_| state == PullRequestState::Merged);
         let title = self.title.strip_prefix(DRAFT).filter(|_| self.draft);
         PullRequest {
             number: self.iid,

@@ -72,7 +72,7 @@ enum Hold {
 }
 
 struct Case {
-    wanted: Wanted,
+    wanted: WantedField,
     slot: String,
     expected: Option<&'static str>,
     about: String,
@@ -85,7 +85,7 @@ struct Corpus {
 }
 
 impl Form {
-    fn identity(self, app: &str) -> Identity {
+    fn identity(self, app: &str) -> ManifestIdentity {
         let (group, kind) = match self {
             Self::Chart | Self::ChartFromRegistry(_) | Self::ChartObject => {
                 ("helm.toolkit.fluxcd.io", "HelmRelease")
@@ -95,7 +95,7 @@ impl Form {
             }
             Self::Workload | Self::ReplacedImage => ("apps", "Deployment"),
         };
-        Identity {
+        ManifestIdentity {
             group: group.to_owned(),
             kind: kind.to_owned(),
             namespace: "shop".to_owned(),
@@ -103,11 +103,11 @@ impl Form {
         }
     }
 
-    fn field(self, app: &str) -> Field {
+    fn field(self, app: &str) -> VersionField {
         match self {
-            Self::Chart | Self::ChartFromRegistry(_) | Self::ChartObject => Field::Chart,
-            Self::GitSource(_) => Field::Source,
-            _ => Field::Image {
+            Self::Chart | Self::ChartFromRegistry(_) | Self::ChartObject => VersionField::Chart,
+            Self::GitSource(_) => VersionField::Source,
+            _ => VersionField::Image {
                 name: format!("registry.example:5000/{app}"),
             },
         }
@@ -189,13 +189,13 @@ impl Form {
         }
     }
 
-    fn pin(self, seed: u64) -> Pin {
+    fn pin(self, seed: u64) -> PinnedVersion {
         let version = match self {
             Self::GitSource("commit") => format!("c0ffee{seed:034x}"),
             _ => format!("9.{seed}.1"),
         };
         let digest = matches!(self, Self::ChartFromRegistry("digest"));
-        Pin {
+        PinnedVersion {
             version,
             digest: digest.then(|| format!("sha256:{seed:064x}")),
             commit: None,
@@ -342,7 +342,7 @@ impl Corpus {
         let is_base = hold == Hold::Base && form != Form::ReplacedImage;
         let owner = if is_base { "base" } else { place };
         self.cases.push(Case {
-            wanted: Wanted {
+            wanted: WantedField {
                 identity: form.identity(app),
                 field: form.field(app),
                 pin: form.pin(self.cases.len() as u64 + 7),
@@ -415,7 +415,7 @@ impl Corpus {
     }
 
     /// Every slot filled; those of one owner anew.
-    fn filled(&self, anew: Option<(&str, &Pin)>, line: &str) -> Repository {
+    fn filled(&self, anew: Option<(&str, &PinnedVersion)>, line: &str) -> Repository {
         let fill = |text: &String| {
             let mut filled = String::new();
             let mut rest = text.as_str();

@@ -1,31 +1,32 @@
-//! Parses URLs that every program reads the same way.
+//! Parses URLs and refuses those that different programs parse differently.
 //!
 //! curl, ssh, hyper and the `url` crate disagree about backslashes, percent signs and missing slashes:
-//! what one of them takes for the host is a user or a path to another. Such URLs are refused, so that
-//! the host that was checked is the host that is connected to. Use the URL that is returned, never the
-//! text it was parsed from.
+//! what is the host to one of them is a user or a path to another. Such URLs are refused, so that the
+//! host that was checked is the host that is connected to. Use the URL that is returned, never the text
+//! it was parsed from.
 
 use url::{Host, Url};
 
 /// The longest URL that is accepted.
-const LONGEST: usize = 2048;
+const MAX_LENGTH: usize = 2048;
 
-/// Parses a URL; the error is the rule that it breaks and never holds the URL.
-pub fn parse(text: &str) -> Result<Url, &'static str> {
-    read(text, |authority| authority)
+/// Parses a URL. The error is the rule that it breaks and never contains the URL.
+pub fn parse_url(text: &str) -> Result<Url, &'static str> {
+    parse_with(text, |authority| authority)
 }
 
-/// The same for a URL whose login may be percent-encoded, such as a proxy's.
-pub fn parse_with_login(text: &str) -> Result<Url, &'static str> {
-    read(text, |authority| {
+/// Parses a URL whose user name and password may be percent-encoded, such as a proxy's.
+pub fn parse_url_with_login(text: &str) -> Result<Url, &'static str> {
+    parse_with(text, |authority| {
         authority
             .rsplit_once('@')
             .map_or(authority, |(_, host)| host)
     })
 }
 
-fn read(text: &str, without_percent: fn(&str) -> &str) -> Result<Url, &'static str> {
-    if text.len() > LONGEST || text.chars().any(|c| c.is_control() || c.is_whitespace()) {
+/// Parses a URL. `unencoded_part` selects the part of the authority that must not have percent signs.
+fn parse_with(text: &str, unencoded_part: fn(&str) -> &str) -> Result<Url, &'static str> {
+    if text.len() > MAX_LENGTH || text.chars().any(|c| c.is_control() || c.is_whitespace()) {
         return Err("it is too long or has white space or control characters");
     }
     if text.contains('\\') {
@@ -40,22 +41,22 @@ fn read(text: &str, without_percent: fn(&str) -> &str) -> Result<Url, &'static s
     if authority.is_empty() && url.scheme() != "file" {
         return Err("it has no host");
     }
-    if without_percent(authority).contains('%') {
+    if unencoded_part(authority).contains('%') {
         return Err("it has a percent sign before its path");
     }
     if authority.matches('@').count() > 1 {
         return Err("it has more than one @ before its path");
     }
     match url.host() {
-        Some(Host::Domain(name)) if !is_plain(name) => {
+        Some(Host::Domain(name)) if !is_plain_name(name) => {
             Err("its host is not a plain name; write international names in punycode")
         }
         _ => Ok(url),
     }
 }
 
-/// Whether a user or host has no character that could mean something else to ssh, curl or a shell.
-pub(crate) fn is_plain(part: &str) -> bool {
+/// Whether a user or host name has no character with a special meaning to ssh, curl or a shell.
+pub fn is_plain_name(part: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     !part.starts_with('-') && part.chars().all(is_plain)
 }
@@ -65,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls_that_programs_read_differently_are_refused() {
+    fn urls_that_programs_parse_differently_are_refused() {
         for text in [
             r"https://127.0.0.2\@127.0.0.1:29443/a/b",
             r"https://example.com\@127.0.0.1/a/b",
@@ -86,7 +87,7 @@ mod tests {
             "https://example.com/a\n/b",
             "https://*/a/b",
         ] {
-            assert!(parse(text).is_err(), "{text}");
+            assert!(parse_url(text).is_err(), "{text}");
         }
     }
 
@@ -112,16 +113,16 @@ mod tests {
             ("https://my_host/a", "https://my_host/a"),
             ("file:///tmp/a", "file:///tmp/a"),
         ] {
-            assert_eq!(parse(text).map(String::from), Ok(expected.to_owned()));
+            assert_eq!(parse_url(text).map(String::from), Ok(expected.to_owned()));
         }
     }
 
     #[test]
     fn only_a_login_may_be_percent_encoded() {
         let proxy = "http://user:p%40ss@proxy.example:3128";
-        assert!(parse(proxy).is_err());
-        let parsed = parse_with_login(proxy).map(String::from);
+        assert!(parse_url(proxy).is_err());
+        let parsed = parse_url_with_login(proxy).map(String::from);
         assert_eq!(parsed, Ok(format!("{proxy}/")));
-        assert!(parse_with_login("http://user:pass@proxy%2eexample:3128").is_err());
+        assert!(parse_url_with_login("http://user:pass@proxy%2eexample:3128").is_err());
     }
 }

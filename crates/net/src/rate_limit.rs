@@ -1,82 +1,87 @@
-//! How fast we may ask. Shared by everything that asks with the same credential.
+//! Obeys the rate limits that servers announce in their responses.
+//!
+//! After a response that says so, further requests with the same credential wait until the announced
+//! time. Understands `Retry-After`, the `X-RateLimit-*` headers and GitHub's secondary limits.
 
 use std::time::Duration;
 
-use ::http::{HeaderMap, StatusCode};
+use http::{HeaderMap, StatusCode};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// How long to wait where the forge does not say.
-const UNSAID: Duration = Duration::from_secs(60);
+/// The first delay where the server does not announce one.
+const DEFAULT_DELAY: Duration = Duration::from_secs(60);
 
-/// The longest wait we believe in: forges count by the hour.
-const LONGEST: Duration = Duration::from_secs(3900);
+/// The longest delay that is accepted: rate limits are counted by the hour.
+const MAX_DELAY: Duration = Duration::from_secs(3900);
 
-/// Remembers until when we were told to wait.
+/// Stores until when requests have to wait.
 #[derive(Default)]
-pub(super) struct Limiter {
-    until: Mutex<Option<Instant>>,
-    /// How often in a row we were told to wait without being told how long.
-    unsaid: Mutex<u32>,
+pub struct RateLimiter {
+    blocked_until: Mutex<Option<Instant>>,
+    /// How often in a row a request was refused without an announced delay.
+    refusals_without_delay: Mutex<u32>,
 }
 
-impl Limiter {
-    /// How long we still have to wait.
-    pub(super) fn wait(&self) -> Option<Duration> {
-        let until = (*self.until.lock())?;
+impl RateLimiter {
+    /// How long requests still have to wait.
+    pub fn remaining_delay(&self) -> Option<Duration> {
+        let until = (*self.blocked_until.lock())?;
         let left = until.saturating_duration_since(Instant::now());
         (!left.is_zero()).then_some(left)
     }
 
-    /// Learns from an answer. Gives the delay if the answer was "too much".
-    pub(super) fn learn(
+    /// Takes note of a response. Returns the delay if the server refused the request because of its
+    /// rate limit. `message` is the error message in the body.
+    pub fn record_response(
         &self,
         status: StatusCode,
         headers: &HeaderMap,
-        message: &str,
+        message: impl FnOnce() -> String,
     ) -> Option<Duration> {
         let is_refusal = status == StatusCode::TOO_MANY_REQUESTS
-            || (status == StatusCode::FORBIDDEN && speaks_of_limits(headers, message));
+            || (status == StatusCode::FORBIDDEN && mentions_rate_limit(headers, &message()));
         if is_refusal {
-            let said = retry_after(headers).or_else(|| exhausted_for(headers));
-            let delay = said.unwrap_or_else(|| self.next_unsaid()).min(LONGEST);
-            self.pause(delay);
+            let announced = retry_after(headers).or_else(|| exhausted_for(headers));
+            let delay = announced.unwrap_or_else(|| self.next_default_delay());
+            let delay = delay.min(MAX_DELAY);
+            self.block_for(delay);
             return Some(delay);
         }
-        *self.unsaid.lock() = 0;
-        // The last request that was allowed: the next one would be refused.
+        *self.refusals_without_delay.lock() = 0;
+        // This was the last allowed request; the next one would be refused.
         if let Some(delay) = exhausted_for(headers) {
-            self.pause(delay.min(LONGEST));
+            self.block_for(delay.min(MAX_DELAY));
         }
         None
     }
 
-    fn pause(&self, delay: Duration) {
+    fn block_for(&self, delay: Duration) {
         let until = Instant::now() + delay;
-        let mut current = self.until.lock();
+        let mut current = self.blocked_until.lock();
         *current = Some(current.map_or(until, |earlier| earlier.max(until)));
     }
 
-    /// A minute, then two, then four.
-    fn next_unsaid(&self) -> Duration {
-        let mut unsaid = self.unsaid.lock();
-        let delay = UNSAID * 2u32.saturating_pow(*unsaid).min(32);
-        *unsaid = unsaid.saturating_add(1);
+    /// Exponential: one minute, two, four, at most 32.
+    fn next_default_delay(&self) -> Duration {
+        let mut refusals = self.refusals_without_delay.lock();
+        let delay = DEFAULT_DELAY * 2u32.saturating_pow(*refusals).min(32);
+        *refusals = refusals.saturating_add(1);
         delay
     }
 }
 
-/// Most forges write these headers with `x-`; GitLab does not.
-fn allowance(headers: &HeaderMap, name: &str) -> Option<i64> {
+/// Most servers prefix these headers with `x-`; GitLab does not.
+fn rate_limit_header(headers: &HeaderMap, name: &str) -> Option<i64> {
     number(headers, &format!("x-ratelimit-{name}"))
         .or_else(|| number(headers, &format!("ratelimit-{name}")))
 }
 
-fn speaks_of_limits(headers: &HeaderMap, message: &str) -> bool {
+fn mentions_rate_limit(headers: &HeaderMap, message: &str) -> bool {
     let message = message.to_ascii_lowercase();
     headers.contains_key("retry-after")
-        || allowance(headers, "remaining") == Some(0)
+        || rate_limit_header(headers, "remaining") == Some(0)
         || message.contains("secondary rate limit")
         || message.contains("rate limit exceeded")
         || message.contains("abuse detection")
@@ -99,16 +104,16 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     Some(until(headers, date(value)?))
 }
 
-/// Until the counter starts anew, if it is used up.
+/// The time until the quota is reset, if it is used up.
 fn exhausted_for(headers: &HeaderMap) -> Option<Duration> {
-    if allowance(headers, "remaining")? > 0 {
+    if rate_limit_header(headers, "remaining")? > 0 {
         return None;
     }
-    let reset = Timestamp::from_second(allowance(headers, "reset")?).ok()?;
+    let reset = Timestamp::from_second(rate_limit_header(headers, "reset")?).ok()?;
     Some(until(headers, reset))
 }
 
-/// By the forge's own clock where it shows one; ours may be wrong.
+/// The time until then by the server's clock, from its `Date` header; ours may be wrong.
 fn until(headers: &HeaderMap, then: Timestamp) -> Duration {
     let now = text(headers, "date")
         .and_then(date)
@@ -133,7 +138,7 @@ mod tests {
             map.insert(*name, value.parse().expect("a header"));
         }
         let status = StatusCode::from_u16(status).expect("a status");
-        let delay = Limiter::default().learn(status, &map, message);
+        let delay = RateLimiter::default().record_response(status, &map, || message.to_owned());
         assert_eq!(
             delay.map(|delay| delay.as_secs()),
             expected,
@@ -144,7 +149,7 @@ mod tests {
     const DATE: (&str, &str) = ("date", "Sun, 15 Nov 2026 10:00:00 GMT");
 
     #[tokio::test]
-    async fn every_way_to_say_slow_down_is_understood() {
+    async fn all_rate_limit_responses_are_understood() {
         check(429, &[("retry-after", "7")], "", Some(7));
         check(
             429,
@@ -191,22 +196,31 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_last_allowed_request_is_followed_by_a_pause() {
-        let limiter = Limiter::default();
+    async fn requests_wait_after_the_last_allowed_one() {
+        let limiter = RateLimiter::default();
         let mut headers = HeaderMap::new();
         headers.insert(DATE.0, DATE.1.parse().expect("a header"));
         headers.insert("x-ratelimit-remaining", "0".parse().expect("a header"));
         headers.insert("x-ratelimit-reset", "1794736810".parse().expect("a header"));
-        assert_eq!(limiter.learn(StatusCode::OK, &headers, ""), None);
-        assert_eq!(limiter.wait(), Some(Duration::from_secs(10)));
+        assert_eq!(
+            limiter.record_response(StatusCode::OK, &headers, String::new),
+            None
+        );
+        assert_eq!(limiter.remaining_delay(), Some(Duration::from_secs(10)));
         tokio::time::advance(Duration::from_secs(10)).await;
-        assert_eq!(limiter.wait(), None);
+        assert_eq!(limiter.remaining_delay(), None);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn unexplained_refusals_wait_longer_each_time() {
-        let limiter = Limiter::default();
-        let refuse = || limiter.learn(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::new(), "");
+    async fn refusals_without_a_delay_back_off_exponentially() {
+        let limiter = RateLimiter::default();
+        let refuse = || {
+            limiter.record_response(
+                StatusCode::TOO_MANY_REQUESTS,
+                &HeaderMap::new(),
+                String::new,
+            )
+        };
         let delays: Vec<u64> = (0..3)
             .filter_map(|_| refuse())
             .map(|delay| delay.as_secs())

@@ -1,11 +1,11 @@
-//! Which addresses are internal: this machine, its link, and the metadata services of clouds.
+//! Which IP addresses are internal: this machine, its link, and the metadata services of clouds.
 //!
 //! IPv6 addresses that stand for an IPv4 address (mapped, compatible, translated, NAT64, 6to4, Teredo)
-//! are judged by that address. Private networks are not internal: forges and clusters live there.
+//! are classified by that address. Private networks are not internal: forges and clusters run there.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Whether only this machine, its link or its cloud answers there.
+/// Whether an address belongs to this machine, its link or the metadata service of its cloud.
 pub fn is_internal(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_internal_v4(address),
@@ -16,8 +16,7 @@ pub fn is_internal(address: IpAddr) -> bool {
 }
 
 fn is_internal_v4(address: Ipv4Addr) -> bool {
-    // Where the larger clouds answer questions about the machine outside the link-local range:
-    // Alibaba, Oracle, Azure.
+    // Metadata services outside the link-local range: Alibaba, Oracle, Azure.
     let metadata = [
         Ipv4Addr::new(100, 100, 100, 200),
         Ipv4Addr::new(192, 0, 0, 192),
@@ -33,7 +32,7 @@ fn is_internal_v4(address: Ipv4Addr) -> bool {
 }
 
 fn is_internal_v6(address: Ipv6Addr) -> bool {
-    // AWS has its metadata, time and credentials services in this range, Google at this address.
+    // The metadata, time and credentials services of AWS, and the metadata service of Google.
     let is_aws = address.segments()[..2] == [0xfd00, 0x0ec2];
     let google = Ipv6Addr::new(0xfd20, 0x00ce, 0, 0, 0, 0, 0, 0x0254);
     address.is_loopback()
@@ -44,19 +43,19 @@ fn is_internal_v6(address: Ipv6Addr) -> bool {
         || address == google
 }
 
-/// The IPv4 addresses that an IPv6 address may lead to.
+/// The IPv4 addresses that an IPv6 address may be translated to.
 fn embedded(address: Ipv6Addr) -> Vec<Ipv4Addr> {
     let octets = address.octets();
-    let at = |places: [usize; 4]| Ipv4Addr::from(places.map(|place| octets[place]));
+    let at = |indices: [usize; 4]| Ipv4Addr::from(indices.map(|index| octets[index]));
     let last = at([12, 13, 14, 15]);
     match address.segments() {
-        // Mapped, translated and compatible; `::` and `::1` are judged as they are.
+        // Mapped, translated and compatible; `::` and `::1` are IPv6 addresses of their own.
         [0, 0, 0, 0, 0, 0xffff, ..] | [0, 0, 0, 0, 0xffff, 0, ..] => vec![last],
         [0, 0, 0, 0, 0, 0, ..] => vec![last],
         // NAT64 (RFC 6052).
         [0x64, 0xff9b, 0, 0, 0, 0, ..] => vec![last],
-        // NAT64 for local use (RFC 8215): the length of the prefix says where the address is, and only
-        // whoever runs the translator knows it.
+        // NAT64 for local use (RFC 8215): the position of the address depends on the length of the
+        // prefix, which only the operator of the translator knows.
         [0x64, 0xff9b, 1, ..] => {
             let forms = [
                 [12, 13, 14, 15],
@@ -79,7 +78,7 @@ fn embedded(address: Ipv6Addr) -> Vec<Ipv4Addr> {
 mod tests {
     use super::*;
 
-    fn judged(text: &str) -> bool {
+    fn is_internal_text(text: &str) -> bool {
         is_internal(text.parse().expect(text))
     }
 
@@ -118,7 +117,7 @@ mod tests {
             "2001:0:7f00:1::",
             "2001:0:808:808:0:0:80ff:fffe",
         ] {
-            assert!(judged(text), "{text}");
+            assert!(is_internal_text(text), "{text}");
         }
     }
 
@@ -141,7 +140,7 @@ mod tests {
             "2002:808:808::1",
             "2001:db8::1",
         ] {
-            assert!(!judged(text), "{text}");
+            assert!(!is_internal_text(text), "{text}");
         }
     }
 }

@@ -1,90 +1,27 @@
-//! Where a repository is, and whether we may go there.
+//! URLs of git repositories, parsed and checked.
 //!
-//! https and ssh only, unless told otherwise; nothing that could be read as an option or that programs
-//! read differently; no password in the URL. Names may not resolve to this machine, its link or a
-//! cloud's metadata service.
-
-mod authority;
-mod internal;
-
-pub(crate) use authority::is_plain;
-pub use authority::{parse, parse_with_login};
-pub use internal::is_internal;
+//! Accepts https and ssh only, unless the address policy allows more. Refuses URLs that could be read as
+//! a command line option, that programs parse differently, or that contain a password.
 
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
-use crate::Remedy;
+use net::{AddressError, AddressPolicy, is_plain_name, parse_url as parse_any_url};
 
-/// Why a URL is refused.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// It cannot be used as it is written.
-    #[error("the repository URL is not usable: {because}")]
-    Invalid {
-        /// The rule it breaks. Never holds the URL, which may hold a password.
-        because: &'static str,
-    },
-    /// It points to where we do not go.
-    #[error("{host} is an internal address ({address})")]
-    Internal {
-        /// The host as written.
-        host: String,
-        /// What it resolved to.
-        address: IpAddr,
-    },
-    /// Its host has no address.
-    #[error("cannot find the address of {host}")]
-    Unresolvable {
-        /// The host as written.
-        host: String,
-        /// What the resolver said.
-        source: std::io::Error,
-    },
-}
-
-impl Error {
-    /// A fixed word.
-    pub fn reason(&self) -> &'static str {
-        match self {
-            Self::Invalid { .. } => "InvalidUrl",
-            Self::Internal { .. } => "InternalUrl",
-            Self::Unresolvable { .. } => "Unresolvable",
-        }
-    }
-
-    /// What would help.
-    pub fn remedy(&self) -> Remedy {
-        match self {
-            Self::Invalid { .. } | Self::Internal { .. } => Remedy::Edit,
-            Self::Unresolvable { .. } => Remedy::RETRY,
-        }
-    }
-}
-
-/// Where we may go.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Reach {
-    /// Loopback, link-local and metadata addresses too.
-    pub allow_internal: bool,
-    /// `http` and `file` too. For tests and the demo.
-    pub allow_insecure: bool,
-}
-
-/// How a repository is reached.
+/// The protocol of a repository URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scheme {
-    /// Over TLS.
+    /// HTTP over TLS.
     Https,
-    /// With a key.
+    /// ssh, with a key.
     Ssh,
-    /// Unprotected.
+    /// HTTP without TLS.
     Http,
-    /// On this machine.
+    /// A local directory.
     File,
 }
 
-/// The address of a repository, checked.
+/// A checked URL of a git repository.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RepositoryUrl {
     text: String,
@@ -95,16 +32,16 @@ pub struct RepositoryUrl {
 }
 
 impl RepositoryUrl {
-    /// Reads `https://host/path`, `ssh://user@host/path` or `user@host:path`.
-    pub fn parse(text: &str, reach: Reach) -> Result<Self, Error> {
-        let invalid = |because| Error::Invalid { because };
+    /// Parses `https://host/path`, `ssh://user@host/path` or `user@host:path`.
+    pub fn parse(text: &str, policy: AddressPolicy) -> Result<Self, AddressError> {
+        let invalid = |because| AddressError::Invalid { because };
         let parsed = if text.contains("://") {
             parse_url(text)?
         } else {
-            parse_short(text)?
+            parse_scp_like(text)?
         };
         let is_insecure = matches!(parsed.scheme, Scheme::Http | Scheme::File);
-        if is_insecure && !reach.allow_insecure {
+        if is_insecure && !policy.allow_insecure {
             return Err(invalid("only https and ssh are supported"));
         }
         if parsed.host.starts_with('-') || parsed.path.trim_start_matches('/').starts_with('-') {
@@ -113,18 +50,16 @@ impl RepositoryUrl {
         if parsed.project().is_empty() {
             return Err(invalid("it names no repository"));
         }
-        if let Ok(address) = parsed.host.trim_matches(['[', ']']).parse::<IpAddr>() {
-            check_address(&parsed.host, address, reach)?;
-        }
+        policy.check_host(&parsed.host)?;
         Ok(parsed)
     }
 
-    /// The address as git takes it.
+    /// The URL as git expects it.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// How it is reached.
+    /// The protocol.
     pub fn scheme(&self) -> Scheme {
         self.scheme
     }
@@ -134,7 +69,7 @@ impl RepositoryUrl {
         &self.host
     }
 
-    /// The host, with the port where one is written.
+    /// The host, with the port if the URL has one.
     pub fn authority(&self) -> String {
         match self.port {
             Some(port) => format!("{}:{port}", self.host),
@@ -142,34 +77,22 @@ impl RepositoryUrl {
         }
     }
 
-    /// The path as forges speak of it: no slashes around it, no `.git`.
+    /// The path of the project on the forge: without slashes around it and without `.git`.
     pub fn project(&self) -> &str {
         let path = self.path.trim_matches('/');
         path.strip_suffix(".git").unwrap_or(path)
     }
 
-    /// Finds the addresses of the host and refuses it if any of them is internal. Nothing for
-    /// repositories on this machine.
-    pub(crate) async fn resolve(&self, reach: Reach) -> Result<Vec<SocketAddr>, Error> {
+    /// Resolves the host and refuses it if the policy forbids any of its addresses. Empty for local
+    /// directories.
+    pub(crate) async fn resolve(
+        &self,
+        policy: AddressPolicy,
+    ) -> Result<Vec<SocketAddr>, AddressError> {
         if self.scheme == Scheme::File {
             return Ok(Vec::new());
         }
-        let host = self.host.trim_matches(['[', ']']).to_owned();
-        let found = tokio::net::lookup_host((host.as_str(), self.port_or_default()))
-            .await
-            .map_err(|source| Error::Unresolvable {
-                host: host.clone(),
-                source,
-            })?;
-        let addresses: Vec<SocketAddr> = found.collect();
-        if addresses.is_empty() {
-            let source = std::io::ErrorKind::NotFound.into();
-            return Err(Error::Unresolvable { host, source });
-        }
-        for address in &addresses {
-            check_address(&host, address.ip(), reach)?;
-        }
-        Ok(addresses)
+        policy.resolve(&self.host, self.port_or_default()).await
     }
 
     pub(crate) fn port_or_default(&self) -> u16 {
@@ -187,10 +110,10 @@ impl fmt::Display for RepositoryUrl {
     }
 }
 
-fn parse_url(text: &str) -> Result<RepositoryUrl, Error> {
-    let invalid = |because| Error::Invalid { because };
-    let mut url = parse(text).map_err(invalid)?;
-    // Azure DevOps shows its URLs with the organisation as a user, which says nothing.
+fn parse_url(text: &str) -> Result<RepositoryUrl, AddressError> {
+    let invalid = |because| AddressError::Invalid { because };
+    let mut url = parse_any_url(text).map_err(invalid)?;
+    // Azure DevOps displays its URLs with the organisation as the user; it has no meaning.
     if url.host_str() == Some("dev.azure.com") && url.password().is_none() {
         let _ = url.set_username("");
     }
@@ -204,7 +127,7 @@ fn parse_url(text: &str) -> Result<RepositoryUrl, Error> {
     if url.password().is_some() || (scheme != Scheme::Ssh && !url.username().is_empty()) {
         return Err(invalid("credentials belong in a secret, not in the URL"));
     }
-    if !is_plain(url.username()) {
+    if !is_plain_name(url.username()) {
         return Err(invalid("the user is not a plain name"));
     }
     if url.query().is_some() || url.fragment().is_some() {
@@ -219,19 +142,19 @@ fn parse_url(text: &str) -> Result<RepositoryUrl, Error> {
         host,
         port: url.port(),
         path: url.path().to_owned(),
-        // What was parsed, not what was written: git must not find another host in it.
+        // The normalised URL, not the text: git must not parse another host from it.
         text: url.into(),
     })
 }
 
-/// `user@host:path`, as ssh users write it.
-fn parse_short(text: &str) -> Result<RepositoryUrl, Error> {
-    let invalid = || Error::Invalid {
+/// Parses the scp-like syntax `user@host:path`.
+fn parse_scp_like(text: &str) -> Result<RepositoryUrl, AddressError> {
+    let invalid = || AddressError::Invalid {
         because: "it is neither a URL nor user@host:path",
     };
     let (login, path) = text.split_once(':').ok_or_else(invalid)?;
     let (user, host) = login.split_once('@').ok_or_else(invalid)?;
-    let is_usable = |part: &str| !part.is_empty() && is_plain(part);
+    let is_usable = |part: &str| !part.is_empty() && is_plain_name(part);
     let is_bounded =
         text.len() <= 2048 && !text.chars().any(|c| c.is_control() || c.is_whitespace());
     if !is_bounded || !is_usable(user) || !is_usable(host) {
@@ -246,28 +169,12 @@ fn parse_short(text: &str) -> Result<RepositoryUrl, Error> {
     })
 }
 
-/// Refuses an internal address, unless those are allowed.
-pub fn check_address(host: &str, address: IpAddr, reach: Reach) -> Result<(), Error> {
-    if reach.allow_internal || !is_internal(address) {
-        return Ok(());
-    }
-    Err(Error::Internal {
-        host: host.to_owned(),
-        address,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const OPEN: Reach = Reach {
-        allow_internal: true,
-        allow_insecure: true,
-    };
-
     #[test]
-    fn usable_addresses_are_taken_apart() {
+    fn usable_urls_are_parsed() {
         for (text, scheme, authority, project) in [
             (
                 "https://example.com/team/app.git",
@@ -306,7 +213,7 @@ mod tests {
                 "team/app",
             ),
         ] {
-            let url = RepositoryUrl::parse(text, Reach::default()).expect(text);
+            let url = RepositoryUrl::parse(text, AddressPolicy::default()).expect(text);
             assert_eq!(
                 (url.scheme(), url.authority().as_str(), url.project()),
                 (scheme, authority, project)
@@ -315,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn dangerous_addresses_are_refused() {
+    fn dangerous_urls_are_refused() {
         for text in [
             "",
             "nonsense",
@@ -351,54 +258,61 @@ mod tests {
             "https://[2002:7f00:1::]/a/b",
         ] {
             assert!(
-                RepositoryUrl::parse(text, Reach::default()).is_err(),
+                RepositoryUrl::parse(text, AddressPolicy::default()).is_err(),
                 "{text}"
             );
         }
     }
 
     #[test]
-    fn the_user_that_azure_shows_is_dropped() {
+    fn the_user_in_azure_urls_is_dropped() {
         let text = "https://acme@dev.azure.com/acme/shop/_git/config";
-        let url = RepositoryUrl::parse(text, Reach::default()).expect("a URL");
+        let url = RepositoryUrl::parse(text, AddressPolicy::default()).expect("a URL");
         assert_eq!(url.as_str(), "https://dev.azure.com/acme/shop/_git/config");
         let with_password = "https://acme:hunter22@dev.azure.com/acme/shop/_git/config";
-        assert!(RepositoryUrl::parse(with_password, Reach::default()).is_err());
+        assert!(RepositoryUrl::parse(with_password, AddressPolicy::default()).is_err());
     }
 
     #[test]
-    fn git_gets_the_host_that_was_checked() {
-        // The host before the backslash was checked, and git connected to the one behind it.
+    fn git_connects_to_the_host_that_was_checked() {
+        // Parsers disagree which host these name: the one before or the one after the backslash.
         for text in [
             r"https://127.0.0.2\@127.0.0.1:29443/a/b",
             r"ssh://127.0.0.2\@127.0.0.1:29443/a/b",
             "ssh://git@127.0.0.2%2f@127.0.0.1/a/b",
         ] {
-            let refused = RepositoryUrl::parse(text, OPEN).expect_err(text);
+            let refused = RepositoryUrl::parse(text, AddressPolicy::UNRESTRICTED).expect_err(text);
             assert_eq!(refused.reason(), "InvalidUrl");
         }
-        let url = RepositoryUrl::parse("HTTPS://Example.com:443/x/../a/b", OPEN).expect("a URL");
+        let url = RepositoryUrl::parse(
+            "HTTPS://Example.com:443/x/../a/b",
+            AddressPolicy::UNRESTRICTED,
+        )
+        .expect("a URL");
         assert_eq!(url.as_str(), "https://example.com/a/b");
     }
 
     #[test]
     fn private_networks_are_not_internal() {
-        assert!(RepositoryUrl::parse("https://10.1.2.3/a/b", Reach::default()).is_ok());
+        assert!(RepositoryUrl::parse("https://10.1.2.3/a/b", AddressPolicy::default()).is_ok());
     }
 
     #[test]
-    fn an_error_never_repeats_the_url() {
-        let error =
-            RepositoryUrl::parse("https://user:hunter22@example.com/a/b", OPEN).unwrap_err();
+    fn an_error_never_contains_the_url() {
+        let error = RepositoryUrl::parse(
+            "https://user:hunter22@example.com/a/b",
+            AddressPolicy::UNRESTRICTED,
+        )
+        .unwrap_err();
         assert!(!format!("{error} {error:?}").contains("hunter22"));
     }
 
     #[tokio::test]
     async fn names_of_this_machine_are_refused() {
-        let url =
-            RepositoryUrl::parse("https://localhost/a/b", Reach::default()).expect("it parses");
-        let error = url.resolve(Reach::default()).await.unwrap_err();
+        let url = RepositoryUrl::parse("https://localhost/a/b", AddressPolicy::default())
+            .expect("it parses");
+        let error = url.resolve(AddressPolicy::default()).await.unwrap_err();
         assert_eq!(error.reason(), "InternalUrl");
-        assert!(url.resolve(OPEN).await.is_ok());
+        assert!(url.resolve(AddressPolicy::UNRESTRICTED).await.is_ok());
     }
 }

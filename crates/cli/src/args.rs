@@ -1,10 +1,13 @@
-//! What can be typed.
+//! The command line: subcommands, flags and their environment variables.
 
 pub(crate) mod authoring;
 pub(crate) mod controller;
 pub(crate) mod cross_dc;
+#[cfg(feature = "demo")]
 pub(crate) mod demo;
+pub(crate) mod legacy;
 pub(crate) mod server;
+#[cfg(feature = "standalone")]
 pub(crate) mod standalone;
 pub(crate) mod triggers;
 
@@ -17,7 +20,7 @@ use crate::{
     crds,
 };
 
-/// Moves releases through environments for teams on Flux
+/// Promotes releases through environments for teams on Flux
 #[derive(Debug, Parser)]
 #[command(name = "sluice", version, arg_required_else_help = true, after_help = EXIT_CODES)]
 pub(crate) struct Arguments {
@@ -27,23 +30,39 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Runs the controller: watches what every environment runs and keeps pipelines up to date,
-    /// and takes hooks and REST calls
+    /// Run the controller: reconciles pipelines and serves webhooks, the REST API and the dashboard
     #[command(after_help = controller::AFTER_HELP)]
     Controller(Box<controller::Arguments>),
-    /// Prints the CustomResourceDefinitions as YAML, for `kubectl apply -f -`
+    /// Print the CustomResourceDefinitions as YAML, for `kubectl apply --server-side -f -`
     Crds(crds::Arguments),
     #[command(flatten)]
-    People(Box<commands::Command>),
-    /// Lists what sets a pipeline in motion: its source, image automation, triggers and hooks
+    Client(Box<commands::Command>),
+    /// List the triggers of a pipeline: its source, image automation, PipelineTriggers and webhooks
     Triggers(triggers::Arguments),
-    /// Shows it at work on this machine: three clusters, a forge, and a release on its way to prod
+    /// Run a demo on this machine: three clusters, a git forge, and a release promoted to prod
+    #[cfg(feature = "demo")]
     Demo(demo::Arguments),
-    /// Runs without a cluster: an embedded Kubernetes API, the controller and the door on a folder
+    #[cfg(not(feature = "demo"))]
+    #[command(hide = true)]
+    Demo(OmittedCommand),
+    /// Run without a cluster: the controller with an embedded Kubernetes API that stores its objects in
+    /// a folder
+    #[cfg(feature = "standalone")]
     Standalone(standalone::Arguments),
+    #[cfg(not(feature = "standalone"))]
+    #[command(hide = true)]
+    Standalone(OmittedCommand),
 }
 
-/// Reads the command line of this process. Prints help or what is wrong, and exits then.
+/// A command that this binary was built without. Its arguments are ignored.
+#[cfg(not(all(feature = "demo", feature = "standalone")))]
+#[derive(Debug, clap::Args)]
+pub(crate) struct OmittedCommand {
+    #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<OsString>,
+}
+
+/// Parses the command line of this process. Prints help or usage errors, and then exits.
 pub(crate) fn parse() -> Arguments {
     let typed = with_double_dashes(std::env::args_os());
     let called = typed.first().map(std::path::Path::new);
@@ -58,14 +77,15 @@ pub(crate) fn parse() -> Arguments {
     Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
 }
 
-/// Go programs take `-flag` for `--flag`, and manifests of the older projects may say so.
+/// Replaces `-flag` by `--flag`: Go programs accept both, so manifests of the older projects may use
+/// either.
 fn with_double_dashes(typed: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let command = Arguments::command();
     let flags: Vec<&str> = command
         .get_subcommands()
         .flat_map(clap::Command::get_arguments)
         .flat_map(|flag| flag.get_long_and_visible_aliases().unwrap_or_default())
-        .chain(controller::HIDDEN_SPELLINGS.iter().copied())
+        .chain(controller::HIDDEN_ALIASES.iter().copied())
         .collect();
     let is_flag = |name: &str| flags.contains(&name.split('=').next().unwrap_or(name));
     typed

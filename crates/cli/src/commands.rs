@@ -1,84 +1,83 @@
-//! What people type: looking, asking, approving, checking files.
+//! The client commands: they show and request things on a cluster, or check manifests offline.
 //!
-//! Every command works with the caller's own rights on the cluster of a kubeconfig, or offline.
-//! Output is for people on a terminal and the same every time in a pipe. What comes from clusters
-//! is never trusted to be printable. Decisions are the planner's.
+//! Each command uses the caller's own permissions. Output adapts to a terminal and is stable in a pipe.
+//! Control characters in text from clusters are removed. Decisions are made by the planner.
 
 mod approve;
 mod checkout;
 mod cluster;
 mod completion;
 mod explain;
-mod follow;
+mod wait;
 mod get;
 mod history;
 mod hooks;
 mod install;
 mod lint;
 mod plan;
-mod request;
+mod promote;
 mod scaffold;
 mod status;
 mod suspend;
 mod table;
 mod terminal;
 mod tree;
-mod trouble;
+mod cluster_error;
 mod version;
 mod watch;
-mod words;
+mod format;
 mod yaml;
 
 use std::{fmt, io::Write, process::ExitCode};
 
 use clap::Subcommand;
 
-/// What scripts can rely on.
-pub(crate) const EXIT_CODES: &str = "Exit codes: 0 done; 1 failed; 2 wrong usage; \
-     3 still held or waiting when the time was up (commands with --wait)";
+/// The exit codes, as shown in `--help`.
+pub(crate) const EXIT_CODES: &str = "Exit codes: 0 success; 1 failure; 2 usage error; \
+     3 still held or waiting at the timeout (commands with --wait)";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Lists pipelines, promotions, changes, triggers or clusters
+    /// List pipelines, promotions, changes, triggers or clusters
     Get(get::Arguments),
-    /// Draws a pipeline: what each environment runs, and what waits for what
+    /// Show a diagram of a pipeline: what each environment runs and why a promotion waits
     #[command(after_help = EXIT_CODES)]
     Status(status::Arguments),
-    /// Says in words where every environment is and why the next one waits
+    /// Explain the state of each environment and why a promotion waits
     Explain(explain::Arguments),
-    /// Shows environments, targets, apps and images as a tree
+    /// Show environments, targets, apps and images as a tree
     Tree(tree::Arguments),
-    /// Lists past and present promotions, newest first
+    /// List the promotions of a pipeline, newest first
     History(history::Arguments),
-    /// Approves the revision that waits to enter an environment
+    /// Approve the revision that waits for approval in an environment
     #[command(after_help = EXIT_CODES)]
     Approve(approve::Arguments),
-    /// Asks for a revision to be brought into an environment
+    /// Request the promotion of a revision into an environment
     #[command(after_help = EXIT_CODES)]
-    Promote(request::Promote),
-    /// Asks for an environment to go back, and rejects what it runs now
+    Promote(promote::Promote),
+    /// Request a rollback of an environment, and reject the revision it runs now
     #[command(after_help = EXIT_CODES)]
-    Rollback(request::Rollback),
-    /// Lets nothing start in a pipeline or in one environment of it
+    Rollback(promote::Rollback),
+    /// Suspend a pipeline or one of its environments: no promotion starts
     Suspend(suspend::Arguments),
-    /// Takes a suspension back
+    /// Resume a suspended pipeline or environment
     Resume(suspend::Arguments),
-    /// Tells what happens to pipelines, line by line, until it is stopped
+    /// Print the changes of pipelines as they happen, until interrupted
     Watch(watch::Arguments),
-    /// Checks manifests without a cluster
+    /// Check manifests without a cluster
     Lint(lint::Arguments),
-    /// Shows the exact change that a promotion would make in a checkout
+    /// Show the exact change that a promotion would make in a git checkout
     Plan(plan::Arguments),
-    /// Writes or proposes the app manifests that an environment lacks, after those of the one before
+    /// Write or propose the missing app manifests of an environment, copied from the previous one
     #[command(after_help = EXIT_CODES)]
     Scaffold(scaffold::Arguments),
-    /// Prints the Flux Providers, Alerts and Secrets that report deployments to Sluice
+    /// Print the Flux Providers, Alerts and Secrets that report deployments to Sluice
     Hooks(hooks::Arguments),
-    /// Prints everything that has to be applied to a cluster
+    /// Print the manifests to install Sluice in a cluster
     Install(install::Arguments),
-    /// Prints a script that completes commands in a shell
+    /// Print a shell completion script
     Completion(completion::Arguments),
-    /// Prints the version
+    /// Print the version
     Version(version::Arguments),
 }
 
@@ -91,8 +90,8 @@ pub(crate) async fn run(command: Command, out: &mut dyn Write) -> anyhow::Result
         Command::Tree(arguments) => tree::run(&arguments, out).await,
         Command::History(arguments) => history::run(&arguments, out).await,
         Command::Approve(arguments) => approve::run(&arguments, out).await,
-        Command::Promote(arguments) => request::promote(&arguments, out).await,
-        Command::Rollback(arguments) => request::rollback(&arguments, out).await,
+        Command::Promote(arguments) => promote::promote(&arguments, out).await,
+        Command::Rollback(arguments) => promote::rollback(&arguments, out).await,
         Command::Suspend(arguments) => suspend::run(&arguments, true, out).await,
         Command::Resume(arguments) => suspend::run(&arguments, false, out).await,
         Command::Watch(arguments) => watch::run(&arguments, out).await,
@@ -106,21 +105,21 @@ pub(crate) async fn run(command: Command, out: &mut dyn Write) -> anyhow::Result
     }
 }
 
-/// The time was up and something is still held or under way.
+/// The error of a wait that reached its timeout. Holds what it was waiting for.
 #[derive(Debug)]
-pub(crate) struct StillWaiting(pub(crate) String);
+pub(crate) struct WaitTimeout(pub(crate) String);
 
-impl fmt::Display for StillWaiting {
+impl fmt::Display for WaitTimeout {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "still waiting: {}", self.0)
     }
 }
 
-impl std::error::Error for StillWaiting {}
+impl std::error::Error for WaitTimeout {}
 
-/// How the process ends after an error.
+/// The exit code for an error.
 pub(crate) fn exit_code(error: &anyhow::Error) -> ExitCode {
-    match error.is::<StillWaiting>() {
+    match error.is::<WaitTimeout>() {
         true => ExitCode::from(3),
         false => ExitCode::FAILURE,
     }

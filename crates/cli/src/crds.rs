@@ -1,4 +1,4 @@
-//! `sluice crds`: the definitions, to apply or to read.
+//! `sluice crds`: prints the CustomResourceDefinitions as YAML, or their fields as Markdown.
 
 mod reference;
 
@@ -8,7 +8,7 @@ use anyhow::Context;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Prints what every field means instead, as Markdown
+    /// Print a reference of all fields as Markdown instead
     #[arg(long)]
     reference: bool,
 }
@@ -20,7 +20,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
     }
 }
 
-/// Writes every definition as a YAML document of its own.
+/// Writes each definition as a YAML document.
 pub(crate) fn print(out: &mut dyn Write) -> anyhow::Result<()> {
     for crd in api::crds() {
         let yaml = serde_saphyr::to_string(&crd).context("cannot write a definition as YAML")?;

@@ -1,9 +1,9 @@
-//! `sluice demo`: three clusters, Flux on each, a forge and Sluice, all in this process. A release
-//! walks from dev to prod while a person watches. Nothing is left behind.
+//! `sluice demo`: runs three clusters with a Flux stand-in, a git forge and Sluice in this process, and
+//! promotes a release from dev to prod. Everything is removed at the end.
 
-mod registry;
-mod story;
-mod world;
+mod running_demos;
+mod walkthrough;
+mod setup;
 
 use std::{
     fs::Permissions,
@@ -17,14 +17,14 @@ use crate::{
     args::demo::{Arguments, Command},
     controller::{logs, signals},
 };
-use registry::Registry;
-use story::Story;
-use world::World;
+use running_demos::RunningDemos;
+use walkthrough::Walkthrough;
+use setup::DemoSetup;
 
-/// The release that runs when the demo starts, the one that is on its way then, and the next.
+/// The release that is deployed at the start, the one that is pushed then, and a suggestion for the next.
 const RELEASES: [&str; 3] = ["6.1.0", "6.2.0", "6.3.0"];
 
-/// Runs the demo, or hands the next release to one that runs.
+/// Runs the demo, or a subcommand that talks to a running demo.
 pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     match &arguments.command {
         Some(Command::Push { version }) => return push(version),
@@ -35,107 +35,108 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
         .prefix("sluice-demo-")
         .permissions(Permissions::from_mode(0o700))
         .tempdir();
-    let folder = folder.context("cannot make a folder for the demo")?;
+    let folder = folder.context("cannot create a folder for the demo")?;
     if let Some(level) = arguments.logs() {
         logs::start(level);
     }
     let shutdown = signals::shutdown().context("cannot listen for signals")?;
-    let (world, listening) = World::start(folder.path(), arguments.port, &shutdown).await?;
+    let (setup, listening) = DemoSetup::start(folder.path(), arguments.port, &shutdown).await?;
     let running = async {
-        let outcome = listening.run(world.standalone.server.client()).await;
-        // Without Sluice there is nothing to tell.
+        let outcome = listening.run(setup.standalone.server.client()).await;
+        // Without the controller the walkthrough cannot continue.
         shutdown.cancel();
         outcome
     };
-    let told = async {
-        let story = Story::new(&world, arguments.script);
+    let walkthrough = async {
+        let walkthrough = Walkthrough::new(&setup, arguments.script);
         let outcome = tokio::select! {
-            outcome = tell(story, &world) => outcome,
-            () = world.review() => Ok(()),
+            outcome = walk_through(walkthrough, &setup) => outcome,
+            () = setup.merge_changes() => Ok(()),
             () = shutdown.cancelled() => Ok(()),
         };
         shutdown.cancel();
         outcome
     };
-    let (ran, told) = tokio::join!(running, told);
-    told.and(ran)
+    let (controller, walkthrough) = tokio::join!(running, walkthrough);
+    walkthrough.and(controller)
 }
 
-async fn tell(mut story: Story<'_>, world: &World) -> anyhow::Result<()> {
-    story.begin().await?;
-    if story.is_script {
-        return story.play(RELEASES[1]).await;
+async fn walk_through(mut walkthrough: Walkthrough<'_>, setup: &DemoSetup) -> anyhow::Result<()> {
+    walkthrough.wait_for_first_release().await?;
+    if walkthrough.is_script {
+        return walkthrough.run_script(RELEASES[1]).await;
     }
-    let _registered = Registry::of_this_user()?.register(world.folder())?;
-    story.show_what_to_try(RELEASES[2]);
-    world.push(RELEASES[1]).await?;
-    let requests = next_release(world.folder());
+    let _registered = RunningDemos::of_this_user()?.register(setup.folder())?;
+    walkthrough.print_suggestions(RELEASES[2]);
+    setup.push(RELEASES[1]).await?;
+    let requests = next_release(setup.folder());
     tokio::pin!(requests);
     loop {
         tokio::select! {
             version = &mut requests => {
-                world.push(&version).await?;
-                requests.set(next_release(world.folder()));
+                setup.push(&version).await?;
+                requests.set(next_release(setup.folder()));
             }
-            outcome = story.follow() => return outcome,
+            outcome = walkthrough.print_changes() => return outcome,
         }
     }
 }
 
-/// The next release that somebody pushes to the demo in a folder.
+/// Waits for the next `sluice demo push` to the demo in a folder.
 async fn next_release(folder: &Path) -> String {
-    let inbox = inbox(folder);
+    let file = pushed_release_file(folder);
     loop {
-        if let Ok(version) = std::fs::read_to_string(&inbox) {
-            drop(std::fs::remove_file(&inbox));
+        if let Ok(version) = std::fs::read_to_string(&file) {
+            drop(std::fs::remove_file(&file));
             return version.trim().to_owned();
         }
         tokio::time::sleep(std::time::Duration::from_millis(200)).await;
     }
 }
 
-fn inbox(folder: &Path) -> PathBuf {
+/// The file through which `sluice demo push` passes a version to the demo.
+fn pushed_release_file(folder: &Path) -> PathBuf {
     folder.join("next-release")
 }
 
-/// The folder of the demo that runs; of several, the one that was started last.
+/// The folder of the running demo; of several, the one that was started last.
 fn find() -> anyhow::Result<PathBuf> {
-    let mut running = Registry::of_this_user()?.running()?;
+    let mut running = RunningDemos::of_this_user()?.running()?;
     let found = running
         .pop()
         .context("no demo is running; start one with `sluice demo` in another terminal")?;
     if !running.is_empty() {
         let others = running.len();
         anstream::eprintln!(
-            "{others} more run; this is about the demo that was started last, in {}",
+            "{others} other demos are running; using the one that was started last, in {}",
             found.display()
         );
     }
     Ok(found)
 }
 
-/// Hands a release to the demo that runs.
+/// Passes a release to the running demo.
 fn push(version: &str) -> anyhow::Result<()> {
-    if !world::is_version(version) {
-        bail!("{version:?} is no version; try something like 6.3.0");
+    if !setup::is_version(version) {
+        bail!("{version:?} is not a version; use one such as 6.3.0");
     }
-    std::fs::write(inbox(&find()?), version)
+    std::fs::write(pushed_release_file(&find()?), version)
         .context("the demo has ended; start another with `sluice demo`")?;
-    anstream::println!("{version} is pushed to dev; watch it go on.");
+    anstream::println!("pushed {version} to dev");
     Ok(())
 }
 
-/// Says how to reach the demo that runs, for a shell to evaluate.
+/// Prints the environment variables of the running demo, for a shell to evaluate.
 fn env() -> anyhow::Result<()> {
-    let kubeconfig = world::kubeconfig(&find()?);
+    let kubeconfig = setup::kubeconfig(&find()?);
     let path = kubeconfig
         .to_str()
-        .context("the path of the demo is no text")?;
+        .context("the path of the demo is not valid UTF-8")?;
     anstream::println!("export KUBECONFIG={}", quoted(path));
     Ok(())
 }
 
-/// A text as one word of a shell, whatever is in it.
+/// The text quoted as one word for a shell.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
@@ -145,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shell_reads_back_what_was_quoted() {
+    fn quoted_text_is_one_word_for_a_shell() {
         for text in ["/tmp/a b", "it's", "$(exit 3); `exit 4`\n#", "'", ""] {
             let script = format!("printf %s {}", quoted(text));
             let output = std::process::Command::new("sh")

@@ -1,4 +1,4 @@
-//! Which cluster to talk to.
+//! Loads the kubeconfig of the cluster to connect to.
 
 use std::path::Path;
 
@@ -8,12 +8,12 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig},
 };
 
-/// The cluster of a kubeconfig; without one the usual places are tried.
+/// Loads a kubeconfig file; without one, the default locations and then the in-cluster config.
 pub(crate) async fn load(file: Option<&Path>) -> anyhow::Result<Config> {
     let Some(file) = file else {
         return Config::infer()
             .await
-            .context("found neither a kubeconfig nor a cluster to run in");
+            .context("found no kubeconfig, and not running in a cluster; set --kubeconfig or $KUBECONFIG");
     };
     let kubeconfig = Kubeconfig::read_from(file)
         .with_context(|| format!("cannot read the kubeconfig {}", file.display()))?;

@@ -1,14 +1,16 @@
-//! `sluice`, the one binary: reads what was typed and hands over. It holds no logic of its own.
+//! The binary `sluice`: parses the command line and runs the command.
 
-mod address;
+mod bind_address;
 mod args;
 mod commands;
 mod controller;
 mod crds;
+#[cfg(feature = "demo")]
 mod demo;
 mod kubeconfig;
-mod reach;
-mod sockets;
+mod leaf_connector;
+mod listen_error;
+#[cfg(feature = "standalone")]
 mod standalone;
 mod triggers;
 
@@ -16,20 +18,22 @@ use std::{io, process::ExitCode, time::Duration};
 
 use crate::args::Command;
 
-/// How long what blocks a thread may take once everything else has ended.
-const LAST_BLOCKING: Duration = Duration::from_secs(2);
+/// How long to wait for blocking tasks when everything else has ended.
+const BLOCKING_SHUTDOWN: Duration = Duration::from_secs(2);
 
 fn main() -> ExitCode {
+    // The only place that selects the TLS implementation; it can only fail when called twice.
+    drop(rustls::crypto::ring::default_provider().install_default());
     let runtime = match tokio::runtime::Runtime::new() {
         Ok(runtime) => runtime,
         Err(error) => {
-            anstream::eprintln!("sluice: cannot start the threads of the runtime: {error}");
+            anstream::eprintln!("sluice: cannot start the async runtime: {error}");
             return ExitCode::FAILURE;
         }
     };
     let code = runtime.block_on(run());
-    // A thread that is busy must not keep the process from ending.
-    runtime.shutdown_timeout(LAST_BLOCKING);
+    // A blocking task must not keep the process from exiting.
+    runtime.shutdown_timeout(BLOCKING_SHUTDOWN);
     code
 }
 
@@ -37,22 +41,37 @@ async fn run() -> ExitCode {
     let outcome = match args::parse().command {
         Command::Controller(arguments) => controller::run(&arguments).await,
         Command::Crds(arguments) => crds::run(&arguments, &mut anstream::stdout().lock()),
-        Command::People(command) => commands::run(*command, &mut anstream::stdout()).await,
+        Command::Client(command) => commands::run(*command, &mut anstream::stdout()).await,
         Command::Triggers(arguments) => {
             triggers::print(&arguments, &mut anstream::stdout().lock()).await
         }
+        #[cfg(feature = "demo")]
         Command::Demo(arguments) => demo::run(&arguments).await,
+        #[cfg(not(feature = "demo"))]
+        Command::Demo(_) => Err(built_without("demo")),
+        #[cfg(feature = "standalone")]
         Command::Standalone(arguments) => standalone::run(&arguments).await,
+        #[cfg(not(feature = "standalone"))]
+        Command::Standalone(_) => Err(built_without("standalone")),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever read our output had enough of it, as in `sluice crds | head`.
+        // The reader closed the pipe, as in `sluice crds | head`.
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             anstream::eprintln!("sluice: {error:#}");
             commands::exit_code(&error)
         }
     }
+}
+
+/// The error of a command that needs a cargo feature this binary does not have.
+#[cfg(not(all(feature = "demo", feature = "standalone")))]
+fn built_without(feature: &str) -> anyhow::Error {
+    anyhow::anyhow!(
+        "this binary was built without `sluice {feature}`, as in the container image; use a released \
+         binary, or build one with the cargo feature `{feature}`"
+    )
 }
 
 fn is_closed_pipe(error: &anyhow::Error) -> bool {

@@ -1,5 +1,5 @@
-//! `sluice standalone`: the embedded API, the controller and the door in one process on a data
-//! folder. No cluster is needed; kubectl works with the kubeconfig it writes.
+//! `sluice standalone`: the controller and an embedded Kubernetes API in one process, with all data in
+//! one folder. No cluster is needed; kubectl works with the kubeconfig in that folder.
 
 mod admission;
 
@@ -28,22 +28,22 @@ use crate::{
         standalone::Arguments,
     },
     controller::{
-        door::shown,
+        server_settings::authoring_settings,
         logs::{self, Logging},
         signals,
     },
-    reach::reach,
-    sockets,
+    leaf_connector::leaf_connector,
+    listen_error,
 };
 
-/// The roles for people that an install brings.
+/// The ClusterRoles for users, the same as in a cluster.
 const ROLES: &str = include_str!("../../../deploy/manifests/roles.yaml");
-/// Which flags choose the ports of the sockets for hooks and REST.
-const FLAGS: sockets::Flags<'_> = &[("hooks", "--hooks-port"), ("REST", "--port")];
-/// Who the printed token belongs to.
+/// The flag that sets each port.
+const FLAGS: listen_error::AddressFlags<'_> = &[("hooks", "--hooks-port"), ("REST", "--port")];
+/// The user that the printed token belongs to.
 pub(crate) const OWNER: &str = "you";
 
-/// Where everything is, and how to get in.
+/// The embedded API and the credentials for it.
 pub(crate) struct Standalone {
     pub(crate) server: Server,
     pub(crate) token: String,
@@ -51,48 +51,49 @@ pub(crate) struct Standalone {
     served: Served,
 }
 
-/// Runs until it is told to stop.
+/// Runs until a signal.
 pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     logs::start(Logging {
         encoding: Encoding::Text,
         level: Level::Info,
     });
     let folder = arguments.data.clone();
+    let allow_internal_urls = arguments.allow_internal_urls.0;
     let settings = controller::Settings {
-        authoring: arguments.authoring.check("default", false)?,
+        authoring: arguments.authoring.check("default", allow_internal_urls)?,
+        allow_internal_urls,
+        allow_unsigned_reports: arguments.allow_unsigned_reports.0,
         ..controller::Settings::default()
     };
     let shutdown = signals::shutdown().context("cannot listen for signals")?;
     let standalone = Standalone::open(&folder, arguments.api_address()).await?;
-    let ports = Ports {
+    let addresses = ListenAddresses {
         hooks: arguments.hooks_address(),
         rest: arguments.rest_address(),
     };
-    let listening = standalone.listen(ports, settings, &shutdown).await?;
+    let listening = standalone.listen(addresses, settings, &shutdown).await?;
     anstream::println!("{}", standalone.greeting(listening.rest));
     listening
         .run(standalone.server.client_as(User::in_process()))
         .await
 }
 
-/// Where the door is.
+/// The addresses of the HTTP server.
 #[derive(Clone, Copy)]
-pub(crate) struct Ports {
+pub(crate) struct ListenAddresses {
     pub(crate) hooks: SocketAddr,
     pub(crate) rest: SocketAddr,
 }
 
 impl Standalone {
-    /// Opens the store in a folder that is nobody else's business, and serves the API.
+    /// Opens the store in a folder that only this user can access, and serves the API.
     pub(crate) async fn open(folder: &Path, address: SocketAddr) -> anyhow::Result<Self> {
-        // TLS needs to be told whose cryptography to use before the first connection.
-        drop(rustls::crypto::ring::default_provider().install_default());
         ensure!(
             address.ip().is_loopback(),
-            "{address} can be reached from elsewhere; standalone serves this machine only"
+            "{address} is not a loopback address; standalone serves only this machine"
         );
-        make_private(folder)
-            .with_context(|| format!("cannot make the folder {}", folder.display()))?;
+        create_private_folder(folder)
+            .with_context(|| format!("cannot create the folder {}", folder.display()))?;
         let store = folder.join("store");
         let server = Server::open(&store, admission::options())
             .await
@@ -102,8 +103,8 @@ impl Standalone {
             ..ServeOptions::new(folder)
         };
         let served = server.serve(options).await;
-        let served = served.map_err(|error| sockets::of_api(error, "--api-port"))?;
-        let token = token(folder).context("cannot keep a token in the folder")?;
+        let served = served.map_err(|error| listen_error::of_api(error, "--api-port"))?;
+        let token = token(folder).context("cannot store the token in the folder")?;
         let owner = User::new(OWNER, &["system:masters"]);
         server.add_token(&token, owner);
         install(&server.client_as(User::in_process())).await?;
@@ -115,19 +116,18 @@ impl Standalone {
         })
     }
 
-    /// The file with which kubectl reaches it.
+    /// The kubeconfig for kubectl.
     pub(crate) fn kubeconfig(&self) -> &Path {
         self.served.kubeconfig()
     }
 
-    /// Listens for hooks and REST, and serves them until `shutdown`. A port that is taken is an error
-    /// now.
+    /// Starts the HTTP server, which runs until `shutdown`. Fails if a port is in use.
     pub(crate) async fn listen(
         &self,
-        ports: Ports,
+        addresses: ListenAddresses,
         settings: controller::Settings,
         shutdown: &CancellationToken,
-    ) -> anyhow::Result<Listening> {
+    ) -> anyhow::Result<ListeningStandalone> {
         let settings = controller::Settings {
             git_folder: Some(self.folder.join("git")),
             kubeconfigs: controller::KubeconfigPolicy::LOCAL,
@@ -136,19 +136,19 @@ impl Standalone {
         let mut registry = Registry::default();
         let calls = server::Metrics::register(&mut registry);
         let client = self.server.client_as(User::in_process());
-        let door = server::Settings {
-            hooks_address: Some(ports.hooks),
-            rest_address: Some(ports.rest),
-            reach: reach(&client, settings.kubeconfigs),
-            authoring: settings.authoring.as_ref().map(shown),
+        let server_settings = server::Settings {
+            hooks_address: Some(addresses.hooks),
+            rest_address: Some(addresses.rest),
+            reach: leaf_connector(&client, settings.kubeconfigs),
+            authoring: settings.authoring.as_ref().map(authoring_settings),
             allow_unsigned_reports: settings.allow_unsigned_reports,
             ..server::Settings::default()
         };
         let stop = shutdown.child_token();
-        let serving = server::start(client, door, calls, stop.clone()).await;
-        let serving = serving.map_err(|error| sockets::of_server(error, FLAGS))?;
-        Ok(Listening {
-            rest: serving.rest.unwrap_or(ports.rest),
+        let serving = server::start(client, server_settings, calls, stop.clone()).await;
+        let serving = serving.map_err(|error| listen_error::of_server(error, FLAGS))?;
+        Ok(ListeningStandalone {
+            rest: serving.rest.unwrap_or(addresses.rest),
             metrics: controller::Metrics::beside(registry),
             shutdown: shutdown.clone(),
             serving,
@@ -159,7 +159,7 @@ impl Standalone {
 
     fn greeting(&self, rest: SocketAddr) -> String {
         format!(
-            "Sluice runs on {folder}. Everything is kept there; Ctrl-C stops it.\n\n\
+            "Sluice is running. Its data is in {folder}; Ctrl-C stops it.\n\n\
              Dashboard  http://{rest}   token {token}\n  \
              kubectl --kubeconfig {kubeconfig} get pipelines -A\n  \
              curl -H 'Authorization: Bearer {token}' http://{rest}/api/v1/pipelines\n",
@@ -170,20 +170,20 @@ impl Standalone {
     }
 }
 
-/// The sockets are open; the controller does not run yet.
-pub(crate) struct Listening {
-    /// Where REST and the dashboard are.
+/// The HTTP server is running; the controller is not running yet.
+pub(crate) struct ListeningStandalone {
+    /// The address of the REST API and the dashboard.
     pub(crate) rest: SocketAddr,
     serving: server::Serving,
     settings: controller::Settings,
     metrics: controller::Metrics,
     shutdown: CancellationToken,
-    /// Ends what is served.
+    /// Stops the HTTP server.
     stop: CancellationToken,
 }
 
-impl Listening {
-    /// Runs the controller until the shutdown, then closes the sockets.
+impl ListeningStandalone {
+    /// Runs the controller until the shutdown, then stops the HTTP server.
     pub(crate) async fn run(self, client: Client) -> anyhow::Result<()> {
         let outcome = controller::run(client, self.settings, self.metrics, self.shutdown).await;
         self.stop.cancel();
@@ -192,17 +192,17 @@ impl Listening {
     }
 }
 
-/// A loopback address.
+/// A loopback address with this port.
 pub(crate) fn loopback(port: u16) -> SocketAddr {
     (IpAddr::V4(Ipv4Addr::LOCALHOST), port).into()
 }
 
-fn make_private(folder: &Path) -> io::Result<()> {
+fn create_private_folder(folder: &Path) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     fs::set_permissions(folder, fs::Permissions::from_mode(0o700))
 }
 
-/// The token of whoever owns the folder, made at the first start.
+/// The token of the owner of the folder, generated at the first start.
 fn token(folder: &Path) -> io::Result<String> {
     let file = folder.join("token");
     match fs::read_to_string(&file) {
@@ -224,7 +224,7 @@ fn random_text() -> io::Result<String> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Brings our kinds and the roles for people up to date.
+/// Applies our CustomResourceDefinitions and the ClusterRoles for users.
 async fn install(client: &Client) -> anyhow::Result<()> {
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     let parameters = PatchParams::apply("sluice").force();
@@ -233,9 +233,9 @@ async fn install(client: &Client) -> anyhow::Result<()> {
         definitions
             .patch(&name, &parameters, &Patch::Apply(&definition))
             .await
-            .with_context(|| format!("cannot define {name}"))?;
+            .with_context(|| format!("cannot apply the CustomResourceDefinition {name}"))?;
     }
-    let roles: Vec<Value> = serde_saphyr::from_multiple(ROLES).context("cannot read the roles")?;
+    let roles: Vec<Value> = serde_saphyr::from_multiple(ROLES).context("cannot parse the ClusterRoles")?;
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(
         "rbac.authorization.k8s.io",
         "v1",
@@ -246,7 +246,7 @@ async fn install(client: &Client) -> anyhow::Result<()> {
         let name = role["metadata"]["name"].as_str().unwrap_or_default();
         api.patch(name, &parameters, &Patch::Apply(&role))
             .await
-            .with_context(|| format!("cannot install the role {name}"))?;
+            .with_context(|| format!("cannot apply the ClusterRole {name}"))?;
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! `sluice triggers`: what sets a pipeline in motion, as far as the caller may see it.
+//! `sluice triggers`: lists the triggers of a pipeline that the caller may read.
 
 use std::io::Write;
 
@@ -18,14 +18,12 @@ use crate::{
     kubeconfig,
 };
 
-/// Prints what sets a pipeline in motion.
+/// Runs `sluice triggers`.
 pub(crate) async fn print(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
-    // TLS needs to be told whose cryptography to use before the first connection.
-    drop(rustls::crypto::ring::default_provider().install_default());
     let config = kubeconfig::load(arguments.kubeconfig.as_deref()).await?;
     let namespace = arguments.namespace.clone();
     let namespace = namespace.unwrap_or_else(|| config.default_namespace.clone());
-    let client = Client::try_from(config).context("cannot set up the connection")?;
+    let client = Client::try_from(config).context("cannot create the Kubernetes client")?;
     write(&client, &namespace, arguments, out).await
 }
 
@@ -41,7 +39,7 @@ async fn write(
         .get(name)
         .await
         .with_context(|| format!("cannot read the pipeline {name} in namespace {namespace}"))?;
-    let (around, omitted) = look_around(client, namespace).await?;
+    let (around, omitted) = read_related_objects(client, namespace).await?;
     let mut listed = triggers_of(&pipeline, &around);
     for hook in listed.iter_mut().filter(|listed| listed.kind == "Hook") {
         let base = arguments.hook_url.trim_end_matches('/');
@@ -57,11 +55,9 @@ async fn write(
     Ok(())
 }
 
-/// Triggers in the pipeline's namespace, and Flux's image automation wherever it may be seen.
-async fn look_around(
-    client: &Client,
-    namespace: &str,
-) -> anyhow::Result<(TriggerObjects, Vec<String>)> {
+/// PipelineTriggers in the pipeline's namespace, and Flux's image automation objects in all namespaces
+/// that the caller may list.
+async fn read_related_objects(client: &Client, namespace: &str) -> anyhow::Result<(TriggerObjects, Vec<String>)> {
     let triggers: Api<PipelineTrigger> = Api::namespaced(client.clone(), namespace);
     let triggers = triggers
         .list(&ListParams::default())
@@ -78,20 +74,20 @@ async fn look_around(
     ] {
         match list_images(client, namespace, kind).await {
             Ok(objects) => *found = objects,
-            Err(error) => omitted.push(format!("{kind} objects are left out: {error}")),
+            Err(error) => omitted.push(format!("{kind} objects are not listed: {error}")),
         }
     }
     Ok((around, omitted))
 }
 
-/// Objects of one of Flux's image kinds: of all namespaces, or of the pipeline's where only that is
-/// allowed. None where Flux's image automation is not installed.
+/// Objects of one of Flux's image kinds in all namespaces, or only in the pipeline's namespace if the
+/// caller may not list all. Empty if Flux's image automation is not installed.
 async fn list_images(
     client: &Client,
     namespace: &str,
     kind: &str,
 ) -> Result<Vec<Value>, kube::Error> {
-    let Some(resource) = served(client, kind).await? else {
+    let Some(resource) = find_resource(client, kind).await? else {
         return Ok(Vec::new());
     };
     let everywhere: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
@@ -105,7 +101,7 @@ async fn list_images(
     Ok(list.items.iter().map(|object| json!(object)).collect())
 }
 
-async fn served(client: &Client, kind: &str) -> Result<Option<ApiResource>, kube::Error> {
+async fn find_resource(client: &Client, kind: &str) -> Result<Option<ApiResource>, kube::Error> {
     let groups = client.list_api_groups().await?.groups;
     let group = api::flux::IMAGE_GROUP;
     if !groups.iter().any(|served| served.name == group) {
@@ -117,14 +113,14 @@ async fn served(client: &Client, kind: &str) -> Result<Option<ApiResource>, kube
 
 fn write_table(listed: &[ListedTrigger], out: &mut dyn Write) -> anyhow::Result<()> {
     if listed.is_empty() {
-        writeln!(out, "Nothing sets this pipeline in motion by itself.")?;
+        writeln!(out, "This pipeline has no triggers.")?;
         return Ok(());
     }
     let heading = ["KIND", "NAME", "WHAT IT DOES"].map(str::to_owned);
     let rows = listed.iter().map(|listed| {
-        let place = listed.namespace.as_ref();
-        let name = place.map_or(listed.name.clone(), |place| {
-            format!("{place}/{}", listed.name)
+        let namespace = listed.namespace.as_ref();
+        let name = namespace.map_or(listed.name.clone(), |namespace| {
+            format!("{namespace}/{}", listed.name)
         });
         [listed.kind.clone(), name, listed.effect.clone()]
     });

@@ -62,7 +62,7 @@ fn a_push_without_a_demo_says_what_to_do() {
     assert!(errors.contains("no demo is running"), "{errors}");
     let (code, _, errors) = sluice(&["demo", "push", "latest: {"]);
     assert_eq!(code, Some(1));
-    assert!(errors.contains("is no version"), "{errors}");
+    assert!(errors.contains("is not a version"), "{errors}");
 }
 
 #[test]

@@ -1,9 +1,9 @@
-//! A stand-in for Flux: deploys to a cluster what a folder of a repository says.
+//! A stand-in for Flux: deploys a folder of a repository to a cluster.
 //!
-//! It makes the objects that Flux and Kubernetes would make and nothing else: a GitRepository and a
-//! Kustomization for the folder, what is in the folder, and for each HelmRelease its chart and a
-//! Deployment, with a pod, that runs the chart's version. Statuses are set as they would be, step by
-//! step. A version with `broken` in it fails.
+//! It creates only the objects that Flux and Kubernetes would create: a GitRepository and a Kustomization
+//! for the folder, the objects in the folder, and for each HelmRelease its HelmChart and a Deployment with
+//! a pod that runs the chart's version. Statuses progress as in Flux. A version that contains `broken`
+//! fails.
 
 mod kinds;
 mod release;
@@ -23,21 +23,21 @@ use crate::forge::Repository;
 
 pub use kinds::definitions;
 
-/// Who wrote what Flux applies.
+/// The field manager of Flux.
 const MANAGER: &str = "kustomize-controller";
-/// The namespace Flux lives in.
+/// The namespace of Flux.
 const NAMESPACE: &str = "flux-system";
 
-/// How fast it works.
+/// How fast the stand-in works.
 #[derive(Clone, Copy, Debug)]
-pub struct Pace {
-    /// How often it looks at the repository.
-    pub look: Duration,
+pub struct FluxTiming {
+    /// How often it reads the repository.
+    pub poll_interval: Duration,
     /// How long a release takes.
-    pub release: Duration,
+    pub release_duration: Duration,
 }
 
-/// Why something could not be deployed.
+/// Why a folder could not be deployed.
 #[derive(Debug, thiserror::Error)]
 enum Error {
     #[error(transparent)]
@@ -50,7 +50,7 @@ enum Error {
     Cluster(#[from] kube::Error),
 }
 
-/// A running stand-in. It ends with the value.
+/// A running stand-in, stopped on drop.
 pub struct Flux {
     task: JoinHandle<()>,
 }
@@ -61,30 +61,30 @@ impl Drop for Flux {
     }
 }
 
-/// What is deployed where.
-struct Sync {
+/// Deploys one folder to one cluster.
+struct FolderDeployment {
     repository: Repository,
     folder: String,
     cluster: Client,
-    pace: Pace,
+    timing: FluxTiming,
 }
 
 impl Flux {
-    /// Follows a folder of the repository's `main` on a cluster that has Flux's kinds.
-    pub fn follow(repository: Repository, folder: &str, cluster: Client, pace: Pace) -> Self {
-        let sync = Sync {
+    /// Starts to deploy a folder of the branch `main` to a cluster that has Flux's CRDs.
+    pub fn follow(repository: Repository, folder: &str, cluster: Client, timing: FluxTiming) -> Self {
+        let deployment = FolderDeployment {
             repository,
             folder: folder.to_owned(),
             cluster,
-            pace,
+            timing,
         };
         Self {
-            task: tokio::spawn(sync.run()),
+            task: tokio::spawn(deployment.run()),
         }
     }
 }
 
-impl Sync {
+impl FolderDeployment {
     async fn run(self) {
         let mut applied = None;
         loop {
@@ -92,20 +92,20 @@ impl Sync {
             if let Some(commit) = tip.filter(|tip| Some(tip) != applied.as_ref()) {
                 match self.apply(&commit).await {
                     Ok(()) => applied = Some(commit),
-                    Err(error) => tracing::warn!(folder = self.folder, %error, "not deployed"),
+                    Err(error) => tracing::warn!(folder = self.folder, %error, "could not deploy the folder"),
                 }
             }
-            tokio::time::sleep(self.pace.look).await;
+            tokio::time::sleep(self.timing.poll_interval).await;
         }
     }
 
-    /// Brings the cluster to what the folder says at a commit.
+    /// Applies the folder at a commit.
     async fn apply(&self, commit: &str) -> Result<(), Error> {
         let revision = format!("main@sha1:{commit}");
         let objects = self.objects().await?;
         self.source(&revision).await?;
         for object in &objects {
-            self.put(object).await?;
+            self.apply_object(object).await?;
         }
         let repositories = objects.iter().filter(|it| it["kind"] == "HelmRepository");
         for repository in repositories {
@@ -118,7 +118,7 @@ impl Sync {
         self.kustomization(&revision, &objects).await
     }
 
-    /// What is in the folder, labelled as Flux labels it.
+    /// The objects in the folder, with the labels of Flux.
     async fn objects(&self) -> Result<Vec<Value>, Error> {
         let mut objects = Vec::new();
         for (path, content) in self.repository.files("main", &self.folder).await? {
@@ -138,7 +138,7 @@ impl Sync {
             labels["kustomize.toolkit.fluxcd.io/name"] = json!(self.name());
             labels["kustomize.toolkit.fluxcd.io/namespace"] = json!(NAMESPACE);
         }
-        // Namespaces first, as Flux does.
+        // Namespaces first, as in Flux.
         objects.sort_by_key(|object| object["kind"] != "Namespace");
         Ok(objects)
     }
@@ -150,13 +150,13 @@ impl Sync {
     async fn source(&self, revision: &str) -> Result<(), Error> {
         let namespace =
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
-        self.put(&namespace).await?;
+        self.apply_object(&namespace).await?;
         let source = json!({
             "apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "GitRepository",
             "metadata": {"name": "fleet", "namespace": NAMESPACE},
             "spec": {"url": self.repository.url(), "ref": {"branch": "main"}, "interval": "1m"},
         });
-        self.put(&source).await?;
+        self.apply_object(&source).await?;
         let status = json!({
             "observedGeneration": 1,
             "artifact": {"revision": revision},
@@ -174,7 +174,7 @@ impl Sync {
                 "sourceRef": {"kind": "GitRepository", "name": "fleet"},
             },
         });
-        self.put(&kustomization).await?;
+        self.apply_object(&kustomization).await?;
         let entries: Vec<Value> = objects.iter().map(inventory_entry).collect();
         let status = json!({
             "observedGeneration": 1,
@@ -186,7 +186,7 @@ impl Sync {
     }
 
     /// Applies an object.
-    async fn put(&self, object: &Value) -> Result<(), Error> {
+    async fn apply_object(&self, object: &Value) -> Result<(), Error> {
         let (api, name) = self.api(object)?;
         let parameters = PatchParams::apply(MANAGER).force();
         api.patch(name, &parameters, &Patch::Apply(object)).await?;
@@ -229,7 +229,7 @@ fn inventory_entry(object: &Value) -> Value {
     json!({"id": id, "v": version})
 }
 
-/// The condition that tools wait for.
+/// A Ready condition.
 fn ready(status: &str, reason: &str, message: &str) -> Value {
     json!({
         "type": "Ready", "status": status, "reason": reason, "message": message,

@@ -1,11 +1,11 @@
-//! A small forge: real git over HTTP, and the pull requests of Gitea's API.
+//! A small git forge: real git over HTTP, and the pull requests of Gitea's API.
 //!
-//! Repositories are bare folders served by `git http-backend`, so that clients meet real git. The
-//! API behaves as Gitea documents it, as far as it goes: wrong tokens are refused, duplicates are
-//! refused, lists have pages, merges make real merge commits. What it does not know is 404. It
-//! lives on loopback, in a temporary folder, for as long as the value.
+//! Repositories are bare folders served by `git http-backend`. The implemented part of the API behaves as
+//! Gitea documents it: wrong tokens and duplicates are refused, lists have pages, merges create real merge
+//! commits. Other paths return 404. It listens on loopback, stores its data in a temporary folder, and
+//! stops on drop.
 
-mod backend;
+mod git_http;
 mod pulls;
 mod repository;
 mod tls;
@@ -21,6 +21,7 @@ use axum::body::HttpBody;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use axum::serve::Listener;
 use futures::future::BoxFuture;
 use http::StatusCode;
 use parking_lot::Mutex;
@@ -31,7 +32,7 @@ use tower::ServiceExt;
 pub use pulls::{PullRequest, PullState};
 pub use repository::Repository;
 
-/// Why the forge could not be set up or used. It is a test's problem, so a sentence is enough.
+/// Why the forge could not be started or used.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {attempted}: {because}")]
 pub struct Error {
@@ -48,139 +49,130 @@ impl Error {
     }
 }
 
-/// Stands between clients and a repository: passes a request on, now, later or never, and then its
-/// answer.
-pub type Gate = Arc<dyn Fn(Request, Next) -> BoxFuture<'static, Response> + Send + Sync>;
+/// Handles the requests for a repository: it may delay, drop or pass on a request and its response.
+pub type RequestInterceptor = Arc<dyn Fn(Request, Next) -> BoxFuture<'static, Response> + Send + Sync>;
 
 /// A running forge.
 pub struct Forge {
-    shared: Arc<Shared>,
+    state: Arc<ForgeState>,
     address: SocketAddr,
     certificate: Option<String>,
     server: JoinHandle<()>,
 }
 
-/// What every request sees.
-struct Shared {
+/// The state shared by all requests.
+struct ForgeState {
     folder: tempfile::TempDir,
     token: String,
-    is_up: AtomicBool,
-    is_guarded: AtomicBool,
-    is_protected: AtomicBool,
+    is_available: AtomicBool,
+    requires_review: AtomicBool,
+    forbids_merge: AtomicBool,
     requests: AtomicU64,
     bytes: AtomicU64,
-    pulls: Mutex<pulls::Store>,
-    /// Pull requests change one at a time, as a database would have it.
-    writing: tokio::sync::Mutex<()>,
-    origin: std::sync::OnceLock<String>,
+    pulls: Mutex<pulls::PullRequestStore>,
+    /// Serializes changes of pull requests.
+    write_lock: tokio::sync::Mutex<()>,
+    origin: String,
     /// By project.
-    gates: Mutex<BTreeMap<String, Gate>>,
-    /// Other APIs, by the beginning of their paths.
-    beside: Mutex<BTreeMap<String, Router>>,
+    interceptors: Mutex<BTreeMap<String, RequestInterceptor>>,
+    /// Other APIs, by path prefix.
+    additional_apis: Mutex<BTreeMap<String, Router>>,
 }
 
 impl Forge {
     /// Starts a forge on a free port, without TLS.
     pub async fn start() -> Result<Self, Error> {
         let listener = listen().await?;
-        let shared = Arc::new(Shared::new()?);
-        let address = listener
-            .local_addr()
-            .map_err(|error| Error::new("listen", error))?;
-        let _ = shared.origin.set(format!("http://{address}"));
-        let router = router(shared.clone());
-        let server = tokio::spawn(async move {
-            // It ends with the task that runs it.
-            let _ = axum::serve(listener, router).await;
-        });
-        Ok(Self {
-            shared,
-            address,
-            certificate: None,
-            server,
-        })
+        Self::serve(listener, "http", None)
     }
 
-    /// Starts a forge with TLS, under a certificate authority of its own.
+    /// Starts a forge with TLS, with its own certificate authority.
     pub async fn start_with_tls() -> Result<Self, Error> {
         let listener = listen().await?;
-        let shared = Arc::new(Shared::new()?);
+        let (listener, certificate) = tls::wrap(listener)?;
+        Self::serve(listener, "https", Some(certificate))
+    }
+
+    fn serve<L>(listener: L, scheme: &str, certificate: Option<String>) -> Result<Self, Error>
+    where
+        L: Listener<Addr = SocketAddr>,
+    {
         let address = listener
             .local_addr()
             .map_err(|error| Error::new("listen", error))?;
-        let _ = shared.origin.set(format!("https://{address}"));
-        let (listener, certificate) = tls::wrap(listener)?;
-        let router = router(shared.clone());
+        let state = Arc::new(ForgeState::new(format!("{scheme}://{address}"))?);
+        let router = router(state.clone());
         let server = tokio::spawn(async move {
+            // Aborted on drop.
             let _ = axum::serve(listener, router).await;
         });
         Ok(Self {
-            shared,
+            state,
             address,
-            certificate: Some(certificate),
+            certificate,
             server,
         })
     }
 
     /// `http://127.0.0.1:PORT`, or https.
     pub fn origin(&self) -> String {
-        self.shared.origin().to_owned()
+        self.state.origin().to_owned()
     }
 
-    /// Where it listens.
+    /// The listen address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The certificate authority to trust, if it speaks TLS.
+    /// The certificate authority as PEM, if it uses TLS.
     pub fn certificate_authority(&self) -> Option<&str> {
         self.certificate.as_deref()
     }
 
-    /// Opens the API; as a password, with any user name, it opens the repositories.
+    /// The token for the API, and the password for the repositories with any user name.
     pub fn token(&self) -> &str {
-        &self.shared.token
+        &self.state.token
     }
 
-    /// Makes a repository with one commit on `main`.
+    /// Creates a repository with one commit on `main`.
     pub async fn create_repository(
         &self,
         project: &str,
         files: &[(&str, &str)],
     ) -> Result<Repository, Error> {
-        Repository::create(self.shared.clone(), project, files).await
+        Repository::create(self.state.clone(), project, files).await
     }
 
-    /// Answers everything with 503, or works again.
-    pub fn set_up(&self, is_up: bool) {
-        self.shared.is_up.store(is_up, Ordering::SeqCst);
+    /// While unavailable, all responses are 503.
+    pub fn set_up(&self, is_available: bool) {
+        self.state.is_available.store(is_available, Ordering::SeqCst);
     }
 
-    /// Has pull requests wait for a review that nobody gave, or lets them be merged again.
-    pub fn set_guarded(&self, is_guarded: bool) {
-        self.shared.is_guarded.store(is_guarded, Ordering::SeqCst);
+    /// Whether merges are refused because a review is missing.
+    pub fn set_requires_review(&self, requires_review: bool) {
+        self.state.requires_review.store(requires_review, Ordering::SeqCst);
     }
 
-    /// Keeps the token's user from merging by a branch protection, or lets it merge again.
-    pub fn set_protected(&self, is_protected: bool) {
-        self.shared
-            .is_protected
-            .store(is_protected, Ordering::SeqCst);
+    /// Whether a branch protection forbids the token's user to merge.
+    pub fn set_forbids_merge(&self, forbids_merge: bool) {
+        self.state
+            .forbids_merge
+            .store(forbids_merge, Ordering::SeqCst);
     }
 
-    /// Has something else answer what is asked below a path: another forge's API, say.
-    pub fn serve_beside(&self, prefix: &str, router: Router) {
-        self.shared.beside.lock().insert(prefix.to_owned(), router);
+    /// Serves another API, such as that of another forge, under a path prefix.
+    pub fn serve_additional_api(&self, prefix: &str, router: Router) {
+        self.state.additional_apis.lock().insert(prefix.to_owned(), router);
     }
 
-    /// How many requests came in so far.
+    /// The number of requests so far.
     pub fn requests(&self) -> u64 {
-        self.shared.requests.load(Ordering::SeqCst)
+        self.state.requests.load(Ordering::SeqCst)
     }
 
-    /// How many bytes of content went in and out so far.
+    /// The number of bytes of request and response bodies so far.
     pub fn bytes(&self) -> u64 {
-        self.shared.bytes.load(Ordering::SeqCst)
+        self.state.bytes.load(Ordering::SeqCst)
     }
 }
 
@@ -190,28 +182,28 @@ impl Drop for Forge {
     }
 }
 
-impl Shared {
-    fn new() -> Result<Self, Error> {
+impl ForgeState {
+    fn new(origin: String) -> Result<Self, Error> {
         let folder = tempfile::Builder::new().prefix("forge-").tempdir();
-        let folder = folder.map_err(|error| Error::new("make a folder for the forge", error))?;
+        let folder = folder.map_err(|error| Error::new("create a folder for the forge", error))?;
         Ok(Self {
             folder,
             token: "a-token-for-the-small-forge".to_owned(),
-            is_up: AtomicBool::new(true),
-            is_guarded: AtomicBool::new(false),
-            is_protected: AtomicBool::new(false),
+            is_available: AtomicBool::new(true),
+            requires_review: AtomicBool::new(false),
+            forbids_merge: AtomicBool::new(false),
             requests: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             pulls: Mutex::default(),
-            writing: tokio::sync::Mutex::default(),
-            origin: std::sync::OnceLock::new(),
-            gates: Mutex::default(),
-            beside: Mutex::default(),
+            write_lock: tokio::sync::Mutex::default(),
+            origin,
+            interceptors: Mutex::default(),
+            additional_apis: Mutex::default(),
         })
     }
 
     fn origin(&self) -> &str {
-        self.origin.get().map(String::as_str).unwrap_or_default()
+        &self.origin
     }
 
     /// The bare repository of `owner/name`, whether it exists or not.
@@ -219,20 +211,20 @@ impl Shared {
         self.folder.path().join(format!("{project}.git"))
     }
 
-    /// What else answers below a path.
-    fn beside(&self, path: &str) -> Option<Router> {
-        let beside = self.beside.lock();
-        let found = beside.iter().find(|(prefix, _)| path.starts_with(*prefix));
+    /// The additional API of a path.
+    fn additional_apis(&self, path: &str) -> Option<Router> {
+        let additional_apis = self.additional_apis.lock();
+        let found = additional_apis.iter().find(|(prefix, _)| path.starts_with(*prefix));
         found.map(|(_, router)| router.clone())
     }
 
-    /// What stands before the repository that a path leads to.
-    fn gate(&self, path: &str) -> Option<Gate> {
+    /// The interceptor of the repository of a path.
+    fn interceptor(&self, path: &str) -> Option<RequestInterceptor> {
         let path = path.strip_prefix("/api/v1/repos").unwrap_or(path);
         let mut parts = path.trim_start_matches('/').split('/');
         let (owner, name) = (parts.next()?, parts.next()?);
         let project = format!("{owner}/{}", name.trim_end_matches(".git"));
-        self.gates.lock().get(&project).cloned()
+        self.interceptors.lock().get(&project).cloned()
     }
 }
 
@@ -242,32 +234,32 @@ async fn listen() -> Result<TcpListener, Error> {
         .map_err(|error| Error::new("listen", error))
 }
 
-fn router(shared: Arc<Shared>) -> Router {
+fn router(state: Arc<ForgeState>) -> Router {
     Router::new()
         .nest("/api/v1/repos/{owner}/{name}", pulls::routes())
-        // What both have in common is enough for pull requests to GitHub Enterprise.
+        // The common part of both APIs suffices for GitHub Enterprise's pull requests.
         .nest("/api/v3/repos/{owner}/{name}", pulls::routes())
-        .fallback(backend::serve)
-        .layer(axum::middleware::from_fn_with_state(shared.clone(), count))
-        .with_state(shared)
+        .fallback(git_http::serve)
+        .layer(axum::middleware::from_fn_with_state(state.clone(), count))
+        .with_state(state)
 }
 
-async fn count(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
-    shared.requests.fetch_add(1, Ordering::SeqCst);
-    if !shared.is_up.load(Ordering::SeqCst) {
+async fn count(State(state): State<Arc<ForgeState>>, request: Request, next: Next) -> Response {
+    state.requests.fetch_add(1, Ordering::SeqCst);
+    if !state.is_available.load(Ordering::SeqCst) {
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     }
     let content = request.body().size_hint().exact().unwrap_or_default();
     let path = request.uri().path();
-    let response = match (shared.beside(path), shared.gate(path)) {
+    let response = match (state.additional_apis(path), state.interceptor(path)) {
         (Some(router), _) => router
             .oneshot(request)
             .await
             .unwrap_or_else(|never| match never {}),
-        (None, Some(gate)) => gate(request, next).await,
+        (None, Some(interceptor)) => interceptor(request, next).await,
         (None, None) => next.run(request).await,
     };
     let answer = response.body().size_hint().exact().unwrap_or_default();
-    shared.bytes.fetch_add(content + answer, Ordering::SeqCst);
+    state.bytes.fetch_add(content + answer, Ordering::SeqCst);
     response
 }

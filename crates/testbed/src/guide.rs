@@ -1,20 +1,20 @@
-//! Guides as tests: the fenced blocks of a Markdown file, done one after the other.
+//! Runs the fenced blocks of a Markdown file as a test.
 //!
-//! A reader sees only the language of a fence; the word behind it says what a test does:
+//! Readers see only the language of a fence; the words after it tell the test what to do:
 //!
 //! | fence | what [`Shell::follow`] does |
 //! | --- | --- |
-//! | `sh` | runs it; it must succeed. Variables and the folder carry over to the next one |
+//! | `sh` | runs it; it must succeed. Variables and the current folder carry over to the next one |
 //! | `sh refused` | runs it; it must fail |
-//! | `sh background` | starts one command and leaves it running until the shell is dropped |
-//! | `yaml` | whole objects, which the API must accept; nothing is stored |
-//! | `yaml applied` | whole objects, which are stored |
+//! | `sh background` | starts one command, which is stopped when the shell is dropped |
+//! | `yaml` | objects that the API must accept in a dry run |
+//! | `yaml applied` | objects that are applied |
 //! | `yaml file=NAME`, `sh file=NAME` | written to that file in the shell's folder |
-//! | `yaml part`, `json`, `sql` | must be well-formed, as far as that can be told |
-//! | `text printed` | the lines, among others, that the commands before it printed; `…` is any text |
+//! | `yaml part`, `json`, `sql` | must be well-formed (`sql` is not checked) |
+//! | `text printed` | lines that the previous commands must have printed; `…` matches any text |
 //! | `text`, none | nothing |
 //!
-//! Any other fence is an error: what nobody tries has no place in a guide.
+//! Any other fence is an error, so that no block of a guide is untested.
 
 mod shell;
 
@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 
 pub use shell::Shell;
 
-/// Why a guide does not do what it says.
+/// Why a block of a guide failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The operating system refused something.
@@ -39,15 +39,15 @@ pub enum Error {
         /// File and line.
         at: String,
     },
-    /// A fence of which nobody knows how to try it.
-    #[error("{at}: nobody knows how to try a block of {fence:?}; see testbed::guide")]
+    /// A fence with unknown words.
+    #[error("{at}: a block with the unknown fence {fence:?}; see testbed::guide")]
     Unknown {
         /// File and line.
         at: String,
-        /// What stands behind the backticks.
+        /// The words after the backticks.
         fence: String,
     },
-    /// A block that is not what its language says.
+    /// A block that is not valid in its language.
     #[error("{at}: {because}")]
     Malformed {
         /// File and line.
@@ -55,27 +55,27 @@ pub enum Error {
         /// What is wrong with it.
         because: String,
     },
-    /// Commands that ended otherwise than the guide says.
-    #[error("{at}: {outcome}\n--- block\n{text}--- said\n{said}")]
-    Outcome {
+    /// Commands that succeeded or failed contrary to the guide.
+    #[error("{at}: {status}\n--- block\n{text}--- output\n{output}")]
+    UnexpectedStatus {
         /// File and line.
         at: String,
-        /// How they ended.
-        outcome: String,
+        /// Their exit status.
+        status: String,
         /// The commands.
         text: String,
         /// What they printed.
-        said: String,
+        output: String,
     },
-    /// A line that the guide shows and nothing printed.
-    #[error("{at}: nothing printed {line:?}\n--- said\n{said}")]
+    /// A line in the guide that the commands did not print.
+    #[error("{at}: {line:?} was not printed\n--- output\n{output}")]
     NotPrinted {
         /// File and line.
         at: String,
         /// The line.
         line: String,
         /// What was printed instead.
-        said: String,
+        output: String,
     },
 }
 
@@ -84,15 +84,15 @@ pub enum Error {
 pub struct Block {
     /// File and line, for errors.
     pub at: String,
-    /// The heading that it stands under.
+    /// The heading above it.
     pub heading: String,
-    /// What stands behind the backticks.
+    /// The words after the backticks.
     pub fence: String,
-    /// What is inside, indented as if it stood at the margin.
+    /// The content, without the indentation of the fence.
     pub text: String,
 }
 
-/// A Markdown file's blocks.
+/// The blocks of a Markdown file.
 #[derive(Clone, Debug)]
 pub struct Guide {
     blocks: Vec<Block>,
@@ -138,7 +138,7 @@ impl Guide {
         Ok(Self { blocks })
     }
 
-    /// All blocks, in their order.
+    /// All blocks in order.
     pub fn blocks(&self) -> &[Block] {
         &self.blocks
     }
@@ -156,19 +156,19 @@ pub fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The first line of a text that no line of `said` matches, word by word.
-fn first_missing<'a>(text: &'a str, said: &str) -> Option<&'a str> {
-    let is_said = |line: &str| said.lines().any(|said| matches(line, said));
+/// The first line of a text that matches no line of `output`.
+fn first_missing<'a>(text: &'a str, output: &str) -> Option<&'a str> {
+    let is_printed = |line: &str| output.lines().any(|printed| matches(line, printed));
     let mut lines = text.lines().filter(|line| !line.trim().is_empty());
-    lines.find(|line| !is_said(line))
+    lines.find(|line| !is_printed(line))
 }
 
-/// Whether a line says what is expected: spaces do not count, `…` is any text.
-fn matches(expected: &str, said: &str) -> bool {
+/// Whether a line matches: the number of spaces is ignored, `…` matches any text.
+fn matches(expected: &str, line: &str) -> bool {
     let join = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
-    let (expected, said) = (join(expected), join(said));
+    let (expected, line) = (join(expected), join(line));
     let mut parts = expected.split('…');
-    let Some(mut rest) = parts.next().and_then(|first| said.strip_prefix(first)) else {
+    let Some(mut rest) = parts.next().and_then(|first| line.strip_prefix(first)) else {
         return false;
     };
     let mut parts = parts.peekable();

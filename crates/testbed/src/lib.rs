@@ -1,7 +1,8 @@
-//! What tests and the demo run against: real control planes ([`real`]), a small forge ([`forge`]) and
-//! a stand-in for Flux ([`flux`]). And how to try what guides say ([`guide`]).
+//! Test doubles and tools for tests and the demo: real control planes ([`real`]), a small git forge
+//! ([`forge`]), a stand-in for Flux ([`flux`]), and a runner for the commands in the guides ([`guide`]).
 
 pub mod flux;
 pub mod forge;
 pub mod guide;
 pub mod real;
+pub mod tls;

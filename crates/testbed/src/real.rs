@@ -17,7 +17,7 @@ mod certificates;
 mod flags;
 mod process;
 
-/// The variable that names the folder with the programs, as in Kubernetes' own test tools.
+/// The environment variable with the folder of the programs, as in Kubernetes' envtest.
 pub const ASSETS_VARIABLE: &str = "KUBEBUILDER_ASSETS";
 
 /// How long a control plane may take until it is ready. Two seconds are usual; a machine that is
@@ -25,7 +25,7 @@ pub const ASSETS_VARIABLE: &str = "KUBEBUILDER_ASSETS";
 const READY_WITHIN: Duration = Duration::from_secs(120);
 /// How often to ask whether it is ready.
 const ASK_EVERY: Duration = Duration::from_millis(50);
-/// How often to try again with other ports when someone else took one of ours.
+/// How often to retry with other ports when one is in use.
 const ATTEMPTS: usize = 3;
 
 /// Why a control plane could not be started.
@@ -42,8 +42,8 @@ pub enum Error {
         /// Where it was expected.
         folder: PathBuf,
     },
-    /// A certificate or key could not be made.
-    #[error("making the certificates of a control plane")]
+    /// A certificate or key could not be generated.
+    #[error("generating the certificates of a control plane")]
     Certificates(#[from] rcgen::Error),
     /// The operating system refused something.
     #[error("{attempted}")]
@@ -75,11 +75,11 @@ pub enum Error {
         /// The last lines it wrote.
         log: String,
     },
-    /// The kubeconfig made here does not load.
+    /// The generated kubeconfig could not be loaded.
     #[error("reading the kubeconfig of the control plane")]
     Kubeconfig(#[from] kube::config::KubeconfigError),
-    /// A client could not be made of the kubeconfig.
-    #[error("making a client for the control plane")]
+    /// A client could not be created from the kubeconfig.
+    #[error("creating a client for the control plane")]
     Client(#[from] kube::Error),
 }
 
@@ -96,7 +96,7 @@ impl Assets {
         Self::at(folder.ok_or(Error::AssetsNotNamed)?)
     }
 
-    /// A folder known to the caller.
+    /// The given folder.
     pub fn at(folder: impl Into<PathBuf>) -> Result<Self, Error> {
         let folder = folder.into();
         for program in ["etcd", "kube-apiserver", "kube-controller-manager"] {
@@ -120,7 +120,7 @@ impl Assets {
 pub struct ControlPlane {
     client: kube::Client,
     kubeconfig: String,
-    // Fields drop in this order: those who would complain about a vanished peer end first.
+    // Fields drop in this order: clients of the other programs stop first.
     controller_manager: Process,
     api_server: Process,
     etcd: Process,
@@ -208,7 +208,7 @@ async fn client(kubeconfig: &str) -> Result<kube::Client, Error> {
     let kubeconfig = Kubeconfig::from_yaml(kubeconfig)?;
     let options = KubeConfigOptions::default();
     let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await?;
-    // Tests want to see what the server answers, not what it answers the fifth time.
+    // Tests check single responses, so requests are not retried.
     config.default_retry = false;
     Ok(kube::Client::try_from(config)?)
 }

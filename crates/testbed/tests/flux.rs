@@ -11,7 +11,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 use testbed::{
-    flux::{Flux, Pace, definitions},
+    flux::{Flux, FluxTiming, definitions},
     forge::Forge,
 };
 
@@ -72,11 +72,11 @@ async fn what_is_in_git_is_deployed() {
             .await
             .unwrap();
     }
-    let pace = Pace {
-        look: Duration::from_millis(20),
-        release: Duration::from_millis(20),
+    let timing = FluxTiming {
+        poll_interval: Duration::from_millis(20),
+        release_duration: Duration::from_millis(20),
     };
-    let _flux = Flux::follow(repository.clone(), "clusters/dev", client.clone(), pace);
+    let _flux = Flux::start(repository.clone(), "clusters/dev", client.clone(), timing);
     until(&client, "1.0.0", "True").await;
 
     repository

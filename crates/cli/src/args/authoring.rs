@@ -1,4 +1,4 @@
-//! What can be typed about the repository that new files are proposed in.
+//! Flags for the git repository in which the controller proposes new files.
 
 use anyhow::{Context, ensure};
 use api::pipeline::Forge;
@@ -7,37 +7,36 @@ use controller::{keys::ObjectKey, settings};
 use git::{names::BranchName, paths::PathLimits, repository_url::RepositoryUrl};
 use net::AddressPolicy;
 
-const AUTHORING: &str = "Where new pipelines and scaffolded files are proposed";
+const AUTHORING: &str = "Authoring: the repository for new pipelines and scaffolded files";
 
-/// The flags of authoring: all of them, or none.
+/// Either none of these flags is set, or url, secret and paths are.
 #[derive(Debug, Args)]
-pub(crate) struct Authoring {
-    /// The git repository in which Changes are proposed: pipelines from the dashboard's form, files
-    /// from `sluice scaffold --change` [default: none, and Changes fail]
+pub(crate) struct AuthoringFlags {
+    /// Git repository in which Changes are proposed as pull requests: pipelines from the dashboard's
+    /// form, files from `sluice scaffold --change` [default: none; Changes fail]
     #[arg(long, env = "SLUICE_AUTHORING_URL", value_name = "URL", help_heading = AUTHORING)]
     pub(crate) authoring_url: Option<String>,
 
-    /// The branch that pull requests are for
+    /// Base branch of the pull requests
     #[arg(long, env = "SLUICE_AUTHORING_BRANCH", value_name = "BRANCH", default_value = "main", help_heading = AUTHORING)]
     authoring_branch: String,
 
-    /// Where its pull requests live
+    /// Forge that hosts the repository
     #[arg(long, env = "SLUICE_AUTHORING_TYPE", value_name = "FORGE", default_value = "github", value_parser = forge(), help_heading = AUTHORING)]
     authoring_type: Forge,
 
-    /// The Secret with the credentials, as NAME in the namespace the controller runs in, or as
-    /// NAMESPACE/NAME
+    /// Secret with the credentials, as NAME in the namespace of the controller, or as NAMESPACE/NAME
     #[arg(long, env = "SLUICE_AUTHORING_SECRET", value_name = "SECRET", help_heading = AUTHORING)]
     authoring_secret: Option<String>,
 
-    /// The folders that files may be proposed in, separated by commas; `.` for the whole repository,
-    /// and `${namespace}` stands for the namespace of the Change
+    /// Folders in which files may be proposed, separated by commas; `.` allows the whole repository,
+    /// `${namespace}` is replaced by the namespace of the Change
     #[arg(long, env = "SLUICE_AUTHORING_PATHS", value_name = "FOLDERS", value_delimiter = ',', help_heading = AUTHORING)]
     authoring_paths: Vec<String>,
 }
 
-impl Authoring {
-    /// What was typed, checked once. `own_namespace` is the one the controller runs in.
+impl AuthoringFlags {
+    /// Validates the flags. `own_namespace` is the namespace of the controller.
     pub(crate) fn check(
         &self,
         own_namespace: &str,
@@ -91,7 +90,7 @@ impl Authoring {
     }
 }
 
-/// The names that pipelines use.
+/// Accepts the forge names of `Pipeline.spec`.
 fn forge() -> impl TypedValueParser<Value = Forge> {
     let names = git::forge::ForgeProduct::ALL.map(|(name, _)| name);
     clap::builder::PossibleValuesParser::new(names).try_map(|name| {

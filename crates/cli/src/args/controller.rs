@@ -1,140 +1,141 @@
-//! What can be typed after `sluice controller`: our flags, and those of the two older projects.
+//! Flags of `sluice controller`.
 
 use std::{path::PathBuf, str::FromStr};
 
 use clap::{Args, ValueEnum};
 
-use super::cross_dc::CrossDc;
-use crate::address::Address;
+use super::{cross_dc::CrossDcFlags, legacy::LegacyFlags};
+use crate::bind_address::BindAddress;
 
-/// Other spellings of flags, which help does not show.
-pub(crate) const HIDDEN_SPELLINGS: &[&str] = &["cross-ds-leader-elect"];
+/// Aliases of flags that `--help` does not show.
+pub(crate) const HIDDEN_ALIASES: &[&str] = &["cross-ds-leader-elect"];
 
-const WHICH: &str = "Which objects";
-const HOW: &str = "How";
+const SCOPE: &str = "Watched objects";
+const RECONCILIATION: &str = "Reconciliation";
 pub(super) const ELECTION: &str = "Leader election";
-const DOORS: &str = "Where it listens and reports";
-const LOGS: &str = "Logs";
-const OLD: &str = "From the older projects: accepted, so that their manifests go on working";
+const OBSERVABILITY: &str = "Metrics, probes and events";
+const LOGGING: &str = "Logging";
 
-/// What stands below the flags.
+/// Text below the list of flags.
 pub(crate) const AFTER_HELP: &str = "\
-Every flag can also be given as the environment variable beside it; the flag wins. Durations are
-written 90s, 5m or 1h30m. Single dashes work too, as in -leader-elect. What describes a pipeline is
-on the Pipeline, not here.";
+Each flag can also be set by the environment variable shown next to it; the flag takes precedence.
+Durations are written as 90s, 5m or 1h30m. Single dashes are accepted, as in -leader-elect. These flags
+configure the process; pipelines are configured by Pipeline objects.";
 
 /// The flags of `sluice controller`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Look only at objects in this namespace [default: all namespaces]
-    #[arg(long, env = "SLUICE_WATCH_NAMESPACE", value_name = "NAMESPACE", help_heading = WHICH)]
+    /// Watch only objects in this namespace [default: all namespaces]
+    #[arg(long, env = "SLUICE_WATCH_NAMESPACE", value_name = "NAMESPACE", help_heading = SCOPE)]
     pub(crate) watch_namespace: Option<String>,
 
-    /// Look only at pipelines and triggers with these labels, as in `team=a,tier!=free`. Processes
-    /// with different selectors share the work; each selector has a Lease of its own
-    #[arg(long, env = "SLUICE_WATCH_LABEL_SELECTOR", value_name = "SELECTOR", help_heading = WHICH)]
+    /// Watch only Pipelines and PipelineTriggers that match this label selector, such as
+    /// `team=a,tier!=free`. Use it to shard: each selector has its own Lease
+    #[arg(long, env = "SLUICE_WATCH_LABEL_SELECTOR", value_name = "SELECTOR", help_heading = SCOPE)]
     pub(crate) watch_label_selector: Option<String>,
 
-    /// The kubeconfig of the cluster to work in [default: $KUBECONFIG, ~/.kube/config, or the
-    /// cluster it runs in]
-    #[arg(long, env = "SLUICE_KUBECONFIG", value_name = "FILE", help_heading = WHICH)]
+    /// Kubeconfig of the hub cluster [default: $KUBECONFIG, ~/.kube/config, or the in-cluster
+    /// service account]
+    #[arg(long, env = "SLUICE_KUBECONFIG", value_name = "FILE", help_heading = SCOPE)]
     pub(crate) kubeconfig: Option<PathBuf>,
 
-    /// How it learns what clusters run: `watch` looks itself, `webhook` relies on what Flux's Alerts
-    /// report
-    #[arg(long, env = "SLUICE_DETECT", value_enum, default_value = "watch", help_heading = HOW)]
+    /// How deployments are detected: `watch` watches the apps on each cluster, `webhook` relies on
+    /// reports sent by Flux Alerts
+    #[arg(long, env = "SLUICE_DETECT", value_enum, default_value = "watch", help_heading = RECONCILIATION)]
     pub(crate) detect: Detect,
 
-    /// How many objects of one kind are worked on at the same time
-    #[arg(long, env = "SLUICE_CONCURRENT", value_name = "NUMBER", default_value_t = controller::settings::CONCURRENT, help_heading = HOW)]
+    /// Number of objects of each kind that are reconciled concurrently
+    #[arg(long, env = "SLUICE_CONCURRENT", value_name = "NUMBER", default_value_t = controller::settings::CONCURRENT, help_heading = RECONCILIATION)]
     pub(crate) concurrent: usize,
 
-    /// How many finished promotions each environment keeps
-    #[arg(long, env = "SLUICE_HISTORY_LIMIT", value_name = "NUMBER", default_value_t = controller::settings::HISTORY_LIMIT, help_heading = HOW)]
+    /// Number of finished Promotions to keep for each environment
+    #[arg(long, env = "SLUICE_HISTORY_LIMIT", value_name = "NUMBER", default_value_t = controller::settings::HISTORY_LIMIT, help_heading = RECONCILIATION)]
     pub(crate) history_limit: usize,
 
-    /// Check that clusters answer, and say so on GitopsClusters that nobody else reports on
-    #[arg(long, env = "SLUICE_PROBE_CLUSTERS", value_name = "BOOL", default_value = "true", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = HOW)]
-    pub(crate) probe_clusters: Switch,
+    /// Probe the connectivity of each cluster and report it in the status of GitopsClusters that no
+    /// other controller reports on
+    #[arg(long, env = "SLUICE_PROBE_CLUSTERS", value_name = "BOOL", default_value = "true", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = RECONCILIATION)]
+    pub(crate) probe_clusters: GoBool,
 
-    /// Pipelines may use only clusters of their own namespace, and on the hub only that namespace
-    #[arg(long, env = "SLUICE_NO_CROSS_NAMESPACE_REFS", value_name = "BOOL", default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = HOW)]
-    pub(crate) no_cross_namespace_refs: Switch,
+    /// Pipelines may reference only GitopsClusters in their own namespace, and on the hub target only
+    /// that namespace
+    #[arg(long, env = "SLUICE_NO_CROSS_NAMESPACE_REFS", value_name = "BOOL", default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = RECONCILIATION)]
+    pub(crate) no_cross_namespace_refs: GoBool,
 
-    /// Take reports without a signature for true
-    #[arg(long, env = "SLUICE_ALLOW_UNSIGNED_REPORTS", value_name = "BOOL", default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = HOW)]
-    pub(crate) allow_unsigned_reports: Switch,
+    /// Accept deployment reports without a signature
+    #[arg(long, env = "SLUICE_ALLOW_UNSIGNED_REPORTS", value_name = "BOOL", default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = RECONCILIATION)]
+    pub(crate) allow_unsigned_reports: GoBool,
 
-    /// Where copies of git repositories are kept; no other process may use it [default: a temporary
-    /// folder that goes with the process]
-    #[arg(long, env = "SLUICE_GIT_FOLDER", value_name = "FOLDER", help_heading = HOW)]
+    /// Folder for git mirrors, not shared with any other process [default: a temporary folder, removed
+    /// when the process ends]
+    #[arg(long, env = "SLUICE_GIT_FOLDER", value_name = "FOLDER", help_heading = RECONCILIATION)]
     pub(crate) git_folder: Option<PathBuf>,
 
-    /// How much room copies of git repositories may take, in MiB
-    #[arg(long, env = "SLUICE_GIT_MIRRORS_SIZE", value_name = "MIB", default_value_t = controller::settings::GIT_MIRRORS_SIZE >> 20, help_heading = HOW)]
+    /// Maximum disk space for git mirrors, in MiB
+    #[arg(long, env = "SLUICE_GIT_MIRRORS_SIZE", value_name = "MIB", default_value_t = controller::settings::GIT_MIRRORS_SIZE >> 20, help_heading = RECONCILIATION)]
     pub(crate) git_mirrors_size: u64,
 
-    /// Repositories, forges, webhooks and clusters may be on loopback, link-local and metadata addresses
-    #[arg(long, env = "SLUICE_ALLOW_INTERNAL_URLS", value_name = "BOOL", default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = HOW)]
-    pub(crate) allow_internal_urls: Switch,
+    /// Allow repositories, forges, webhooks and clusters on loopback, link-local and metadata addresses
+    #[arg(long, env = "SLUICE_ALLOW_INTERNAL_URLS", value_name = "BOOL", default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = RECONCILIATION)]
+    pub(crate) allow_internal_urls: GoBool,
 
-    /// Kubeconfigs of clusters may use http and insecure-skip-tls-verify
-    #[arg(long, env = "SLUICE_ALLOW_INSECURE_CLUSTERS", value_name = "BOOL", default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = HOW)]
-    pub(crate) allow_insecure_clusters: Switch,
+    /// Allow kubeconfigs of clusters with http or insecure-skip-tls-verify
+    #[arg(long, env = "SLUICE_ALLOW_INSECURE_CLUSTERS", value_name = "BOOL", default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = RECONCILIATION)]
+    pub(crate) allow_insecure_clusters: GoBool,
 
-    /// How often open pull requests are looked at: one list per repository and credential
-    #[arg(long, env = "SLUICE_FOLLOW_EVERY", value_name = "DURATION", default_value = "1m", help_heading = HOW)]
+    /// Poll interval for open pull requests; one list request per repository and credential
+    #[arg(long, env = "SLUICE_FOLLOW_EVERY", value_name = "DURATION", default_value = "1m", help_heading = RECONCILIATION)]
     pub(crate) follow_every: api::Duration,
 
-    /// Where people reach the dashboard; pull requests then link to their pipeline there
-    #[arg(long, env = "SLUICE_DASHBOARD_URL", value_name = "URL", help_heading = HOW)]
+    /// URL of the dashboard; when set, pull requests link to their pipeline there
+    #[arg(long, env = "SLUICE_DASHBOARD_URL", value_name = "URL", help_heading = RECONCILIATION)]
     pub(crate) dashboard_url: Option<String>,
 
-    /// How long a loop may make no progress while work waits before the liveness probe fails
-    #[arg(long, env = "SLUICE_STALL_AFTER", value_name = "DURATION", default_value = "5m", help_heading = HOW)]
+    /// The liveness probe fails when a reconciler has queued work and makes no progress for this long
+    #[arg(long, env = "SLUICE_STALL_AFTER", value_name = "DURATION", default_value = "5m", help_heading = RECONCILIATION)]
     pub(crate) stall_after: api::Duration,
 
     #[command(flatten)]
-    pub(crate) authoring: super::authoring::Authoring,
+    pub(crate) authoring: super::authoring::AuthoringFlags,
 
     #[command(flatten)]
-    pub(crate) election: Election,
+    pub(crate) election: LeaderElectionFlags,
 
     #[command(flatten)]
-    pub(crate) cross_dc: CrossDc,
+    pub(crate) cross_dc: CrossDcFlags,
 
-    /// Where `/metrics` is served; `0` for nowhere
-    #[arg(long, env = "SLUICE_METRICS_BIND_ADDRESS", value_name = "ADDRESS", default_value = ":8080", help_heading = DOORS)]
-    pub(crate) metrics_bind_address: Address,
+    /// Listen address for `/metrics`; `0` disables it
+    #[arg(long, env = "SLUICE_METRICS_BIND_ADDRESS", value_name = "ADDRESS", default_value = ":8080", help_heading = OBSERVABILITY)]
+    pub(crate) metrics_bind_address: BindAddress,
 
-    /// Metrics by pipeline, beside those over all pipelines
-    #[arg(long, env = "SLUICE_METRICS_PER_PIPELINE", value_name = "BOOL", default_value = "true", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = DOORS)]
-    pub(crate) metrics_per_pipeline: Switch,
+    /// Export metrics for each pipeline in addition to those over all pipelines
+    #[arg(long, env = "SLUICE_METRICS_PER_PIPELINE", value_name = "BOOL", default_value = "true", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = OBSERVABILITY)]
+    pub(crate) metrics_per_pipeline: GoBool,
 
-    /// Where `/healthz` and `/readyz` are served; `0` for nowhere
-    #[arg(long, env = "SLUICE_HEALTH_PROBE_BIND_ADDRESS", value_name = "ADDRESS", default_value = ":8081", help_heading = DOORS)]
-    pub(crate) health_probe_bind_address: Address,
+    /// Listen address for `/healthz` and `/readyz`; `0` disables it
+    #[arg(long, env = "SLUICE_HEALTH_PROBE_BIND_ADDRESS", value_name = "ADDRESS", default_value = ":8081", help_heading = OBSERVABILITY)]
+    pub(crate) health_probe_bind_address: BindAddress,
 
-    /// Also send events to Flux's notification-controller at this URL
-    #[arg(long, env = "SLUICE_EVENTS_ADDR", value_name = "URL", help_heading = DOORS)]
+    /// URL of Flux's notification-controller, which then also receives events
+    #[arg(long, env = "SLUICE_EVENTS_ADDR", value_name = "URL", help_heading = OBSERVABILITY)]
     pub(crate) events_addr: Option<String>,
 
-    /// Which events to send there, by their reasons, as in `Promote,DeployFailed,Closed`; `all` for
-    /// all. What the notification strategy tells, `Promote`, is always sent
-    #[arg(long, env = "SLUICE_EVENTS_REASONS", value_name = "REASONS", default_value = "Promote", value_delimiter = ',', help_heading = DOORS)]
+    /// Reasons of the events to send to --events-addr, such as `Promote,DeployFailed,Closed`, or
+    /// `all`. `Promote`, the event of the notification strategy, is always sent
+    #[arg(long, env = "SLUICE_EVENTS_REASONS", value_name = "REASONS", default_value = "Promote", value_delimiter = ',', help_heading = OBSERVABILITY)]
     pub(crate) events_reasons: Vec<String>,
 
     #[command(flatten)]
-    pub(crate) server: super::server::Door,
+    pub(crate) server: super::server::ServerFlags,
 
     #[command(flatten)]
-    pub(crate) logs: Logs,
+    pub(crate) logs: LogFlags,
 
     #[command(flatten)]
-    pub(crate) old: Old,
+    pub(crate) legacy: LegacyFlags,
 }
 
-/// Where the knowledge about deployments comes from.
+/// How deployments are detected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Detect {
     Watch,
@@ -142,41 +143,42 @@ pub(crate) enum Detect {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Election {
-    /// Of several replicas only one works at a time. Turn it off only where there is just one
+pub(crate) struct LeaderElectionFlags {
+    /// Elect a leader, so that only one of several replicas reconciles. Disable it only with a single
+    /// replica
     #[arg(long, env = "SLUICE_LEADER_ELECT", value_name = "BOOL", default_value = "true", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = ELECTION)]
-    pub(crate) leader_elect: Switch,
+    pub(crate) leader_elect: GoBool,
 
-    /// The name of the Lease; with --watch-namespace or --watch-label-selector it gets a suffix
+    /// Name of the Lease; --watch-namespace and --watch-label-selector add a suffix
     #[arg(long, env = "SLUICE_LEADER_ELECTION_ID", value_name = "NAME", default_value = "pipeline-controller-leader-election", help_heading = ELECTION)]
     pub(crate) leader_election_id: String,
 
-    /// The namespace of the Lease [default: the one it runs in]
+    /// Namespace of the Lease [default: the namespace of the pod]
     #[arg(long, env = "SLUICE_LEADER_ELECTION_NAMESPACE", value_name = "NAMESPACE", help_heading = ELECTION)]
     pub(crate) leader_election_namespace: Option<String>,
 
-    /// How long after its last sign of life a leader that crashed is replaced. No push and no call
-    /// to a forge may take longer than this less twice the retry period
+    /// A leader that crashed is replaced this long after its last renewal. A push or a call to a forge
+    /// may take at most this duration minus twice the retry period
     #[arg(long, env = "SLUICE_LEADER_ELECTION_LEASE_DURATION", value_name = "DURATION", default_value = "15s", help_heading = ELECTION)]
     pub(crate) leader_election_lease_duration: api::Duration,
 
-    /// How long a leader that cannot renew its Lease goes on
+    /// How long a leader that cannot renew its Lease keeps trying before it stops
     #[arg(long, env = "SLUICE_LEADER_ELECTION_RENEW_DEADLINE", value_name = "DURATION", default_value = "10s", help_heading = ELECTION)]
     pub(crate) leader_election_renew_deadline: api::Duration,
 
-    /// How often the Lease is renewed or asked for
+    /// Interval between attempts to renew or acquire the Lease
     #[arg(long, env = "SLUICE_LEADER_ELECTION_RETRY_PERIOD", value_name = "DURATION", default_value = "2s", help_heading = ELECTION)]
     pub(crate) leader_election_retry_period: api::Duration,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Logs {
-    /// How log lines are written
-    #[arg(long, env = "SLUICE_LOG_ENCODING", value_enum, default_value = "json", help_heading = LOGS)]
+pub(crate) struct LogFlags {
+    /// Format of log lines
+    #[arg(long, env = "SLUICE_LOG_ENCODING", value_enum, default_value = "json", help_heading = LOGGING)]
     pub(crate) log_encoding: Encoding,
 
-    /// What is logged: this and what is graver
-    #[arg(long, env = "SLUICE_LOG_LEVEL", value_enum, default_value = "info", help_heading = LOGS)]
+    /// Minimum level of log lines
+    #[arg(long, env = "SLUICE_LOG_LEVEL", value_enum, default_value = "info", help_heading = LOGGING)]
     pub(crate) log_level: Level,
 }
 
@@ -198,91 +200,19 @@ pub(crate) enum Level {
     Error,
 }
 
-/// Flags that the older projects had. Numbers and words are taken as they come, since nothing reads
-/// them.
-#[derive(Debug, Args)]
-pub(crate) struct Old {
-    /// The same as --detect=watch
-    #[arg(long, env = "SLUICE_ENABLE_LEVEL_TRIGGERED", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = OLD)]
-    pub(crate) enable_level_triggered: Option<Switch>,
-
-    /// No effect: what fails is tried again until it works
-    #[arg(long, env = "SLUICE_PROMOTION_RETRY_DELAY", value_name = "SECONDS", allow_negative_numbers = true, help_heading = OLD)]
-    pub(crate) promotion_retry_delay: Option<i64>,
-
-    /// No effect: see --promotion-retry-delay
-    #[arg(long, env = "SLUICE_PROMOTION_RETRY_MAX_DELAY", value_name = "SECONDS", allow_negative_numbers = true, help_heading = OLD)]
-    pub(crate) promotion_retry_max_delay: Option<i64>,
-
-    /// No effect: see --promotion-retry-delay
-    #[arg(long, env = "SLUICE_PROMOTION_RETRY_THRESHOLD", value_name = "NUMBER", allow_negative_numbers = true, help_heading = OLD)]
-    pub(crate) promotion_retry_threshold: Option<i64>,
-
-    /// Refused: use the lock across data centres instead
-    #[arg(long, env = "SLUICE_SECOND_CLUSTER", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = OLD)]
-    pub(crate) second_cluster: Option<Switch>,
-
-    /// Refused: see --second-cluster
-    #[arg(long, env = "SLUICE_SECOND_CLUSTER_ADDRESS", value_name = "ADDRESS", help_heading = OLD)]
-    pub(crate) second_cluster_address: Option<Said>,
-
-    /// Refused: see --second-cluster
-    #[arg(long, env = "SLUICE_SECOND_CLUSTER_BEARER_TOKEN", value_name = "TOKEN", hide_env_values = true, help_heading = OLD)]
-    pub(crate) second_cluster_bearer_token: Option<Said>,
-
-    /// `true` is --log-encoding=text --log-level=debug
-    #[arg(long, env = "SLUICE_ZAP_DEVEL", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = OLD)]
-    pub(crate) zap_devel: Option<Switch>,
-
-    /// The same as --log-encoding
-    #[arg(long, env = "SLUICE_ZAP_ENCODER", value_enum, help_heading = OLD)]
-    pub(crate) zap_encoder: Option<Encoding>,
-
-    /// The same as --log-level; numbers above 0 are `debug`
-    #[arg(long, env = "SLUICE_ZAP_LOG_LEVEL", value_name = "LEVEL", value_parser = zap_level, help_heading = OLD)]
-    pub(crate) zap_log_level: Option<Level>,
-
-    /// No effect
-    #[arg(long, env = "SLUICE_ZAP_STACKTRACE_LEVEL", value_name = "LEVEL", help_heading = OLD)]
-    pub(crate) zap_stacktrace_level: Option<String>,
-
-    /// No effect: times are RFC 3339 in UTC
-    #[arg(long, env = "SLUICE_ZAP_TIME_ENCODING", value_name = "NAME", help_heading = OLD)]
-    pub(crate) zap_time_encoding: Option<String>,
-}
-
-/// On or off, as Go reads a boolean.
+/// A boolean, parsed as Go parses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Switch(pub(crate) bool);
+pub(crate) struct GoBool(pub(crate) bool);
 
-impl FromStr for Switch {
+impl FromStr for GoBool {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text {
             "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(Self(true)),
             "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(Self(false)),
-            _ => Err("say true or false"),
+            _ => Err("must be true or false"),
         }
     }
 }
 
-/// Whether something was said. What it was, a secret perhaps, is not kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Said(pub(crate) bool);
-
-impl FromStr for Said {
-    type Err = std::convert::Infallible;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Ok(Self(!text.is_empty()))
-    }
-}
-
-fn zap_level(text: &str) -> Result<Level, String> {
-    match text.parse::<u32>() {
-        Ok(0) => Ok(Level::Info),
-        Ok(_) => Ok(Level::Debug),
-        Err(_) => Level::from_str(text, true),
-    }
-}

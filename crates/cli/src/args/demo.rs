@@ -1,4 +1,4 @@
-//! What can be typed after `sluice demo`.
+//! Flags and subcommands of `sluice demo`.
 
 use clap::{Args, Subcommand};
 
@@ -8,13 +8,13 @@ use crate::controller::logs::Logging;
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Arguments {
-    /// Plays the whole story in the terminal, approval included, and ends when prod runs the release
+    /// Run unattended, including the approval, and exit when prod runs the release
     #[arg(long)]
     pub(crate) script: bool,
-    /// The port of REST and the dashboard on this machine; 0 takes a free one
+    /// Port of the REST API and the dashboard on this machine; 0 selects a free port
     #[arg(long, default_value_t = 8083, value_name = "PORT")]
     pub(crate) port: u16,
-    /// Shows what Sluice logs
+    /// Print the log of the controller
     #[arg(long)]
     verbose: bool,
     #[command(subcommand)]
@@ -23,17 +23,18 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Pushes the next release to the demo that runs in another terminal
+    /// Push the next release to the demo that runs in another terminal
     Push {
-        /// Its version, such as 6.3.0; one with `broken` in it fails in dev
+        /// Version of the release, such as 6.3.0; a version that contains `broken` fails in dev
         version: String,
     },
-    /// Prints what lets `kubectl` and `sluice` speak to the demo that runs: `eval "$(sluice demo env)"`
+    /// Print the shell commands that make `kubectl` and `sluice` use the running demo: `eval "$(sluice
+    /// demo env)"`
     Env,
 }
 
 impl Arguments {
-    /// How to log, if at all.
+    /// How to log; `None` without `--verbose`.
     pub(crate) fn logs(&self) -> Option<Logging> {
         self.verbose.then_some(Logging {
             encoding: Encoding::Text,

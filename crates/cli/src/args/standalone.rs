@@ -1,14 +1,15 @@
-//! What can be typed after `sluice standalone`.
+//! Flags of `sluice standalone`.
 
 use std::{net::SocketAddr, path::PathBuf};
 
 use clap::Args;
 
+use super::controller::GoBool;
 use crate::standalone::loopback;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The folder that holds everything; made if it is not there
+    /// Folder for all data; created if it does not exist
     #[arg(
         long,
         env = "SLUICE_DATA",
@@ -16,7 +17,7 @@ pub(crate) struct Arguments {
         value_name = "FOLDER"
     )]
     pub(crate) data: PathBuf,
-    /// The port of the Kubernetes API on this machine
+    /// Port of the embedded Kubernetes API on this machine
     #[arg(
         long,
         env = "SLUICE_API_PORT",
@@ -24,7 +25,7 @@ pub(crate) struct Arguments {
         value_name = "PORT"
     )]
     api_port: u16,
-    /// The port of webhooks on this machine
+    /// Port of the webhooks on this machine
     #[arg(
         long,
         env = "SLUICE_HOOKS_PORT",
@@ -32,11 +33,17 @@ pub(crate) struct Arguments {
         value_name = "PORT"
     )]
     hooks_port: u16,
-    /// The port of REST and the dashboard on this machine
+    /// Port of the REST API and the dashboard on this machine
     #[arg(long, env = "SLUICE_PORT", default_value_t = 8083, value_name = "PORT")]
     port: u16,
+    /// Allow repositories, forges and webhooks on loopback, link-local and metadata addresses
+    #[arg(long, env = "SLUICE_ALLOW_INTERNAL_URLS", value_name = "BOOL", default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub(crate) allow_internal_urls: GoBool,
+    /// Accept deployment reports without a signature
+    #[arg(long, env = "SLUICE_ALLOW_UNSIGNED_REPORTS", value_name = "BOOL", default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub(crate) allow_unsigned_reports: GoBool,
     #[command(flatten)]
-    pub(crate) authoring: super::authoring::Authoring,
+    pub(crate) authoring: super::authoring::AuthoringFlags,
 }
 
 impl Arguments {

@@ -16,7 +16,7 @@ fn parse(flags: &[&str]) -> Result<controller::Arguments, clap::Error> {
 }
 
 #[test]
-fn the_definition_of_the_command_line_is_sound() {
+fn the_command_line_definition_is_valid() {
     Arguments::command().debug_assert();
 }
 
@@ -59,8 +59,8 @@ fn the_manifests_of_the_pipeline_controller_start() {
     .unwrap();
     assert!(parsed.election.leader_elect.0);
     assert_eq!(
-        parsed.old.enable_level_triggered,
-        Some(controller::Switch(true))
+        parsed.legacy.enable_level_triggered,
+        Some(controller::GoBool(true))
     );
     let console = parse(&["--log-encoding=console", "--log-level", "trace"]).unwrap();
     assert_eq!(console.logs.log_encoding, controller::Encoding::Text);
@@ -84,7 +84,7 @@ fn the_manifests_of_the_trigger_operator_start() {
     .unwrap();
     let address = parsed.metrics_bind_address.0.unwrap();
     assert_eq!(address, "127.0.0.1:8080".parse().unwrap());
-    assert_eq!(parsed.old.zap_log_level, Some(controller::Level::Debug));
+    assert_eq!(parsed.legacy.zap_log_level, Some(controller::Level::Debug));
     assert!(!parsed.cross_dc.cross_dc_leader_elect.0);
 }
 
@@ -94,11 +94,11 @@ fn booleans_are_written_as_in_go() {
     assert!(parse(&["--probe-clusters=T"]).unwrap().probe_clusters.0);
     assert!(parse(&[]).unwrap().probe_clusters.0);
     let error = parse(&["--probe-clusters=maybe"]).unwrap_err().to_string();
-    assert!(error.contains("say true or false"), "{error}");
+    assert!(error.contains("must be true or false"), "{error}");
 }
 
 #[test]
-fn an_unknown_flag_is_answered_with_one_that_is_meant() {
+fn an_unknown_flag_suggests_a_similar_one() {
     let error = parse(&["--watch-namespaces=a"]).unwrap_err().to_string();
     assert!(error.contains("'--watch-namespaces'"), "{error}");
     assert!(error.contains("'--watch-namespace'"), "{error}");

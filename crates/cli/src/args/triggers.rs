@@ -1,4 +1,4 @@
-//! What can be typed after `sluice triggers`.
+//! Flags of `sluice triggers`.
 
 use std::path::PathBuf;
 
@@ -6,22 +6,22 @@ use clap::{Args, ValueEnum};
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The pipeline
+    /// Name of the pipeline
     pub(crate) pipeline: String,
 
-    /// Its namespace [default: the kubeconfig's]
+    /// Namespace of the pipeline [default: that of the kubeconfig context]
     #[arg(long, short, value_name = "NAMESPACE")]
     pub(crate) namespace: Option<String>,
 
-    /// How it is written
+    /// Output format
     #[arg(long, short, value_enum, default_value = "table")]
     pub(crate) output: Output,
 
-    /// Where Sluice's hooks are reached, to be put before their paths
+    /// Base URL of Sluice's webhooks; it is prepended to their paths
     #[arg(long, value_name = "URL", default_value = "")]
     pub(crate) hook_url: String,
 
-    /// The kubeconfig to use [default: $KUBECONFIG or ~/.kube/config]
+    /// Kubeconfig to use [default: $KUBECONFIG or ~/.kube/config]
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
 }

@@ -1,13 +1,9 @@
-//! `sluice approve`: a person says yes to the revision that waits.
+//! `sluice approve`: records an approval for the promotions that wait for it.
 
-use std::{io::Write, time::Duration};
+use std::io::Write;
 
 use anyhow::bail;
-use api::{
-    Pipeline, Promotion, Time,
-    promotion::{Approval, Phase},
-    revision::identity,
-};
+use api::{Pipeline, Promotion, Time, promotion::Approval, revision::identity};
 use jiff::Timestamp;
 use kube::{
     ResourceExt,
@@ -16,47 +12,35 @@ use kube::{
 use serde_json::json;
 
 use super::{
-    StillWaiting,
-    cluster::{Cluster, Connection, FIELD_MANAGER, key, must_have},
-    follow::{Progress, Until, follow},
+    cluster::{Cluster, Connection, FIELD_MANAGER, key, require_environment},
+    cluster_error::cluster_error,
     terminal::clean,
-    trouble::trouble,
+    wait::{WaitFlags, promotions_state},
 };
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The pipeline, or namespace/pipeline
+    /// Pipeline, as NAME or NAMESPACE/NAME
     pipeline: String,
-    /// The environment that the revision is to enter
+    /// Environment to approve the revision for
     environment: String,
-    /// Approve only if this is the revision that waits
+    /// Approve only if this revision is waiting
     #[arg(long, value_name = "REVISION")]
     revision: Option<String>,
-    /// What to remember about it
+    /// Note to store with the approval
     #[arg(long, value_name = "TEXT")]
     note: Option<String>,
     #[command(flatten)]
-    waiting: Waiting,
+    wait: WaitFlags,
     #[command(flatten)]
     connection: Connection,
-}
-
-/// Whether and how long to wait for the outcome.
-#[derive(Debug, clap::Args)]
-pub(super) struct Waiting {
-    /// Wait until the environment runs the revision
-    #[arg(long)]
-    pub(super) wait: bool,
-    /// How long to wait, such as 90s or 10m
-    #[arg(long, value_name = "TIME", default_value = "15m")]
-    timeout: api::Duration,
 }
 
 pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
     let cluster = arguments.connection.connect().await?;
     let pipeline = cluster.pipeline(&arguments.pipeline).await?;
     let environment = arguments.environment.as_str();
-    must_have(&pipeline, environment)?;
+    require_environment(&pipeline, environment)?;
     let promotions = cluster.promotions(&pipeline).await?;
     let chosen = choose(arguments, &pipeline, &promotions)?;
     let approval = Approval {
@@ -66,7 +50,7 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
         signature: None,
     };
     for promotion in &chosen {
-        give(&cluster, promotion, &approval).await?;
+        store_approval(&cluster, promotion, &approval).await?;
         let revision = clean(&promotion.spec.shown_revision());
         let (name, by) = (promotion.name_any(), clean(&approval.by));
         writeln!(
@@ -80,12 +64,12 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
         .map(|promotion| promotion.name_any())
         .collect();
     arguments
-        .waiting
-        .outcome(&cluster, &pipeline, |_, all| arrival(&names, all))
+        .wait
+        .wait(&cluster, &pipeline, |_, all| promotions_state(&names, all))
         .await
 }
 
-/// The promotions to approve: all of one revision.
+/// The promotions to approve: all that wait with one revision.
 fn choose<'a>(
     arguments: &Arguments,
     pipeline: &Pipeline,
@@ -100,19 +84,19 @@ fn choose<'a>(
     let asked = arguments.revision.as_deref().map(identity);
     let revision = match (asked, revisions.as_slice()) {
         (_, []) => bail!(
-            "nothing waits for approval to enter {environment}{}",
+            "no promotion waits for approval in {environment}{}",
             hold(pipeline, environment)
         ),
-        (Some(asked), known) if known.contains(&asked) => asked,
-        (Some(asked), known) => {
+        (Some(asked), waiting) if waiting.contains(&asked) => asked,
+        (Some(asked), waiting) => {
             bail!(
-                "{asked} does not wait to enter {environment}; {} does",
-                known.join(", ")
+                "{asked} does not wait for approval in {environment}; {} does",
+                waiting.join(", ")
             )
         }
         (None, [one]) => one,
         (None, several) => bail!(
-            "several revisions wait to enter {environment}; choose one with --revision: {}",
+            "several revisions wait for approval in {environment}; choose one with --revision: {}",
             several.join(", ")
         ),
     };
@@ -130,7 +114,7 @@ fn hold(pipeline: &Pipeline, environment: &str) -> String {
         .unwrap_or_default()
 }
 
-async fn give(cluster: &Cluster, promotion: &Promotion, approval: &Approval) -> anyhow::Result<()> {
+async fn store_approval(cluster: &Cluster, promotion: &Promotion, approval: &Approval) -> anyhow::Result<()> {
     let namespace = promotion.namespace().unwrap_or_default();
     let patch = json!({"spec": {"approval": approval}});
     let parameters = PatchParams {
@@ -142,57 +126,11 @@ async fn give(cluster: &Cluster, promotion: &Promotion, approval: &Approval) -> 
     let patched = promotions
         .patch(&name, &parameters, &Patch::Merge(patch))
         .await;
-    patched.map_err(|error| trouble(&format!("approve promotion {name}"), error))?;
+    patched.map_err(|error| cluster_error(&format!("approve promotion {name}"), error))?;
     Ok(())
 }
 
-/// The moment as it is stored.
-pub(super) fn whole_seconds(moment: Timestamp) -> Timestamp {
-    Timestamp::from_second(moment.as_second()).unwrap_or(moment)
-}
-
-impl Waiting {
-    /// Waits, if asked to, until the judge is satisfied.
-    pub(super) async fn outcome(
-        &self,
-        cluster: &Cluster,
-        pipeline: &Pipeline,
-        judge: impl Fn(&Pipeline, &[Promotion]) -> Progress,
-    ) -> anyhow::Result<()> {
-        if !self.wait {
-            return Ok(());
-        }
-        let until = Until {
-            cluster,
-            timeout: Duration::from(&self.timeout),
-        };
-        match follow(until, pipeline, judge).await?.1 {
-            Progress::Done => Ok(()),
-            Progress::Waiting(text) => Err(StillWaiting(clean(&text)).into()),
-            Progress::Failed(text) => bail!("{}", clean(&text)),
-        }
-    }
-}
-
-/// Whether promotions have brought what they should.
-pub(super) fn arrival(names: &[String], promotions: &[Promotion]) -> Progress {
-    for name in names {
-        let Some(promotion) = promotions.iter().find(|it| it.name_any() == *name) else {
-            return Progress::Failed(format!("promotion {name} is gone"));
-        };
-        let status = promotion.status.clone().unwrap_or_default();
-        let (phase, revision) = (status.phase, promotion.spec.shown_revision());
-        let why = status.message.or(status.url);
-        let why = why.map(|why| format!(": {why}")).unwrap_or_default();
-        let text = match phase {
-            Some(Phase::Succeeded) => continue,
-            Some(phase) => format!("{revision} is {phase:?}{why}"),
-            None => format!("{revision} has not been taken up yet"),
-        };
-        return match phase.is_some_and(Phase::is_terminal) {
-            true => Progress::Failed(text),
-            false => Progress::Waiting(text),
-        };
-    }
-    Progress::Done
+/// The time without its fraction, as the API stores it.
+pub(super) fn whole_seconds(time: Timestamp) -> Timestamp {
+    Timestamp::from_second(time.as_second()).unwrap_or(time)
 }

@@ -1,4 +1,4 @@
-//! A checkout of a git repository: its manifests and the markers in them. Only reads.
+//! Reads the manifests of a git checkout and the promotion markers in them.
 
 use std::{
     collections::BTreeMap,
@@ -8,17 +8,17 @@ use std::{
 
 use anyhow::{Context, bail};
 
-/// Larger files are nobody's manifests; promotions do not read them either.
+/// Larger files are not read, as in promotions.
 const FILE_LIMIT: u64 = 1 << 20;
 
 /// The YAML files below a folder.
 pub(super) struct Checkout {
     root: PathBuf,
-    /// By path from the root, with slashes.
+    /// By path relative to the root, with slashes.
     pub(super) files: BTreeMap<String, Vec<u8>>,
 }
 
-/// Which files carry which markers, and which could not be read.
+/// The files of each marker, and the files that could not be parsed.
 #[derive(Default)]
 pub(super) struct Markers {
     pub(super) files: BTreeMap<String, Vec<String>>,
@@ -26,11 +26,11 @@ pub(super) struct Markers {
 }
 
 impl Checkout {
-    /// Reads every manifest. Links are not followed, and git's own folder is left out.
+    /// Reads all manifests. Does not follow symlinks and skips `.git`.
     pub(super) fn read(root: &Path) -> anyhow::Result<Self> {
         if !root.is_dir() {
             bail!(
-                "{} is not a folder; name a checkout of the repository",
+                "{} is not a folder; pass the path of a checkout of the repository",
                 root.display()
             );
         }
@@ -44,10 +44,10 @@ impl Checkout {
     }
 
     fn read_folder(&mut self, folder: &Path) -> anyhow::Result<()> {
-        let cannot = || format!("cannot read the folder {}", folder.display());
-        for entry in std::fs::read_dir(folder).with_context(cannot)? {
-            let entry = entry.with_context(cannot)?;
-            let (path, kind) = (entry.path(), entry.file_type().with_context(cannot)?);
+        let attempted = || format!("cannot read the folder {}", folder.display());
+        for entry in std::fs::read_dir(folder).with_context(attempted)? {
+            let entry = entry.with_context(attempted)?;
+            let (path, kind) = (entry.path(), entry.file_type().with_context(attempted)?);
             let is_manifest = path
                 .extension()
                 .is_some_and(|it| it == "yaml" || it == "yml")
@@ -62,22 +62,22 @@ impl Checkout {
     }
 
     fn read_file(&mut self, path: &Path) -> anyhow::Result<()> {
-        let cannot = || format!("cannot read {}", path.display());
-        if std::fs::metadata(path).with_context(cannot)?.len() > FILE_LIMIT {
+        let attempted = || format!("cannot read {}", path.display());
+        if std::fs::metadata(path).with_context(attempted)?.len() > FILE_LIMIT {
             return Ok(());
         }
         let name = path.strip_prefix(&self.root).unwrap_or(path);
         let names = name.iter().map(|name| name.to_string_lossy());
         let name = names.collect::<Vec<_>>().join("/");
         self.files
-            .insert(name, std::fs::read(path).with_context(cannot)?);
+            .insert(name, std::fs::read(path).with_context(attempted)?);
         if self.files.len().is_multiple_of(500) {
             progress(&format!("{} files read", self.files.len()));
         }
         Ok(())
     }
 
-    /// Every marker.
+    /// Finds the markers in all files.
     pub(super) fn markers(&self) -> Markers {
         let mut markers = Markers::default();
         for (path, content) in &self.files {
@@ -91,17 +91,17 @@ impl Checkout {
         markers
     }
 
-    /// Where a file of the checkout is on disk.
+    /// The path of a file on disk.
     pub(super) fn locate(&self, path: &str) -> PathBuf {
         self.root.join(path)
     }
 }
 
-/// One line that is written over and over, where somebody watches.
+/// Overwrites the progress line, if stderr is a terminal.
 fn progress(text: &str) {
     let mut screen = std::io::stderr();
     if screen.is_terminal() {
-        // Nobody is helped by an error about a progress line.
+        // Errors of the progress line do not matter.
         let _ = write!(screen, "\r\x1b[K{text}");
         let _ = screen.flush();
     }

@@ -1,4 +1,4 @@
-//! The cluster that a command works on, and the objects it finds there.
+//! The connection to a cluster, and the Pipelines and Promotions on it.
 
 use std::path::PathBuf;
 
@@ -14,37 +14,35 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig},
 };
 
-use super::{terminal::clean, trouble::trouble, words::close_to};
+use super::{cluster_error::cluster_error, format::closest_name, terminal::clean};
 
-/// Whom writes are made as, so that Flux does not take them for somebody's kubectl and undo them.
+/// Not a manager that Flux takes for kubectl, whose changes it reverts.
 pub(super) const FIELD_MANAGER: &str = "sluice";
 
-/// Which cluster, and which namespace on it.
+/// The flags that select the cluster and the namespace.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Cluster")]
 pub(crate) struct Connection {
-    /// The kubeconfig to use instead of $KUBECONFIG or ~/.kube/config
+    /// Kubeconfig to use [default: $KUBECONFIG or ~/.kube/config]
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// The context of the kubeconfig
+    /// Context of the kubeconfig [default: the current one]
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
-    /// The namespace, instead of the context's
+    /// Namespace [default: that of the context]
     #[arg(long, short, value_name = "NAME")]
     pub(super) namespace: Option<String>,
 }
 
-/// A cluster, with the caller's rights.
+/// A cluster, accessed with the caller's permissions.
 pub(super) struct Cluster {
     pub(super) client: Client,
     pub(super) namespace: String,
 }
 
 impl Connection {
-    /// Reads the kubeconfig. Nothing is asked of the cluster yet.
+    /// Creates a client from the kubeconfig, without connecting yet.
     pub(super) async fn connect(&self) -> anyhow::Result<Cluster> {
-        // TLS needs to be told whose cryptography to use before the first connection.
-        drop(rustls::crypto::ring::default_provider().install_default());
         let mut config = self.config().await?;
         config.connect_timeout = Some(std::time::Duration::from_secs(10));
         let namespace = self.namespace.clone();
@@ -63,8 +61,8 @@ impl Connection {
             return match config {
                 Ok(config) => Ok(config),
                 Err(error) => Config::incluster().map_err(|_| error).context(
-                    "found no usable kubeconfig: name one with --kubeconfig or $KUBECONFIG, \
-                     and its context with --context",
+                    "found no usable kubeconfig: set --kubeconfig or $KUBECONFIG, and \
+                     --context if it has no current context",
                 ),
             };
         };
@@ -77,7 +75,7 @@ impl Connection {
 }
 
 impl Cluster {
-    /// Objects of one kind in a namespace.
+    /// The API of one kind in a namespace.
     pub(super) fn api<K>(&self, namespace: &str) -> Api<K>
     where
         K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
@@ -85,32 +83,32 @@ impl Cluster {
         Api::namespaced(self.client.clone(), namespace)
     }
 
-    /// The pipeline of that name, which may also be written as `namespace/name`.
+    /// Reads the pipeline `name` or `namespace/name`.
     pub(super) async fn pipeline(&self, name: &str) -> anyhow::Result<Pipeline> {
         let (namespace, name) = name.split_once('/').unwrap_or((&self.namespace, name));
         let pipelines = self.api::<Pipeline>(namespace);
         match pipelines.get_opt(name).await {
             Ok(Some(pipeline)) => Ok(pipeline),
             Ok(None) => Err(self.no_such_pipeline(namespace, name).await),
-            Err(error) => Err(trouble(&format!("read pipeline {namespace}/{name}"), error)),
+            Err(error) => Err(cluster_error(&format!("read pipeline {namespace}/{name}"), error)),
         }
     }
 
-    /// What to say about a name that nobody has: there may be one that is nearly it.
+    /// The error for a missing pipeline, with a similar name if there is one.
     async fn no_such_pipeline(&self, namespace: &str, name: &str) -> anyhow::Error {
         let parameters = ListParams::default();
         let here = self.api::<Pipeline>(namespace);
-        let known = match here.list_metadata(&parameters).await {
+        let names = match here.list_metadata(&parameters).await {
             Ok(list) => list.items.into_iter().filter_map(|it| it.metadata.name),
-            Err(error) => return trouble(&format!("list the pipelines of {namespace}"), error),
+            Err(error) => return cluster_error(&format!("list the pipelines of {namespace}"), error),
         };
-        let known: Vec<String> = known.collect();
-        let hint = match close_to(name, known.iter().map(String::as_str)) {
+        let names: Vec<String> = names.collect();
+        let hint = match closest_name(name, names.iter().map(String::as_str)) {
             Some(close) => format!("did you mean {close}?"),
-            None if known.is_empty() => {
-                format!("namespace {namespace} has none; name another with -n")
+            None if names.is_empty() => {
+                format!("namespace {namespace} has no pipelines; select another with -n")
             }
-            None => format!("namespace {namespace} has {}", known.join(", ")),
+            None => format!("namespace {namespace} has {}", names.join(", ")),
         };
         anyhow!("there is no pipeline {name} in namespace {namespace}: {hint}")
     }
@@ -120,7 +118,7 @@ impl Cluster {
         let (namespace, name) = key(pipeline);
         let parameters = ListParams::default().labels(&promotions_of(name));
         let list = self.api::<Promotion>(namespace).list(&parameters).await;
-        let list = list.map_err(|error| trouble("list the promotions", error))?;
+        let list = list.map_err(|error| cluster_error("list the promotions", error))?;
         let mut all = list.items;
         all.retain(|promotion| promotion.spec.pipeline == name);
         all.sort_by_key(|promotion| {
@@ -133,15 +131,15 @@ impl Cluster {
         Ok(all)
     }
 
-    /// The caller, as the API server knows them.
+    /// The name of the caller, as the API server knows it.
     pub(super) async fn caller(&self) -> anyhow::Result<String> {
         let reviews: Api<SelfSubjectReview> = Api::all(self.client.clone());
         let review = SelfSubjectReview::default();
         let review = reviews.create(&PostParams::default(), &review).await;
-        let review = review.map_err(|error| trouble("ask the cluster who you are", error))?;
+        let review = review.map_err(|error| cluster_error("review who you are (SelfSubjectReview)", error))?;
         let user = review.status.and_then(|status| status.user_info);
         user.and_then(|user| user.username)
-            .context("the cluster does not say who you are")
+            .context("the SelfSubjectReview of the cluster has no user name")
     }
 }
 
@@ -150,7 +148,7 @@ pub(super) fn promotions_of(pipeline: &str) -> String {
     format!("{PIPELINE_LABEL}={}", label_value(pipeline))
 }
 
-/// Namespace and name.
+/// The namespace and name of a pipeline.
 pub(super) fn key(pipeline: &Pipeline) -> (&str, &str) {
     let metadata = &pipeline.metadata;
     (
@@ -159,15 +157,15 @@ pub(super) fn key(pipeline: &Pipeline) -> (&str, &str) {
     )
 }
 
-/// Refuses an environment that the pipeline does not have.
-pub(super) fn must_have(pipeline: &Pipeline, environment: &str) -> anyhow::Result<()> {
+/// Fails if the pipeline has no such environment.
+pub(super) fn require_environment(pipeline: &Pipeline, environment: &str) -> anyhow::Result<()> {
     let names = pipeline.spec.environments.iter().map(|it| it.name.as_str());
     let names: Vec<&str> = names.collect();
     if names.contains(&environment) {
         return Ok(());
     }
     let (_, name) = key(pipeline);
-    let hint = match close_to(environment, names.iter().copied()) {
+    let hint = match closest_name(environment, names.iter().copied()) {
         Some(close) => format!("did you mean {}?", clean(close)),
         None => format!("it has {}", clean(&names.join(", "))),
     };

@@ -1,4 +1,4 @@
-//! `sluice completion`: a script for a shell.
+//! `sluice completion`: prints a shell completion script.
 
 use std::io::Write;
 
@@ -7,12 +7,12 @@ use clap_complete::Shell;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The shell, such as in `source <(sluice completion bash)`
+    /// Shell to print the script for; load it with `source <(sluice completion bash)`
     shell: Shell,
 }
 
 pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
-    // The generator panics where it cannot write, so it gets memory to write to.
+    // The generator panics if it cannot write, so it writes to memory.
     let mut script = Vec::new();
     let mut command = crate::args::Arguments::command();
     clap_complete::generate(arguments.shell, &mut command, "sluice", &mut script);

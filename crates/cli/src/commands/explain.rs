@@ -1,15 +1,15 @@
-//! `sluice explain`: the planner's own words, from what is stored.
+//! `sluice explain`: prints the explanation that the planner computes from the stored objects.
 
 use std::io::Write;
 
 use super::{
-    cluster::{Connection, must_have},
+    cluster::{Connection, require_environment},
     terminal::clean,
 };
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The pipeline, or namespace/pipeline
+    /// Pipeline, as NAME or NAMESPACE/NAME
     pipeline: String,
     /// Only this environment
     environment: Option<String>,
@@ -26,7 +26,7 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
     let text = match &arguments.environment {
         None => planner::explain(&pipeline, &model, &plan),
         Some(name) => {
-            must_have(&pipeline, name)?;
+            require_environment(&pipeline, name)?;
             let text = planner::explain_environment(&pipeline, name, &model, &plan);
             text.unwrap_or_default()
         }

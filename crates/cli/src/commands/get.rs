@@ -1,4 +1,4 @@
-//! `sluice get`: lists of our kinds.
+//! `sluice get`: lists objects of our kinds.
 
 mod rows;
 
@@ -17,24 +17,24 @@ use serde_json::{Value, json};
 use super::{
     cluster::{Cluster, Connection},
     table, terminal,
-    trouble::trouble,
-    words::close_to,
+    cluster_error::cluster_error,
+    format::closest_name,
     yaml,
 };
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// What to list
-    kind: Kind,
-    /// Only these
+    /// Kind to list
+    kind: ListedKind,
+    /// Only objects with these names
     names: Vec<String>,
-    /// In all namespaces
+    /// List all namespaces
     #[arg(long, short = 'A', conflicts_with_all = ["names", "namespace"])]
     all_namespaces: bool,
-    /// Only those with these labels
+    /// Label selector
     #[arg(long, short = 'l', value_name = "LABELS", conflicts_with = "names")]
     selector: Option<String>,
-    /// How to print it
+    /// Output format
     #[arg(long, short, value_enum, default_value = "table")]
     output: Output,
     #[command(flatten)]
@@ -42,7 +42,7 @@ pub(crate) struct Arguments {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Kind {
+enum ListedKind {
     #[value(aliases = ["pipeline"])]
     Pipelines,
     #[value(aliases = ["promotion"])]
@@ -64,7 +64,7 @@ enum Output {
     Name,
 }
 
-impl Kind {
+impl ListedKind {
     fn resource(self) -> ApiResource {
         match self {
             Self::Pipelines => ApiResource::erase::<api::Pipeline>(&()),
@@ -94,18 +94,18 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
             }
         }
         Output::Table | Output::Wide if objects.is_empty() => {
-            let place = match arguments.all_namespaces {
+            let scope = match arguments.all_namespaces {
                 true => "any namespace".to_owned(),
                 false => format!("namespace {}", cluster.namespace),
             };
-            anstream::eprintln!("no {} in {place}", resource.plural);
+            anstream::eprintln!("no {} in {scope}", resource.plural);
         }
         Output::Table | Output::Wide => write_table(arguments, objects, out)?,
     }
     Ok(())
 }
 
-/// What was asked for, in the order of the names or by namespace and name.
+/// The requested objects, in the order of the names if there are any.
 async fn list(arguments: &Arguments, cluster: &Cluster) -> anyhow::Result<Vec<DynamicObject>> {
     let resource = arguments.kind.resource();
     let client = cluster.client.clone();
@@ -119,7 +119,7 @@ async fn list(arguments: &Arguments, cluster: &Cluster) -> anyhow::Result<Vec<Dy
     };
     let list = objects.list(&parameters).await;
     let mut all = list
-        .map_err(|error| trouble(&format!("list {}", resource.plural), error))?
+        .map_err(|error| cluster_error(&format!("list {}", resource.plural), error))?
         .items;
     for object in &mut all {
         object.types = Some(kube::api::TypeMeta {
@@ -142,18 +142,23 @@ async fn list(arguments: &Arguments, cluster: &Cluster) -> anyhow::Result<Vec<Dy
     Ok(named)
 }
 
-fn missing(resource: &ApiResource, namespace: &str, name: &str, known: &[DynamicObject]) -> String {
-    let names: Vec<String> = known.iter().map(|object| object.name_any()).collect();
-    let hint = close_to(name, names.iter().map(String::as_str));
+fn missing(
+    resource: &ApiResource,
+    namespace: &str,
+    name: &str,
+    existing: &[DynamicObject],
+) -> String {
+    let names: Vec<String> = existing.iter().map(|object| object.name_any()).collect();
+    let hint = closest_name(name, names.iter().map(String::as_str));
     let hint = hint.map(|close| format!(": did you mean {close}?"));
     let plural = &resource.plural;
     format!(
-        "namespace {namespace} has no {name} among its {plural}{}",
+        "there is no {name} among the {plural} of namespace {namespace}{}",
         hint.unwrap_or_default()
     )
 }
 
-/// One object if one was named, else a list of them.
+/// A single object if one name was given, otherwise a List.
 fn document(arguments: &Arguments, objects: &[DynamicObject]) -> anyhow::Result<Value> {
     if let ([object], [_]) = (objects, arguments.names.as_slice()) {
         return serde_json::to_value(object).context("cannot write the object");
@@ -168,19 +173,19 @@ fn write_table(
 ) -> anyhow::Result<()> {
     let is_wide = arguments.output == Output::Wide;
     let now = jiff::Timestamp::now();
-    let mut sheet = match arguments.kind {
-        Kind::Pipelines => rows::pipelines(objects, now)?,
-        Kind::Promotions => rows::promotions(objects, now)?,
-        Kind::Changes => rows::changes(objects, now)?,
-        Kind::Triggers => rows::triggers(objects, now)?,
-        Kind::Clusters => rows::clusters(objects, now)?,
+    let mut table = match arguments.kind {
+        ListedKind::Pipelines => rows::pipelines(objects, now)?,
+        ListedKind::Promotions => rows::promotions(objects, now)?,
+        ListedKind::Changes => rows::changes(objects, now)?,
+        ListedKind::Triggers => rows::triggers(objects, now)?,
+        ListedKind::Clusters => rows::clusters(objects, now)?,
     };
     if !is_wide {
-        sheet.drop_wide();
+        table.drop_wide();
     }
     if !arguments.all_namespaces {
-        sheet.drop_first();
+        table.drop_first();
     }
     let width = terminal::width().filter(|_| !is_wide);
-    Ok(table::write(out, &sheet.header, &sheet.rows, width)?)
+    Ok(table::write(out, &table.header, &table.rows, width)?)
 }

@@ -1,21 +1,24 @@
-//! `sluice history`: the promotions of a pipeline, newest first.
+//! `sluice history`: lists the promotions of a pipeline, newest first, and what each environment ran.
 
 use std::io::Write;
 
-use api::{Promotion, Time, pipeline::FailedRelease};
+use api::{
+    Pipeline, Promotion, Time,
+    pipeline::{EnvironmentStatus, FailedRelease},
+};
 use jiff::Timestamp;
 
 use super::{
-    cluster::{Connection, must_have},
+    cluster::{Connection, require_environment},
     get,
     table::{self, Cell},
     terminal::clean,
-    words::{age, length},
+    format::{age, duration},
 };
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The pipeline, or namespace/pipeline
+    /// Pipeline, as NAME or NAMESPACE/NAME
     pipeline: String,
     /// Only this environment
     environment: Option<String>,
@@ -39,7 +42,7 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
     let pipeline = cluster.pipeline(&arguments.pipeline).await?;
     let only = arguments.environment.as_deref();
     if let Some(only) = only {
-        must_have(&pipeline, only)?;
+        require_environment(&pipeline, only)?;
     }
     let mut promotions = cluster.promotions(&pipeline).await?;
     promotions.retain(|promotion| only.is_none_or(|only| only == promotion.spec.environment));
@@ -49,31 +52,45 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
         .iter()
         .map(|promotion| row(promotion, now))
         .collect();
-    // Never cut: half a URL is of no use.
+    // Never truncated, so that URLs stay usable.
     match rows.is_empty() {
-        true => anstream::eprintln!("nothing has been promoted yet"),
+        true => anstream::eprintln!("no promotions yet"),
         false => table::write(out, &HEADER, &rows, None)?,
     }
-    let environments = pipeline.status.unwrap_or_default().environments;
-    for (name, status) in environments {
-        if only.is_none_or(|only| only == name) && !status.ran.is_empty() {
-            writeln!(
-                out,
-                "{}",
-                clean(&format!("{name} ran {}", status.ran.join(", ")))
-            )?;
+    for (name, status) in in_pipeline_order(&pipeline) {
+        if only.is_some_and(|only| only != name) {
+            continue;
         }
-        if only.is_none_or(|only| only == name) && !status.rejected.is_empty() {
-            let text = format!("{name} rejected {}", status.rejected.join(", "));
-            writeln!(out, "{}", clean(&text))?;
-        }
-        if only.is_none_or(|only| only == name) {
-            for failure in &status.failures {
-                writeln!(out, "{}", clean(&failed(&name, failure, now)))?;
-            }
+        for line in environment_lines(name, status, now) {
+            writeln!(out, "{}", clean(&line))?;
         }
     }
     Ok(())
+}
+
+/// The statuses of environments in the order of the spec, then those of removed environments.
+fn in_pipeline_order(pipeline: &Pipeline) -> Vec<(&str, &EnvironmentStatus)> {
+    let position = |name: &str| {
+        let mut environments = pipeline.spec.environments.iter();
+        environments.position(|it| it.name == name)
+    };
+    let status = pipeline.status.iter();
+    let statuses = status.flat_map(|status| &status.environments);
+    let mut ordered: Vec<_> = statuses
+        .map(|(name, status)| (name.as_str(), status))
+        .collect();
+    ordered.sort_by_key(|(name, _)| position(name).unwrap_or(usize::MAX));
+    ordered
+}
+
+/// What an environment ran, rejected and failed to deploy.
+fn environment_lines(name: &str, status: &EnvironmentStatus, now: Timestamp) -> Vec<String> {
+    let lists = [("ran", &status.ran), ("rejected", &status.rejected)];
+    let lists = lists.iter().filter(|(_, revisions)| !revisions.is_empty());
+    let lists = lists.map(|(verb, revisions)| format!("{name} {verb} {}", revisions.join(", ")));
+    let failures = status.failures.iter();
+    let failures = failures.map(|failure| failed(name, failure, now));
+    lists.chain(failures).collect()
 }
 
 fn row(promotion: &Promotion, now: Timestamp) -> Vec<Cell> {
@@ -107,6 +124,6 @@ fn failed(environment: &str, failure: &FailedRelease, now: Timestamp) -> String 
 
 fn took(from: Option<&Time>, to: Option<&Time>) -> String {
     let both = from.zip(to);
-    let took = both.map(|(from, to)| length(to.0.as_second() - from.0.as_second()));
+    let took = both.map(|(from, to)| duration(to.0.as_second() - from.0.as_second()));
     took.unwrap_or_default()
 }

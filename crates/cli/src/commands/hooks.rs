@@ -1,6 +1,6 @@
-//! `sluice hooks`: what Flux needs on each cluster to report deployments to Sluice.
+//! `sluice hooks`: prints the Flux objects that report deployments to Sluice, for each cluster.
 //!
-//! Prints no key: the Secret says where its value has to come from.
+//! It prints no keys: the printed Secrets contain a placeholder that names the source of the value.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,37 +14,37 @@ use kube::{Api, ResourceExt, api::ListParams};
 use serde_json::{Value, json};
 
 use super::{
-    cluster::{Connection, key, must_have},
+    cluster::{Connection, key, require_environment},
     plan,
     terminal::clean,
     yaml,
 };
 
-/// Where the plain manifests serve hooks.
+/// The webhook URL of the Service in the plain manifests.
 const PLAIN_ADDRESS: &str = "http://pipeline-promotion.pipeline-system";
-/// The label by which the Services of chart and plain manifests are known, and its value.
+/// The label of the Services in the chart and the plain manifests, and its value.
 const NAME_LABEL: &str = "app.kubernetes.io/name";
 const APP: &str = "pipeline-controller";
-/// The chart's own label, which remains where `nameOverride` changes the other.
+/// The label of the chart, which `nameOverride` does not change.
 const CHART_LABEL: &str = "helm.sh/chart";
 const CHART: &str = "pipeline-controller-";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The pipeline's name on the cluster, or a file that holds it
+    /// Name of the pipeline on the cluster, or a file with its manifest
     pipeline: String,
-    /// Only for this environment
+    /// Only this environment
     environment: Option<String>,
-    /// Where leaf clusters reach Sluice's promotion hooks [default: the Service with a port named
-    /// `promotion` on the pipeline's cluster; for a file, that of the plain manifests]
+    /// URL at which leaf clusters reach Sluice's promotion webhook [default: the Service with a port
+    /// named `promotion` on the pipeline's cluster; for a file, that of the plain manifests]
     #[arg(long, value_name = "URL")]
     address: Option<String>,
     #[command(flatten)]
     connection: Connection,
 }
 
-/// The notification objects of one cluster and namespace.
-struct Hook<'a> {
+/// The notification objects for one target.
+struct ClusterHook<'a> {
     pipeline: &'a Pipeline,
     environment: &'a str,
     cluster: Option<&'a str>,
@@ -56,23 +56,23 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
     let (pipeline, _) = plan::find(&arguments.pipeline, &arguments.connection).await?;
     let only = arguments.environment.as_deref();
     if let Some(only) = only {
-        must_have(&pipeline, only)?;
+        require_environment(&pipeline, only)?;
     }
     if pipeline.spec.app_ref.is_none() {
-        bail!("a pipeline without appRef takes no reports: they are about one app");
+        bail!("a pipeline without appRef accepts no reports: a report is about one app");
     }
     let clusters = clusters(&pipeline, only);
     let address = address(arguments).await?;
     for (cluster, targets) in &clusters {
         match cluster {
             Some(cluster) => writeln!(out, "# For the cluster {}.", clean(cluster))?,
-            None => writeln!(out, "# For the cluster that the pipeline lives on.")?,
+            None => writeln!(out, "# For the cluster of the pipeline.")?,
         }
         if let Some(note) = address.note(cluster.is_some()) {
             writeln!(out, "# {note}")?;
         }
         for (environment, namespace) in targets {
-            let hook = Hook {
+            let hook = ClusterHook {
                 pipeline: &pipeline,
                 environment,
                 cluster: cluster.as_deref(),
@@ -87,33 +87,33 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
     Ok(())
 }
 
-/// Where hooks are called.
-struct Address {
+/// The URL of the promotion webhook.
+struct HookAddress {
     url: String,
-    /// How it is known, where nobody said it.
+    /// How it was determined, if it was not given.
     origin: Option<&'static str>,
 }
 
-impl Address {
-    /// What is to be said about it beside the objects of a cluster.
-    fn note(&self, is_elsewhere: bool) -> Option<String> {
+impl HookAddress {
+    /// A comment for the objects of a cluster.
+    fn note(&self, is_leaf: bool) -> Option<String> {
         let origin = self.origin?;
-        let reach = match is_elsewhere {
+        let advice = match is_leaf {
             true => {
                 ", which only the pipeline's cluster can resolve: give the address of its Ingress"
             }
             false => "; give another",
         };
-        Some(format!("The address is {origin}{reach} with --address."))
+        Some(format!("The address is {origin}{advice} with --address."))
     }
 }
 
-/// The address that was given, else that of the Service which was installed.
-async fn address(arguments: &Arguments) -> anyhow::Result<Address> {
+/// The given address, otherwise that of the installed Service.
+async fn address(arguments: &Arguments) -> anyhow::Result<HookAddress> {
     if let Some(url) = arguments.address.clone() {
-        return Ok(Address { url, origin: None });
+        return Ok(HookAddress { url, origin: None });
     }
-    let plain = Address {
+    let plain = HookAddress {
         url: PLAIN_ADDRESS.to_owned(),
         origin: Some("that of the plain manifests' Service (the chart names it after the release)"),
     };
@@ -126,12 +126,12 @@ async fn address(arguments: &Arguments) -> anyhow::Result<Address> {
     let Ok(listed) = listed else {
         let note = "that of the plain manifests' Service (Services cannot be listed)";
         let origin = Some(note);
-        return Ok(Address { origin, ..plain });
+        return Ok(HookAddress { origin, ..plain });
     };
     let urls: BTreeSet<String> = listed.items.iter().filter_map(promotion_url).collect();
     let mut found = urls.iter();
     match (found.next(), found.next()) {
-        (Some(url), None) => Ok(Address {
+        (Some(url), None) => Ok(HookAddress {
             url: url.clone(),
             origin: Some("that of the Service on the pipeline's cluster"),
         }),
@@ -139,15 +139,14 @@ async fn address(arguments: &Arguments) -> anyhow::Result<Address> {
         _ => {
             let urls: Vec<&str> = urls.iter().map(String::as_str).collect();
             bail!(
-                "several Services lead to promotion hooks ({}): choose with --address",
+                "several Services serve the promotion webhook ({}); choose one with --address",
                 urls.join(", ")
             )
         }
     }
 }
 
-/// The address of a Service that leads to promotion hooks: its port has that name, and its labels are
-/// the chart's or the plain manifests'.
+/// The URL of a Service of the chart or the plain manifests with a port named `promotion`.
 fn promotion_url(service: &Service) -> Option<String> {
     let (name, namespace) = (service.name_any(), service.namespace()?);
     let label = |key: &str| service.labels().get(key).map(String::as_str);
@@ -156,14 +155,14 @@ fn promotion_url(service: &Service) -> Option<String> {
         return None;
     }
     let ports = service.spec.as_ref()?.ports.as_deref()?;
-    let is_meant = |port: &&ServicePort| port.name.as_deref() == Some("promotion");
-    Some(match ports.iter().find(is_meant)?.port {
+    let is_promotion = |port: &&ServicePort| port.name.as_deref() == Some("promotion");
+    Some(match ports.iter().find(is_promotion)?.port {
         80 => format!("http://{name}.{namespace}"),
         port => format!("http://{name}.{namespace}:{port}"),
     })
 }
 
-/// Environment and namespace of the targets on each cluster.
+/// The environment and namespace of each target, by cluster.
 fn clusters(
     pipeline: &Pipeline,
     only: Option<&str>,
@@ -182,7 +181,7 @@ fn clusters(
     clusters
 }
 
-impl Hook<'_> {
+impl ClusterHook<'_> {
     fn objects(&self) -> Vec<Value> {
         let secret = self.secret();
         let is_signed = secret.is_some();
@@ -254,7 +253,7 @@ impl Hook<'_> {
     }
 }
 
-/// The environment's name as part of a path.
+/// The name percent-encoded for a path.
 fn escaped(name: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     let escape = |byte: u8| match is_plain(byte) {

@@ -1,4 +1,4 @@
-//! `sluice install`: everything that has to be applied to a cluster, as YAML.
+//! `sluice install`: prints the manifests to install Sluice in a cluster, as YAML.
 
 use std::io::Write;
 
@@ -9,19 +9,19 @@ use crate::crds;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The namespace that Sluice runs in
+    /// Namespace to install into
     #[arg(long, short, value_name = "NAME", default_value = NAMESPACE)]
     namespace: String,
-    /// The image to run
+    /// Container image
     #[arg(long, value_name = "IMAGE", default_value = IMAGE)]
     image: String,
-    /// With a NetworkPolicy: who may call it
+    /// Include a NetworkPolicy that restricts ingress
     #[arg(long)]
     network_policy: bool,
-    /// With a PodDisruptionBudget: one replica stays while nodes are drained
+    /// Include a PodDisruptionBudget that keeps one replica while nodes are drained
     #[arg(long)]
     disruption_budget: bool,
-    /// With a ServiceMonitor and alerts for the Prometheus operator, and a dashboard for Grafana
+    /// Include a ServiceMonitor and alerts for the Prometheus operator, and a Grafana dashboard
     #[arg(long)]
     monitoring: bool,
 }
@@ -50,7 +50,7 @@ struct Manifest {
     is_wanted: fn(&Arguments) -> bool,
 }
 
-/// In the order in which they can be applied.
+/// In the order in which they must be applied.
 const MANIFESTS: [Manifest; 9] = [
     manifest!("namespace.yaml", |_| true),
     manifest!("access.yaml", |_| true),
@@ -70,11 +70,11 @@ pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
     } = arguments;
     if !is_name(namespace) {
         bail!(
-            "{namespace:?} is not the name of a namespace: use lower-case letters, digits and dashes"
+            "{namespace:?} is not a valid namespace name: use lower-case letters, digits and dashes"
         );
     }
     if image.is_empty() || image.contains(|c: char| c.is_whitespace() || c.is_control()) {
-        bail!("{image:?} is not an image");
+        bail!("{image:?} is not a valid image name");
     }
     crds::print(out)?;
     for manifest in MANIFESTS
@@ -91,7 +91,7 @@ pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
     Ok(())
 }
 
-/// What Grafana's sidecar looks for.
+/// The ConfigMap that Grafana's sidecar loads.
 fn dashboard(namespace: &str) -> anyhow::Result<String> {
     let object = json!({
         "apiVersion": "v1", "kind": "ConfigMap",
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn every_manifest_is_part_of_it() {
+    fn all_manifests_of_the_folder_are_included() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/manifests");
         let files = std::fs::read_dir(folder).unwrap();
         let files: BTreeSet<String> = files
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn namespace_and_image_change_everywhere() {
+    fn namespace_and_image_are_replaced_everywhere() {
         let text = print(&arguments(
             "flux-system",
             "registry.example.com/sluice:1",
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_asked_for_is_left_out() {
+    fn optional_manifests_are_left_out_by_default() {
         let kinds = |with_all| {
             let text = print(&arguments(NAMESPACE, IMAGE, with_all));
             let objects: Vec<serde_json::Value> = serde_saphyr::from_multiple(&text).unwrap();
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_name_is_refused() {
+    fn invalid_namespaces_are_refused() {
         let mut out = Vec::new();
         for namespace in ["", "A", "a_b", "-a", "a\nb", "a'b"] {
             assert!(run(&arguments(namespace, IMAGE, false), &mut out).is_err());

@@ -1,7 +1,7 @@
-//! `sluice lint`: what is wrong with manifests, found without a cluster.
+//! `sluice lint`: checks manifests without a cluster.
 //!
-//! Objects are checked by an embedded API with our definitions, so that what passes here passes
-//! there; then by the planner, for what can never work; then against a checkout, if there is one.
+//! An embedded API with our CRDs validates the objects as a cluster would, the planner finds settings that
+//! can never work, and with `--checkout` the markers in a git checkout are compared with the pipeline.
 
 mod early;
 mod fields;
@@ -23,24 +23,24 @@ use serde_json::Value;
 use super::{
     checkout::Checkout,
     terminal::{BOLD, RED, YELLOW, clean, paint},
-    words::count,
+    format::count,
     yaml::{self, Document},
 };
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Manifests, folders of manifests, or - for what is piped in
+    /// Manifests, folders of manifests, or - for stdin
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// Look for the markers of promotions in this checkout
+    /// Check the promotion markers in this git checkout
     #[arg(long, value_name = "FOLDER")]
     checkout: Option<PathBuf>,
-    /// The namespace of objects that name none
+    /// Namespace of objects without one
     #[arg(long, short, value_name = "NAME", default_value = "default")]
     namespace: String,
 }
 
-/// Something found, and where.
+/// An error or a warning, and its line.
 struct Finding {
     is_error: bool,
     line: usize,
@@ -57,9 +57,9 @@ impl Finding {
     }
 }
 
-/// What was counted.
+/// Number of objects, errors and warnings.
 #[derive(Default)]
-struct Tally {
+struct FindingCounts {
     objects: usize,
     errors: usize,
     warnings: usize,
@@ -73,15 +73,15 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
         .map(Checkout::read)
         .transpose()?;
     let schema = schema::Schema::start().await?;
-    let mut tally = Tally::default();
+    let mut counts = FindingCounts::default();
     let mut pipelines = Vec::new();
     for file in &files {
         for document in yaml::documents(&yaml::read_text(file)?) {
             let Some(checked) = check(&document, &schema).await? else {
                 continue;
             };
-            tally.objects += 1;
-            report(file, &checked.findings, &mut tally, out)?;
+            counts.objects += 1;
+            report(file, &checked.findings, &mut counts, out)?;
             if let Some(rewrite) = &checked.rewrite {
                 write_rewrite(rewrite, out)?;
             }
@@ -98,33 +98,33 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
             let namespace = namespace.filter(|it| !it.is_empty());
             pipeline.metadata.namespace = namespace.or(Some(arguments.namespace.clone()));
             let findings = markers::check(&pipeline, line, checkout);
-            report(file, &findings, &mut tally, out)?;
+            report(file, &findings, &mut counts, out)?;
         }
     }
-    conclude(&tally)
+    conclude(&counts)
 }
 
 fn write_rewrite(rewrite: &Value, out: &mut dyn Write) -> anyhow::Result<()> {
-    let heading = "# In today's shape (comments are lost):";
+    let heading = "# In the current format (without comments):";
     writeln!(out, "{}", paint(BOLD, heading))?;
     yaml::write(out, rewrite)
 }
 
-fn conclude(tally: &Tally) -> anyhow::Result<()> {
-    let objects = count(tally.objects, "object");
-    let warnings = count(tally.warnings, "warning");
-    if tally.errors > 0 {
-        let errors = count(tally.errors, "error");
+fn conclude(counts: &FindingCounts) -> anyhow::Result<()> {
+    let objects = count(counts.objects, "object");
+    let warnings = count(counts.warnings, "warning");
+    if counts.errors > 0 {
+        let errors = count(counts.errors, "error");
         bail!("{errors} and {warnings} in {objects}");
     }
-    if tally.objects == 0 {
-        bail!("found no object of Sluice's kinds");
+    if counts.objects == 0 {
+        bail!("found no objects of Sluice's kinds");
     }
     anstream::eprintln!("{objects} checked, no errors, {warnings}");
     Ok(())
 }
 
-/// The files themselves, and every manifest of folders.
+/// The named files, and all manifests of the named folders.
 fn gather(named: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for file in named {
@@ -139,28 +139,28 @@ fn gather(named: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
 }
 
 #[derive(Default)]
-struct Checked {
+struct CheckedDocument {
     findings: Vec<Finding>,
-    /// The pipeline, if the API would take it.
+    /// The pipeline, if it is valid.
     pipeline: Option<Pipeline>,
-    /// What an early shape became.
+    /// The object converted from an early format.
     rewrite: Option<Value>,
 }
 
-impl Checked {
+impl CheckedDocument {
     fn error(&mut self, line: usize, text: String) {
         self.findings.push(Finding::error(line, text));
     }
 }
 
-/// What is wrong with a document; nothing for those of other kinds.
-async fn check(document: &Document, schema: &schema::Schema) -> anyhow::Result<Option<Checked>> {
+/// Checks a document; `None` for other kinds.
+async fn check(document: &Document, schema: &schema::Schema) -> anyhow::Result<Option<CheckedDocument>> {
     let line = document.line;
-    let mut checked = Checked::default();
+    let mut checked = CheckedDocument::default();
     let mut value = match &document.value {
         Ok(value) => value.clone(),
         Err(error) => {
-            checked.error(line, format!("not readable as YAML: {error}"));
+            checked.error(line, format!("invalid YAML: {error}"));
             return Ok(mentions_us(&document.text).then_some(checked));
         }
     };
@@ -171,7 +171,7 @@ async fn check(document: &Document, schema: &schema::Schema) -> anyhow::Result<O
             .extend(rewrite.notes.into_iter().map(|note| Finding {
                 is_error,
                 line,
-                text: format!("early shape: {note}"),
+                text: format!("early format: {note}"),
             }));
         value = rewrite.value;
         checked.rewrite = Some(value.clone());
@@ -179,7 +179,7 @@ async fn check(document: &Document, schema: &schema::Schema) -> anyhow::Result<O
     let Some(root) = schema.root(&value) else {
         return Ok(None);
     };
-    // Without a spec its rules would not be asked.
+    // Without a spec its validation rules would not run.
     if value["spec"].is_null() && root_has_spec(root) {
         value["spec"] = Value::Object(serde_json::Map::new());
     }
@@ -199,7 +199,7 @@ async fn check(document: &Document, schema: &schema::Schema) -> anyhow::Result<O
     }
     checked
         .findings
-        .extend(never(checked.pipeline.as_ref(), line));
+        .extend(planner_findings(checked.pipeline.as_ref(), line));
     Ok(Some(checked))
 }
 
@@ -208,7 +208,7 @@ fn root_has_spec(root: &JSONSchemaProps) -> bool {
     properties.is_some_and(|properties| properties.contains_key("spec"))
 }
 
-/// Whether the API takes an object as it is.
+/// Whether the API accepts an object as it is.
 async fn is_accepted(value: &Value, schema: &schema::Schema) -> anyhow::Result<bool> {
     let Some(root) = schema.root(value) else {
         return Ok(false);
@@ -217,8 +217,8 @@ async fn is_accepted(value: &Value, schema: &schema::Schema) -> anyhow::Result<b
     Ok(is_known && schema.violations(value).await?.is_empty())
 }
 
-/// What can never hold.
-fn never(pipeline: Option<&Pipeline>, line: usize) -> Vec<Finding> {
+/// Settings that can never work.
+fn planner_findings(pipeline: Option<&Pipeline>, line: usize) -> Vec<Finding> {
     let complaints = pipeline.map(|pipeline| planner::lint(&pipeline.spec));
     let complaints = complaints.into_iter().flatten();
     let complaints = complaints.map(|complaint| Finding {
@@ -235,8 +235,8 @@ fn never(pipeline: Option<&Pipeline>, line: usize) -> Vec<Finding> {
     complaints.chain(urls).collect()
 }
 
-/// Repositories that the controller would refuse to open, whatever it is allowed to reach. What the
-/// planner says of a URL is not repeated.
+/// Repository URLs that the controller refuses with any flags. Findings of the planner are not
+/// repeated.
 fn unusable_urls(spec: &PipelineSpec) -> Vec<String> {
     let whole = spec.promotion.iter().map(|it| ("the pipeline", it));
     let each = spec.environments.iter();
@@ -254,14 +254,14 @@ fn unusable_urls(spec: &PipelineSpec) -> Vec<String> {
         allow_internal: true,
         allow_insecure: false,
     };
-    let is_said = |url: &str| {
+    let is_reported = |url: &str| {
         url.split_once("://").is_some_and(|(scheme, _)| {
             !["https", "ssh"]
                 .iter()
                 .any(|it| scheme.eq_ignore_ascii_case(it))
         })
     };
-    urls.filter(|(_, url)| !url.is_empty() && !is_said(url))
+    urls.filter(|(_, url)| !url.is_empty() && !is_reported(url))
         .filter_map(|(name, url)| {
             let Err(AddressError::Invalid { because }) = RepositoryUrl::parse(url, anywhere) else {
                 return None;
@@ -283,7 +283,7 @@ fn mentions_us(text: &str) -> bool {
     api::crds().iter().any(|crd| text.contains(&crd.spec.group))
 }
 
-/// The pipeline, unless a field has the wrong type, which the definition tells better.
+/// The pipeline, unless a field has the wrong type, which the schema reports.
 fn pipeline(value: &Value) -> Option<Pipeline> {
     if value["kind"] != "Pipeline" {
         return None;
@@ -299,7 +299,7 @@ fn trigger(value: &Value) -> Option<PipelineTrigger> {
     serde_json::from_value(value.clone()).ok()
 }
 
-/// Where a field is, if the document has only one of that name; else where the document begins.
+/// The line of a field if its name is unique in the document, otherwise the first line.
 fn line_of(document: &Document, name: &str) -> usize {
     let is_it = |line: &str| {
         let line = line.trim_start_matches([' ', '-', '{']);
@@ -320,7 +320,7 @@ fn line_of(document: &Document, name: &str) -> usize {
 fn report(
     file: &Path,
     findings: &[Finding],
-    tally: &mut Tally,
+    counts: &mut FindingCounts,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     for finding in findings {
@@ -329,14 +329,14 @@ fn report(
             false => ("warning", YELLOW),
         };
         match finding.is_error {
-            true => tally.errors += 1,
-            false => tally.warnings += 1,
+            true => counts.errors += 1,
+            false => counts.warnings += 1,
         }
-        let place = format!("{}:{}", file.display(), finding.line);
+        let location = format!("{}:{}", file.display(), finding.line);
         writeln!(
             out,
             "{}: {}: {}",
-            clean(&place),
+            clean(&location),
             paint(style, word),
             clean(&finding.text)
         )?;

@@ -1,4 +1,4 @@
-//! `sluice plan`: the exact change that a promotion would make in a checkout. Changes nothing.
+//! `sluice plan`: prints the exact change that a promotion would make in a git checkout.
 
 use std::{
     collections::BTreeMap,
@@ -17,23 +17,23 @@ use similar::{ChangeTag, TextDiff};
 
 use super::{
     checkout::Checkout,
-    cluster::{Connection, must_have},
+    cluster::{Connection, require_environment},
     terminal::{self, BOLD, GREEN, PLAIN, RED, clean, paint},
-    words::{close_to, count},
+    format::{closest_name, count},
     yaml,
 };
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// A file that holds the pipeline, or the pipeline's name on the cluster
+    /// File with the manifest of the pipeline, or its name on the cluster
     pipeline: String,
-    /// A checkout of the repository that promotions change
+    /// Checkout of the repository that promotions change
     #[arg(long, value_name = "FOLDER")]
     checkout: PathBuf,
-    /// The environment to promote into
+    /// Environment to promote into
     #[arg(long, short, value_name = "NAME")]
     environment: String,
-    /// The revision to bring
+    /// Revision to promote
     #[arg(long, short, value_name = "REVISION")]
     revision: String,
     #[command(flatten)]
@@ -43,11 +43,11 @@ pub(crate) struct Arguments {
 pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
     let (pipeline, promotions) = find(&arguments.pipeline, &arguments.connection).await?;
     let environment = arguments.environment.as_str();
-    must_have(&pipeline, environment)?;
+    require_environment(&pipeline, environment)?;
     let settings = pipeline.spec.promotion_into(environment);
     if !settings.is_some_and(writes_git) {
         bail!(
-            "promotions into {environment} change nothing in git: its strategy is neither pull-request nor commit"
+            "promotions into {environment} do not change git: its strategy is neither pull-request nor commit"
         );
     }
     let checkout = Checkout::read(&arguments.checkout)?;
@@ -61,7 +61,7 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
         }
     }
     match values {
-        0 => anstream::eprintln!("nothing to change: the checkout says {version} already"),
+        0 => anstream::eprintln!("nothing to change: the checkout already has {version}"),
         _ => {
             let (values, files) = (count(values, "value"), count(files, "file"));
             anstream::eprintln!("{values} to change in {files}: {version}");
@@ -70,8 +70,8 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
     Ok(())
 }
 
-/// What the controller would make of the checkout to bring a revision, and the version it is written
-/// as, into a place.
+/// The files that the controller would change to promote a revision, which is written as the given
+/// version.
 pub(super) fn preview(
     pipeline: &Pipeline,
     place: &PromotionSite,
@@ -88,24 +88,24 @@ pub(super) fn preview(
             marker, outside, ..
         } if outside.is_empty() => {
             let markers = checkout.markers();
-            let known = markers.files.keys().map(String::as_str);
-            let close = close_to(marker, known);
-            let hint = close.map(|close| format!("; {close} is there, did you mean that?"));
+            let existing = markers.files.keys().map(String::as_str);
+            let close = closest_name(marker, existing);
+            let hint = close.map(|close| format!("; the checkout has {close}, did you mean that?"));
             let (hint, comment) = (hint.unwrap_or_default(), comment(marker));
-            anyhow!("{error}; {comment} behind the version marks it{hint}")
+            anyhow!("{error}; add {comment} after the version{hint}")
         }
         _ => error.into(),
     })
 }
 
-/// Whether a file is meant, and not a pipeline on the cluster.
+/// Whether the argument is a file and not the name of a pipeline.
 pub(super) fn is_file(pipeline: &str) -> bool {
     pipeline == "-"
         || Path::new(pipeline).is_file()
         || [".yaml", ".yml"].iter().any(|it| pipeline.ends_with(it))
 }
 
-/// The pipeline of a file or of the cluster, and its promotions if those are known.
+/// Reads the pipeline from a file, or with its promotions from the cluster.
 pub(super) async fn find(
     pipeline: &str,
     connection: &Connection,
@@ -123,10 +123,10 @@ pub(super) async fn find(
         .filter_map(|document| document.value.ok())
         .filter(|value| value["kind"] == "Pipeline");
     let Some(value) = pipelines.next() else {
-        bail!("{pipeline} holds no Pipeline");
+        bail!("{pipeline} contains no Pipeline");
     };
     let mut found: Pipeline = serde_json::from_value(value).with_context(|| {
-        format!("cannot read the Pipeline of {pipeline}; see `sluice lint {pipeline}`")
+        format!("cannot parse the Pipeline in {pipeline}; run `sluice lint {pipeline}` for details")
     })?;
     let own = found.metadata.namespace.take();
     let namespace = connection.namespace.clone().or(own);
@@ -134,17 +134,17 @@ pub(super) async fn find(
     Ok((found, Vec::new()))
 }
 
-/// Whether a promotion writes something that a checkout can show.
+/// Whether the strategy changes a git repository.
 pub(super) fn writes_git(settings: &PromotionSettings) -> bool {
     settings.strategy.pull_request.is_some() || settings.strategy.commit.is_some()
 }
 
-/// A marker as it is written behind a value.
+/// A marker as a YAML comment.
 pub(super) fn comment(marker: &str) -> String {
     format!("# {{\"$promotion\": {}}}", serde_json::Value::from(marker))
 }
 
-/// The places of all environments that something can be promoted into by a change in git.
+/// All targets and environments that are promoted into by a change in git.
 pub(super) fn places_in_git(pipeline: &Pipeline) -> Vec<(&Environment, PromotionSite)> {
     let spec = &pipeline.spec;
     let has_source = spec.source.is_some();
@@ -189,7 +189,7 @@ fn write_difference(
                 ChangeTag::Equal => (" ", PLAIN),
             };
             let line = change.value().trim_end_matches('\n');
-            // In a pipe it is the exact change; a terminal must not act on what is in a file.
+            // Exact in a pipe; on a terminal, control characters of the file are removed.
             let line = match terminal::width() {
                 Some(_) => clean(line),
                 None => line.to_owned(),

@@ -1,6 +1,6 @@
-//! `sluice scaffold`: the app manifests that an environment lacks, after those of the one before.
+//! `sluice scaffold`: creates the missing app manifests of an environment from those of the previous one.
 //!
-//! Copies bytes, and changes of them only the namespace and the marker. Never writes over a file.
+//! Copies the files and changes only the namespace and the marker. Never overwrites a file.
 
 mod copy;
 mod propose;
@@ -12,26 +12,26 @@ use api::Pipeline;
 
 use super::{
     checkout::Checkout,
-    cluster::{Connection, must_have},
+    cluster::{Connection, require_environment},
     plan,
     terminal::clean,
 };
-use copy::{Manifest, Target};
+use copy::{Manifest, ScaffoldTarget};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The pipeline's name on the cluster, or a file that holds it
+    /// Name of the pipeline on the cluster, or a file with its manifest
     pipeline: String,
-    /// Only this environment; all that lack manifests otherwise
+    /// Only this environment [default: all environments with missing manifests]
     environment: Option<String>,
-    /// A checkout of the repository with the manifests
+    /// Checkout of the repository with the manifests
     #[arg(long, value_name = "FOLDER")]
     checkout: PathBuf,
-    /// Have the controller propose the files as pull requests in the repository of its
-    /// --authoring-url, instead of writing them into the checkout
+    /// Create Changes, which the controller proposes as pull requests in the repository of its
+    /// --authoring-url, instead of writing files into the checkout
     #[arg(long)]
     change: bool,
-    /// Wait until what was proposed with --change is merged
+    /// Wait until the pull requests of --change are merged
     #[arg(long, requires = "change")]
     wait: bool,
     /// How long to wait, such as 90s or 10m
@@ -47,12 +47,12 @@ pub(crate) struct Arguments {
 pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
     let (pipeline, _) = plan::find(&arguments.pipeline, &arguments.connection).await?;
     if let Some(environment) = &arguments.environment {
-        must_have(&pipeline, environment)?;
+        require_environment(&pipeline, environment)?;
     }
     let mut checkout = Checkout::read(&arguments.checkout)?;
     let missing = missing(&pipeline, arguments.environment.as_deref(), &mut checkout)?;
     if missing.is_empty() {
-        anstream::eprintln!("every environment has its manifests");
+        anstream::eprintln!("no manifests are missing");
     }
     if arguments.change {
         return propose::propose(arguments, &pipeline, &missing, out).await;
@@ -63,27 +63,27 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
     Ok(())
 }
 
-/// The manifests to write, environment by environment; each may be the model of the next.
+/// The missing manifests, in the order of environments: each may be the template of the next.
 fn missing(
     pipeline: &Pipeline,
     only: Option<&str>,
     checkout: &mut Checkout,
 ) -> anyhow::Result<Vec<Manifest>> {
     let Some(app) = &pipeline.spec.app_ref else {
-        bail!("a pipeline without appRef names no app to look for");
+        bail!("the pipeline has no appRef, so its manifests cannot be found");
     };
     let mut all = Vec::new();
     let mut before: Option<&str> = None;
     for environment in &pipeline.spec.environments {
         let name = environment.name.as_str();
-        let targets = Target::all(pipeline, name);
+        let targets = ScaffoldTarget::all(pipeline, name);
         if targets.is_empty() {
             continue;
         }
-        let models = before.map(|before| Target::all(pipeline, before));
-        if let Some(models) = models.filter(|_| only.is_none_or(|only| only == name)) {
+        let templates = before.map(|before| ScaffoldTarget::all(pipeline, before));
+        if let Some(templates) = templates.filter(|_| only.is_none_or(|only| only == name)) {
             for target in &targets {
-                let manifest = copy::missing(pipeline, app, &models, target, checkout)?;
+                let manifest = copy::missing(pipeline, app, &templates, target, checkout)?;
                 if let Some(manifest) = &manifest {
                     let content = manifest.content.clone().into_bytes();
                     checkout.files.insert(manifest.path.clone(), content);
@@ -105,25 +105,25 @@ fn write(
     if arguments.dry_run {
         writeln!(
             out,
-            "# {}, after {}",
+            "# {}, copied from {}",
             clean(&manifest.path),
-            clean(&manifest.model)
+            clean(&manifest.template)
         )?;
         return Ok(out.write_all(manifest.content.as_bytes())?);
     }
     let path = checkout.locate(&manifest.path);
-    let cannot = || format!("cannot write {}", path.display());
+    let attempted = || format!("cannot write {}", path.display());
     if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).with_context(cannot)?;
+        fs::create_dir_all(folder).with_context(attempted)?;
     }
-    let mut file = fs::File::create_new(&path).with_context(cannot)?;
+    let mut file = fs::File::create_new(&path).with_context(attempted)?;
     file.write_all(manifest.content.as_bytes())
-        .with_context(cannot)?;
+        .with_context(attempted)?;
     writeln!(
         out,
-        "wrote {} after {}",
+        "wrote {}, copied from {}",
         clean(&manifest.path),
-        clean(&manifest.model)
+        clean(&manifest.template)
     )?;
     for remark in &manifest.remarks {
         anstream::eprintln!("{}: {}", clean(&manifest.path), clean(remark));

@@ -1,29 +1,29 @@
-//! `sluice status`: a pipeline as a picture.
+//! `sluice status`: draws a diagram of a pipeline.
 
-mod picture;
+mod diagram;
 
 use std::{io::Write, time::Duration};
 
 use planner::Completion;
 
 use super::{
-    StillWaiting,
-    cluster::{Connection, key, must_have},
-    follow::{Progress, Until, follow},
+    WaitTimeout,
+    cluster::{Connection, key, require_environment},
     terminal,
+    wait::{WaitState, wait_until},
 };
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The pipeline, or namespace/pipeline
+    /// Pipeline, as NAME or NAMESPACE/NAME
     pipeline: String,
-    /// Wait until every environment is ready and nothing is held or under way
+    /// Wait until all environments are ready and nothing is held or in progress
     #[arg(long)]
     wait: bool,
     /// Wait for this environment only
     #[arg(long, value_name = "NAME", requires = "wait")]
     environment: Option<String>,
-    /// Wait for this revision to be there, too
+    /// Wait until the environment also runs this revision
     #[arg(long, value_name = "REVISION", requires = "wait")]
     revision: Option<String>,
     /// How long to wait, such as 90s or 10m
@@ -39,31 +39,28 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
     let only = arguments.environment.as_deref();
     let revision = arguments.revision.as_deref();
     if let Some(only) = only {
-        must_have(&pipeline, only)?;
+        require_environment(&pipeline, only)?;
     }
     let mut outcome = Ok(());
     if arguments.wait {
-        let until = Until {
-            cluster: &cluster,
-            timeout: Duration::from(&arguments.timeout),
-        };
-        let (last, progress) = follow(until, &pipeline, |pipeline, _| {
+        let timeout = Duration::from(&arguments.timeout);
+        let (last, state) = wait_until(&cluster, timeout, &pipeline, |pipeline, _| {
             let model = pipeline.status.clone().unwrap_or_default();
             match planner::completion(pipeline, &model, only, revision) {
-                Completion::Complete => Progress::Done,
-                Completion::InProgress(text) => Progress::Waiting(text),
-                Completion::Failed(text) => Progress::Failed(text),
+                Completion::Complete => WaitState::Done,
+                Completion::InProgress(text) => WaitState::Waiting(text),
+                Completion::Failed(text) => WaitState::Failed(text),
             }
         })
         .await?;
         pipeline = last;
-        outcome = match progress {
-            Progress::Done => Ok(()),
-            Progress::Waiting(text) => Err(StillWaiting(text).into()),
-            Progress::Failed(text) => Err(anyhow::anyhow!("{}: {text}", key(&pipeline).1)),
+        outcome = match state {
+            WaitState::Done => Ok(()),
+            WaitState::Waiting(text) => Err(WaitTimeout(text).into()),
+            WaitState::Failed(text) => Err(anyhow::anyhow!("{}: {text}", key(&pipeline).1)),
         };
     }
-    let picture = picture::draw(&pipeline, terminal::width(), jiff::Timestamp::now());
-    out.write_all(picture.as_bytes())?;
+    let diagram = diagram::draw(&pipeline, terminal::width(), jiff::Timestamp::now());
+    out.write_all(diagram.as_bytes())?;
     outcome
 }

@@ -1,4 +1,4 @@
-//! `sluice suspend` and `sluice resume`: one field of the pipeline's spec.
+//! `sluice suspend` and `sluice resume`: set `suspend` in the spec of a pipeline or an environment.
 
 use std::io::Write;
 
@@ -8,13 +8,13 @@ use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::{
-    cluster::{Cluster, Connection, FIELD_MANAGER, key, must_have},
-    trouble::trouble,
+    cluster::{Cluster, Connection, FIELD_MANAGER, key, require_environment},
+    cluster_error::cluster_error,
 };
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The pipeline, or namespace/pipeline
+    /// Pipeline, as NAME or NAMESPACE/NAME
     pipeline: String,
     /// Only this environment
     environment: Option<String>,
@@ -32,27 +32,27 @@ pub(super) async fn run(
     let (_, name) = key(&pipeline);
     let environment = arguments.environment.as_deref();
     if let Some(environment) = environment {
-        must_have(&pipeline, environment)?;
+        require_environment(&pipeline, environment)?;
     }
     let what = match environment {
         Some(environment) => format!("{environment} of {name}"),
         None => name.to_owned(),
     };
-    let (verb, done, is_so) = match suspend {
+    let (verb, done, current) = match suspend {
         true => ("suspend", "suspended", "suspended"),
         false => ("resume", "resumed", "not suspended"),
     };
     if is_suspended(&pipeline, environment) == suspend {
-        writeln!(out, "{what} is {is_so} already")?;
+        writeln!(out, "{what} is already {current}")?;
         return Ok(());
     }
     let patch = patch(&pipeline, environment, suspend);
     let written = write(&cluster, &pipeline, patch).await?;
-    written.map_err(|error| trouble(&format!("{verb} {what}"), error))?;
+    written.map_err(|error| cluster_error(&format!("{verb} {what}"), error))?;
     writeln!(out, "{done} {what}")?;
-    if let Some(owner) = owner(&pipeline) {
+    if let Some(owner) = other_manager(&pipeline) {
         anstream::eprintln!(
-            "{owner} also sets suspend and may change it back; change it where that gets it from"
+            "{owner} also manages this field and may revert it; change it in the source of {owner} as well"
         );
     }
     Ok(())
@@ -64,7 +64,7 @@ async fn write(
     patch: Value,
 ) -> anyhow::Result<kube::Result<Pipeline>> {
     let patch: json_patch::Patch =
-        serde_json::from_value(patch).context("cannot make the patch")?;
+        serde_json::from_value(patch).context("cannot create the patch")?;
     let parameters = PatchParams {
         field_manager: Some(FIELD_MANAGER.to_owned()),
         ..PatchParams::default()
@@ -85,7 +85,7 @@ fn is_suspended(pipeline: &Pipeline, environment: Option<&str>) -> bool {
     }
 }
 
-/// The environment is found by its place in the list, so its name is part of the patch.
+/// Environments are addressed by index, so the patch tests the name.
 fn patch(pipeline: &Pipeline, environment: Option<&str>, suspend: bool) -> Value {
     let mut environments = pipeline.spec.environments.iter();
     let index = environment.and_then(|name| environments.position(|it| it.name == name));
@@ -103,8 +103,8 @@ fn patch(pipeline: &Pipeline, environment: Option<&str>, suspend: bool) -> Value
     ])
 }
 
-/// Who else says whether the pipeline is suspended.
-fn owner(pipeline: &Pipeline) -> Option<&str> {
+/// Another field manager that sets `spec.suspend`.
+fn other_manager(pipeline: &Pipeline) -> Option<&str> {
     let entries = pipeline.metadata.managed_fields.iter().flatten();
     let sets_it = |fields: &Value| fields.pointer("/f:spec/f:suspend").is_some();
     let mut others = entries.filter_map(|entry| {

@@ -1,4 +1,4 @@
-//! Tables: aligned columns, cut at the edge of a terminal, never cut in a pipe.
+//! Tables with aligned columns, truncated to the width of a terminal, never in a pipe.
 
 use std::io::Write;
 
@@ -8,7 +8,7 @@ use super::terminal::{PLAIN, clean, columns, cut, paint};
 
 const GAP: &str = "   ";
 
-/// Some text and how it looks.
+/// A text and its style.
 #[derive(Clone, Debug)]
 pub(super) struct Cell {
     text: String,
@@ -31,7 +31,7 @@ impl<T: AsRef<str>> From<T> for Cell {
     }
 }
 
-/// Writes a table. With a width, the last column is cut to fit.
+/// Writes a table. With a width, rows are truncated to fit.
 pub(super) fn write(
     out: &mut dyn Write,
     header: &[&str],

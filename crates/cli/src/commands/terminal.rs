@@ -1,6 +1,6 @@
-//! What a terminal can show: its width, colours, and one sign per state.
+//! Terminal output: width, colours, and the symbol of each state.
 //!
-//! Text from clusters goes through [`clean`], so that no name or message can move the cursor.
+//! Text from clusters must pass [`clean`], which removes control characters.
 
 use std::io::IsTerminal;
 
@@ -17,7 +17,7 @@ pub(super) const YELLOW: Style = AnsiColor::Yellow.on_default();
 const CYAN: Style = AnsiColor::Cyan.on_default();
 const MAGENTA: Style = AnsiColor::Magenta.on_default();
 
-/// How wide the terminal is; nothing if the output goes elsewhere.
+/// The width of the terminal; `None` if stdout is not a terminal.
 pub(super) fn width() -> Option<usize> {
     if !std::io::stdout().is_terminal() {
         return None;
@@ -47,13 +47,13 @@ pub(super) fn paint(style: Style, text: &str) -> String {
     }
 }
 
-/// A sign in its colour.
+/// The symbol of a state in its colour.
 pub(super) fn painted_sign(state: SummaryState) -> String {
     let (sign, style) = sign(state);
     paint(style, sign)
 }
 
-/// The text without anything that a terminal would act on.
+/// The text without control and bidirectional formatting characters.
 pub(super) fn clean(text: &str) -> String {
     let unprintable = |c: char| {
         c.is_control()
@@ -68,12 +68,12 @@ pub(super) fn clean(text: &str) -> String {
         .collect()
 }
 
-/// How many columns a text takes.
+/// The number of terminal columns of a text.
 pub(super) fn columns(text: &str) -> usize {
     text.width()
 }
 
-/// The text, cut with `…` where it is longer.
+/// The text, truncated with `…` to a number of columns.
 pub(super) fn cut(text: &str, limit: usize) -> String {
     if columns(text) <= limit {
         return text.to_owned();
@@ -88,7 +88,7 @@ pub(super) fn cut(text: &str, limit: usize) -> String {
     format!("{cut}…")
 }
 
-/// The text in lines of a width, broken between words.
+/// Wraps the text at spaces to lines of a width.
 pub(super) fn wrap(text: &str, width: Option<usize>) -> Vec<String> {
     let Some(width) = width else {
         return vec![text.to_owned()];
@@ -113,12 +113,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_from_a_cluster_reaches_the_terminal_as_a_command() {
+    fn control_characters_are_removed() {
         assert_eq!(clean("a\u{1b}[2Jb\nc\u{202e}d"), "a\u{fffd}[2Jb c\u{fffd}d");
     }
 
     #[test]
-    fn long_text_is_cut_by_columns_and_wrapped_by_words() {
+    fn long_text_is_truncated_by_columns_and_wrapped_by_words() {
         assert_eq!(cut("abcdef", 4), "abc…");
         assert_eq!(cut("日本語", 5), "日本…");
         assert_eq!(cut("abc", 3), "abc");

@@ -1,7 +1,7 @@
-//! `sluice tree`: environments, targets, apps and images, as far as the stored status tells; with
-//! `--objects` what the clusters themselves say, by kubeconfigs that the caller may read.
+//! `sluice tree`: shows environments, targets, apps and images from the status of a pipeline; with
+//! `--objects` also the objects on the leaf clusters, read with the caller's permissions.
 
-mod objects;
+mod leaf_objects;
 
 use std::io::Write;
 
@@ -13,40 +13,40 @@ use futures::future::join_all;
 use planner::SummaryState;
 
 use super::{
-    cluster::{Connection, key, must_have},
+    cluster::{Connection, key, require_environment},
     terminal::{BOLD, DIM, clean, paint, painted_sign},
-    words::runs,
+    format::running_revisions,
 };
-use objects::Objects;
+use leaf_objects::LeafObjects;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The pipeline, or namespace/pipeline
+    /// Pipeline, as NAME or NAMESPACE/NAME
     pipeline: String,
     /// Only this environment
     environment: Option<String>,
-    /// Ask the clusters for Flux's objects, workloads and pods behind each app
+    /// Also read Flux objects, workloads and pods of each app from the clusters
     #[arg(long)]
     objects: bool,
     #[command(flatten)]
     connection: Connection,
 }
 
-/// A line and what hangs below it.
-struct Branch {
+/// A line and the nodes below it.
+struct TreeNode {
     text: String,
-    below: Vec<Branch>,
+    children: Vec<TreeNode>,
 }
 
-impl Branch {
+impl TreeNode {
     fn leaf(text: String) -> Self {
         Self {
             text,
-            below: Vec::new(),
+            children: Vec::new(),
         }
     }
 
-    /// Something that is missing or wrong.
+    /// An error or a note.
     fn remark(text: &str) -> Self {
         Self::leaf(format!("! {}", clean(text)))
     }
@@ -56,25 +56,25 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
     let cluster = arguments.connection.connect().await?;
     let pipeline = cluster.pipeline(&arguments.pipeline).await?;
     if let Some(environment) = &arguments.environment {
-        must_have(&pipeline, environment)?;
+        require_environment(&pipeline, environment)?;
     }
     let (namespace, name) = key(&pipeline);
-    let objects = arguments.objects.then(|| Objects::new(&cluster, namespace));
+    let objects = arguments.objects.then(|| LeafObjects::new(&cluster, namespace));
     let only = arguments.environment.as_deref();
-    let branches = environments(&pipeline, only, objects.as_ref()).await;
+    let nodes = environments(&pipeline, only, objects.as_ref()).await;
     writeln!(out, "{}", paint(BOLD, &format!("{namespace}/{name}")))?;
-    Ok(draw(&branches, "", out)?)
+    Ok(draw(&nodes, "", out)?)
 }
 
-fn draw(branches: &[Branch], indent: &str, out: &mut dyn Write) -> std::io::Result<()> {
-    for (index, branch) in branches.iter().enumerate() {
-        let is_last = index + 1 == branches.len();
-        let (corner, trunk) = match is_last {
+fn draw(nodes: &[TreeNode], indent: &str, out: &mut dyn Write) -> std::io::Result<()> {
+    for (index, node) in nodes.iter().enumerate() {
+        let is_last = index + 1 == nodes.len();
+        let (corner, indentation) = match is_last {
             true => ("└─ ", "   "),
             false => ("├─ ", "│  "),
         };
-        writeln!(out, "{indent}{corner}{}", branch.text)?;
-        draw(&branch.below, &format!("{indent}{trunk}"), out)?;
+        writeln!(out, "{indent}{corner}{}", node.text)?;
+        draw(&node.children, &format!("{indent}{indentation}"), out)?;
     }
     Ok(())
 }
@@ -82,8 +82,8 @@ fn draw(branches: &[Branch], indent: &str, out: &mut dyn Write) -> std::io::Resu
 async fn environments(
     pipeline: &Pipeline,
     only: Option<&str>,
-    objects: Option<&Objects>,
-) -> Vec<Branch> {
+    objects: Option<&LeafObjects>,
+) -> Vec<TreeNode> {
     let model = pipeline.status.clone().unwrap_or_default();
     let mut all = Vec::new();
     for environment in &pipeline.spec.environments {
@@ -93,7 +93,7 @@ async fn environments(
         }
         let status = model.environments.get(name);
         let state = planner::environment_state(pipeline, &model, name);
-        let runs = clean(&runs(status));
+        let runs = clean(&running_revisions(status));
         let text = format!(
             "{} {} {runs} {}",
             painted_sign(state),
@@ -101,9 +101,9 @@ async fn environments(
             word(state)
         );
         let targets = status.map(|it| it.targets.as_slice()).unwrap_or_default();
-        let below = targets.iter().map(|it| target(it, objects));
-        let below = join_all(below).await;
-        all.push(Branch { text, below });
+        let children = targets.iter().map(|it| target(it, objects));
+        let children = join_all(children).await;
+        all.push(TreeNode { text, children });
     }
     all
 }
@@ -112,30 +112,30 @@ fn word(state: SummaryState) -> String {
     paint(DIM, &format!("({})", state.word()))
 }
 
-async fn target(target: &TargetStatus, objects: Option<&Objects>) -> Branch {
+async fn target(target: &TargetStatus, objects: Option<&LeafObjects>) -> TreeNode {
     let state = planner::target_state(target);
     let name = clean(&planner::target_name(target));
-    let mut below: Vec<Branch> = match objects {
-        Some(objects) => objects.behind(target).await,
+    let mut children: Vec<TreeNode> = match objects {
+        Some(objects) => objects.of_target(target).await,
         None => target.apps.iter().map(app).collect(),
     };
-    // What an app says about itself stands there already.
-    let said = |error: &&String| {
+    // Messages of apps are shown already.
+    let is_shown = |error: &&String| {
         target
             .apps
             .iter()
             .any(|app| app.message.as_ref() == Some(*error))
     };
     let error = target.error.as_ref();
-    let error = error.filter(|error| objects.is_some() || !said(error));
-    below.extend(error.map(|error| Branch::remark(error)));
-    Branch {
+    let error = error.filter(|error| objects.is_some() || !is_shown(error));
+    children.extend(error.map(|error| TreeNode::remark(error)));
+    TreeNode {
         text: format!("{} {name} {}", painted_sign(state), word(state)),
-        below,
+        children,
     }
 }
 
-fn app(app: &AppStatus) -> Branch {
+fn app(app: &AppStatus) -> TreeNode {
     let state = match app.ready {
         true => SummaryState::Ready,
         false => SummaryState::NotReady,
@@ -144,10 +144,10 @@ fn app(app: &AppStatus) -> Branch {
     let text = clean(&format!("{}/{} {revision}", app.kind, app.name));
     let message = app.message.as_ref().filter(|_| !app.ready);
     let remarks = message.into_iter().chain(&app.note);
-    let remarks = remarks.map(|it| Branch::remark(it));
-    let images = app.images.iter().map(|image| Branch::leaf(clean(image)));
-    Branch {
+    let remarks = remarks.map(|it| TreeNode::remark(it));
+    let images = app.images.iter().map(|image| TreeNode::leaf(clean(image)));
+    TreeNode {
         text: format!("{} {text}", painted_sign(state)),
-        below: images.chain(remarks).collect(),
+        children: images.chain(remarks).collect(),
     }
 }

@@ -1,4 +1,4 @@
-//! `sluice version`.
+//! `sluice version`: prints the version, and as JSON also the served kinds.
 
 use std::io::Write;
 
@@ -8,7 +8,7 @@ use serde_json::json;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// How to print it
+    /// Output format
     #[arg(long, short, value_enum, default_value = "text")]
     output: Output,
 }

@@ -1,6 +1,6 @@
-//! `sluice watch`: what happens to pipelines, a line each, until it is stopped.
+//! `sluice watch`: prints a line for each change of pipelines and promotions, until interrupted.
 
-mod telling;
+mod updates;
 
 use std::{fmt::Debug, io::Write};
 
@@ -18,30 +18,30 @@ use super::{
     cluster::{Cluster, Connection, key, promotions_of},
     terminal::clean,
 };
-use telling::Teller;
+use updates::PipelineUpdates;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Only this pipeline
+    /// Only this pipeline, as NAME or NAMESPACE/NAME
     pipeline: Option<String>,
-    /// In all namespaces
+    /// Watch all namespaces
     #[arg(long, short = 'A', conflicts_with_all = ["pipeline", "namespace"])]
     all_namespaces: bool,
     #[command(flatten)]
     connection: Connection,
 }
 
-/// Something was seen on the cluster.
-enum Seen {
+/// An object of a watch event.
+enum WatchedObject {
     Pipeline(Box<Pipeline>),
     Promotion(Box<Promotion>),
-    Nothing,
+    None,
 }
 
 pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
     let cluster = arguments.connection.connect().await?;
     let namespace = match (&arguments.pipeline, arguments.all_namespaces) {
-        // That the pipeline is there, and may be read, is worth finding out first.
+        // Fails early if the pipeline does not exist or may not be read.
         (Some(name), _) => Some(key(&cluster.pipeline(name).await?).0.to_owned()),
         (None, false) => Some(cluster.namespace.clone()),
         (None, true) => None,
@@ -57,24 +57,24 @@ async fn follow(
     name: Option<&str>,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    let (mut own, mut theirs) = (watcher::Config::default(), watcher::Config::default());
+    let (mut pipeline_config, mut promotion_config) = (watcher::Config::default(), watcher::Config::default());
     if let Some(name) = name {
-        own = own.fields(&format!("metadata.name={name}"));
-        theirs = theirs.labels(&promotions_of(name));
+        pipeline_config = pipeline_config.fields(&format!("metadata.name={name}"));
+        promotion_config = promotion_config.labels(&promotions_of(name));
     }
-    let pipelines = seen(cluster, namespace, own, Seen::Pipeline);
-    let promotions = seen(cluster, namespace, theirs, Seen::Promotion);
-    let mut seen = stream::select(pipelines, promotions);
-    let mut teller = Teller::default();
+    let pipelines = watch_kind(cluster, namespace, pipeline_config, WatchedObject::Pipeline);
+    let promotions = watch_kind(cluster, namespace, promotion_config, WatchedObject::Promotion);
+    let mut objects = stream::select(pipelines, promotions);
+    let mut updates = PipelineUpdates::default();
     let mut failures = 0;
-    while let Some(event) = seen.next().await {
+    while let Some(event) = objects.next().await {
         let lines = match event {
-            Ok(Seen::Pipeline(pipeline)) => teller.pipeline(*pipeline),
-            Ok(Seen::Promotion(promotion)) => teller.promotion(&promotion),
-            Ok(Seen::Nothing) => continue,
+            Ok(WatchedObject::Pipeline(pipeline)) => updates.pipeline(*pipeline),
+            Ok(WatchedObject::Promotion(promotion)) => updates.promotion(&promotion),
+            Ok(WatchedObject::None) => continue,
             Err(error) => {
                 failures += 1;
-                refuse(error, failures, teller.has_seen_anything())?;
+                handle_error(error, failures, updates.is_empty())?;
                 continue;
             }
         };
@@ -88,13 +88,13 @@ async fn follow(
     Ok(())
 }
 
-/// Everything of one kind, for ever.
-fn seen<K>(
+/// Watches all objects of one kind.
+fn watch_kind<K>(
     cluster: &Cluster,
     namespace: Option<&str>,
     config: watcher::Config,
-    wrap: fn(Box<K>) -> Seen,
-) -> BoxStream<'static, watcher::Result<Seen>>
+    wrap: fn(Box<K>) -> WatchedObject,
+) -> BoxStream<'static, watcher::Result<WatchedObject>>
 where
     K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
         + Clone
@@ -109,28 +109,28 @@ where
         None => Api::all(client),
     };
     let events = watcher(objects, config).default_backoff();
-    let seen = events.map_ok(move |event| match event {
+    let objects = events.map_ok(move |event| match event {
         watcher::Event::Apply(it) | watcher::Event::InitApply(it) => wrap(Box::new(it)),
-        _ => Seen::Nothing,
+        _ => WatchedObject::None,
     });
-    seen.boxed()
+    objects.boxed()
 }
 
-/// What is refused at the start will be refused again; what is lost later comes back.
-fn refuse(error: watcher::Error, failures: usize, has_seen_anything: bool) -> anyhow::Result<()> {
+/// Fails if the first list is refused or fails repeatedly. Later errors are retried by the watcher.
+fn handle_error(error: watcher::Error, failures: usize, is_first_list: bool) -> anyhow::Result<()> {
     if let watcher::Error::InitialListFailed(error) = error {
-        if !has_seen_anything && matches!(error, kube::Error::Api(_)) {
-            return Err(super::trouble::trouble(
+        if is_first_list && matches!(error, kube::Error::Api(_)) {
+            return Err(super::cluster_error::cluster_error(
                 "watch pipelines and promotions",
                 error,
             ));
         }
-        if !has_seen_anything && failures > 3 {
-            return Err(error).context("the cluster does not answer");
+        if is_first_list && failures > 3 {
+            return Err(error).context("the cluster does not respond");
         }
     }
     if failures == 1 {
-        anstream::eprintln!("the connection was lost; trying again");
+        anstream::eprintln!("the connection was lost; retrying");
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! YAML out, and YAML files in, document by document.
+//! Reads and writes YAML documents.
 
 use std::{
     io::{Read, Write},
@@ -11,31 +11,31 @@ use serde_json::Value;
 
 /// One document of a file.
 pub(super) struct Document {
-    /// Where it begins.
+    /// The line of the file on which it begins.
     pub(super) line: usize,
     pub(super) text: String,
-    /// What it says, or why that cannot be read.
+    /// The parsed content, or the error.
     pub(super) value: Result<Value, String>,
 }
 
-/// Writes an object as a document of its own.
+/// Writes an object as a document.
 pub(super) fn write(out: &mut dyn Write, object: &impl Serialize) -> anyhow::Result<()> {
     let text = serde_saphyr::to_string(object).context("cannot write an object as YAML")?;
     Ok(write!(out, "---\n{text}")?)
 }
 
-/// The text of a file, or of what is piped in for `-`.
+/// The text of a file, or of stdin for `-`.
 pub(super) fn read_text(file: &Path) -> anyhow::Result<String> {
     if file == Path::new("-") {
         let mut text = String::new();
         let read = std::io::stdin().read_to_string(&mut text);
-        read.context("cannot read what is piped in")?;
+        read.context("cannot read stdin")?;
         return Ok(text);
     }
     std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
 }
 
-/// The documents of a file. Empty ones are left out.
+/// The non-empty documents of a file.
 pub(super) fn documents(text: &str) -> Vec<Document> {
     let mut documents = vec![(1, String::new())];
     for (index, line) in text.lines().enumerate() {

@@ -1,4 +1,4 @@
-//! Log lines: JSON with the keys Flux's controllers use, or text for people. They go to stderr.
+//! Logging to stderr: JSON with the keys that Flux's controllers use, or text.
 
 use std::{
     fmt,
@@ -29,7 +29,7 @@ pub(crate) struct Logging {
     pub(crate) level: Level,
 }
 
-/// From now on log lines are written.
+/// Starts logging.
 pub(crate) fn start(logging: Logging) {
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter(logging.level))
@@ -44,10 +44,9 @@ pub(crate) fn start(logging: Logging) {
     }
 }
 
-/// Ours at the level asked for; the libraries below talk only when they are in trouble, unless
-/// everything is asked for.
+/// Our crates log at the requested level, libraries at a higher one.
 fn filter(level: Level) -> EnvFilter {
-    let (ours, theirs) = match level {
+    let (ours, libraries) = match level {
         Level::Trace => ("trace", "debug"),
         Level::Debug => ("debug", "info"),
         Level::Info => ("info", "warn"),
@@ -57,7 +56,7 @@ fn filter(level: Level) -> EnvFilter {
     let ours: String = ["sluice", "controller", "planner", "git", "server"]
         .map(|target| format!(",{target}={ours}"))
         .concat();
-    EnvFilter::new(format!("{theirs}{ours}"))
+    EnvFilter::new(format!("{libraries}{ours}"))
 }
 
 /// One JSON object per line: `level`, `ts`, `logger`, `msg`, then the fields of the event and of the
@@ -91,7 +90,7 @@ where
         let message = fields.0.remove("message").unwrap_or_default();
         let level = metadata.level().as_str().to_ascii_lowercase();
         let (logger, now) = (metadata.target(), now());
-        // The keys everyone looks for come first, which a map would not promise.
+        // Written by hand so that the common keys come first; a map would sort them.
         write!(
             writer,
             r#"{{"level":{},"ts":{},"logger":{},"msg":{}"#,
@@ -170,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_json_line_has_the_keys_people_look_for() {
+    fn a_json_line_has_the_keys_of_flux_controllers() {
         let lines = Lines::default();
         let writer = lines.clone();
         let subscriber = tracing_subscriber::fmt()

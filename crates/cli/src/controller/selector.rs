@@ -1,9 +1,9 @@
-//! Label selectors as kubectl takes them, checked and in one canonical spelling, so that two ways to
-//! write a selector are one shard.
+//! Parses label selectors in kubectl's notation into a canonical form, so that equivalent selectors
+//! belong to the same shard.
 
 use anyhow::{bail, ensure};
 
-/// The selector with its requirements sorted and without idle spaces.
+/// The selector with sorted requirements and without redundant spaces.
 pub(super) fn canonical(text: &str) -> anyhow::Result<String> {
     let mut requirements = Vec::new();
     for requirement in split(text)? {
@@ -73,7 +73,7 @@ fn key(text: &str) -> anyhow::Result<&str> {
     let is_inner =
         |character: char| character.is_ascii_alphanumeric() || "-_./".contains(character);
     let is_key = !text.is_empty() && text.chars().all(is_inner);
-    ensure!(is_key, "`{text}` in the label selector is not a label");
+    ensure!(is_key, "`{text}` in the label selector is not a label key");
     Ok(text)
 }
 
@@ -83,7 +83,7 @@ fn value(text: &str) -> anyhow::Result<&str> {
     let is_value = text.chars().all(is_inner);
     ensure!(
         is_value,
-        "`{text}` in the label selector is not the value of a label"
+        "`{text}` in the label selector is not a label value"
     );
     Ok(text)
 }
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_spellings_are_one_selector() {
+    fn equivalent_selectors_have_one_canonical_form() {
         let canonical = |text| canonical(text).unwrap();
         assert_eq!(canonical("a=b"), "a=b");
         assert_eq!(canonical(" tier != free , team==a "), "team=a,tier!=free");
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_selector_is_refused() {
+    fn invalid_selectors_are_refused() {
         for text in [
             "", ",", "a=b,", "a b", "a in b", "a in (b", "a)", "a of (b)", "=b", "a=b c", "!",
         ] {

@@ -1,4 +1,4 @@
-//! What was typed, checked once.
+//! Settings of the controller from the flags.
 
 use std::{
     collections::BTreeSet,
@@ -14,38 +14,40 @@ use controller::{
 };
 
 use super::{logs::Logging, selector};
-use crate::args::controller::{Arguments, Detect, Encoding, Level, Said, Switch};
+use crate::args::{
+    controller::{Arguments, Detect, Encoding, GoBool, Level},
+    legacy::IsGiven,
+};
 
-/// Says no to what would run, but not do what its user expects.
-pub(super) fn refuse_what_cannot_work(arguments: &Arguments) -> anyhow::Result<()> {
-    let old = &arguments.old;
+/// Refuses the flags of a removed feature that cannot be ignored safely.
+pub(super) fn refuse_second_cluster(arguments: &Arguments) -> anyhow::Result<()> {
+    let legacy = &arguments.legacy;
     let names_one =
-        [old.second_cluster_address, old.second_cluster_bearer_token].contains(&Some(Said(true)));
-    if old.second_cluster == Some(Switch(true)) || names_one {
+        [legacy.second_cluster_address, legacy.second_cluster_bearer_token].contains(&Some(IsGiven(true)));
+    if legacy.second_cluster == Some(GoBool(true)) || names_one {
         bail!(
-            "--second-cluster is gone: asking another cluster what it runs does not keep both from \
-             starting the same run. The lock across data centres, --cross-dc-leader-elect, does; \
-             remove the --second-cluster flags"
+            "--second-cluster is not supported: it cannot prevent both clusters from starting the same \
+             run. Remove the --second-cluster flags and use --cross-dc-leader-elect instead"
         );
     }
     Ok(())
 }
 
-/// A sentence for each flag that was given and does nothing.
+/// A warning for each flag that is set and has no effect.
 pub(super) fn without_effect(arguments: &Arguments) -> Vec<String> {
-    let old = &arguments.old;
+    let legacy = &arguments.legacy;
     let given = [
-        ("promotion-retry-delay", old.promotion_retry_delay.is_some()),
+        ("promotion-retry-delay", legacy.promotion_retry_delay.is_some()),
         (
             "promotion-retry-max-delay",
-            old.promotion_retry_max_delay.is_some(),
+            legacy.promotion_retry_max_delay.is_some(),
         ),
         (
             "promotion-retry-threshold",
-            old.promotion_retry_threshold.is_some(),
+            legacy.promotion_retry_threshold.is_some(),
         ),
-        ("zap-stacktrace-level", old.zap_stacktrace_level.is_some()),
-        ("zap-time-encoding", old.zap_time_encoding.is_some()),
+        ("zap-stacktrace-level", legacy.zap_stacktrace_level.is_some()),
+        ("zap-time-encoding", legacy.zap_time_encoding.is_some()),
     ];
     let given = given.into_iter().filter(|(_, is_given)| *is_given);
     given
@@ -53,20 +55,20 @@ pub(super) fn without_effect(arguments: &Arguments) -> Vec<String> {
         .collect()
 }
 
-/// How to log. The older spellings win, since ours have defaults.
+/// How to log. The legacy flags take precedence, because the others have defaults.
 pub(super) fn logging(arguments: &Arguments) -> Logging {
-    let old = &arguments.old;
+    let legacy = &arguments.legacy;
     let (mut encoding, mut level) = (arguments.logs.log_encoding, arguments.logs.log_level);
-    if old.zap_devel == Some(Switch(true)) {
+    if legacy.zap_devel == Some(GoBool(true)) {
         (encoding, level) = (Encoding::Text, Level::Debug);
     }
     Logging {
-        encoding: old.zap_encoder.unwrap_or(encoding),
-        level: old.zap_log_level.unwrap_or(level),
+        encoding: legacy.zap_encoder.unwrap_or(encoding),
+        level: legacy.zap_log_level.unwrap_or(level),
     }
 }
 
-/// The settings of the controller. `own_namespace` is the one it runs in.
+/// Validates the flags. `own_namespace` is the namespace of the pod.
 pub(super) fn check(arguments: &Arguments, own_namespace: &str) -> anyhow::Result<Settings> {
     check_bounds(arguments)?;
     let namespace = arguments
@@ -131,16 +133,16 @@ fn check_bounds(arguments: &Arguments) -> anyhow::Result<()> {
 }
 
 fn detect(arguments: &Arguments) -> anyhow::Result<controller::Detect> {
-    match (arguments.detect, arguments.old.enable_level_triggered) {
-        (Detect::Webhook, Some(Switch(true))) => {
-            bail!("--enable-level-triggered is --detect=watch: leave one of them away")
+    match (arguments.detect, arguments.legacy.enable_level_triggered) {
+        (Detect::Webhook, Some(GoBool(true))) => {
+            bail!("--enable-level-triggered means --detect=watch and contradicts --detect=webhook; remove one of them")
         }
         (Detect::Webhook, _) => Ok(controller::Detect::Webhook),
         (Detect::Watch, _) => Ok(controller::Detect::Watch),
     }
 }
 
-/// Which events Flux is sent.
+/// The events that are sent to Flux.
 fn flux_events(typed: &[String]) -> FluxEvents {
     let reasons = typed.iter().map(|reason| reason.trim().to_owned());
     let reasons: BTreeSet<String> = reasons.filter(|reason| !reason.is_empty()).collect();
@@ -150,19 +152,18 @@ fn flux_events(typed: &[String]) -> FluxEvents {
     }
 }
 
-/// The address that was typed, if any.
+/// The URL of a flag, if it is set.
 fn web_address(flag: &str, typed: Option<&str>) -> anyhow::Result<Option<String>> {
     let Some(address) = typed.filter(|text| !text.is_empty()) else {
         return Ok(None);
     };
-    let begins = format!("{flag} must be a URL that begins with http:// or https://");
-    let url = net::parse_url(address).map_err(|because| anyhow!("{begins}: {because}"))?;
-    ensure!(matches!(url.scheme(), "http" | "https"), begins);
+    let required = format!("{flag} must be a URL that begins with http:// or https://");
+    let url = net::parse_url(address).map_err(|because| anyhow!("{required}: {because}"))?;
+    ensure!(matches!(url.scheme(), "http" | "https"), required);
     Ok(Some(url.into()))
 }
 
-/// The proxy that the environment names, as most programs read it. It may hold a password, so there
-/// is no flag for it.
+/// The proxy from the usual environment variables. Its URL may contain a password, so there is no flag.
 fn proxy(look_up: impl Fn(&str) -> Option<String>) -> anyhow::Result<Option<net::Proxy>> {
     let given = |names: [&str; 2]| {
         let mut values = names.into_iter().filter_map(&look_up);
@@ -172,14 +173,14 @@ fn proxy(look_up: impl Fn(&str) -> Option<String>) -> anyhow::Result<Option<net:
         return Ok(None);
     };
     let except = given(["NO_PROXY", "no_proxy"]).unwrap_or_default();
-    // What is wrong with it is not repeated: it may hold a password.
+    // The error may quote a password, so it is not repeated.
     match net::Proxy::new(&url, &except) {
         Ok(proxy) => Ok(Some(proxy)),
         Err(_) => bail!("HTTPS_PROXY must be a URL that begins with http:// or https://"),
     }
 }
 
-/// How the database of the lock between data centres is reached, if there is to be one.
+/// The settings of the leader election across data centres, if it is enabled.
 fn cross_dc(
     arguments: &Arguments,
     identity: &str,
@@ -187,12 +188,15 @@ fn cross_dc(
     if !arguments.cross_dc.cross_dc_leader_elect.0 {
         return Ok(None);
     }
+    if !cfg!(feature = "cross-dc") {
+        bail!("this binary was built without --cross-dc-leader-elect (cargo feature `cross-dc`)");
+    }
     let look_up = |name: &str| env::var(name).ok();
     let settings = controller::cross_dc::from_environment(identity.to_owned(), look_up)?;
     Ok(Some(settings))
 }
 
-/// The part of the objects this process looks at.
+/// The subset of the objects that this process watches.
 struct Shard<'a> {
     namespace: Option<&'a str>,
     selector: Option<&'a str>,
@@ -213,7 +217,7 @@ fn election(
         typed.leader_election_renew_deadline.length(),
         typed.leader_election_retry_period.length(),
     )
-    .context("the --leader-election durations do not fit together")?;
+    .context("the --leader-election durations are inconsistent")?;
     let namespace = typed
         .leader_election_namespace
         .clone()
@@ -226,7 +230,7 @@ fn election(
     }))
 }
 
-/// The same for all replicas of a shard, another for each shard.
+/// The Lease is shared by all replicas of a shard and differs between shards.
 fn lease_name(base: &str, shard: &Shard<'_>) -> String {
     if shard.namespace.is_none() && shard.selector.is_none() {
         return base.to_owned();
@@ -238,14 +242,14 @@ fn lease_name(base: &str, shard: &Shard<'_>) -> String {
     format!("{base}-{}", api::names::short_hash(&parts))
 }
 
-/// The pod's name and something no other process has.
+/// The pod's name and a random suffix, unique to this process.
 fn identity() -> String {
     let host = ["POD_NAME", "HOSTNAME"]
         .into_iter()
         .find_map(|name| env::var(name).ok());
     let host = host.or_else(|| fs::read_to_string("/proc/sys/kernel/hostname").ok());
     let host = host.unwrap_or_default();
-    // The process's own hash seed comes from the operating system's random numbers.
+    // The hash seed of a process comes from the operating system's random numbers.
     let random = RandomState::new().build_hasher().finish();
     format!("{}_{random:016x}", host.trim())
 }

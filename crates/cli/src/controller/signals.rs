@@ -1,24 +1,24 @@
-//! SIGTERM and SIGINT end the process in an orderly way; a second one ends it at once, and so does an
-//! orderly end that takes too long.
+//! SIGTERM and SIGINT start a graceful shutdown. A second signal, or a shutdown that takes too long,
+//! exits at once.
 
 use std::{io, thread, time::Duration};
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// How long an orderly end may take. Less than the kubelet waits before it kills.
-const PATIENCE: Duration = Duration::from_secs(25);
+/// Time limit of a graceful shutdown; shorter than the kubelet's default grace period.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(25);
 
 /// Cancelled by the first signal.
 pub(crate) fn shutdown() -> io::Result<CancellationToken> {
     listen(|why| {
-        tracing::warn!("ending at once: {why}");
+        tracing::warn!("exiting without a graceful shutdown: {why}");
         std::process::exit(1);
     })
 }
 
-/// Listens on a thread of its own, so that signals count however busy all others are.
-fn listen(end_at_once: impl FnOnce(&str) + Send + 'static) -> io::Result<CancellationToken> {
+/// Listens on a thread of its own, so that signals work even if all other threads are blocked.
+fn listen(exit_now: impl FnOnce(&str) + Send + 'static) -> io::Result<CancellationToken> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
@@ -27,7 +27,7 @@ fn listen(end_at_once: impl FnOnce(&str) + Send + 'static) -> io::Result<Cancell
     let mut interrupt = signal(SignalKind::interrupt())?;
     drop(inside);
     let shutdown = CancellationToken::new();
-    let told = shutdown.clone();
+    let cancelled = shutdown.clone();
     let wait = async move {
         let mut next = async || {
             tokio::select! {
@@ -36,11 +36,11 @@ fn listen(end_at_once: impl FnOnce(&str) + Send + 'static) -> io::Result<Cancell
             }
         };
         let signal = next().await;
-        tracing::info!(signal, "ending");
-        told.cancel();
-        match tokio::time::timeout(PATIENCE, next()).await {
-            Ok(signal) => end_at_once(signal),
-            Err(_) => end_at_once("the orderly end takes too long"),
+        tracing::info!(signal, "shutting down");
+        cancelled.cancel();
+        match tokio::time::timeout(SHUTDOWN_TIMEOUT, next()).await {
+            Ok(signal) => exit_now(signal),
+            Err(_) => exit_now("the graceful shutdown took too long"),
         }
     };
     thread::Builder::new()
@@ -61,9 +61,9 @@ mod tests {
         assert!(sent.unwrap().success());
     }
 
-    /// Nothing else runs on the runtime of this test, as if all of its threads were busy for ever.
+    /// Nothing else runs on the runtime of this test, as if all of its threads were blocked.
     #[test]
-    fn signals_count_while_the_runtime_is_busy() {
+    fn signals_work_while_the_runtime_is_busy() {
         let runtime = || tokio::runtime::Builder::new_current_thread().build();
         let busy = runtime().unwrap();
         let (sender, ended) = mpsc::channel();
@@ -73,7 +73,7 @@ mod tests {
         send_to_this_process("TERM");
         runtime().unwrap().block_on(shutdown.cancelled());
         send_to_this_process("INT");
-        let patience = Duration::from_secs(60);
-        assert_eq!(ended.recv_timeout(patience).unwrap(), "SIGINT");
+        let timeout = Duration::from_secs(60);
+        assert_eq!(ended.recv_timeout(timeout).unwrap(), "SIGINT");
     }
 }

@@ -1,4 +1,4 @@
-//! Every field of every kind as a line of a table.
+//! The API reference: a Markdown table of all fields of each kind.
 
 use std::io::Write;
 
@@ -10,8 +10,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 const OPENING: &str = "\
 # API reference
 
-Every field of every kind, from the definitions that `sluice crds` prints. `[]` is a list, `{}` a map by
-name. What stands under `status` is written by Sluice.
+All fields of all kinds, generated from the definitions that `sluice crds` prints. `[]` is a list, `{}` a
+map by name. Sluice writes the fields under `status`.
 ";
 
 pub(super) fn write(crds: &[CustomResourceDefinition], out: &mut dyn Write) -> anyhow::Result<()> {
@@ -41,7 +41,7 @@ pub(super) fn write(crds: &[CustomResourceDefinition], out: &mut dyn Write) -> a
     }
     for crd in early {
         let (kind, group) = (&crd.spec.names.kind, &crd.spec.group);
-        let text = "has the same fields: Sluice keeps a Pipeline of the same name equal to it";
+        let text = "has the same fields; Sluice keeps a Pipeline of the same name in sync with it";
         writeln!(
             out,
             "\n## {kind} of {group}\n\nThe {kind} of `{group}` {text}."
@@ -50,7 +50,7 @@ pub(super) fn write(crds: &[CustomResourceDefinition], out: &mut dyn Write) -> a
     Ok(())
 }
 
-/// A field and all below it.
+/// Writes a field and its subfields.
 fn write_field(
     path: &str,
     schema: &JSONSchemaProps,
@@ -75,7 +75,7 @@ fn write_field(
     Ok(())
 }
 
-/// What a list or a map holds, and how its path is written.
+/// The element type of a list or a map, and its path.
 fn element<'a>(schema: &'a JSONSchemaProps, path: &str) -> (&'a JSONSchemaProps, String) {
     match (&schema.items, &schema.additional_properties) {
         (Some(JSONSchemaPropsOrArray::Schema(items)), _) => element(items, &format!("{path}[]")),
@@ -115,7 +115,7 @@ fn kind(schema: &JSONSchemaProps) -> String {
     }
 }
 
-/// Text that stays inside a cell of a table.
+/// The text as the content of a table cell.
 fn cell(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     words.join(" ").replace('|', "\\|").replace('<', "&lt;")

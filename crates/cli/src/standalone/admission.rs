@@ -1,4 +1,4 @@
-//! The rights that an install enforces by an admission policy, enforced here by the server itself.
+//! Enforces in the embedded API the rules that the ValidatingAdmissionPolicy enforces in a cluster.
 
 use std::sync::Arc;
 
@@ -9,17 +9,17 @@ use planner::{Writer, refuse_change, refuse_pipeline, refuse_pipeline_deletion, 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// How the embedded API is set up.
+/// The options of the embedded API.
 pub(super) fn options() -> Options {
     Options {
-        admission: Some(Arc::new(Rights)),
+        admission: Some(Arc::new(PolicyAdmission)),
         ..Options::default()
     }
 }
 
-struct Rights;
+struct PolicyAdmission;
 
-impl Admission for Rights {
+impl Admission for PolicyAdmission {
     fn applies_to(&self, group: &str, _resource: &str, subresource: &str) -> bool {
         let groups = [Pipeline::group(&()), WegoPipeline::group(&())];
         groups.iter().any(|it| it == group) && subresource.is_empty()
@@ -33,7 +33,7 @@ impl Admission for Rights {
         let refused = match request.resource {
             "pipelines" if is_deletion => {
                 let old: Pipeline = read(request.old_object)?;
-                ask(request, request.name, |writer| {
+                check_writer(request, request.name, |writer| {
                     refuse_pipeline_deletion(&old, writer)
                 })
             }
@@ -41,20 +41,20 @@ impl Admission for Rights {
             "promotions" => {
                 let new: Promotion = read(request.object)?;
                 let old = request.old_object.map(|old| read(Some(old))).transpose()?;
-                ask(request, &new.spec.pipeline, |writer| {
+                check_writer(request, &new.spec.pipeline, |writer| {
                     refuse_promotion(old.as_ref(), &new, writer)
                 })
             }
             "pipelines" => {
                 let new: Pipeline = read(request.object)?;
                 let old = request.old_object.map(|old| read(Some(old))).transpose()?;
-                ask(request, request.name, |writer| {
+                check_writer(request, request.name, |writer| {
                     refuse_pipeline(old.as_ref(), &new, writer)
                 })
             }
             "changes" if request.old_object.is_none() => {
                 let new: Change = read(request.object)?;
-                ask(request, "", |writer| refuse_change(&new, writer))
+                check_writer(request, "", |writer| refuse_change(&new, writer))
             }
             _ => None,
         };
@@ -62,13 +62,13 @@ impl Admission for Rights {
     }
 }
 
-fn ask(
+fn check_writer(
     request: &AdmissionRequest<'_>,
     pipeline: &str,
     refuse: impl FnOnce(&Writer<'_>) -> Option<String>,
 ) -> Option<String> {
     let may = |verb: &str, environment: Option<&str>| {
-        // Rights are rights on our pipelines, also where one is written in the early group.
+        // Permissions are on our pipelines, also for a pipeline of the early group.
         let (group, environment) = (Pipeline::group(&()), environment.unwrap_or_default());
         request.may_in(&group, verb, "pipelines", environment, pipeline)
     };
@@ -78,5 +78,5 @@ fn ask(
 
 fn read<T: DeserializeOwned>(object: Option<&Value>) -> Result<T, String> {
     let object = object.cloned().unwrap_or_default();
-    serde_json::from_value(object).map_err(|error| format!("it cannot be read: {error}"))
+    serde_json::from_value(object).map_err(|error| format!("cannot parse the object: {error}"))
 }

@@ -107,7 +107,7 @@ async fn shown(client: &Client, pipeline: &str, output: Output) -> anyhow::Resul
 }
 
 #[tokio::test]
-async fn the_table_names_everything_that_sets_a_pipeline_in_motion() {
+async fn the_table_lists_all_triggers_of_a_pipeline() {
     let client = cluster().await;
     let table = shown(&client, "shop", Output::Table).await.unwrap();
     let cells = |line: &str| {
@@ -134,7 +134,7 @@ async fn the_table_names_everything_that_sets_a_pipeline_in_motion() {
 }
 
 #[tokio::test]
-async fn programs_get_json() {
+async fn json_output_lists_the_same_triggers() {
     let client = cluster().await;
     let text = shown(&client, "shop", Output::Json).await.unwrap();
     let list: Value = serde_json::from_str(&text).unwrap();
@@ -144,7 +144,7 @@ async fn programs_get_json() {
 }
 
 #[tokio::test]
-async fn a_pipeline_that_is_not_there_is_named() {
+async fn the_error_names_a_missing_pipeline() {
     let client = cluster().await;
     let error = shown(&client, "else", Output::Table).await.unwrap_err();
     assert_eq!(

@@ -50,7 +50,7 @@ fn the_guide_does_what_it_says() {
     });
     for part in ["From the command line", "By REST"] {
         let done = world.runtime.block_on(shell.follow_all(guide.under(part)));
-        done.unwrap_or_else(|error| panic!("{error}\n{}", shell.background_said()));
+        done.unwrap_or_else(|error| panic!("{error}\n{}", shell.background_output()));
     }
     let tried: usize = ["Configuration", "From the command line", "By REST"]
         .map(|part| guide.under(part).count())

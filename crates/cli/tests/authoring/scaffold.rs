@@ -60,7 +60,7 @@ fn scaffolded_files_are_proposed_and_waited_for() {
     let (out, errors) = (text(&first.stdout), text(&first.stderr));
     assert!(first.status.success(), "{errors}");
     assert!(
-        out.starts_with("asked for apps/prod/web.yaml as change web-prod-"),
+        out.starts_with("created change web-prod-") && out.ends_with(" for apps/prod/web.yaml\n"),
         "{out}"
     );
     assert!(errors.contains("sluice get changes -n default"), "{errors}");

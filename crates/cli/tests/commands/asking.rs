@@ -49,7 +49,7 @@ async fn an_approval_is_by_who_the_cluster_says() {
     assert!(
         again
             .err
-            .contains("nothing waits for approval to enter prod"),
+            .contains("no promotion waits for approval in prod"),
         "{}",
         again.err
     );
@@ -64,12 +64,12 @@ async fn only_the_revision_that_was_meant_is_approved() {
     assert_eq!(said.code, 1);
     assert_eq!(
         said.err,
-        "sluice: 3.0.0 does not wait to enter prod; 2.0.0 does\n"
+        "sluice: 3.0.0 does not wait for approval in prod; 2.0.0 does\n"
     );
     assert!(world.promotion().await.spec.approval.is_none());
     let said = world.run(&["approve", "web", "dev"]).await;
     assert!(
-        said.err.contains("nothing waits for approval to enter dev"),
+        said.err.contains("no promotion waits for approval in dev"),
         "{}",
         said.err
     );
@@ -146,7 +146,7 @@ async fn requests_are_written_where_the_planner_finds_them() {
         .await;
     assert_eq!(
         said,
-        "asked for 2.0.0 in prod; the request has not been taken up yet: \
+        "requested 2.0.0 in prod; the controller has not processed the request yet: \
          2.0.0 waits for approval to enter prod; an approval of 2.0.0 lifts this\n"
     );
     let pipeline = world.pipeline().await;
@@ -206,11 +206,11 @@ async fn what_the_controller_answered_is_printed() {
     let world = World::new().await;
     let said = answered(&world, &["promote", "web", "prod", "1.0.0"]).await;
     assert_eq!(said.code, 0, "{}", said.err);
-    assert_eq!(said.out, "asked for 1.0.0 in prod: 1.0.0 runs already\n");
+    assert_eq!(said.out, "requested 1.0.0 in prod: 1.0.0 runs already\n");
     let world = World::new().await;
     let said = answered(&world, &["promote", "web", "prod", "2.0.0"]).await;
     assert_eq!(said.code, 0, "{}", said.err);
-    let start = "asked for 2.0.0 in prod: bringing 2.0.0 (web-prod-";
+    let start = "requested 2.0.0 in prod: bringing 2.0.0 (web-prod-";
     assert!(said.out.starts_with(start), "{}", said.out);
     for revision in ["9.9.9", "not-a-version"] {
         let world = World::new().await;
@@ -237,7 +237,7 @@ async fn requests_of_others_are_not_lost() {
     let said = world.run_as("jane", editor.clone(), &ask).await;
     assert_eq!(said.code, 1);
     assert!(
-        said.err.contains("admin asked for 3.0.0 in dev"),
+        said.err.contains("admin requested 3.0.0 in dev"),
         "{}",
         said.err
     );
@@ -266,7 +266,7 @@ async fn suspending_changes_one_field_under_our_name() {
     assert!(world.pipeline().await.spec.suspend);
     assert_eq!(
         world.prints(&["suspend", "web"]).await,
-        "web is suspended already\n"
+        "web is already suspended\n"
     );
     assert_eq!(
         world.prints(&["suspend", "web", "prod"]).await,

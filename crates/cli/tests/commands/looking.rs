@@ -295,6 +295,6 @@ async fn watch_tells_what_happens() {
     .await;
     world.set_status(settled()).await;
     until(&mut lines, "prod: eu/web runs 2.0.0").await;
-    until(&mut lines, "prod: waits no more").await;
+    until(&mut lines, "prod: no longer waits").await;
     child.kill().await.unwrap();
 }

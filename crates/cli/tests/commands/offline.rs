@@ -197,10 +197,10 @@ spec:
     let (code, out) = lint(early, &[]).await;
     assert_eq!(code, 0, "they work as they are: {out}");
     for expected in [
-        "early shape: the group pipelines.wego.weave.works became pipelines.weave.works",
-        "early shape: promotion: pullRequest became strategy.pull-request",
-        "early shape: promotion: branch became baseBranch",
-        "early shape: the promotion of prod: webhook became strategy.webhook",
+        "early format: the group pipelines.wego.weave.works became pipelines.weave.works",
+        "early format: promotion: pullRequest became strategy.pull-request",
+        "early format: promotion: branch became baseBranch",
+        "early format: the promotion of prod: webhook became strategy.webhook",
     ] {
         assert!(out.contains(expected), "{expected}: {out}");
     }
@@ -218,7 +218,7 @@ spec:
     let refused = early.replace("pullRequest:", "pull-request:");
     let (code, out) = lint(&refused, &[]).await;
     assert_eq!(code, 1);
-    let expected = "error: early shape: promotion: pull-request became strategy.pull-request";
+    let expected = "error: early format: promotion: pull-request became strategy.pull-request";
     assert!(out.contains(expected), "{out}");
 }
 
@@ -240,7 +240,7 @@ spec:
     assert_eq!(code, 0, "{out}");
     assert!(!out.contains("error"), "{out}");
     assert!(
-        out.contains("warning: early shape: promotion: this spelling means scope: Target"),
+        out.contains("warning: early format: promotion: this format implies scope: Target"),
         "{out}"
     );
     let start = out.find("---\n").unwrap();
@@ -272,11 +272,11 @@ async fn lint_holds_markers_against_a_checkout() {
     let (code, out) = lint(&pipeline_file(), &["--checkout", text(checkout.path())]).await;
     assert_eq!(code, 1);
     assert!(
-        out.contains("# {\"$promotion\": \"default:web:prod\"} behind the version marks it"),
+        out.contains("add # {\"$promotion\": \"default:web:prod\"} after the version"),
         "{out}"
     );
     assert!(
-        out.contains("names no environment of the pipeline; did you mean prod?"),
+        out.contains("does not name an environment of the pipeline; did you mean prod?"),
         "{out}"
     );
     fs::write(
@@ -404,7 +404,7 @@ async fn scaffold_writes_what_is_missing_once() {
     let typed = ["scaffold", text(&file), "--checkout", text(checkout.path())];
     let said = offline(&typed).await;
     assert_eq!(
-        said.out, "wrote prod/web.yaml after dev/web.yaml\n",
+        said.out, "wrote prod/web.yaml, copied from dev/web.yaml\n",
         "{}",
         said.err
     );
@@ -435,7 +435,7 @@ async fn scaffold_goes_from_environment_to_environment() {
     let typed = ["scaffold", text(&file), "--checkout", text(checkout.path())];
     let said = offline(&typed).await;
     let expected =
-        "wrote web/staging.yaml after web/dev.yaml\nwrote web/prod.yaml after web/staging.yaml\n";
+        "wrote web/staging.yaml, copied from web/dev.yaml\nwrote web/prod.yaml, copied from web/staging.yaml\n";
     assert_eq!(said.out, expected, "{}", said.err);
     let written = fs::read_to_string(checkout.path().join("web/prod.yaml")).unwrap();
     assert!(

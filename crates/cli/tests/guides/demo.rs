@@ -39,7 +39,7 @@ async fn until(shell: &mut Shell, command: &str) {
     let wait =
         format!("for _ in $(seq 600); do if {command}; then exit 0; fi; sleep 0.2; done; exit 1");
     if let Err(error) = shell.sh(&format!("( {wait} )")).await {
-        panic!("{error}\n{}", shell.background_said());
+        panic!("{error}\n{}", shell.background_output());
     }
 }
 

@@ -48,9 +48,9 @@ async fn on_a_cluster() {
         .await
         .unwrap();
     assert!(
-        cluster.shell.said().contains('_'),
+        cluster.shell.output().contains('_'),
         "{}",
-        cluster.shell.said()
+        cluster.shell.output()
     );
     drop(running);
     for chapter in ["Shards", "Alerts", "Backup"] {

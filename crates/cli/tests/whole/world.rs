@@ -16,7 +16,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 use testbed::{
-    flux::{Flux, Pace, definitions},
+    flux::{Flux, FluxTiming, definitions},
     forge::{Forge, PullState, Repository},
 };
 
@@ -116,12 +116,12 @@ impl World {
             .create_repository("team/config", &files)
             .await
             .unwrap();
-        let pace = Pace {
-            look: Duration::from_millis(200),
-            release: Duration::from_millis(200),
+        let timing = FluxTiming {
+            poll_interval: Duration::from_millis(200),
+            release_duration: Duration::from_millis(200),
         };
         let flux = ["clusters/dev", "clusters/prod"]
-            .map(|folder| Flux::follow(repository.clone(), folder, hub.clone(), pace));
+            .map(|folder| Flux::start(repository.clone(), folder, hub.clone(), timing));
         let secret = json!({
             "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "git", "namespace": "default"},
             "stringData": {

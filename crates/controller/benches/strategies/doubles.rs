@@ -100,7 +100,7 @@ pub(crate) async fn start(forge: &Forge, files: &[(&str, &str)]) -> Vec<Place> {
             let state = (world.clone(), repository.folder().join("refs/heads"));
             let router = router(world).layer(from_fn_with_state(state, look));
             for prefix in kind.prefixes {
-                forge.serve_beside(prefix, router.clone());
+                forge.serve_additional_api(prefix, router.clone());
             }
         }
         places.push(Place {

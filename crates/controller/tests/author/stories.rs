@@ -113,14 +113,14 @@ async fn without_a_repository_a_change_says_so_and_goes_on_once_there_is_one() {
 #[tokio::test]
 async fn a_forge_that_is_down_is_tried_again() {
     let stage = Stage::running(&[]).await;
-    stage.world.forge.set_up(false);
+    stage.world.forge.set_available(false);
     stage.ask("basket", PATH, CONTENT).await;
     stage.expect("basket Pending/ForgeUnavailable").await;
-    stage.world.forge.set_up(true);
+    stage.world.forge.set_available(true);
     stage.expect("basket Proposed").await;
-    stage.world.forge.set_up(false);
+    stage.world.forge.set_available(false);
     stage.expect("basket Proposed/ForgeUnavailable").await;
-    stage.world.forge.set_up(true);
+    stage.world.forge.set_available(true);
     stage.expect("basket Proposed").await;
     assert_eq!(stage.world.repository.pull_requests().await.len(), 1);
 }

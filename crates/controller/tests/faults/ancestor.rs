@@ -146,7 +146,7 @@ async fn a_refused_pull_request_is_told_and_tried_again() {
         }
         next.run(request).boxed()
     };
-    stage.world.repository.set_gate(Arc::new(gate));
+    stage.world.repository.intercept_requests(Arc::new(gate));
     stage.deploy("dev", "1.1.0").await;
     let told = stage
         .world

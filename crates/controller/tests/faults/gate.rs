@@ -228,7 +228,7 @@ impl Gate {
     /// Stands before a repository and its pull requests.
     pub(crate) fn before_repository(self: &Arc<Self>, repository: &Repository) {
         let gate = self.clone();
-        repository.set_gate(Arc::new(move |request: Request, next: Next| {
+        repository.intercept_requests(Arc::new(move |request: Request, next: Next| {
             let gate = gate.clone();
             async move {
                 let path = request.uri().path();

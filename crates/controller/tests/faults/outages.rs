@@ -41,7 +41,7 @@ async fn attempts(stage: &Stage) -> i64 {
 #[tokio::test]
 async fn forge_down_for_an_hour() {
     let stage = Stage::running(&json!({})).await;
-    stage.world.forge.set_up(false);
+    stage.world.forge.set_available(false);
     let before = stage.world.forge.requests();
     stage.deploy("dev", "1.1.0").await;
     stage
@@ -68,7 +68,7 @@ async fn forge_down_for_an_hour() {
     assert!((8..=20).contains(&tried), "{tried} attempts in an hour");
     let asked = stage.world.forge.requests() - before;
     assert!(asked <= 100, "{asked} requests to a forge that is down");
-    stage.world.forge.set_up(true);
+    stage.world.forge.set_available(true);
     pass(Duration::from_secs(15 * 60)).await;
     stage.world.expect("prod 1.1.0 WaitingForMerge").await;
     stage.world.repository.merge(1).await.unwrap();
@@ -212,7 +212,7 @@ async fn clock_jumping() {
     stage.check(PullState::Merged, "1.1.0", "1.1.0").await;
 
     // What failed waits for a time that is far away, and goes on all the same.
-    stage.world.forge.set_up(false);
+    stage.world.forge.set_available(false);
     stage.deploy("dev", "1.2.0").await;
     let failed = "prod 1.1.0 Succeeded, prod 1.2.0 Running/ForgeUnavailable";
     stage.world.expect(failed).await;
@@ -226,7 +226,7 @@ async fn clock_jumping() {
         .patch_status(name, &PatchParams::default(), &patch)
         .await;
     patched.unwrap();
-    stage.world.forge.set_up(true);
+    stage.world.forge.set_available(true);
     stage.start().await;
     let waiting = "prod 1.1.0 Succeeded, prod 1.2.0 WaitingForMerge";
     stage.world.expect(waiting).await;

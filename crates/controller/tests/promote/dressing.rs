@@ -64,13 +64,13 @@ async fn who_may_not_merge_is_told_so() {
     let world = promoted(json!({"autoMerge": true}), "prod 1.1.0 Deploying").await;
     world.sync(PROD, "prod", "live").await;
     world.expect("prod 1.1.0 Succeeded").await;
-    world.forge.set_protected(true);
+    world.forge.set_forbids_merge(true);
     world.deploy("dev", "dev", "1.2.0").await;
     let waits = "prod 1.1.0 Succeeded, prod 1.2.0 WaitingForMerge/MergeNotAllowed";
     let promotions = world.expect(waits).await;
     let message = promotions[1].status.clone().unwrap().message.unwrap();
     assert!(message.contains("not allowed to merge"), "{message}");
-    world.forge.set_protected(false);
+    world.forge.set_forbids_merge(false);
     world
         .expect("prod 1.1.0 Succeeded, prod 1.2.0 Deploying")
         .await;

@@ -349,10 +349,10 @@ async fn rfc_0001_story_8_resumes_by_itself() {
     world.pipeline("app", spec).await;
     world.expect_hold("app", "prod", "").await;
 
-    world.forge.set_up(false);
+    world.forge.set_available(false);
     world.deploy("dev", "dev", "1.1.0").await;
     world.expect("prod 1.1.0 Running/ForgeUnavailable").await;
-    world.forge.set_up(true);
+    world.forge.set_available(true);
     world.expect("prod 1.1.0 WaitingForMerge").await;
 
     world.repository.merge(1).await.unwrap();

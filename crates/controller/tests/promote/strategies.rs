@@ -260,7 +260,7 @@ async fn a_merge_is_asked_for_until_it_is_possible() {
         promotion
     })
     .await;
-    world.forge.set_guarded(true);
+    world.forge.set_requires_review(true);
     world.deploy("dev", "dev", "1.1.0").await;
     let promotions = world
         .expect("prod 1.1.0 WaitingForMerge/NotMergeable")
@@ -272,7 +272,7 @@ async fn a_merge_is_asked_for_until_it_is_possible() {
         .patch_pipeline("app", json!({"spec": {"suspend": true}}))
         .await;
     world.expect("prod 1.1.0 WaitingForMerge/Suspended").await;
-    world.forge.set_guarded(false);
+    world.forge.set_requires_review(false);
     world
         .patch_pipeline("app", json!({"spec": {"suspend": false}}))
         .await;

@@ -21,7 +21,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 use testbed::{
-    flux::{Flux, Pace},
+    flux::{Flux, FluxTiming},
     forge::{Forge, Repository},
     real::{Assets, ControlPlane},
 };
@@ -278,14 +278,14 @@ impl World {
             .unwrap()
             .insert(cluster.to_owned(), client.clone());
         self.register(cluster, &kubeconfig(cluster)).await;
-        let pace = Pace {
-            look: Duration::from_millis(100),
-            release: Duration::ZERO,
+        let pace = FluxTiming {
+            poll_interval: Duration::from_millis(100),
+            release_duration: Duration::ZERO,
         };
         for folder in folders {
             let repository = self.repository.clone();
             self.flux
-                .push(Flux::follow(repository, folder, client.clone(), pace));
+                .push(Flux::start(repository, folder, client.clone(), pace));
             let name = folder.rsplit('/').next().unwrap();
             let kustomization = json!({
                 "apiVersion": "kustomize.toolkit.fluxcd.io/v1", "kind": "Kustomization",

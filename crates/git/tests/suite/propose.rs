@@ -429,13 +429,13 @@ async fn a_repository_that_is_not_there_is_a_matter_of_editing() {
 #[tokio::test]
 async fn a_forge_that_is_down_is_asked_again() {
     let world = World::with_manifest().await;
-    world.forge.set_up(false);
+    world.forge.set_available(false);
     let error = refusal(&world.mirror, &proposal("2.0.0")).await;
     assert_eq!(
         (error.reason(), error.remedy()),
         ("Unreachable", Remedy::RETRY)
     );
-    world.forge.set_up(true);
+    world.forge.set_available(true);
     propose(&world.mirror, &proposal("2.0.0")).await;
 }
 

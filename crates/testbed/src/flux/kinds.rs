@@ -1,8 +1,8 @@
-//! Flux's kinds, as far as the stand-in needs them: names and versions, any fields.
+//! CustomResourceDefinitions of the Flux kinds that the stand-in uses, without validation.
 
 use serde_json::{Value, json};
 
-/// Definitions of the kinds, to be created on a cluster before Flux is started there.
+/// The definitions, to create on a cluster before the stand-in starts there.
 pub fn definitions() -> Vec<Value> {
     [
         (

@@ -1,11 +1,11 @@
-//! Releases: what Flux's helm-controller does with a HelmRelease.
+//! Reconciles a HelmRelease like Flux's helm-controller.
 
 use serde_json::{Value, json};
 
-use super::{Error, Sync, inventory_entry, ready};
+use super::{Error, FolderDeployment, inventory_entry, ready};
 
-impl Sync {
-    /// Releases what a HelmRelease asks for, unless it runs already.
+impl FolderDeployment {
+    /// Deploys a HelmRelease, unless it is already deployed.
     pub(super) async fn release(&self, release: &Value) -> Result<(), Error> {
         let (api, name) = self.api(release)?;
         let stored = api.get(name).await?;
@@ -23,34 +23,34 @@ impl Sync {
             .unwrap_or(name);
         let what = format!("{chart}@{version}");
         let before = status["history"].as_array().cloned().unwrap_or_default();
-        let under_way = json!({
+        let in_progress = json!({
             "observedGeneration": generation, "lastAttemptedRevision": version,
             "conditions": [ready("Unknown", "Progressing", &format!("Running 'upgrade' action for {what}"))],
         });
-        self.set_status(release, &under_way).await?;
-        tokio::time::sleep(self.pace.release).await;
-        let works = !version.contains("broken");
-        if works {
+        self.set_status(release, &in_progress).await?;
+        tokio::time::sleep(self.timing.release_duration).await;
+        let succeeds = !version.contains("broken");
+        if succeeds {
             self.chart(release, version).await?;
             self.deploy(release, version).await?;
         }
-        let mut status = finished(&before, generation, &what, version, works);
+        let mut status = finished(&before, generation, &what, version, succeeds);
         let deployment = json!({
             "apiVersion": "apps/v1", "kind": "Deployment", "metadata": release["metadata"],
         });
         status["inventory"] = json!({"entries": [inventory_entry(&deployment)]});
-        status["helmChart"] = json!(format!("{}/{}", place(release).0, place(release).1));
+        status["helmChart"] = json!(format!("{}/{}", chart_key(release).0, chart_key(release).1));
         self.set_status(release, &status).await
     }
 
-    /// What the source-controller fetches for a release.
+    /// Creates the HelmChart of a release.
     async fn chart(&self, release: &Value, version: &str) -> Result<(), Error> {
-        let (namespace, name) = place(release);
+        let (namespace, name) = chart_key(release);
         let chart = json!({
             "apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "HelmChart",
             "metadata": {"name": name, "namespace": namespace}, "spec": release["spec"]["chart"]["spec"],
         });
-        self.put(&chart).await?;
+        self.apply_object(&chart).await?;
         let message = format!("pulled chart with version '{version}'");
         let status = json!({
             "artifact": {"revision": version},
@@ -60,8 +60,8 @@ impl Sync {
     }
 }
 
-/// Where the chart of a release is kept.
-fn place(release: &Value) -> (&str, String) {
+/// The namespace and name of the HelmChart of a release.
+fn chart_key(release: &Value) -> (&str, String) {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let metadata = &release["metadata"];
     let namespace = metadata["namespace"].as_str().unwrap_or_default();
@@ -71,8 +71,8 @@ fn place(release: &Value) -> (&str, String) {
     )
 }
 
-/// The status after a release that worked, or did not.
-fn finished(before: &[Value], generation: i64, what: &str, version: &str, works: bool) -> Value {
+/// The status after a release that succeeded or failed.
+fn finished(before: &[Value], generation: i64, what: &str, version: &str, succeeds: bool) -> Value {
     let number = before
         .first()
         .and_then(|last| last["version"].as_i64())
@@ -80,16 +80,16 @@ fn finished(before: &[Value], generation: i64, what: &str, version: &str, works:
         + 1;
     let mut history = vec![json!({
         "version": number, "chartVersion": version,
-        "status": if works { "deployed" } else { "failed" },
+        "status": if succeeds { "deployed" } else { "failed" },
     })];
     let earlier = before.iter().take(4).cloned().map(|mut earlier| {
-        if earlier["status"] == "deployed" && works {
+        if earlier["status"] == "deployed" && succeeds {
             earlier["status"] = json!("superseded");
         }
         earlier
     });
     history.extend(earlier);
-    let condition = match works {
+    let condition = match succeeds {
         true => ready(
             "True",
             "UpgradeSucceeded",

@@ -1,5 +1,4 @@
-//! What a chart makes, and what Kubernetes makes of that: a Deployment that runs, with its ReplicaSet
-//! and its pod.
+//! The workload of a release: a Deployment with its ReplicaSet and pod.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -9,21 +8,21 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use super::{Error, Sync};
+use super::{Error, FolderDeployment};
 
-impl Sync {
-    /// Brings a release's Deployment to a version, until it runs.
+impl FolderDeployment {
+    /// Deploys a version of a release and reports it as available.
     pub(super) async fn deploy(&self, release: &Value, version: &str) -> Result<(), Error> {
         let deployment = deployment(release, version);
-        let (generation, owner) = self.put_for(&deployment).await?;
+        let (generation, owner) = self.apply_owner(&deployment).await?;
         let set = replica_set(&deployment, &owner, version);
-        let (_, owner) = self.put_for(&set).await?;
+        let (_, owner) = self.apply_owner(&set).await?;
         let pod = pod(&set, &owner);
-        self.put(&pod).await?;
+        self.apply_object(&pod).await?;
         let ready = json!({"type": "Ready", "status": "True"});
         let status = json!({"phase": "Running", "conditions": [ready]});
         self.set_status(&pod, &status).await?;
-        self.remove_others(&set).await?;
+        self.delete_other_replica_sets(&set).await?;
         let status = json!({
             "observedGeneration": generation,
             "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1, "availableReplicas": 1,
@@ -31,9 +30,9 @@ impl Sync {
         self.set_status(&deployment, &status).await
     }
 
-    /// Applies an object; gives its generation and how what it owns refers to it.
-    async fn put_for(&self, object: &Value) -> Result<(i64, Value), Error> {
-        self.put(object).await?;
+    /// Applies an object. Returns its generation and its owner reference.
+    async fn apply_owner(&self, object: &Value) -> Result<(i64, Value), Error> {
+        self.apply_object(object).await?;
         let (api, name) = self.api(object)?;
         let metadata = api.get(name).await?.metadata;
         let owner = json!({
@@ -43,8 +42,8 @@ impl Sync {
         Ok((metadata.generation.unwrap_or_default(), owner))
     }
 
-    /// Removes the sets of earlier versions. Their pods go with them.
-    async fn remove_others(&self, set: &Value) -> Result<(), Error> {
+    /// Deletes the ReplicaSets of earlier versions with their pods.
+    async fn delete_other_replica_sets(&self, set: &Value) -> Result<(), Error> {
         let (sets, own) = self.api(set)?;
         let labels = &set["spec"]["selector"]["matchLabels"];
         let name = labels["app.kubernetes.io/name"].as_str();

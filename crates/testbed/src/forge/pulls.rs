@@ -1,8 +1,8 @@
-//! Pull requests, by the words and codes of Gitea's API.
+//! Pull requests, with the responses of Gitea's API.
 
-mod dressing;
-mod merging;
-mod show;
+mod metadata;
+mod merge;
+mod json;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,46 +15,46 @@ use axum::{Json, Router};
 use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
 
-use super::Shared;
+use super::ForgeState;
 use super::repository::tip;
 
-pub(super) use merging::merge;
+pub(super) use merge::merge;
 
-/// Where a pull request stands.
+/// The state of a pull request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PullState {
     /// Neither merged nor closed.
     Open,
-    /// In the base.
+    /// Merged into the base.
     Merged,
-    /// Turned down.
+    /// Closed without a merge.
     Closed,
 }
 
 /// A pull request.
 #[derive(Clone, Debug)]
 pub struct PullRequest {
-    /// From 1.
+    /// Starts at 1.
     pub number: u64,
-    /// With the mark of a draft, if it is one.
+    /// With the prefix of a draft, if it is one.
     pub title: String,
-    /// All of it.
+    /// The whole description.
     pub body: String,
     /// The branch to merge.
     pub head: String,
-    /// Its tip; where it was, once finished.
+    /// The tip of the branch; the last one, once merged or closed.
     pub head_commit: String,
     /// The branch to merge into.
     pub base: String,
-    /// Where it stands.
+    /// Its state.
     pub state: PullState,
-    /// What it became, once merged.
+    /// The merge commit, once merged.
     pub merge_commit: Option<String>,
-    /// What was said on it.
+    /// The comments on it.
     pub comments: Vec<String>,
     /// Names of labels.
     pub labels: Vec<String>,
-    /// Who was asked.
+    /// The requested reviewers.
     pub reviewers: Vec<String>,
     /// Grows with every change.
     updated: u64,
@@ -62,20 +62,20 @@ pub struct PullRequest {
 
 /// All pull requests and labels of all repositories.
 #[derive(Default)]
-pub(super) struct Store {
+pub(super) struct PullRequestStore {
     pulls: BTreeMap<String, Vec<PullRequest>>,
     labels: BTreeMap<String, Vec<String>>,
     clock: u64,
 }
 
-impl Store {
-    /// Number and time of the next pull request, unless there is an open one like it.
-    fn next(&mut self, project: &str, head: &str, base: &str) -> Result<(u64, u64), Refusal> {
+impl PullRequestStore {
+    /// The number and time of the next pull request, unless an open one has the same branches.
+    fn next(&mut self, project: &str, head: &str, base: &str) -> Result<(u64, u64), ErrorResponse> {
         self.clock += 1;
         let pulls = self.pulls.entry(project.to_owned()).or_default();
         let mut open = pulls.iter().filter(|pull| pull.state == PullState::Open);
         if open.any(|pull| pull.head == head && pull.base == base) {
-            return Err(refuse(409, "pull request already exists for these targets"));
+            return Err(error_response(409, "pull request already exists for these targets"));
         }
         Ok((pulls.len() as u64 + 1, self.clock))
     }
@@ -93,38 +93,40 @@ impl Store {
     }
 }
 
-/// An answer that is not what was hoped for: status and message.
-pub(super) type Refusal = (StatusCode, String);
+/// The status and message of an error response.
+pub(super) type ErrorResponse = (StatusCode, String);
 
-fn refuse(status: u16, message: impl Into<String>) -> Refusal {
+fn error_response(status: u16, message: impl Into<String>) -> ErrorResponse {
     (
         StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
         message.into(),
     )
 }
 
-type Place = (String, String);
-type Numbered = (String, String, u64);
+/// The path parameters of a repository.
+type OwnerAndName = (String, String);
+/// The path parameters of a pull request.
+type PullRequestPath = (String, String, u64);
 
-pub(super) fn routes() -> Router<Arc<Shared>> {
+pub(super) fn routes() -> Router<Arc<ForgeState>> {
     Router::new()
         .route("/pulls", get(list).post(create))
         .route("/pulls/{number}", get(show_one).patch(edit))
         .route("/pulls/{number}/merge", post(merge_one))
         .route(
             "/pulls/{number}/requested_reviewers",
-            post(dressing::ask_reviewers),
+            post(metadata::request_reviewers),
         )
-        .route("/issues/{number}/comments", post(dressing::comment))
-        .route("/issues/{number}/labels", post(dressing::label))
+        .route("/issues/{number}/comments", post(metadata::comment))
+        .route("/issues/{number}/labels", post(metadata::label))
         .route(
             "/labels",
-            get(dressing::list_labels).post(dressing::make_label),
+            get(metadata::list_labels).post(metadata::make_label),
         )
 }
 
-/// Who may ask, and about which repository.
-fn enter(shared: &Shared, headers: &HeaderMap, owner: &str, name: &str) -> Result<String, Refusal> {
+/// Checks the token and returns the project.
+fn authorize(state: &ForgeState, headers: &HeaderMap, owner: &str, name: &str) -> Result<String, ErrorResponse> {
     let sent = headers
         .get("authorization")
         .and_then(|value| value.to_str().ok())
@@ -132,19 +134,19 @@ fn enter(shared: &Shared, headers: &HeaderMap, owner: &str, name: &str) -> Resul
     let token = sent
         .strip_prefix("token ")
         .or_else(|| sent.strip_prefix("Bearer "));
-    if token != Some(shared.token.as_str()) {
-        return Err(refuse(401, "invalid username, password or token"));
+    if token != Some(state.token.as_str()) {
+        return Err(error_response(401, "invalid username, password or token"));
     }
     let project = format!("{owner}/{name}");
-    let is_plain = !project.contains("..") && shared.repository(&project).join("HEAD").exists();
+    let is_plain = !project.contains("..") && state.repository(&project).join("HEAD").exists();
     if is_plain {
         Ok(project)
     } else {
-        Err(refuse(404, "The target couldn't be found."))
+        Err(error_response(404, "The target couldn't be found."))
     }
 }
 
-fn answered(result: Result<Response, Refusal>) -> Response {
+fn into_response(result: Result<Response, ErrorResponse>) -> Response {
     result.unwrap_or_else(|(status, message)| {
         (
             status,
@@ -159,17 +161,17 @@ fn text(body: &Value, field: &str) -> Option<String> {
 }
 
 async fn create(
-    State(shared): State<Arc<Shared>>,
-    Path((owner, name)): Path<Place>,
+    State(state): State<Arc<ForgeState>>,
+    Path((owner, name)): Path<OwnerAndName>,
     headers: HeaderMap,
     Json(body): Json<Value>,
 ) -> Response {
     let create = async {
-        let project = enter(&shared, &headers, &owner, &name)?;
-        let _alone = shared.writing.lock().await;
-        let pull = new_pull(&shared, &project, &body).await?;
-        let shown = show::pull(&shared, &project, &pull);
-        shared
+        let project = authorize(&state, &headers, &owner, &name)?;
+        let _guard = state.write_lock.lock().await;
+        let pull = new_pull(&state, &project, &body).await?;
+        let shown = json::pull(&state, &project, &pull);
+        state
             .pulls
             .lock()
             .pulls
@@ -178,25 +180,25 @@ async fn create(
             .push(pull);
         Ok((StatusCode::CREATED, Json(shown)).into_response())
     };
-    answered(create.await)
+    into_response(create.await)
 }
 
-async fn new_pull(shared: &Shared, project: &str, body: &Value) -> Result<PullRequest, Refusal> {
-    let folder = shared.repository(project);
+async fn new_pull(state: &ForgeState, project: &str, body: &Value) -> Result<PullRequest, ErrorResponse> {
+    let folder = state.repository(project);
     let [head, base, title] =
         ["head", "base", "title"].map(|field| text(body, field).unwrap_or_default());
     if title.is_empty() {
-        return Err(refuse(422, "[Title]: Required"));
+        return Err(error_response(422, "[Title]: Required"));
     }
     let tips = (tip(&folder, &head).await, tip(&folder, &base).await);
     let (Some(head_commit), Some(base_commit)) = tips else {
-        return Err(refuse(404, "The target couldn't be found."));
+        return Err(error_response(404, "The target couldn't be found."));
     };
     if head_commit == base_commit {
         let message = "Invalid PullRequest: There are no changes between the head and the base";
-        return Err(refuse(422, message));
+        return Err(error_response(422, message));
     }
-    let (number, updated) = shared.pulls.lock().next(project, &head, &base)?;
+    let (number, updated) = state.pulls.lock().next(project, &head, &base)?;
     Ok(PullRequest {
         number,
         title,
@@ -213,9 +215,9 @@ async fn new_pull(shared: &Shared, project: &str, body: &Value) -> Result<PullRe
     })
 }
 
-/// All pull requests of a repository; open ones with the tip their branch has now.
-pub(super) async fn all(shared: &Shared, project: &str) -> Vec<PullRequest> {
-    let mut pulls = shared
+/// All pull requests of a repository; open ones with the current tip of their branch.
+pub(super) async fn all(state: &ForgeState, project: &str) -> Vec<PullRequest> {
+    let mut pulls = state
         .pulls
         .lock()
         .pulls
@@ -226,30 +228,30 @@ pub(super) async fn all(shared: &Shared, project: &str) -> Vec<PullRequest> {
         .iter_mut()
         .filter(|pull| pull.state == PullState::Open)
     {
-        if let Some(commit) = tip(&shared.repository(project), &pull.head).await {
+        if let Some(commit) = tip(&state.repository(project), &pull.head).await {
             pull.head_commit = commit;
         }
     }
     pulls
 }
 
-async fn one(shared: &Shared, project: &str, number: u64) -> Result<PullRequest, Refusal> {
-    let found = all(shared, project)
+async fn one(state: &ForgeState, project: &str, number: u64) -> Result<PullRequest, ErrorResponse> {
+    let found = all(state, project)
         .await
         .into_iter()
         .find(|pull| pull.number == number);
-    found.ok_or_else(|| refuse(404, "The target couldn't be found."))
+    found.ok_or_else(|| error_response(404, "The target couldn't be found."))
 }
 
 async fn list(
-    State(shared): State<Arc<Shared>>,
-    Path((owner, name)): Path<Place>,
+    State(state): State<Arc<ForgeState>>,
+    Path((owner, name)): Path<OwnerAndName>,
     Query(query): Query<BTreeMap<String, String>>,
     headers: HeaderMap,
 ) -> Response {
     let list = async {
-        let project = enter(&shared, &headers, &owner, &name)?;
-        let mut pulls = all(&shared, &project).await;
+        let project = authorize(&state, &headers, &owner, &name)?;
+        let mut pulls = all(&state, &project).await;
         match query.get("state").map_or("open", String::as_str) {
             "open" => pulls.retain(|pull| pull.state == PullState::Open),
             "closed" => pulls.retain(|pull| pull.state != PullState::Open),
@@ -265,41 +267,41 @@ async fn list(
         });
         let shown = pulls
             .iter()
-            .map(|pull| show::pull(&shared, &project, pull))
+            .map(|pull| json::pull(&state, &project, pull))
             .collect();
-        Ok(show::page(shown, &query))
+        Ok(json::page(shown, &query))
     };
-    answered(list.await)
+    into_response(list.await)
 }
 
 async fn show_one(
-    State(shared): State<Arc<Shared>>,
-    Path((owner, name, number)): Path<Numbered>,
+    State(state): State<Arc<ForgeState>>,
+    Path((owner, name, number)): Path<PullRequestPath>,
     headers: HeaderMap,
 ) -> Response {
     let show = async {
-        let project = enter(&shared, &headers, &owner, &name)?;
-        let pull = one(&shared, &project, number).await?;
-        Ok(Json(show::pull(&shared, &project, &pull)).into_response())
+        let project = authorize(&state, &headers, &owner, &name)?;
+        let pull = one(&state, &project, number).await?;
+        Ok(Json(json::pull(&state, &project, &pull)).into_response())
     };
-    answered(show.await)
+    into_response(show.await)
 }
 
 async fn edit(
-    State(shared): State<Arc<Shared>>,
-    Path((owner, name, number)): Path<Numbered>,
+    State(state): State<Arc<ForgeState>>,
+    Path((owner, name, number)): Path<PullRequestPath>,
     headers: HeaderMap,
     Json(body): Json<Value>,
 ) -> Response {
     let edit = async {
-        let project = enter(&shared, &headers, &owner, &name)?;
-        let _alone = shared.writing.lock().await;
-        change(&shared, &project, number, |pull| {
+        let project = authorize(&state, &headers, &owner, &name)?;
+        let _guard = state.write_lock.lock().await;
+        change(&state, &project, number, |pull| {
             pull.title = text(&body, "title").unwrap_or_else(|| pull.title.clone());
             pull.body = text(&body, "body").unwrap_or_else(|| pull.body.clone());
             match (text(&body, "state").as_deref(), pull.state) {
                 (Some(_), PullState::Merged) => {
-                    return Err(refuse(
+                    return Err(error_response(
                         412,
                         "cannot change state of this pull request, it was already merged",
                     ));
@@ -310,64 +312,64 @@ async fn edit(
             }
             Ok(())
         })?;
-        let pull = one(&shared, &project, number).await?;
+        let pull = one(&state, &project, number).await?;
         Ok((
             StatusCode::CREATED,
-            Json(show::pull(&shared, &project, &pull)),
+            Json(json::pull(&state, &project, &pull)),
         )
             .into_response())
     };
-    answered(edit.await)
+    into_response(edit.await)
 }
 
 fn change(
-    shared: &Shared,
+    state: &ForgeState,
     project: &str,
     number: u64,
-    how: impl FnOnce(&mut PullRequest) -> Result<(), Refusal>,
-) -> Result<(), Refusal> {
-    let mut store = shared.pulls.lock();
+    update: impl FnOnce(&mut PullRequest) -> Result<(), ErrorResponse>,
+) -> Result<(), ErrorResponse> {
+    let mut store = state.pulls.lock();
     let pull = store
         .find(project, number)
-        .ok_or_else(|| refuse(404, "The target couldn't be found."))?;
-    how(pull)
+        .ok_or_else(|| error_response(404, "The target couldn't be found."))?;
+    update(pull)
 }
 
-pub(super) fn close(shared: &Shared, project: &str, number: u64) -> Option<()> {
+pub(super) fn close(state: &ForgeState, project: &str, number: u64) -> Option<()> {
     let close = |pull: &mut PullRequest| {
         pull.state = PullState::Closed;
         Ok(())
     };
-    change(shared, project, number, close).ok()
+    change(state, project, number, close).ok()
 }
 
-pub(super) fn retitle(shared: &Shared, project: &str, number: u64, title: &str) -> Option<()> {
+pub(super) fn retitle(state: &ForgeState, project: &str, number: u64, title: &str) -> Option<()> {
     let retitle = |pull: &mut PullRequest| {
         pull.title = title.to_owned();
         Ok(())
     };
-    change(shared, project, number, retitle).ok()
+    change(state, project, number, retitle).ok()
 }
 
 async fn merge_one(
-    State(shared): State<Arc<Shared>>,
-    Path((owner, name, number)): Path<Numbered>,
+    State(state): State<Arc<ForgeState>>,
+    Path((owner, name, number)): Path<PullRequestPath>,
     headers: HeaderMap,
     Json(body): Json<Value>,
 ) -> Response {
     let merge_one = async {
-        let project = enter(&shared, &headers, &owner, &name)?;
-        // As version 1.26 has it: whoever asks for a merge later is told that it is scheduled.
+        let project = authorize(&state, &headers, &owner, &name)?;
+        // As in version 1.26: the merge is scheduled.
         if body["merge_when_checks_succeed"] == true {
             return Ok(StatusCode::CREATED.into_response());
         }
-        if shared.is_protected.load(Ordering::SeqCst) {
-            return Err(refuse(405, "User not allowed to merge PR"));
+        if state.forbids_merge.load(Ordering::SeqCst) {
+            return Err(error_response(405, "User not allowed to merge PR"));
         }
         let is_squash = body["Do"] == "squash";
         let expected = text(&body, "head_commit_id").filter(|commit| !commit.is_empty());
-        merge(&shared, &project, number, is_squash, expected.as_deref()).await?;
+        merge(&state, &project, number, is_squash, expected.as_deref()).await?;
         Ok(StatusCode::OK.into_response())
     };
-    answered(merge_one.await)
+    into_response(merge_one.await)
 }

@@ -1,4 +1,4 @@
-//! A repository of the forge, as people who work on it see it.
+//! A repository of the forge, with the operations of its users.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -7,23 +7,23 @@ use std::sync::Arc;
 use tokio::io::AsyncWriteExt;
 
 use super::pulls::{self, PullRequest};
-use super::{Error, Gate, Shared};
+use super::{Error, RequestInterceptor, ForgeState};
 
 /// One repository.
 #[derive(Clone)]
 pub struct Repository {
-    shared: Arc<Shared>,
+    state: Arc<ForgeState>,
     project: String,
 }
 
 impl Repository {
     pub(super) async fn create(
-        shared: Arc<Shared>,
+        state: Arc<ForgeState>,
         project: &str,
         files: &[(&str, &str)],
     ) -> Result<Self, Error> {
-        let folder = shared.repository(project);
-        std::fs::create_dir_all(&folder).map_err(|error| Error::new("make a repository", error))?;
+        let folder = state.repository(project);
+        std::fs::create_dir_all(&folder).map_err(|error| Error::new("create a repository", error))?;
         git(
             &folder,
             &["init", "--quiet", "--bare", "--initial-branch=main"],
@@ -32,7 +32,7 @@ impl Repository {
         .await?;
         git(&folder, &["config", "http.receivepack", "true"], b"").await?;
         let repository = Self {
-            shared,
+            state,
             project: project.to_owned(),
         };
         repository.commit("main", "First commit", files).await?;
@@ -44,29 +44,29 @@ impl Repository {
         &self.project
     }
 
-    /// Where it is on this machine's disk.
+    /// The folder of the bare repository.
     pub fn folder(&self) -> PathBuf {
-        self.shared.repository(&self.project)
+        self.state.repository(&self.project)
     }
 
-    /// Where to clone from.
+    /// The clone URL.
     pub fn url(&self) -> String {
-        format!("{}/{}.git", self.shared.origin(), self.project)
+        format!("{}/{}.git", self.state.origin(), self.project)
     }
 
-    /// From now on every request for this repository goes through a gate.
-    pub fn set_gate(&self, gate: Gate) {
-        self.shared.gates.lock().insert(self.project.clone(), gate);
+    /// Passes all further requests for this repository to an interceptor.
+    pub fn intercept_requests(&self, interceptor: RequestInterceptor) {
+        self.state.interceptors.lock().insert(self.project.clone(), interceptor);
     }
 
-    /// Commits files to a branch, as a person would. A branch that does not exist starts at `main`.
+    /// Commits files to a branch. A new branch starts at `main`.
     pub async fn commit(
         &self,
         branch: &str,
         message: &str,
         files: &[(&str, &str)],
     ) -> Result<String, Error> {
-        let folder = self.shared.repository(&self.project);
+        let folder = self.state.repository(&self.project);
         let parent = match self.tip(branch).await {
             Some(tip) => Some(tip),
             None => self.tip("main").await,
@@ -92,19 +92,19 @@ impl Repository {
         .await?;
         self.tip(branch)
             .await
-            .ok_or_else(|| Error::new("commit", "the branch is not there"))
+            .ok_or_else(|| Error::new("commit", "the branch does not exist"))
     }
 
-    /// The commit a branch points to.
+    /// The commit of a branch.
     pub async fn tip(&self, branch: &str) -> Option<String> {
-        tip(&self.shared.repository(&self.project), branch).await
+        tip(&self.state.repository(&self.project), branch).await
     }
 
-    /// A file on a branch.
+    /// Reads a file of a branch.
     pub async fn read(&self, branch: &str, path: &str) -> Option<Vec<u8>> {
         let what = format!("refs/heads/{branch}:{path}");
         git(
-            &self.shared.repository(&self.project),
+            &self.state.repository(&self.project),
             &["cat-file", "blob", &what],
             b"",
         )
@@ -124,7 +124,7 @@ impl Repository {
             "--",
             folder,
         ];
-        let output = git(&self.shared.repository(&self.project), &arguments, b"").await?;
+        let output = git(&self.state.repository(&self.project), &arguments, b"").await?;
         let mut files = Vec::new();
         for path in String::from_utf8_lossy(&output).split_terminator('\0') {
             let content = self.read(branch, path).await.unwrap_or_default();
@@ -137,51 +137,51 @@ impl Repository {
     pub async fn log(&self, branch: &str) -> Result<Vec<String>, Error> {
         let reference = format!("refs/heads/{branch}");
         let arguments = ["log", "--format=%s", &reference, "--"];
-        let output = git(&self.shared.repository(&self.project), &arguments, b"").await?;
+        let output = git(&self.state.repository(&self.project), &arguments, b"").await?;
         Ok(String::from_utf8_lossy(&output)
             .lines()
             .map(str::to_owned)
             .collect())
     }
 
-    /// Makes a branch where another one is.
+    /// Creates a branch at the commit of another one.
     pub async fn branch(&self, branch: &str, from: &str) -> Result<(), Error> {
         let [reference, from] = [branch, from].map(|name| format!("refs/heads/{name}"));
         let arguments = ["update-ref", &reference, &from];
-        git(&self.shared.repository(&self.project), &arguments, b"")
+        git(&self.state.repository(&self.project), &arguments, b"")
             .await
             .map(drop)
     }
 
-    /// Removes a branch.
+    /// Deletes a branch.
     pub async fn delete_branch(&self, branch: &str) -> Result<(), Error> {
         let reference = format!("refs/heads/{branch}");
         let arguments = ["update-ref", "-d", &reference];
-        git(&self.shared.repository(&self.project), &arguments, b"")
+        git(&self.state.repository(&self.project), &arguments, b"")
             .await
             .map(drop)
     }
 
     /// All pull requests, oldest first.
     pub async fn pull_requests(&self) -> Vec<PullRequest> {
-        pulls::all(&self.shared, &self.project).await
+        pulls::all(&self.state, &self.project).await
     }
 
-    /// Merges a pull request, as a person would.
+    /// Merges a pull request.
     pub async fn merge(&self, number: u64) -> Result<(), Error> {
-        let merged = pulls::merge(&self.shared, &self.project, number, false, None).await;
+        let merged = pulls::merge(&self.state, &self.project, number, false, None).await;
         merged.map_err(|(_, because)| Error::new("merge", because))
     }
 
-    /// Gives a pull request another title, as a person would.
+    /// Gives a pull request another title.
     pub async fn retitle(&self, number: u64, title: &str) -> Result<(), Error> {
-        let retitled = pulls::retitle(&self.shared, &self.project, number, title);
+        let retitled = pulls::retitle(&self.state, &self.project, number, title);
         retitled.ok_or_else(|| Error::new("retitle", "no such pull request"))
     }
 
-    /// Closes a pull request, as a person would.
+    /// Closes a pull request.
     pub async fn close(&self, number: u64) -> Result<(), Error> {
-        let closed = pulls::close(&self.shared, &self.project, number);
+        let closed = pulls::close(&self.state, &self.project, number);
         closed.ok_or_else(|| Error::new("close", "no such pull request"))
     }
 }
@@ -202,7 +202,7 @@ pub(super) async fn tip(folder: &Path, branch: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&output).trim().to_owned())
 }
 
-/// Runs git in a repository and wants it to succeed.
+/// Runs git in a repository; fails unless it exits with 0.
 pub(super) async fn git(folder: &Path, arguments: &[&str], input: &[u8]) -> Result<Vec<u8>, Error> {
     let attempted = || format!("run git {}", arguments.first().copied().unwrap_or_default());
     let system = |error: std::io::Error| Error::new(attempted(), error);

@@ -1,4 +1,4 @@
-//! TLS for the forge: an authority made for the occasion, and a listener that speaks it.
+//! TLS for the forge: a generated certificate authority and a TLS listener.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,9 +17,9 @@ pub(super) struct TlsListener {
     acceptor: TlsAcceptor,
 }
 
-/// The listener, and the authority to trust, as PEM.
+/// The TLS listener, and its certificate authority as PEM.
 pub(super) fn wrap(listener: TcpListener) -> Result<(TlsListener, String), Error> {
-    let failed = |error: &dyn std::fmt::Display| Error::new("make certificates", error);
+    let failed = |error: &dyn std::fmt::Display| Error::new("generate certificates", error);
     let authority_key = KeyPair::generate().map_err(|error| failed(&error))?;
     let mut authority = CertificateParams::new(Vec::new()).map_err(|error| failed(&error))?;
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -57,7 +57,7 @@ impl Listener for TlsListener {
     async fn accept(&mut self) -> (Self::Io, Self::Addr) {
         loop {
             let (stream, address) = Listener::accept(&mut self.listener).await;
-            // A client that does not like the certificate is no reason to stop.
+            // A failed handshake must not stop the listener.
             if let Ok(stream) = self.acceptor.accept(stream).await {
                 return (stream, address);
             }

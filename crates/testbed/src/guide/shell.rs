@@ -1,4 +1,4 @@
-//! Does what blocks say, in a folder of its own, with the programs that a test allows.
+//! Runs blocks in their own folder, with only the programs that a test provides.
 
 use std::{
     os::unix::fs::{PermissionsExt, symlink},
@@ -14,17 +14,17 @@ use tokio::{
 
 use super::{Block, Error, first_missing, repository, system};
 
-/// How long one block may take; clusters are slow on a machine that does something else, too.
-const TIME: Duration = Duration::from_secs(300);
+/// Time limit of one block; clusters are slow on a busy machine.
+const BLOCK_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Goes to where the block before ended.
+/// Restores the variables and the folder of the previous block.
 const RESUME: &str = r#"
 set -euo pipefail
 if [ -f "$STATE" ]; then . "$STATE"; fi
 cd "${GUIDE_FOLDER:-$HOME}"
 "#;
 
-/// Runs a block and remembers where it ends.
+/// Runs a block and saves its variables and folder.
 const RUN: &str = r#"
 set -a
 . "$BLOCK"
@@ -35,19 +35,19 @@ export -p >"$STATE.new"
 mv "$STATE.new" "$STATE"
 "#;
 
-/// A shell without anything of the machine but its usual programs. Its folder holds the repository's
-/// `deploy`, `docs` and `examples`, so that paths in guides mean what they mean there.
+/// A shell with an empty environment and the usual programs. Its folder links the repository's `deploy`,
+/// `docs` and `examples`, so that paths in guides work.
 pub struct Shell {
     home: tempfile::TempDir,
-    /// Lines that set variables, for the next command to begin with.
+    /// Commands that set variables, run before the next block.
     fresh: String,
     replaced: Vec<(String, String)>,
     background: Vec<Child>,
-    said: String,
+    output: String,
 }
 
 impl Shell {
-    /// An empty one.
+    /// A shell with an empty folder.
     pub fn new() -> Result<Self, Error> {
         let home = tempfile::tempdir().map_err(system("creating the folder of a shell"))?;
         let shell = Self {
@@ -55,7 +55,7 @@ impl Shell {
             fresh: String::new(),
             replaced: Vec::new(),
             background: Vec::new(),
-            said: String::new(),
+            output: String::new(),
         };
         std::fs::create_dir(shell.bin()).map_err(system("creating the shell's bin"))?;
         for name in ["deploy", "docs", "examples"] {
@@ -64,7 +64,7 @@ impl Shell {
         Ok(shell)
     }
 
-    /// The folder that commands begin in.
+    /// The folder in which the first command starts.
     pub fn folder(&self) -> &Path {
         self.home.path()
     }
@@ -73,13 +73,13 @@ impl Shell {
         self.folder().join(".bin")
     }
 
-    /// Lets guides use a program under a name.
+    /// Makes a program available under a name.
     pub fn program(&self, name: &str, path: &Path) -> Result<(), Error> {
         link(path, &self.bin().join(name))
     }
 
-    /// Puts a script in the place of a program that tests cannot have, such as a container engine. It
-    /// gets the arguments and decides whether they are right.
+    /// Provides a script in place of a program that tests cannot run, such as a container engine. It gets
+    /// the arguments and fails if they are wrong.
     pub fn stand_in(&self, name: &str, script: &str) -> Result<(), Error> {
         let path = self.bin().join(name);
         let text = format!("#!/bin/bash\nset -euo pipefail\n{script}\n");
@@ -89,24 +89,24 @@ impl Shell {
         std::fs::set_permissions(&path, mode).map_err(system(attempted()))
     }
 
-    /// Sets a variable, from the next block on and until a block sets it.
+    /// Sets a variable for the next blocks.
     pub fn set(&mut self, variable: &str, value: impl Into<String>) {
         let value = value.into().replace('\'', r"'\''");
         self.fresh
             .push_str(&format!("export {variable}='{value}'\n"));
     }
 
-    /// Reads a text in all blocks as another one: a host of the guide as one of the test.
+    /// Replaces a text in all blocks, such as a host name of the guide by one of the test.
     pub fn replace(&mut self, written: &str, meant: impl Into<String>) {
         self.replaced.push((written.to_owned(), meant.into()));
     }
 
-    /// What the last commands printed.
-    pub fn said(&self) -> &str {
-        &self.said
+    /// The output of the last commands.
+    pub fn output(&self) -> &str {
+        &self.output
     }
 
-    /// Does what all these blocks say.
+    /// Runs all these blocks.
     pub async fn follow_all(
         &mut self,
         blocks: impl IntoIterator<Item = &Block>,
@@ -117,7 +117,7 @@ impl Shell {
         Ok(())
     }
 
-    /// Runs commands that are in no guide but belong between its blocks; gives what they printed.
+    /// Runs commands between the blocks of a guide. Returns their output.
     pub async fn sh(&mut self, commands: &str) -> Result<&str, Error> {
         let block = Block {
             at: "between blocks".to_owned(),
@@ -126,12 +126,12 @@ impl Shell {
             text: format!("{commands}\n"),
         };
         self.follow(&block).await?;
-        Ok(&self.said)
+        Ok(&self.output)
     }
 
-    /// Does what a block says.
+    /// Runs a block.
     pub async fn follow(&mut self, block: &Block) -> Result<(), Error> {
-        let text = self.meant(&block.text);
+        let text = self.with_replacements(&block.text);
         match block.fence.as_str() {
             "sh" => self.run(block, &text, true).await,
             "sh refused" => self.run(block, &text, false).await,
@@ -152,8 +152,8 @@ impl Shell {
         }
     }
 
-    fn meant(&self, text: &str) -> String {
-        let replace = |text: String, (written, meant): &(String, String)| {
+    fn with_replacements(&self, text: &str) -> String {
+        let replace = |text: String, (text_in_guide, replacement): &(String, String)| {
             text.replace(written.as_str(), meant)
         };
         self.replaced.iter().fold(text.to_owned(), replace)
@@ -164,11 +164,11 @@ impl Shell {
         std::fs::write(&file, text).map_err(system("writing a block"))?;
         let mut command = self.command(RUN)?;
         command.env("BLOCK", &file);
-        let (succeeded, outcome) = self.finish(command, "").await?;
+        let (succeeded, status) = self.finish(command, "").await?;
         if succeeded == should_succeed {
             return Ok(());
         }
-        Err(self.outcome(block, outcome))
+        Err(self.unexpected_status(block, status))
     }
 
     async fn apply(&mut self, block: &Block, text: &str, dry_run: &str) -> Result<(), Error> {
@@ -177,11 +177,11 @@ impl Shell {
         let command = self.command(&script)?;
         match self.finish(command, text).await? {
             (true, _) => Ok(()),
-            (false, outcome) => Err(self.outcome(block, outcome)),
+            (false, status) => Err(self.unexpected_status(block, status)),
         }
     }
 
-    /// Starts one command that goes on until the shell is dropped.
+    /// Starts one command, which is stopped when the shell is dropped.
     pub fn background(&mut self, text: &str) -> Result<(), Error> {
         let log = self
             .folder()
@@ -198,8 +198,8 @@ impl Shell {
         Ok(())
     }
 
-    /// What the commands in the background said so far.
-    pub fn background_said(&self) -> String {
+    /// The output of the commands in the background so far.
+    pub fn background_output(&self) -> String {
         let logs = (0..self.background.len()).map(|number| {
             std::fs::read_to_string(self.folder().join(format!(".background-{number}")))
         });
@@ -212,22 +212,22 @@ impl Shell {
     }
 
     fn printed(&self, block: &Block, text: &str) -> Result<(), Error> {
-        match first_missing(text, &self.said) {
+        match first_missing(text, &self.output) {
             None => Ok(()),
             Some(line) => Err(Error::NotPrinted {
                 at: block.at.clone(),
                 line: line.to_owned(),
-                said: self.said.clone(),
+                output: self.output.clone(),
             }),
         }
     }
 
-    fn outcome(&self, block: &Block, outcome: String) -> Error {
-        Error::Outcome {
+    fn unexpected_status(&self, block: &Block, status: String) -> Error {
+        Error::UnexpectedStatus {
             at: block.at.clone(),
-            outcome,
+            status,
             text: block.text.clone(),
-            said: self.said.clone(),
+            output: self.output.clone(),
         }
     }
 
@@ -251,22 +251,22 @@ impl Shell {
         Ok(command)
     }
 
-    /// Whether it succeeded, and how it ended in words. What it said is kept.
+    /// Runs a command and stores its output. Returns whether it succeeded, and its exit status.
     async fn finish(&mut self, mut command: Command, input: &str) -> Result<(bool, String), Error> {
         let running = async {
             let mut child = command.spawn()?;
             if let Some(mut stdin) = child.stdin.take() {
-                // Who does not read it closes it.
+                // Fails if the command does not read its input.
                 let _ = stdin.write_all(input.as_bytes()).await;
             }
             child.wait_with_output().await
         };
-        let Ok(output) = tokio::time::timeout(TIME, running).await else {
-            return Ok((false, format!("not done after {TIME:?}")));
+        let Ok(output) = tokio::time::timeout(BLOCK_TIMEOUT, running).await else {
+            return Ok((false, format!("not finished after {BLOCK_TIMEOUT:?}")));
         };
         let output = output.map_err(system("running bash"))?;
         let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
-        self.said = text(&output.stdout) + &text(&output.stderr);
+        self.output = text(&output.stdout) + &text(&output.stderr);
         Ok((output.status.success(), output.status.to_string()))
     }
 }

@@ -68,7 +68,7 @@ async fn programs_are_stood_in_for_and_texts_replaced() {
         .unwrap();
     shell.replace("registry.example", "here");
     shell.follow_all(guide.blocks()).await.unwrap();
-    assert_eq!(shell.said(), "deploy/Dockerfile\n");
+    assert_eq!(shell.output(), "deploy/Dockerfile\n");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The certificates and keys of one control plane.
 //!
-//! An authority of its own signs the server's certificate and the administrator's. They live as
-//! long as the control plane and are worthless outside it.
+//! A generated authority signs the certificates of the server and the administrator, which are valid only
+//! for this control plane.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use rcgen::{
 
 use super::{Error, write_private};
 
-/// What identifies the two sides of one control plane to each other, as PEM text.
+/// The certificates and keys of the server and the administrator, as PEM.
 pub(super) struct Certificates {
     authority: String,
     server: Identity,

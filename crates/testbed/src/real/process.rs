@@ -1,4 +1,4 @@
-//! One program of a control plane, which never outlives the process that started it.
+//! A program of a control plane, which is killed when the process that started it ends.
 //!
 //! The program runs under a small shell that holds the reading end of a pipe. The writing end is
 //! ours alone: when it closes, because we stopped, were dropped or were killed, the shell kills the

@@ -1,4 +1,4 @@
-//! What the tables of each kind say.
+//! The table rows of each kind.
 
 use anyhow::Context;
 use api::{
@@ -13,18 +13,18 @@ use serde::de::DeserializeOwned;
 use super::super::{
     table::Cell,
     terminal::{DIM, GREEN, PLAIN, RED, YELLOW, sign},
-    words::{age, runs},
+    format::{age, running_revisions},
 };
 
-/// A table whose first column is the namespace and whose last columns are for wide output.
-pub(super) struct Sheet {
+/// A table with the namespace as its first column and the columns of wide output at the end.
+pub(super) struct ResourceTable {
     pub(super) header: Vec<&'static str>,
     pub(super) rows: Vec<Vec<Cell>>,
-    /// How many columns are always there.
+    /// The number of columns without wide output.
     narrow: usize,
 }
 
-impl Sheet {
+impl ResourceTable {
     fn new(narrow: &[&'static str], wide: &[&'static str]) -> Self {
         Self {
             header: ["NAMESPACE"]
@@ -55,15 +55,15 @@ fn read<T: kube::Resource + DeserializeOwned>(object: DynamicObject) -> anyhow::
     let name = object.metadata.name.clone().unwrap_or_default();
     object
         .try_parse()
-        .with_context(|| format!("cannot read {name}"))
+        .with_context(|| format!("cannot parse {name}"))
 }
 
 fn text(value: Option<&String>) -> Cell {
     Cell::from(value.map(String::as_str).unwrap_or_default())
 }
 
-pub(super) fn pipelines(objects: Vec<DynamicObject>, now: Timestamp) -> anyhow::Result<Sheet> {
-    let mut sheet = Sheet::new(
+pub(super) fn pipelines(objects: Vec<DynamicObject>, now: Timestamp) -> anyhow::Result<ResourceTable> {
+    let mut table = ResourceTable::new(
         &["NAME", "STATE", "ENVIRONMENTS", "APP", "AGE"],
         &["READY", "WAITS FOR"],
     );
@@ -74,7 +74,7 @@ pub(super) fn pipelines(objects: Vec<DynamicObject>, now: Timestamp) -> anyhow::
         let app = pipeline.spec.app_ref.as_ref();
         let (state, style) = summary(&pipeline, &status);
         let app = app.map(|app| format!("{}/{}", app.kind, app.name));
-        sheet.rows.push(vec![
+        table.rows.push(vec![
             text(metadata.namespace.as_ref()),
             text(metadata.name.as_ref()),
             Cell::styled(&state, style),
@@ -85,19 +85,19 @@ pub(super) fn pipelines(objects: Vec<DynamicObject>, now: Timestamp) -> anyhow::
             Cell::from(holds(&pipeline, &status)),
         ]);
     }
-    Ok(sheet)
+    Ok(table)
 }
 
 /// `dev 1.1.0 > prod 1.0.0`
 fn environments(pipeline: &Pipeline, status: &PipelineStatus) -> String {
     let all = pipeline.spec.environments.iter().map(|environment| {
         let name = &environment.name;
-        format!("{name} {}", runs(status.environments.get(name)))
+        format!("{name} {}", running_revisions(status.environments.get(name)))
     });
     all.collect::<Vec<_>>().join(" > ")
 }
 
-/// The worst state, and where.
+/// The most severe state, and the environment that has it.
 fn summary(pipeline: &Pipeline, status: &PipelineStatus) -> (String, anstyle::Style) {
     if pipeline.spec.environments.is_empty() {
         return ("no environments".to_owned(), RED);
@@ -139,7 +139,7 @@ fn message(all: &[Condition], type_: &str) -> Cell {
     )
 }
 
-/// How a phase looks.
+/// The cell of a phase.
 pub(in super::super) fn phase(phase: Option<Phase>) -> Cell {
     let style = match phase {
         Some(Phase::Succeeded) => GREEN,
@@ -152,7 +152,7 @@ pub(in super::super) fn phase(phase: Option<Phase>) -> Cell {
     Cell::styled(&word, style)
 }
 
-/// Who asked for or approved a promotion.
+/// The users who requested and approved a promotion.
 pub(in super::super) fn people(promotion: &Promotion) -> String {
     let spec = &promotion.spec;
     let asked = spec
@@ -166,8 +166,8 @@ pub(in super::super) fn people(promotion: &Promotion) -> String {
     }
 }
 
-pub(super) fn promotions(objects: Vec<DynamicObject>, now: Timestamp) -> anyhow::Result<Sheet> {
-    let mut sheet = Sheet::new(
+pub(super) fn promotions(objects: Vec<DynamicObject>, now: Timestamp) -> anyhow::Result<ResourceTable> {
+    let mut table = ResourceTable::new(
         &[
             "NAME",
             "PIPELINE",
@@ -184,7 +184,7 @@ pub(super) fn promotions(objects: Vec<DynamicObject>, now: Timestamp) -> anyhow:
         let (metadata, spec) = (&promotion.metadata, &promotion.spec);
         let status = promotion.status.clone().unwrap_or_default();
         let place = planner::site_of(spec, metadata.namespace.as_deref().unwrap_or_default());
-        sheet.rows.push(vec![
+        table.rows.push(vec![
             text(metadata.namespace.as_ref()),
             text(metadata.name.as_ref()),
             Cell::from(&spec.pipeline),
@@ -197,12 +197,12 @@ pub(super) fn promotions(objects: Vec<DynamicObject>, now: Timestamp) -> anyhow:
             text(status.message.as_ref()),
         ]);
     }
-    Ok(sheet)
+    Ok(table)
 }
 
-pub(super) fn changes(objects: Vec<DynamicObject>, now: Timestamp) -> anyhow::Result<Sheet> {
+pub(super) fn changes(objects: Vec<DynamicObject>, now: Timestamp) -> anyhow::Result<ResourceTable> {
     let columns = ["NAME", "PATH", "PHASE", "BY", "AGE"];
-    let mut sheet = Sheet::new(&columns, &["URL", "MESSAGE"]);
+    let mut table = ResourceTable::new(&columns, &["URL", "MESSAGE"]);
     for object in objects {
         let change: Change = read(object)?;
         let (metadata, spec) = (&change.metadata, &change.spec);
@@ -214,7 +214,7 @@ pub(super) fn changes(objects: Vec<DynamicObject>, now: Timestamp) -> anyhow::Re
             Some(ChangePhase::Abandoned) => ("Abandoned", DIM),
             Some(ChangePhase::Pending) | None => ("Pending", PLAIN),
         };
-        sheet.rows.push(vec![
+        table.rows.push(vec![
             text(metadata.namespace.as_ref()),
             text(metadata.name.as_ref()),
             Cell::from(&spec.path),
@@ -225,11 +225,11 @@ pub(super) fn changes(objects: Vec<DynamicObject>, now: Timestamp) -> anyhow::Re
             text(status.message.as_ref()),
         ]);
     }
-    Ok(sheet)
+    Ok(table)
 }
 
-pub(super) fn triggers(objects: Vec<DynamicObject>, now: Timestamp) -> anyhow::Result<Sheet> {
-    let mut sheet = Sheet::new(
+pub(super) fn triggers(objects: Vec<DynamicObject>, now: Timestamp) -> anyhow::Result<ResourceTable> {
+    let mut table = ResourceTable::new(
         &["NAME", "SOURCE", "EVENT", "LAST RUN", "READY", "AGE"],
         &["STATUS"],
     );
@@ -242,7 +242,7 @@ pub(super) fn triggers(objects: Vec<DynamicObject>, now: Timestamp) -> anyhow::R
             true => Cell::styled("Suspended", DIM),
             false => condition(&status.conditions, conditions::READY),
         };
-        sheet.rows.push(vec![
+        table.rows.push(vec![
             text(metadata.namespace.as_ref()),
             text(metadata.name.as_ref()),
             Cell::from(format!("{:?}/{}", source.kind, source.name)),
@@ -253,11 +253,11 @@ pub(super) fn triggers(objects: Vec<DynamicObject>, now: Timestamp) -> anyhow::R
             message(&status.conditions, conditions::READY),
         ]);
     }
-    Ok(sheet)
+    Ok(table)
 }
 
-pub(super) fn clusters(objects: Vec<DynamicObject>, now: Timestamp) -> anyhow::Result<Sheet> {
-    let mut sheet = Sheet::new(
+pub(super) fn clusters(objects: Vec<DynamicObject>, now: Timestamp) -> anyhow::Result<ResourceTable> {
+    let mut table = ResourceTable::new(
         &["NAME", "READY", "CONNECTED", "KUBECONFIG", "AGE"],
         &["STATUS"],
     );
@@ -265,7 +265,7 @@ pub(super) fn clusters(objects: Vec<DynamicObject>, now: Timestamp) -> anyhow::R
         let cluster: GitopsCluster = read(object)?;
         let metadata = &cluster.metadata;
         let status = cluster.status.clone().unwrap_or_default();
-        sheet.rows.push(vec![
+        table.rows.push(vec![
             text(metadata.namespace.as_ref()),
             text(metadata.name.as_ref()),
             condition(&status.conditions, conditions::READY),
@@ -275,5 +275,5 @@ pub(super) fn clusters(objects: Vec<DynamicObject>, now: Timestamp) -> anyhow::R
             message(&status.conditions, conditions::READY),
         ]);
     }
-    Ok(sheet)
+    Ok(table)
 }

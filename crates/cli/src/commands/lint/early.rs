@@ -1,4 +1,4 @@
-//! Shapes that proposals and early releases of the first controller used, and what they became.
+//! Converts Pipelines in formats of early proposals and releases to the current format.
 
 use api::pipeline::{PromotionSettings, RFC_SECRET};
 use serde_json::{Map, Value, json};
@@ -7,13 +7,13 @@ use serde_json::{Map, Value, json};
 const GROUP: &str = "pipelines.wego.weave.works";
 const API_VERSION: &str = "pipelines.weave.works/v1alpha1";
 
-/// An object in today's shape, and what had to change.
+/// An object in the current format, and the changes that were made.
 pub(super) struct Rewrite {
     pub(super) value: Value,
     pub(super) notes: Vec<String>,
 }
 
-/// The rewrite of a Pipeline in an early shape; nothing for any other object.
+/// Converts a Pipeline in an early format; `None` for any other object.
 pub(super) fn rewrite(value: &Value) -> Option<Rewrite> {
     let api_version = value["apiVersion"].as_str()?;
     let group = api_version.split('/').next()?;
@@ -47,7 +47,7 @@ pub(super) fn rewrite(value: &Value) -> Option<Rewrite> {
     (!notes.is_empty()).then_some(Rewrite { value, notes })
 }
 
-/// The key for reports stood beside the app at first.
+/// The Secret for reports was part of appRef at first.
 fn app_secret(spec: &mut Map<String, Value>, notes: &mut Vec<String>) {
     let app = spec.get_mut("appRef").and_then(Value::as_object_mut);
     let Some(secret) = app.and_then(|app| app.remove("secretRef")) else {
@@ -60,9 +60,9 @@ fn app_secret(spec: &mut Map<String, Value>, notes: &mut Vec<String>) {
     }
 }
 
-/// Strategies stood directly in the promotion before there was `strategy`.
-fn rewrite_promotion(promotion: &mut Map<String, Value>, place: &str, notes: &mut Vec<String>) {
-    // Which of the two is meant, nobody knows; the planner says so.
+/// Strategies were fields of the promotion before `strategy` existed.
+fn rewrite_promotion(promotion: &mut Map<String, Value>, field: &str, notes: &mut Vec<String>) {
+    // Ambiguous; the planner reports it.
     if is_spelled_twice(promotion) {
         return;
     }
@@ -73,7 +73,7 @@ fn rewrite_promotion(promotion: &mut Map<String, Value>, place: &str, notes: &mu
     };
     if let Some(request) = strategy.remove("pullRequest") {
         let text = "strategy.pullRequest became strategy.pull-request";
-        notes.push(format!("{place}: {text}"));
+        notes.push(format!("{field}: {text}"));
         strategy.insert("pull-request".to_owned(), request);
     }
     let moved = [
@@ -88,27 +88,27 @@ fn rewrite_promotion(promotion: &mut Map<String, Value>, place: &str, notes: &mu
         .any(|it| promotion.contains_key(*it));
     for (early, now) in moved {
         if let Some(settings) = promotion.remove(early) {
-            notes.push(format!("{place}: {early} became strategy.{now}"));
+            notes.push(format!("{field}: {early} became strategy.{now}"));
             strategy.insert(now.to_owned(), settings);
         }
     }
     let request = strategy.get_mut("pull-request");
     if let Some(request) = request.and_then(Value::as_object_mut) {
-        rename_branch(request, place, notes);
-        // Missing fields alone are plain mistakes, which the definition tells about.
+        rename_branch(request, field, notes);
+        // Missing fields alone are mistakes, which the schema reports.
         if notes.len() > known {
-            complete(request, place, notes);
+            complete(request, field, notes);
         }
     }
     let webhook = strategy.get_mut("webhook");
     if let Some(secret) = webhook.and_then(|webhook| webhook.get_mut("secretRef")) {
-        rewrite_secret(secret, place, notes);
+        rewrite_secret(secret, field, notes);
     }
     if !strategy.is_empty() {
         promotion.insert("strategy".to_owned(), Value::Object(strategy));
     }
     if is_first {
-        complete_rules(promotion, place, notes);
+        complete_rules(promotion, field, notes);
     }
 }
 
@@ -117,33 +117,33 @@ fn is_spelled_twice(promotion: &Map<String, Value>) -> bool {
     settings.is_ok_and(|it: PromotionSettings| it.is_spelled_twice())
 }
 
-/// The first spelling of the strategies has rules of its own.
-fn complete_rules(promotion: &mut Map<String, Value>, place: &str, notes: &mut Vec<String>) {
-    for (field, value) in [("scope", "Target"), ("when", "AnyTargetReady")] {
-        if !promotion.contains_key(field) {
-            notes.push(format!("{place}: this spelling means {field}: {value}"));
-            promotion.insert(field.to_owned(), value.into());
+/// The first format of the strategies implies different defaults.
+fn complete_rules(promotion: &mut Map<String, Value>, field: &str, notes: &mut Vec<String>) {
+    for (name, value) in [("scope", "Target"), ("when", "AnyTargetReady")] {
+        if !promotion.contains_key(name) {
+            notes.push(format!("{field}: this format implies {name}: {value}"));
+            promotion.insert(name.to_owned(), value.into());
         }
     }
 }
 
-fn rewrite_secret(secret: &mut Value, place: &str, notes: &mut Vec<String>) {
+fn rewrite_secret(secret: &mut Value, field: &str, notes: &mut Vec<String>) {
     if let Some(name) = secret.as_str() {
-        let text = format!("{place}: webhook.secretRef became an object with a name");
+        let text = format!("{field}: webhook.secretRef became an object with a name");
         notes.push(text);
         *secret = json!({"name": name});
     }
 }
 
-fn rename_branch(request: &mut Map<String, Value>, place: &str, notes: &mut Vec<String>) {
+fn rename_branch(request: &mut Map<String, Value>, field: &str, notes: &mut Vec<String>) {
     if let Some(branch) = request.remove("branch") {
-        notes.push(format!("{place}: branch became baseBranch"));
+        notes.push(format!("{field}: branch became baseBranch"));
         request.entry("baseBranch").or_insert(branch);
     }
 }
 
-/// Early pull requests named neither the forge nor the credentials.
-fn complete(request: &mut Map<String, Value>, place: &str, notes: &mut Vec<String>) {
+/// Adds the forge and the credentials, which early formats did not have.
+fn complete(request: &mut Map<String, Value>, field: &str, notes: &mut Vec<String>) {
     if !request.contains_key("type") {
         let url = request
             .get("url")
@@ -156,19 +156,19 @@ fn complete(request: &mut Map<String, Value>, place: &str, notes: &mut Vec<Strin
             "; check which forge it is"
         };
         notes.push(format!(
-            "{place}: pull-request needs a type, such as {forge}{doubt}"
+            "{field}: pull-request needs a type, such as {forge}{doubt}"
         ));
         request.insert("type".to_owned(), forge.into());
     }
     if !request.contains_key("secretRef") {
         notes.push(format!(
-            "{place}: pull-request needs a secretRef; {RFC_SECRET} is used where none is named"
+            "{field}: pull-request needs a secretRef; {RFC_SECRET} is used where none is named"
         ));
         request.insert("secretRef".to_owned(), json!({"name": RFC_SECRET}));
     }
 }
 
-/// The forge that a host belongs to, and whether that is certain.
+/// The forge of a host, and whether it is certain.
 fn forge_of(url: &str) -> (&'static str, bool) {
     let host = url.split("://").last().unwrap_or_default();
     let host = host.split('/').next().unwrap_or_default();

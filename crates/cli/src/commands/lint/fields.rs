@@ -1,4 +1,4 @@
-//! Fields that a definition does not know, with the one that was probably meant.
+//! Finds fields that the schema does not have, with a similar one as a suggestion.
 
 use std::fmt;
 
@@ -7,26 +7,27 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 use serde_json::{Map, Value};
 
-use super::super::words::close_to;
+use super::super::format::closest_name;
 
-pub(super) struct Unknown {
+/// A field that the schema does not have.
+pub(super) struct UnknownField {
     pub(super) name: String,
     path: String,
-    meant: Option<String>,
+    suggestion: Option<String>,
 }
 
-impl fmt::Display for Unknown {
+impl fmt::Display for UnknownField {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "unknown field {}", self.path)?;
-        match &self.meant {
-            Some(meant) => write!(formatter, ": did you mean {meant}?"),
+        match &self.suggestion {
+            Some(suggestion) => write!(formatter, ": did you mean {suggestion}?"),
             None => Ok(()),
         }
     }
 }
 
-/// Every unknown field of an object.
-pub(super) fn unknown(value: &Value, root: &JSONSchemaProps) -> Vec<Unknown> {
+/// All unknown fields of an object.
+pub(super) fn unknown(value: &Value, root: &JSONSchemaProps) -> Vec<UnknownField> {
     let mut found = Vec::new();
     let Some(object) = value.as_object() else {
         return found;
@@ -45,7 +46,7 @@ fn field(
     value: &Value,
     parent: &JSONSchemaProps,
     path: &str,
-    found: &mut Vec<Unknown>,
+    found: &mut Vec<UnknownField>,
 ) {
     let path = match path.is_empty() {
         true => name.to_owned(),
@@ -62,16 +63,16 @@ fn field(
         _ if is_open => {}
         _ => {
             let known = properties.into_iter().flat_map(|it| it.keys());
-            found.push(Unknown {
+            found.push(UnknownField {
                 name: name.to_owned(),
                 path,
-                meant: close_to(name, known.map(String::as_str)).map(str::to_owned),
+                suggestion: closest_name(name, known.map(String::as_str)).map(str::to_owned),
             });
         }
     }
 }
 
-fn walk(value: &Value, schema: &JSONSchemaProps, path: &str, found: &mut Vec<Unknown>) {
+fn walk(value: &Value, schema: &JSONSchemaProps, path: &str, found: &mut Vec<UnknownField>) {
     match (value, &schema.items) {
         (Value::Object(object), _) => fields(object, schema, path, found),
         (Value::Array(items), Some(JSONSchemaPropsOrArray::Schema(schema))) => {
@@ -87,7 +88,7 @@ fn fields(
     object: &Map<String, Value>,
     schema: &JSONSchemaProps,
     path: &str,
-    found: &mut Vec<Unknown>,
+    found: &mut Vec<UnknownField>,
 ) {
     for (name, value) in object {
         field(name, value, schema, path, found);

@@ -1,4 +1,4 @@
-//! Whether a checkout holds what the promotions of a pipeline look for.
+//! Compares the markers in a git checkout with the promotions of a pipeline.
 
 use api::Pipeline;
 use git::propose::Error;
@@ -8,29 +8,29 @@ use super::{
         checkout::{Checkout, Markers},
         cluster::key,
         plan::{places_in_git, preview},
-        words::close_to,
+        format::closest_name,
     },
     Finding,
 };
 
-/// Stands for whatever will be promoted.
+/// Any version will do.
 const SOME_VERSION: &str = "0.0.0";
 
-/// What is missing, misplaced or left over.
+/// Missing, misplaced and unused markers.
 pub(super) fn check(pipeline: &Pipeline, line: usize, checkout: &Checkout) -> Vec<Finding> {
     let markers = checkout.markers();
     let mut findings = missing(pipeline, line, checkout);
-    findings.extend(left_over(pipeline, line, &markers));
+    findings.extend(unused(pipeline, line, &markers));
     findings.extend(markers.unreadable.iter().map(|file| Finding {
         is_error: false,
         line,
-        text: format!("markers are not found in {file}"),
+        text: format!("cannot read the markers in {file}"),
     }));
     findings
 }
 
-/// Where a promotion would find nothing to set. Without a marker it goes by what Flux says of the
-/// app as well, which no file tells: then it is a warning.
+/// Promotions that would find nothing to change. A warning if the controller may still find the
+/// manifest by the path that Flux reports.
 fn missing(pipeline: &Pipeline, line: usize, checkout: &Checkout) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (environment, place) in places_in_git(pipeline) {
@@ -46,8 +46,8 @@ fn missing(pipeline: &Pipeline, line: usize, checkout: &Checkout) -> Vec<Finding
     findings
 }
 
-/// Markers of this pipeline that no promotion ever sets.
-fn left_over(pipeline: &Pipeline, line: usize, markers: &Markers) -> Vec<Finding> {
+/// Markers of this pipeline without an environment.
+fn unused(pipeline: &Pipeline, line: usize, markers: &Markers) -> Vec<Finding> {
     let (namespace, name) = key(pipeline);
     let own = format!("{namespace}:{name}:");
     let environments = pipeline.spec.environments.iter().map(|it| it.name.as_str());
@@ -61,12 +61,12 @@ fn left_over(pipeline: &Pipeline, line: usize, markers: &Markers) -> Vec<Finding
         if environments.contains(&environment) {
             return None;
         }
-        let meant = close_to(environment, environments.iter().copied());
+        let meant = closest_name(environment, environments.iter().copied());
         let meant = meant.map(|meant| format!("; did you mean {meant}?"));
         let files = files.join(", ");
         let meant = meant.unwrap_or_default();
         let text =
-            format!("the marker {marker} in {files} names no environment of the pipeline{meant}");
+            format!("the marker {marker} in {files} does not name an environment of the pipeline{meant}");
         Some(Finding::error(line, text))
     })
     .collect()

@@ -1,4 +1,4 @@
-//! Our definitions on an embedded API, which is asked about objects without storing them.
+//! Validates objects with an embedded API that has our CRDs, without storing them.
 
 use std::collections::BTreeMap;
 
@@ -9,6 +9,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use kube::{Api, Client, api::PostParams};
 use serde_json::Value;
 
+/// An embedded API with our CRDs.
 pub(super) struct Schema {
     client: Client,
     /// By API version and kind.
@@ -22,7 +23,7 @@ impl Schema {
         let mut definitions = BTreeMap::new();
         for crd in api::crds() {
             let created = api.create(&PostParams::default(), &crd).await;
-            created.context("cannot set up the definitions to check against")?;
+            created.context("cannot create the CRDs in the embedded API")?;
             for version in &crd.spec.versions {
                 let api_version = format!("{}/{}", crd.spec.group, version.name);
                 let key = (api_version, crd.spec.names.kind.clone());
@@ -41,7 +42,7 @@ impl Schema {
         self.definitions.get(&key)
     }
 
-    /// What an object of this kind is made of; nothing for kinds that are not ours.
+    /// The schema of an object; `None` for kinds of others.
     pub(super) fn root(&self, value: &Value) -> Option<&JSONSchemaProps> {
         let versions = &self.definition(value)?.spec.versions;
         let version = value["apiVersion"].as_str()?.rsplit('/').next()?;
@@ -49,13 +50,13 @@ impl Schema {
         version.schema.as_ref()?.open_api_v3_schema.as_ref()
     }
 
-    /// What the API would refuse: the field and a sentence.
+    /// The validation errors of an object: field and message.
     pub(super) async fn violations(&self, value: &Value) -> anyhow::Result<Vec<(String, String)>> {
         let Some(crd) = self.definition(value) else {
             return Ok(Vec::new());
         };
         let mut value = value.clone();
-        // The embedded API has no other namespace, and the status is not the author's.
+        // The embedded API has only this namespace, and the status is not part of a manifest.
         value["metadata"]["namespace"] = "default".into();
         if let Some(object) = value.as_object_mut() {
             object.remove("status");
@@ -68,11 +69,11 @@ impl Schema {
         let request = http::Request::post(path)
             .header(http::header::CONTENT_TYPE, "application/json")
             .body(value.to_string().into_bytes())
-            .context("cannot ask the embedded API")?;
+            .context("cannot call the embedded API")?;
         match self.client.request::<Value>(request).await {
             Ok(_) => Ok(Vec::new()),
             Err(kube::Error::Api(status)) => Ok(causes(&status)),
-            Err(error) => Err(error).context("cannot ask the embedded API"),
+            Err(error) => Err(error).context("cannot call the embedded API"),
         }
     }
 }
@@ -85,7 +86,7 @@ fn causes(status: &kube::core::Status) -> Vec<(String, String)> {
     if causes.is_empty() {
         return vec![(String::new(), status.message.clone())];
     }
-    // What could not be checked because of other errors is no error of its own.
+    // `<nil>` marks rules that were not evaluated because of other errors.
     causes
         .iter()
         .filter(|cause| cause.field != "<nil>")

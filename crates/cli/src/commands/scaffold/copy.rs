@@ -1,4 +1,4 @@
-//! Which manifest is missing, where it belongs, and how it differs from its model.
+//! Finds missing manifests and creates them from a template, the manifest of the previous environment.
 
 use anyhow::bail;
 use api::{
@@ -10,27 +10,27 @@ use git::paths::PathLimits;
 
 use super::super::{checkout::Checkout, cluster::key, plan::comment, yaml};
 
-/// A file to be written.
+/// A file to write.
 pub(super) struct Manifest {
     pub(super) environment: String,
     pub(super) path: String,
     pub(super) content: String,
     /// The file it was copied from.
-    pub(super) model: String,
-    /// What a person still has to do.
+    pub(super) template: String,
+    /// What the user still has to do.
     pub(super) remarks: Vec<String>,
 }
 
-/// Where an app runs, and what its promotions look for.
-pub(super) struct Target {
+/// A target and the marker of its promotions.
+pub(super) struct ScaffoldTarget {
     environment: String,
     cluster: Option<String>,
     namespace: String,
     marker: String,
 }
 
-impl Target {
-    /// Every target of an environment.
+impl ScaffoldTarget {
+    /// All targets of an environment.
     pub(super) fn all(pipeline: &Pipeline, environment: &str) -> Vec<Self> {
         let (home, name) = key(pipeline);
         let settings = pipeline.spec.promotion_into(environment);
@@ -52,53 +52,53 @@ impl Target {
             .collect()
     }
 
-    /// The names that may be part of a path to its manifests.
+    /// The names that paths of its manifests may contain.
     fn names(&self) -> [&str; 3] {
         let cluster = self.cluster.as_deref().unwrap_or_default();
         [&self.environment, cluster, &self.namespace]
     }
 }
 
-/// The manifest of a target, unless it is there.
+/// The manifest of a target, or `None` if it exists.
 pub(super) fn missing(
     pipeline: &Pipeline,
     app: &AppReference,
-    models: &[Target],
-    target: &Target,
+    templates: &[ScaffoldTarget],
+    target: &ScaffoldTarget,
     checkout: &Checkout,
 ) -> anyhow::Result<Option<Manifest>> {
-    for model in models {
-        for (path, text) in manifests_of(app, &model.namespace, checkout) {
-            let Some(destination) = moved(path, model, target) else {
+    for template in templates {
+        for (path, text) in manifests_of(app, &template.namespace, checkout) {
+            let Some(destination) = moved(path, template, target) else {
                 continue;
             };
             if checkout.files.contains_key(&destination) {
                 return Ok(None);
             }
-            // Environments may be called anything.
+            // The name of an environment may contain slashes and dots.
             PathLimits::new([destination.as_str()])?;
-            return Ok(Some(copy(path, &destination, text, model, target)));
+            return Ok(Some(copy(path, &destination, text, template, target)));
         }
     }
     let is_there = manifests_of(app, &target.namespace, checkout).count() > 0;
-    let is_own = models.iter().all(|it| it.namespace != target.namespace);
+    let is_own = templates.iter().all(|it| it.namespace != target.namespace);
     if is_there && is_own {
         return Ok(None);
     }
     let (_, name) = key(pipeline);
     bail!(
-        "cannot tell where the manifest of {name} for {} belongs: no file with the {} {} has a \
-         path that names {}",
+        "cannot determine the path of the manifest of {name} for {}: no file with the {} {} has a \
+         path that contains {}",
         target.environment,
         app.kind,
         app.name,
-        models
+        templates
             .first()
-            .map_or("the environment before", |it| it.environment.as_str())
+            .map_or("the previous environment", |it| it.environment.as_str())
     )
 }
 
-/// The files that hold the app for a namespace.
+/// The files with the app in a namespace.
 fn manifests_of<'a>(
     app: &'a AppReference,
     namespace: &'a str,
@@ -115,16 +115,16 @@ fn manifests_of<'a>(
                 return false;
             };
             let metadata = &value["metadata"];
-            let place = metadata["namespace"].as_str();
+            let own = metadata["namespace"].as_str();
             value["kind"] == app.kind.as_str()
                 && metadata["name"] == app.name.as_str()
-                && place.is_none_or(|place| place == namespace)
+                && own.is_none_or(|own| own == namespace)
         })
     })
 }
 
-/// The path with the names of one target for those of the other; nothing if it names none of them.
-fn moved(path: &str, from: &Target, to: &Target) -> Option<String> {
+/// The path with the names of one target replaced by those of the other; `None` if it contains none.
+fn moved(path: &str, from: &ScaffoldTarget, to: &ScaffoldTarget) -> Option<String> {
     let names = from.names().into_iter().zip(to.names());
     let names: Vec<_> = names
         .filter(|(from, to)| !from.is_empty() && from != to && !to.is_empty())
@@ -138,7 +138,7 @@ fn moved(path: &str, from: &Target, to: &Target) -> Option<String> {
     (moved != path).then_some(moved)
 }
 
-/// A file's or folder's name in which one word is another.
+/// The name of a file or folder with one word replaced.
 fn renamed(part: &str, from: &str, to: &str) -> Option<String> {
     let start = part
         .match_indices(from)
@@ -155,10 +155,10 @@ fn renamed(part: &str, from: &str, to: &str) -> Option<String> {
     ))
 }
 
-fn copy(path: &str, destination: &str, text: &str, model: &Target, target: &Target) -> Manifest {
+fn copy(path: &str, destination: &str, text: &str, template: &ScaffoldTarget, target: &ScaffoldTarget) -> Manifest {
     let mut content = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
-        content.push_str(&copy_line(line, model, target));
+        content.push_str(&copy_line(line, template, target));
     }
     let mut remarks = Vec::new();
     let has_marker = |content: &str| {
@@ -172,7 +172,7 @@ fn copy(path: &str, destination: &str, text: &str, model: &Target, target: &Targ
     }
     if !has_marker(&content) {
         remarks.push(format!(
-            "put {} behind the version",
+            "add {} after the version",
             comment(&target.marker)
         ));
     }
@@ -180,32 +180,32 @@ fn copy(path: &str, destination: &str, text: &str, model: &Target, target: &Targ
         environment: target.environment.clone(),
         path: destination.to_owned(),
         content,
-        model: path.to_owned(),
+        template: path.to_owned(),
         remarks,
     }
 }
 
-/// The line with the other namespace and the other marker.
-fn copy_line(line: &str, model: &Target, target: &Target) -> String {
+/// The line with namespace and marker replaced.
+fn copy_line(line: &str, template: &ScaffoldTarget, target: &ScaffoldTarget) -> String {
     let field = line.trim_start().strip_prefix("namespace:");
     let field = field.or_else(|| line.trim_start().strip_prefix("targetNamespace:"));
     let value = field.map(|rest| rest.split('#').next().unwrap_or(rest).trim());
     let value = value.map(|value| value.trim_matches(['"', '\'']));
-    let line = match value == Some(model.namespace.as_str()) {
+    let line = match value == Some(template.namespace.as_str()) {
         true => {
             let (name, rest) = line.split_once(':').unwrap_or((line, ""));
             format!(
                 "{name}:{}",
-                rest.replacen(&model.namespace, &target.namespace, 1)
+                rest.replacen(&template.namespace, &target.namespace, 1)
             )
         }
         false => line.to_owned(),
     };
-    let (from, to) = (&model.marker, &target.marker);
+    let (from, to) = (&template.marker, &target.marker);
     line.replace(&format!("\"{from}\""), &format!("\"{to}\""))
 }
 
-/// The first environment has no markers: the version of its chart gets one.
+/// Adds a marker to the version of the chart: the first environment has none.
 fn with_marker(content: &str, marker: &str) -> Option<String> {
     let is_version = |line: &&str| {
         let field = line.trim_start().strip_prefix("version:");

@@ -1,4 +1,4 @@
-//! Files as Changes, which the controller proposes in git; and waiting for what becomes of them.
+//! Creates Changes, which the controller proposes in git, and waits until they are merged.
 
 use std::{io::Write, pin::pin, time::Duration};
 
@@ -17,18 +17,18 @@ use kube::{
 use tokio::time::{Instant, timeout_at};
 
 use super::super::{
-    StillWaiting,
+    WaitTimeout,
     cluster::{Cluster, FIELD_MANAGER, key},
     terminal::clean,
-    trouble::trouble,
+    cluster_error::cluster_error,
     yaml,
 };
 use super::{Arguments, copy::Manifest};
 
-/// How long a watch may say nothing before the changes are looked at anyway.
-const LOOK: Duration = Duration::from_secs(15);
+/// How often the Changes are read without a watch event.
+const POLL_INTERVAL: Duration = Duration::from_secs(15);
 
-/// Stores the files as Changes, and waits for them if asked to.
+/// Creates a Change for each file, and waits for them with `--wait`.
 pub(super) async fn propose(
     arguments: &Arguments,
     pipeline: &Pipeline,
@@ -47,7 +47,7 @@ pub(super) async fn propose(
         change.spec.by.clone_from(&by);
         store(&cluster, &change).await?;
         let (path, name) = (clean(&change.spec.path), change.name_any());
-        writeln!(out, "asked for {path} as change {name}")?;
+        writeln!(out, "created change {name} for {path}")?;
         stored.push(name);
     }
     out.flush()?;
@@ -57,8 +57,8 @@ pub(super) async fn propose(
     }
     if !stored.is_empty() {
         anstream::eprintln!(
-            "the controller opens a pull request for each; follow them with `sluice get changes -n \
-             {namespace} -o wide`, or wait with --wait"
+            "the controller opens a pull request for each change; list them with `sluice get changes -n \
+             {namespace} -o wide`, or use --wait"
         );
     }
     Ok(())
@@ -81,7 +81,7 @@ fn change(pipeline: &Pipeline, manifest: &Manifest) -> Change {
     change
 }
 
-/// Creates the change. The same one that is under way is as good; one that is over makes way.
+/// Creates the change. An identical change that is in progress is kept, a finished one is replaced.
 async fn store(cluster: &Cluster, change: &Change) -> anyhow::Result<()> {
     let changes = cluster.api::<Change>(&change.namespace().unwrap_or_default());
     let parameters = PostParams {
@@ -94,30 +94,30 @@ async fn store(cluster: &Cluster, change: &Change) -> anyhow::Result<()> {
             Err(kube::Error::Api(status)) if status.is_already_exists() && !is_last => {}
             created => {
                 let created = created.map(drop);
-                return created.map_err(|error| trouble(&format!("create change {name}"), error));
+                return created.map_err(|error| cluster_error(&format!("create change {name}"), error));
             }
         }
-        let there = changes.get_opt(&name).await;
-        let there = there.map_err(|error| trouble(&format!("read change {name}"), error))?;
+        let existing = changes.get_opt(&name).await;
+        let existing = existing.map_err(|error| cluster_error(&format!("read change {name}"), error))?;
         let phase = |it: &Change| it.status.as_ref().and_then(|status| status.phase);
-        let Some(over) = there.filter(|it| phase(it).is_some_and(ChangePhase::is_over)) else {
+        let Some(finished) = existing.filter(|it| phase(it).is_some_and(ChangePhase::is_over)) else {
             return Ok(());
         };
         let parameters = DeleteParams {
             preconditions: Some(Preconditions {
-                uid: over.uid(),
-                resource_version: over.resource_version(),
+                uid: finished.uid(),
+                resource_version: finished.resource_version(),
             }),
             ..DeleteParams::default()
         };
         let deleted = changes.delete(&name, &parameters).await;
         deleted
-            .map_err(|error| trouble(&format!("replace change {name}, which is over"), error))?;
+            .map_err(|error| cluster_error(&format!("replace the finished change {name}"), error))?;
     }
     Ok(())
 }
 
-/// Waits until every change is merged, telling on the way how far each is.
+/// Waits until all changes are merged, and prints their progress.
 async fn wait(
     arguments: &Arguments,
     cluster: &Cluster,
@@ -128,14 +128,14 @@ async fn wait(
     let events = watcher(changes.clone(), watcher::Config::default()).default_backoff();
     let mut events = pin!(events);
     let deadline = Instant::now() + Duration::from(&arguments.timeout);
-    let mut told = vec![String::new(); names.len()];
+    let mut printed = vec![String::new(); names.len()];
     loop {
         let mut left = 0;
-        for (name, told) in names.iter().zip(&mut told) {
+        for (name, printed) in names.iter().zip(&mut printed) {
             let change = changes.get_opt(name).await;
-            let change = change.map_err(|error| trouble(&format!("read change {name}"), error))?;
+            let change = change.map_err(|error| cluster_error(&format!("read change {name}"), error))?;
             let Some(change) = change else {
-                bail!("change {name} is gone: somebody deleted it");
+                bail!("change {name} was deleted");
             };
             let (phase, text) = describe(&change);
             match phase {
@@ -143,18 +143,18 @@ async fn wait(
                 Some(phase) if phase.is_over() => bail!("{text}"),
                 _ => left += 1,
             }
-            if *told != text {
+            if *printed != text {
                 anstream::eprintln!("{text}");
-                *told = text;
+                *printed = text;
             }
         }
         if left == 0 {
             return Ok(());
         }
-        let soon = deadline.min(Instant::now() + LOOK);
-        if timeout_at(soon, events.next()).await.is_err() && Instant::now() >= deadline {
-            let waits = told.into_iter().find(|it| !it.contains(" Merged"));
-            return Err(StillWaiting(waits.unwrap_or_default()).into());
+        let until = deadline.min(Instant::now() + POLL_INTERVAL);
+        if timeout_at(until, events.next()).await.is_err() && Instant::now() >= deadline {
+            let waits = printed.into_iter().find(|it| !it.contains(" Merged"));
+            return Err(WaitTimeout(waits.unwrap_or_default()).into());
         }
     }
 }
@@ -165,7 +165,7 @@ fn describe(change: &Change) -> (Option<ChangePhase>, String) {
     let url = status.url.map(|url| format!(" {url}")).unwrap_or_default();
     let message = status
         .message
-        .unwrap_or("it was not taken up yet".to_owned());
+        .unwrap_or("the controller has not processed it yet".to_owned());
     let path = &change.spec.path;
     let text = format!("{path}: {phase:?}: {message}{url}");
     (status.phase, clean(&text))

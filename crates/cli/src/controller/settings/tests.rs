@@ -13,7 +13,7 @@ fn typed(flags: &[&str]) -> Arguments {
 
 fn checked(flags: &[&str]) -> anyhow::Result<Settings> {
     let arguments = typed(flags);
-    refuse_what_cannot_work(&arguments)?;
+    refuse_second_cluster(&arguments)?;
     check(&arguments, "pipeline-system")
 }
 
@@ -26,7 +26,7 @@ fn refusal(flags: &[&str]) -> String {
 }
 
 #[test]
-fn without_flags_it_leads_where_it_runs_under_the_name_the_ancestor_used() {
+fn the_default_lease_is_that_of_the_weave_pipeline_controller() {
     let settings = checked(&[]).unwrap();
     let election = settings.election.unwrap();
     assert_eq!(election.namespace, "pipeline-system");
@@ -71,7 +71,7 @@ fn empty_values_are_as_if_not_given() {
 }
 
 #[test]
-fn flux_is_sent_what_the_ancestor_sent_unless_told_otherwise() {
+fn by_default_flux_receives_the_events_of_the_weave_pipeline_controller() {
     let events = |flags: &[&str]| checked(flags).unwrap().flux_events;
     let only =
         |reasons: &[&str]| FluxEvents::Only(reasons.iter().map(|it| (*it).to_owned()).collect());
@@ -133,11 +133,11 @@ fn webhook_is_opt_in_and_contradicts_level_triggered() {
         controller::Detect::Watch
     );
     let both = refusal(&["--detect=webhook", "--enable-level-triggered"]);
-    assert!(both.contains("leave one of them away"), "{both}");
+    assert!(both.contains("remove one of them"), "{both}");
 }
 
 #[test]
-fn a_second_cluster_is_refused_with_the_way_out_and_without_the_token() {
+fn a_second_cluster_is_refused_with_the_alternative_and_without_the_token() {
     for flags in [
         &["--second-cluster"][..],
         &["--second-cluster-address=https://other"],
@@ -162,7 +162,7 @@ fn the_lock_between_data_centres_is_off_unless_asked_for_in_either_spelling() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_refused_in_words() {
+fn invalid_values_are_refused() {
     for (flags, words) in [
         (&["--concurrent=0"][..], "at least 1"),
         (&["--history-limit=0"], "at least 1"),

@@ -1,5 +1,5 @@
-//! What the clusters say about the apps of a pipeline, with the caller's own rights: whoever may read
-//! the kubeconfig of a cluster may look at it.
+//! Reads the objects of a pipeline's apps from leaf clusters, with the kubeconfigs that the caller may
+//! read.
 
 use std::time::Duration;
 
@@ -11,43 +11,43 @@ use planner::SummaryState;
 use server::leaf::tree::{self, App, Node};
 use tokio::time::timeout;
 
-use super::Branch;
+use super::TreeNode;
 use crate::commands::{
     cluster::Cluster,
     terminal::{DIM, clean, paint, painted_sign},
 };
 
-/// How long a look at an app may take.
-const WITHIN: Duration = Duration::from_secs(20);
+/// Time limit for reading the objects of one app.
+const READ_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The clusters behind the targets of a pipeline.
-pub(super) struct Objects {
+/// The clusters of the targets of a pipeline.
+pub(super) struct LeafObjects {
     hub: Client,
     leaves: Leaves,
-    /// Of the pipeline.
+    /// The namespace of the pipeline.
     namespace: String,
 }
 
-impl Objects {
+impl LeafObjects {
     pub(super) fn new(cluster: &Cluster, namespace: &str) -> Self {
         let hub = cluster.client.clone();
         Self {
-            // What is read is shown to the caller alone, whose clusters may be on their own machine.
+            // Only the caller sees the result, and their clusters may be on this machine.
             leaves: Leaves::new(hub.clone(), network_connector(KubeconfigPolicy::LOCAL)),
             hub,
             namespace: namespace.to_owned(),
         }
     }
 
-    /// What is behind a target.
-    pub(super) async fn behind(&self, target: &TargetStatus) -> Vec<Branch> {
+    /// The objects of the apps of a target.
+    pub(super) async fn of_target(&self, target: &TargetStatus) -> Vec<TreeNode> {
         let client = match self.client(target).await {
             Ok(client) => client,
-            Err(because) => return vec![Branch::remark(&because)],
+            Err(because) => return vec![TreeNode::remark(&because)],
         };
         let apps = App::in_target(target).into_iter();
-        let looks = apps.map(|app| look(client.clone(), app));
-        join_all(looks).await
+        let nodes = apps.map(|app| read_app(client.clone(), app));
+        join_all(nodes).await
     }
 
     async fn client(&self, target: &TargetStatus) -> Result<Client, String> {
@@ -67,20 +67,20 @@ impl Objects {
     }
 }
 
-async fn look(client: Client, app: App) -> Branch {
-    match timeout(WITHIN, tree::read(&client, &app)).await {
-        Ok(node) => branch(&node),
+async fn read_app(client: Client, app: App) -> TreeNode {
+    match timeout(READ_TIMEOUT, tree::read(&client, &app)).await {
+        Ok(node) => tree_node(&node),
         Err(_) => {
             let text = format!("{}/{}", app.kind, app.name);
-            Branch {
+            TreeNode {
                 text: clean(&text),
-                below: vec![Branch::remark("the cluster does not answer in time")],
+                children: vec![TreeNode::remark("the cluster did not respond in time")],
             }
         }
     }
 }
 
-fn branch(node: &Node) -> Branch {
+fn tree_node(node: &Node) -> TreeNode {
     let (state, word) = match node.state {
         tree::State::Ready => (SummaryState::Ready, ""),
         tree::State::NotReady => (SummaryState::NotReady, "not ready"),
@@ -97,15 +97,15 @@ fn branch(node: &Node) -> Branch {
     if !word.is_empty() {
         text += &format!(" {}", paint(DIM, &format!("({word})")));
     }
-    let images = node.images.iter().map(|image| Branch::leaf(clean(image)));
+    let images = node.images.iter().map(|image| TreeNode::leaf(clean(image)));
     let message = node
         .message
         .iter()
         .filter(|_| node.state != tree::State::Ready);
-    let remarks = message.chain(&node.note).map(|it| Branch::remark(it));
-    let below = node.below.iter().map(branch);
-    Branch {
+    let remarks = message.chain(&node.note).map(|it| TreeNode::remark(it));
+    let children = node.below.iter().map(tree_node);
+    TreeNode {
         text,
-        below: images.chain(remarks).chain(below).collect(),
+        children: images.chain(remarks).chain(children).collect(),
     }
 }

@@ -1,8 +1,8 @@
-//! How `sluice demo env` and `sluice demo push` find the demos that run.
+//! The list of running demos, by which `sluice demo env` and `sluice demo push` find them.
 //!
-//! Each demo that runs has a file with the path of its folder, and holds a lock on it. The files are
-//! in a folder that only this user can read and write; one that others can write to is never read,
-//! because what is in it ends up in this user's shell.
+//! Each running demo has a file that contains the path of its folder, and holds a lock on it. The files
+//! are in a folder that only this user can read and write. A folder that others can write to is never
+//! read, because its content is evaluated by this user's shell.
 
 use std::{
     fs::{self, File, TryLockError},
@@ -14,25 +14,25 @@ use std::{
 
 use anyhow::{Context, bail, ensure};
 
-/// The start of the names of files that are not complete yet.
+/// Prefix of files that are still being written.
 const INCOMPLETE: &str = ".new-";
 
-/// The registry of this user.
-pub(super) struct Registry {
+/// The running demos of this user.
+pub(super) struct RunningDemos {
     folder: PathBuf,
     user: u32,
 }
 
-/// A demo can be found while this is there.
+/// Lists a demo until this is dropped.
 pub(super) struct Registration {
     file: PathBuf,
-    /// Locked: whoever can lock the file knows that its demo has ended.
+    /// Held while the demo runs: a file that can be locked belongs to a demo that has ended.
     _lock: File,
 }
 
-impl Registry {
+impl RunningDemos {
     pub(super) fn of_this_user() -> anyhow::Result<Self> {
-        let user = user().context("cannot find out who runs this")?;
+        let user = user().context("cannot determine the current user")?;
         let shared = match (
             std::env::var_os("TMPDIR"),
             std::env::var_os("XDG_RUNTIME_DIR"),
@@ -44,7 +44,7 @@ impl Registry {
         Ok(Self { folder, user })
     }
 
-    /// Lets others find the demo in a folder.
+    /// Lists the demo in a folder.
     pub(super) fn register(&self, demo: &Path) -> anyhow::Result<Registration> {
         let attempted = || format!("cannot register the demo in {}", self.folder.display());
         match fs::DirBuilder::new().mode(0o700).create(&self.folder) {
@@ -70,7 +70,7 @@ impl Registry {
         })
     }
 
-    /// The folders of the demos that run, the one that was started last at the end.
+    /// The folders of the running demos, in the order in which they were started.
     pub(super) fn running(&self) -> anyhow::Result<Vec<PathBuf>> {
         if !self.folder.exists() {
             return Ok(Vec::new());
@@ -86,18 +86,18 @@ impl Registry {
         Ok(running.into_iter().map(|(_, folder)| folder).collect())
     }
 
-    /// Refuses a folder that somebody else made or may write to.
+    /// Refuses a folder that another user owns or can write to.
     fn check_private(&self) -> anyhow::Result<()> {
         let folder = self.folder.display();
-        let found = fs::symlink_metadata(&self.folder);
-        let found = found.with_context(|| format!("cannot look at {folder}"))?;
-        ensure!(found.is_dir(), "{folder} is no folder; remove it");
-        if found.uid() != self.user {
+        let metadata = fs::symlink_metadata(&self.folder);
+        let metadata = metadata.with_context(|| format!("cannot read {folder}"))?;
+        ensure!(metadata.is_dir(), "{folder} is not a folder; remove it");
+        if metadata.uid() != self.user {
             bail!("{folder} belongs to another user; set TMPDIR to a folder of your own");
         }
         ensure!(
-            found.mode() & 0o077 == 0,
-            "{folder} can be used by others; remove it, or chmod it to 0700"
+            metadata.mode() & 0o077 == 0,
+            "{folder} is accessible to other users; remove it, or chmod it to 0700"
         );
         Ok(())
     }
@@ -106,12 +106,12 @@ impl Registry {
 impl Drop for Registration {
     fn drop(&mut self) {
         drop(fs::remove_file(&self.file));
-        // Only the last one leaves an empty folder behind.
+        // Succeeds only for the last demo: the folder must be empty.
         drop(self.file.parent().map(fs::remove_dir));
     }
 }
 
-/// The demo that a file is about and when that was started; removes the file of one that has ended.
+/// The start time and folder of the demo of a file. Removes the file if the demo has ended.
 fn demo(file: &Path) -> io::Result<Option<(SystemTime, PathBuf)>> {
     if file_name(file).starts_with(INCOMPLETE) {
         return Ok(None);
@@ -140,7 +140,7 @@ fn file_name(path: &Path) -> String {
     name.to_string_lossy().into_owned()
 }
 
-/// Whom files that this process makes belong to.
+/// The owner of files that this process creates.
 fn user() -> io::Result<u32> {
     Ok(tempfile::tempfile()?.metadata()?.uid())
 }
@@ -151,15 +151,15 @@ mod tests {
 
     use super::*;
 
-    fn registry(folder: &Path) -> Registry {
-        Registry {
+    fn registry(folder: &Path) -> RunningDemos {
+        RunningDemos {
             folder: folder.join("demos"),
             user: user().unwrap(),
         }
     }
 
     #[test]
-    fn a_second_demo_leaves_the_first_alone() {
+    fn two_demos_are_listed_independently() {
         let folder = tempfile::tempdir().unwrap();
         let registry = registry(folder.path());
         assert!(registry.running().unwrap().is_empty());
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_demo_that_was_killed_is_forgotten() {
+    fn a_demo_that_was_killed_is_not_listed() {
         let folder = tempfile::tempdir().unwrap();
         let registry = registry(folder.path());
         let _running = registry.register(Path::new("/demo/running")).unwrap();
@@ -189,10 +189,10 @@ mod tests {
     }
 
     #[test]
-    fn what_others_can_write_is_not_read() {
+    fn a_folder_that_others_can_write_to_is_not_read() {
         let folder = tempfile::tempdir().unwrap();
         let registry = registry(folder.path());
-        let refused = |registry: &Registry, why: &str| {
+        let refused = |registry: &RunningDemos, why: &str| {
             let error = registry.running().unwrap_err().to_string();
             assert!(error.contains(why), "{error}");
             assert!(registry.register(Path::new("/demo")).is_err());
@@ -201,19 +201,19 @@ mod tests {
         fs::write(registry.folder.join("demo"), "$(touch /tmp/x)").unwrap();
         let open_to_all = fs::Permissions::from_mode(0o777);
         fs::set_permissions(&registry.folder, open_to_all).unwrap();
-        refused(&registry, "can be used by others");
+        refused(&registry, "is accessible to other users");
         let owner_only = fs::Permissions::from_mode(0o700);
         fs::set_permissions(&registry.folder, owner_only).unwrap();
-        let others = Registry {
+        let others = RunningDemos {
             folder: registry.folder.clone(),
             user: registry.user + 1,
         };
         refused(&others, "belongs to another user");
-        let link = Registry {
+        let link = RunningDemos {
             folder: folder.path().join("link"),
             user: registry.user,
         };
         std::os::unix::fs::symlink(&registry.folder, &link.folder).unwrap();
-        refused(&link, "is no folder");
+        refused(&link, "is not a folder");
     }
 }

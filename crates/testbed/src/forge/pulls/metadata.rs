@@ -1,4 +1,4 @@
-//! What is put on a pull request beside its text: labels, reviewers, comments.
+//! Labels, reviewers and comments of pull requests.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,24 +9,24 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
 
-use super::super::Shared;
-use super::{Numbered, Place, answered, change, enter, refuse, show, text};
+use super::super::ForgeState;
+use super::{PullRequestPath, OwnerAndName, into_response, change, authorize, refuse, show, text};
 
-pub(super) async fn ask_reviewers(
-    State(shared): State<Arc<Shared>>,
-    Path((owner, name, number)): Path<Numbered>,
+pub(super) async fn request_reviewers(
+    State(state): State<Arc<ForgeState>>,
+    Path((owner, name, number)): Path<PullRequestPath>,
     headers: HeaderMap,
     Json(body): Json<Value>,
 ) -> Response {
     let ask = || {
-        let project = enter(&shared, &headers, &owner, &name)?;
+        let project = authorize(&state, &headers, &owner, &name)?;
         let named = ["reviewers", "team_reviewers"].map(|field| body[field].as_array().cloned());
         let named: Vec<Value> = named.into_iter().flatten().flatten().collect();
-        // It knows everybody but `nobody`.
+        // All users exist except `nobody`.
         if named.iter().any(|name| name == "nobody") {
-            return Err(refuse(404, "user does not exist"));
+            return Err(error_response(404, "user does not exist"));
         }
-        change(&shared, &project, number, |pull| {
+        change(&state, &project, number, |pull| {
             pull.reviewers.extend(
                 named
                     .iter()
@@ -36,37 +36,37 @@ pub(super) async fn ask_reviewers(
         })?;
         Ok((StatusCode::CREATED, Json(json!([]))).into_response())
     };
-    answered(ask())
+    into_response(ask())
 }
 
 pub(super) async fn comment(
-    State(shared): State<Arc<Shared>>,
-    Path((owner, name, number)): Path<Numbered>,
+    State(state): State<Arc<ForgeState>>,
+    Path((owner, name, number)): Path<PullRequestPath>,
     headers: HeaderMap,
     Json(body): Json<Value>,
 ) -> Response {
     let comment = || {
-        let project = enter(&shared, &headers, &owner, &name)?;
-        let said = text(&body, "body").filter(|said| !said.is_empty());
-        let said = said.ok_or_else(|| refuse(422, "[Body]: Required"))?;
-        change(&shared, &project, number, |pull| {
-            pull.comments.push(said.clone());
+        let project = authorize(&state, &headers, &owner, &name)?;
+        let comment = text(&body, "body").filter(|comment| !comment.is_empty());
+        let comment = comment.ok_or_else(|| error_response(422, "[Body]: Required"))?;
+        change(&state, &project, number, |pull| {
+            pull.comments.push(comment.clone());
             Ok(())
         })?;
-        Ok((StatusCode::CREATED, Json(json!({"id": 1, "body": said}))).into_response())
+        Ok((StatusCode::CREATED, Json(json!({"id": 1, "body": comment}))).into_response())
     };
-    answered(comment())
+    into_response(comment())
 }
 
 pub(super) async fn label(
-    State(shared): State<Arc<Shared>>,
-    Path((owner, name, number)): Path<Numbered>,
+    State(state): State<Arc<ForgeState>>,
+    Path((owner, name, number)): Path<PullRequestPath>,
     headers: HeaderMap,
     Json(body): Json<Value>,
 ) -> Response {
     let label = || {
-        let project = enter(&shared, &headers, &owner, &name)?;
-        let known = shared
+        let project = authorize(&state, &headers, &owner, &name)?;
+        let known = state
             .pulls
             .lock()
             .labels
@@ -74,15 +74,15 @@ pub(super) async fn label(
             .cloned()
             .unwrap_or_default();
         let ids = body["labels"].as_array().cloned().unwrap_or_default();
-        let place = |id: &Value| {
+        let index = |id: &Value| {
             id.as_u64()
                 .and_then(|id| usize::try_from(id).ok()?.checked_sub(1))
         };
         let names: Vec<String> = ids
             .iter()
-            .filter_map(|id| known.get(place(id)?).cloned())
+            .filter_map(|id| known.get(index(id)?).cloned())
             .collect();
-        change(&shared, &project, number, |pull| {
+        change(&state, &project, number, |pull| {
             pull.labels.extend(names);
             pull.labels.sort();
             pull.labels.dedup();
@@ -90,17 +90,17 @@ pub(super) async fn label(
         })?;
         Ok(Json(json!([])).into_response())
     };
-    answered(label())
+    into_response(label())
 }
 
 pub(super) async fn list_labels(
-    State(shared): State<Arc<Shared>>,
-    Path((owner, name)): Path<Place>,
+    State(state): State<Arc<ForgeState>>,
+    Path((owner, name)): Path<OwnerAndName>,
     Query(query): Query<BTreeMap<String, String>>,
     headers: HeaderMap,
 ) -> Response {
-    answered(enter(&shared, &headers, &owner, &name).map(|project| {
-        let known = shared
+    into_response(authorize(&state, &headers, &owner, &name).map(|project| {
+        let known = state
             .pulls
             .lock()
             .labels
@@ -111,22 +111,22 @@ pub(super) async fn list_labels(
             .iter()
             .enumerate()
             .map(|(index, name)| json!({"id": index + 1, "name": name}));
-        show::page(shown.collect(), &query)
+        json::page(shown.collect(), &query)
     }))
 }
 
 pub(super) async fn make_label(
-    State(shared): State<Arc<Shared>>,
-    Path((owner, name)): Path<Place>,
+    State(state): State<Arc<ForgeState>>,
+    Path((owner, name)): Path<OwnerAndName>,
     headers: HeaderMap,
     Json(body): Json<Value>,
 ) -> Response {
     let make = || {
-        let project = enter(&shared, &headers, &owner, &name)?;
+        let project = authorize(&state, &headers, &owner, &name)?;
         let (Some(label), Some(_)) = (text(&body, "name"), text(&body, "color")) else {
-            return Err(refuse(422, "[Name]: Required"));
+            return Err(error_response(422, "[Name]: Required"));
         };
-        let mut store = shared.pulls.lock();
+        let mut store = state.pulls.lock();
         let labels = store.labels.entry(project).or_default();
         labels.push(label.clone());
         Ok((
@@ -135,5 +135,5 @@ pub(super) async fn make_label(
         )
             .into_response())
     };
-    answered(make())
+    into_response(make())
 }

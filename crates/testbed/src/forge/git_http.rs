@@ -1,4 +1,4 @@
-//! Git over HTTP, by git's own CGI program.
+//! Serves git over HTTP with `git http-backend`.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -14,29 +14,29 @@ use http::{HeaderMap, StatusCode};
 use tokio::io::AsyncWriteExt;
 use tokio::process::ChildStdin;
 
-use super::Shared;
+use super::ForgeState;
 
-/// How much one request may carry.
-const BODY: usize = 64 << 20;
+/// Maximum size of a request body.
+const MAX_BODY: usize = 64 << 20;
 
-/// Everything that is not the API.
-pub(super) async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response {
+/// Serves all paths outside the API.
+pub(super) async fn serve(State(state): State<Arc<ForgeState>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
-    if !is_known(&shared, &parts.headers) {
+    if !is_authorized(&state, &parts.headers) {
         let challenge = [("www-authenticate", "Basic realm=\"forge\"")];
         return (StatusCode::UNAUTHORIZED, challenge, "Unauthorized").into_response();
     }
-    let Ok(body) = axum::body::to_bytes(body, BODY).await else {
+    let Ok(body) = axum::body::to_bytes(body, MAX_BODY).await else {
         return StatusCode::PAYLOAD_TOO_LARGE.into_response();
     };
-    match run(shared.folder.path(), &parts, body).await {
+    match run(state.folder.path(), &parts, body).await {
         Ok(output) => answer(&output).unwrap_or_else(|| StatusCode::BAD_GATEWAY.into_response()),
         Err(_) => StatusCode::BAD_GATEWAY.into_response(),
     }
 }
 
-/// Any user name with the token as the password.
-fn is_known(shared: &Shared, headers: &HeaderMap) -> bool {
+/// Any user name with the token as the password is accepted.
+fn is_authorized(state: &ForgeState, headers: &HeaderMap) -> bool {
     let value = headers
         .get("authorization")
         .and_then(|value| value.to_str().ok());
@@ -47,7 +47,7 @@ fn is_known(shared: &Shared, headers: &HeaderMap) -> bool {
     login.is_some_and(|login| {
         login
             .split_once(':')
-            .is_some_and(|(_, password)| password == shared.token)
+            .is_some_and(|(_, password)| password == state.token)
     })
 }
 
@@ -88,12 +88,12 @@ async fn run(folder: &Path, parts: &Parts, body: Bytes) -> std::io::Result<Vec<u
 
 async fn feed(stdin: Option<ChildStdin>, body: &[u8]) {
     if let Some(mut stdin) = stdin {
-        // A program that wants no more input says so by its answer.
+        // A program that stops reading reports the error in its response.
         let _ = stdin.write_all(body).await;
     }
 }
 
-/// CGI: headers, an empty line, the body; the status is a header.
+/// Parses a CGI response: headers with the status among them, an empty line, the body.
 fn answer(output: &[u8]) -> Option<Response> {
     let end = output.windows(4).position(|window| window == b"\r\n\r\n")?;
     let head = std::str::from_utf8(&output[..end]).ok()?;

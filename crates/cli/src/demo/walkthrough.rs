@@ -1,4 +1,4 @@
-//! What the terminal shows: each change of the pipeline as it happens, and what to try.
+//! The terminal output of the demo: the changes of the pipeline, and commands to try.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -12,104 +12,104 @@ use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use super::world::{ENVIRONMENTS, PIPELINE, World};
+use super::setup::{ENVIRONMENTS, PIPELINE, DemoSetup};
 use crate::standalone::OWNER;
 
-/// How often the pipeline is looked at.
-const LOOK: Duration = Duration::from_millis(200);
-/// How long the whole story may take.
-const PATIENCE: Duration = Duration::from_secs(300);
+/// How often the pipeline is read.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
+/// Time limit of the scripted run.
+const TIMEOUT: Duration = Duration::from_secs(300);
 
-/// The story as it is told.
-pub(super) struct Story<'a> {
-    world: &'a World,
+/// Prints what happens, and drives the scripted run.
+pub(super) struct Walkthrough<'a> {
+    setup: &'a DemoSetup,
     pub(super) is_script: bool,
-    began: Instant,
-    /// The last line told about each environment.
-    told: BTreeMap<String, String>,
+    started: Instant,
+    /// The last line printed about each environment.
+    printed: BTreeMap<String, String>,
 }
 
-impl<'a> Story<'a> {
-    pub(super) fn new(world: &'a World, is_script: bool) -> Self {
+impl<'a> Walkthrough<'a> {
+    pub(super) fn new(setup: &'a DemoSetup, is_script: bool) -> Self {
         Self {
-            world,
+            setup,
             is_script,
-            began: Instant::now(),
-            told: BTreeMap::new(),
+            started: Instant::now(),
+            printed: BTreeMap::new(),
         }
     }
 
     /// Waits until all three environments run the first release.
-    pub(super) async fn begin(&mut self) -> anyhow::Result<()> {
+    pub(super) async fn wait_for_first_release(&mut self) -> anyhow::Result<()> {
         anstream::println!(
             "Three clusters (dev, staging, prod) with Flux on each, a git forge and Sluice run in this\n\
-             process. What is in git gets deployed; Sluice moves it on by pull request.\n"
+             process. Flux deploys what is in git; Sluice promotes it by pull requests.\n"
         );
         self.until(|status| ENVIRONMENTS.iter().all(|name| runs(status, name).is_some()))
             .await
     }
 
-    pub(super) fn show_what_to_try(&self, next: &str) {
-        let (rest, standalone) = (self.world.rest(), &self.world.standalone);
+    pub(super) fn print_suggestions(&self, next: &str) {
+        let (rest, standalone) = (self.setup.rest(), &self.setup.standalone);
         anstream::println!(
             "\nDashboard  {rest}   token {token}\n\
-             A release is on its way. Try, in another terminal:\n  \
-             eval \"$({sluice} demo env)\"        has kubectl and sluice speak to the demo\n  \
-             {sluice} status {PIPELINE}          where it is, and why it waits\n  \
-             {sluice} approve {PIPELINE} prod    lets it into prod\n  \
-             {sluice} demo push {next}         the next release, to dev\n  \
+             A release is being promoted. In another terminal, try:\n  \
+             eval \"$({sluice} demo env)\"        makes kubectl and sluice use the demo\n  \
+             {sluice} status {PIPELINE}          what each environment runs, and why it waits\n  \
+             {sluice} approve {PIPELINE} prod    approves the release for prod\n  \
+             {sluice} demo push {next}         pushes the next release to dev\n  \
              kubectl get pipelines,promotions\n\
-             In the dashboard, Create a pipeline proposes one in git; a colleague merges it.\n\
-             Ctrl-C ends the demo and leaves nothing behind.\n",
+             \"Create a pipeline\" in the dashboard opens a pull request, which the demo merges.\n\
+             Ctrl-C stops the demo and removes everything.\n",
             token = standalone.token,
             sluice = std::env::args().next().unwrap_or("sluice".to_owned()),
         );
     }
 
-    /// Tells what happens until the demo ends.
-    pub(super) async fn follow(&mut self) -> anyhow::Result<()> {
+    /// Prints changes until the demo ends.
+    pub(super) async fn print_changes(&mut self) -> anyhow::Result<()> {
         loop {
-            self.look().await?;
-            sleep(LOOK).await;
+            self.print_update().await?;
+            sleep(POLL_INTERVAL).await;
         }
     }
 
-    /// The whole story: a push, two promotions, an approval.
-    pub(super) async fn play(&mut self, release: &str) -> anyhow::Result<()> {
-        self.say("you", &format!("push {release} to dev"));
-        self.world.push(release).await?;
+    /// The scripted run: a push, two promotions and an approval.
+    pub(super) async fn run_script(&mut self, release: &str) -> anyhow::Result<()> {
+        self.print_line("you", &format!("push {release} to dev"));
+        self.setup.push(release).await?;
         self.until(|status| runs(status, "staging") == Some(release))
             .await?;
         self.until(|status| waits_for_approval(status, "prod") == Some(release))
             .await?;
-        self.say("you", &format!("approve {release} for prod"));
+        self.print_line("you", &format!("approve {release} for prod"));
         self.approve("prod", release).await?;
         self.until(|status| runs(status, "prod") == Some(release))
             .await?;
-        let took = self.began.elapsed().as_secs();
+        let took = self.started.elapsed().as_secs();
         anstream::println!(
-            "\n{release} runs everywhere, {took} s after the start. Nothing is left behind."
+            "\n{release} runs everywhere, {took} s after the start. The demo removed everything."
         );
         Ok(())
     }
 
-    /// Tells what happens until something is so.
-    async fn until(&mut self, is_so: impl Fn(&PipelineStatus) -> bool) -> anyhow::Result<()> {
-        while self.began.elapsed() < PATIENCE {
-            let status = self.look().await?;
-            if is_so(&status) {
+    /// Prints changes until a condition holds.
+    async fn until(&mut self, condition: impl Fn(&PipelineStatus) -> bool) -> anyhow::Result<()> {
+        while self.started.elapsed() < TIMEOUT {
+            let status = self.print_update().await?;
+            if condition(&status) {
                 return Ok(());
             }
-            sleep(LOOK).await;
+            sleep(POLL_INTERVAL).await;
         }
-        let told: Vec<_> = self.told.values().cloned().collect();
-        bail!("the demo is stuck after {PATIENCE:?}: {}", told.join("; "))
+        let printed: Vec<_> = self.printed.values().cloned().collect();
+        bail!("the demo did not finish within {TIMEOUT:?}: {}", printed.join("; "))
     }
 
-    /// Looks at the pipeline and tells what is new.
-    async fn look(&mut self) -> anyhow::Result<PipelineStatus> {
+    /// Reads the pipeline and prints what changed.
+    async fn print_update(&mut self) -> anyhow::Result<PipelineStatus> {
         let pipeline: Pipeline = self
-            .world
+            .setup
             .pipelines()
             .get(PIPELINE)
             .await
@@ -120,23 +120,23 @@ impl<'a> Story<'a> {
                 continue;
             };
             let line = describe(environment);
-            if self.told.get(name) != Some(&line) {
-                self.say(name, &line);
-                self.told.insert(name.to_owned(), line);
+            if self.printed.get(name) != Some(&line) {
+                self.print_line(name, &line);
+                self.printed.insert(name.to_owned(), line);
             }
         }
         Ok(status)
     }
 
-    fn say(&self, who: &str, what: &str) {
-        let seconds = self.began.elapsed().as_secs_f64();
+    fn print_line(&self, who: &str, what: &str) {
+        let seconds = self.started.elapsed().as_secs_f64();
         let (bold, plain) = ("\u{1b}[1m", "\u{1b}[0m");
         anstream::println!("{seconds:>6.1}s  {bold}{who:<8}{plain} {what}");
     }
 
-    /// Approves what waits, as the owner of the demo.
+    /// Approves the waiting promotion, as the owner of the demo.
     async fn approve(&self, environment: &str, revision: &str) -> anyhow::Result<()> {
-        let promotions = self.world.promotions();
+        let promotions = self.setup.promotions();
         let all = promotions
             .list(&ListParams::default())
             .await
@@ -147,10 +147,10 @@ impl<'a> Story<'a> {
                 promotion.spec.environment == environment && promotion.spec.revision == revision;
             is_here && phase == Some(Phase::AwaitingApproval)
         });
-        let waiting = waiting.context("nothing waits for approval")?;
+        let waiting = waiting.context("no promotion waits for approval")?;
         let name = waiting.metadata.name.unwrap_or_default();
         let patch = Patch::Merge(
-            json!({"spec": {"approval": {"by": OWNER, "note": "as the script says"}}}),
+            json!({"spec": {"approval": {"by": OWNER, "note": "approved by the scripted run"}}}),
         );
         let approved = promotions
             .patch(&name, &PatchParams::default(), &patch)

@@ -1,4 +1,4 @@
-//! Small pieces of text that several commands share.
+//! Text formatting that several commands share.
 
 use api::{
     Time,
@@ -6,12 +6,12 @@ use api::{
 };
 use jiff::Timestamp;
 
-/// The known name that somebody probably meant.
-pub(super) fn close_to<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+/// The name that is most similar to what was typed, if one is similar enough.
+pub(super) fn closest_name<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let typed = typed.to_lowercase();
     let distance = |name: &str| strsim::damerau_levenshtein(&typed, &name.to_lowercase());
     let limit = (typed.chars().count() / 3).max(1);
-    known
+    names
         .map(|name| (distance(name), name))
         .filter(|(distance, name)| *distance <= limit || name.to_lowercase().starts_with(&typed))
         .min()
@@ -24,15 +24,15 @@ pub(super) fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{plural}")
 }
 
-/// How long ago, in the unit that matters: `45s`, `12m`, `3h`, `9d`.
+/// The age in the largest useful unit: `45s`, `12m`, `3h`, `9d`.
 pub(super) fn age(since: Option<&Time>, now: Timestamp) -> String {
     since.map_or("-".to_owned(), |since| {
-        length(now.as_second() - since.0.as_second())
+        duration(now.as_second() - since.0.as_second())
     })
 }
 
-/// A number of seconds in the unit that matters.
-pub(super) fn length(seconds: i64) -> String {
+/// A number of seconds in the largest useful unit.
+pub(super) fn duration(seconds: i64) -> String {
     match seconds.max(0) {
         seconds @ 0..120 => format!("{seconds}s"),
         seconds @ 120..7_200 => format!("{}m", seconds / 60),
@@ -41,9 +41,8 @@ pub(super) fn length(seconds: i64) -> String {
     }
 }
 
-/// What an environment runs: one revision, or all of them; a release that failed beside the last one
-/// that worked.
-pub(super) fn runs(status: Option<&EnvironmentStatus>) -> String {
+/// The revisions that the targets of an environment run, with failed releases.
+pub(super) fn running_revisions(status: Option<&EnvironmentStatus>) -> String {
     let targets = status
         .map(|status| status.targets.as_slice())
         .unwrap_or_default();
@@ -56,7 +55,7 @@ pub(super) fn runs(status: Option<&EnvironmentStatus>) -> String {
     }
 }
 
-/// What a target runs: apps that are found by label may each have a revision of their own.
+/// The revisions of a target: apps that are selected by label may have different ones.
 fn revisions(target: &TargetStatus) -> Vec<String> {
     let apps = target.apps.iter();
     let mut each: Vec<_> = match planner::release(target) {
@@ -89,14 +88,14 @@ mod tests {
             targets,
             ..EnvironmentStatus::default()
         };
-        assert_eq!(runs(Some(&environment(vec![target]))), "6.1.0 + 7");
+        assert_eq!(running_revisions(Some(&environment(vec![target]))), "6.1.0 + 7");
         let nothing = environment(vec![TargetStatus::default()]);
-        assert_eq!(runs(Some(&nothing)), "-");
+        assert_eq!(running_revisions(Some(&nothing)), "-");
     }
 
     #[test]
-    fn near_misses_are_found_and_strangers_are_not() {
-        let known = ["podinfo", "shop", "shop-api"];
+    fn only_similar_names_are_suggested() {
+        let names = ["podinfo", "shop", "shop-api"];
         for (typed, expected) in [
             ("podinfos", Some("podinfo")),
             ("Podifno", Some("podinfo")),
@@ -104,12 +103,12 @@ mod tests {
             ("shop", Some("shop")),
             ("backend", None),
         ] {
-            assert_eq!(close_to(typed, known.into_iter()), expected, "{typed}");
+            assert_eq!(closest_name(typed, names.into_iter()), expected, "{typed}");
         }
     }
 
     #[test]
-    fn lengths_are_in_the_unit_that_matters() {
+    fn durations_use_the_largest_useful_unit() {
         for (seconds, expected) in [
             (-5, "0s"),
             (119, "119s"),
@@ -117,7 +116,7 @@ mod tests {
             (7_200, "2h"),
             (200_000, "2d"),
         ] {
-            assert_eq!(length(seconds), expected);
+            assert_eq!(duration(seconds), expected);
         }
     }
 }

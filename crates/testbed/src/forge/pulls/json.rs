@@ -1,4 +1,4 @@
-//! Pull requests and lists as Gitea shows them.
+//! Pull requests and pages of lists in the JSON of Gitea's API.
 
 use std::collections::BTreeMap;
 
@@ -6,20 +6,20 @@ use axum::Json;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
-use super::super::Shared;
+use super::super::ForgeState;
 use super::{PullRequest, PullState};
 
-/// The largest page, whatever is asked for.
-const LARGEST_PAGE: usize = 50;
+/// Maximum page size.
+const MAX_PAGE_SIZE: usize = 50;
 
-pub(super) fn pull(shared: &Shared, project: &str, pull: &PullRequest) -> Value {
+pub(super) fn pull(state: &ForgeState, project: &str, pull: &PullRequest) -> Value {
     let repository = json!({"full_name": project});
     let is_merged = pull.state == PullState::Merged;
     json!({
         "id": pull.number,
         "number": pull.number,
-        "url": format!("{}/{project}/pulls/{}", shared.origin(), pull.number),
-        "html_url": format!("{}/{project}/pulls/{}", shared.origin(), pull.number),
+        "url": format!("{}/{project}/pulls/{}", state.origin(), pull.number),
+        "html_url": format!("{}/{project}/pulls/{}", state.origin(), pull.number),
         "title": pull.title,
         "body": pull.body,
         "state": if pull.state == PullState::Open { "open" } else { "closed" },
@@ -33,7 +33,7 @@ pub(super) fn pull(shared: &Shared, project: &str, pull: &PullRequest) -> Value 
     })
 }
 
-/// One page of a list, with the links to the others.
+/// One page of a list, with the link to the next.
 pub(super) fn page(items: Vec<Value>, query: &BTreeMap<String, String>) -> Response {
     let number = |name: &str| {
         query
@@ -43,7 +43,7 @@ pub(super) fn page(items: Vec<Value>, query: &BTreeMap<String, String>) -> Respo
     let size = number("limit")
         .filter(|size| *size > 0)
         .unwrap_or(30)
-        .min(LARGEST_PAGE);
+        .min(MAX_PAGE_SIZE);
     let page = number("page").unwrap_or(1).max(1);
     let total = items.len();
     let shown: Vec<Value> = items

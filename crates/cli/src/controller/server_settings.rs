@@ -1,4 +1,4 @@
-//! What was typed about hooks and REST, checked once.
+//! Settings of the HTTP server from the flags.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use server::{Settings, settings::TlsFiles};
 
 use crate::args::controller::Arguments;
 
-/// The settings of the door.
+/// Validates the flags of the HTTP server.
 pub(super) fn check(
     arguments: &Arguments,
     authoring: Option<&controller::settings::Authoring>,
@@ -35,12 +35,12 @@ pub(super) fn check(
         wait: typed.promotion_hook_wait.length(),
         no_cross_namespace_refs: arguments.no_cross_namespace_refs.0,
         reach: server::leaf::Reach::default(),
-        authoring: authoring.map(shown),
+        authoring: authoring.map(authoring_settings),
     })
 }
 
-/// What the dashboard says about where files are proposed.
-pub(crate) fn shown(to: &controller::settings::Authoring) -> server::settings::Authoring {
+/// The authoring settings that the dashboard shows.
+pub(crate) fn authoring_settings(to: &controller::settings::Authoring) -> server::settings::Authoring {
     server::settings::Authoring {
         url: to.url.clone(),
         branch: to.branch.clone(),
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn without_flags_the_door_is_where_the_ancestor_had_it() {
+    fn defaults_are_those_of_the_weave_pipeline_controller() {
         let settings = checked(&[]).unwrap();
         assert_eq!(settings.hooks_address.unwrap().port(), 8082);
         assert_eq!(settings.rest_address.unwrap().port(), 8083);

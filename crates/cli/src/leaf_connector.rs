@@ -1,4 +1,4 @@
-//! How the door reaches leaf clusters: by the kubeconfigs that GitopsClusters name.
+//! Connects the HTTP server to leaf clusters with the kubeconfigs of GitopsClusters.
 
 use std::sync::Arc;
 
@@ -6,8 +6,8 @@ use controller::{KubeconfigPolicy, Leaves};
 use kube::Client;
 use server::leaf::Reach;
 
-/// Reads kubeconfigs with the rights of `hub`.
-pub(crate) fn reach(hub: &Client, policy: KubeconfigPolicy) -> Reach {
+/// A connector that reads kubeconfigs with the permissions of `hub`.
+pub(crate) fn leaf_connector(hub: &Client, policy: KubeconfigPolicy) -> Reach {
     let leaves = Leaves::new(hub.clone(), controller::network_connector(policy));
     let leaves = Arc::new(leaves);
     Reach::new(move |cluster| {

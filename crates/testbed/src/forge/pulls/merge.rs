@@ -1,37 +1,36 @@
-//! Merges, with real commits.
+//! Merges pull requests with real merge commits.
 
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use super::super::Shared;
+use super::super::ForgeState;
 use super::super::repository::{git, tip};
-use super::{PullRequest, PullState, Refusal, change, one, refuse};
+use super::{PullRequest, PullState, ErrorResponse, change, one, refuse};
 
-/// Merges a pull request into its base, if it is open, free of conflicts and still at the expected
-/// commit.
+/// Merges a pull request, if it is open, has no conflicts and its head is the expected commit.
 pub(in super::super) async fn merge(
-    shared: &Shared,
+    state: &ForgeState,
     project: &str,
     number: u64,
     is_squash: bool,
     expected: Option<&str>,
-) -> Result<(), Refusal> {
-    let _alone = shared.writing.lock().await;
-    let pull = one(shared, project, number).await?;
+) -> Result<(), ErrorResponse> {
+    let _guard = state.write_lock.lock().await;
+    let pull = one(state, project, number).await?;
     if pull.state != PullState::Open {
-        return Err(refuse(405, "The PR is already merged or closed"));
+        return Err(error_response(405, "The PR is already merged or closed"));
     }
     if pull.title.starts_with("WIP:") {
-        return Err(refuse(405, "Work in progress PRs cannot be merged"));
+        return Err(error_response(405, "Work in progress PRs cannot be merged"));
     }
-    if shared.is_guarded.load(Ordering::SeqCst) {
-        return Err(refuse(405, "Does not have enough approvals"));
+    if state.requires_review.load(Ordering::SeqCst) {
+        return Err(error_response(405, "Does not have enough approvals"));
     }
     if expected.is_some_and(|expected| expected != pull.head_commit) {
-        return Err(refuse(409, "head out of date"));
+        return Err(error_response(409, "head out of date"));
     }
-    let commit = merge_commit(&shared.repository(project), &pull, is_squash).await?;
-    change(shared, project, number, |stored| {
+    let commit = merge_commit(&state.repository(project), &pull, is_squash).await?;
+    change(state, project, number, |stored| {
         stored.state = PullState::Merged;
         stored.head_commit = pull.head_commit.clone();
         stored.merge_commit = Some(commit);
@@ -43,13 +42,13 @@ async fn merge_commit(
     folder: &Path,
     pull: &PullRequest,
     is_squash: bool,
-) -> Result<String, Refusal> {
-    let failed = |error: super::super::Error| refuse(500, error.to_string());
+) -> Result<String, ErrorResponse> {
+    let failed = |error: super::super::Error| error_response(500, error.to_string());
     let base = tip(folder, &pull.base).await;
-    let base = base.ok_or_else(|| refuse(404, "no base"))?;
+    let base = base.ok_or_else(|| error_response(404, "no base"))?;
     let head = &pull.head_commit;
     let tree = git(folder, &["merge-tree", "--write-tree", &base, head], b"").await;
-    let tree = tree.map_err(|_| refuse(405, "Please try again later: there are conflicts"))?;
+    let tree = tree.map_err(|_| error_response(405, "Please try again later: there are conflicts"))?;
     let tree = String::from_utf8_lossy(&tree);
     let tree = tree.lines().next().unwrap_or_default();
     let (title, number, from) = (&pull.title, pull.number, &pull.head);

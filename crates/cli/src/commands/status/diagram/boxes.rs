@@ -1,27 +1,27 @@
-//! Boxes beside or below each other.
+//! Draws boxes next to or below each other.
 
 use anstyle::Style;
 use planner::SummaryState;
 
 use super::super::super::terminal::{BOLD, columns, cut, paint, painted_sign};
 
-/// The widest content of a box.
-const WIDEST: usize = 40;
+/// Maximum width of the content of a box.
+const MAX_WIDTH: usize = 40;
 const ARROW: &str = " ─▶ ";
 const NO_ARROW: &str = "    ";
 
-pub(super) struct Box {
+pub(super) struct EnvironmentBox {
     pub(super) title: String,
-    pub(super) lines: Vec<Line>,
+    pub(super) lines: Vec<BoxLine>,
 }
 
-pub(super) struct Line {
+pub(super) struct BoxLine {
     pub(super) sign: Option<SummaryState>,
     pub(super) text: String,
     pub(super) style: Style,
 }
 
-impl Line {
+impl BoxLine {
     fn columns(&self) -> usize {
         columns(&self.text) + self.sign.map_or(0, |_| 2)
     }
@@ -39,11 +39,11 @@ impl Line {
     }
 }
 
-impl Box {
+impl EnvironmentBox {
     fn width(&self) -> usize {
-        let content = self.lines.iter().map(Line::columns);
+        let content = self.lines.iter().map(BoxLine::columns);
         let widest = content.chain([columns(&self.title) + 2]).max();
-        widest.unwrap_or(0).min(WIDEST)
+        widest.unwrap_or(0).min(MAX_WIDTH)
     }
 
     fn row(&self, row: usize, height: usize) -> String {
@@ -65,7 +65,7 @@ impl Box {
 }
 
 /// The boxes from left to right, if they fit.
-pub(super) fn beside(boxes: &[Box], width: usize) -> Option<String> {
+pub(super) fn horizontal(boxes: &[EnvironmentBox], width: usize) -> Option<String> {
     let frames = boxes.iter().map(|it| it.width() + 4);
     let arrows = ARROW.chars().count() * boxes.len().saturating_sub(1);
     if boxes.is_empty() || frames.sum::<usize>() + arrows > width {
@@ -86,7 +86,7 @@ pub(super) fn beside(boxes: &[Box], width: usize) -> Option<String> {
 }
 
 /// The boxes as paragraphs.
-pub(super) fn below(boxes: &[Box]) -> String {
+pub(super) fn vertical(boxes: &[EnvironmentBox]) -> String {
     let mut text = String::new();
     for (index, it) in boxes.iter().enumerate() {
         if index > 0 {

@@ -1,5 +1,5 @@
-//! Environments from left to right as boxes, or below each other where there is no room, and what
-//! there is to say about each.
+//! Draws environments as boxes from left to right, or below each other in a narrow terminal, followed by
+//! remarks on each.
 
 mod boxes;
 
@@ -10,24 +10,24 @@ use planner::SummaryState;
 use super::super::{
     cluster::key,
     terminal::{BOLD, DIM, PLAIN, clean, paint, painted_sign, sign, wrap},
-    words::{length, runs},
+    format::{duration, running_revisions},
 };
-use boxes::{Box, Line};
+use boxes::{EnvironmentBox, BoxLine};
 
-/// How many targets of an environment are shown one by one.
-const TARGETS: usize = 8;
+/// How many targets of an environment are listed.
+const MAX_TARGETS: usize = 8;
 
-/// The whole picture. Without a width there is no terminal, and nothing depends on one.
+/// Draws the diagram. `width` is that of the terminal; `None` if the output is not a terminal.
 pub(super) fn draw(pipeline: &Pipeline, width: Option<usize>, now: Timestamp) -> String {
     let mut text = format!("{}\n\n", title(pipeline));
     let names = pipeline.spec.environments.iter().map(|it| it.name.as_str());
     let names: Vec<&str> = names.collect();
-    let all: Vec<Box> = names
+    let all: Vec<EnvironmentBox> = names
         .iter()
         .map(|name| environment(pipeline, name))
         .collect();
-    let wide = width.and_then(|width| boxes::beside(&all, width));
-    text.push_str(&wide.unwrap_or_else(|| boxes::below(&all)));
+    let wide = width.and_then(|width| boxes::horizontal(&all, width));
+    text.push_str(&wide.unwrap_or_else(|| boxes::vertical(&all)));
     for name in names {
         for line in remarks(pipeline, name, width, now) {
             text.push_str(&line);
@@ -52,7 +52,7 @@ fn title(pipeline: &Pipeline) -> String {
     let status = pipeline.status.as_ref();
     let ready = status.and_then(|it| conditions::find(&it.conditions, conditions::READY));
     match ready {
-        None => title.push_str("  not looked at yet; is the controller running?"),
+        None => title.push_str("  not reconciled yet; is the controller running?"),
         Some(ready) if ready.status != "True" => {
             let text = clean(&format!("{}: {}", ready.reason, ready.message));
             title.push_str(&format!("\n{} {text}", painted_sign(SummaryState::Failed)));
@@ -62,46 +62,46 @@ fn title(pipeline: &Pipeline) -> String {
     title
 }
 
-fn environment(pipeline: &Pipeline, name: &str) -> Box {
+fn environment(pipeline: &Pipeline, name: &str) -> EnvironmentBox {
     let model = pipeline.status.clone().unwrap_or_default();
     let status = model.environments.get(name);
     let state = planner::environment_state(pipeline, &model, name);
-    let runs = clean(&runs(status));
+    let runs = clean(&running_revisions(status));
     let has_several = runs.contains(" + ");
-    let mut lines = vec![Line::new(runs, BOLD), state_line(state)];
+    let mut lines = vec![BoxLine::new(runs, BOLD), state_line(state)];
     let targets = status.map(|it| it.targets.as_slice()).unwrap_or_default();
-    for target in targets.iter().take(TARGETS) {
+    for target in targets.iter().take(MAX_TARGETS) {
         let name = clean(&planner::target_name(target));
         let release = planner::release(target).unwrap_or("-".to_owned());
         let text = match has_several {
             true => format!("{name} {}", clean(&release)),
             false => name,
         };
-        lines.push(Line::signed(planner::target_state(target), text));
+        lines.push(BoxLine::signed(planner::target_state(target), text));
     }
-    if targets.len() > TARGETS {
+    if targets.len() > MAX_TARGETS {
         let ready = targets.iter().filter(|target| target.ready).count();
-        let (more, all) = (targets.len() - TARGETS, targets.len());
-        lines.push(Line::new(
+        let (more, all) = (targets.len() - MAX_TARGETS, targets.len());
+        lines.push(BoxLine::new(
             format!("and {more} more; {ready} of {all} ready"),
             DIM,
         ));
     }
-    Box {
+    EnvironmentBox {
         title: clean(name),
         lines,
     }
 }
 
-fn state_line(state: SummaryState) -> Line {
-    Line {
+fn state_line(state: SummaryState) -> BoxLine {
+    BoxLine {
         sign: Some(state),
         text: state.word().to_owned(),
         style: sign(state).1,
     }
 }
 
-impl Line {
+impl BoxLine {
     fn new(text: String, style: anstyle::Style) -> Self {
         Self {
             sign: None,
@@ -119,7 +119,7 @@ impl Line {
     }
 }
 
-/// What waits in an environment, what would lift that, and what is under way.
+/// The hold of an environment, its promotion, and the errors of its targets.
 fn remarks(pipeline: &Pipeline, name: &str, width: Option<usize>, now: Timestamp) -> Vec<String> {
     let model = pipeline.status.clone().unwrap_or_default();
     let Some(status) = model.environments.get(name) else {
@@ -135,20 +135,20 @@ fn remarks(pipeline: &Pipeline, name: &str, width: Option<usize>, now: Timestamp
         );
         texts.extend(clauses.next().map(str::to_owned));
         if let Some(opens_at) = &hold.opens_at {
-            let left = length(opens_at.0.as_second() - now.as_second());
+            let left = duration(opens_at.0.as_second() - now.as_second());
             texts.push(format!("opens at {}, in {left}", opens_at.0));
         }
     }
     texts.extend(promotion(status));
     for target in &status.targets {
-        let trouble = target.error.clone();
-        let trouble = trouble.or_else(|| planner::failed_release(target));
-        if let Some(trouble) = trouble {
-            texts.push(format!("{}: {trouble}", planner::target_name(target)));
+        let error = target.error.clone();
+        let error = error.or_else(|| planner::failed_release(target));
+        if let Some(error) = error {
+            texts.push(format!("{}: {error}", planner::target_name(target)));
         }
     }
     let state = planner::environment_state(pipeline, &model, name);
-    texts.extend(way_out(pipeline, name, state));
+    texts.extend(suggested_command(pipeline, name, state));
     if texts.is_empty() {
         return texts;
     }
@@ -165,8 +165,8 @@ fn promotion(status: &EnvironmentStatus) -> Vec<String> {
     promotion.map_or_else(Vec::new, planner::promotion_lines)
 }
 
-/// The command that a person would type next.
-fn way_out(pipeline: &Pipeline, environment: &str, state: SummaryState) -> Option<String> {
+/// The command that resolves the state.
+fn suggested_command(pipeline: &Pipeline, environment: &str, state: SummaryState) -> Option<String> {
     let (namespace, name) = key(pipeline);
     let command = match state {
         SummaryState::AwaitingApproval => format!("approve {name} {environment}"),

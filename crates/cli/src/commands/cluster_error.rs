@@ -1,39 +1,39 @@
-//! What a refusal of the cluster means, and what helps.
+//! Turns errors of the Kubernetes API into messages that say what was attempted and what to do.
 
 use anyhow::{Error, anyhow};
 use kube::core::Status;
 
 const DENIED: &str = "denied request: ";
 
-/// The error of an attempt as a person reads it.
-pub(super) fn trouble(attempted: &str, error: kube::Error) -> Error {
+/// The error message for a failed attempt.
+pub(super) fn cluster_error(attempted: &str, error: kube::Error) -> Error {
     let kube::Error::Api(status) = &error else {
-        return unanswered(attempted, error);
+        return no_response(attempted, error);
     };
     let why = match status.code {
-        401 => "the cluster does not accept your credentials; log in again, or name another \
+        401 => "the cluster does not accept your credentials; log in again, or select another \
                 context with --context"
             .to_owned(),
         403 => forbidden(&status.message),
-        404 if is_unknown_kind(status) => "the cluster does not know this kind; install Sluice's \
-             definitions with `sluice crds | kubectl apply --server-side -f -`"
+        404 if is_unknown_kind(status) => "the cluster does not serve this kind; install Sluice's \
+             CRDs with `sluice crds | kubectl apply --server-side -f -`"
             .to_owned(),
-        409 => format!("{}; somebody else changed it, try again", status.message),
+        409 => format!("{}; the object was changed in the meantime, try again", status.message),
         _ => status.message.clone(),
     };
     anyhow!("cannot {attempted}: {why}")
 }
 
-fn unanswered(attempted: &str, error: kube::Error) -> Error {
+fn no_response(attempted: &str, error: kube::Error) -> Error {
     let is_transport = matches!(error, kube::Error::HyperError(_) | kube::Error::Service(_));
     let hint = match is_transport {
-        true => ": the cluster does not answer; is it up, and is this the right context?",
+        true => ": the cluster does not respond; check that it is running and that the context is right",
         false => "",
     };
     Error::new(error).context(format!("cannot {attempted}{hint}"))
 }
 
-/// A path that leads nowhere, as opposed to an object that is not there.
+/// Whether the kind is missing, and not just the object.
 fn is_unknown_kind(status: &Status) -> bool {
     let details = status.details.as_ref();
     let has_name = details.is_some_and(|details| !details.name.is_empty());
@@ -42,7 +42,7 @@ fn is_unknown_kind(status: &Status) -> bool {
         && (message.contains("the server could not find") || message.contains("page not found"))
 }
 
-/// Who needs which verb. Roles and the admission policy say so in different words.
+/// Adds the ClusterRole with the missing verb, which RBAC and the admission policy report differently.
 fn forbidden(message: &str) -> String {
     let (text, verb) = match message.split_once(DENIED) {
         Some((_, text)) => (text, verb_needed(text)),
@@ -50,7 +50,7 @@ fn forbidden(message: &str) -> String {
     };
     match verb.and_then(role_with) {
         Some(role) => format!(
-            "{text}. Ask whoever runs the cluster to bind the ClusterRole {role} to you in that \
+            "{text}. Ask your cluster administrator to bind the ClusterRole {role} to you in that \
              namespace"
         ),
         None => text.to_owned(),
@@ -92,7 +92,7 @@ mod tests {
     fn check(code: u16, message: &str, expected: &str) {
         let mut status = Status::failure(message, "");
         status.code = code;
-        let error = trouble("approve it", kube::Error::Api(status.boxed()));
+        let error = cluster_error("approve it", kube::Error::Api(status.boxed()));
         assert_eq!(
             format!("{error:#}"),
             format!("cannot approve it: {expected}")
@@ -100,14 +100,14 @@ mod tests {
     }
 
     #[test]
-    fn refusals_say_who_needs_which_verb() {
+    fn refusals_name_the_missing_role() {
         check(
             403,
             "promotions.pipelines.weave.works \"a\" is forbidden: ValidatingAdmissionPolicy 'p' with \
              binding 'p' denied request: jane may not approve promotions of pipeline shop into prod: \
              the verb approve on pipelines is needed",
             "jane may not approve promotions of pipeline shop into prod: the verb approve on \
-             pipelines is needed. Ask whoever runs the cluster to bind the ClusterRole \
+             pipelines is needed. Ask your cluster administrator to bind the ClusterRole \
              pipeline-controller-approver to you in that namespace",
         );
         check(
@@ -116,18 +116,18 @@ mod tests {
              \"pipelines\" in API group \"pipelines.weave.works\" in the namespace \"shop\"",
             "pipelines.pipelines.weave.works \"a\" is forbidden: User \"jane\" cannot patch resource \
              \"pipelines\" in API group \"pipelines.weave.works\" in the namespace \"shop\". Ask \
-             whoever runs the cluster to bind the ClusterRole pipeline-controller-editor to you in \
+             your cluster administrator to bind the ClusterRole pipeline-controller-editor to you in \
              that namespace",
         );
         check(403, "no", "no");
     }
 
     #[test]
-    fn a_missing_definition_is_told_from_a_missing_object() {
+    fn a_missing_kind_differs_from_a_missing_object() {
         check(
             404,
             "the server could not find the requested resource",
-            "the cluster does not know this kind; install Sluice's definitions with \
+            "the cluster does not serve this kind; install Sluice's CRDs with \
              `sluice crds | kubectl apply --server-side -f -`",
         );
         check(

@@ -1,4 +1,4 @@
-//! Everything the demo brings: clusters, Flux on each, a forge, and Sluice with a pipeline.
+//! Sets up the demo: three clusters with a Flux stand-in, a git forge, and Sluice with a pipeline.
 
 use std::{
     net::SocketAddr,
@@ -17,48 +17,47 @@ use kube::{
 };
 use serde_json::{Value, json};
 use testbed::{
-    flux::{Flux, Pace, definitions},
+    flux::{Flux, FluxTiming, definitions},
     forge::{Forge, PullRequest, PullState, Repository},
 };
 use tokio_util::sync::CancellationToken;
 
 use super::RELEASES;
-use crate::standalone::{Listening, Ports, Standalone, loopback};
+use crate::standalone::{ListeningStandalone, ListenAddresses, Standalone, loopback};
 
 pub(super) const ENVIRONMENTS: [&str; 3] = ["dev", "staging", "prod"];
 pub(super) const PIPELINE: &str = "podinfo";
-/// Where new pipelines go in the repository.
-const PIPELINES: &str = "pipelines";
-/// How long a colleague takes to merge a new pipeline.
-const REVIEW: Duration = Duration::from_secs(4);
-/// As fast as a person can follow.
-const PACE: Pace = Pace {
-    look: Duration::from_millis(300),
-    release: Duration::from_secs(2),
+/// Folder for new pipelines in the repository.
+const PIPELINES_FOLDER: &str = "pipelines";
+/// How long to wait before merging a proposed pipeline.
+const MERGE_DELAY: Duration = Duration::from_secs(4);
+/// Slow enough to watch.
+const TIMING: FluxTiming = FluxTiming {
+    poll_interval: Duration::from_millis(300),
+    release_duration: Duration::from_secs(2),
 };
 
-/// Everything the demo brings.
-pub(super) struct World {
+/// The running parts of the demo.
+pub(super) struct DemoSetup {
     pub(super) standalone: Standalone,
     pub(super) forge: Forge,
     repository: Repository,
     folder: PathBuf,
-    /// Where REST and the dashboard are.
+    /// The address of the REST API and the dashboard.
     rest: SocketAddr,
-    /// What ends with the demo.
-    _running: Vec<(Server, Served, Flux)>,
-    /// Brings pipelines that are in git to Sluice.
+    /// The leaf clusters, which stop with the demo.
+    _clusters: Vec<(Server, Served, Flux)>,
+    /// Applies pipelines from git to the hub.
     _flux: Flux,
 }
 
-impl World {
-    /// Starts everything in a folder, but Sluice itself only listens: a port that is taken is an
-    /// error before anything else has begun.
+impl DemoSetup {
+    /// Starts everything except the controller. Fails early if the port is in use.
     pub(super) async fn start(
         folder: &Path,
         port: u16,
         shutdown: &CancellationToken,
-    ) -> anyhow::Result<(Self, Listening)> {
+    ) -> anyhow::Result<(Self, ListeningStandalone)> {
         let standalone = Standalone::open(&folder.join("sluice"), loopback(0)).await?;
         let forge = Forge::start_with_tls()
             .await
@@ -70,51 +69,51 @@ impl World {
             .map(|(path, text)| (path.as_str(), text.as_str()))
             .collect();
         let repository = forge.create_repository("demo/fleet", &files).await;
-        let repository = repository.context("cannot make the repository")?;
-        let ports = Ports {
+        let repository = repository.context("cannot create the repository")?;
+        let addresses = ListenAddresses {
             hooks: loopback(0),
             rest: loopback(port),
         };
-        let listening = standalone.listen(ports, settings(&repository), shutdown);
+        let listening = standalone.listen(addresses, settings(&repository), shutdown);
         let listening = listening.await?;
-        let mut running = Vec::new();
+        let mut clusters = Vec::new();
         let hub = standalone.server.client();
         for environment in ENVIRONMENTS {
             let (server, served) = cluster(&folder.join(environment)).await?;
             register(&hub, environment, served.kubeconfig()).await?;
-            let place = format!("clusters/{environment}");
-            let flux = Flux::follow(repository.clone(), &place, server.client(), PACE);
-            running.push((server, served, flux));
+            let folder = format!("clusters/{environment}");
+            let flux = Flux::start(repository.clone(), &folder, server.client(), TIMING);
+            clusters.push((server, served, flux));
         }
-        for (server, ..) in &running {
+        for (server, ..) in &clusters {
             until_deployed(&server.client()).await?;
         }
         let flux = flux_for_pipelines(hub, repository.clone()).await?;
-        let world = Self {
+        let setup = Self {
             standalone,
             forge,
             repository,
             folder: folder.to_owned(),
             rest: listening.rest,
-            _running: running,
+            _clusters: clusters,
             _flux: flux,
         };
-        world.write_pipeline().await?;
-        Ok((world, listening))
+        setup.write_pipeline().await?;
+        Ok((setup, listening))
     }
 
-    /// Merges what is proposed from the dashboard, as a colleague would, a few seconds later.
-    pub(super) async fn review(&self) {
+    /// Merges the pull requests of Changes a few seconds after they are opened, in place of a reviewer.
+    pub(super) async fn merge_changes(&self) {
         loop {
             let proposed = self.repository.pull_requests().await.into_iter();
             let is_new =
                 |it: &PullRequest| it.state == PullState::Open && it.head.starts_with("change-");
             for pull in proposed.filter(is_new) {
-                tokio::time::sleep(REVIEW).await;
-                // Whoever was faster has settled it.
+                tokio::time::sleep(MERGE_DELAY).await;
+                // Fails if somebody else merged or closed it.
                 drop(self.repository.merge(pull.number).await);
             }
-            tokio::time::sleep(PACE.look).await;
+            tokio::time::sleep(TIMING.poll_interval).await;
         }
     }
 
@@ -134,7 +133,7 @@ impl World {
         Api::namespaced(self.standalone.server.client(), "default")
     }
 
-    /// Pushes a release to dev, as a team's CI would.
+    /// Commits a release for dev, as CI would.
     pub(super) async fn push(&self, version: &str) -> anyhow::Result<()> {
         let text = manifest("dev", version);
         let message = format!("Release {version} to dev");
@@ -180,7 +179,7 @@ impl World {
     }
 }
 
-/// How Sluice runs in the demo.
+/// The settings of the controller.
 fn settings(repository: &Repository) -> controller::Settings {
     controller::Settings {
         allow_internal_urls: true,
@@ -190,21 +189,21 @@ fn settings(repository: &Repository) -> controller::Settings {
             branch: "main".to_owned(),
             forge: api::pipeline::Forge::Gitea,
             secret: ObjectKey::new("default", "fleet"),
-            folders: vec![PIPELINES.to_owned()],
+            folders: vec![PIPELINES_FOLDER.to_owned()],
         }),
         ..controller::Settings::default()
     }
 }
 
-/// Flux beside Sluice, for the pipelines that are in git.
+/// Runs Flux on the hub, for pipelines in git.
 async fn flux_for_pipelines(hub: Client, repository: Repository) -> anyhow::Result<Flux> {
     for definition in definitions() {
         apply(&hub, &definition).await?;
     }
-    Ok(Flux::follow(repository, PIPELINES, hub, PACE))
+    Ok(Flux::start(repository, PIPELINES_FOLDER, hub, TIMING))
 }
 
-/// A cluster with Flux's kinds, served on this machine.
+/// A leaf cluster with Flux's CustomResourceDefinitions.
 async fn cluster(folder: &Path) -> anyhow::Result<(Server, Served)> {
     let server = Server::in_memory();
     for definition in definitions() {
@@ -224,16 +223,16 @@ async fn until_deployed(cluster: &Client) -> anyhow::Result<()> {
         let release = releases
             .get_opt(PIPELINE)
             .await
-            .context("cannot ask a cluster")?;
+            .context("cannot read a HelmRelease")?;
         if release.is_some_and(|it| it.data["status"]["conditions"][0]["status"] == "True") {
             return Ok(());
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    anyhow::bail!("the first release was not deployed")
+    anyhow::bail!("the first release was not deployed in time")
 }
 
-/// With which kubectl reaches the demo in a folder.
+/// The kubeconfig of the demo in a folder.
 pub(super) fn kubeconfig(folder: &Path) -> PathBuf {
     folder.join("sluice/kubeconfig")
 }
@@ -283,7 +282,7 @@ fn path(environment: &str) -> String {
     format!("clusters/{environment}/{PIPELINE}.yaml")
 }
 
-/// What the repository says about an environment.
+/// The manifest of an environment in the repository.
 fn manifest(environment: &str, version: &str) -> String {
     format!(
         "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: {PIPELINE}\n---\n\
@@ -298,7 +297,7 @@ fn manifest(environment: &str, version: &str) -> String {
     )
 }
 
-/// Whether a version can be written into the manifest as it is.
+/// Whether the text is safe to write into the manifest as a version.
 pub(super) fn is_version(text: &str) -> bool {
     let starts = text.starts_with(|first: char| first.is_ascii_digit());
     starts

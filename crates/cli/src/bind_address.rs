@@ -1,15 +1,15 @@
-//! Addresses to listen on, as Go programs write them.
+//! Listen addresses in the notation of Go programs.
 
 use std::{
     net::{Ipv4Addr, Ipv6Addr, SocketAddr},
     str::FromStr,
 };
 
-/// Where to listen, or nowhere.
+/// The address to listen on; `None` disables the listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Address(pub(crate) Option<SocketAddr>);
+pub(crate) struct BindAddress(pub(crate) Option<SocketAddr>);
 
-impl FromStr for Address {
+impl FromStr for BindAddress {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_read_as_go_reads_them() {
+    fn addresses_are_parsed_as_go_parses_them() {
         for (text, expected) in [
             (":8080", Some("[::]:8080")),
             ("0.0.0.0:80", Some("0.0.0.0:80")),
@@ -47,10 +47,10 @@ mod tests {
             ("", None),
         ] {
             let expected = expected.map(|address| address.parse().unwrap());
-            assert_eq!(text.parse::<Address>().unwrap().0, expected, "{text}");
+            assert_eq!(text.parse::<BindAddress>().unwrap().0, expected, "{text}");
         }
         for text in ["8080", ":x", "host:80", "::1:80:90:", ":70000"] {
-            assert!(text.parse::<Address>().is_err(), "{text}");
+            assert!(text.parse::<BindAddress>().is_err(), "{text}");
         }
     }
 }

@@ -8,8 +8,8 @@ use super::*;
 /// A target that runs a revision on a cluster; `!` behind it means that it is not ready, and what
 /// follows it failed.
 fn target(text: &str) -> TargetStatus {
-    let (place, revision) = text.split_once(' ').unwrap();
-    let (cluster, namespace) = place.split_once('/').unwrap();
+    let (path, revision) = text.split_once(' ').unwrap();
+    let (cluster, namespace) = path.split_once('/').unwrap();
     let (revision, failed) = match revision.split_once('!') {
         Some((revision, failed)) => (revision, Some(failed)),
         None => (revision, None),
@@ -93,8 +93,8 @@ const REMARKS: &str = "
 
 #[test]
 fn environments_stand_side_by_side_where_there_is_room() {
-    let picture = "
-        shop/web  not looked at yet; is the controller running?
+    let diagram = "
+        shop/web  not reconciled yet; is the controller running?
 
         ╭─ dev ───────────╮    ╭─ prod ──────────────╮
         │ 1.9.0 + 2.0.0   │ ─▶ │ 1.0.0               │
@@ -103,13 +103,13 @@ fn environments_stand_side_by_side_where_there_is_room() {
         │ ◐ two/web 1.9.0 │    │                     │
         ╰─────────────────╯    ╰─────────────────────╯
 ";
-    check(Some(100), &format!("{picture}{REMARKS}"));
+    check(Some(100), &format!("{diagram}{REMARKS}"));
 }
 
 #[test]
 fn environments_stack_in_narrow_terminals_and_in_pipes() {
-    let picture = "
-        shop/web  not looked at yet; is the controller running?
+    let diagram = "
+        shop/web  not reconciled yet; is the controller running?
 
         dev
           1.9.0 + 2.0.0
@@ -122,7 +122,7 @@ fn environments_stack_in_narrow_terminals_and_in_pipes() {
           ◇ awaiting approval
           ● eu/web
 ";
-    check(None, &format!("{picture}{REMARKS}"));
+    check(None, &format!("{diagram}{REMARKS}"));
 }
 
 /// The version that failed is shown, why, and what worked before.
@@ -147,7 +147,7 @@ fn a_failed_release_is_named() {
 }
 
 #[test]
-fn a_promotion_that_does_not_go_on_says_why() {
+fn a_stalled_promotion_shows_its_reason() {
     let mut pipeline = pipeline();
     let status = pipeline.status.as_mut().unwrap();
     let prod = status.environments.get_mut("prod").unwrap();

@@ -1,0 +1,266 @@
+//! `sluice promote` and `sluice rollback`: request a revision in an environment.
+//!
+//! The request is written into an annotation of the Pipeline, which the planner reads.
+
+use std::{io::Write, time::Duration};
+
+use anyhow::{Context, anyhow, bail};
+use api::{
+    Pipeline, Time,
+    names::{REQUEST_ANNOTATION, short_hash},
+    pipeline::{HandledRequest, Request, RequestKind},
+    revision::is_usable,
+};
+use jiff::Timestamp;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+
+use super::{
+    approve::whole_seconds,
+    cluster::{Cluster, Connection, FIELD_MANAGER, key, require_environment},
+    cluster_error::cluster_error,
+    terminal::clean,
+    wait::{WaitFlags, WaitState, promotions_state, wait_until},
+};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Promote {
+    /// Pipeline, as NAME or NAMESPACE/NAME
+    pipeline: String,
+    /// Environment to promote into
+    environment: String,
+    /// Revision to promote
+    revision: String,
+    #[command(flatten)]
+    flags: RequestFlags,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Rollback {
+    /// Pipeline, as NAME or NAMESPACE/NAME
+    pipeline: String,
+    /// Environment to roll back
+    environment: String,
+    /// Revision to roll back to [default: the previous one]
+    revision: Option<String>,
+    #[command(flatten)]
+    flags: RequestFlags,
+}
+
+#[derive(Debug, clap::Args)]
+struct RequestFlags {
+    /// Note to store with the request
+    #[arg(long, value_name = "TEXT")]
+    note: Option<String>,
+    /// Request the revision even if no target, source or report has it
+    #[arg(long)]
+    unseen: bool,
+    /// How long to wait for the controller to process the request, such as 5s
+    #[arg(long, value_name = "TIME", default_value = "10s")]
+    answer_timeout: api::Duration,
+    /// Replace requests of others that the controller has not processed yet
+    #[arg(long)]
+    replace: bool,
+    #[command(flatten)]
+    wait: WaitFlags,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+pub(super) async fn promote(arguments: &Promote, out: &mut dyn Write) -> anyhow::Result<()> {
+    let cluster = arguments.flags.connection.connect().await?;
+    let pipeline = cluster.pipeline(&arguments.pipeline).await?;
+    let requested = RequestedRevision {
+        environment: &arguments.environment,
+        revision: &arguments.revision,
+        kind: RequestKind::Promote,
+    };
+    send_request(&cluster, &pipeline, requested, &arguments.flags, out).await
+}
+
+pub(super) async fn rollback(arguments: &Rollback, out: &mut dyn Write) -> anyhow::Result<()> {
+    let cluster = arguments.flags.connection.connect().await?;
+    let pipeline = cluster.pipeline(&arguments.pipeline).await?;
+    let environment = arguments.environment.as_str();
+    require_environment(&pipeline, environment)?;
+    let status = pipeline.status.as_ref();
+    let status = status.and_then(|status| status.environments.get(environment));
+    let previous = status.and_then(planner::previous_revision);
+    let revision = arguments
+        .revision
+        .as_deref()
+        .or(previous)
+        .with_context(|| {
+            format!("no previous revision of {environment} is known; name the revision to roll back to")
+        })?;
+    let requested = RequestedRevision {
+        environment,
+        revision,
+        kind: RequestKind::Rollback,
+    };
+    send_request(&cluster, &pipeline, requested, &arguments.flags, out).await
+}
+
+/// The content of a request.
+struct RequestedRevision<'a> {
+    environment: &'a str,
+    revision: &'a str,
+    kind: RequestKind,
+}
+
+async fn send_request(
+    cluster: &Cluster,
+    pipeline: &Pipeline,
+    requested: RequestedRevision<'_>,
+    flags: &RequestFlags,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let environment = requested.environment;
+    require_environment(pipeline, environment)?;
+    if pipeline.spec.promotion_into(environment).is_none() {
+        let (_, name) = key(pipeline);
+        bail!("pipeline {name} has no promotion settings for {environment}");
+    }
+    let request = request(cluster.caller().await?, &requested, flags)?;
+    let annotation = planner::request_annotation(pipeline, environment, &request, flags.replace);
+    let annotation = annotation.map_err(|other| {
+        let (by, environment) = (clean(&other.by), clean(&other.environment));
+        let revision = clean(&other.revision);
+        anyhow!(
+            "{by} requested {revision} in {environment}, which the controller has not processed yet; \
+             wait, or replace the request with --replace"
+        )
+    })?;
+    write(cluster, pipeline, annotation).await?;
+    let answer = wait_for_answer(cluster, pipeline, environment, (&request.id, flags)).await?;
+    let revision = clean(requested.revision);
+    let summary = match requested.kind {
+        RequestKind::Promote => format!("requested {revision} in {environment}"),
+        RequestKind::Rollback => format!("requested a rollback of {environment} to {revision}"),
+    };
+    writeln!(out, "{summary}{}", clean(&answer))?;
+    out.flush()?;
+    let state = |pipeline: &Pipeline, promotions: &[api::Promotion]| {
+        request_state(pipeline, environment, &request.id, promotions)
+    };
+    flags.wait.wait(cluster, pipeline, state).await
+}
+
+/// The answer of the controller, as the end of a sentence. A refusal is an error. Without an answer in
+/// time the request stays and may still be processed.
+async fn wait_for_answer(
+    cluster: &Cluster,
+    pipeline: &Pipeline,
+    environment: &str,
+    (id, flags): (&str, &RequestFlags),
+) -> anyhow::Result<String> {
+    let timeout = Duration::from(&flags.answer_timeout);
+    let state = |pipeline: &Pipeline, _: &[api::Promotion]| match last_request(pipeline, environment) {
+        Some(last) if last.covers(id) => WaitState::Done,
+        _ => WaitState::Waiting(not_processed(pipeline, environment)),
+    };
+    let (pipeline, state) = match wait_until(cluster, timeout, pipeline, state).await {
+        Ok(last) => last,
+        // The request has been written nevertheless.
+        Err(error) => return Ok(format!("; cannot read the answer: {error:#}")),
+    };
+    if let WaitState::Waiting(text) | WaitState::Failed(text) = state {
+        return Ok(format!("; {text}"));
+    }
+    let Some(last) = last_request(&pipeline, environment).filter(|last| last.id == id) else {
+        bail!(
+            "a later request for {environment} replaced this one"
+        );
+    };
+    let message = last.message.as_deref().unwrap_or("accepted");
+    if last.refused {
+        bail!("{}", clean(message));
+    }
+    let promotion = last.promotion.as_deref();
+    let promotion = promotion.map(|name| format!(" ({name})"));
+    Ok(format!(": {message}{}", promotion.unwrap_or_default()))
+}
+
+/// The last request for an environment that the controller processed.
+fn last_request<'a>(pipeline: &'a Pipeline, environment: &str) -> Option<&'a HandledRequest> {
+    let status = pipeline.status.as_ref()?;
+    status.environments.get(environment)?.last_request.as_ref()
+}
+
+/// Says that a request has not been processed, with the hold of the environment.
+fn not_processed(pipeline: &Pipeline, environment: &str) -> String {
+    let status = pipeline.status.as_ref();
+    let status = status.and_then(|status| status.environments.get(environment));
+    let hold = status.and_then(|status| status.hold.as_ref());
+    let hold = hold.map(|hold| format!(": {}", hold.message));
+    format!(
+        "the controller has not processed the request yet{}",
+        hold.unwrap_or_default()
+    )
+}
+
+fn request(by: String, requested: &RequestedRevision<'_>, flags: &RequestFlags) -> anyhow::Result<Request> {
+    let revision = requested.revision;
+    if !is_usable(revision) {
+        bail!("{revision:?} is not a revision");
+    }
+    let at = whole_seconds(Timestamp::now());
+    let moment = Timestamp::now().to_string();
+    Ok(Request {
+        id: short_hash(&[requested.environment, revision, &by, &moment]),
+        revision: revision.to_owned(),
+        kind: requested.kind,
+        // The admission policy refuses escapes; the name is optional.
+        by: (!by.contains(['"', '\\'])).then_some(by),
+        at: Some(Time(at)),
+        note: flags.note.as_deref().map(without_escapes),
+        unseen: flags.unseen,
+    })
+}
+
+/// The note without characters that JSON escapes, which the admission policy refuses.
+fn without_escapes(note: &str) -> String {
+    let replace = |c: char| match c {
+        '"' => '\'',
+        '\\' => '/',
+        c if c.is_control() => ' ',
+        c => c,
+    };
+    note.chars().map(replace).collect()
+}
+
+async fn write(cluster: &Cluster, pipeline: &Pipeline, annotation: String) -> anyhow::Result<()> {
+    let (namespace, name) = key(pipeline);
+    // With the resourceVersion, so that requests written in the meantime are not lost.
+    let patch = json!({"metadata": {
+        "resourceVersion": pipeline.metadata.resource_version,
+        "annotations": {REQUEST_ANNOTATION: annotation},
+    }});
+    let parameters = PatchParams {
+        field_manager: Some(FIELD_MANAGER.to_owned()),
+        ..PatchParams::default()
+    };
+    let pipelines = cluster.api::<Pipeline>(namespace);
+    let patched = pipelines
+        .patch(name, &parameters, &Patch::Merge(patch))
+        .await;
+    patched.map_err(|error| cluster_error(&format!("write the request to pipeline {name}"), error))?;
+    Ok(())
+}
+
+/// The state of a request and of its promotion.
+fn request_state(
+    pipeline: &Pipeline,
+    environment: &str,
+    id: &str,
+    promotions: &[api::Promotion],
+) -> WaitState {
+    let Some(last) = last_request(pipeline, environment).filter(|last| last.id == id) else {
+        return WaitState::Waiting(not_processed(pipeline, environment));
+    };
+    match &last.promotion {
+        Some(name) => promotions_state(std::slice::from_ref(name), promotions),
+        None if last.refused => WaitState::Failed(last.message.clone().unwrap_or_default()),
+        None => WaitState::Done,
+    }
+}

@@ -1,9 +1,8 @@
-//! Advisories: what can be said about known vulnerabilities of dependencies without a network.
+//! Checks dependencies for known vulnerabilities, as far as possible without a network.
 //!
-//! The database of advisories has to be fetched, and so does the list of yanked versions. Where
-//! cargo-deny and its database are on this machine, they are asked; otherwise this says plainly that
-//! nobody was. What is always checked: each dependency is pinned by a checksum and comes from the one
-//! registry, and each advisory that deny.toml ignores has a reason.
+//! Uses cargo-deny and its database if they are installed, otherwise prints that nothing was checked.
+//! Always checks that each dependency is pinned by a checksum and comes from the registry, and that each
+//! advisory that deny.toml ignores has a reason.
 
 use std::process::Stdio;
 
@@ -11,10 +10,10 @@ use anyhow::{Context, bail, ensure};
 
 use crate::command::{cargo, root, run};
 
-/// How Cargo.lock marks what comes from a registry, which publishes a checksum of each version.
+/// The prefix of registry sources in Cargo.lock.
 const REGISTRY: &str = "registry+";
 
-/// Fails if a dependency is not pinned, or if cargo-deny knows an advisory about one.
+/// Fails if a dependency is not pinned or has an advisory.
 pub(crate) fn check() -> anyhow::Result<()> {
     let read = |name: &str| {
         let text = std::fs::read_to_string(root().join(name));
@@ -40,7 +39,7 @@ pub(crate) fn check() -> anyhow::Result<()> {
     }
 }
 
-/// Each ignored advisory says why.
+/// Each ignored advisory must have a reason.
 fn check_ignored(deny: &str) -> anyhow::Result<()> {
     let deny: toml::Table = deny.parse().context("cannot parse deny.toml")?;
     let advisories = deny.get("advisories").and_then(toml::Value::as_table);
@@ -61,7 +60,7 @@ fn check_ignored(deny: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// How many packages are pinned; all must be that are not our own.
+/// The number of pinned packages. Fails if a dependency is not pinned.
 fn check_pinned(lock: &str) -> anyhow::Result<usize> {
     let lock: toml::Table = lock.parse().context("cannot parse Cargo.lock")?;
     let packages = lock.get("package").and_then(toml::Value::as_array);

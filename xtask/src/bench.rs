@@ -1,4 +1,4 @@
-//! `cargo xtask bench NAME`: figures, printed.
+//! `cargo xtask bench NAME`: runs benchmarks.
 
 use anyhow::bail;
 
@@ -7,7 +7,7 @@ use crate::{
     kube,
 };
 
-/// Name, the package it lives in, what it measures.
+/// Name, package, and what it measures.
 const BENCHES: &[(&str, &str, &str)] = &[
     (
         "apiserver",
@@ -27,7 +27,7 @@ const BENCHES: &[(&str, &str, &str)] = &[
     (
         "observe",
         "sluice-controller",
-        "the pipeline loop: sync, memory, leaf change to status (--real: on real kube-apiservers)",
+        "the pipeline reconciler: sync, memory, time from a leaf change to the status (--real: on real kube-apiservers)",
     ),
     (
         "promote",
@@ -37,7 +37,7 @@ const BENCHES: &[(&str, &str, &str)] = &[
     (
         "strategies",
         "sluice-controller",
-        "both loops: leaf change to opened pull request, and what a promotion costs by strategy",
+        "pipeline and promotion reconcilers: leaf change to opened pull request, and the cost of a promotion by strategy",
     ),
     (
         "trigger",
@@ -54,7 +54,7 @@ pub(crate) fn bench(name: Option<&str>, is_real: bool) -> anyhow::Result<()> {
         }
         return Ok(());
     };
-    // What promoting takes is measured in several crates.
+    // The benchmark of promotions is spread over several crates.
     let of_promote = |known: &str| name == "promote" && ["hooks", "strategies"].contains(&known);
     let is_part = |known: &str| known == name || of_promote(known);
     let parts: Vec<_> = BENCHES
@@ -64,7 +64,7 @@ pub(crate) fn bench(name: Option<&str>, is_real: bool) -> anyhow::Result<()> {
     if parts.is_empty() {
         let known: Vec<&str> = BENCHES.iter().map(|(name, ..)| *name).collect();
         bail!(
-            "no benchmark called {name:?}; there are: {}",
+            "no benchmark is called {name:?}; available: {}",
             known.join(", ")
         );
     }

@@ -1,12 +1,12 @@
-//! `cargo xtask check`: everything that can be said about the code without running it.
+//! `cargo xtask check`: all static checks.
 
 use crate::{
     advisories,
     command::{cargo, run},
-    fences, licences,
+    crate_dependencies, licences,
 };
 
-/// Formatting, lints, fences, licences, advisories.
+/// Checks formatting, lints, cargo features, crate dependencies, licences and advisories.
 pub(crate) fn check() -> anyhow::Result<()> {
     run(&mut cargo(&["fmt", "--all", "--check"]))?;
     run(&mut cargo(&[
@@ -18,7 +18,23 @@ pub(crate) fn check() -> anyhow::Result<()> {
         "-D",
         "warnings",
     ]))?;
-    fences::check()?;
+    check_without_features()?;
+    crate_dependencies::check()?;
     licences::check()?;
     advisories::check()
+}
+
+/// Type-checks the workspace without cargo features: less than what the container image is built with,
+/// and the combination in which most code is left out.
+fn check_without_features() -> anyhow::Result<()> {
+    run(&mut cargo(&[
+        "clippy",
+        "--workspace",
+        "--all-targets",
+        "--no-default-features",
+        "--locked",
+        "--",
+        "-D",
+        "warnings",
+    ]))
 }

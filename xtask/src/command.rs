@@ -1,4 +1,4 @@
-//! Running other programs, loudly: what runs is shown, and what failed is said.
+//! Runs other programs, and prints their command lines.
 
 use std::{
     path::{Path, PathBuf},
@@ -11,7 +11,7 @@ use anyhow::{Context, bail};
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
-        .expect("xtask lies in the workspace")
+        .expect("xtask is a folder of the workspace")
         .to_owned()
 }
 
@@ -22,7 +22,7 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs a command to its end; fails if it does.
+/// Runs a command; fails if it fails.
 pub(crate) fn run(command: &mut Command) -> anyhow::Result<()> {
     eprintln!("$ {}", shown(command));
     let status = command
@@ -34,7 +34,7 @@ pub(crate) fn run(command: &mut Command) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs a command and gives what it printed.
+/// Runs a command and returns its stdout.
 pub(crate) fn output(command: &mut Command) -> anyhow::Result<String> {
     let output = command
         .stderr(Stdio::inherit())

@@ -1,4 +1,4 @@
-//! `cargo xtask fuzz NAME [SECONDS]`: a test of chance, with other dice each time, for a while.
+//! `cargo xtask fuzz NAME [SECONDS]`: runs a randomized test repeatedly with different seeds.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -6,7 +6,7 @@ use anyhow::{Context, bail};
 
 use crate::command::{cargo, run};
 
-/// Name, arguments of `cargo test` that run it, what it tries.
+/// Name, arguments of `cargo test`, and what it tests.
 const TARGETS: &[(&str, &[&str], &str)] = &[
     (
         "router",
@@ -24,10 +24,10 @@ const TARGETS: &[(&str, &[&str], &str)] = &[
         "server-side apply against a simple model",
     ),
 ];
-/// How many cases there are between two looks at the clock.
+/// Number of cases per run.
 const CASES: &str = "2000";
 
-/// Runs one target until the time is over, or lists them.
+/// Runs one test until the time is over, or lists them.
 pub(crate) fn fuzz(name: Option<&str>, seconds: u64) -> anyhow::Result<()> {
     let Some(name) = name else {
         for (name, _, what) in TARGETS {
@@ -37,7 +37,10 @@ pub(crate) fn fuzz(name: Option<&str>, seconds: u64) -> anyhow::Result<()> {
     };
     let Some((_, arguments, _)) = TARGETS.iter().find(|(known, ..)| *known == name) else {
         let known: Vec<&str> = TARGETS.iter().map(|(name, ..)| *name).collect();
-        bail!("no target called {name:?}; there are: {}", known.join(", "));
+        bail!(
+            "no test is called {name:?}; available: {}",
+            known.join(", ")
+        );
     };
     let end = Instant::now() + Duration::from_secs(seconds);
     let mut seed = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();

@@ -1,4 +1,4 @@
-//! `cargo xtask generate`: files that are written from the code and kept in the tree.
+//! `cargo xtask generate`: regenerates files that are derived from the code.
 
 mod chart;
 
@@ -8,8 +8,8 @@ use anyhow::Context;
 
 use crate::command::{cargo, output, root};
 
-/// Rewrites the chart's definitions and docs/reference.md from what `sluice crds` prints, and the chart's
-/// templates that say the same as deploy/manifests from those.
+/// Regenerates the chart's CRDs and docs/reference.md from `sluice crds`, and the chart's templates from
+/// deploy/manifests.
 pub(crate) fn generate() -> anyhow::Result<()> {
     write_crds(&root().join("deploy/chart/crds"))?;
     let reference = print(&["crds", "--reference"])?;
@@ -20,7 +20,7 @@ pub(crate) fn generate() -> anyhow::Result<()> {
     )
 }
 
-/// What the binary prints.
+/// The output of the binary.
 fn print(arguments: &[&str]) -> anyhow::Result<String> {
     let run = ["run", "--quiet", "--locked", "--package", "sluice", "--"];
     output(&mut cargo(&[&run, arguments].concat()))

@@ -1,9 +1,8 @@
-//! Puts a real Kubernetes control plane into the cache folder, for tests that want one, and helm.
+//! Builds a real Kubernetes control plane and helm into a cache folder, for tests.
 //!
-//! kube-apiserver, kube-controller-manager, kubectl, etcd and helm are compiled from their published
-//! Go modules at pinned versions. A program that is already there is left alone, and a program appears
-//! under its name only when it is complete, so an interrupted run or two at once do no harm. The
-//! working tree is never touched.
+//! kube-apiserver, kube-controller-manager, kubectl, etcd and helm are compiled from their published Go
+//! modules at pinned versions. Existing programs are kept. A finished program is moved to its final name,
+//! so interrupted and concurrent runs are safe. The working tree is not changed.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -15,8 +14,7 @@ use anyhow::{Context, Result, bail, ensure};
 const KUBERNETES: &str = "v1.36.3";
 /// The etcd release that stores its objects.
 const ETCD: &str = "v3.6.16";
-/// The helm release that installs charts. One that is built of the same Kubernetes libraries, so that
-/// most of it is compiled already.
+/// The helm release, with the same Kubernetes libraries, most of which are compiled already.
 const HELM: &str = "v4.2.4";
 /// The Go module of Kubernetes itself.
 const KUBERNETES_MODULE: &str = "k8s.io/kubernetes";
@@ -56,7 +54,7 @@ const KUBERNETES_PROGRAMS: [Program; 3] = [
     },
 ];
 
-/// Builds whatever is missing and gives the folder that holds the five programs.
+/// Builds missing programs and returns their folder.
 pub(crate) fn kube() -> Result<PathBuf> {
     let folder = folder()?;
     std::fs::create_dir_all(&folder)
@@ -85,7 +83,7 @@ pub(crate) fn kube() -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// The folder with a control plane, if it is there: named by the environment, or built before.
+/// The folder with a control plane from the environment or an earlier build, if it is complete.
 pub(crate) fn built() -> Option<PathBuf> {
     let named = std::env::var_os("KUBEBUILDER_ASSETS").filter(|folder| !folder.is_empty());
     let folder = named.map_or_else(|| folder().ok(), |folder| Some(folder.into()))?;
@@ -96,7 +94,7 @@ pub(crate) fn built() -> Option<PathBuf> {
     is_complete.then_some(folder)
 }
 
-/// Where the programs live: outside the tree, one folder per Kubernetes version.
+/// The folder of the programs: outside the tree, one per Kubernetes version.
 fn folder() -> Result<PathBuf> {
     let absolute = |name: &str| {
         std::env::var_os(name)
@@ -115,7 +113,7 @@ fn missing<'a>(folder: &'a Path, programs: &'a [Program]) -> impl Iterator<Item 
         .filter(|program| !folder.join(program.name).is_file())
 }
 
-/// Says what to do when there is no Go toolchain, before anything else is tried.
+/// Fails early with instructions if Go is not installed.
 fn check_go(folder: &Path) -> Result<()> {
     let found = Command::new("go")
         .arg("version")
@@ -132,10 +130,10 @@ fn check_go(folder: &Path) -> Result<()> {
     )
 }
 
-/// A throw-away Go module that requires what is to be built.
+/// A temporary Go module that requires the module to build.
 ///
 /// `go install package@version` refuses modules with `replace` lines, which both Kubernetes and
-/// etcd have; requiring them from a module of our own makes those lines irrelevant.
+/// etcd have; requiring them from another module ignores those lines.
 struct ScratchModule {
     folder: tempfile::TempDir,
     linker_flags: String,
@@ -235,7 +233,7 @@ impl ScratchModule {
         Ok(())
     }
 
-    /// Builds one program and moves it to its place in one step.
+    /// Builds one program and moves it to its final name.
     fn build(&self, into: &Path, program: &Program) -> Result<()> {
         eprintln!("building {} (minutes, the first time)", program.name);
         let unfinished = self.folder.path().join(program.name);

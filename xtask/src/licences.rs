@@ -1,7 +1,6 @@
-//! Licences: every dependency's must be satisfied by those that deny.toml allows.
+//! Checks that deny.toml allows the licence of each dependency.
 //!
-//! deny.toml is cargo-deny's own file, so that tool reads the same list where it is installed; this
-//! check needs nothing but cargo.
+//! deny.toml is the file of cargo-deny, which can be used instead; this check needs only cargo.
 
 use std::collections::BTreeSet;
 

@@ -1,10 +1,10 @@
-//! The one front door for developer commands: `cargo xtask`.
+//! `cargo xtask`: the developer commands of the project.
 
 mod advisories;
 mod bench;
 mod check;
 mod command;
-mod fences;
+mod crate_dependencies;
 mod fuzz;
 mod generate;
 mod kube;
@@ -25,34 +25,34 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Formatting, lints, the fences between crates, licences
+    /// Check formatting, lints, cargo features, crate dependencies, licences and advisories
     Check,
-    /// All tests; installs what they need when run as root on Debian
+    /// Run all tests; installs missing programs when run as root on Debian
     Test {
-        /// Run the parity suites against a real kube-apiserver (built by `kube`, needs Go)
+        /// Run the suites that support it against a real kube-apiserver (built by `kube`, needs Go)
         #[arg(long)]
         real: bool,
     },
-    /// Rewrites generated files: definitions and templates of deploy/chart
+    /// Regenerate CRDs and templates of deploy/chart, and docs/reference.md
     Generate,
-    /// Runs a benchmark and prints its figures
+    /// Run a benchmark and print its results
     Bench {
-        /// Which one; without a name, lists them
+        /// Name; without it, the available names are listed
         name: Option<String>,
-        /// Measure on real kube-apiservers too, where the benchmark can
+        /// Also measure against real kube-apiservers, if the benchmark supports it
         #[arg(long)]
         real: bool,
     },
-    /// Tries one thing with other dice each time, for a while
+    /// Run a randomized test with different seeds for some time
     Fuzz {
-        /// Which one; without a name, lists them
+        /// Name; without it, the available names are listed
         name: Option<String>,
-        /// For how long
+        /// Duration
         #[arg(default_value_t = 60)]
         seconds: u64,
     },
-    /// Builds a real control plane (etcd, kube-apiserver, kube-controller-manager, kubectl) and helm
-    /// from Go modules into a cache folder and prints that folder
+    /// Build a real control plane (etcd, kube-apiserver, kube-controller-manager, kubectl) and helm from
+    /// Go modules into a cache folder, and print that folder
     Kube,
 }
 

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: what a newcomer can run, and the same suites on a real server.
+//! `cargo xtask test`: runs all tests; with `--real`, some suites against a real kube-apiserver.
 
 use std::{env, process::Command};
 
@@ -9,7 +9,7 @@ use crate::{
     kube,
 };
 
-/// Programs that tests run, and the Debian package of each.
+/// Programs that tests need, and their Debian packages.
 const NEEDED: &[(&str, &str)] = &[
     ("git", "git"),
     ("mariadbd", "mariadb-server"),
@@ -17,10 +17,10 @@ const NEEDED: &[(&str, &str)] = &[
     ("openssl", "openssl"),
 ];
 
-/// The same, where tests are skipped, and say so, if it cannot be installed.
+/// Optional: tests that need it are skipped with a message.
 const BROWSER: &[(&str, &str)] = &[("chromium", "chromium")];
 
-/// Suites that run on a real server too, and which of their tests; all without a name.
+/// Suites that also run against a real server, with a filter for their tests.
 const REAL_SUITES: &[(&str, &str)] = &[
     ("conformance", ""),
     ("kinds", ""),
@@ -34,25 +34,25 @@ const REAL_SUITES: &[(&str, &str)] = &[
     ("guides", ""),
 ];
 
-/// The seed of property tests. The same tree gives the same result; other seeds are tried by setting it.
+/// The default seed of property tests, so that results are reproducible.
 const SEED: (&str, &str) = ("PROPTEST_RNG_SEED", "20261115");
 
-/// Every test.
+/// Runs all tests.
 pub(crate) fn test() -> anyhow::Result<()> {
     install_missing(NEEDED)?;
     if let Err(error) = install_missing(BROWSER) {
-        eprintln!("WARNING: the dashboard will NOT be tested in a browser: {error:#}");
+        eprintln!("WARNING: the dashboard will not be tested in a browser: {error:#}");
     }
     let mut all = cargo(&["test", "--workspace", "--locked"]);
     if env::var_os(SEED.0).is_none() {
         all.env(SEED.0, SEED.1);
     }
     run(&mut all)?;
-    // The same suite once more, on the store that keeps everything in a file.
+    // The same suite again, with the file store.
     run(suite("conformance").env("SLUICE_TEST_API", "file"))
 }
 
-/// The suites that also run on a real kube-apiserver, and the real kubectl on both.
+/// Runs the suites that support it against a real kube-apiserver, and kubectl against both servers.
 pub(crate) fn test_real() -> anyhow::Result<()> {
     install_missing(NEEDED)?;
     let assets = kube::kube()?;
@@ -71,8 +71,7 @@ pub(crate) fn test_real() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// One suite. Chosen from the whole workspace: choosing a package would build its dependencies once
-/// more, with fewer features.
+/// Selects one suite. With `--package`, dependencies would be built again with other features.
 fn suite(name: &str) -> Command {
     cargo(&["test", "--locked", "--workspace", "--test", name])
 }

@@ -6,9 +6,10 @@
 mod approve;
 mod checkout;
 mod cluster;
+mod cluster_error;
 mod completion;
 mod explain;
-mod wait;
+mod format;
 mod get;
 mod history;
 mod hooks;
@@ -22,10 +23,9 @@ mod suspend;
 mod table;
 mod terminal;
 mod tree;
-mod cluster_error;
 mod version;
+mod wait;
 mod watch;
-mod format;
 mod yaml;
 
 use std::{fmt, io::Write, process::ExitCode};

@@ -2,9 +2,9 @@
 //! and runs the reconcilers until a signal. Every replica runs the HTTP server; only the leader runs the
 //! reconcilers.
 
-pub(crate) mod server_settings;
 pub(crate) mod logs;
 mod selector;
+pub(crate) mod server_settings;
 mod settings;
 pub(crate) mod signals;
 
@@ -13,7 +13,9 @@ use controller::Metrics;
 use kube::{Config, client::ClientBuilder};
 use prometheus_client::registry::Registry;
 
-use crate::{args::controller::Arguments, kubeconfig, leaf_connector::leaf_connector, listen_error};
+use crate::{
+    args::controller::Arguments, kubeconfig, leaf_connector::leaf_connector, listen_error,
+};
 
 /// The flag that sets each listen address.
 const FLAGS: listen_error::AddressFlags<'_> = &[

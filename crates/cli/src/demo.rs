@@ -2,8 +2,8 @@
 //! promotes a release from dev to prod. Everything is removed at the end.
 
 mod running_demos;
-mod walkthrough;
 mod setup;
+mod walkthrough;
 
 use std::{
     fs::Permissions,
@@ -18,8 +18,8 @@ use crate::{
     controller::{logs, signals},
 };
 use running_demos::RunningDemos;
-use walkthrough::Walkthrough;
 use setup::DemoSetup;
+use walkthrough::Walkthrough;
 
 /// The release that is deployed at the start, the one that is pushed then, and a suggestion for the next.
 const RELEASES: [&str; 3] = ["6.1.0", "6.2.0", "6.3.0"];

@@ -11,9 +11,9 @@ use kube::{
 /// Loads a kubeconfig file; without one, the default locations and then the in-cluster config.
 pub(crate) async fn load(file: Option<&Path>) -> anyhow::Result<Config> {
     let Some(file) = file else {
-        return Config::infer()
-            .await
-            .context("found no kubeconfig, and not running in a cluster; set --kubeconfig or $KUBECONFIG");
+        return Config::infer().await.context(
+            "found no kubeconfig, and not running in a cluster; set --kubeconfig or $KUBECONFIG",
+        );
     };
     let kubeconfig = Kubeconfig::read_from(file)
         .with_context(|| format!("cannot read the kubeconfig {}", file.display()))?;

@@ -14,7 +14,10 @@ pub(crate) fn of_server(error: server::Error, flags: AddressFlags<'_>) -> anyhow
 }
 
 /// The error of the controller.
-pub(crate) fn of_controller(error: controller::run::Error, flags: AddressFlags<'_>) -> anyhow::Error {
+pub(crate) fn of_controller(
+    error: controller::run::Error,
+    flags: AddressFlags<'_>,
+) -> anyhow::Error {
     match &error {
         controller::run::Error::Listen { purpose, .. } => with_flag(&error, purpose, flags),
         _ => error.into(),

@@ -1,7 +1,7 @@
 //! The binary `sluice`: parses the command line and runs the command.
 
-mod bind_address;
 mod args;
+mod bind_address;
 mod commands;
 mod controller;
 mod crds;

@@ -28,8 +28,8 @@ use crate::{
         standalone::Arguments,
     },
     controller::{
-        server_settings::authoring_settings,
         logs::{self, Logging},
+        server_settings::authoring_settings,
         signals,
     },
     leaf_connector::leaf_connector,
@@ -235,7 +235,8 @@ async fn install(client: &Client) -> anyhow::Result<()> {
             .await
             .with_context(|| format!("cannot apply the CustomResourceDefinition {name}"))?;
     }
-    let roles: Vec<Value> = serde_saphyr::from_multiple(ROLES).context("cannot parse the ClusterRoles")?;
+    let roles: Vec<Value> =
+        serde_saphyr::from_multiple(ROLES).context("cannot parse the ClusterRoles")?;
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(
         "rbac.authorization.k8s.io",
         "v1",

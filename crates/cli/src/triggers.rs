@@ -57,7 +57,10 @@ async fn write(
 
 /// PipelineTriggers in the pipeline's namespace, and Flux's image automation objects in all namespaces
 /// that the caller may list.
-async fn read_related_objects(client: &Client, namespace: &str) -> anyhow::Result<(TriggerObjects, Vec<String>)> {
+async fn read_related_objects(
+    client: &Client,
+    namespace: &str,
+) -> anyhow::Result<(TriggerObjects, Vec<String>)> {
     let triggers: Api<PipelineTrigger> = Api::namespaced(client.clone(), namespace);
     let triggers = triggers
         .list(&ListParams::default())

@@ -79,7 +79,7 @@ fn a_taken_port_is_said_at_once() {
 
 #[tokio::test]
 async fn a_proposed_pipeline_is_merged_and_appears() {
-    let _ = rustls::crypto::ring::default_provider().install_default();
+    testbed::tls::install_provider();
     let folder = tempfile::tempdir().unwrap();
     let mut child = Command::new(env!("CARGO_BIN_EXE_sluice"))
         .args(["demo", "--port", "0"])

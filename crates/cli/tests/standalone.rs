@@ -55,7 +55,7 @@ async fn start(folder: &Path) -> (Running, Client, String) {
         .stderr(Stdio::null())
         .spawn();
     let running = Running(child.unwrap());
-    let _ = rustls::crypto::ring::default_provider().install_default();
+    testbed::tls::install_provider();
     for _ in 0..600 {
         if let Ok(kubeconfig) = Kubeconfig::read_from(folder.join("kubeconfig")) {
             let options = KubeConfigOptions::default();

@@ -10,10 +10,6 @@
 )]
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
-#[path = "../tests/browser/chromium.rs"]
-#[expect(dead_code, reason = "tests press and picture more than a benchmark")]
-mod chromium;
-
 use std::{
     io::{BufRead, BufReader},
     net::SocketAddr,
@@ -23,7 +19,6 @@ use std::{
 
 use api::Pipeline;
 use apiserver::{ServeOptions, Server, User};
-use chromium::Chromium;
 use futures::StreamExt;
 use k8s_openapi::{
     api::core::v1::Namespace,
@@ -36,6 +31,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 use server::{Metrics, Settings};
+use testbed::browser::Chromium;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,

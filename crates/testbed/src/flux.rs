@@ -71,7 +71,12 @@ struct FolderDeployment {
 
 impl Flux {
     /// Starts to deploy a folder of the branch `main` to a cluster that has Flux's CRDs.
-    pub fn follow(repository: Repository, folder: &str, cluster: Client, timing: FluxTiming) -> Self {
+    pub fn follow(
+        repository: Repository,
+        folder: &str,
+        cluster: Client,
+        timing: FluxTiming,
+    ) -> Self {
         let deployment = FolderDeployment {
             repository,
             folder: folder.to_owned(),
@@ -92,7 +97,9 @@ impl FolderDeployment {
             if let Some(commit) = tip.filter(|tip| Some(tip) != applied.as_ref()) {
                 match self.apply(&commit).await {
                     Ok(()) => applied = Some(commit),
-                    Err(error) => tracing::warn!(folder = self.folder, %error, "could not deploy the folder"),
+                    Err(error) => {
+                        tracing::warn!(folder = self.folder, %error, "could not deploy the folder")
+                    }
                 }
             }
             tokio::time::sleep(self.timing.poll_interval).await;

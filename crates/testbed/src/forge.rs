@@ -50,7 +50,8 @@ impl Error {
 }
 
 /// Handles the requests for a repository: it may delay, drop or pass on a request and its response.
-pub type RequestInterceptor = Arc<dyn Fn(Request, Next) -> BoxFuture<'static, Response> + Send + Sync>;
+pub type RequestInterceptor =
+    Arc<dyn Fn(Request, Next) -> BoxFuture<'static, Response> + Send + Sync>;
 
 /// A running forge.
 pub struct Forge {
@@ -145,12 +146,16 @@ impl Forge {
 
     /// While unavailable, all responses are 503.
     pub fn set_up(&self, is_available: bool) {
-        self.state.is_available.store(is_available, Ordering::SeqCst);
+        self.state
+            .is_available
+            .store(is_available, Ordering::SeqCst);
     }
 
     /// Whether merges are refused because a review is missing.
     pub fn set_requires_review(&self, requires_review: bool) {
-        self.state.requires_review.store(requires_review, Ordering::SeqCst);
+        self.state
+            .requires_review
+            .store(requires_review, Ordering::SeqCst);
     }
 
     /// Whether a branch protection forbids the token's user to merge.
@@ -162,7 +167,10 @@ impl Forge {
 
     /// Serves another API, such as that of another forge, under a path prefix.
     pub fn serve_additional_api(&self, prefix: &str, router: Router) {
-        self.state.additional_apis.lock().insert(prefix.to_owned(), router);
+        self.state
+            .additional_apis
+            .lock()
+            .insert(prefix.to_owned(), router);
     }
 
     /// The number of requests so far.
@@ -214,7 +222,9 @@ impl ForgeState {
     /// The additional API of a path.
     fn additional_apis(&self, path: &str) -> Option<Router> {
         let additional_apis = self.additional_apis.lock();
-        let found = additional_apis.iter().find(|(prefix, _)| path.starts_with(*prefix));
+        let found = additional_apis
+            .iter()
+            .find(|(prefix, _)| path.starts_with(*prefix));
         found.map(|(_, router)| router.clone())
     }
 

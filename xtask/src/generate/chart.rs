@@ -1,4 +1,4 @@
-//! Templates of the chart that say what a manifest says, under the release's names.
+//! Generates templates of the chart from deploy/manifests.
 
 use std::{fs, path::Path};
 
@@ -6,7 +6,7 @@ use anyhow::Context;
 
 use super::{clear, write};
 
-/// The manifests that become templates as they are, and the value that turns each off.
+/// The manifests, and the condition under which each is rendered.
 const MANIFESTS: [(&str, &str); 4] = [
     ("access.yaml", ""),
     ("roles.yaml", ".Values.roles.create"),
@@ -17,7 +17,7 @@ const MANIFESTS: [(&str, &str); 4] = [
     ),
 ];
 
-/// What the manifests say, and what it is called in a release.
+/// Names in the manifests and their templates.
 const NAMES: [(&str, &str); 2] = [
     ("pipeline-system", "{{ .Release.Namespace }}"),
     (
@@ -49,7 +49,7 @@ pub(super) fn write_templates(from: &Path, to: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The manifest as a template.
+/// Turns a manifest into a template.
 fn template(manifest: &str) -> String {
     let escaped = manifest
         .split("{{")
@@ -63,7 +63,7 @@ fn template(manifest: &str) -> String {
     objects.join("---\n")
 }
 
-/// The object with the labels of the release.
+/// Adds the labels of the release to an object.
 fn labelled(object: &str) -> String {
     let has_labels = object.contains("\n  labels:\n");
     let mut text = String::new();

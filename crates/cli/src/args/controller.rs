@@ -215,4 +215,3 @@ impl FromStr for GoBool {
         }
     }
 }
-

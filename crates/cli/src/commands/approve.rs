@@ -114,7 +114,11 @@ fn hold(pipeline: &Pipeline, environment: &str) -> String {
         .unwrap_or_default()
 }
 
-async fn store_approval(cluster: &Cluster, promotion: &Promotion, approval: &Approval) -> anyhow::Result<()> {
+async fn store_approval(
+    cluster: &Cluster,
+    promotion: &Promotion,
+    approval: &Approval,
+) -> anyhow::Result<()> {
     let namespace = promotion.namespace().unwrap_or_default();
     let patch = json!({"spec": {"approval": approval}});
     let parameters = PatchParams {

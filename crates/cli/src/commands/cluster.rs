@@ -90,7 +90,10 @@ impl Cluster {
         match pipelines.get_opt(name).await {
             Ok(Some(pipeline)) => Ok(pipeline),
             Ok(None) => Err(self.no_such_pipeline(namespace, name).await),
-            Err(error) => Err(cluster_error(&format!("read pipeline {namespace}/{name}"), error)),
+            Err(error) => Err(cluster_error(
+                &format!("read pipeline {namespace}/{name}"),
+                error,
+            )),
         }
     }
 
@@ -100,7 +103,9 @@ impl Cluster {
         let here = self.api::<Pipeline>(namespace);
         let names = match here.list_metadata(&parameters).await {
             Ok(list) => list.items.into_iter().filter_map(|it| it.metadata.name),
-            Err(error) => return cluster_error(&format!("list the pipelines of {namespace}"), error),
+            Err(error) => {
+                return cluster_error(&format!("list the pipelines of {namespace}"), error);
+            }
         };
         let names: Vec<String> = names.collect();
         let hint = match closest_name(name, names.iter().map(String::as_str)) {
@@ -136,7 +141,8 @@ impl Cluster {
         let reviews: Api<SelfSubjectReview> = Api::all(self.client.clone());
         let review = SelfSubjectReview::default();
         let review = reviews.create(&PostParams::default(), &review).await;
-        let review = review.map_err(|error| cluster_error("review who you are (SelfSubjectReview)", error))?;
+        let review = review
+            .map_err(|error| cluster_error("review who you are (SelfSubjectReview)", error))?;
         let user = review.status.and_then(|status| status.user_info);
         user.and_then(|user| user.username)
             .context("the SelfSubjectReview of the cluster has no user name")

@@ -18,7 +18,10 @@ pub(super) fn cluster_error(attempted: &str, error: kube::Error) -> Error {
         404 if is_unknown_kind(status) => "the cluster does not serve this kind; install Sluice's \
              CRDs with `sluice crds | kubectl apply --server-side -f -`"
             .to_owned(),
-        409 => format!("{}; the object was changed in the meantime, try again", status.message),
+        409 => format!(
+            "{}; the object was changed in the meantime, try again",
+            status.message
+        ),
         _ => status.message.clone(),
     };
     anyhow!("cannot {attempted}: {why}")
@@ -27,7 +30,9 @@ pub(super) fn cluster_error(attempted: &str, error: kube::Error) -> Error {
 fn no_response(attempted: &str, error: kube::Error) -> Error {
     let is_transport = matches!(error, kube::Error::HyperError(_) | kube::Error::Service(_));
     let hint = match is_transport {
-        true => ": the cluster does not respond; check that it is running and that the context is right",
+        true => {
+            ": the cluster does not respond; check that it is running and that the context is right"
+        }
         false => "",
     };
     Error::new(error).context(format!("cannot {attempted}{hint}"))

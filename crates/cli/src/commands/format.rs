@@ -7,7 +7,10 @@ use api::{
 use jiff::Timestamp;
 
 /// The name that is most similar to what was typed, if one is similar enough.
-pub(super) fn closest_name<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub(super) fn closest_name<'a>(
+    typed: &str,
+    names: impl Iterator<Item = &'a str>,
+) -> Option<&'a str> {
     let typed = typed.to_lowercase();
     let distance = |name: &str| strsim::damerau_levenshtein(&typed, &name.to_lowercase());
     let limit = (typed.chars().count() / 3).max(1);
@@ -88,7 +91,10 @@ mod tests {
             targets,
             ..EnvironmentStatus::default()
         };
-        assert_eq!(running_revisions(Some(&environment(vec![target]))), "6.1.0 + 7");
+        assert_eq!(
+            running_revisions(Some(&environment(vec![target]))),
+            "6.1.0 + 7"
+        );
         let nothing = environment(vec![TargetStatus::default()]);
         assert_eq!(running_revisions(Some(&nothing)), "-");
     }

@@ -16,10 +16,9 @@ use serde_json::{Value, json};
 
 use super::{
     cluster::{Cluster, Connection},
-    table, terminal,
     cluster_error::cluster_error,
     format::closest_name,
-    yaml,
+    table, terminal, yaml,
 };
 
 #[derive(Debug, clap::Args)]

@@ -10,10 +10,10 @@ use jiff::Timestamp;
 
 use super::{
     cluster::{Connection, require_environment},
+    format::{age, duration},
     get,
     table::{self, Cell},
     terminal::clean,
-    format::{age, duration},
 };
 
 #[derive(Debug, clap::Args)]

@@ -22,8 +22,8 @@ use serde_json::Value;
 
 use super::{
     checkout::Checkout,
-    terminal::{BOLD, RED, YELLOW, clean, paint},
     format::count,
+    terminal::{BOLD, RED, YELLOW, clean, paint},
     yaml::{self, Document},
 };
 
@@ -154,7 +154,10 @@ impl CheckedDocument {
 }
 
 /// Checks a document; `None` for other kinds.
-async fn check(document: &Document, schema: &schema::Schema) -> anyhow::Result<Option<CheckedDocument>> {
+async fn check(
+    document: &Document,
+    schema: &schema::Schema,
+) -> anyhow::Result<Option<CheckedDocument>> {
     let line = document.line;
     let mut checked = CheckedDocument::default();
     let mut value = match &document.value {

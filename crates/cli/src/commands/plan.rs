@@ -18,8 +18,8 @@ use similar::{ChangeTag, TextDiff};
 use super::{
     checkout::Checkout,
     cluster::{Connection, require_environment},
-    terminal::{self, BOLD, GREEN, PLAIN, RED, clean, paint},
     format::{closest_name, count},
+    terminal::{self, BOLD, GREEN, PLAIN, RED, clean, paint},
     yaml,
 };
 

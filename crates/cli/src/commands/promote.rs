@@ -91,7 +91,9 @@ pub(super) async fn rollback(arguments: &Rollback, out: &mut dyn Write) -> anyho
         .as_deref()
         .or(previous)
         .with_context(|| {
-            format!("no previous revision of {environment} is known; name the revision to roll back to")
+            format!(
+                "no previous revision of {environment} is known; name the revision to roll back to"
+            )
         })?;
     let requested = RequestedRevision {
         environment,
@@ -155,10 +157,11 @@ async fn wait_for_answer(
     (id, flags): (&str, &RequestFlags),
 ) -> anyhow::Result<String> {
     let timeout = Duration::from(&flags.answer_timeout);
-    let state = |pipeline: &Pipeline, _: &[api::Promotion]| match last_request(pipeline, environment) {
-        Some(last) if last.covers(id) => WaitState::Done,
-        _ => WaitState::Waiting(not_processed(pipeline, environment)),
-    };
+    let state =
+        |pipeline: &Pipeline, _: &[api::Promotion]| match last_request(pipeline, environment) {
+            Some(last) if last.covers(id) => WaitState::Done,
+            _ => WaitState::Waiting(not_processed(pipeline, environment)),
+        };
     let (pipeline, state) = match wait_until(cluster, timeout, pipeline, state).await {
         Ok(last) => last,
         // The request has been written nevertheless.
@@ -168,9 +171,7 @@ async fn wait_for_answer(
         return Ok(format!("; {text}"));
     }
     let Some(last) = last_request(&pipeline, environment).filter(|last| last.id == id) else {
-        bail!(
-            "a later request for {environment} replaced this one"
-        );
+        bail!("a later request for {environment} replaced this one");
     };
     let message = last.message.as_deref().unwrap_or("accepted");
     if last.refused {
@@ -199,7 +200,11 @@ fn not_processed(pipeline: &Pipeline, environment: &str) -> String {
     )
 }
 
-fn request(by: String, requested: &RequestedRevision<'_>, flags: &RequestFlags) -> anyhow::Result<Request> {
+fn request(
+    by: String,
+    requested: &RequestedRevision<'_>,
+    flags: &RequestFlags,
+) -> anyhow::Result<Request> {
     let revision = requested.revision;
     if !is_usable(revision) {
         bail!("{revision:?} is not a revision");
@@ -244,7 +249,8 @@ async fn write(cluster: &Cluster, pipeline: &Pipeline, annotation: String) -> an
     let patched = pipelines
         .patch(name, &parameters, &Patch::Merge(patch))
         .await;
-    patched.map_err(|error| cluster_error(&format!("write the request to pipeline {name}"), error))?;
+    patched
+        .map_err(|error| cluster_error(&format!("write the request to pipeline {name}"), error))?;
     Ok(())
 }
 

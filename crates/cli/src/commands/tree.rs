@@ -14,8 +14,8 @@ use planner::SummaryState;
 
 use super::{
     cluster::{Connection, key, require_environment},
-    terminal::{BOLD, DIM, clean, paint, painted_sign},
     format::running_revisions,
+    terminal::{BOLD, DIM, clean, paint, painted_sign},
 };
 use leaf_objects::LeafObjects;
 
@@ -59,7 +59,9 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
         require_environment(&pipeline, environment)?;
     }
     let (namespace, name) = key(&pipeline);
-    let objects = arguments.objects.then(|| LeafObjects::new(&cluster, namespace));
+    let objects = arguments
+        .objects
+        .then(|| LeafObjects::new(&cluster, namespace));
     let only = arguments.environment.as_deref();
     let nodes = environments(&pipeline, only, objects.as_ref()).await;
     writeln!(out, "{}", paint(BOLD, &format!("{namespace}/{name}")))?;

@@ -57,13 +57,19 @@ async fn follow(
     name: Option<&str>,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    let (mut pipeline_config, mut promotion_config) = (watcher::Config::default(), watcher::Config::default());
+    let (mut pipeline_config, mut promotion_config) =
+        (watcher::Config::default(), watcher::Config::default());
     if let Some(name) = name {
         pipeline_config = pipeline_config.fields(&format!("metadata.name={name}"));
         promotion_config = promotion_config.labels(&promotions_of(name));
     }
     let pipelines = watch_kind(cluster, namespace, pipeline_config, WatchedObject::Pipeline);
-    let promotions = watch_kind(cluster, namespace, promotion_config, WatchedObject::Promotion);
+    let promotions = watch_kind(
+        cluster,
+        namespace,
+        promotion_config,
+        WatchedObject::Promotion,
+    );
     let mut objects = stream::select(pipelines, promotions);
     let mut updates = PipelineUpdates::default();
     let mut failures = 0;

@@ -40,7 +40,9 @@ pub(super) fn check(
 }
 
 /// The authoring settings that the dashboard shows.
-pub(crate) fn authoring_settings(to: &controller::settings::Authoring) -> server::settings::Authoring {
+pub(crate) fn authoring_settings(
+    to: &controller::settings::Authoring,
+) -> server::settings::Authoring {
     server::settings::Authoring {
         url: to.url.clone(),
         branch: to.branch.clone(),

@@ -22,8 +22,11 @@ use crate::args::{
 /// Refuses the flags of a removed feature that cannot be ignored safely.
 pub(super) fn refuse_second_cluster(arguments: &Arguments) -> anyhow::Result<()> {
     let legacy = &arguments.legacy;
-    let names_one =
-        [legacy.second_cluster_address, legacy.second_cluster_bearer_token].contains(&Some(IsGiven(true)));
+    let names_one = [
+        legacy.second_cluster_address,
+        legacy.second_cluster_bearer_token,
+    ]
+    .contains(&Some(IsGiven(true)));
     if legacy.second_cluster == Some(GoBool(true)) || names_one {
         bail!(
             "--second-cluster is not supported: it cannot prevent both clusters from starting the same \
@@ -37,7 +40,10 @@ pub(super) fn refuse_second_cluster(arguments: &Arguments) -> anyhow::Result<()>
 pub(super) fn without_effect(arguments: &Arguments) -> Vec<String> {
     let legacy = &arguments.legacy;
     let given = [
-        ("promotion-retry-delay", legacy.promotion_retry_delay.is_some()),
+        (
+            "promotion-retry-delay",
+            legacy.promotion_retry_delay.is_some(),
+        ),
         (
             "promotion-retry-max-delay",
             legacy.promotion_retry_max_delay.is_some(),
@@ -46,7 +52,10 @@ pub(super) fn without_effect(arguments: &Arguments) -> Vec<String> {
             "promotion-retry-threshold",
             legacy.promotion_retry_threshold.is_some(),
         ),
-        ("zap-stacktrace-level", legacy.zap_stacktrace_level.is_some()),
+        (
+            "zap-stacktrace-level",
+            legacy.zap_stacktrace_level.is_some(),
+        ),
         ("zap-time-encoding", legacy.zap_time_encoding.is_some()),
     ];
     let given = given.into_iter().filter(|(_, is_given)| *is_given);
@@ -135,7 +144,9 @@ fn check_bounds(arguments: &Arguments) -> anyhow::Result<()> {
 fn detect(arguments: &Arguments) -> anyhow::Result<controller::Detect> {
     match (arguments.detect, arguments.legacy.enable_level_triggered) {
         (Detect::Webhook, Some(GoBool(true))) => {
-            bail!("--enable-level-triggered means --detect=watch and contradicts --detect=webhook; remove one of them")
+            bail!(
+                "--enable-level-triggered means --detect=watch and contradicts --detect=webhook; remove one of them"
+            )
         }
         (Detect::Webhook, _) => Ok(controller::Detect::Webhook),
         (Detect::Watch, _) => Ok(controller::Detect::Watch),

@@ -23,7 +23,7 @@ use testbed::{
 use tokio_util::sync::CancellationToken;
 
 use super::RELEASES;
-use crate::standalone::{ListeningStandalone, ListenAddresses, Standalone, loopback};
+use crate::standalone::{ListenAddresses, ListeningStandalone, Standalone, loopback};
 
 pub(super) const ENVIRONMENTS: [&str; 3] = ["dev", "staging", "prod"];
 pub(super) const PIPELINE: &str = "podinfo";

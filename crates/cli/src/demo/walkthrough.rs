@@ -12,7 +12,7 @@ use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use super::setup::{ENVIRONMENTS, PIPELINE, DemoSetup};
+use super::setup::{DemoSetup, ENVIRONMENTS, PIPELINE};
 use crate::standalone::OWNER;
 
 /// How often the pipeline is read.
@@ -103,7 +103,10 @@ impl<'a> Walkthrough<'a> {
             sleep(POLL_INTERVAL).await;
         }
         let printed: Vec<_> = self.printed.values().cloned().collect();
-        bail!("the demo did not finish within {TIMEOUT:?}: {}", printed.join("; "))
+        bail!(
+            "the demo did not finish within {TIMEOUT:?}: {}",
+            printed.join("; ")
+        )
     }
 
     /// Reads the pipeline and prints what changed.

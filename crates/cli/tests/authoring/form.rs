@@ -1,11 +1,9 @@
 //! A pipeline from a form: typed, seen as YAML, proposed in git, merged.
 
 use serde_json::{Value, json};
+use testbed::browser::{ACCESSIBILITY_CHECK, Chromium};
 
-use crate::{
-    chromium::Chromium,
-    world::{OWNER, World},
-};
+use crate::world::{OWNER, World};
 
 const PATH: &str = "pipelines/default/basket.yaml";
 
@@ -26,9 +24,7 @@ fn sign_in(browser: &mut Chromium, world: &World, token: &str) {
 
 /// Faults that a person with a screen reader, a keyboard or weak eyes would meet.
 fn faults(browser: &mut Chromium) -> Value {
-    browser.evaluate(include_str!(
-        "../../../server/tests/browser/accessibility.js"
-    ))
+    browser.evaluate(ACCESSIBILITY_CHECK)
 }
 
 #[test]
@@ -40,7 +36,7 @@ fn a_pipeline_is_typed_seen_proposed_and_merged() {
     sign_in(&mut browser, &world, OWNER);
     browser.until("Boolean(document.querySelector('a[href=\"/create\"]'))");
     browser.go(&format!("{}/create", world.address));
-    browser.picture("create-empty");
+    browser.screenshot("create-empty");
     enter(&mut browser, "name", "Basket");
     browser.shows("use lower-case letters");
     enter(&mut browser, "name", "basket");
@@ -71,10 +67,10 @@ fn a_pipeline_is_typed_seen_proposed_and_merged() {
     browser.until("document.getElementById('error-environment.2.name').textContent === ''");
     browser.until("document.getElementById('preview').innerText.includes('name: us')");
     assert_eq!(faults(&mut browser), json!([]));
-    browser.picture("create-filled");
+    browser.screenshot("create-filled");
     browser.resize(390, 800);
     assert_eq!(faults(&mut browser), json!([]));
-    browser.picture("create-narrow");
+    browser.screenshot("create-narrow");
     browser.resize(1280, 860);
     let shown = browser.evaluate("document.querySelector('#preview pre').textContent");
     let shown = shown.as_str().unwrap().to_owned();
@@ -87,7 +83,7 @@ fn a_pipeline_is_typed_seen_proposed_and_merged() {
     browser.shows("the pull request waits to be merged");
     browser.evaluate("window.isSamePage = true");
     assert_eq!(faults(&mut browser), json!([]));
-    browser.picture("create-proposed");
+    browser.screenshot("create-proposed");
     let pulls = world.runtime.block_on(world.repository.pull_requests());
     assert_eq!(pulls.len(), 1);
     assert_eq!(pulls[0].title, "Add pipeline default/basket");
@@ -99,7 +95,7 @@ fn a_pipeline_is_typed_seen_proposed_and_merged() {
     merged.unwrap();
     browser.shows("once Flux has applied it");
     assert_eq!(browser.evaluate("window.isSamePage"), true);
-    browser.picture("create-merged");
+    browser.screenshot("create-merged");
     assert_eq!(world.file("main", PATH), Some(shown));
     browser.go(&format!("{}/changes", world.address));
     browser.shows("Add pipeline default/basket");

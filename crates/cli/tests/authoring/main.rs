@@ -6,12 +6,6 @@
     reason = "a failing test is a panic"
 )]
 
-#[expect(
-    dead_code,
-    reason = "this suite needs less of it than the dashboard's own"
-)]
-#[path = "../../../server/tests/browser/chromium.rs"]
-mod chromium;
 mod form;
 mod guide;
 mod scaffold;

@@ -61,7 +61,7 @@ impl World {
     /// Only the hub and the forge.
     pub(crate) fn bare(files: &[(&str, &str)]) -> Self {
         let runtime = Runtime::new().unwrap();
-        let _ = rustls::crypto::ring::default_provider().install_default();
+        testbed::tls::install_provider();
         let folder = tempfile::tempdir().unwrap();
         let (server, client, served, forge, repository) = runtime.block_on(async {
             let server = Server::in_memory();

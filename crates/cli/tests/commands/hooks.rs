@@ -85,7 +85,11 @@ async fn hooks_point_to_the_service_that_is_installed() {
     assert_eq!(said.code, 1, "{}", said.out);
     let both = "(http://flow-renamed-promotion.default:8082, http://pipeline-promotion.default)";
     assert!(said.err.contains(both), "{}", said.err);
-    assert!(said.err.contains("choose one with --address"), "{}", said.err);
+    assert!(
+        said.err.contains("choose one with --address"),
+        "{}",
+        said.err
+    );
 }
 
 #[tokio::test]

@@ -434,8 +434,7 @@ async fn scaffold_goes_from_environment_to_environment() {
     let file = checkout.path().join("pipeline.yaml");
     let typed = ["scaffold", text(&file), "--checkout", text(checkout.path())];
     let said = offline(&typed).await;
-    let expected =
-        "wrote web/staging.yaml, copied from web/dev.yaml\nwrote web/prod.yaml, copied from web/staging.yaml\n";
+    let expected = "wrote web/staging.yaml, copied from web/dev.yaml\nwrote web/prod.yaml, copied from web/staging.yaml\n";
     assert_eq!(said.out, expected, "{}", said.err);
     let written = fs::read_to_string(checkout.path().join("web/prod.yaml")).unwrap();
     assert!(

@@ -4,10 +4,12 @@ use kube::Client;
 use serde_json::{Value, json};
 use testbed::{
     guide::Shell,
+    objects::apply,
     real::{Assets, ControlPlane},
+    tls,
 };
 
-use crate::{binary, world::apply};
+use crate::binary;
 
 pub(crate) struct Cluster {
     pub(crate) client: Client,
@@ -18,7 +20,7 @@ pub(crate) struct Cluster {
 impl Cluster {
     /// An empty cluster. Needs what `cargo xtask kube` builds.
     pub(crate) async fn start() -> Self {
-        let _ = rustls::crypto::ring::default_provider().install_default();
+        tls::install_provider();
         let assets = Assets::from_env().unwrap();
         let plane = ControlPlane::start(&assets).await.unwrap();
         let mut shell = Shell::new().unwrap();

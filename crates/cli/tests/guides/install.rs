@@ -6,13 +6,11 @@ use serde_json::{Value, json};
 use testbed::{
     flux,
     guide::{Guide, repository},
+    objects::apply,
+    shop::ShopPipeline,
 };
 
-use crate::{
-    cluster::Cluster,
-    kubelet,
-    world::{World, apply},
-};
+use crate::{cluster::Cluster, kubelet};
 
 const NAMESPACE: &str = "pipeline-system";
 const NAME: &str = "pipeline-controller";
@@ -33,16 +31,16 @@ async fn installed_by(chapter: &str) {
         let blocks = guide.under(chapter);
         cluster.shell.follow_all(blocks).await.unwrap();
     }
-    let world = World::on(cluster.client.clone(), ["1.1.0", "1.0.0"], json!({})).await;
-    let _running = kubelet::run(&cluster, &world, NAMESPACE, NAME).await;
-    promotes(&world).await;
+    let shop = ShopPipeline::create(cluster.client.clone(), ["1.1.0", "1.0.0"], json!({})).await;
+    let _running = kubelet::run(&cluster, &shop, NAMESPACE, NAME).await;
+    promotes(&shop).await;
 }
 
 /// A release goes from dev to prod, and nothing is forbidden on the way.
-async fn promotes(world: &World) {
-    world.merge().await;
-    world.promoted("prod", "1.1.0").await;
-    let log = world.log();
+async fn promotes(shop: &ShopPipeline) {
+    shop.merge_next().await;
+    shop.wait_for_promotion("prod", "1.1.0").await;
+    let log = shop.log();
     assert!(!log.to_lowercase().contains("forbidden"), "{log}");
 }
 
@@ -84,10 +82,10 @@ async fn under_another_name() {
     let mut cluster = Cluster::start().await;
     let install = "helm install chart deploy/chart -n flux-system --create-namespace";
     cluster.shell.sh(install).await.unwrap();
-    let world = World::on(cluster.client.clone(), ["1.1.0", "1.0.0"], json!({})).await;
+    let shop = ShopPipeline::create(cluster.client.clone(), ["1.1.0", "1.0.0"], json!({})).await;
     let name = "chart-pipeline-controller";
-    let _running = kubelet::run(&cluster, &world, "flux-system", name).await;
-    promotes(&world).await;
+    let _running = kubelet::run(&cluster, &shop, "flux-system", name).await;
+    promotes(&shop).await;
 }
 
 /// What helm-controller would do is helm's; here the objects are accepted.

@@ -9,18 +9,21 @@ use k8s_openapi::api::{
 };
 use kube::{Api, Client, api::PostParams, config::Kubeconfig};
 use serde_json::json;
+use testbed::shop::{RunningBinary, ShopPipeline};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpListener,
 };
 
-use crate::{
-    cluster::Cluster,
-    world::{Running, World},
-};
+use crate::{binary, cluster::Cluster};
 
 /// Starts the container of a Deployment with its arguments and exactly its rights.
-pub(crate) async fn run(cluster: &Cluster, world: &World, namespace: &str, name: &str) -> Running {
+pub(crate) async fn run(
+    cluster: &Cluster,
+    shop: &ShopPipeline,
+    namespace: &str,
+    name: &str,
+) -> RunningBinary {
     let (account, container) = container(&cluster.client, namespace, name).await;
     assert_eq!(container.command.unwrap(), ["/usr/local/bin/sluice"]);
     let notifications = notification_controller().await;
@@ -32,8 +35,8 @@ pub(crate) async fn run(cluster: &Cluster, world: &World, namespace: &str, name:
         })
         .collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let kubeconfig = kubeconfig(cluster, world, namespace, &account).await;
-    world.start(&kubeconfig, &arguments)
+    let kubeconfig = kubeconfig(cluster, shop, namespace, &account).await;
+    shop.start(binary(), &kubeconfig, &arguments)
 }
 
 /// Takes events as Flux's notification-controller does, for as long as the test runs.
@@ -63,7 +66,12 @@ async fn container(client: &Client, namespace: &str, name: &str) -> (String, Con
 }
 
 /// A kubeconfig for a service account, in a file.
-async fn kubeconfig(cluster: &Cluster, world: &World, namespace: &str, account: &str) -> PathBuf {
+async fn kubeconfig(
+    cluster: &Cluster,
+    shop: &ShopPipeline,
+    namespace: &str,
+    account: &str,
+) -> PathBuf {
     let accounts: Api<ServiceAccount> = Api::namespaced(cluster.client.clone(), namespace);
     let request = TokenRequest {
         spec: TokenRequestSpec {
@@ -81,7 +89,7 @@ async fn kubeconfig(cluster: &Cluster, world: &World, namespace: &str, account: 
     context.namespace = Some(namespace.to_owned());
     let mut value = serde_json::to_value(&kubeconfig).unwrap();
     value["users"][0]["user"] = json!({"token": token});
-    let file = world.folder().join("kubeconfig");
+    let file = shop.folder().join("kubeconfig");
     fs::write(&file, value.to_string()).unwrap();
     file
 }

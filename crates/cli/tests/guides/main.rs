@@ -18,8 +18,6 @@ mod monitoring;
 mod operating;
 mod operator;
 mod weave;
-#[path = "../whole/world.rs"]
-mod world;
 
 use std::{collections::BTreeSet, path::Path};
 

@@ -3,21 +3,21 @@
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, ResourceExt, api::ListParams};
 use serde_json::json;
-use testbed::guide::Guide;
+use testbed::{guide::Guide, shop::ShopPipeline};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
 };
 
-use crate::{cluster::Cluster, kubelet, monitoring, world::World};
+use crate::{cluster::Cluster, kubelet, monitoring};
 
 const INSTALL: &str =
     "helm install pipeline-controller deploy/chart -n pipeline-system --create-namespace";
 
 const LEASE: &str = "pipeline-controller-leader-election";
 
-async fn metrics(world: &World) -> String {
-    let mut stream = TcpStream::connect(world.metrics).await.unwrap();
+async fn metrics(shop: &ShopPipeline) -> String {
+    let mut stream = TcpStream::connect(shop.metrics).await.unwrap();
     let request = b"GET /metrics HTTP/1.1\r\nHost: it\r\nConnection: close\r\n\r\n";
     stream.write_all(request).await.unwrap();
     let mut answer = String::new();
@@ -37,11 +37,11 @@ async fn on_a_cluster() {
         ])
         .await;
     cluster.shell.sh(INSTALL).await.unwrap();
-    let world = World::on(cluster.client.clone(), ["1.1.0", "1.0.0"], json!({})).await;
-    let running = kubelet::run(&cluster, &world, "pipeline-system", "pipeline-controller").await;
-    world.merge().await;
-    world.promoted("prod", "1.1.0").await;
-    monitoring::check_page(&metrics(&world).await);
+    let shop = ShopPipeline::create(cluster.client.clone(), ["1.1.0", "1.0.0"], json!({})).await;
+    let running = kubelet::run(&cluster, &shop, "pipeline-system", "pipeline-controller").await;
+    shop.merge_next().await;
+    shop.wait_for_promotion("prod", "1.1.0").await;
+    monitoring::check_page(&metrics(&shop).await);
     cluster
         .shell
         .follow_all(guide.under("Replicas"))
@@ -59,7 +59,7 @@ async fn on_a_cluster() {
     }
     // The shard finds its own objects only, by a Lease of its own.
     let name = "pipeline-controller-payments";
-    let _running = kubelet::run(&cluster, &world, "pipeline-system", name).await;
+    let _running = kubelet::run(&cluster, &shop, "pipeline-system", name).await;
     let leases: Api<Lease> = Api::namespaced(cluster.client.clone(), "pipeline-system");
     let has_its_own = async || {
         let all = leases.list(&ListParams::default()).await.unwrap();
@@ -67,7 +67,7 @@ async fn on_a_cluster() {
         let mut names = names.filter(|name| name.starts_with(LEASE));
         names.find(|name| name != LEASE)
     };
-    world.until("it does not lead", has_its_own).await;
+    shop.until("it does not lead", has_its_own).await;
 }
 
 async fn free_port() -> String {

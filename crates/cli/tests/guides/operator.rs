@@ -8,13 +8,9 @@ use kube::{
     core::GroupVersionKind,
 };
 use serde_json::{Value, json};
-use testbed::{flux, guide::Guide};
+use testbed::{flux, guide::Guide, objects::apply, shop::ShopPipeline};
 
-use crate::{
-    cluster::Cluster,
-    kubelet,
-    world::{World, apply},
-};
+use crate::{cluster::Cluster, kubelet};
 
 const OBJECTS: &str = include_str!("operator/objects.yaml");
 const NEW: &str = "2222222222222222222222222222222222222222";
@@ -94,8 +90,8 @@ async fn over_the_trigger_operator() {
     cluster.shell.sh(&format!("! {OLDER}")).await.unwrap();
     cluster.shell.follow_all(guide.blocks()).await.unwrap();
 
-    let world = World::on(cluster.client.clone(), ["1.0.0", "1.0.0"], json!({})).await;
-    let _running = kubelet::run(&cluster, &world, "pipeline-system", "pipeline-controller").await;
+    let shop = ShopPipeline::create(cluster.client.clone(), ["1.0.0", "1.0.0"], json!({})).await;
+    let _running = kubelet::run(&cluster, &shop, "pipeline-system", "pipeline-controller").await;
     cluster.shell.sh(OLDER).await.unwrap();
     let runs = api(&cluster.client, "tekton.dev", "v1", "PipelineRun");
     let started = async |trigger: &'static str| {
@@ -108,7 +104,7 @@ async fn over_the_trigger_operator() {
             let found: Vec<DynamicObject> = all.iter().filter(owned).cloned().collect();
             (!found.is_empty()).then_some(found)
         };
-        world.until("no run was started", found).await
+        shop.until("no run was started", found).await
     };
     // The older trigger is new to Sluice and runs at once; the other one's commit was handled.
     started("older").await;
@@ -118,6 +114,6 @@ async fn over_the_trigger_operator() {
     let of_build = started("build").await;
     assert_eq!(of_build.len(), 1);
     assert_eq!(of_build[0].data["spec"]["params"][0]["value"], NEW);
-    let log = world.log();
+    let log = shop.log();
     assert!(!log.to_lowercase().contains("forbidden"), "{log}");
 }

@@ -10,9 +10,9 @@ use kube::{
     core::GroupVersionKind,
 };
 use serde_json::{Value, json};
-use testbed::guide::Guide;
+use testbed::{guide::Guide, shop::ShopPipeline};
 
-use crate::{cluster::Cluster, kubelet, world::World};
+use crate::{cluster::Cluster, kubelet};
 
 const NAMESPACE: &str = "pipeline-system";
 const NAME: &str = "pipeline-controller";
@@ -112,14 +112,14 @@ async fn api(client: &Client, kind: &str) -> impl Fn(&str) -> Api<DynamicObject>
 }
 
 /// Everything that people wrote, by name.
-async fn specs(world: &World) -> BTreeMap<String, Value> {
+async fn specs(shop: &ShopPipeline) -> BTreeMap<String, Value> {
     let mut specs = BTreeMap::new();
     for kind in ["Pipeline", "GitopsCluster"] {
-        let api = api(&world.hub, kind).await;
+        let api = api(&shop.hub, kind).await;
         for namespace in ["team", "default"] {
             // The server asks for patience after a definition has changed.
             let list = async || api(namespace).list(&ListParams::default()).await.ok();
-            let all = world.until("they cannot be listed", list).await;
+            let all = shop.until("they cannot be listed", list).await;
             specs.extend(all.into_iter().map(|each| {
                 let spec = each.data["spec"].clone();
                 (format!("{kind} {namespace}/{}", each.name_any()), spec)
@@ -146,28 +146,27 @@ async fn migrate(cluster: &mut Cluster, way: &str) {
 }
 
 /// Sluice at work where the Weave controller was: takes the Lease and promotes.
-async fn takes_over(cluster: &Cluster, world: &World) {
-    let _running = kubelet::run(cluster, world, NAMESPACE, NAME).await;
+async fn takes_over(cluster: &Cluster, shop: &ShopPipeline) {
+    let _running = kubelet::run(cluster, shop, NAMESPACE, NAME).await;
     let is_ours = async || {
         let promotions = api(&cluster.client, "Promotion").await;
         let all = promotions("default").list(&ListParams::default()).await;
         let mut all = all.ok()?.into_iter();
         all.find(|each| each.data["status"]["phase"] == "Deploying")
     };
-    world.until("nothing was told", is_ours).await;
+    shop.until("nothing was told", is_ours).await;
     // Whoever is told brings it to git, and Flux to the cluster.
     let path = "clusters/prod/shop.yaml";
-    let manifest = world.repository.read("main", path).await.unwrap();
+    let manifest = shop.repository.read("main", path).await.unwrap();
     let manifest = String::from_utf8(manifest)
         .unwrap()
         .replace("1.0.0", "1.1.0");
     let files = [(path, manifest.as_str())];
-    world
-        .repository
+    shop.repository
         .commit("main", "Release 1.1.0", &files)
         .await
         .unwrap();
-    world.promoted("prod", "1.1.0").await;
+    shop.wait_for_promotion("prod", "1.1.0").await;
     let leases: Api<Lease> = Api::namespaced(cluster.client.clone(), NAMESPACE);
     let lease = leases
         .get("pipeline-controller-leader-election")
@@ -175,7 +174,7 @@ async fn takes_over(cluster: &Cluster, world: &World) {
         .unwrap();
     let holder = lease.spec.unwrap().holder_identity.unwrap();
     assert!(!holder.contains("x2x2x"), "{holder}");
-    let log = world.log();
+    let log = shop.log();
     assert!(!log.to_lowercase().contains("forbidden"), "{log}");
 }
 
@@ -210,16 +209,16 @@ async fn migrated(is_helm: bool) {
     };
     objects(&mut cluster).await;
     let spec = json!({"promotion": {"strategy": {"notification": {}}}});
-    let world = World::on(cluster.client.clone(), ["1.1.0", "1.0.0"], spec).await;
-    let before = specs(&world).await;
+    let shop = ShopPipeline::create(cluster.client.clone(), ["1.1.0", "1.0.0"], spec).await;
+    let before = specs(&shop).await;
     migrate(&mut cluster, way).await;
-    assert_eq!(specs(&world).await, before);
-    takes_over(&cluster, &world).await;
-    assert_eq!(specs(&world).await, before);
+    assert_eq!(specs(&shop).await, before);
+    takes_over(&cluster, &shop).await;
+    assert_eq!(specs(&shop).await, before);
     check_statuses(&cluster.client).await;
     if is_helm {
         goes_back(&mut cluster).await;
-        assert_eq!(specs(&world).await, before);
+        assert_eq!(specs(&shop).await, before);
     }
 }
 

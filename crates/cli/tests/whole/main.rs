@@ -2,4 +2,3 @@
 #![expect(clippy::unwrap_used, reason = "a failing test is a panic")]
 
 mod stories;
-mod world;

@@ -3,6 +3,7 @@
 use std::{
     io::{Read, Write},
     net::TcpStream,
+    path::Path,
     time::{Duration, SystemTime},
 };
 
@@ -10,8 +11,11 @@ use apiserver::{ServeOptions, Server};
 use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Value, json};
 use sha2::Sha256;
-
-use crate::world::{KEY, World, apply};
+use testbed::{
+    objects::apply,
+    shop::{HOOK_KEY, ShopPipeline},
+    tls,
+};
 
 const PATH: &str = "/release/default/shop";
 
@@ -26,13 +30,13 @@ fn crds() -> Vec<Value> {
 }
 
 /// Calls as the guide to hooks says; answers with the status line and headers.
-fn release(world: &World, revision: &str) -> std::io::Result<String> {
+fn release(shop: &ShopPipeline, revision: &str) -> std::io::Result<String> {
     let body = json!({"revision": revision}).to_string();
     let now = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
         .unwrap()
         .as_secs();
-    let mut mac = Hmac::<Sha256>::new_from_slice(KEY.as_bytes()).unwrap();
+    let mut mac = Hmac::<Sha256>::new_from_slice(HOOK_KEY.as_bytes()).unwrap();
     mac.update(format!("{now}\nPOST\n{PATH}\n{body}").as_bytes());
     let signature: String = mac
         .finalize()
@@ -40,7 +44,7 @@ fn release(world: &World, revision: &str) -> std::io::Result<String> {
         .iter()
         .map(|byte| format!("{byte:02x}"))
         .collect();
-    let mut stream = TcpStream::connect(world.hooks)?;
+    let mut stream = TcpStream::connect(shop.hooks)?;
     stream.set_read_timeout(Some(Duration::from_secs(60)))?;
     write!(
         stream,
@@ -56,7 +60,7 @@ fn release(world: &World, revision: &str) -> std::io::Result<String> {
 /// CI proposes a revision by webhook; it enters dev by a pull request, and prod after it.
 #[tokio::test(flavor = "multi_thread")]
 async fn story_7_ci_triggers_a_pipeline_by_webhook() {
-    let _ = rustls::crypto::ring::default_provider().install_default();
+    tls::install_provider();
     let server = Server::in_memory();
     let folder = tempfile::tempdir().unwrap();
     let served = server
@@ -65,19 +69,20 @@ async fn story_7_ci_triggers_a_pipeline_by_webhook() {
         .unwrap();
     let spec = json!({"source": {"kind": "Hook"}});
     apply(&server.client(), crds()).await;
-    let world = World::on(server.client(), ["1.0.0", "1.0.0"], spec).await;
-    let _running = world.start(served.kubeconfig(), &["controller"]);
-    let answer = world
+    let shop = ShopPipeline::create(server.client(), ["1.0.0", "1.0.0"], spec).await;
+    let binary = Path::new(env!("CARGO_BIN_EXE_sluice"));
+    let _running = shop.start(binary, served.kubeconfig(), &["controller"]);
+    let answer = shop
         .until("the hook is not answered", async || {
-            let answer = release(&world, "1.1.0").ok()?;
+            let answer = release(&shop, "1.1.0").ok()?;
             assert!(!answer.starts_with("HTTP/1.1 401"), "{answer}");
             (answer.starts_with("HTTP/1.1 201") || answer.starts_with("HTTP/1.1 202"))
                 .then_some(answer)
         })
         .await;
-    assert!(!answer.contains(KEY));
-    world.merge().await;
-    world.promoted("dev", "1.1.0").await;
-    world.merge().await;
-    world.promoted("prod", "1.1.0").await;
+    assert!(!answer.contains(HOOK_KEY));
+    shop.merge_next().await;
+    shop.wait_for_promotion("dev", "1.1.0").await;
+    shop.merge_next().await;
+    shop.wait_for_promotion("prod", "1.1.0").await;
 }

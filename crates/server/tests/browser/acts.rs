@@ -1,9 +1,9 @@
 //! What people do, from the button to what is stored, and what changes under their eyes.
 
 use serde_json::json;
+use testbed::browser::Chromium;
 
 use crate::{
-    chromium::Chromium,
     loops::{Strategy, URL},
     world::{OWNER, World, pipeline, report},
 };
@@ -43,14 +43,14 @@ fn a_release_appears_and_is_approved() {
     browser.evaluate("document.getElementById('promote-1').open = false");
     browser.shows("Approve 5.0.0");
     assert_eq!(browser.evaluate("window.isSamePage"), true);
-    browser.picture("waits-for-approval");
+    browser.screenshot("waits-for-approval");
     browser.fill("form.approve [name=note]", "looks <b>good</b>");
     browser.press("Approve 5.0.0");
     browser.shows("5.0.0 is approved for prod.");
     browser.until(&format!(
         "Boolean(document.querySelector('.steps a[href=\"{URL}\"]'))"
     ));
-    browser.picture("approved");
+    browser.screenshot("approved");
     browser.shows("approved by olivia: looks <b>good</b>");
     let approval = world.promotions()[0].spec.approval.clone().unwrap();
     assert_eq!(approval.by, "olivia");
@@ -67,7 +67,7 @@ fn the_inbox_fills_and_empties() {
     world.sign_in(&mut browser, OWNER);
     world.go(&mut browser, "/approvals");
     browser.shows("2 promotions wait for approval.");
-    browser.picture("approvals");
+    browser.screenshot("approvals");
     browser.press("Approve");
     browser.shows("5.0.0 is approved for prod.");
     browser.shows("1 promotion waits for approval.");
@@ -104,7 +104,7 @@ fn promote_roll_back_suspend_and_resume() {
     world.sign_in(&mut browser, OWNER);
     world.go(&mut browser, "/pipelines/shop/app");
     browser.shows("Roll back…");
-    browser.picture("actions");
+    browser.screenshot("actions");
     browser.fill("#earlier-1", "4.0.0");
     browser.press("Roll prod back");
     browser.shows("Asked for 4.0.0 in prod");
@@ -194,7 +194,7 @@ fn a_lost_connection_is_said_and_heals() {
     browser.shows("1.0.0");
     world.cut(true);
     browser.shows("Connection lost: what you see may be old.");
-    browser.picture("connection-lost");
+    browser.screenshot("connection-lost");
     world.set_status("app", &dev("2.0.0"));
     world.create(&pipeline("new"));
     world.cut(false);

@@ -7,7 +7,6 @@
 )]
 
 mod acts;
-mod chromium;
 #[path = "../door/leaf.rs"]
 mod leaf;
 #[path = "../door/loops.rs"]

@@ -1,23 +1,20 @@
 //! What pages show, to whom, and how they look.
 
 use serde_json::{Value, json};
+use testbed::browser::{ACCESSIBILITY_CHECK, Chromium};
 
 use crate::{
-    chromium::Chromium,
     leaf::{deployment, helm_labels, put, put_pod, release, source},
     world::{OWNER, World, pipeline},
 };
-
-/// What must hold of every page for people who do not see it, or see it badly.
-const ACCESSIBILITY: &str = include_str!("accessibility.js");
 
 fn check(browser: &mut Chromium, name: &str) {
     for (width, height, is_dark) in [(1280, 860, false), (1280, 860, true), (390, 800, false)] {
         browser.resize(width, height);
         browser.dark(is_dark);
         let theme = if is_dark { "-dark" } else { "" };
-        browser.picture(&format!("{name}-{width}{theme}"));
-        let faults = browser.evaluate(ACCESSIBILITY);
+        browser.screenshot(&format!("{name}-{width}{theme}"));
+        let faults = browser.evaluate(ACCESSIBILITY_CHECK);
         assert_eq!(faults, json!([]), "{name} at {width}{theme}");
     }
     browser.resize(1280, 860);

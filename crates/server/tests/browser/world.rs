@@ -26,6 +26,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 use server::{Metrics, Settings, leaf::Reach};
+use testbed::browser::{Chromium, TIMEOUT};
 use tokio::{
     io::copy_bidirectional,
     net::{TcpListener, TcpStream},
@@ -35,7 +36,6 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    chromium::{Chromium, PATIENCE},
     leaf::{leaf, put},
     loops::{self, Strategy},
 };
@@ -211,7 +211,7 @@ impl World {
 
     /// Waits for something to be stored.
     pub(crate) fn until(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
-        let deadline = std::time::Instant::now() + PATIENCE;
+        let deadline = std::time::Instant::now() + TIMEOUT;
         while !is_so(self) {
             assert!(std::time::Instant::now() < deadline, "never: {what}");
             std::thread::sleep(Duration::from_millis(30));

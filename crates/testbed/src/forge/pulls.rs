@@ -1,8 +1,8 @@
 //! Pull requests, with the responses of Gitea's API.
 
-mod metadata;
+mod gitea_json;
 mod merge;
-mod json;
+mod metadata;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -75,7 +75,10 @@ impl PullRequestStore {
         let pulls = self.pulls.entry(project.to_owned()).or_default();
         let mut open = pulls.iter().filter(|pull| pull.state == PullState::Open);
         if open.any(|pull| pull.head == head && pull.base == base) {
-            return Err(error_response(409, "pull request already exists for these targets"));
+            return Err(error_response(
+                409,
+                "pull request already exists for these targets",
+            ));
         }
         Ok((pulls.len() as u64 + 1, self.clock))
     }
@@ -126,7 +129,12 @@ pub(super) fn routes() -> Router<Arc<ForgeState>> {
 }
 
 /// Checks the token and returns the project.
-fn authorize(state: &ForgeState, headers: &HeaderMap, owner: &str, name: &str) -> Result<String, ErrorResponse> {
+fn authorize(
+    state: &ForgeState,
+    headers: &HeaderMap,
+    owner: &str,
+    name: &str,
+) -> Result<String, ErrorResponse> {
     let sent = headers
         .get("authorization")
         .and_then(|value| value.to_str().ok())
@@ -170,7 +178,7 @@ async fn create(
         let project = authorize(&state, &headers, &owner, &name)?;
         let _guard = state.write_lock.lock().await;
         let pull = new_pull(&state, &project, &body).await?;
-        let shown = json::pull(&state, &project, &pull);
+        let shown = gitea_json::pull(&state, &project, &pull);
         state
             .pulls
             .lock()
@@ -183,7 +191,11 @@ async fn create(
     into_response(create.await)
 }
 
-async fn new_pull(state: &ForgeState, project: &str, body: &Value) -> Result<PullRequest, ErrorResponse> {
+async fn new_pull(
+    state: &ForgeState,
+    project: &str,
+    body: &Value,
+) -> Result<PullRequest, ErrorResponse> {
     let folder = state.repository(project);
     let [head, base, title] =
         ["head", "base", "title"].map(|field| text(body, field).unwrap_or_default());
@@ -267,9 +279,9 @@ async fn list(
         });
         let shown = pulls
             .iter()
-            .map(|pull| json::pull(&state, &project, pull))
+            .map(|pull| gitea_json::pull(&state, &project, pull))
             .collect();
-        Ok(json::page(shown, &query))
+        Ok(gitea_json::page(shown, &query))
     };
     into_response(list.await)
 }
@@ -282,7 +294,7 @@ async fn show_one(
     let show = async {
         let project = authorize(&state, &headers, &owner, &name)?;
         let pull = one(&state, &project, number).await?;
-        Ok(Json(json::pull(&state, &project, &pull)).into_response())
+        Ok(Json(gitea_json::pull(&state, &project, &pull)).into_response())
     };
     into_response(show.await)
 }
@@ -315,7 +327,7 @@ async fn edit(
         let pull = one(&state, &project, number).await?;
         Ok((
             StatusCode::CREATED,
-            Json(json::pull(&state, &project, &pull)),
+            Json(gitea_json::pull(&state, &project, &pull)),
         )
             .into_response())
     };

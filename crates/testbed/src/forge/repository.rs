@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio::io::AsyncWriteExt;
 
 use super::pulls::{self, PullRequest};
-use super::{Error, RequestInterceptor, ForgeState};
+use super::{Error, ForgeState, RequestInterceptor};
 
 /// One repository.
 #[derive(Clone)]
@@ -23,7 +23,8 @@ impl Repository {
         files: &[(&str, &str)],
     ) -> Result<Self, Error> {
         let folder = state.repository(project);
-        std::fs::create_dir_all(&folder).map_err(|error| Error::new("create a repository", error))?;
+        std::fs::create_dir_all(&folder)
+            .map_err(|error| Error::new("create a repository", error))?;
         git(
             &folder,
             &["init", "--quiet", "--bare", "--initial-branch=main"],
@@ -56,7 +57,10 @@ impl Repository {
 
     /// Passes all further requests for this repository to an interceptor.
     pub fn intercept_requests(&self, interceptor: RequestInterceptor) {
-        self.state.interceptors.lock().insert(self.project.clone(), interceptor);
+        self.state
+            .interceptors
+            .lock()
+            .insert(self.project.clone(), interceptor);
     }
 
     /// Commits files to a branch. A new branch starts at `main`.

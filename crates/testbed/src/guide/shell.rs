@@ -97,8 +97,9 @@ impl Shell {
     }
 
     /// Replaces a text in all blocks, such as a host name of the guide by one of the test.
-    pub fn replace(&mut self, written: &str, meant: impl Into<String>) {
-        self.replaced.push((written.to_owned(), meant.into()));
+    pub fn replace(&mut self, text_in_guide: &str, replacement: impl Into<String>) {
+        self.replaced
+            .push((text_in_guide.to_owned(), replacement.into()));
     }
 
     /// The output of the last commands.
@@ -154,7 +155,7 @@ impl Shell {
 
     fn with_replacements(&self, text: &str) -> String {
         let replace = |text: String, (text_in_guide, replacement): &(String, String)| {
-            text.replace(written.as_str(), meant)
+            text.replace(text_in_guide.as_str(), replacement)
         };
         self.replaced.iter().fold(text.to_owned(), replace)
     }

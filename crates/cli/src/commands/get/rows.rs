@@ -11,9 +11,9 @@ use planner::PipelineSummary;
 use serde::de::DeserializeOwned;
 
 use super::super::{
+    format::{age, running_revisions},
     table::Cell,
     terminal::{DIM, GREEN, PLAIN, RED, YELLOW, sign},
-    format::{age, running_revisions},
 };
 
 /// A table with the namespace as its first column and the columns of wide output at the end.
@@ -62,7 +62,10 @@ fn text(value: Option<&String>) -> Cell {
     Cell::from(value.map(String::as_str).unwrap_or_default())
 }
 
-pub(super) fn pipelines(objects: Vec<DynamicObject>, now: Timestamp) -> anyhow::Result<ResourceTable> {
+pub(super) fn pipelines(
+    objects: Vec<DynamicObject>,
+    now: Timestamp,
+) -> anyhow::Result<ResourceTable> {
     let mut table = ResourceTable::new(
         &["NAME", "STATE", "ENVIRONMENTS", "APP", "AGE"],
         &["READY", "WAITS FOR"],
@@ -92,7 +95,10 @@ pub(super) fn pipelines(objects: Vec<DynamicObject>, now: Timestamp) -> anyhow::
 fn environments(pipeline: &Pipeline, status: &PipelineStatus) -> String {
     let all = pipeline.spec.environments.iter().map(|environment| {
         let name = &environment.name;
-        format!("{name} {}", running_revisions(status.environments.get(name)))
+        format!(
+            "{name} {}",
+            running_revisions(status.environments.get(name))
+        )
     });
     all.collect::<Vec<_>>().join(" > ")
 }
@@ -166,7 +172,10 @@ pub(in super::super) fn people(promotion: &Promotion) -> String {
     }
 }
 
-pub(super) fn promotions(objects: Vec<DynamicObject>, now: Timestamp) -> anyhow::Result<ResourceTable> {
+pub(super) fn promotions(
+    objects: Vec<DynamicObject>,
+    now: Timestamp,
+) -> anyhow::Result<ResourceTable> {
     let mut table = ResourceTable::new(
         &[
             "NAME",
@@ -200,7 +209,10 @@ pub(super) fn promotions(objects: Vec<DynamicObject>, now: Timestamp) -> anyhow:
     Ok(table)
 }
 
-pub(super) fn changes(objects: Vec<DynamicObject>, now: Timestamp) -> anyhow::Result<ResourceTable> {
+pub(super) fn changes(
+    objects: Vec<DynamicObject>,
+    now: Timestamp,
+) -> anyhow::Result<ResourceTable> {
     let columns = ["NAME", "PATH", "PHASE", "BY", "AGE"];
     let mut table = ResourceTable::new(&columns, &["URL", "MESSAGE"]);
     for object in objects {
@@ -228,7 +240,10 @@ pub(super) fn changes(objects: Vec<DynamicObject>, now: Timestamp) -> anyhow::Re
     Ok(table)
 }
 
-pub(super) fn triggers(objects: Vec<DynamicObject>, now: Timestamp) -> anyhow::Result<ResourceTable> {
+pub(super) fn triggers(
+    objects: Vec<DynamicObject>,
+    now: Timestamp,
+) -> anyhow::Result<ResourceTable> {
     let mut table = ResourceTable::new(
         &["NAME", "SOURCE", "EVENT", "LAST RUN", "READY", "AGE"],
         &["STATUS"],
@@ -256,7 +271,10 @@ pub(super) fn triggers(objects: Vec<DynamicObject>, now: Timestamp) -> anyhow::R
     Ok(table)
 }
 
-pub(super) fn clusters(objects: Vec<DynamicObject>, now: Timestamp) -> anyhow::Result<ResourceTable> {
+pub(super) fn clusters(
+    objects: Vec<DynamicObject>,
+    now: Timestamp,
+) -> anyhow::Result<ResourceTable> {
     let mut table = ResourceTable::new(
         &["NAME", "READY", "CONNECTED", "KUBECONFIG", "AGE"],
         &["STATUS"],

@@ -7,8 +7,8 @@ use super::{
     super::{
         checkout::{Checkout, Markers},
         cluster::key,
-        plan::{places_in_git, preview},
         format::closest_name,
+        plan::{places_in_git, preview},
     },
     Finding,
 };
@@ -65,8 +65,9 @@ fn unused(pipeline: &Pipeline, line: usize, markers: &Markers) -> Vec<Finding> {
         let meant = meant.map(|meant| format!("; did you mean {meant}?"));
         let files = files.join(", ");
         let meant = meant.unwrap_or_default();
-        let text =
-            format!("the marker {marker} in {files} does not name an environment of the pipeline{meant}");
+        let text = format!(
+            "the marker {marker} in {files} does not name an environment of the pipeline{meant}"
+        );
         Some(Finding::error(line, text))
     })
     .collect()

@@ -155,7 +155,13 @@ fn renamed(part: &str, from: &str, to: &str) -> Option<String> {
     ))
 }
 
-fn copy(path: &str, destination: &str, text: &str, template: &ScaffoldTarget, target: &ScaffoldTarget) -> Manifest {
+fn copy(
+    path: &str,
+    destination: &str,
+    text: &str,
+    template: &ScaffoldTarget,
+    target: &ScaffoldTarget,
+) -> Manifest {
     let mut content = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
         content.push_str(&copy_line(line, template, target));
@@ -171,10 +177,7 @@ fn copy(path: &str, destination: &str, text: &str, template: &ScaffoldTarget, ta
         content = marked;
     }
     if !has_marker(&content) {
-        remarks.push(format!(
-            "add {} after the version",
-            comment(&target.marker)
-        ));
+        remarks.push(format!("add {} after the version", comment(&target.marker)));
     }
     Manifest {
         environment: target.environment.clone(),

@@ -19,8 +19,8 @@ use tokio::time::{Instant, timeout_at};
 use super::super::{
     WaitTimeout,
     cluster::{Cluster, FIELD_MANAGER, key},
-    terminal::clean,
     cluster_error::cluster_error,
+    terminal::clean,
     yaml,
 };
 use super::{Arguments, copy::Manifest};
@@ -94,13 +94,16 @@ async fn store(cluster: &Cluster, change: &Change) -> anyhow::Result<()> {
             Err(kube::Error::Api(status)) if status.is_already_exists() && !is_last => {}
             created => {
                 let created = created.map(drop);
-                return created.map_err(|error| cluster_error(&format!("create change {name}"), error));
+                return created
+                    .map_err(|error| cluster_error(&format!("create change {name}"), error));
             }
         }
         let existing = changes.get_opt(&name).await;
-        let existing = existing.map_err(|error| cluster_error(&format!("read change {name}"), error))?;
+        let existing =
+            existing.map_err(|error| cluster_error(&format!("read change {name}"), error))?;
         let phase = |it: &Change| it.status.as_ref().and_then(|status| status.phase);
-        let Some(finished) = existing.filter(|it| phase(it).is_some_and(ChangePhase::is_over)) else {
+        let Some(finished) = existing.filter(|it| phase(it).is_some_and(ChangePhase::is_over))
+        else {
             return Ok(());
         };
         let parameters = DeleteParams {
@@ -111,8 +114,9 @@ async fn store(cluster: &Cluster, change: &Change) -> anyhow::Result<()> {
             ..DeleteParams::default()
         };
         let deleted = changes.delete(&name, &parameters).await;
-        deleted
-            .map_err(|error| cluster_error(&format!("replace the finished change {name}"), error))?;
+        deleted.map_err(|error| {
+            cluster_error(&format!("replace the finished change {name}"), error)
+        })?;
     }
     Ok(())
 }
@@ -133,7 +137,8 @@ async fn wait(
         let mut left = 0;
         for (name, printed) in names.iter().zip(&mut printed) {
             let change = changes.get_opt(name).await;
-            let change = change.map_err(|error| cluster_error(&format!("read change {name}"), error))?;
+            let change =
+                change.map_err(|error| cluster_error(&format!("read change {name}"), error))?;
             let Some(change) = change else {
                 bail!("change {name} was deleted");
             };

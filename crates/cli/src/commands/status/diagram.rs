@@ -9,10 +9,10 @@ use planner::SummaryState;
 
 use super::super::{
     cluster::key,
-    terminal::{BOLD, DIM, PLAIN, clean, paint, painted_sign, sign, wrap},
     format::{duration, running_revisions},
+    terminal::{BOLD, DIM, PLAIN, clean, paint, painted_sign, sign, wrap},
 };
-use boxes::{EnvironmentBox, BoxLine};
+use boxes::{BoxLine, EnvironmentBox};
 
 /// How many targets of an environment are listed.
 const MAX_TARGETS: usize = 8;

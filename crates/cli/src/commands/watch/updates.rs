@@ -62,7 +62,10 @@ fn current_state(pipeline: &Pipeline) -> String {
     let all = pipeline.spec.environments.iter().map(|environment| {
         let name = environment.name.as_str();
         let state = planner::environment_state(pipeline, status, name).word();
-        format!("{name} {} ({state})", running_revisions(status.environments.get(name)))
+        format!(
+            "{name} {} ({state})",
+            running_revisions(status.environments.get(name))
+        )
     });
     all.collect::<Vec<_>>().join(" > ")
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use super::super::ForgeState;
 use super::super::repository::{git, tip};
-use super::{PullRequest, PullState, ErrorResponse, change, one, refuse};
+use super::{ErrorResponse, PullRequest, PullState, change, error_response, one};
 
 /// Merges a pull request, if it is open, has no conflicts and its head is the expected commit.
 pub(in super::super) async fn merge(
@@ -48,7 +48,8 @@ async fn merge_commit(
     let base = base.ok_or_else(|| error_response(404, "no base"))?;
     let head = &pull.head_commit;
     let tree = git(folder, &["merge-tree", "--write-tree", &base, head], b"").await;
-    let tree = tree.map_err(|_| error_response(405, "Please try again later: there are conflicts"))?;
+    let tree =
+        tree.map_err(|_| error_response(405, "Please try again later: there are conflicts"))?;
     let tree = String::from_utf8_lossy(&tree);
     let tree = tree.lines().next().unwrap_or_default();
     let (title, number, from) = (&pull.title, pull.number, &pull.head);

@@ -10,7 +10,10 @@ use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
 
 use super::super::ForgeState;
-use super::{PullRequestPath, OwnerAndName, into_response, change, authorize, refuse, show, text};
+use super::{
+    OwnerAndName, PullRequestPath, authorize, change, error_response, gitea_json, into_response,
+    text,
+};
 
 pub(super) async fn request_reviewers(
     State(state): State<Arc<ForgeState>>,
@@ -111,7 +114,7 @@ pub(super) async fn list_labels(
             .iter()
             .enumerate()
             .map(|(index, name)| json!({"id": index + 1, "name": name}));
-        json::page(shown.collect(), &query)
+        gitea_json::page(shown.collect(), &query)
     }))
 }
 

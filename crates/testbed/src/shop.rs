@@ -1,4 +1,7 @@
-//! A hub with Flux, a forge, and the binary beside them.
+//! The pipeline `shop` from dev to prod on a hub with the Flux stand-in and a forge, and the binary that
+//! reconciles it.
+//!
+//! Failures panic, as in a test.
 
 use std::{
     fs,
@@ -8,65 +11,38 @@ use std::{
     time::Duration,
 };
 
-use api::{Promotion, promotion::Phase};
-use kube::{
-    Api, Client, Discovery,
-    api::{DynamicObject, ListParams, Patch, PatchParams},
-    core::GroupVersionKind,
-};
-use serde_json::{Value, json};
-use testbed::{
+use crate::{
     flux::{Flux, FluxTiming, definitions},
     forge::{Forge, PullState, Repository},
+    objects::apply,
+    tls,
 };
+use api::{Promotion, promotion::Phase};
+use kube::{Api, Client, api::ListParams};
+use serde_json::{Value, json};
 
-/// Applies objects of any kind, as kubectl would; waits for kinds that are only being defined.
-pub(crate) async fn apply(client: &Client, objects: Vec<Value>) {
-    let mut discovery = Discovery::new(client.clone()).run().await.unwrap();
-    for object in objects {
-        let text = |value: &Value| value.as_str().unwrap().to_owned();
-        let api_version = text(&object["apiVersion"]);
-        let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
-        let kind = GroupVersionKind::gvk(group, version, &text(&object["kind"]));
-        while discovery.resolve_gvk(&kind).is_none() {
-            tokio::time::sleep(Duration::from_millis(200)).await;
-            discovery = Discovery::new(client.clone()).run().await.unwrap();
-        }
-        let (resource, _) = discovery.resolve_gvk(&kind).unwrap();
-        let api: Api<DynamicObject> = match object["metadata"]["namespace"].as_str() {
-            Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
-            None => Api::all_with(client.clone(), &resource),
-        };
-        let parameters = PatchParams::apply("test").force();
-        let name = text(&object["metadata"]["name"]);
-        while let Err(error) = api.patch(&name, &parameters, &Patch::Apply(&object)).await {
-            // A real server asks for patience while a definition is new.
-            let is_early = matches!(&error, kube::Error::Api(status) if status.code == 429);
-            assert!(is_early, "{name}: {error}");
-            tokio::time::sleep(Duration::from_millis(200)).await;
-        }
-    }
-}
-
-pub(crate) struct World {
-    pub(crate) hub: Client,
-    /// Where the binary takes hooks.
-    pub(crate) hooks: SocketAddr,
-    /// Where it shows metrics.
-    pub(crate) metrics: SocketAddr,
-    pub(crate) repository: Repository,
-    #[expect(dead_code, reason = "it ends with the world")]
-    forge: Forge,
+/// The pipeline `shop` and what it needs. Everything stops on drop.
+pub struct ShopPipeline {
+    /// The hub cluster.
+    pub hub: Client,
+    /// The address of the webhooks of the binary.
+    pub hooks: SocketAddr,
+    /// The address of its metrics.
+    pub metrics: SocketAddr,
+    /// The repository that Flux deploys and promotions change.
+    pub repository: Repository,
+    _forge: Forge,
     folder: tempfile::TempDir,
     _flux: [Flux; 2],
 }
 
-/// The key of the pipeline's hooks.
-pub(crate) const KEY: &str = "the-key-of-the-hooks";
+/// The key of the pipeline's webhooks.
+pub const HOOK_KEY: &str = "the-key-of-the-hooks";
 
-pub(crate) struct Running(Child);
+/// A running binary, killed on drop.
+pub struct RunningBinary(Child);
 
-impl Drop for Running {
+impl Drop for RunningBinary {
     fn drop(&mut self) {
         drop(self.0.kill());
         drop(self.0.wait());
@@ -101,12 +77,14 @@ fn pipeline(repository: &Repository) -> Value {
     })
 }
 
-impl World {
-    /// On a hub that knows our kinds: Flux at work there, and a pipeline from dev to prod.
-    pub(crate) async fn on(hub: Client, versions: [&str; 2], spec: Value) -> Self {
-        let _ = rustls::crypto::ring::default_provider().install_default();
+impl ShopPipeline {
+    /// Creates the pipeline on a hub that has our CRDs. `spec` overrides fields of its spec.
+    pub async fn create(hub: Client, versions: [&str; 2], spec: Value) -> Self {
+        tls::install_provider();
         apply(&hub, definitions()).await;
-        let forge = Forge::start_with_tls().await.unwrap();
+        let forge = Forge::start_with_tls()
+            .await
+            .expect("a forge can be started");
         let files = [
             ("clusters/dev/shop.yaml", manifest("dev", versions[0])),
             ("clusters/prod/shop.yaml", manifest("prod", versions[1])),
@@ -115,7 +93,7 @@ impl World {
         let repository = forge
             .create_repository("team/config", &files)
             .await
-            .unwrap();
+            .expect("a repository can be created");
         let timing = FluxTiming {
             poll_interval: Duration::from_millis(200),
             release_duration: Duration::from_millis(200),
@@ -126,37 +104,39 @@ impl World {
             "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "git", "namespace": "default"},
             "stringData": {
                 "username": "sluice", "password": forge.token(), "token": forge.token(),
-                "caFile": forge.certificate_authority().unwrap(), "hmac-key": KEY,
+                "caFile": forge.certificate_authority(), "hmac-key": HOOK_KEY,
             },
         });
         let mut pipeline = pipeline(&repository);
-        for (field, value) in spec.as_object().unwrap() {
+        for (field, value) in spec.as_object().into_iter().flatten() {
             pipeline["spec"][field] = value.clone();
         }
         apply(&hub, vec![secret, pipeline]).await;
         Self {
             hub,
-            forge,
+            _forge: forge,
             repository,
             hooks: free_address(),
             metrics: free_address(),
-            folder: tempfile::tempdir().unwrap(),
+            folder: tempfile::tempdir().expect("a temporary folder can be created"),
             _flux: flux,
         }
     }
 
-    pub(crate) fn folder(&self) -> &Path {
+    /// A temporary folder.
+    pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    pub(crate) fn log(&self) -> String {
+    /// The log of the binary.
+    pub fn log(&self) -> String {
         fs::read_to_string(self.folder().join("log")).unwrap_or_default()
     }
 
-    /// The binary with these arguments, as whoever the kubeconfig is for. What a test needs besides is
-    /// in its environment.
-    pub(crate) fn start(&self, kubeconfig: &Path, arguments: &[&str]) -> Running {
-        let child = Command::new(env!("CARGO_BIN_EXE_sluice"))
+    /// Starts the binary with a kubeconfig and arguments. Settings for tests are in its environment.
+    pub fn start(&self, binary: &Path, kubeconfig: &Path, arguments: &[&str]) -> RunningBinary {
+        let log = fs::File::create(self.folder().join("log")).expect("a log can be created");
+        let child = Command::new(binary)
             .args(arguments)
             .env("SLUICE_KUBECONFIG", kubeconfig)
             .env("SLUICE_ALLOW_INTERNAL_URLS", "true")
@@ -166,13 +146,14 @@ impl World {
             .env("SLUICE_HEALTH_PROBE_BIND_ADDRESS", "0")
             .env("SLUICE_REST_BIND_ADDRESS", "0")
             .stdout(Stdio::null())
-            .stderr(fs::File::create(self.folder().join("log")).unwrap())
-            .spawn();
-        Running(child.unwrap())
+            .stderr(log)
+            .spawn()
+            .expect("the binary can be started");
+        RunningBinary(child)
     }
 
-    /// Merges the next pull request that is open, as a person would.
-    pub(crate) async fn merge(&self) {
+    /// Waits for an open pull request and merges it.
+    pub async fn merge_next(&self) {
         let number = self
             .until("there is no pull request", async || {
                 let all = self.repository.pull_requests().await;
@@ -180,11 +161,12 @@ impl World {
                 open.map(|pull| pull.number)
             })
             .await;
-        self.repository.merge(number).await.unwrap();
+        let merged = self.repository.merge(number).await;
+        merged.expect("an open pull request can be merged");
     }
 
-    /// Waits until a revision was promoted into an environment.
-    pub(crate) async fn promoted(&self, environment: &str, revision: &str) {
+    /// Waits until the promotion of a revision into an environment has succeeded.
+    pub async fn wait_for_promotion(&self, environment: &str, revision: &str) {
         let promotions: Api<Promotion> = Api::namespaced(self.hub.clone(), "default");
         self.until("it was not promoted", async || {
             let all = promotions.list(&ListParams::default()).await.ok()?;
@@ -200,18 +182,19 @@ impl World {
         .await;
     }
 
-    pub(crate) async fn until<T>(&self, what: &str, look: impl AsyncFn() -> Option<T>) -> T {
+    /// Waits until `read` returns a value. `error` says what did not happen in time.
+    pub async fn until<T>(&self, error: &str, read: impl AsyncFn() -> Option<T>) -> T {
         for _ in 0..600 {
-            if let Some(seen) = look().await {
-                return seen;
+            if let Some(value) = read().await {
+                return value;
             }
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
-        unreachable!("{what}; the log:\n{}", self.log());
+        unreachable!("{error}; the log:\n{}", self.log());
     }
 }
 
 fn free_address() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap()
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port exists");
+    listener.local_addr().expect("a listener has an address")
 }

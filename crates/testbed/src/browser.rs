@@ -1,4 +1,10 @@
-//! A real browser, told what to do over two pipes with the DevTools protocol.
+//! Controls a real Chromium over two pipes with the DevTools protocol, for tests of the dashboard.
+//!
+//! Failures panic, as in a test.
+#![expect(
+    clippy::panic,
+    reason = "used only by tests, in which a failure is a panic"
+)]
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -11,40 +17,43 @@ use std::{
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
-/// How long anything may take on a machine that is busy.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(40);
+/// Time limit of each operation, for a busy machine.
+pub const TIMEOUT: Duration = Duration::from_secs(40);
 
-/// One browser at a time is enough for two cores.
-static TURN: Mutex<()> = Mutex::new(());
+/// Only one browser runs at a time.
+static ONE_BROWSER: Mutex<()> = Mutex::new(());
 
-/// A browser with one page. Ends with its test.
-pub(crate) struct Chromium {
+/// JavaScript that lists the accessibility faults of the current page.
+pub const ACCESSIBILITY_CHECK: &str = include_str!("browser/accessibility.js");
+
+/// A browser with one page, closed on drop.
+pub struct Chromium {
     child: Child,
     commands: ChildStdin,
     answers: mpsc::Receiver<Value>,
     session: String,
     next: u64,
-    /// What the page complained about.
-    pub(crate) complaints: Vec<String>,
+    /// Errors and dialogs of the page.
+    pub complaints: Vec<String>,
     _profile: tempfile::TempDir,
-    _turn: MutexGuard<'static, ()>,
+    _guard: MutexGuard<'static, ()>,
 }
 
 impl Chromium {
-    /// Nothing, said loudly, where no browser is installed.
-    pub(crate) fn start() -> Option<Self> {
+    /// Starts a browser. Prints a message and returns `None` if none is installed.
+    pub fn start() -> Option<Self> {
         let program = ["chromium", "chromium-browser", "google-chrome"].into_iter();
         let Some(program) = program.into_iter().find(|name| is_installed(name)) else {
             eprintln!(
-                "\nSKIPPED: no Chromium is installed, so the dashboard was NOT tested in a browser\n"
+                "\nSKIPPED: Chromium is not installed, so the dashboard was not tested in a browser\n"
             );
             return None;
         };
-        let turn = TURN
+        let guard = ONE_BROWSER
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
-        let profile = tempfile::tempdir().unwrap();
-        // The protocol is spoken on descriptors 3 and 4, which only a shell can arrange safely.
+        let profile = tempfile::tempdir().expect("a temporary folder can be created");
+        // The protocol uses descriptors 3 and 4, which a shell can set up without unsafe code.
         let script = format!(
             "exec {program} --headless --no-sandbox --disable-gpu --disable-quic --no-first-run \
              --disable-background-networking --disable-component-update --disable-sync \
@@ -57,9 +66,9 @@ impl Chromium {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
-            .unwrap();
-        let commands = child.stdin.take().unwrap();
-        let answers = listen(child.stdout.take().unwrap());
+            .expect("a shell can be started");
+        let commands = child.stdin.take().expect("stdin is piped");
+        let answers = listen(child.stdout.take().expect("stdout is piped"));
         let mut browser = Self {
             child,
             commands,
@@ -68,7 +77,7 @@ impl Chromium {
             next: 0,
             complaints: Vec::new(),
             _profile: profile,
-            _turn: turn,
+            _guard: guard,
         };
         browser.open_page();
         Some(browser)
@@ -78,21 +87,24 @@ impl Chromium {
         let target = self.call("Target.createTarget", json!({"url": "about:blank"}));
         let target = json!({"targetId": target["targetId"], "flatten": true});
         let attached = self.call("Target.attachToTarget", target);
-        self.session = attached["sessionId"].as_str().unwrap().to_owned();
+        self.session = attached["sessionId"]
+            .as_str()
+            .expect("the browser names the session")
+            .to_owned();
         for domain in ["Page", "Runtime", "Log", "Network"] {
             self.call(&format!("{domain}.enable"), json!({}));
         }
         self.resize(1280, 860);
     }
 
-    /// One command and its answer.
-    pub(crate) fn call(&mut self, method: &str, parameters: Value) -> Value {
-        let answer = self.ask(method, parameters);
+    /// Sends a command and returns its result.
+    pub fn call(&mut self, method: &str, parameters: Value) -> Value {
+        let answer = self.send(method, parameters);
         answer.unwrap_or_else(|error| panic!("{method}: {error}"))
     }
 
-    /// One command and its answer, or what is wrong.
-    fn ask(&mut self, method: &str, parameters: Value) -> Result<Value, Value> {
+    /// Sends a command and returns its result or error.
+    fn send(&mut self, method: &str, parameters: Value) -> Result<Value, Value> {
         self.next += 1;
         let mut command = json!({"id": self.next, "method": method, "params": parameters});
         if !self.session.is_empty() {
@@ -100,9 +112,11 @@ impl Chromium {
         }
         let mut bytes = command.to_string().into_bytes();
         bytes.push(0);
-        self.commands.write_all(&bytes).unwrap();
+        self.commands
+            .write_all(&bytes)
+            .expect("the browser is running");
         loop {
-            let answer = self.answers.recv_timeout(PATIENCE);
+            let answer = self.answers.recv_timeout(TIMEOUT);
             let answer = answer.unwrap_or_else(|error| panic!("{method}: {error}"));
             if answer["id"] == self.next {
                 return match &answer["error"] {
@@ -110,11 +124,11 @@ impl Chromium {
                     error => Err(error.clone()),
                 };
             }
-            self.note(&answer);
+            self.record_complaint(&answer);
         }
     }
 
-    fn note(&mut self, event: &Value) {
+    fn record_complaint(&mut self, event: &Value) {
         let text = match event["method"].as_str() {
             Some("Runtime.exceptionThrown") => event["params"]["exceptionDetails"].to_string(),
             Some("Log.entryAdded") if event["params"]["entry"]["level"] == "error" => {
@@ -126,19 +140,21 @@ impl Chromium {
         self.complaints.push(text);
     }
 
-    pub(crate) fn resize(&mut self, width: u32, height: u32) {
+    /// Sets the size of the page.
+    pub fn resize(&mut self, width: u32, height: u32) {
         let size = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500});
         self.call("Emulation.setDeviceMetricsOverride", size);
     }
 
-    pub(crate) fn dark(&mut self, is_dark: bool) {
+    /// Selects the dark or light colour scheme.
+    pub fn dark(&mut self, is_dark: bool) {
         let value = if is_dark { "dark" } else { "light" };
         let features = json!({"features": [{"name": "prefers-color-scheme", "value": value}]});
         self.call("Emulation.setEmulatedMedia", features);
     }
 
-    /// What an expression is.
-    pub(crate) fn evaluate(&mut self, expression: &str) -> Value {
+    /// Evaluates an expression.
+    pub fn evaluate(&mut self, expression: &str) -> Value {
         let parameters =
             json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
         let answer = self.call("Runtime.evaluate", parameters);
@@ -147,14 +163,15 @@ impl Chromium {
         answer["result"]["value"].clone()
     }
 
-    pub(crate) fn go(&mut self, address: &str) {
+    /// Opens an address.
+    pub fn go(&mut self, address: &str) {
         self.evaluate("window.isLeft = true");
         self.call("Page.navigate", json!({"url": address}));
         self.until("!window.isLeft && document.readyState === 'complete'");
     }
 
-    /// Submits the form of a button, as a click does, and waits for the page after it.
-    pub(crate) fn press(&mut self, label: &str) {
+    /// Clicks the button with this label and waits for the next page.
+    pub fn press(&mut self, label: &str) {
         self.evaluate("window.isLeft = true");
         let label = json!(label);
         self.until(&format!(
@@ -166,48 +183,53 @@ impl Chromium {
         self.until("!window.isLeft && document.readyState === 'complete'");
     }
 
-    pub(crate) fn fill(&mut self, selector: &str, value: &str) {
+    /// Sets the value of a field.
+    pub fn fill(&mut self, selector: &str, value: &str) {
         let (selector, value) = (json!(selector), json!(value));
         self.evaluate(&format!(
             "document.querySelector({selector}).value = {value}"
         ));
     }
 
-    pub(crate) fn text(&mut self) -> String {
+    /// The visible text of the page.
+    pub fn text(&mut self) -> String {
         let text = self.evaluate("document.body.innerText");
-        text.as_str().unwrap().to_owned()
+        text.as_str().unwrap_or_default().to_owned()
     }
 
-    /// Waits for the page to show something.
-    pub(crate) fn shows(&mut self, text: &str) {
+    /// Waits until the page shows a text.
+    pub fn shows(&mut self, text: &str) {
         let needle = json!(text);
         self.until(&format!("document.body.innerText.includes({needle})"));
     }
 
-    /// Waits for an expression to hold. Another page may come meanwhile.
-    pub(crate) fn until(&mut self, expression: &str) {
-        let deadline = Instant::now() + PATIENCE;
+    /// Waits until an expression is true, also across page loads.
+    pub fn until(&mut self, expression: &str) {
+        let deadline = Instant::now() + TIMEOUT;
         while Instant::now() < deadline {
             let parameters = json!({"expression": expression, "returnByValue": true});
-            // A page that goes takes the question with it.
-            let answer = self.ask("Runtime.evaluate", parameters);
+            // The result is lost if another page loads.
+            let answer = self.send("Runtime.evaluate", parameters);
             if answer.is_ok_and(|answer| answer["result"]["value"] == true) {
                 return;
             }
             std::thread::sleep(Duration::from_millis(30));
         }
         let text = self.text();
-        panic!("{expression} never holds; the page says:\n{text}");
+        panic!("{expression} did not become true; the page shows:\n{text}");
     }
 
-    /// Keeps a picture of the whole page for people to look at.
-    pub(crate) fn picture(&mut self, name: &str) {
+    /// Saves a screenshot of the whole page as `tmp/dashboard/NAME.png` in the target folder.
+    pub fn screenshot(&mut self, name: &str) {
         let whole = json!({"captureBeyondViewport": true});
         let shot = self.call("Page.captureScreenshot", whole);
-        let bytes = STANDARD.decode(shot["data"].as_str().unwrap()).unwrap();
-        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("dashboard");
-        std::fs::create_dir_all(&folder).unwrap();
-        std::fs::write(folder.join(format!("{name}.png")), bytes).unwrap();
+        let bytes = STANDARD
+            .decode(shot["data"].as_str().unwrap_or_default())
+            .expect("a screenshot is base64");
+        let folder = target_folder().join("tmp/dashboard");
+        std::fs::create_dir_all(&folder).expect("the folder of screenshots can be created");
+        std::fs::write(folder.join(format!("{name}.png")), bytes)
+            .expect("a screenshot can be written");
     }
 }
 
@@ -223,6 +245,12 @@ impl Drop for Chromium {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The target folder of cargo, which contains the running test as `PROFILE/deps/TEST`.
+fn target_folder() -> PathBuf {
+    let test = std::env::current_exe().expect("the path of the test is known");
+    test.ancestors().nth(3).unwrap_or(&test).to_owned()
 }
 
 fn listen(stdout: ChildStdout) -> mpsc::Receiver<Value> {

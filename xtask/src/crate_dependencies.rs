@@ -1,0 +1,132 @@
+//! Checks the dependencies between our crates, and the libraries that some of them must not use.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, bail};
+use serde_json::Value;
+
+use crate::command::{cargo, output};
+
+/// The crates of ours that each crate may depend on.
+const ALLOWED: &[(&str, &[&str])] = &[
+    ("sluice-api", &[]),
+    ("sluice-planner", &["sluice-api"]),
+    ("sluice-net", &[]),
+    ("sluice-git", &["sluice-net"]),
+    ("sluice-runtime", &[]),
+    ("sluice-listener", &[]),
+    (
+        "sluice-controller",
+        &[
+            "sluice-api",
+            "sluice-planner",
+            "sluice-git",
+            "sluice-net",
+            "sluice-runtime",
+        ],
+    ),
+    ("sluice-trigger", &["sluice-api", "sluice-runtime"]),
+    (
+        "sluice-server",
+        &[
+            "sluice-api",
+            "sluice-planner",
+            "sluice-trigger",
+            "sluice-net",
+            "sluice-runtime",
+            "sluice-listener",
+        ],
+    ),
+    ("sluice-apiserver", &["sluice-listener"]),
+    ("sluice-testbed", &["sluice-api", "sluice-apiserver"]),
+    ("xtask", &[]),
+];
+
+/// The crate of the binary, which may depend on all others.
+const BINARY: &str = "sluice";
+
+/// Libraries that must not be among the direct or indirect dependencies of a crate.
+const FORBIDDEN: &[(&str, &[&str])] = &[
+    ("sluice-api", RUNTIMES_AND_CLIENTS),
+    ("sluice-planner", RUNTIMES_AND_CLIENTS),
+    ("sluice-git", KUBERNETES),
+    ("sluice-net", KUBERNETES),
+];
+
+const KUBERNETES: &[&str] = &["kube", "kube-core", "k8s-openapi"];
+
+const RUNTIMES_AND_CLIENTS: &[&str] = &[
+    "tokio",
+    "async-std",
+    "smol",
+    "hyper",
+    "reqwest",
+    "kube-client",
+    "kube-runtime",
+    "tower",
+];
+
+/// Fails on the first dependency that is not allowed.
+pub(crate) fn check() -> anyhow::Result<()> {
+    check_allowed()?;
+    for (package, forbidden) in FORBIDDEN {
+        check_forbidden(package, forbidden)?;
+    }
+    eprintln!("crate dependencies: ok");
+    Ok(())
+}
+
+fn check_allowed() -> anyhow::Result<()> {
+    let metadata = output(&mut cargo(&[
+        "metadata",
+        "--no-deps",
+        "--format-version",
+        "1",
+    ]))?;
+    let metadata: Value = serde_json::from_str(&metadata)?;
+    let allowed: BTreeMap<_, _> = ALLOWED.iter().copied().collect();
+    for package in metadata["packages"]
+        .as_array()
+        .context("cargo metadata has packages")?
+    {
+        let name = package["name"].as_str().unwrap_or_default();
+        if name == BINARY {
+            continue;
+        }
+        let may_use = allowed.get(name).with_context(|| {
+            format!("crate {name} is missing in ALLOWED of xtask/src/crate_dependencies.rs")
+        })?;
+        for dependency in package["dependencies"].as_array().into_iter().flatten() {
+            let used = dependency["name"].as_str().unwrap_or_default();
+            let is_ours =
+                (allowed.contains_key(used) || used == BINARY) && !dependency["path"].is_null();
+            let is_for_tests = dependency["kind"] == "dev";
+            if is_ours && !is_for_tests && !may_use.contains(&used) {
+                bail!("{name} may not depend on {used} (see the table in ARCHITECTURE.md)");
+            }
+        }
+    }
+    Ok(())
+}
+
+fn check_forbidden(package: &str, forbidden: &[&str]) -> anyhow::Result<()> {
+    let tree = output(&mut cargo(&[
+        "tree",
+        "--package",
+        package,
+        "--edges",
+        "normal",
+        "--prefix",
+        "none",
+        "--locked",
+    ]))?;
+    for line in tree.lines() {
+        let name = line.split_whitespace().next().unwrap_or_default();
+        if forbidden.contains(&name) {
+            bail!(
+                "{package} must not depend on {name}; `cargo tree -p {package} -i {name}` shows the path"
+            );
+        }
+    }
+    Ok(())
+}

@@ -1,4 +1,4 @@
-//! The demo as a person starts it.
+//! `sluice demo` as a user runs it.
 #![expect(clippy::unwrap_used, reason = "a failing test is a panic")]
 
 use std::{
@@ -41,7 +41,7 @@ fn sluice(arguments: &[&str]) -> (Option<i32>, String, String) {
 }
 
 #[test]
-fn a_release_walks_to_prod_in_the_terminal() {
+fn the_script_promotes_a_release_to_prod() {
     let (code, out, errors) = sluice(&["demo", "--script", "--port", "0"]);
     assert_eq!(code, Some(0), "{out}\n{errors}");
     for told in [
@@ -56,7 +56,7 @@ fn a_release_walks_to_prod_in_the_terminal() {
 }
 
 #[test]
-fn a_push_without_a_demo_says_what_to_do() {
+fn push_without_a_demo_fails_with_advice() {
     let (code, _, errors) = sluice(&["demo", "push", "6.3.0"]);
     assert_eq!(code, Some(1));
     assert!(errors.contains("no demo is running"), "{errors}");
@@ -66,7 +66,7 @@ fn a_push_without_a_demo_says_what_to_do() {
 }
 
 #[test]
-fn a_taken_port_is_said_at_once() {
+fn a_port_in_use_is_an_error() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
     let (code, out, errors) = sluice(&["demo", "--port", &port]);

@@ -128,8 +128,7 @@ async fn what_was_stored_is_there_after_a_restart_and_rights_hold() {
     assert_eq!(mode & 0o777, 0o700);
 }
 
-/// The body of REST's answer.
-/// A client for somebody else, who may edit pipelines and nothing more.
+/// A client for another user, who may edit pipelines and nothing more.
 async fn editor(folder: &Path, owner: &Client) -> Client {
     let binding = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
@@ -293,7 +292,7 @@ async fn leaf_clusters_are_looked_into_by_their_kubeconfigs() {
 }
 
 #[test]
-fn a_taken_port_is_said_instead_of_that_it_runs() {
+fn a_port_in_use_is_an_error() {
     let flags = ["--api-port", "--hooks-port", "--port"];
     for taken in flags {
         let folder = tempfile::tempdir().unwrap();

@@ -127,3 +127,36 @@ fn took(from: Option<&Time>, to: Option<&Time>) -> String {
     let took = both.map(|(from, to)| duration(to.0.as_second() - from.0.as_second()));
     took.unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn environments_are_listed_in_pipeline_order() {
+        let pipeline: Pipeline = serde_json::from_value(serde_json::json!({
+            "metadata": {"name": "web"},
+            "spec": {"environments": [
+                {"name": "test", "targets": []}, {"name": "prod", "targets": []},
+            ]},
+            "status": {"environments": {
+                "old": {"targets": [], "ran": ["1"]},
+                "prod": {"targets": [], "ran": ["1"], "rejected": ["2"]},
+                "test": {"targets": [], "ran": ["2", "1"]},
+            }},
+        }))
+        .unwrap();
+        let ordered = in_pipeline_order(&pipeline).into_iter();
+        let lines = ordered
+            .flat_map(|(name, status)| environment_lines(name, status, Timestamp::UNIX_EPOCH));
+        assert_eq!(
+            lines.collect::<Vec<_>>(),
+            [
+                "test ran 2, 1",
+                "prod ran 1",
+                "prod rejected 2",
+                "old ran 1"
+            ]
+        );
+    }
+}

@@ -22,6 +22,19 @@ use tracing_subscriber::{
 
 use crate::args::controller::{Encoding, Level};
 
+/// The crates whose log level the flags set.
+const OUR_CRATES: [&str; 9] = [
+    "sluice",
+    "controller",
+    "runtime",
+    "planner",
+    "trigger",
+    "git",
+    "net",
+    "server",
+    "listener",
+];
+
 /// How to log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Logging {
@@ -53,7 +66,7 @@ fn filter(level: Level) -> EnvFilter {
         Level::Warn => ("warn", "warn"),
         Level::Error => ("error", "error"),
     };
-    let ours: String = ["sluice", "controller", "planner", "git", "server"]
+    let ours: String = OUR_CRATES
         .map(|target| format!(",{target}={ours}"))
         .concat();
     EnvFilter::new(format!("{libraries}{ours}"))

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use testbed::browser::{ACCESSIBILITY_CHECK, Chromium};
 
-use crate::world::{OWNER, World};
+use crate::setup::{AuthoringSetup, OWNER};
 
 const PATH: &str = "pipelines/default/basket.yaml";
 
@@ -16,8 +16,8 @@ fn enter(browser: &mut Chromium, id: &str, text: &str) {
     browser.call("Input.insertText", json!({"text": text}));
 }
 
-fn sign_in(browser: &mut Chromium, world: &World, token: &str) {
-    browser.go(&format!("{}/pipelines", world.address));
+fn sign_in(browser: &mut Chromium, setup: &AuthoringSetup, token: &str) {
+    browser.go(&format!("{}/pipelines", setup.address));
     browser.fill("#token", token);
     browser.press("Sign in");
 }
@@ -32,10 +32,10 @@ fn a_pipeline_is_typed_seen_proposed_and_merged() {
     let Some(mut browser) = Chromium::start() else {
         return;
     };
-    let world = World::new(&[("README.md", "hello\n")]);
-    sign_in(&mut browser, &world, OWNER);
+    let setup = AuthoringSetup::new(&[("README.md", "hello\n")]);
+    sign_in(&mut browser, &setup, OWNER);
     browser.until("Boolean(document.querySelector('a[href=\"/create\"]'))");
-    browser.go(&format!("{}/create", world.address));
+    browser.go(&format!("{}/create", setup.address));
     browser.screenshot("create-empty");
     enter(&mut browser, "name", "Basket");
     browser.shows("use lower-case letters");
@@ -84,27 +84,27 @@ fn a_pipeline_is_typed_seen_proposed_and_merged() {
     browser.evaluate("window.isSamePage = true");
     assert_eq!(faults(&mut browser), json!([]));
     browser.screenshot("create-proposed");
-    let pulls = world.runtime.block_on(world.repository.pull_requests());
+    let pulls = setup.runtime.block_on(setup.repository.pull_requests());
     assert_eq!(pulls.len(), 1);
     assert_eq!(pulls[0].title, "Add pipeline default/basket");
     assert!(pulls[0].body.contains("`olivia`"), "{}", pulls[0].body);
-    assert_eq!(world.file(&pulls[0].head, PATH), Some(shown.clone()));
+    assert_eq!(setup.file(&pulls[0].head, PATH), Some(shown.clone()));
     let link = browser.evaluate("document.querySelector('a.pull-request').href");
-    assert_eq!(Some(link.as_str().unwrap().to_owned()), url(&world));
-    let merged = world.runtime.block_on(world.repository.merge(1));
+    assert_eq!(Some(link.as_str().unwrap().to_owned()), url(&setup));
+    let merged = setup.runtime.block_on(setup.repository.merge(1));
     merged.unwrap();
     browser.shows("once Flux has applied it");
     assert_eq!(browser.evaluate("window.isSamePage"), true);
     browser.screenshot("create-merged");
-    assert_eq!(world.file("main", PATH), Some(shown));
-    browser.go(&format!("{}/changes", world.address));
+    assert_eq!(setup.file("main", PATH), Some(shown));
+    browser.go(&format!("{}/changes", setup.address));
     browser.shows("Add pipeline default/basket");
     assert_eq!(faults(&mut browser), json!([]));
     assert_eq!(browser.complaints, Vec::<String>::new());
 }
 
-fn url(world: &World) -> Option<String> {
-    world.changes().remove(0).status.unwrap().url
+fn url(setup: &AuthoringSetup) -> Option<String> {
+    setup.changes().remove(0).status.unwrap().url
 }
 
 #[test]
@@ -112,14 +112,14 @@ fn who_may_not_propose_is_told_so() {
     let Some(mut browser) = Chromium::start() else {
         return;
     };
-    let world = World::new(&[]);
-    world.add_user("vera");
-    sign_in(&mut browser, &world, "vera");
+    let setup = AuthoringSetup::new(&[]);
+    setup.add_user("vera");
+    sign_in(&mut browser, &setup, "vera");
     assert_eq!(
         browser.evaluate("document.querySelectorAll('a[href=\"/create\"]').length"),
         0
     );
-    browser.go(&format!("{}/create", world.address));
+    browser.go(&format!("{}/create", setup.address));
     for (field, text) in [
         ("name", "basket"),
         ("namespace", "default"),
@@ -131,5 +131,5 @@ fn who_may_not_propose_is_told_so() {
     }
     browser.press("Propose in git");
     browser.shows("vera may not create changes in namespace default");
-    assert!(world.changes().is_empty());
+    assert!(setup.changes().is_empty());
 }

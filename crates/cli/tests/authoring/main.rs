@@ -1,5 +1,5 @@
-//! New files in git, as people ask for them: by a form in a browser, and by `sluice scaffold`. A hub,
-//! a forge, real git, the door and the change loop.
+//! New files in git, by the form of the dashboard and by `sluice scaffold`, with a forge, real git, the
+//! HTTP server and the Change reconciler.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -9,4 +9,4 @@
 mod form;
 mod guide;
 mod scaffold;
-mod world;
+mod setup;

@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::world::World;
+use crate::setup::AuthoringSetup;
 
 pub(crate) const RELEASE: &str = "apiVersion: helm.toolkit.fluxcd.io/v2
 kind: HelmRelease
@@ -33,14 +33,14 @@ pub(crate) fn pipeline() -> Value {
 }
 
 /// The binary on a checkout with the manifest of dev.
-fn scaffold(world: &World, more: &[&str]) -> Command {
-    let checkout = world.folder.path().join("checkout");
+fn scaffold(setup: &AuthoringSetup, more: &[&str]) -> Command {
+    let checkout = setup.folder.path().join("checkout");
     std::fs::create_dir_all(checkout.join("apps/dev")).unwrap();
     std::fs::write(checkout.join("apps/dev/web.yaml"), RELEASE).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_sluice"));
     command
         .args(["scaffold", "web", "--change", "--kubeconfig"])
-        .arg(world.kubeconfig())
+        .arg(setup.kubeconfig())
         .arg("--checkout")
         .arg(checkout)
         .args(more)
@@ -54,9 +54,9 @@ fn scaffold(world: &World, more: &[&str]) -> Command {
 
 #[test]
 fn scaffolded_files_are_proposed_and_waited_for() {
-    let world = World::new(&[("apps/dev/web.yaml", RELEASE)]);
-    world.create(&pipeline());
-    let first = scaffold(&world, &[]).output().unwrap();
+    let setup = AuthoringSetup::new(&[("apps/dev/web.yaml", RELEASE)]);
+    setup.create(&pipeline());
+    let first = scaffold(&setup, &[]).output().unwrap();
     let (out, errors) = (text(&first.stdout), text(&first.stderr));
     assert!(first.status.success(), "{errors}");
     assert!(
@@ -64,18 +64,18 @@ fn scaffolded_files_are_proposed_and_waited_for() {
         "{out}"
     );
     assert!(errors.contains("sluice get changes -n default"), "{errors}");
-    let pulls = || world.runtime.block_on(world.repository.pull_requests());
-    world.until("a pull request", |_| pulls().len() == 1);
-    let waiting = scaffold(&world, &["--wait", "--timeout=2m"])
+    let pulls = || setup.runtime.block_on(setup.repository.pull_requests());
+    setup.until("a pull request", |_| pulls().len() == 1);
+    let waiting = scaffold(&setup, &["--wait", "--timeout=2m"])
         .spawn()
         .unwrap();
     let pull = pulls().remove(0);
-    let proposed = world.file(&pull.head, "apps/prod/web.yaml").unwrap();
+    let proposed = setup.file(&pull.head, "apps/prod/web.yaml").unwrap();
     assert!(proposed.contains("namespace: web\n"), "{proposed}");
     assert!(proposed.contains("default:web:prod"), "{proposed}");
-    world
+    setup
         .runtime
-        .block_on(world.repository.merge(pull.number))
+        .block_on(setup.repository.merge(pull.number))
         .unwrap();
     let waited = waiting.wait_with_output().unwrap();
     let errors = text(&waited.stderr);
@@ -83,7 +83,7 @@ fn scaffolded_files_are_proposed_and_waited_for() {
     assert!(errors.contains("apps/prod/web.yaml: Merged"), "{errors}");
     assert_eq!(pulls().len(), 1, "asked for twice, proposed once");
     let listed = Command::new(env!("CARGO_BIN_EXE_sluice"))
-        .args(["get", "changes", "--kubeconfig", &world.kubeconfig()])
+        .args(["get", "changes", "--kubeconfig", &setup.kubeconfig()])
         .output()
         .unwrap();
     let listed = text(&listed.stdout);
@@ -95,25 +95,25 @@ fn scaffolded_files_are_proposed_and_waited_for() {
 
 #[test]
 fn what_is_turned_down_fails_and_may_be_asked_for_again() {
-    let world = World::new(&[]);
-    world.create(&pipeline());
-    assert!(scaffold(&world, &[]).status().unwrap().success());
-    let pulls = || world.runtime.block_on(world.repository.pull_requests());
-    world.until("a pull request", |_| pulls().len() == 1);
-    world.runtime.block_on(world.repository.close(1)).unwrap();
-    let phase = |world: &World| world.changes()[0].status.clone().unwrap().phase;
-    world.until("abandoned", |world| {
-        phase(world) == Some(api::change::ChangePhase::Abandoned)
+    let setup = AuthoringSetup::new(&[]);
+    setup.create(&pipeline());
+    assert!(scaffold(&setup, &[]).status().unwrap().success());
+    let pulls = || setup.runtime.block_on(setup.repository.pull_requests());
+    setup.until("a pull request", |_| pulls().len() == 1);
+    setup.runtime.block_on(setup.repository.close(1)).unwrap();
+    let phase = |setup: &AuthoringSetup| setup.changes()[0].status.clone().unwrap().phase;
+    setup.until("abandoned", |setup| {
+        phase(setup) == Some(api::change::ChangePhase::Abandoned)
     });
-    let late = scaffold(&world, &["--wait", "--timeout=1s"])
+    let late = scaffold(&setup, &["--wait", "--timeout=1s"])
         .output()
         .unwrap();
     assert_eq!(late.status.code(), Some(3), "{}", text(&late.stderr));
     assert!(text(&late.stderr).contains("still waiting"));
-    world.until("another pull request", |_| pulls().len() == 2);
-    world.runtime.block_on(world.repository.close(2)).unwrap();
-    world.until("abandoned", |world| {
-        phase(world) == Some(api::change::ChangePhase::Abandoned)
+    setup.until("another pull request", |_| pulls().len() == 2);
+    setup.runtime.block_on(setup.repository.close(2)).unwrap();
+    setup.until("abandoned", |setup| {
+        phase(setup) == Some(api::change::ChangePhase::Abandoned)
     });
 }
 

@@ -4,11 +4,16 @@ use k8s_openapi::api::core::v1::Service;
 use kube::{Api, api::PostParams};
 use serde_json::{Value, json};
 
-use crate::world::{World, offline};
+use crate::cluster::{TestCluster, offline};
 
 /// Installs a Service with the labels and the port of the plain manifests or the chart.
-async fn install(world: &World, (namespace, name): (&str, &str), labels: Value, port: Value) {
-    let services: Api<Service> = Api::namespaced(world.client.clone(), namespace);
+async fn install(
+    cluster: &TestCluster,
+    (namespace, name): (&str, &str),
+    labels: Value,
+    port: Value,
+) {
+    let services: Api<Service> = Api::namespaced(cluster.client.clone(), namespace);
     let service = json!({
         "metadata": {"name": name, "labels": labels},
         "spec": {"ports": [port]},
@@ -32,8 +37,8 @@ fn addresses(out: &str) -> Vec<&str> {
 
 #[tokio::test]
 async fn hooks_point_to_the_service_that_is_installed() {
-    let world = World::new().await;
-    let out = world.prints(&["hooks", "web"]).await;
+    let cluster = TestCluster::new().await;
+    let out = cluster.prints(&["hooks", "web"]).await;
     let plain = "http://pipeline-promotion.pipeline-system/promotion/default/web/dev";
     assert_eq!(addresses(&out)[0], plain, "nothing is installed: {out}");
     assert!(
@@ -43,7 +48,7 @@ async fn hooks_point_to_the_service_that_is_installed() {
 
     let port = json!({"name": "dashboard", "port": 80});
     install(
-        &world,
+        &cluster,
         ("default", "pipeline-dashboard"),
         of_manifests(),
         port,
@@ -51,13 +56,13 @@ async fn hooks_point_to_the_service_that_is_installed() {
     .await;
     let other = json!({"app.kubernetes.io/name": "shop"});
     let promotion = json!({"name": "promotion", "port": 8082});
-    install(&world, ("default", "shop"), other, promotion.clone()).await;
+    install(&cluster, ("default", "shop"), other, promotion.clone()).await;
     let labels = json!({
         "app.kubernetes.io/name": "renamed", "helm.sh/chart": "pipeline-controller-0.1.0",
     });
     let service = ("default", "flow-renamed-promotion");
-    install(&world, service, labels, promotion.clone()).await;
-    let out = world.prints(&["hooks", "web"]).await;
+    install(&cluster, service, labels, promotion.clone()).await;
+    let out = cluster.prints(&["hooks", "web"]).await;
     let of_chart = "http://flow-renamed-promotion.default:8082/promotion/default/web";
     let expected = [format!("{of_chart}/dev"), format!("{of_chart}/prod")];
     assert_eq!(addresses(&out), expected);
@@ -67,7 +72,7 @@ async fn hooks_point_to_the_service_that_is_installed() {
     );
 
     let given = "https://sluice.example.com";
-    let out = world.prints(&["hooks", "web", "--address", given]).await;
+    let out = cluster.prints(&["hooks", "web", "--address", given]).await;
     assert!(
         addresses(&out)[0].starts_with(given) && !out.contains("Ingress"),
         "{out}"
@@ -75,35 +80,35 @@ async fn hooks_point_to_the_service_that_is_installed() {
 
     let port = json!({"name": "promotion", "port": 80});
     install(
-        &world,
+        &cluster,
         ("default", "pipeline-promotion"),
         of_manifests(),
         port,
     )
     .await;
-    let said = world.run(&["hooks", "web"]).await;
-    assert_eq!(said.code, 1, "{}", said.out);
+    let output = cluster.run(&["hooks", "web"]).await;
+    assert_eq!(output.code, 1, "{}", output.out);
     let both = "(http://flow-renamed-promotion.default:8082, http://pipeline-promotion.default)";
-    assert!(said.err.contains(both), "{}", said.err);
+    assert!(output.err.contains(both), "{}", output.err);
     assert!(
-        said.err.contains("choose one with --address"),
+        output.err.contains("choose one with --address"),
         "{}",
-        said.err
+        output.err
     );
 }
 
 #[tokio::test]
 async fn who_may_not_list_services_is_told_what_was_assumed() {
-    let world = World::new().await;
+    let cluster = TestCluster::new().await;
     let rules = json!([{
         "apiGroups": ["pipelines.weave.works"], "resources": ["*"], "verbs": ["get", "list"],
     }]);
-    let said = world.run_as("ann", rules, &["hooks", "web"]).await;
-    assert_eq!(said.code, 0, "{}", said.err);
+    let output = cluster.run_as("ann", rules, &["hooks", "web"]).await;
+    assert_eq!(output.code, 0, "{}", output.err);
     assert!(
-        said.out.contains("Services cannot be listed"),
+        output.out.contains("Services cannot be listed"),
         "{}",
-        said.out
+        output.out
     );
 }
 
@@ -111,14 +116,14 @@ async fn who_may_not_list_services_is_told_what_was_assumed() {
 async fn for_a_file_the_plain_manifests_are_assumed() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("web.yaml");
-    std::fs::write(&file, crate::world::pipeline().to_string()).unwrap();
-    let said = offline(&["hooks", file.to_str().unwrap()]).await;
-    assert_eq!(said.code, 0, "{}", said.err);
+    std::fs::write(&file, crate::cluster::pipeline().to_string()).unwrap();
+    let output = offline(&["hooks", file.to_str().unwrap()]).await;
+    assert_eq!(output.code, 0, "{}", output.err);
     let address = "http://pipeline-promotion.pipeline-system/promotion/default/web/dev";
-    assert_eq!(addresses(&said.out)[0], address);
+    assert_eq!(addresses(&output.out)[0], address);
     assert!(
-        said.out.contains("the plain manifests' Service"),
+        output.out.contains("the plain manifests' Service"),
         "{}",
-        said.out
+        output.out
     );
 }

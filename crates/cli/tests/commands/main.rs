@@ -5,9 +5,9 @@
     reason = "a failing case is a panic, as in any other test"
 )]
 
-mod asking;
+mod cluster;
 mod hooks;
-mod looking;
 mod objects;
 mod offline;
-mod world;
+mod read_only;
+mod requests;

@@ -7,17 +7,17 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use crate::world::World;
+use crate::cluster::TestCluster;
 
-async fn put(world: &World, object: &Value) {
+async fn put(cluster: &TestCluster, object: &Value) {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let api_version = text(&object["apiVersion"]);
     let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
     let kind = GroupVersionKind::gvk(group, version, &text(&object["kind"]));
     let resource = ApiResource::from_gvk(&kind);
     let api: Api<DynamicObject> = match object["metadata"]["namespace"].as_str() {
-        Some(namespace) => Api::namespaced_with(world.client.clone(), namespace, &resource),
-        None => Api::all_with(world.client.clone(), &resource),
+        Some(namespace) => Api::namespaced_with(cluster.client.clone(), namespace, &resource),
+        None => Api::all_with(cluster.client.clone(), &resource),
     };
     let name = text(&object["metadata"]["name"]);
     let parameters = PatchParams::apply("test").force();
@@ -31,8 +31,8 @@ async fn put(world: &World, object: &Value) {
 }
 
 /// A leaf cluster on which the release `web` runs.
-async fn leaf() -> World {
-    let leaf = World::bare().await;
+async fn leaf() -> TestCluster {
+    let leaf = TestCluster::bare().await;
     for definition in testbed::flux::definitions() {
         put(&leaf, &definition).await;
     }
@@ -74,19 +74,19 @@ async fn leaf() -> World {
 
 #[tokio::test]
 async fn objects_are_read_by_who_may_read_the_kubeconfig() {
-    let (world, leaf) = (World::new().await, leaf().await);
+    let (cluster, leaf) = (TestCluster::new().await, leaf().await);
     let kubeconfig = std::fs::read_to_string(leaf.kubeconfig()).unwrap();
     let metadata = json!({"name": "eu", "namespace": "default"});
-    put(&world, &json!({
+    put(&cluster, &json!({
         "apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"value": kubeconfig},
     }))
     .await;
-    put(&world, &json!({
+    put(&cluster, &json!({
         "apiVersion": "gitops.weave.works/v1alpha1", "kind": "GitopsCluster", "metadata": metadata,
         "spec": {"secretRef": {"name": "eu"}},
     }))
     .await;
-    let said = world.prints(&["tree", "web", "prod", "--objects"]).await;
+    let output = cluster.prints(&["tree", "web", "prod", "--objects"]).await;
     let expected = "\
 default/web
 └─ ◇ prod 1.0.0 (awaiting approval)
@@ -98,12 +98,12 @@ default/web
             │  └─ ! 0 of 1 replicas updated
             └─ ○ Secret/keys
 ";
-    assert_eq!(said, expected, "{said}");
+    assert_eq!(output, expected, "{output}");
     let rules = json!([
         {"apiGroups": ["pipelines.weave.works"], "resources": ["pipelines"], "verbs": ["get"]},
         {"apiGroups": ["gitops.weave.works"], "resources": ["gitopsclusters"], "verbs": ["get"]},
     ]);
-    let refused = world
+    let refused = cluster
         .run_as("vera", rules, &["tree", "web", "prod", "--objects"])
         .await;
     assert_eq!(refused.code, 0, "{}", refused.err);

@@ -4,7 +4,7 @@ use std::{fs, path::Path, process::Stdio};
 
 use serde_json::{Value, json};
 
-use crate::world::{BINARY, binary, offline, pipeline};
+use crate::cluster::{BINARY, binary, offline, pipeline};
 
 /// A folder with these files.
 fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
@@ -27,9 +27,9 @@ async fn lint(content: &str, more: &[&str]) -> (i32, String) {
     let file = folder.path().join("p.yaml");
     let mut arguments = vec!["lint", text(&file)];
     arguments.extend(more);
-    let said = offline(&arguments).await;
+    let output = offline(&arguments).await;
     let place = format!("{}/", text(folder.path()));
-    (said.code, said.out.replace(&place, ""))
+    (output.code, output.out.replace(&place, ""))
 }
 
 const RELEASE: &str = "\
@@ -313,8 +313,8 @@ async fn plan_shows_the_change_and_makes_none() {
             offline(&typed).await
         }
     };
-    let said = plan("2.0.0").await;
-    assert_eq!(said.code, 0, "{}", said.err);
+    let output = plan("2.0.0").await;
+    assert_eq!(output.code, 0, "{}", output.err);
     let expected = "\
 --- a/prod/web.yaml
 +++ b/prod/web.yaml
@@ -325,22 +325,23 @@ async fn plan_shows_the_change_and_makes_none() {
 -      version:   1.0.0 # {\"$promotion\": \"default:web:prod\"}
 +      version:   2.0.0 # {\"$promotion\": \"default:web:prod\"}
 ";
-    assert_eq!(said.out, expected);
-    assert_eq!(said.err, "1 value to change in 1 file: 2.0.0\n");
+    assert_eq!(output.out, expected);
+    assert_eq!(output.err, "1 value to change in 1 file: 2.0.0\n");
     assert_eq!(
         fs::read_to_string(checkout.path().join("prod/web.yaml")).unwrap(),
         marked
     );
-    let said = plan("1.0.0").await;
-    assert_eq!((said.code, said.out.as_str()), (0, ""));
+    let output = plan("1.0.0").await;
+    assert_eq!((output.code, output.out.as_str()), (0, ""));
     fs::write(checkout.path().join("prod/web.yaml"), RELEASE).unwrap();
-    let said = plan("2.0.0").await;
-    assert_eq!(said.code, 1);
+    let output = plan("2.0.0").await;
+    assert_eq!(output.code, 1);
     assert!(
-        said.err
+        output
+            .err
             .contains("no file has the marker \"default:web:prod\""),
         "{}",
-        said.err
+        output.err
     );
 }
 
@@ -368,26 +369,27 @@ async fn plan_and_lint_do_without_markers_where_paths_say_where_to_look() {
         "--checkout",
     ];
     let plan = [&plan[..], &[text(checkout.path())]].concat();
-    let said = offline(&plan).await;
-    assert_eq!(said.err, "1 value to change in 1 file: 2.0.0\n");
+    let output = offline(&plan).await;
+    assert_eq!(output.err, "1 value to change in 1 file: 2.0.0\n");
     let changed = "-      version:   1.0.0\n+      version:   2.0.0\n";
     assert!(
-        said.out.starts_with("--- a/prod/web.yaml\n"),
+        output.out.starts_with("--- a/prod/web.yaml\n"),
         "{}",
-        said.out
+        output.out
     );
-    assert!(said.out.ends_with(changed), "{}", said.out);
+    assert!(output.out.ends_with(changed), "{}", output.out);
     let (code, out) = lint(&pipeline, &["--checkout", text(checkout.path())]).await;
     assert_eq!((code, out.as_str()), (0, ""));
     // Two that could be meant are one too many.
     fs::write(checkout.path().join("prod/more.yaml"), &own).unwrap();
-    let said = offline(&plan).await;
-    assert_eq!(said.code, 1);
+    let output = offline(&plan).await;
+    assert_eq!(output.code, 1);
     assert!(
-        said.err
+        output
+            .err
             .contains("may be any of prod/more.yaml:11, prod/web.yaml:11"),
         "{}",
-        said.err
+        output.err
     );
     let (_, out) = lint(&pipeline, &["--checkout", text(checkout.path())]).await;
     assert!(
@@ -402,11 +404,11 @@ async fn scaffold_writes_what_is_missing_once() {
     let checkout = folder(&[("dev/web.yaml", RELEASE), ("pipeline.yaml", &pipeline)]);
     let file = checkout.path().join("pipeline.yaml");
     let typed = ["scaffold", text(&file), "--checkout", text(checkout.path())];
-    let said = offline(&typed).await;
+    let output = offline(&typed).await;
     assert_eq!(
-        said.out, "wrote prod/web.yaml, copied from dev/web.yaml\n",
+        output.out, "wrote prod/web.yaml, copied from dev/web.yaml\n",
         "{}",
-        said.err
+        output.err
     );
     let written = fs::read_to_string(checkout.path().join("prod/web.yaml")).unwrap();
     let expected = RELEASE
@@ -416,8 +418,8 @@ async fn scaffold_writes_what_is_missing_once() {
     let again = offline(&typed).await;
     assert_eq!((again.code, again.out.as_str()), (0, ""), "{}", again.err);
     fs::remove_file(checkout.path().join("prod/web.yaml")).unwrap();
-    let said = offline(&[&typed[..], &["--change", "--dry-run"]].concat()).await;
-    let change: Value = serde_saphyr::from_str(&said.out).unwrap();
+    let output = offline(&[&typed[..], &["--change", "--dry-run"]].concat()).await;
+    let change: Value = serde_saphyr::from_str(&output.out).unwrap();
     assert_eq!(change["spec"]["path"], "prod/web.yaml");
     assert_eq!(change["spec"]["content"], expected);
     assert!(!checkout.path().join("prod/web.yaml").exists());
@@ -433,9 +435,9 @@ async fn scaffold_goes_from_environment_to_environment() {
     let checkout = folder(&[("web/dev.yaml", RELEASE), ("pipeline.yaml", &pipeline)]);
     let file = checkout.path().join("pipeline.yaml");
     let typed = ["scaffold", text(&file), "--checkout", text(checkout.path())];
-    let said = offline(&typed).await;
+    let output = offline(&typed).await;
     let expected = "wrote web/staging.yaml, copied from web/dev.yaml\nwrote web/prod.yaml, copied from web/staging.yaml\n";
-    assert_eq!(said.out, expected, "{}", said.err);
+    assert_eq!(output.out, expected, "{}", output.err);
     let written = fs::read_to_string(checkout.path().join("web/prod.yaml")).unwrap();
     assert!(
         written.contains("default:web:prod") && !written.contains("staging"),
@@ -449,12 +451,12 @@ async fn scaffold_never_leaves_the_checkout() {
     let checkout = folder(&[("in/dev/web.yaml", RELEASE), ("pipeline.yaml", &pipeline)]);
     let file = checkout.path().join("pipeline.yaml");
     let typed = ["scaffold", text(&file), "--checkout", text(checkout.path())];
-    let said = offline(&typed).await;
-    assert_eq!(said.code, 1, "{}", said.out);
+    let output = offline(&typed).await;
+    assert_eq!(output.code, 1, "{}", output.out);
     assert!(
-        said.err.contains("is not a path inside the repository"),
+        output.err.contains("is not a path inside the repository"),
         "{}",
-        said.err
+        output.err
     );
 }
 
@@ -462,15 +464,15 @@ async fn scaffold_never_leaves_the_checkout() {
 async fn hooks_name_the_cluster_and_hold_no_key() {
     let folder = folder(&[("p.yaml", &pipeline_file())]);
     let file = folder.path().join("p.yaml");
-    let said = offline(&[
+    let output = offline(&[
         "hooks",
         text(&file),
         "--address",
         "https://sluice.example.com/",
     ])
     .await;
-    assert_eq!(said.code, 0, "{}", said.err);
-    let documents = said.out.split("---\n").skip(1);
+    assert_eq!(output.code, 0, "{}", output.err);
+    let documents = output.out.split("---\n").skip(1);
     let objects = documents.map(|text| serde_saphyr::from_str::<Value>(text).unwrap());
     let objects: Vec<Value> = objects.collect();
     let kinds: Vec<&str> = objects
@@ -495,19 +497,19 @@ async fn hooks_name_the_cluster_and_hold_no_key() {
 
 #[tokio::test]
 async fn install_version_and_completion_print_for_machines() {
-    let said = offline(&["install", "-n", "team", "--image", "example.com/sluice:2"]).await;
-    assert_eq!(said.code, 0);
-    for document in said.out.split("---\n").skip(1) {
+    let output = offline(&["install", "-n", "team", "--image", "example.com/sluice:2"]).await;
+    assert_eq!(output.code, 0);
+    for document in output.out.split("---\n").skip(1) {
         serde_saphyr::from_str::<Value>(document).unwrap();
     }
-    assert!(!said.out.contains("pipeline-system"));
-    let said = offline(&["version", "-o", "json"]).await;
-    let version: Value = serde_json::from_str(&said.out).unwrap();
+    assert!(!output.out.contains("pipeline-system"));
+    let output = offline(&["version", "-o", "json"]).await;
+    let version: Value = serde_json::from_str(&output.out).unwrap();
     assert_eq!(version["version"], env!("CARGO_PKG_VERSION"));
-    let said = offline(&["completion", "bash"]).await;
-    assert!(said.out.contains("complete -F _sluice"), "{}", said.err);
-    let said = offline(&["install", "-n", "Not A Name"]).await;
-    assert_eq!(said.code, 1);
+    let output = offline(&["completion", "bash"]).await;
+    assert!(output.out.contains("complete -F _sluice"), "{}", output.err);
+    let output = offline(&["install", "-n", "Not A Name"]).await;
+    assert_eq!(output.code, 1);
 }
 
 #[tokio::test]

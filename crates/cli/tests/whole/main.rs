@@ -1,4 +1,4 @@
-//! The binary with everything around it, from an applied manifest to a running release.
+//! The binary with a hub, Flux and a forge, from an applied manifest to a running release.
 #![expect(clippy::unwrap_used, reason = "a failing test is a panic")]
 
 mod stories;

@@ -1,9 +1,9 @@
-//! Commands that ask for something: with whose rights, under whose name, and what is written.
+//! Commands that request something: permissions, user names, and what is written.
 
 use api::pipeline::RequestKind;
 use serde_json::{Value, json};
 
-use crate::world::{Said, World};
+use crate::cluster::{CommandOutput, TestCluster};
 
 fn request(pipeline: &api::Pipeline) -> Value {
     let annotations = pipeline.metadata.annotations.clone().unwrap_or_default();
@@ -23,15 +23,15 @@ fn viewer() -> Value {
 
 #[tokio::test]
 async fn an_approval_is_by_who_the_cluster_says() {
-    let world = World::new().await;
+    let cluster = TestCluster::new().await;
     let approve = ["approve", "web", "prod", "--note", "looks good"];
-    let said = world.run_as("jane", approver(), &approve).await;
+    let output = cluster.run_as("jane", approver(), &approve).await;
     assert_eq!(
-        said.out, "approved 2.0.0 into prod as jane (web-prod-1)\n",
+        output.out, "approved 2.0.0 into prod as jane (web-prod-1)\n",
         "{}",
-        said.err
+        output.err
     );
-    let promotion = world.promotion().await;
+    let promotion = cluster.promotion().await;
     let approval = promotion.spec.approval.unwrap();
     assert_eq!(
         (approval.by.as_str(), approval.note.as_deref()),
@@ -44,7 +44,7 @@ async fn an_approval_is_by_who_the_cluster_says() {
             .iter()
             .any(|entry| entry.manager.as_deref() == Some("sluice"))
     );
-    let again = world.run(&["approve", "web", "prod"]).await;
+    let again = cluster.run(&["approve", "web", "prod"]).await;
     assert_eq!(again.code, 1);
     assert!(
         again
@@ -57,80 +57,87 @@ async fn an_approval_is_by_who_the_cluster_says() {
 
 #[tokio::test]
 async fn only_the_revision_that_was_meant_is_approved() {
-    let world = World::new().await;
-    let said = world
+    let cluster = TestCluster::new().await;
+    let output = cluster
         .run(&["approve", "web", "prod", "--revision", "3.0.0"])
         .await;
-    assert_eq!(said.code, 1);
+    assert_eq!(output.code, 1);
     assert_eq!(
-        said.err,
+        output.err,
         "sluice: 3.0.0 does not wait for approval in prod; 2.0.0 does\n"
     );
-    assert!(world.promotion().await.spec.approval.is_none());
-    let said = world.run(&["approve", "web", "dev"]).await;
+    assert!(cluster.promotion().await.spec.approval.is_none());
+    let output = cluster.run(&["approve", "web", "dev"]).await;
     assert!(
-        said.err.contains("no promotion waits for approval in dev"),
+        output
+            .err
+            .contains("no promotion waits for approval in dev"),
         "{}",
-        said.err
+        output.err
     );
 }
 
 #[tokio::test]
 async fn a_viewer_is_told_which_role_approves() {
-    let world = World::new().await;
-    let said = world
+    let cluster = TestCluster::new().await;
+    let output = cluster
         .run_as("viewer", viewer(), &["approve", "web", "prod"])
         .await;
-    assert_eq!(said.code, 1);
+    assert_eq!(output.code, 1);
     assert!(
-        said.err.contains("User \"viewer\" cannot patch"),
+        output.err.contains("User \"viewer\" cannot patch"),
         "{}",
-        said.err
+        output.err
     );
     assert!(
-        said.err
+        output
+            .err
             .contains("ClusterRole pipeline-controller-approver"),
         "{}",
-        said.err
+        output.err
     );
-    assert!(world.promotion().await.spec.approval.is_none());
-    let said = world.run_as("viewer2", viewer(), &["suspend", "web"]).await;
+    assert!(cluster.promotion().await.spec.approval.is_none());
+    let output = cluster
+        .run_as("viewer2", viewer(), &["suspend", "web"])
+        .await;
     assert!(
-        said.err.contains("ClusterRole pipeline-controller-editor"),
+        output
+            .err
+            .contains("ClusterRole pipeline-controller-editor"),
         "{}",
-        said.err
+        output.err
     );
 }
 
 #[tokio::test]
 async fn an_approval_can_be_waited_for() {
-    let world = World::new().await;
-    let said = world
+    let cluster = TestCluster::new().await;
+    let output = cluster
         .run(&["approve", "web", "prod", "--wait", "--timeout", "1s"])
         .await;
-    assert_eq!(said.code, 3, "{}", said.err);
+    assert_eq!(output.code, 3, "{}", output.err);
     assert!(
-        said.out.contains("approved 2.0.0 into prod as admin"),
+        output.out.contains("approved 2.0.0 into prod as admin"),
         "{}",
-        said.out
+        output.out
     );
-    let world = World::new().await;
-    let mut command = world.command(&["approve", "web", "prod", "--wait", "--timeout", "60s"]);
-    let (said, ()) = tokio::join!(command.output(), async {
-        while world.promotion().await.spec.approval.is_none() {
+    let cluster = TestCluster::new().await;
+    let mut command = cluster.command(&["approve", "web", "prod", "--wait", "--timeout", "60s"]);
+    let (output, ()) = tokio::join!(command.output(), async {
+        while cluster.promotion().await.spec.approval.is_none() {
             tokio::task::yield_now().await;
         }
-        world.set_phase("Abandoned").await;
+        cluster.set_phase("Abandoned").await;
     });
-    let said = said.unwrap();
-    assert_eq!(said.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&said.stderr).contains("2.0.0 is Abandoned"));
+    let output = output.unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("2.0.0 is Abandoned"));
 }
 
 #[tokio::test]
 async fn requests_are_written_where_the_planner_finds_them() {
-    let world = World::new().await;
-    world
+    let cluster = TestCluster::new().await;
+    cluster
         .prints(&[
             "rollback",
             "web",
@@ -141,15 +148,15 @@ async fn requests_are_written_where_the_planner_finds_them() {
             "0s",
         ])
         .await;
-    let said = world
+    let output = cluster
         .prints(&["promote", "web", "prod", "2.0.0", "--answer-timeout", "0s"])
         .await;
     assert_eq!(
-        said,
+        output,
         "requested 2.0.0 in prod; the controller has not processed the request yet: \
          2.0.0 waits for approval to enter prod; an approval of 2.0.0 lifts this\n"
     );
-    let pipeline = world.pipeline().await;
+    let pipeline = cluster.pipeline().await;
     let written = request(&pipeline);
     assert_eq!(written["dev"]["revision"], "1.0.0");
     assert_eq!(written["dev"]["note"], "it 'broke' all");
@@ -176,11 +183,11 @@ async fn requests_are_written_where_the_planner_finds_them() {
 }
 
 /// Runs a command while the planner answers the request it writes for prod.
-async fn answered(world: &World, arguments: &[&str]) -> Said {
-    let mut command = world.command(arguments);
-    let (said, ()) = tokio::join!(command.output(), async {
+async fn answered(cluster: &TestCluster, arguments: &[&str]) -> CommandOutput {
+    let mut command = cluster.command(arguments);
+    let (output, ()) = tokio::join!(command.output(), async {
         loop {
-            let pipeline = world.pipeline().await;
+            let pipeline = cluster.pipeline().await;
             let is_asked = pipeline
                 .metadata
                 .annotations
@@ -190,7 +197,7 @@ async fn answered(world: &World, arguments: &[&str]) -> Said {
                 let model = pipeline.status.clone().unwrap();
                 let plan = planner::plan(&pipeline, &model, &[], jiff::Timestamp::now());
                 let last = &plan.environments["prod"].last_request;
-                world
+                cluster
                     .set_status(json!({"environments": {"prod": {"lastRequest": last}}}))
                     .await;
                 return;
@@ -198,48 +205,53 @@ async fn answered(world: &World, arguments: &[&str]) -> Said {
             tokio::task::yield_now().await;
         }
     });
-    said.unwrap().into()
+    output.unwrap().into()
 }
 
 #[tokio::test]
 async fn what_the_controller_answered_is_printed() {
-    let world = World::new().await;
-    let said = answered(&world, &["promote", "web", "prod", "1.0.0"]).await;
-    assert_eq!(said.code, 0, "{}", said.err);
-    assert_eq!(said.out, "requested 1.0.0 in prod: 1.0.0 runs already\n");
-    let world = World::new().await;
-    let said = answered(&world, &["promote", "web", "prod", "2.0.0"]).await;
-    assert_eq!(said.code, 0, "{}", said.err);
+    let cluster = TestCluster::new().await;
+    let output = answered(&cluster, &["promote", "web", "prod", "1.0.0"]).await;
+    assert_eq!(output.code, 0, "{}", output.err);
+    assert_eq!(output.out, "requested 1.0.0 in prod: 1.0.0 runs already\n");
+    let cluster = TestCluster::new().await;
+    let output = answered(&cluster, &["promote", "web", "prod", "2.0.0"]).await;
+    assert_eq!(output.code, 0, "{}", output.err);
     let start = "requested 2.0.0 in prod: bringing 2.0.0 (web-prod-";
-    assert!(said.out.starts_with(start), "{}", said.out);
+    assert!(output.out.starts_with(start), "{}", output.out);
     for revision in ["9.9.9", "not-a-version"] {
-        let world = World::new().await;
-        let said = answered(&world, &["promote", "web", "prod", revision]).await;
-        assert_eq!((said.code, said.out.as_str()), (1, ""), "{}", said.err);
+        let cluster = TestCluster::new().await;
+        let output = answered(&cluster, &["promote", "web", "prod", revision]).await;
+        assert_eq!(
+            (output.code, output.out.as_str()),
+            (1, ""),
+            "{}",
+            output.err
+        );
         let expected =
             format!("refused: no target, source or report of this pipeline has {revision}");
-        assert!(said.err.contains(&expected), "{}", said.err);
+        assert!(output.err.contains(&expected), "{}", output.err);
     }
-    let world = World::new().await;
-    let said = answered(&world, &["promote", "web", "prod", "9.9.9", "--unseen"]).await;
-    assert_eq!(said.code, 0, "{}", said.err);
-    assert!(said.out.contains("bringing 9.9.9"), "{}", said.out);
+    let cluster = TestCluster::new().await;
+    let output = answered(&cluster, &["promote", "web", "prod", "9.9.9", "--unseen"]).await;
+    assert_eq!(output.code, 0, "{}", output.err);
+    assert!(output.out.contains("bringing 9.9.9"), "{}", output.out);
 }
 
 #[tokio::test]
 async fn requests_of_others_are_not_lost() {
-    let world = World::new().await;
+    let cluster = TestCluster::new().await;
     let ask = ["promote", "web", "dev", "3.0.0", "--answer-timeout", "0s"];
-    world.prints(&ask).await;
+    cluster.prints(&ask).await;
     let editor =
         json!([{"apiGroups": ["pipelines.weave.works"], "resources": ["*"], "verbs": ["*"]}]);
     let ask = ["promote", "web", "prod", "2.0.0"];
-    let said = world.run_as("jane", editor.clone(), &ask).await;
-    assert_eq!(said.code, 1);
+    let output = cluster.run_as("jane", editor.clone(), &ask).await;
+    assert_eq!(output.code, 1);
     assert!(
-        said.err.contains("admin requested 3.0.0 in dev"),
+        output.err.contains("admin requested 3.0.0 in dev"),
         "{}",
-        said.err
+        output.err
     );
     let ask = [
         "promote",
@@ -250,9 +262,9 @@ async fn requests_of_others_are_not_lost() {
         "--answer-timeout",
         "0s",
     ];
-    let said = world.run_as("joan", editor, &ask).await;
-    assert_eq!(said.code, 0, "{}", said.err);
-    let written = request(&world.pipeline().await);
+    let output = cluster.run_as("joan", editor, &ask).await;
+    assert_eq!(output.code, 0, "{}", output.err);
+    let written = request(&cluster.pipeline().await);
     assert!(
         written.get("dev").is_none() && written["prod"]["by"] == "joan",
         "{written}"
@@ -261,28 +273,28 @@ async fn requests_of_others_are_not_lost() {
 
 #[tokio::test]
 async fn suspending_changes_one_field_under_our_name() {
-    let world = World::new().await;
-    assert_eq!(world.prints(&["suspend", "web"]).await, "suspended web\n");
-    assert!(world.pipeline().await.spec.suspend);
+    let cluster = TestCluster::new().await;
+    assert_eq!(cluster.prints(&["suspend", "web"]).await, "suspended web\n");
+    assert!(cluster.pipeline().await.spec.suspend);
     assert_eq!(
-        world.prints(&["suspend", "web"]).await,
+        cluster.prints(&["suspend", "web"]).await,
         "web is already suspended\n"
     );
     assert_eq!(
-        world.prints(&["suspend", "web", "prod"]).await,
+        cluster.prints(&["suspend", "web", "prod"]).await,
         "suspended prod of web\n"
     );
     let suspended: Vec<bool> = {
-        let environments = world.pipeline().await.spec.environments;
+        let environments = cluster.pipeline().await.spec.environments;
         environments.iter().map(|it| it.suspend).collect()
     };
     assert_eq!(suspended, [false, true]);
     assert_eq!(
-        world.prints(&["resume", "web", "prod"]).await,
+        cluster.prints(&["resume", "web", "prod"]).await,
         "resumed prod of web\n"
     );
-    assert_eq!(world.prints(&["resume", "web"]).await, "resumed web\n");
-    let pipeline = world.pipeline().await;
+    assert_eq!(cluster.prints(&["resume", "web"]).await, "resumed web\n");
+    let pipeline = cluster.pipeline().await;
     assert!(!pipeline.spec.suspend && !pipeline.spec.environments[1].suspend);
     let managers = pipeline.metadata.managed_fields.unwrap();
     assert!(

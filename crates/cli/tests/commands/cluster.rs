@@ -1,4 +1,4 @@
-//! A cluster with one pipeline on it, and the binary.
+//! A test cluster with one pipeline, and the binary.
 
 use std::{
     path::PathBuf,
@@ -17,21 +17,21 @@ use tokio::process::Command;
 
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_sluice");
 
-pub(crate) struct World {
+pub(crate) struct TestCluster {
     pub(crate) server: Server,
     pub(crate) client: Client,
     served: Served,
     folder: tempfile::TempDir,
 }
 
-/// What a run of the binary said.
-pub(crate) struct Said {
+/// The output of a run of the binary.
+pub(crate) struct CommandOutput {
     pub(crate) code: i32,
     pub(crate) out: String,
     pub(crate) err: String,
 }
 
-impl From<Output> for Said {
+impl From<Output> for CommandOutput {
     fn from(output: Output) -> Self {
         Self {
             code: output.status.code().unwrap(),
@@ -41,7 +41,7 @@ impl From<Output> for Said {
     }
 }
 
-/// The binary, without anything of the machine it runs on.
+/// The binary with an empty environment.
 pub(crate) fn binary() -> Command {
     let mut command = Command::new(BINARY);
     command.env_clear().env("HOME", "/nonexistent");
@@ -49,25 +49,25 @@ pub(crate) fn binary() -> Command {
     command
 }
 
-pub(crate) async fn offline(arguments: &[&str]) -> Said {
+pub(crate) async fn offline(arguments: &[&str]) -> CommandOutput {
     binary().args(arguments).output().await.unwrap().into()
 }
 
-impl World {
-    /// A cluster that knows our kinds, with nothing on it.
+impl TestCluster {
+    /// A cluster with our CRDs and no objects.
     pub(crate) async fn empty() -> Self {
-        let world = Self::bare().await;
-        let definitions: Api<CustomResourceDefinition> = Api::all(world.client.clone());
+        let cluster = Self::bare().await;
+        let definitions: Api<CustomResourceDefinition> = Api::all(cluster.client.clone());
         for crd in api::crds() {
             definitions
                 .create(&PostParams::default(), &crd)
                 .await
                 .unwrap();
         }
-        world
+        cluster
     }
 
-    /// A cluster on which nothing of ours was ever installed.
+    /// A cluster without our CRDs.
     pub(crate) async fn bare() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let server = Server::in_memory();
@@ -83,22 +83,22 @@ impl World {
 
     /// With the pipeline `web`: dev runs 2.0.0, prod 1.0.0, and 2.0.0 waits for approval.
     pub(crate) async fn new() -> Self {
-        let world = Self::empty().await;
-        let pipelines: Api<Pipeline> = Api::default_namespaced(world.client.clone());
+        let cluster = Self::empty().await;
+        let pipelines: Api<Pipeline> = Api::default_namespaced(cluster.client.clone());
         let pipeline = serde_json::from_value(pipeline()).unwrap();
         pipelines
             .create(&PostParams::default(), &pipeline)
             .await
             .unwrap();
-        world.set_status(status()).await;
-        let promotions: Api<Promotion> = Api::default_namespaced(world.client.clone());
+        cluster.set_status(status()).await;
+        let promotions: Api<Promotion> = Api::default_namespaced(cluster.client.clone());
         let promotion = serde_json::from_value(promotion()).unwrap();
         promotions
             .create(&PostParams::default(), &promotion)
             .await
             .unwrap();
-        world.set_phase("AwaitingApproval").await;
-        world
+        cluster.set_phase("AwaitingApproval").await;
+        cluster
     }
 
     pub(crate) async fn set_status(&self, status: Value) {
@@ -144,24 +144,29 @@ impl World {
         command
     }
 
-    pub(crate) async fn run(&self, arguments: &[&str]) -> Said {
+    pub(crate) async fn run(&self, arguments: &[&str]) -> CommandOutput {
         self.command(arguments).output().await.unwrap().into()
     }
 
-    /// What a run prints; it must end well.
+    /// The stdout of a run, which must succeed.
     #[track_caller]
     pub(crate) fn prints(&self, arguments: &[&str]) -> impl Future<Output = String> {
         let running = self.run(arguments);
         let typed = arguments.join(" ");
         async move {
-            let said = running.await;
-            assert_eq!(said.code, 0, "{typed}: {}{}", said.out, said.err);
-            said.out
+            let output = running.await;
+            assert_eq!(output.code, 0, "{typed}: {}{}", output.out, output.err);
+            output.out
         }
     }
 
-    /// A command as somebody with a role in the default namespace.
-    pub(crate) async fn run_as(&self, user: &str, rules: Value, arguments: &[&str]) -> Said {
+    /// Runs a command as a user with a role in the default namespace.
+    pub(crate) async fn run_as(
+        &self,
+        user: &str,
+        rules: Value,
+        arguments: &[&str],
+    ) -> CommandOutput {
         let token = format!("token-of-{user}");
         self.server.add_token(&token, User::new(user, &[]));
         let path = "/apis/rbac.authorization.k8s.io/v1/namespaces/default";

@@ -1,4 +1,4 @@
-//! A hub on a socket, a forge with one repository, the door and the change loop.
+//! A hub, a forge with one repository, the HTTP server and the Change reconciler.
 
 use std::time::{Duration, Instant};
 
@@ -18,15 +18,15 @@ use testbed::forge::{Forge, Repository};
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
-/// The token of whoever may do anything.
+/// The token of a user with all permissions.
 pub(crate) const OWNER: &str = "owner-token";
-/// How long anything may take on a machine that is busy.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Time limit of each wait, for a busy machine.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-pub(crate) struct World {
+pub(crate) struct AuthoringSetup {
     pub(crate) repository: Repository,
     pub(crate) client: Client,
-    /// Where the dashboard is.
+    /// The URL of the dashboard.
     pub(crate) address: String,
     pub(crate) folder: tempfile::TempDir,
     server: Server,
@@ -37,25 +37,25 @@ pub(crate) struct World {
     pub(crate) runtime: Runtime,
 }
 
-impl World {
+impl AuthoringSetup {
     /// A repository with these files, and everything that runs.
     pub(crate) fn new(files: &[(&str, &str)]) -> Self {
-        let mut world = Self::bare(files);
-        let authoring = authoring(&world.repository);
-        let door = open_door(&world.client, &authoring, &world.stop);
-        world.address = world.runtime.block_on(door);
+        let mut setup = Self::bare(files);
+        let authoring = authoring(&setup.repository);
+        let server = start_server(&setup.client, &authoring, &setup.stop);
+        setup.address = setup.runtime.block_on(server);
         let settings = controller::Settings {
             allow_internal_urls: true,
             follow_every: Duration::from_millis(200),
-            git_folder: Some(world.folder.path().join("git")),
+            git_folder: Some(setup.folder.path().join("git")),
             authoring: Some(authoring),
             ..controller::Settings::default()
         };
-        let author = Author::new(world.client.clone(), settings, Leadership::unopposed());
+        let author = Author::new(setup.client.clone(), settings, Leadership::unopposed());
         let running = controller::change::run(author.unwrap());
-        let running = world.stop.clone().run_until_cancelled_owned(running);
-        world.runtime.spawn(running);
-        world
+        let running = setup.stop.clone().run_until_cancelled_owned(running);
+        setup.runtime.spawn(running);
+        setup
     }
 
     /// Only the hub and the forge.
@@ -115,7 +115,7 @@ impl World {
         let began = Instant::now();
         while !is_so(self) {
             let changes = self.changes();
-            assert!(began.elapsed() < PATIENCE, "never: {what}: {changes:?}");
+            assert!(began.elapsed() < TIMEOUT, "never: {what}: {changes:?}");
             std::thread::sleep(Duration::from_millis(50));
         }
     }
@@ -126,7 +126,7 @@ impl World {
     }
 }
 
-impl Drop for World {
+impl Drop for AuthoringSetup {
     fn drop(&mut self) {
         self.stop.cancel();
     }
@@ -162,7 +162,7 @@ fn authoring(repository: &Repository) -> Authoring {
     }
 }
 
-async fn open_door(hub: &Client, to: &Authoring, stop: &CancellationToken) -> String {
+async fn start_server(hub: &Client, to: &Authoring, stop: &CancellationToken) -> String {
     let settings = server::Settings {
         rest_address: Some(([127, 0, 0, 1], 0).into()),
         rate_limit: 0,

@@ -1,4 +1,4 @@
-//! Commands that only look.
+//! Commands that only read.
 
 use std::time::Duration;
 
@@ -8,50 +8,50 @@ use tokio::{
     process::ChildStdout,
 };
 
-use crate::world::{World, offline, settled};
+use crate::cluster::{TestCluster, offline, settled};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Compares line by line; `…` at the end of an expected line stands for anything.
 #[track_caller]
-fn check(said: &str, expected: &str) {
+fn check(output: &str, expected: &str) {
     let expected = expected
         .trim()
         .lines()
         .map(|it| it.strip_prefix("        ").unwrap_or(it));
     let expected: Vec<&str> = expected.collect();
-    let said: Vec<&str> = said.lines().map(str::trim_end).collect();
-    let fits = |(said, expected): (&&str, &&str)| match expected.strip_suffix('…') {
-        Some(start) => said.starts_with(start),
-        None => said == expected,
+    let output: Vec<&str> = output.lines().map(str::trim_end).collect();
+    let fits = |(output, expected): (&&str, &&str)| match expected.strip_suffix('…') {
+        Some(start) => output.starts_with(start),
+        None => output == expected,
     };
-    let all_fit = said.len() == expected.len() && said.iter().zip(&expected).all(fits);
+    let all_fit = output.len() == expected.len() && output.iter().zip(&expected).all(fits);
     assert!(
         all_fit,
-        "said\n{}\nexpected\n{}",
-        said.join("\n"),
+        "output\n{}\nexpected\n{}",
+        output.join("\n"),
         expected.join("\n")
     );
 }
 
 #[tokio::test]
 async fn get_lists_in_every_form() {
-    let world = World::new().await;
+    let cluster = TestCluster::new().await;
     check(
-        &world.prints(&["get", "pipelines"]).await,
+        &cluster.prints(&["get", "pipelines"]).await,
         "
         NAME   STATE                      ENVIRONMENTS             APP               AGE
         web    ◇ prod awaiting approval   dev 2.0.0 > prod 1.0.0   HelmRelease/web   …",
     );
     check(
-        &world.prints(&["get", "promotions", "-A", "-o", "wide"]).await,
+        &cluster.prints(&["get", "promotions", "-A", "-o", "wide"]).await,
         "
         NAMESPACE   NAME         PIPELINE   ENVIRONMENT   REVISION   PHASE              BY   AGE   URL …
         default     web-prod-1   web        prod          2.0.0      AwaitingApproval   -    …",
     );
-    let names = world.prints(&["get", "pipeline", "-o", "name"]).await;
+    let names = cluster.prints(&["get", "pipeline", "-o", "name"]).await;
     assert_eq!(names, "pipeline.pipelines.weave.works/web\n");
-    let one = world
+    let one = cluster
         .prints(&["get", "pipelines", "web", "-o", "json"])
         .await;
     let one: Value = serde_json::from_str(&one).unwrap();
@@ -60,10 +60,10 @@ async fn get_lists_in_every_form() {
         (&json!("Pipeline"), &json!("web"))
     );
     assert!(one["metadata"].get("managedFields").is_none());
-    let yaml = world.prints(&["get", "pipelines", "-o", "yaml"]).await;
+    let yaml = cluster.prints(&["get", "pipelines", "-o", "yaml"]).await;
     let list: Value = serde_saphyr::from_str(&yaml).unwrap();
     assert_eq!(list["items"][0]["spec"]["appRef"]["name"], "web");
-    let none = world.run(&["get", "pipelines", "-l", "team=other"]).await;
+    let none = cluster.run(&["get", "pipelines", "-l", "team=other"]).await;
     assert_eq!((none.code, none.out.as_str()), (0, ""));
     assert!(
         none.err.contains("no pipelines in namespace default"),
@@ -71,15 +71,15 @@ async fn get_lists_in_every_form() {
         none.err
     );
     for kind in ["triggers", "clusters"] {
-        assert_eq!(world.prints(&["get", kind]).await, "");
+        assert_eq!(cluster.prints(&["get", kind]).await, "");
     }
 }
 
 #[tokio::test]
-async fn status_tree_history_and_explain_tell_the_same_story() {
-    let world = World::new().await;
+async fn status_tree_history_and_explain_agree() {
+    let cluster = TestCluster::new().await;
     check(
-        &world.prints(&["status", "web"]).await,
+        &cluster.prints(&["status", "web"]).await,
         "
         default/web  HelmRelease web
 
@@ -100,7 +100,7 @@ async fn status_tree_history_and_explain_tell_the_same_story() {
             try: sluice approve web prod -n default",
     );
     check(
-        &world.prints(&["tree", "default/web"]).await,
+        &cluster.prints(&["tree", "default/web"]).await,
         "
         default/web
         ├─ ● dev 2.0.0 (ready)
@@ -113,15 +113,15 @@ async fn status_tree_history_and_explain_tell_the_same_story() {
                  └─ registry.example.com/web:1.0.0",
     );
     check(
-        &world.prints(&["explain", "web", "prod"]).await,
+        &cluster.prints(&["explain", "web", "prod"]).await,
         "
         prod: runs 1.0.0, ready
           promotion of 2.0.0: AwaitingApproval https://forge.example.com/shop/pulls/7
           waits: 2.0.0 waits for approval to enter prod; an approval of 2.0.0 lifts this [AwaitingApproval]",
     );
-    let whole = world.prints(&["explain", "web"]).await;
+    let whole = cluster.prints(&["explain", "web"]).await;
     assert!(whole.starts_with("dev: runs 2.0.0, ready\n"), "{whole}");
-    let history = world.prints(&["history", "web", "prod"]).await;
+    let history = cluster.prints(&["history", "web", "prod"]).await;
     let lines: Vec<&str> = history.lines().collect();
     assert_eq!(lines.len(), 3, "{history}");
     assert!(
@@ -133,13 +133,13 @@ async fn status_tree_history_and_explain_tell_the_same_story() {
 
 /// The version that failed, what the app says, and what worked before, in every command.
 #[tokio::test]
-async fn a_failed_release_is_told_everywhere() {
-    let world = World::new().await;
+async fn a_failed_release_is_shown_by_all_commands() {
+    let cluster = TestCluster::new().await;
     let app = json!({
         "apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease", "name": "web",
         "ready": false, "revision": "2.0.0", "message": "Helm upgrade failed: timed out",
     });
-    let mut dev = crate::world::status()["environments"]["dev"]["targets"][0].clone();
+    let mut dev = crate::cluster::status()["environments"]["dev"]["targets"][0].clone();
     dev["ready"] = json!(false);
     dev["failed"] = json!("2.1.0");
     dev["apps"] = json!([app]);
@@ -148,7 +148,7 @@ async fn a_failed_release_is_told_everywhere() {
         "message": "Helm upgrade failed: timed out",
     });
     let dev = json!({"targets": [dev], "failures": [failure]});
-    world
+    cluster
         .set_status(json!({"environments": {"dev": dev}}))
         .await;
     let failed = "2.1.0 failed: Helm upgrade failed: timed out";
@@ -169,77 +169,80 @@ async fn a_failed_release_is_told_everywhere() {
             "ago in web-dev: Helm upgrade failed: timed out",
         ),
     ] {
-        let said = world.prints(command).await;
-        assert!(said.contains(expected), "{command:?}: {said}");
+        let output = cluster.prints(command).await;
+        assert!(output.contains(expected), "{command:?}: {output}");
     }
 }
 
 #[tokio::test]
 async fn names_that_are_nearly_right_are_answered_with_the_right_ones() {
-    let world = World::new().await;
-    let said = world.run(&["status", "wbe"]).await;
-    assert_eq!(said.code, 1);
+    let cluster = TestCluster::new().await;
+    let output = cluster.run(&["status", "wbe"]).await;
+    assert_eq!(output.code, 1);
     let expected = "sluice: there is no pipeline wbe in namespace default: did you mean web?\n";
-    assert_eq!(said.err, expected);
-    let said = world.run(&["explain", "web", "prdo"]).await;
+    assert_eq!(output.err, expected);
+    let output = cluster.run(&["explain", "web", "prdo"]).await;
     assert_eq!(
-        said.err,
+        output.err,
         "sluice: pipeline web has no environment prdo: did you mean prod?\n"
     );
-    let said = world.run(&["get", "pipelines", "webb"]).await;
-    assert!(said.err.contains("did you mean web?"), "{}", said.err);
+    let output = cluster.run(&["get", "pipelines", "webb"]).await;
+    assert!(output.err.contains("did you mean web?"), "{}", output.err);
 }
 
 #[tokio::test]
 async fn errors_say_what_to_do() {
-    let said = offline(&["get", "pipelines"]).await;
-    assert_eq!(said.code, 1);
+    let output = offline(&["get", "pipelines"]).await;
+    assert_eq!(output.code, 1);
     assert!(
-        said.err.contains("--kubeconfig or $KUBECONFIG"),
+        output.err.contains("--kubeconfig or $KUBECONFIG"),
         "{}",
-        said.err
+        output.err
     );
-    let said = offline(&["get", "rockets"]).await;
-    assert_eq!(said.code, 2);
-    let bare = World::bare().await;
-    let said = bare.run(&["get", "pipelines"]).await;
-    assert_eq!(said.code, 1);
+    let output = offline(&["get", "rockets"]).await;
+    assert_eq!(output.code, 2);
+    let bare = TestCluster::bare().await;
+    let output = bare.run(&["get", "pipelines"]).await;
+    assert_eq!(output.code, 1);
     assert!(
-        said.err.contains("sluice crds | kubectl apply"),
+        output.err.contains("sluice crds | kubectl apply"),
         "{}",
-        said.err
+        output.err
     );
-    let world = World::new().await;
-    let said = world
+    let cluster = TestCluster::new().await;
+    let output = cluster
         .run_as("stranger", json!([]), &["status", "web"])
         .await;
-    assert_eq!(said.code, 1);
+    assert_eq!(output.code, 1);
     assert!(
-        said.err.contains("User \"stranger\" cannot get"),
+        output.err.contains("User \"stranger\" cannot get"),
         "{}",
-        said.err
+        output.err
     );
     assert!(
-        said.err.contains("ClusterRole pipeline-controller-viewer"),
+        output
+            .err
+            .contains("ClusterRole pipeline-controller-viewer"),
         "{}",
-        said.err
+        output.err
     );
 }
 
 #[tokio::test]
 async fn status_waits_until_the_pipeline_has_settled() {
-    let world = World::new().await;
-    let said = world
+    let cluster = TestCluster::new().await;
+    let output = cluster
         .run(&["status", "web", "--wait", "--timeout", "1s"])
         .await;
-    assert_eq!(said.code, 3, "{}", said.err);
+    assert_eq!(output.code, 3, "{}", output.err);
     assert!(
-        said.err
+        output
+            .err
             .contains("still waiting: prod is awaiting approval"),
         "{}",
-        said.err
+        output.err
     );
-    let waiting = world
+    let waiting = cluster
         .command(&[
             "status",
             "web",
@@ -250,7 +253,7 @@ async fn status_waits_until_the_pipeline_has_settled() {
             "60s",
         ])
         .output();
-    let (waiting, ()) = tokio::join!(waiting, world.set_status(settled()));
+    let (waiting, ()) = tokio::join!(waiting, cluster.set_status(settled()));
     let waiting = waiting.unwrap();
     assert_eq!(
         waiting.status.code(),
@@ -269,14 +272,14 @@ async fn until(lines: &mut Lines<BufReader<ChildStdout>>, text: &str) {
         }
         panic!("the output ended without {text:?}");
     };
-    let found = tokio::time::timeout(PATIENCE, reading).await;
-    found.unwrap_or_else(|_| panic!("nobody said {text:?}"));
+    let found = tokio::time::timeout(TIMEOUT, reading).await;
+    found.unwrap_or_else(|_| panic!("nobody output {text:?}"));
 }
 
 #[tokio::test]
-async fn watch_tells_what_happens() {
-    let world = World::new().await;
-    let mut command = world.command(&["watch", "web"]);
+async fn watch_prints_changes() {
+    let cluster = TestCluster::new().await;
+    let mut command = cluster.command(&["watch", "web"]);
     let mut child = command
         .stdout(std::process::Stdio::piped())
         .spawn()
@@ -287,13 +290,13 @@ async fn watch_tells_what_happens() {
         "default/web  dev 2.0.0 (ready) > prod 1.0.0 (awaiting approval)",
     )
     .await;
-    world.set_phase("WaitingForMerge").await;
+    cluster.set_phase("WaitingForMerge").await;
     until(
         &mut lines,
         "prod: promotion of 2.0.0: WaitingForMerge https://forge",
     )
     .await;
-    world.set_status(settled()).await;
+    cluster.set_status(settled()).await;
     until(&mut lines, "prod: eu/web runs 2.0.0").await;
     until(&mut lines, "prod: no longer waits").await;
     child.kill().await.unwrap();

@@ -1,4 +1,4 @@
-//! Two processes as people run them: both take hooks and answer probes, also the one that stands by.
+//! Two replicas of the binary: both serve webhooks and probes, whichever is the leader.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -121,7 +121,7 @@ async fn prepare(client: Client) {
 }
 
 #[tokio::test]
-async fn every_replica_takes_hooks_whoever_leads() {
+async fn every_replica_serves_webhooks() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::in_memory();
     let served = server

@@ -71,7 +71,7 @@ struct FolderDeployment {
 
 impl Flux {
     /// Starts to deploy a folder of the branch `main` to a cluster that has Flux's CRDs.
-    pub fn follow(
+    pub fn start(
         repository: Repository,
         folder: &str,
         cluster: Client,

@@ -145,7 +145,7 @@ impl Forge {
     }
 
     /// While unavailable, all responses are 503.
-    pub fn set_up(&self, is_available: bool) {
+    pub fn set_available(&self, is_available: bool) {
         self.state
             .is_available
             .store(is_available, Ordering::SeqCst);

@@ -54,8 +54,8 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
     let version = planner::version_for(&pipeline, &promotions, &arguments.revision);
     let promoted = (arguments.revision.as_str(), version.as_str());
     let (mut files, mut values) = (0, 0);
-    for place in planner::sites(&pipeline, environment) {
-        for (path, edited) in preview(&pipeline, &place, promoted, &checkout)? {
+    for site in planner::sites(&pipeline, environment) {
+        for (path, edited) in preview(&pipeline, &site, promoted, &checkout)? {
             (files, values) = (files + 1, values + edited.changed);
             write_difference(&path, &checkout.files[&path], &edited.content, out)?;
         }
@@ -74,11 +74,11 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
 /// version.
 pub(super) fn preview(
     pipeline: &Pipeline,
-    place: &PromotionSite,
+    site: &PromotionSite,
     promoted: (&str, &str),
     checkout: &Checkout,
 ) -> anyhow::Result<BTreeMap<String, EditedFile>> {
-    let Some(proposal) = controller::preview_proposal(pipeline, place, promoted) else {
+    let Some(proposal) = controller::preview_proposal(pipeline, site, promoted) else {
         return Ok(BTreeMap::new());
     };
     let (url, proposal) = proposal.map_err(|failure| anyhow!(failure.message))?;
@@ -145,7 +145,7 @@ pub(super) fn comment(marker: &str) -> String {
 }
 
 /// All targets and environments that are promoted into by a change in git.
-pub(super) fn places_in_git(pipeline: &Pipeline) -> Vec<(&Environment, PromotionSite)> {
+pub(super) fn sites_in_git(pipeline: &Pipeline) -> Vec<(&Environment, PromotionSite)> {
     let spec = &pipeline.spec;
     let has_source = spec.source.is_some();
     let first = spec
@@ -160,8 +160,8 @@ pub(super) fn places_in_git(pipeline: &Pipeline) -> Vec<(&Environment, Promotion
     });
     promoted
         .flat_map(|(_, environment)| {
-            let places = planner::sites(pipeline, &environment.name);
-            places.into_iter().map(move |place| (environment, place))
+            let sites = planner::sites(pipeline, &environment.name);
+            sites.into_iter().map(move |site| (environment, site))
         })
         .collect()
 }

@@ -192,12 +192,12 @@ pub(super) fn promotions(
         let promotion: Promotion = read(object)?;
         let (metadata, spec) = (&promotion.metadata, &promotion.spec);
         let status = promotion.status.clone().unwrap_or_default();
-        let place = planner::site_of(spec, metadata.namespace.as_deref().unwrap_or_default());
+        let site = planner::site_of(spec, metadata.namespace.as_deref().unwrap_or_default());
         table.rows.push(vec![
             text(metadata.namespace.as_ref()),
             text(metadata.name.as_ref()),
             Cell::from(&spec.pipeline),
-            Cell::from(place.key()),
+            Cell::from(site.key()),
             Cell::from(&spec.shown_revision()),
             phase(status.phase),
             Cell::from(people(&promotion)),

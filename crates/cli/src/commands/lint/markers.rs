@@ -8,7 +8,7 @@ use super::{
         checkout::{Checkout, Markers},
         cluster::key,
         format::closest_name,
-        plan::{places_in_git, preview},
+        plan::{preview, sites_in_git},
     },
     Finding,
 };
@@ -33,8 +33,8 @@ pub(super) fn check(pipeline: &Pipeline, line: usize, checkout: &Checkout) -> Ve
 /// manifest by the path that Flux reports.
 fn missing(pipeline: &Pipeline, line: usize, checkout: &Checkout) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for (environment, place) in places_in_git(pipeline) {
-        if let Err(error) = preview(pipeline, &place, (SOME_VERSION, SOME_VERSION), checkout) {
+    for (environment, site) in sites_in_git(pipeline) {
+        if let Err(error) = preview(pipeline, &site, (SOME_VERSION, SOME_VERSION), checkout) {
             let outside = |error: &Error| matches!(error, Error::NoMarker { outside, .. } if !outside.is_empty());
             findings.push(Finding {
                 is_error: error.downcast_ref().is_some_and(outside),

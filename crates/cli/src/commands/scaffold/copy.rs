@@ -38,13 +38,13 @@ impl ScaffoldTarget {
         let targets = planner::targets_of(pipeline, environment).into_iter();
         targets
             .map(|(cluster, namespace)| {
-                let place = match is_single {
+                let site = match is_single {
                     true => PromotionSite::target(environment, cluster.as_deref(), &namespace),
                     false => PromotionSite::environment(environment),
                 };
                 Self {
                     environment: environment.to_owned(),
-                    marker: planner::marker(home, name, &place),
+                    marker: planner::marker(home, name, &site),
                     cluster,
                     namespace,
                 }

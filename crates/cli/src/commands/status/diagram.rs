@@ -166,7 +166,11 @@ fn promotion(status: &EnvironmentStatus) -> Vec<String> {
 }
 
 /// The command that resolves the state.
-fn suggested_command(pipeline: &Pipeline, environment: &str, state: SummaryState) -> Option<String> {
+fn suggested_command(
+    pipeline: &Pipeline,
+    environment: &str,
+    state: SummaryState,
+) -> Option<String> {
     let (namespace, name) = key(pipeline);
     let command = match state {
         SummaryState::AwaitingApproval => format!("approve {name} {environment}"),

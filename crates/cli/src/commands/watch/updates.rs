@@ -48,8 +48,8 @@ impl PipelineUpdates {
         let phase = status
             .phase
             .map_or("Pending".to_owned(), |phase| format!("{phase:?}"));
-        let place = planner::site_of(spec, &namespace).key();
-        let text = format!("{place}: promotion of {}: {phase}", spec.shown_revision());
+        let site = planner::site_of(spec, &namespace).key();
+        let text = format!("{site}: promotion of {}: {phase}", spec.shown_revision());
         let remarks = [status.message, status.url].into_iter().flatten();
         let remarks: String = remarks.map(|remark| format!(" {remark}")).collect();
         vec![format!("{namespace}/{}  {text}{remarks}", spec.pipeline)]

@@ -4,13 +4,7 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use apiserver::Server;
-use controller::{
-    Context, Metrics, Settings,
-    events::{Recorder, Reporter},
-    health::Health,
-    lease::Leadership,
-    settings, trigger,
-};
+use controller::{Context, Metrics, Settings, settings, trigger};
 use futures::StreamExt;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
@@ -20,6 +14,7 @@ use kube::{
     core::{ApiResource, DynamicObject, GroupVersionKind},
     runtime::{WatchStreamExt, watcher},
 };
+use runtime::{EventRecorder, Health, LeaderGuard, events::EventReporter};
 use serde_json::{Value, json};
 use tokio::{sync::mpsc, time::Instant};
 use tokio_util::sync::CancellationToken;
@@ -96,17 +91,17 @@ fn context(server: &Server, metrics: &Metrics) -> Context {
         .map_request(|request: http::Request<Body>| request.map(axum::body::Body::new))
         .service(server.router(apiserver::User::in_process()));
     let client = Client::new(counted, "default");
-    let reporter = Reporter {
+    let reporter = EventReporter {
         controller: "bench".to_owned(),
         instance: "bench".to_owned(),
     };
-    let events = Recorder::start(client.clone(), reporter, None, metrics.clone());
+    let events = EventRecorder::start(client.clone(), reporter, None, metrics.events().clone());
     Context {
         client,
         settings: Arc::new(Settings::default()),
         metrics: metrics.clone(),
         events: events.expect("nothing is sent to Flux").0,
-        leadership: Leadership::unopposed(),
+        leadership: LeaderGuard::without_election(),
         health: Health::new(settings::STALL_AFTER),
         stop: CancellationToken::new(),
     }

@@ -24,8 +24,10 @@ use parking_lot::RwLock;
 use tokio::task::JoinSet;
 
 use crate::{
-    Context, Settings, clock::Clock, keys::ObjectKey, loops::Failure, metrics::work::Outcome,
-    pipeline::follow, queue::Queue, status, telemetry::Telemetry,
+    Context, FIELD_MANAGER, Settings, loops::Failure, pipeline::follow, telemetry::Telemetry,
+};
+use runtime::{
+    Clock, ObjectKey, StatusWriter, WorkQueue, status::StatusError, worker_metrics::ReconcileResult,
 };
 
 /// How long an object waits that could not be written.
@@ -57,10 +59,11 @@ pub async fn run(adopter: Arc<Adopter>) {
 /// Everything the adoption loop knows.
 pub struct Adopter {
     hub: Client,
+    status: StatusWriter,
     settings: Arc<Settings>,
     clock: Clock,
     originals: RwLock<HashMap<ObjectKey, WegoPipeline>>,
-    queue: Queue<ObjectKey>,
+    queue: WorkQueue<ObjectKey>,
     telemetry: Telemetry,
 }
 
@@ -78,13 +81,16 @@ impl Adopter {
     }
 
     fn with(hub: Client, settings: Arc<Settings>, telemetry: Telemetry) -> Arc<Self> {
+        let leader = telemetry.leadership.clone();
+        let status = StatusWriter::new(hub.clone(), leader, FIELD_MANAGER);
         Arc::new(Self {
             hub,
+            status,
             settings,
             telemetry,
             clock: Clock::start(),
             originals: RwLock::default(),
-            queue: Queue::new(),
+            queue: WorkQueue::new(),
         })
     }
 
@@ -143,16 +149,16 @@ async fn work(adopter: Arc<Adopter>) {
         let telemetry = &adopter.telemetry;
         let pass = telemetry.work.begin(waited);
         let outcome = match reconcile(&adopter, &key).await {
-            Ok(None) => Outcome::Success,
+            Ok(None) => ReconcileResult::Success,
             Ok(Some(again)) => {
                 adopter.queue.add_after(key.clone(), again);
-                Outcome::LookAgain
+                ReconcileResult::RequeueAfter
             }
             Err(error) => {
                 tracing::warn!(pipeline = %key, %error, "not adopted");
                 telemetry.work.retried();
                 adopter.queue.add_after(key.clone(), RETRY);
-                Outcome::Error
+                ReconcileResult::Error
             }
         };
         adopter.queue.done(&key);
@@ -163,7 +169,7 @@ async fn work(adopter: Arc<Adopter>) {
 }
 
 /// Brings one original and its copy closer to each other; answers when to look again.
-async fn reconcile(adopter: &Adopter, key: &ObjectKey) -> Result<Option<Duration>, status::Error> {
+async fn reconcile(adopter: &Adopter, key: &ObjectKey) -> Result<Option<Duration>, StatusError> {
     let original = adopter.originals.read().get(key).cloned();
     let Some(original) = original.filter(|it| it.metadata.deletion_timestamp.is_none()) else {
         return Ok(None);

@@ -23,20 +23,20 @@ use planner::Timestamp;
 use tokio::task::JoinSet;
 
 use crate::{
-    Context, Metrics, Settings,
-    clock::Clock,
+    Context, FIELD_MANAGER, Metrics, Settings,
     faults::Faults,
-    keys::{ObjectKey, seed},
-    lease::Leadership,
-    metrics::work,
+    keys::seed,
     pipeline::{follow, until},
-    queue::Queue,
-    status::{self, Progress},
+    reconcile::Reconciled,
     strategy::{self, Strategies},
     telemetry::Telemetry,
 };
 use known::Changes;
 use observe::Sight;
+use runtime::{
+    Clock, LeaderGuard, ObjectKey, StatusWriter, WorkQueue, status::StatusError,
+    worker_metrics::ReconcileResult,
+};
 
 /// How long a change waits that could not be written.
 const RETRY: Duration = Duration::from_secs(5);
@@ -54,10 +54,11 @@ pub async fn run(author: Arc<Author>) {
 /// Everything the change loop knows.
 pub struct Author {
     hub: Client,
+    status: StatusWriter,
     settings: Arc<Settings>,
     clock: Clock,
     changes: Changes,
-    queue: Queue<ObjectKey>,
+    queue: WorkQueue<ObjectKey>,
     telemetry: Telemetry,
     strategies: Arc<Strategies>,
     faults: Faults,
@@ -68,7 +69,7 @@ impl Author {
     pub fn new(
         hub: Client,
         settings: Settings,
-        leadership: Leadership,
+        leadership: LeaderGuard,
     ) -> Result<Arc<Self>, strategy::Error> {
         let telemetry = Telemetry::alone("change", settings.concurrent);
         let metrics = &telemetry.metrics;
@@ -91,14 +92,17 @@ impl Author {
         strategies: Arc<Strategies>,
         telemetry: Telemetry,
     ) -> Arc<Self> {
+        let leader = telemetry.leadership.clone();
+        let status = StatusWriter::new(hub.clone(), leader, FIELD_MANAGER);
         Arc::new(Self {
             hub,
+            status,
             settings,
             telemetry,
             strategies,
             clock: Clock::start(),
             changes: Changes::default(),
-            queue: Queue::new(),
+            queue: WorkQueue::new(),
             faults: Faults::default(),
         })
     }
@@ -138,17 +142,17 @@ async fn work(author: Arc<Author>) {
         let telemetry = &author.telemetry;
         let pass = telemetry.work.begin(waited);
         let outcome = match look_after(&author, &key).await {
-            Ok(None) => work::Outcome::Success,
+            Ok(None) => ReconcileResult::Success,
             Ok(Some(again)) => {
                 let delay = until(again, author.clock.now());
                 author.queue.add_after(key.clone(), delay);
-                work::Outcome::LookAgain
+                ReconcileResult::RequeueAfter
             }
             Err(error) => {
                 tracing::warn!(change = %key, %error, "change not looked after");
                 telemetry.work.retried();
                 author.queue.add_after(key.clone(), RETRY);
-                work::Outcome::Error
+                ReconcileResult::Error
             }
         };
         author.queue.done(&key);
@@ -159,21 +163,21 @@ async fn work(author: Arc<Author>) {
 }
 
 /// Brings one change a step further; answers when to look at it again even if nothing happens.
-async fn look_after(author: &Author, key: &ObjectKey) -> Result<Option<Timestamp>, status::Error> {
+async fn look_after(author: &Author, key: &ObjectKey) -> Result<Option<Timestamp>, StatusError> {
     let Some(change) = author.changes.get(key) else {
         return Ok(None);
     };
     match reconcile(author, &change).await? {
         // It is woken by what it became.
-        Progress::Changed => Ok(None),
-        Progress::Same { again } => {
+        Reconciled::Changed => Ok(None),
+        Reconciled::Unchanged { again } => {
             report::remove_surplus(author, &key.namespace).await?;
             Ok(again)
         }
     }
 }
 
-async fn reconcile(author: &Author, change: &Change) -> Result<Progress, status::Error> {
+async fn reconcile(author: &Author, change: &Change) -> Result<Reconciled, StatusError> {
     let sight = observe::everything(author, change).await;
     let now = author.clock.now();
     let next = planner::change::plan(change, sight.refused.as_ref(), &sight.seen, now);

@@ -21,7 +21,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelectorRequirement;
 use kube::{Client, config::Kubeconfig};
 use parking_lot::RwLock;
 
-use crate::keys::ObjectKey;
+use runtime::ObjectKey;
 
 /// How long any single request to a cluster may take.
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(10);

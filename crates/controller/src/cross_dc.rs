@@ -18,7 +18,10 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::lease::{Fence, Leadership, Tenure};
+use runtime::{
+    LeaderGuard,
+    leader::{FencingToken, HeldLease},
+};
 use session::{Grant, Session, SessionError};
 
 pub use settings::{Encryption, Secret, Settings, SettingsError, from_environment};
@@ -36,7 +39,7 @@ pub fn campaign(
     settings: Settings,
     pass_on: Arc<Notify>,
     release: CancellationToken,
-) -> (Leadership, JoinHandle<()>) {
+) -> (LeaderGuard, JoinHandle<()>) {
     let (tenure, claim) = watch::channel(None);
     let campaign = Campaign {
         settings,
@@ -44,7 +47,7 @@ pub fn campaign(
         release,
         tenure,
     };
-    let leadership = Leadership::unopposed().and(claim);
+    let leadership = LeaderGuard::without_election().and_lease(claim);
     (leadership, tokio::spawn(campaign.run()))
 }
 
@@ -52,7 +55,7 @@ struct Campaign {
     settings: Settings,
     pass_on: Arc<Notify>,
     release: CancellationToken,
-    tenure: watch::Sender<Option<Tenure>>,
+    tenure: watch::Sender<Option<HeldLease>>,
 }
 
 /// How a time of holding the lock ended, unless it was lost.
@@ -135,13 +138,13 @@ impl Campaign {
 }
 
 /// Others may take over when the row expires; a little is left for clocks that tick differently.
-fn tenure(settings: &Settings, grant: Grant) -> Tenure {
-    Tenure {
-        fence: Fence {
+fn tenure(settings: &Settings, grant: Grant) -> HeldLease {
+    HeldLease {
+        fencing_token: FencingToken {
             lease: format!("{}.lease", settings.database),
             transitions: grant.token,
         },
-        lapses: grant.asked_at + settings.lease - settings.lease / 50,
+        expires_at: grant.asked_at + settings.lease - settings.lease / 50,
     }
 }
 

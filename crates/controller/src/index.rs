@@ -6,7 +6,8 @@ use std::{
     sync::Arc,
 };
 
-use crate::keys::{AppKind, ClusterKey, ObjectKey};
+use crate::keys::{AppKind, ClusterKey};
+use runtime::ObjectKey;
 
 /// One thing a pipeline looks at on a cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -6,39 +6,7 @@ use std::{
 };
 
 use api::pipeline::{AppReference, ClusterReference};
-
-/// A namespaced object on the hub.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ObjectKey {
-    /// Its namespace.
-    pub namespace: String,
-    /// Its name.
-    pub name: String,
-}
-
-impl ObjectKey {
-    /// The object of that namespace and name.
-    pub fn new(namespace: &str, name: &str) -> Self {
-        Self {
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-        }
-    }
-
-    /// The key of a stored object.
-    pub fn of(metadata: &kube::core::ObjectMeta) -> Self {
-        Self {
-            namespace: metadata.namespace.clone().unwrap_or_default(),
-            name: metadata.name.clone().unwrap_or_default(),
-        }
-    }
-}
-
-impl fmt::Display for ObjectKey {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}/{}", self.namespace, self.name)
-    }
-}
+use runtime::ObjectKey;
 
 /// A number that sets objects which fail together apart.
 pub(crate) fn seed(metadata: &kube::core::ObjectMeta) -> u64 {

@@ -10,17 +10,12 @@
 pub mod adoption;
 mod apps;
 pub mod change;
-pub mod clock;
 mod clusters;
 pub mod cross_dc;
-pub mod difference;
-pub mod events;
 mod faults;
-pub mod health;
 mod index;
 pub mod installed;
 pub mod keys;
-pub mod lease;
 pub mod loops;
 pub mod metrics;
 mod namespaces;
@@ -28,11 +23,10 @@ pub mod pipeline;
 mod pipelines;
 pub mod promotion;
 mod promotions;
-pub mod queue;
+mod reconcile;
 pub mod run;
 pub mod settings;
 mod shared;
-mod status;
 mod strategy;
 mod telemetry;
 pub mod trigger;
@@ -54,3 +48,6 @@ pub use strategy::preview_proposal;
 
 /// Who we are to the API server's field ownership.
 pub const FIELD_MANAGER: &str = "sluice";
+
+/// The source of our events: the name of the Weave pipeline-controller, which Alerts may filter by.
+const EVENT_SOURCE: &str = "pipeline-controller";

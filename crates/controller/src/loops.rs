@@ -8,10 +8,8 @@ use futures::{FutureExt, future::BoxFuture};
 use kube::Client;
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    Author, Metrics, Promoter, Settings, change, events::Recorder, health::Health,
-    lease::Leadership, promotion, strategy::Strategies,
-};
+use crate::{Author, Metrics, Promoter, Settings, change, promotion, strategy::Strategies};
+use runtime::{EventRecorder, Health, LeaderGuard};
 
 /// What every loop is given. Cloning shares it.
 #[derive(Clone)]
@@ -23,9 +21,9 @@ pub struct Context {
     /// Where to count.
     pub metrics: Metrics,
     /// Where to say what happened.
-    pub events: Recorder,
+    pub events: EventRecorder,
     /// Whom to ask immediately before anything is done outside.
-    pub leadership: Leadership,
+    pub leadership: LeaderGuard,
     /// Where to show progress: each loop asks for a handle of its own.
     pub health: Health,
     /// Cancelled when the loop is to end. What a loop spawns must end with it.

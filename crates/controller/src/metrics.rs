@@ -8,7 +8,6 @@ mod promotions;
 mod requests;
 #[cfg(test)]
 mod tests;
-pub mod work;
 
 use crate::trigger;
 use std::{sync::Arc, time::Duration};
@@ -16,17 +15,14 @@ use std::{sync::Arc, time::Duration};
 use parking_lot::Mutex;
 use prometheus_client::{
     encoding::{EncodeLabelSet, text},
-    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
+    metrics::{family::Family, gauge::Gauge, histogram::Histogram},
     registry::Registry,
 };
+use runtime::{WorkerMetrics, events::EventMetrics, worker_metrics::WorkerMetricFamilies};
 use tokio::time::Instant;
 
 pub use promotions::Promotions;
 pub use requests::{CountRequests, RequestsLayer};
-pub use work::{LoopMetrics, Outcome, Pass};
-
-/// What `/metrics` answers with.
-pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Everything that is counted and measured. Cloning shares it.
 #[derive(Clone)]
@@ -34,13 +30,13 @@ pub struct Metrics(Arc<Inner>);
 
 struct Inner {
     registry: Registry,
-    work: work::Families,
+    work: WorkerMetricFamilies,
     requests: requests::Requests,
     leading: Family<ByName, Gauge>,
     targets: Family<ByState, Gauge>,
     oldest_observation: Arc<Mutex<Option<Instant>>>,
     leaf_event_to_status: Histogram,
-    lost_events: Family<BySink, Counter>,
+    events: EventMetrics,
     triggers: trigger::Metrics,
     promotions: Promotions,
 }
@@ -53,11 +49,6 @@ struct ByName {
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct ByState {
     state: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct BySink {
-    sink: &'static str,
 }
 
 impl Default for Metrics {
@@ -74,7 +65,7 @@ impl Metrics {
 
     /// All of them, at zero, on one page with what others have registered.
     pub fn beside(mut registry: Registry) -> Self {
-        let work = work::Families::register(&mut registry);
+        let work = WorkerMetricFamilies::register(&mut registry);
         let requests = requests::Requests::register(&mut registry);
         let leading = Family::<ByName, Gauge>::default();
         registry.register(
@@ -90,13 +81,7 @@ impl Metrics {
             "From a change in a leaf cluster to the pipeline's status that shows it",
             leaf_event_to_status.clone(),
         );
-        let lost_events = Family::<BySink, Counter>::default();
-        // The library itself appends _total to counters.
-        registry.register(
-            "sluice_events_lost",
-            "Events that could not be delivered, by where they were to go",
-            lost_events.clone(),
-        );
+        let events = EventMetrics::register(&mut registry);
         let oldest_observation = Arc::default();
         registry.register_collector(Box::new(process::Process::new(&oldest_observation)));
         let triggers = trigger::Metrics::default();
@@ -110,7 +95,7 @@ impl Metrics {
             targets,
             oldest_observation,
             leaf_event_to_status,
-            lost_events,
+            events,
             triggers,
         }))
     }
@@ -126,8 +111,8 @@ impl Metrics {
     }
 
     /// What one loop counts; `controller` also names its queue.
-    pub fn of_loop(&self, controller: &'static str, workers: usize) -> LoopMetrics {
-        self.0.work.of_loop(controller, workers)
+    pub fn of_controller(&self, controller: &'static str, workers: usize) -> WorkerMetrics {
+        self.0.work.of_controller(controller, workers)
     }
 
     /// Counts the requests of a client to `host`; goes into the client's stack as a layer.
@@ -159,9 +144,9 @@ impl Metrics {
         self.0.leaf_event_to_status.observe(took.as_secs_f64());
     }
 
-    /// An event did not reach where it was to go.
-    pub(crate) fn count_lost_event(&self, sink: &'static str) {
-        self.0.lost_events.get_or_create(&BySink { sink }).inc();
+    /// Counts events that could not be delivered.
+    pub fn events(&self) -> &EventMetrics {
+        &self.0.events
     }
 
     /// The metrics page, in OpenMetrics text.

@@ -24,13 +24,12 @@ use tokio::task::JoinSet;
 use crate::{
     Context, Shared,
     clusters::conditions,
-    keys::ObjectKey,
     loops::Failure,
-    metrics::work::Outcome,
     namespaces,
     promotions::{self, Change, pipeline_of},
     telemetry,
 };
+use runtime::{ObjectKey, worker_metrics::ReconcileResult};
 
 /// How long a pipeline waits for which something could not be written.
 const RETRY: Duration = Duration::from_secs(5);
@@ -72,15 +71,15 @@ async fn work(shared: Arc<Shared>) {
         let telemetry = &shared.telemetry;
         let pass = telemetry.work.begin(waited);
         let outcome = match reconcile(&shared, &key).await {
-            Next::Change => Outcome::Success,
+            Next::Change => ReconcileResult::Success,
             Next::After(delay) => {
                 shared.queue.add_after(key.clone(), delay);
-                Outcome::LookAgain
+                ReconcileResult::RequeueAfter
             }
             Next::Retry => {
                 telemetry.work.retried();
                 shared.queue.add_after(key.clone(), shared.jittered(RETRY));
-                Outcome::Error
+                ReconcileResult::Error
             }
         };
         shared.queue.done(&key);

@@ -8,7 +8,7 @@ use api::{Pipeline, pipeline::TargetStatus};
 use parking_lot::RwLock;
 use planner::HoldReason;
 
-use crate::keys::ObjectKey;
+use runtime::ObjectKey;
 
 /// The states targets are counted by.
 pub(crate) const STATES: [&str; 3] = ["ready", "not_ready", "unreadable"];

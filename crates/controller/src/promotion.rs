@@ -29,19 +29,19 @@ use planner::Timestamp;
 use tokio::task::JoinSet;
 
 use crate::{
-    Context, Metrics, Settings,
-    clock::Clock,
+    Context, FIELD_MANAGER, Metrics, Settings,
     faults::Faults,
-    keys::{ObjectKey, seed},
-    lease::Leadership,
-    metrics::work::Outcome,
+    keys::seed,
     pipeline::{follow, until},
     pipelines::Pipelines,
     promotions::{self, Change, Promotions, pipeline_of},
-    queue::Queue,
-    status::{self, Progress},
+    reconcile::Reconciled,
     strategy::{self, PromotionTask, Strategies},
     telemetry::Telemetry,
+};
+use runtime::{
+    Clock, LeaderGuard, ObjectKey, StatusWriter, WorkQueue, status::StatusError,
+    worker_metrics::ReconcileResult,
 };
 
 /// How long a place waits whose promotion could not be written.
@@ -79,12 +79,13 @@ impl PlaceKey {
 /// Everything the promotion loop knows.
 pub struct Promoter {
     hub: Client,
+    status: StatusWriter,
     settings: Arc<Settings>,
     clock: Clock,
     pipelines: Pipelines,
     are_pipelines_known: AtomicBool,
     promotions: Promotions,
-    queue: Queue<PlaceKey>,
+    queue: WorkQueue<PlaceKey>,
     telemetry: Telemetry,
     strategies: Arc<Strategies>,
     faults: Faults,
@@ -98,7 +99,7 @@ impl Promoter {
     pub fn new(
         hub: Client,
         settings: Settings,
-        leadership: Leadership,
+        leadership: LeaderGuard,
     ) -> Result<Arc<Self>, strategy::Error> {
         let telemetry = Telemetry::alone("promotion", settings.concurrent);
         let strategies = Strategies::new(
@@ -125,8 +126,11 @@ impl Promoter {
         strategies: Arc<Strategies>,
         telemetry: Telemetry,
     ) -> Arc<Self> {
+        let leader = telemetry.leadership.clone();
+        let status = StatusWriter::new(hub.clone(), leader, FIELD_MANAGER);
         Arc::new(Self {
             hub,
+            status,
             settings,
             telemetry,
             strategies,
@@ -134,7 +138,7 @@ impl Promoter {
             pipelines: Pipelines::default(),
             are_pipelines_known: AtomicBool::new(false),
             promotions: Promotions::default(),
-            queue: Queue::new(),
+            queue: WorkQueue::new(),
             faults: Faults::default(),
             phases: Mutex::default(),
             farewells: farewell::Farewells::new(),
@@ -179,15 +183,15 @@ async fn work(promoter: Arc<Promoter>) {
         let telemetry = &promoter.telemetry;
         let pass = telemetry.work.begin(waited);
         let outcome = match look_after(&promoter, &place).await {
-            Next::Change => Outcome::Success,
+            Next::Change => ReconcileResult::Success,
             Next::After(delay) => {
                 promoter.queue.add_after(place.clone(), delay);
-                Outcome::LookAgain
+                ReconcileResult::RequeueAfter
             }
             Next::Retry => {
                 telemetry.work.retried();
                 promoter.queue.add_after(place.clone(), RETRY);
-                Outcome::Error
+                ReconcileResult::Error
             }
         };
         promoter.queue.done(&place);
@@ -240,8 +244,8 @@ async fn look_after(promoter: &Arc<Promoter>, place: &PlaceKey) -> Next {
             promotion,
         };
         match reconcile(promoter, &scene).await {
-            Ok(Progress::Changed) => return Next::After(Duration::ZERO),
-            Ok(Progress::Same { again }) => wake = [wake, again].into_iter().flatten().min(),
+            Ok(Reconciled::Changed) => return Next::After(Duration::ZERO),
+            Ok(Reconciled::Unchanged { again }) => wake = [wake, again].into_iter().flatten().min(),
             Err(error) => {
                 tracing::warn!(promotion = promotion.metadata.name, %error, "status not written");
                 return Next::Retry;
@@ -255,7 +259,7 @@ async fn look_after(promoter: &Arc<Promoter>, place: &PlaceKey) -> Next {
 }
 
 /// Brings one promotion a step further.
-async fn reconcile(promoter: &Arc<Promoter>, scene: &Scene<'_>) -> Result<Progress, status::Error> {
+async fn reconcile(promoter: &Arc<Promoter>, scene: &Scene<'_>) -> Result<Reconciled, StatusError> {
     let sight = observe::everything(promoter, scene).await;
     let around = sight.surroundings(scene);
     let next = planner::attempt(scene.promotion, &around, promoter.clock.now());

@@ -14,7 +14,8 @@ use kube::{
 };
 use parking_lot::RwLock;
 
-use crate::{keys::ObjectKey, pipeline::follow};
+use crate::pipeline::follow;
+use runtime::ObjectKey;
 
 /// The newest known state of every promotion.
 #[derive(Default)]

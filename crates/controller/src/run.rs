@@ -19,13 +19,15 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 use crate::{
-    Metrics, Settings,
-    events::{REPORTER, Recorder, Reporter},
-    health::{self, Health},
-    installed,
+    EVENT_SOURCE, Metrics, Settings, installed,
     loops::{Context, Failure, Loop},
 };
 use elections::Elections;
+use runtime::{
+    EventRecorder, Health,
+    events::EventReporter,
+    health::{self},
+};
 
 /// How often definitions that lack something are looked at again.
 const DEFINITIONS_AGAIN: Duration = Duration::from_secs(15);
@@ -91,7 +93,8 @@ pub async fn run_loops(
     }
     let (reporter, flux) = (reporter(&settings), settings.flux());
     let (events, deliveries) =
-        Recorder::start(client.clone(), reporter, flux, metrics.clone()).map_err(Error::Events)?;
+        EventRecorder::start(client.clone(), reporter, flux, metrics.events().clone())
+            .map_err(Error::Events)?;
     let elections = Elections::start(&client, &settings);
     let context = Context {
         client,
@@ -116,7 +119,10 @@ async fn serve(
     stop: &CancellationToken,
 ) -> Result<(), Error> {
     let probes = health::probes(health.clone());
-    let page = health::metrics_page(metrics.clone());
+    let page = {
+        let metrics = metrics.clone();
+        health::metrics_page(move || metrics.page())
+    };
     let servers = [
         (settings.probe_address, "probes", probes),
         (settings.metrics_address, "metrics", page),
@@ -139,11 +145,11 @@ async fn serve(
 async fn check_definitions(client: &Client, health: &Health) {
     loop {
         let obstacle = match installed::compare(client).await {
-            Ok(lacking) if lacking.is_empty() => return health.set_obstacle(None),
+            Ok(lacking) if lacking.is_empty() => return health.set_not_ready(None),
             Ok(lacking) => lacking.to_string(),
             Err(forbidden @ installed::Error::Forbidden { .. }) => {
                 warn!(%forbidden, "cannot tell whether the installed definitions are recent enough");
-                return health.set_obstacle(None);
+                return health.set_not_ready(None);
             }
             Err(error) => match std::error::Error::source(&error) {
                 Some(cause) => format!("{error}: {cause}"),
@@ -151,16 +157,18 @@ async fn check_definitions(client: &Client, health: &Health) {
             },
         };
         error!(%obstacle, "not leading");
-        health.set_obstacle(Some(obstacle));
+        health.set_not_ready(Some(obstacle));
         sleep(DEFINITIONS_AGAIN).await;
     }
 }
 
-fn reporter(settings: &Settings) -> Reporter {
+fn reporter(settings: &Settings) -> EventReporter {
     let election = settings.election.as_ref();
-    Reporter {
-        controller: REPORTER.to_owned(),
-        instance: election.map_or(REPORTER.to_owned(), |election| election.identity.clone()),
+    EventReporter {
+        controller: EVENT_SOURCE.to_owned(),
+        instance: election.map_or(EVENT_SOURCE.to_owned(), |election| {
+            election.identity.clone()
+        }),
     }
 }
 

@@ -5,11 +5,11 @@
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-use crate::{
-    KubeconfigPolicy, cross_dc,
-    events::{Flux, FluxEvents},
-    keys::ObjectKey,
-    lease::Election,
+use crate::{KubeconfigPolicy, cross_dc};
+use runtime::{
+    ObjectKey,
+    events::{FluxEventFilter, FluxReceiver},
+    leader::LeaderElection,
 };
 
 /// How many pipelines are worked on at the same time unless told otherwise.
@@ -68,13 +68,13 @@ pub struct Settings {
     /// Where Flux's notification-controller takes events.
     pub events_address: Option<String>,
     /// Which events it is sent.
-    pub flux_events: FluxEvents,
+    pub flux_events: FluxEventFilter,
     /// Where metrics are served.
     pub metrics_address: Option<SocketAddr>,
     /// Where probes are served.
     pub probe_address: Option<SocketAddr>,
     /// How replicas agree on one leader; without it this process leads from the start.
-    pub election: Option<Election>,
+    pub election: Option<LeaderElection>,
     /// The lock between data centres, above the election.
     pub cross_dc: Option<cross_dc::Settings>,
     /// How long a loop may make no progress while work waits before the liveness probe fails.
@@ -104,7 +104,7 @@ impl Default for Settings {
             authoring: None,
             metrics_per_pipeline: true,
             events_address: None,
-            flux_events: FluxEvents::default(),
+            flux_events: FluxEventFilter::default(),
             metrics_address: None,
             probe_address: None,
             election: None,
@@ -117,16 +117,19 @@ impl Default for Settings {
 
 impl Settings {
     /// Where Flux's notification-controller takes events, and which of them.
-    pub(crate) fn flux(&self) -> Option<Flux<'_>> {
-        Some(Flux {
+    pub(crate) fn flux(&self) -> Option<FluxReceiver<'_>> {
+        Some(FluxReceiver {
             address: self.events_address.as_deref()?,
-            events: &self.flux_events,
+            filter: &self.flux_events,
         })
     }
 
     /// How long anything done outside the hub may take: no longer than a leader can vouch for.
     pub(crate) fn act_time(&self) -> Duration {
-        let vouched = self.election.as_ref().map(|it| it.terms.longest_act());
+        let vouched = self
+            .election
+            .as_ref()
+            .map(|it| it.timing.longest_side_effect());
         vouched.map_or(LONGEST_ACT, |vouched| vouched.min(LONGEST_ACT))
     }
 }

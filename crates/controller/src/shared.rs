@@ -11,23 +11,23 @@ use kube::Client;
 use parking_lot::{Mutex, RwLock};
 
 use crate::{
-    Context,
+    Context, FIELD_MANAGER,
     apps::{Apps, sources::Sources},
-    clock::Clock,
     clusters::{Clusters, Connector, kubeconfig::network_connector, supervisor::Handle},
     index::{Index, Want},
-    keys::{AppKind, ClusterKey, ObjectKey},
+    keys::{AppKind, ClusterKey},
     namespaces::Namespaces,
     pipelines::Pipelines,
     promotions::Promotions,
-    queue::Queue,
     settings::Settings,
     telemetry::Telemetry,
 };
+use runtime::{Clock, ObjectKey, StatusWriter, WorkQueue};
 
 /// Everything the pipeline loop knows.
 pub struct Shared {
     pub(crate) hub: Client,
+    pub(crate) status: StatusWriter,
     pub(crate) connector: Connector,
     pub(crate) settings: Arc<Settings>,
     pub(crate) clock: Clock,
@@ -40,7 +40,7 @@ pub struct Shared {
     pub(crate) sources: Sources,
     /// A client for single requests to each cluster that is connected.
     pub(crate) clients: RwLock<HashMap<ClusterKey, Client>>,
-    pub(crate) queue: Queue<ObjectKey>,
+    pub(crate) queue: WorkQueue<ObjectKey>,
     pub(crate) telemetry: Telemetry,
     index: Mutex<Index>,
     /// Nothing once the loop has ended.
@@ -81,8 +81,11 @@ impl Shared {
         settings: Arc<Settings>,
         telemetry: Telemetry,
     ) -> Arc<Self> {
+        let leader = telemetry.leadership.clone();
+        let status = StatusWriter::new(hub.clone(), leader, FIELD_MANAGER);
         Arc::new(Self {
             hub,
+            status,
             connector,
             settings,
             telemetry,
@@ -94,7 +97,7 @@ impl Shared {
             apps: Apps::default(),
             sources: Sources::default(),
             clients: RwLock::default(),
-            queue: Queue::new(),
+            queue: WorkQueue::new(),
             index: Mutex::default(),
             supervisors: Mutex::new(Some(HashMap::new())),
         })

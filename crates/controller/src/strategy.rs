@@ -33,9 +33,10 @@ use git::propose::branch_for_owner;
 use kube::Client;
 use net::OutboundHttp;
 use planner::{Failure, ObservedPullRequest, Outcome, PullRequestLookup};
+use runtime::{LeaderGuard, ReliableSender};
 use tempfile::TempDir;
 
-use crate::{Metrics, Settings, events::Courier, lease::Leadership};
+use crate::{EVENT_SOURCE, Metrics, Settings};
 use change_file::ChangeFiles;
 use commit::Commits;
 use failure::needs_edit;
@@ -149,7 +150,7 @@ impl Strategies {
     pub(crate) fn new(
         hub: Client,
         settings: &Settings,
-        leader: Leadership,
+        leader: LeaderGuard,
         metrics: &Metrics,
     ) -> Result<Self, Error> {
         let (folder, temporary) = folder(settings)?;
@@ -162,13 +163,13 @@ impl Strategies {
         let forges = Arc::new(ForgeRepositories::new(http, metrics.clone()));
         let proposals = Proposals::new(repositories.clone(), forges, guard.clone(), settings);
         let flux = settings.events_address.as_deref();
-        let courier = Courier::new(hub.clone(), flux).map_err(Error::Events)?;
+        let sender = ReliableSender::new(hub.clone(), EVENT_SOURCE, flux).map_err(Error::Events)?;
         Ok(Self {
             secrets: SecretReader::new(hub),
             change_files: ChangeFiles::new(proposals.clone(), settings),
             pull_requests: PullRequests::new(proposals, guard.clone(), settings),
             commits: Commits::new(repositories.clone(), guard.clone()),
-            notifications: Notifications::new(courier, guard.clone()),
+            notifications: Notifications::new(sender, guard.clone()),
             webhooks: Webhooks::new(settings, guard),
             repositories,
             _folder: temporary,

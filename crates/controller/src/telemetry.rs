@@ -9,14 +9,11 @@ use kube::Resource;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::{
-    Context, Metrics, Shared,
-    events::{Occurrence, Recorder, Severity},
-    health::Progress,
-    keys::{ClusterKey, ObjectKey},
-    lease::Leadership,
-    metrics::work::LoopMetrics,
-    pipelines::STATES,
+use crate::{Context, Metrics, Shared, keys::ClusterKey, pipelines::STATES};
+use runtime::{
+    EventRecorder, LeaderGuard, ObjectKey, WorkerMetrics,
+    events::{EventSeverity, ObjectEvent},
+    health::ReconcilerProgress,
 };
 
 /// How long a write on the hub may take.
@@ -27,10 +24,10 @@ const COUNT_EVERY: Duration = Duration::from_secs(15);
 /// Where the loop tells what it does.
 pub(crate) struct Telemetry {
     pub(crate) metrics: Metrics,
-    pub(crate) work: LoopMetrics,
-    events: Option<Recorder>,
-    progress: Option<Progress>,
-    leadership: Leadership,
+    pub(crate) work: WorkerMetrics,
+    events: Option<EventRecorder>,
+    progress: Option<ReconcilerProgress>,
+    pub(crate) leadership: LeaderGuard,
     /// When the first app event came that a pipeline's status does not show yet.
     woken: Mutex<HashMap<ObjectKey, Instant>>,
     /// When each cluster last answered.
@@ -42,18 +39,18 @@ impl Telemetry {
     pub(crate) fn alone(name: &'static str, workers: usize) -> Self {
         let metrics = Metrics::new();
         Self {
-            work: metrics.of_loop(name, workers),
+            work: metrics.of_controller(name, workers),
             metrics,
             events: None,
             progress: None,
-            leadership: Leadership::unopposed(),
+            leadership: LeaderGuard::without_election(),
             woken: Mutex::default(),
             answered: Mutex::default(),
         }
     }
 
     /// The same for a loop that asks this before it acts.
-    pub(crate) fn led_by(self, leadership: Leadership) -> Self {
+    pub(crate) fn led_by(self, leadership: LeaderGuard) -> Self {
         Self { leadership, ..self }
     }
 
@@ -61,7 +58,7 @@ impl Telemetry {
     pub(crate) fn of(context: &Context, name: &'static str) -> Self {
         let workers = context.settings.concurrent;
         Self {
-            work: context.metrics.of_loop(name, workers),
+            work: context.metrics.of_controller(name, workers),
             metrics: context.metrics.clone(),
             events: Some(context.events.clone()),
             progress: Some(context.health.progress(name)),
@@ -90,7 +87,7 @@ impl Telemetry {
     pub(crate) fn waits(&self, depth: usize) {
         self.work.set_depth(depth);
         if let Some(progress) = &self.progress {
-            progress.work_waits(depth > 0);
+            progress.set_has_work(depth > 0);
         }
     }
 
@@ -144,12 +141,12 @@ impl Telemetry {
                 ("environment", news.environment),
                 ("revision", news.revision),
             ];
-            events.record(Occurrence {
+            events.record(ObjectEvent {
                 regarding: regarding.clone(),
                 severity: if news.is_warning {
-                    Severity::Error
+                    EventSeverity::Error
                 } else {
-                    Severity::Info
+                    EventSeverity::Info
                 },
                 reason: news.reason,
                 action: action.to_owned(),

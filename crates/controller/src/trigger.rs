@@ -23,13 +23,12 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    Context,
-    events::{Recorder, Reporter},
-    keys::ObjectKey,
-    lease::{Election, Leadership, Terms},
-    loops::Failure,
-    metrics::work::Outcome,
+use crate::{Context, loops::Failure};
+use runtime::{
+    EventRecorder, LeaderGuard, ObjectKey,
+    events::EventReporter,
+    leader::{LeaderElection, LeaseTiming},
+    worker_metrics::ReconcileResult,
 };
 
 pub use metrics::Metrics;
@@ -74,13 +73,13 @@ impl Error {
 
 /// Runs the loop as part of the process, until it is told to stop.
 pub async fn serve(context: Context) -> Result<(), Failure> {
-    let reporter = Reporter {
+    let reporter = EventReporter {
         controller: REPORTER.to_owned(),
         instance: instance(&context),
     };
     let flux = context.settings.flux();
-    let (client, metrics) = (context.client.clone(), context.metrics.clone());
-    let (events, deliveries) = Recorder::start(client, reporter, flux, metrics)?;
+    let (client, metrics) = (context.client.clone(), context.metrics.events().clone());
+    let (events, deliveries) = EventRecorder::start(client, reporter, flux, metrics)?;
     let release = CancellationToken::new();
     let guard = release.clone().drop_guard();
     let (leadership, campaign) = below_the_operator(&context, release);
@@ -109,24 +108,24 @@ fn instance(context: &Context) -> String {
 fn below_the_operator(
     context: &Context,
     release: CancellationToken,
-) -> (Leadership, Option<JoinHandle<()>>) {
+) -> (LeaderGuard, Option<JoinHandle<()>>) {
     let settings = &context.settings;
     let is_shared = settings.namespace.is_some() || settings.label_selector.is_some();
     let Some(own) = settings.election.as_ref().filter(|_| !is_shared) else {
         return (context.leadership.clone(), None);
     };
-    let election = Election {
+    let election = LeaderElection {
         name: OPERATOR_LEASE.to_owned(),
-        terms: Terms::default(),
+        timing: LeaseTiming::default(),
         ..own.clone()
     };
     let client = context.client.clone();
     let above = &context.leadership;
-    let (leadership, campaign) = above.campaign_below(client, election, release);
+    let (leadership, campaign) = above.elect_below(client, election, release);
     (leadership, Some(campaign))
 }
 
-async fn lead_again_and_again(context: &Context, leadership: &Leadership, events: &Recorder) {
+async fn lead_again_and_again(context: &Context, leadership: &LeaderGuard, events: &EventRecorder) {
     loop {
         leadership.acquired().await;
         // Whoever led before has written meanwhile: nothing is remembered.
@@ -151,19 +150,19 @@ async fn work(shared: Arc<Shared>) {
     loop {
         let (key, pass) = shared.work.next().await;
         let outcome = match reconcile(&shared, &key).await {
-            Ok(Next::Change) => Outcome::Success,
+            Ok(Next::Change) => ReconcileResult::Success,
             Ok(Next::After(wait)) => {
                 shared.work.add_after(&key, wait);
-                Outcome::LookAgain
+                ReconcileResult::RequeueAfter
             }
             Ok(Next::Retry) => {
                 shared.work.retry(&key, shared.next_wait(&key));
-                Outcome::LookAgain
+                ReconcileResult::RequeueAfter
             }
             Err(error) => {
                 tracing::warn!(trigger = %key, reason = error.reason(), error = ?error, "not reconciled");
                 shared.work.retry(&key, shared.next_wait(&key));
-                Outcome::Error
+                ReconcileResult::Error
             }
         };
         shared.work.finish(&key, pass, outcome);

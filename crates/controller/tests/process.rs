@@ -6,13 +6,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use controller::{
-    Context, Metrics, Settings,
-    events::{Occurrence, Severity},
-    lease::{Election, Terms},
-    loops::Loop,
-    run::run_loops,
-};
+use controller::{Context, Metrics, Settings, loops::Loop, run::run_loops};
 use k8s_openapi::{
     api::{
         coordination::v1::Lease,
@@ -25,6 +19,10 @@ use kube::{
     Api, Client, Resource, ResourceExt,
     api::{ListParams, PostParams},
     runtime::wait::{await_condition, conditions::is_crd_established},
+};
+use runtime::{
+    events::{EventSeverity, ObjectEvent},
+    leader::{LeaderElection, LeaseTiming},
 };
 use testbed::real::{Assets, ControlPlane};
 use tokio::{sync::mpsc, time::timeout};
@@ -62,11 +60,11 @@ async fn api() -> (Client, Option<ControlPlane>) {
 
 fn settings(identity: &str) -> Settings {
     Settings {
-        election: Some(Election {
+        election: Some(LeaderElection {
             namespace: "default".to_owned(),
             name: "shard".to_owned(),
             identity: identity.to_owned(),
-            terms: Terms::default(),
+            timing: LeaseTiming::default(),
         }),
         probe_address: Some("127.0.0.1:0".parse().unwrap()),
         metrics_address: Some("127.0.0.1:0".parse().unwrap()),
@@ -74,10 +72,10 @@ fn settings(identity: &str) -> Settings {
     }
 }
 
-fn news(regarding: ObjectReference, note: &str) -> Occurrence {
-    Occurrence {
+fn news(regarding: ObjectReference, note: &str) -> ObjectEvent {
+    ObjectEvent {
         regarding,
-        severity: Severity::Info,
+        severity: EventSeverity::Info,
         reason: "Promote".to_owned(),
         action: "Promote".to_owned(),
         note: note.to_owned(),
@@ -93,7 +91,7 @@ fn announce(object: ConfigMap, leaders: mpsc::UnboundedSender<String>) -> Loop {
         async move {
             let identity = context.settings.election.clone().unwrap().identity;
             let permit = context.leadership.permit(Duration::from_secs(10))?;
-            assert!(permit.fence.is_some());
+            assert!(permit.fencing_token.is_some());
             for note in ["to v2", "to v2", "to v3"] {
                 let note = format!("{identity} {note}");
                 context.events.record(news(about.clone(), &note));

@@ -3,9 +3,10 @@
 use anyhow::{Context, ensure};
 use api::pipeline::Forge;
 use clap::{Args, builder::TypedValueParser};
-use controller::{keys::ObjectKey, settings};
+use controller::settings;
 use git::{names::BranchName, paths::PathLimits, repository_url::RepositoryUrl};
 use net::AddressPolicy;
+use runtime::ObjectKey;
 
 const AUTHORING: &str = "Authoring: the repository for new pipelines and scaffolded files";
 

@@ -7,10 +7,10 @@ use std::{
 };
 
 use anyhow::{Context, anyhow, bail, ensure};
-use controller::{
-    KubeconfigPolicy, Settings,
-    events::FluxEvents,
-    lease::{Election, Terms},
+use controller::{KubeconfigPolicy, Settings};
+use runtime::{
+    events::FluxEventFilter,
+    leader::{LeaderElection, LeaseTiming},
 };
 
 use super::{logs::Logging, selector};
@@ -154,12 +154,12 @@ fn detect(arguments: &Arguments) -> anyhow::Result<controller::Detect> {
 }
 
 /// The events that are sent to Flux.
-fn flux_events(typed: &[String]) -> FluxEvents {
+fn flux_events(typed: &[String]) -> FluxEventFilter {
     let reasons = typed.iter().map(|reason| reason.trim().to_owned());
     let reasons: BTreeSet<String> = reasons.filter(|reason| !reason.is_empty()).collect();
     match reasons.contains("all") {
-        true => FluxEvents::All,
-        false => FluxEvents::Only(reasons),
+        true => FluxEventFilter::All,
+        false => FluxEventFilter::Only(reasons),
     }
 }
 
@@ -218,12 +218,12 @@ fn election(
     own_namespace: &str,
     shard: &Shard<'_>,
     identity: String,
-) -> anyhow::Result<Option<Election>> {
+) -> anyhow::Result<Option<LeaderElection>> {
     let typed = &arguments.election;
     if !typed.leader_elect.0 {
         return Ok(None);
     }
-    let terms = Terms::new(
+    let terms = LeaseTiming::new(
         typed.leader_election_lease_duration.length(),
         typed.leader_election_renew_deadline.length(),
         typed.leader_election_retry_period.length(),
@@ -233,11 +233,11 @@ fn election(
         .leader_election_namespace
         .clone()
         .filter(|text| !text.is_empty());
-    Ok(Some(Election {
+    Ok(Some(LeaderElection {
         namespace: namespace.unwrap_or_else(|| own_namespace.to_owned()),
         name: lease_name(&typed.leader_election_id, shard),
         identity,
-        terms,
+        timing: terms,
     }))
 }
 

@@ -9,12 +9,13 @@ use std::{
 use anyhow::Context;
 use api::{Pipeline, Promotion};
 use apiserver::{ServeOptions, Served, Server};
-use controller::{keys::ObjectKey, settings::Authoring};
+use controller::settings::Authoring;
 use kube::{
     Api, Client,
     api::{DynamicObject, Patch, PatchParams},
     core::{ApiResource, GroupVersionKind},
 };
+use runtime::ObjectKey;
 use serde_json::{Value, json};
 use testbed::{
     flux::{Flux, FluxTiming, definitions},

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use api::{Change, Pipeline};
 use apiserver::{ServeOptions, Served, Server, User};
-use controller::{Author, keys::ObjectKey, lease::Leadership, settings::Authoring};
+use controller::{Author, settings::Authoring};
 use k8s_openapi::{
     api::core::v1::Secret,
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
@@ -13,6 +13,7 @@ use kube::{
     Api, Client,
     api::{ListParams, PostParams},
 };
+use runtime::{LeaderGuard, ObjectKey};
 use serde_json::{Value, json};
 use testbed::forge::{Forge, Repository};
 use tokio::runtime::Runtime;
@@ -51,7 +52,11 @@ impl AuthoringSetup {
             authoring: Some(authoring),
             ..controller::Settings::default()
         };
-        let author = Author::new(setup.client.clone(), settings, Leadership::unopposed());
+        let author = Author::new(
+            setup.client.clone(),
+            settings,
+            LeaderGuard::without_election(),
+        );
         let running = controller::change::run(author.unwrap());
         let running = setup.stop.clone().run_until_cancelled_owned(running);
         setup.runtime.spawn(running);

@@ -34,7 +34,7 @@ use std::{
 use api::{Promotion, promotion::Phase};
 use apiserver::Server;
 use axum::{Router, body::Bytes, extract::State};
-use controller::{Connector, Promoter, Settings, Shared, lease::Leadership};
+use controller::{Connector, Promoter, Settings, Shared};
 use futures::{FutureExt, StreamExt};
 use kube::{
     Api, Client,
@@ -42,6 +42,7 @@ use kube::{
     core::GroupVersionKind,
     runtime::{WatchStreamExt, watcher},
 };
+use runtime::LeaderGuard;
 use serde_json::{Value, json};
 use testbed::forge::Forge;
 use tokio::{net::TcpListener, sync::mpsc};
@@ -247,7 +248,7 @@ fn run(hub: &Client, dev: &Client, prod: &Client, receiver: &str) {
     });
     let shared = Shared::new(hub.clone(), connector, settings.clone());
     tokio::spawn(controller::pipeline::run(shared));
-    let promoter = Promoter::new(hub.clone(), settings, Leadership::unopposed());
+    let promoter = Promoter::new(hub.clone(), settings, LeaderGuard::without_election());
     tokio::spawn(controller::promotion::run(promoter.unwrap()));
 }
 

@@ -10,10 +10,10 @@ use planner::{Adoption, EditableFields, PipelineEvent};
 use serde_json::{Value, json};
 
 use super::Adopter;
-use crate::{
-    FIELD_MANAGER, difference,
-    keys::ObjectKey,
-    status::{self, Error, Written},
+use crate::FIELD_MANAGER;
+use runtime::{
+    ObjectKey, merge_patch,
+    status::{StatusError, StatusPatch},
 };
 
 fn parameters() -> PatchParams {
@@ -23,10 +23,10 @@ fn parameters() -> PatchParams {
     }
 }
 
-fn permit(adopter: &Adopter) -> Result<(), Error> {
+fn permit(adopter: &Adopter) -> Result<(), StatusError> {
     match adopter.telemetry.may_write() {
         true => Ok(()),
-        false => Err(Error::NotLeading),
+        false => Err(StatusError::NotLeading),
     }
 }
 
@@ -35,7 +35,7 @@ pub(super) async fn copy(
     adopter: &Adopter,
     found: Option<&Pipeline>,
     copy: &Pipeline,
-) -> Result<(), Error> {
+) -> Result<(), StatusError> {
     permit(adopter)?;
     let key = ObjectKey::of(&copy.metadata);
     let copies: Api<Pipeline> = Api::namespaced(adopter.hub.clone(), &key.namespace);
@@ -48,7 +48,7 @@ pub(super) async fn copy(
         tracing::info!(pipeline = %key, "adopted");
         return Ok(());
     };
-    let Some(mut patch) = difference::merge_patch(&shown(found), &shown(copy)) else {
+    let Some(mut patch) = merge_patch(&shown(found), &shown(copy)) else {
         return Ok(());
     };
     patch["metadata"]["resourceVersion"] = json!(found.metadata.resource_version);
@@ -76,7 +76,7 @@ pub(super) async fn wishes(
     adopter: &Adopter,
     original: &WegoPipeline,
     wishes: &EditableFields,
-) -> Result<(), Error> {
+) -> Result<(), StatusError> {
     permit(adopter)?;
     let key = ObjectKey::of(&original.metadata);
     let (group, version) = (WegoPipeline::group(&()), WegoPipeline::version(&()));
@@ -122,11 +122,11 @@ pub(super) async fn status(
     adopter: &Adopter,
     original: &WegoPipeline,
     adoption: &Adoption,
-) -> Result<(), Error> {
+) -> Result<(), StatusError> {
     let before = original.status.as_ref();
     let status = &adoption.status;
-    let written = status::write(&adopter.hub, &adopter.telemetry, original, (before, status));
-    let Written::Done(_) = written.await? else {
+    let written = adopter.status.patch(original, before, status);
+    let StatusPatch::Patched(_) = written.await? else {
         return Ok(());
     };
     let ready = conditions::find(&status.conditions, conditions::READY);

@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 use api::{Change, change::ChangePhase};
 use parking_lot::RwLock;
 
-use crate::keys::ObjectKey;
+use runtime::ObjectKey;
 
 /// The newest known state of every change.
 #[derive(Default)]

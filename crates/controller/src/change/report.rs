@@ -13,9 +13,10 @@ use kube::{
 use planner::{PipelineEvent, Timestamp};
 
 use super::Author;
-use crate::{
-    keys::ObjectKey,
-    status::{self, Error, Progress, Written},
+use crate::reconcile::Reconciled;
+use runtime::{
+    ObjectKey,
+    status::{StatusError, StatusPatch},
 };
 
 /// Writes the status if it differs from the one that was read.
@@ -24,19 +25,19 @@ pub(super) async fn write(
     change: &Change,
     status: ChangeStatus,
     again: Option<Timestamp>,
-) -> Result<Progress, Error> {
+) -> Result<Reconciled, StatusError> {
     let (before, key) = (change.status.as_ref(), ObjectKey::of(&change.metadata));
-    let written = status::write(&author.hub, &author.telemetry, change, (before, &status));
+    let written = author.status.patch(change, before, &status);
     match written.await? {
-        Written::Same => return Ok(Progress::Same { again }),
-        Written::Done(written) => {
+        StatusPatch::Unchanged => return Ok(Reconciled::Unchanged { again }),
+        StatusPatch::Patched(written) => {
             tell(author, change, &status);
             author.keep(written);
         }
-        Written::Overtaken(newest) => author.keep(newest),
-        Written::Gone => author.forget(&key),
+        StatusPatch::Conflict(newest) => author.keep(newest),
+        StatusPatch::NotFound => author.forget(&key),
     }
-    Ok(Progress::Changed)
+    Ok(Reconciled::Changed)
 }
 
 /// Tells that a change got into another phase, or failed for another reason.
@@ -66,13 +67,13 @@ fn tell(author: &Author, change: &Change, status: &ChangeStatus) {
 }
 
 /// Removes the changes of a namespace that need not be kept.
-pub(super) async fn remove_surplus(author: &Author, namespace: &str) -> Result<(), Error> {
+pub(super) async fn remove_surplus(author: &Author, namespace: &str) -> Result<(), StatusError> {
     let all = author.changes.of(namespace);
     let all: Vec<&Change> = all.iter().map(|change| &**change).collect();
     let limit = author.settings.history_limit;
     for change in planner::change::surplus(&all, limit, author.clock.now()) {
         if !author.telemetry.may_write() {
-            return Err(Error::NotLeading);
+            return Err(StatusError::NotLeading);
         }
         let key = ObjectKey::of(&change.metadata);
         let parameters = DeleteParams {

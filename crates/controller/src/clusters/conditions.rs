@@ -9,7 +9,7 @@ use api::{
 };
 use serde_json::Value;
 
-use crate::{Detect, FIELD_MANAGER, Shared, keys::ClusterKey, status};
+use crate::{Detect, FIELD_MANAGER, Shared, keys::ClusterKey};
 
 /// How long after a start it is clear which clusters pipelines use.
 const SETTLE: Duration = Duration::from_secs(30);
@@ -71,7 +71,7 @@ pub(super) async fn write(
     for kind in [READY, CONNECTIVITY] {
         set(&mut after.conditions, condition(kind, connectivity, now));
     }
-    let written = status::write(&shared.hub, &shared.telemetry, &**cluster, (before, &after));
+    let written = shared.status.patch(&**cluster, before, &after);
     // Whatever got in the way: a change of the cluster brings us back here.
     if let Err(error) = written.await {
         let name = &cluster.metadata.name;

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::{Connector, kubeconfig};
-use crate::keys::ObjectKey;
+use runtime::ObjectKey;
 
 /// How long a client is used without looking at its Secret.
 const TRUSTED: Duration = Duration::from_secs(30);

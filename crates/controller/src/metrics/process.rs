@@ -7,11 +7,9 @@ use parking_lot::Mutex;
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeMetric},
-    metrics::{MetricType, counter::ConstCounter},
+    metrics::{MetricType, counter::ConstCounter, gauge::ConstGauge},
 };
 use tokio::time::Instant;
-
-use super::work::encode_gauge;
 
 /// Linux counts processor time for programs in hundredths of a second on every architecture.
 const TICKS_PER_SECOND: f64 = 100.0;
@@ -88,4 +86,15 @@ fn resident_bytes() -> Option<f64> {
 fn open_files() -> Option<f64> {
     let files = fs::read_dir("/proc/self/fd").ok()?.count();
     u32::try_from(files).ok().map(f64::from)
+}
+
+/// Encodes one gauge without labels.
+fn encode_gauge(
+    encoder: &mut DescriptorEncoder,
+    name: &str,
+    help: &str,
+    value: f64,
+) -> Result<(), std::fmt::Error> {
+    let metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+    ConstGauge::new(value).encode(metric)
 }

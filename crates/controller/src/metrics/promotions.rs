@@ -12,7 +12,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use crate::keys::ObjectKey;
+use runtime::ObjectKey;
 
 /// From what feels like at once to a month: people approve and merge.
 const BUCKETS: [f64; 14] = [

@@ -4,7 +4,9 @@ use http::{Request, Response};
 use tokio::time::{Instant, sleep};
 use tower::{Layer, ServiceExt, service_fn};
 
-use super::{Metrics, Outcome};
+use runtime::worker_metrics::ReconcileResult;
+
+use super::Metrics;
 
 fn assert_has(page: &str, line: &str) {
     assert!(
@@ -16,13 +18,13 @@ fn assert_has(page: &str, line: &str) {
 #[tokio::test(start_paused = true)]
 async fn a_loop_is_counted_under_the_names_dashboards_know() {
     let metrics = Metrics::new();
-    let pipelines = metrics.of_loop("pipeline", 10);
+    let pipelines = metrics.of_controller("pipeline", 10);
     pipelines.queued();
     pipelines.set_depth(1);
     let pass = pipelines.begin(Duration::from_millis(20));
     sleep(Duration::from_secs(3)).await;
     let during = metrics.page();
-    pass.finish(Outcome::Error);
+    pass.finish(ReconcileResult::Error);
     pipelines.retried();
     drop(pipelines.begin(Duration::ZERO));
     let after = metrics.page();
@@ -62,7 +64,7 @@ async fn our_own_are_there() {
     metrics.set_leading("shard", true);
     metrics.observe_leaf_event_to_status(Duration::from_millis(30));
     metrics.set_oldest_observation(Some(Instant::now()));
-    metrics.count_lost_event("flux");
+    metrics.events().count_lost("flux");
     sleep(Duration::from_secs(90)).await;
     let page = metrics.page();
     for line in [

@@ -14,7 +14,8 @@ use kube::{
 use planner::Step;
 use serde_json::json;
 
-use crate::{FIELD_MANAGER, Shared, keys::ObjectKey};
+use crate::{FIELD_MANAGER, Shared};
+use runtime::ObjectKey;
 
 /// How far it got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -215,7 +216,8 @@ mod tests {
     use tokio::sync::watch;
 
     use super::*;
-    use crate::{KubeconfigPolicy, lease::Leadership, network_connector, telemetry::Telemetry};
+    use crate::{KubeconfigPolicy, network_connector, telemetry::Telemetry};
+    use runtime::LeaderGuard;
 
     async fn hub() -> Server {
         let hub = Server::in_memory();
@@ -227,7 +229,7 @@ mod tests {
         hub
     }
 
-    fn shared(hub: &Server, leadership: Leadership) -> Arc<Shared> {
+    fn shared(hub: &Server, leadership: LeaderGuard) -> Arc<Shared> {
         let telemetry = Telemetry::alone("pipeline", 1).led_by(leadership);
         let connector = network_connector(KubeconfigPolicy::default());
         Shared::with(hub.client(), connector, Arc::default(), telemetry)
@@ -257,13 +259,13 @@ mod tests {
         let promotions: Api<Promotion> = Api::namespaced(hub.client(), "default");
 
         let (_tenure, claim) = watch::channel(None);
-        let follower = shared(&hub, Leadership::unopposed().and(claim));
+        let follower = shared(&hub, LeaderGuard::without_election().and_lease(claim));
         let outcome = carry_out(&follower, &pipeline(), &[], &steps).await;
         assert_eq!(outcome, Outcome::Failed);
         let listed = promotions.list(&ListParams::default()).await.unwrap();
         assert!(listed.items.is_empty());
 
-        let leader = shared(&hub, Leadership::unopposed());
+        let leader = shared(&hub, LeaderGuard::without_election());
         let outcome = carry_out(&leader, &pipeline(), &[], &steps).await;
         assert_eq!(outcome, Outcome::Done);
         let listed = promotions.list(&ListParams::default()).await.unwrap();
@@ -283,7 +285,7 @@ mod tests {
             name: "app-prod-1".to_owned(),
             reason: "nobody approved it".to_owned(),
         }];
-        let shared = shared(&hub, Leadership::unopposed());
+        let shared = shared(&hub, LeaderGuard::without_election());
 
         let outcome = carry_out(&shared, &pipeline(), &[known], &steps).await;
         assert_eq!(outcome, Outcome::Stale);

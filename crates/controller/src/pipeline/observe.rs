@@ -17,8 +17,9 @@ use crate::{
     Detect, Shared,
     apps::{FeedState, Look, Record, sources},
     index::Want,
-    keys::{AppKind, ClusterKey, ObjectKey},
+    keys::{AppKind, ClusterKey},
 };
+use runtime::ObjectKey;
 
 /// For so long a cluster that was not read to the end yet is no news.
 const PATIENCE: Duration = Duration::from_secs(10);

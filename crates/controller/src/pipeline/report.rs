@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use api::{Pipeline, pipeline::PipelineStatus};
 
-use crate::{
-    Shared,
-    keys::ObjectKey,
-    status::{self, Error, Written},
+use crate::Shared;
+use runtime::{
+    ObjectKey,
+    status::{StatusError, StatusPatch},
 };
 
 /// Writes the status if it differs from the one that was read, and tells people what is new.
@@ -15,24 +15,23 @@ pub(super) async fn write(
     shared: &Arc<Shared>,
     pipeline: &Pipeline,
     status: PipelineStatus,
-) -> Result<(), Error> {
+) -> Result<(), StatusError> {
     let key = ObjectKey::of(&pipeline.metadata);
     let before = pipeline.status.as_ref();
-    let change = (before, &status);
-    match status::write(&shared.hub, &shared.telemetry, pipeline, change).await? {
-        Written::Same => shared.telemetry.shown(&key),
-        Written::Done(written) => {
+    match shared.status.patch(pipeline, before, &status).await? {
+        StatusPatch::Unchanged => shared.telemetry.shown(&key),
+        StatusPatch::Patched(written) => {
             shared.telemetry.shown(&key);
             shared
                 .telemetry
                 .tell(pipeline, planner::pipeline_events(before, &status));
             shared.pipelines.keep(written);
         }
-        Written::Overtaken(newest) => {
+        StatusPatch::Conflict(newest) => {
             shared.pipelines.keep(newest);
             shared.wake(key);
         }
-        Written::Gone => {}
+        StatusPatch::NotFound => {}
     }
     Ok(())
 }

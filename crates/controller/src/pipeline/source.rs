@@ -13,8 +13,9 @@ use crate::{
     Shared,
     apps::{FeedState, Look},
     index::Want,
-    keys::{AppKind, ClusterKey, ObjectKey},
+    keys::{AppKind, ClusterKey},
 };
+use runtime::ObjectKey;
 
 /// What has to be watched for a pipeline's source.
 pub(super) fn want(pipeline: &Pipeline) -> Option<Want> {

@@ -6,7 +6,9 @@ use api::{Pipeline, Promotion, promotion::Phase};
 use tokio::sync::{Mutex, mpsc};
 
 use super::{PlaceKey, Promoter};
-use crate::{keys::ObjectKey, promotions::pipeline_of, strategy::PromotionTask};
+use runtime::ObjectKey;
+
+use crate::{promotions::pipeline_of, strategy::PromotionTask};
 
 /// How many may wait. More than that are left without a word.
 const QUEUE: usize = 256;

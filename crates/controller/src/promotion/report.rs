@@ -8,10 +8,8 @@ use planner::{PipelineEvent, Timestamp};
 use tokio::time::Instant;
 
 use super::{Promoter, Scene};
-use crate::{
-    promotions::pipeline_of,
-    status::{self, Error, Progress, Written},
-};
+use crate::{promotions::pipeline_of, reconcile::Reconciled};
+use runtime::status::{StatusError, StatusPatch};
 
 /// Writes the status if it differs from the one that was read.
 pub(super) async fn write(
@@ -19,23 +17,26 @@ pub(super) async fn write(
     scene: &Scene<'_>,
     status: PromotionStatus,
     again: Option<Timestamp>,
-) -> Result<Progress, Error> {
+) -> Result<Reconciled, StatusError> {
     let promotion = scene.promotion;
-    let change = (promotion.status.as_ref(), &status);
     let remove = || {
         let name = promotion.metadata.name.as_deref().unwrap_or_default();
         promoter.promotions.remove(&pipeline_of(promotion), name);
     };
-    match status::write(&promoter.hub, &promoter.telemetry, promotion, change).await? {
-        Written::Same => return Ok(Progress::Same { again }),
-        Written::Done(written) => {
+    match promoter
+        .status
+        .patch(promotion, promotion.status.as_ref(), &status)
+        .await?
+    {
+        StatusPatch::Unchanged => return Ok(Reconciled::Unchanged { again }),
+        StatusPatch::Patched(written) => {
             tell(promoter, scene, &status);
             promoter.promotions.keep(written);
         }
-        Written::Overtaken(newest) => drop(promoter.promotions.keep(newest)),
-        Written::Gone => remove(),
+        StatusPatch::Conflict(newest) => drop(promoter.promotions.keep(newest)),
+        StatusPatch::NotFound => remove(),
     }
-    Ok(Progress::Changed)
+    Ok(Reconciled::Changed)
 }
 
 /// Tells that a promotion got into another phase, or failed at what it tried.

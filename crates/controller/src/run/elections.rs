@@ -14,10 +14,8 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
-use crate::{
-    Settings, cross_dc,
-    lease::{Election, Leadership},
-};
+use crate::{Settings, cross_dc};
+use runtime::{LeaderGuard, leader::LeaderElection};
 
 /// The name under which metrics show the lock.
 const LOCK: &str = "cross-dc";
@@ -25,7 +23,7 @@ const LOCK: &str = "cross-dc";
 /// Everything this process runs for.
 pub(super) struct Elections {
     /// Whether it has all of it.
-    pub(super) leadership: Leadership,
+    pub(super) leadership: LeaderGuard,
     /// The lowest first.
     candidacies: Vec<Candidacy>,
     watchers: JoinSet<()>,
@@ -40,7 +38,7 @@ impl Elections {
     /// Runs in the background from now on.
     pub(super) fn start(client: &Client, settings: &Settings) -> Self {
         let mut elections = Self {
-            leadership: Leadership::unopposed(),
+            leadership: LeaderGuard::without_election(),
             candidacies: Vec::new(),
             watchers: JoinSet::new(),
         };
@@ -55,7 +53,7 @@ impl Elections {
             elections.run_for_lease(client, election);
             if settings.cross_dc.is_some() {
                 let both = elections.leadership.clone();
-                let patience = election.terms.duration() * 2;
+                let patience = election.timing.duration() * 2;
                 let watching = pass_on_without_lease(lock, both, patience, pass_on);
                 elections.watchers.spawn(watching);
             }
@@ -63,15 +61,15 @@ impl Elections {
         elections
     }
 
-    fn run_for_lease(&mut self, client: &Client, election: &Election) {
+    fn run_for_lease(&mut self, client: &Client, election: &LeaderElection) {
         info!(lease = %election.name, namespace = %election.namespace, identity = %election.identity, "standing by");
         let (client, election) = (client.clone(), election.clone());
-        self.enter(|above, release| above.campaign_below(client, election, release));
+        self.enter(|above, release| above.elect_below(client, election, release));
     }
 
     fn enter(
         &mut self,
-        campaign: impl FnOnce(&Leadership, CancellationToken) -> (Leadership, JoinHandle<()>),
+        campaign: impl FnOnce(&LeaderGuard, CancellationToken) -> (LeaderGuard, JoinHandle<()>),
     ) {
         let release = CancellationToken::new();
         let (leadership, campaign) = campaign(&self.leadership, release.clone());
@@ -103,8 +101,8 @@ pub(super) fn name(settings: &Settings) -> Option<&str> {
 /// The lock is of no use without the Lease: an API server that is down here must not keep the other
 /// data centre from acting.
 async fn pass_on_without_lease(
-    lock: Leadership,
-    both: Leadership,
+    lock: LeaderGuard,
+    both: LeaderGuard,
     patience: Duration,
     pass_on: Arc<Notify>,
 ) {

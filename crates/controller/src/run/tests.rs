@@ -14,7 +14,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::*;
-use crate::lease::{Election, Terms};
+use runtime::leader::{LeaderElection, LeaseTiming};
 
 async fn install_definitions(server: &Server) {
     let definitions: Api<CustomResourceDefinition> = Api::all(server.client());
@@ -28,11 +28,11 @@ async fn install_definitions(server: &Server) {
 
 fn settings(identity: &str) -> Settings {
     Settings {
-        election: Some(Election {
+        election: Some(LeaderElection {
             namespace: "default".to_owned(),
             name: "shard".to_owned(),
             identity: identity.to_owned(),
-            terms: Terms::default(),
+            timing: LeaseTiming::default(),
         }),
         ..Settings::default()
     }

@@ -15,20 +15,23 @@ use super::{
     promotion_description::PromotionDescription,
     side_effect_guard::SideEffectGuard,
 };
-use crate::events::{Courier, Occurrence, Severity};
+use runtime::{
+    ReliableSender,
+    events::{EventSeverity, ObjectEvent},
+};
 
 /// The longest part of an Event's name that is made from the pipeline's name.
 const LONGEST_NAME: usize = 200;
 
 /// Carries out promotions by notification.
 pub(super) struct Notifications {
-    courier: Courier,
+    sender: ReliableSender,
     guard: SideEffectGuard,
 }
 
 impl Notifications {
-    pub(super) fn new(courier: Courier, guard: SideEffectGuard) -> Self {
-        Self { courier, guard }
+    pub(super) fn new(sender: ReliableSender, guard: SideEffectGuard) -> Self {
+        Self { sender, guard }
     }
 
     /// Sends the event to the hub, and to Flux if that is configured.
@@ -40,10 +43,10 @@ impl Notifications {
         let at = created.map(|time| time.0).unwrap_or_default();
         let deliver = async {
             let delivered = self
-                .courier
-                .deliver(occurrence(&description), name, at)
+                .sender
+                .deliver(object_event(&description), name, at)
                 .await;
-            delivered.map_err(|failure| match failure.may_pass {
+            delivered.map_err(|failure| match failure.is_retryable {
                 true => transient("NotNotified", failure.because),
                 false => needs_edit("NotNotified", failure.because),
             })
@@ -54,7 +57,7 @@ impl Notifications {
     }
 }
 
-fn occurrence(description: &PromotionDescription<'_>) -> Occurrence {
+fn object_event(description: &PromotionDescription<'_>) -> ObjectEvent {
     let spec = &description.task.promotion.spec;
     let mut regarding = description.task.pipeline.object_ref(&());
     // It would differ from one delivery to the next.
@@ -76,9 +79,9 @@ fn occurrence(description: &PromotionDescription<'_>) -> Occurrence {
         ("token", Some(description.uid.to_owned())),
     ];
     let metadata = metadata.into_iter();
-    Occurrence {
+    ObjectEvent {
         regarding,
-        severity: Severity::Info,
+        severity: EventSeverity::Info,
         reason: "Promote".to_owned(),
         action: "Promote".to_owned(),
         note: format!(

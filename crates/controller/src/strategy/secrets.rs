@@ -19,7 +19,7 @@ use super::{
     PromotionTask,
     failure::{needs_edit, transient},
 };
-use crate::keys::ObjectKey;
+use runtime::ObjectKey;
 
 /// How long a Secret is cached, so that many promotions with the same Secret read it once.
 const TIME_TO_LIVE: Duration = Duration::from_secs(10);

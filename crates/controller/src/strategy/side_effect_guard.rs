@@ -7,17 +7,19 @@ use planner::Failure;
 use tokio::time::timeout;
 
 use super::failure::transient;
-use crate::{Settings, lease::Leadership};
+use runtime::LeaderGuard;
+
+use crate::Settings;
 
 /// Runs side effects while this replica leads.
 #[derive(Clone)]
 pub(super) struct SideEffectGuard {
-    leader: Leadership,
+    leader: LeaderGuard,
     timeout: Duration,
 }
 
 impl SideEffectGuard {
-    pub(super) fn new(settings: &Settings, leader: Leadership) -> Self {
+    pub(super) fn new(settings: &Settings, leader: LeaderGuard) -> Self {
         Self {
             leader,
             timeout: settings.act_time(),

@@ -13,7 +13,7 @@ use super::{
     CALL_LIMIT, Error, FIELD_MANAGER, Shared,
     world::{Served, Watched},
 };
-use crate::keys::ObjectKey;
+use runtime::ObjectKey;
 
 /// Carries out every step while we lead.
 pub(super) async fn carry_out(

@@ -17,7 +17,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use crate::keys::ObjectKey;
+use runtime::ObjectKey;
 
 /// The operator's three statuses; one of them is 1.
 const STATUSES: [&str; 3] = ["True", "False", "Unknown"];

@@ -19,7 +19,7 @@ use super::{
     act::{Failure, bounded},
     world::{Served, Watched},
 };
-use crate::keys::ObjectKey;
+use runtime::ObjectKey;
 
 /// What was seen, owned.
 pub(super) struct Observed {

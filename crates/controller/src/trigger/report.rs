@@ -18,10 +18,10 @@ use super::{
     act::{Failure, bounded},
     observe,
 };
-use crate::{
-    difference,
-    events::{Occurrence, Severity},
-    keys::ObjectKey,
+use runtime::{
+    ObjectKey,
+    events::{EventSeverity, ObjectEvent},
+    merge_patch,
 };
 
 /// Writes the status, shows the gauge, publishes the events.
@@ -49,7 +49,7 @@ async fn write_status(
     status: &PipelineTriggerStatus,
 ) -> Result<(), Error> {
     let before = trigger.status.as_ref().map_or(Value::Null, json_of);
-    let Some(difference) = difference::merge_patch(&before, &json_of(status)) else {
+    let Some(difference) = merge_patch(&before, &json_of(status)) else {
         return Ok(());
     };
     let key = ObjectKey::of(&trigger.metadata);
@@ -91,11 +91,11 @@ fn json_of(status: &PipelineTriggerStatus) -> Value {
 
 fn publish(shared: &Shared, trigger: &PipelineTrigger, list: Vec<KubernetesEvent>) {
     for announcement in list {
-        shared.events.record(Occurrence {
+        shared.events.record(ObjectEvent {
             regarding: trigger.object_ref(&()),
             severity: match announcement.is_warning {
-                true => Severity::Error,
-                false => Severity::Info,
+                true => EventSeverity::Error,
+                false => EventSeverity::Info,
             },
             reason: announcement.reason.to_owned(),
             action: "Reconcile".to_owned(),

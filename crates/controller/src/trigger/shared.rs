@@ -11,9 +11,8 @@ use kube::Client;
 use parking_lot::Mutex;
 
 use super::{CALL_LIMIT, Metrics, version, work::Work, world::World};
-use crate::{
-    Context, Settings, clock::Clock, events::Recorder, keys::ObjectKey, lease::Leadership,
-};
+use crate::{Context, Settings};
+use runtime::{Clock, EventRecorder, LeaderGuard, ObjectKey};
 
 const FIRST_WAIT: Duration = Duration::from_millis(500);
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
@@ -24,10 +23,10 @@ pub(super) struct Shared {
     pub(super) settings: Arc<Settings>,
     pub(super) clock: Clock,
     pub(super) gauge: Metrics,
-    pub(super) events: Recorder,
+    pub(super) events: EventRecorder,
     pub(super) work: Arc<Work>,
     pub(super) world: Arc<World>,
-    leadership: Leadership,
+    leadership: LeaderGuard,
     triggers: Mutex<HashMap<ObjectKey, Known>>,
 }
 
@@ -42,7 +41,11 @@ struct Known {
 }
 
 impl Shared {
-    pub(super) fn new(context: &Context, leadership: Leadership, events: Recorder) -> Arc<Self> {
+    pub(super) fn new(
+        context: &Context,
+        leadership: LeaderGuard,
+        events: EventRecorder,
+    ) -> Arc<Self> {
         let work = Arc::new(Work::new(context));
         Arc::new(Self {
             client: context.client.clone(),

@@ -29,7 +29,7 @@ use super::{
     Shared,
     world::{Served, Watched, World},
 };
-use crate::keys::ObjectKey;
+use runtime::ObjectKey;
 
 /// How often kinds that are not installed are looked for.
 const DISCOVER_EVERY: Duration = Duration::from_secs(10);

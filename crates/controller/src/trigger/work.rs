@@ -2,28 +2,29 @@
 
 use std::time::Duration;
 
-use crate::{
-    Context,
-    health::Progress,
-    keys::ObjectKey,
-    metrics::work::{LoopMetrics, Outcome, Pass},
-    queue::Queue,
+use crate::Context;
+use runtime::{
+    ObjectKey, WorkQueue, WorkerMetrics,
+    health::ReconcilerProgress,
+    worker_metrics::{ReconcileResult, RunningReconcile},
 };
 
 /// The name of the queue in metrics, as the operator's.
 const NAME: &str = "pipelinetrigger";
 
 pub(super) struct Work {
-    queue: Queue<ObjectKey>,
-    metrics: LoopMetrics,
-    progress: Progress,
+    queue: WorkQueue<ObjectKey>,
+    metrics: WorkerMetrics,
+    progress: ReconcilerProgress,
 }
 
 impl Work {
     pub(super) fn new(context: &Context) -> Self {
         Self {
-            queue: Queue::new(),
-            metrics: context.metrics.of_loop(NAME, context.settings.concurrent),
+            queue: WorkQueue::new(),
+            metrics: context
+                .metrics
+                .of_controller(NAME, context.settings.concurrent),
             progress: context.health.progress(NAME),
         }
     }
@@ -49,12 +50,12 @@ impl Work {
     }
 
     /// The next trigger; ends with [`Work::finish`].
-    pub(super) async fn next(&self) -> (ObjectKey, Pass) {
+    pub(super) async fn next(&self) -> (ObjectKey, RunningReconcile) {
         let (key, waited) = self.queue.next().await;
         (key, self.metrics.begin(waited))
     }
 
-    pub(super) fn finish(&self, key: &ObjectKey, pass: Pass, outcome: Outcome) {
+    pub(super) fn finish(&self, key: &ObjectKey, pass: RunningReconcile, outcome: ReconcileResult) {
         self.queue.done(key);
         pass.finish(outcome);
         self.progress.made_progress();
@@ -64,6 +65,6 @@ impl Work {
     fn tell_depth(&self) {
         let depth = self.queue.depth();
         self.metrics.set_depth(depth);
-        self.progress.work_waits(depth > 0);
+        self.progress.set_has_work(depth > 0);
     }
 }

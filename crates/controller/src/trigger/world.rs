@@ -15,7 +15,7 @@ use parking_lot::RwLock;
 use serde_json::Value;
 
 use super::work::Work;
-use crate::keys::ObjectKey;
+use runtime::ObjectKey;
 
 /// A kind that is watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

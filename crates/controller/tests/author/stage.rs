@@ -9,11 +9,12 @@ use api::{
     pipeline::Forge as ForgeKind,
 };
 use apiserver::Server;
-use controller::{Author, Settings, keys::ObjectKey, lease::Leadership, settings::Authoring};
+use controller::{Author, Settings, settings::Authoring};
 use kube::{
     Api,
     api::{ListParams, PostParams},
 };
+use runtime::{LeaderGuard, ObjectKey};
 use serde_json::json;
 use tempfile::TempDir;
 use testbed::forge::Forge;
@@ -78,7 +79,7 @@ impl Stage {
         let author = Author::new(
             self.world.reached.clone(),
             settings,
-            Leadership::unopposed(),
+            LeaderGuard::without_election(),
         );
         let mut process = self.process.lock().await;
         process.spawn(controller::change::run(author.unwrap()));

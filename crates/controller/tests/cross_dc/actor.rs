@@ -10,13 +10,13 @@ use std::{
 use apiserver::{Faults, Server};
 use controller::{
     Context, Metrics, Settings,
-    lease::{Election, Terms},
     loops::{Failure, Loop},
     run::run_loops,
 };
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{Api, api::PostParams};
 use mysql_async::{Conn, prelude::Queryable};
+use runtime::leader::{LeaderElection, LeaseTiming};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -119,11 +119,11 @@ async fn run(name: String) {
     let seconds = Duration::from_secs;
     let settings = Settings {
         cross_dc: Some(settings(&name, port(LOCK_PORT))),
-        election: Some(Election {
+        election: Some(LeaderElection {
             namespace: "default".to_owned(),
             name: "shard".to_owned(),
             identity: name.clone(),
-            terms: Terms::new(seconds(4), seconds(3), seconds(1)).unwrap(),
+            timing: LeaseTiming::new(seconds(4), seconds(3), seconds(1)).unwrap(),
         }),
         probe_address: Some(([127, 0, 0, 1], port(PROBE_PORT)).into()),
         ..Settings::default()

@@ -175,7 +175,7 @@ async fn tls_is_checked() {
         leadership.remaining() > TIME
     })
     .await;
-    let fence = leadership.permit(TIME).unwrap().fence;
+    let fence = leadership.permit(TIME).unwrap().fencing_token;
     assert_eq!(fence.unwrap().transitions, 1);
     // Without the authority the certificate is worth nothing.
     let before = database.refused_connections().await;

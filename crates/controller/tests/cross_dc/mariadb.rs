@@ -8,11 +8,9 @@ use std::{
     time::Duration,
 };
 
-use controller::{
-    cross_dc::{Encryption, Secret, Settings, campaign},
-    lease::Leadership,
-};
+use controller::cross_dc::{Encryption, Secret, Settings, campaign};
 use mysql_async::{Conn, OptsBuilder, prelude::Queryable};
+use runtime::LeaderGuard;
 use tokio::sync::Notify;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -172,7 +170,7 @@ impl MariaDb {
         &self,
         identity: &str,
         encryption: Encryption,
-    ) -> (Leadership, DropGuard) {
+    ) -> (LeaderGuard, DropGuard) {
         let settings = Settings {
             encryption,
             host: "localhost".into(),

@@ -30,11 +30,7 @@ use std::{
 };
 
 use axum::response::IntoResponse;
-use controller::{
-    Metrics, Settings,
-    lease::{Election, Terms},
-    run::Error,
-};
+use controller::{Metrics, Settings, run::Error};
 use futures::FutureExt;
 use http::{HeaderValue, Method, StatusCode};
 use k8s_openapi::api::{core::v1::Secret, events::v1::Event};
@@ -42,6 +38,7 @@ use kube::{
     Api, Client,
     api::{ListParams, Patch, PatchParams},
 };
+use runtime::leader::{LeaderElection, LeaseTiming};
 use serde_json::{Value, json};
 use testbed::forge::PullState;
 use tokio_util::sync::CancellationToken;
@@ -218,11 +215,11 @@ async fn the_rights_of_the_installation_are_enough() {
     let refused = Arc::default();
     let hub = spoken_for(&stage.world.hub, INSTALLED, &refused);
     let settings = Settings {
-        election: Some(Election {
+        election: Some(LeaderElection {
             namespace: "pipeline-system".to_owned(),
             name: "sluice".to_owned(),
             identity: "this".to_owned(),
-            terms: Terms::default(),
+            timing: LeaseTiming::default(),
         }),
         ..stage.settings()
     };

@@ -3,15 +3,13 @@
 use std::sync::{Arc, Mutex};
 
 use apiserver::Server;
-use controller::{
-    KubeconfigPolicy, Promoter, Settings, Shared, clock::Clock, lease::Leadership,
-    network_connector,
-};
+use controller::{KubeconfigPolicy, Promoter, Settings, Shared, network_connector};
 use k8s_openapi::api::events::v1::Event;
 use kube::{
     Api, Client,
     api::{DeleteParams, ListParams},
 };
+use runtime::{Clock, LeaderGuard};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use testbed::forge::{Forge, PullState};
@@ -180,7 +178,7 @@ impl Stage {
             network_connector(KubeconfigPolicy::LOCAL),
             settings.clone(),
         );
-        let promoter = Promoter::new(hub, settings, Leadership::unopposed()).unwrap();
+        let promoter = Promoter::new(hub, settings, LeaderGuard::without_election()).unwrap();
         let mut process = self.process.lock().await;
         process.spawn(controller::pipeline::run(shared));
         process.spawn(controller::promotion::run(promoter));

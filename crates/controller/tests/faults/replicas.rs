@@ -2,11 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use controller::{
-    Metrics, Settings,
-    lease::{Election, Terms},
-    run::Error,
-};
+use controller::{Metrics, Settings, run::Error};
+use runtime::leader::{LeaderElection, LeaseTiming};
 use serde_json::json;
 use testbed::forge::PullState;
 use tokio::task::JoinHandle;
@@ -28,11 +25,11 @@ impl Replica {
     fn start(stage: &Stage, name: &'static str, log: &Log) -> Self {
         let gate = Gate::telling(name, log);
         let terms = [6000, 4000, 500].map(Duration::from_millis);
-        let election = Election {
+        let election = LeaderElection {
             namespace: "default".to_owned(),
             name: "sluice".to_owned(),
             identity: name.to_owned(),
-            terms: Terms::new(terms[0], terms[1], terms[2]).unwrap(),
+            timing: LeaseTiming::new(terms[0], terms[1], terms[2]).unwrap(),
         };
         let settings = Settings {
             election: Some(election),

@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
-use controller::{
-    Settings,
-    lease::{Election, Leadership, Terms},
-};
+use controller::Settings;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{
     Api,
     api::{DeleteParams, Patch, PatchParams},
+};
+use runtime::{
+    LeaderGuard,
+    leader::{LeaderElection, LeaseTiming},
 };
 use serde_json::json;
 use testbed::forge::PullState;
@@ -148,18 +149,18 @@ async fn nothing_is_done_without_the_lease() {
     });
     apply(&world.hub, &lease).await;
     let terms = [4000, 3000, 500].map(Duration::from_millis);
-    let election = Election {
+    let election = LeaderElection {
         namespace: "default".to_owned(),
         name: "lease".to_owned(),
         identity: "this one".to_owned(),
-        terms: Terms::new(terms[0], terms[1], terms[2]).unwrap(),
+        timing: LeaseTiming::new(terms[0], terms[1], terms[2]).unwrap(),
     };
     let settings = Settings {
         election: Some(election.clone()),
         ..settings()
     };
     let release = CancellationToken::new();
-    let (leadership, campaign) = Leadership::campaign(world.hub.clone(), election, release.clone());
+    let (leadership, campaign) = LeaderGuard::elect(world.hub.clone(), election, release.clone());
     world.restart_led_by(settings, leadership);
     world.deploy("dev", "dev", "1.1.0").await;
     let refused = "controller_runtime_reconcile_total{controller=\"promotion\",result=\"error\"} ";

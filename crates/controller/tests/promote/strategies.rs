@@ -1,8 +1,9 @@
 //! Commit, notification and webhook: what arrives, how often, and what goes wrong.
 
-use controller::{Promoter, Settings, lease::Leadership};
+use controller::{Promoter, Settings};
 use k8s_openapi::api::events::v1::Event;
 use kube::{Api, api::ListParams};
+use runtime::LeaderGuard;
 use serde_json::{Value, json};
 
 use crate::{
@@ -40,7 +41,11 @@ async fn commits_to_one_branch_do_not_get_in_each_others_way() {
         .map(|(path, text)| (path.as_str(), text.as_str()))
         .collect();
     let world = World::with(&files).await;
-    let another = Promoter::new(world.hub.clone(), settings(), Leadership::unopposed());
+    let another = Promoter::new(
+        world.hub.clone(),
+        settings(),
+        LeaderGuard::without_election(),
+    );
     let another = tokio::spawn(controller::promotion::run(another.unwrap()));
     world.leaf("dev", "dev", "1.0.0").await;
     world.leaf("prod", "prod", "1.0.0").await;

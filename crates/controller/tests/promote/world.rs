@@ -10,8 +10,7 @@ use std::{
 use api::{Pipeline, Promotion, promotion::Phase};
 use apiserver::Server;
 use controller::{
-    Adopter, Connector, KubeconfigPolicy, Promoter, Settings, Shared, lease::Leadership,
-    network_connector,
+    Adopter, Connector, KubeconfigPolicy, Promoter, Settings, Shared, network_connector,
 };
 use futures::FutureExt;
 use kube::{
@@ -19,6 +18,7 @@ use kube::{
     api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams, PostParams},
     core::GroupVersionKind,
 };
+use runtime::LeaderGuard;
 use serde_json::{Value, json};
 use testbed::{
     flux::{Flux, FluxTiming},
@@ -177,11 +177,11 @@ impl World {
 
     /// Starts both loops anew, as after a restart.
     pub(crate) fn restart(&mut self, settings: Settings) {
-        self.restart_led_by(settings, Leadership::unopposed());
+        self.restart_led_by(settings, LeaderGuard::without_election());
     }
 
     /// The same with a promotion loop that may not lead.
-    pub(crate) fn restart_led_by(&mut self, settings: Settings, leadership: Leadership) {
+    pub(crate) fn restart_led_by(&mut self, settings: Settings, leadership: LeaderGuard) {
         self.stop();
         let promoter = Promoter::new(self.reached.clone(), settings.clone(), leadership);
         self.promoter = promoter.unwrap();
@@ -489,7 +489,7 @@ impl World {
 }
 
 fn promoter(hub: &Client, settings: Settings) -> Arc<Promoter> {
-    Promoter::new(hub.clone(), settings, Leadership::unopposed()).unwrap()
+    Promoter::new(hub.clone(), settings, LeaderGuard::without_election()).unwrap()
 }
 
 /// Looks again and again until it is so, but not for ever.

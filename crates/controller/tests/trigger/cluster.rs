@@ -10,13 +10,7 @@ use axum::{
     middleware::Next,
     response::{IntoResponse, Response},
 };
-use controller::{
-    Context, Metrics, Settings,
-    events::{Recorder, Reporter},
-    health::Health,
-    lease::Leadership,
-    trigger,
-};
+use controller::{Context, Metrics, Settings, trigger};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
@@ -27,6 +21,7 @@ use kube::{
     runtime::wait::{await_condition, conditions::is_crd_established},
 };
 use parking_lot::Mutex;
+use runtime::{EventRecorder, Health, LeaderGuard, events::EventReporter};
 use serde_json::{Value, json};
 use testbed::real::{Assets, ControlPlane};
 use tokio::{task::JoinHandle, time::Instant};
@@ -210,18 +205,19 @@ impl Cluster {
 
     /// Starts the loop.
     pub(crate) fn start(&self) -> JoinHandle<()> {
-        let reporter = Reporter {
+        let reporter = EventReporter {
             controller: "test".to_owned(),
             instance: "test".to_owned(),
         };
         let (client, metrics) = (self.counted.clone(), self.metrics.clone());
-        let (events, _) = Recorder::start(client, reporter, None, metrics).unwrap();
+        let (events, _) =
+            EventRecorder::start(client, reporter, None, metrics.events().clone()).unwrap();
         let context = Context {
             client: self.counted.clone(),
             settings: Arc::new(self.settings.clone()),
             metrics: self.metrics.clone(),
             events,
-            leadership: Leadership::unopposed(),
+            leadership: LeaderGuard::without_election(),
             health: Health::new(Duration::from_secs(300)),
             stop: CancellationToken::new(),
         };

@@ -2,24 +2,27 @@
 
 use std::time::Duration;
 
-use controller::lease::{Election, Leadership, Terms};
 use kube::api::DeleteParams;
+use runtime::{
+    LeaderGuard,
+    leader::{LeaderElection, LeaseTiming},
+};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::cluster::{Cluster, NAMESPACE, name};
 
-fn election(name: &str, identity: &str) -> Election {
-    let terms = Terms::new(
+fn election(name: &str, identity: &str) -> LeaderElection {
+    let terms = LeaseTiming::new(
         Duration::from_secs(15),
         Duration::from_secs(10),
         Duration::from_secs(2),
     );
-    Election {
+    LeaderElection {
         namespace: "default".to_owned(),
         name: name.to_owned(),
         identity: identity.to_owned(),
-        terms: terms.unwrap(),
+        timing: terms.unwrap(),
     }
 }
 
@@ -54,7 +57,7 @@ async fn a_replica_of_the_operator_and_ours_exclude_each_other() {
     let release = CancellationToken::new();
     let old = election("bb9e0b30.jquad.rocks", "operator");
     let (operator, _campaign) =
-        Leadership::campaign(cluster.client.clone(), old.clone(), release.clone());
+        LeaderGuard::elect(cluster.client.clone(), old.clone(), release.clone());
     operator.acquired().await;
     cluster.settings.election = Some(election("ours", "sluice"));
     cluster.start();
@@ -66,12 +69,12 @@ async fn a_replica_of_the_operator_and_ours_exclude_each_other() {
     assert_eq!(cluster.status("shop").await, Value::Null);
     release.cancel();
     cluster.wait_for_runs(1).await;
-    let again = Election {
+    let again = LeaderElection {
         identity: "operator again".to_owned(),
         ..old
     };
     let (operator, _campaign) =
-        Leadership::campaign(cluster.client.clone(), again, CancellationToken::new());
+        LeaderGuard::elect(cluster.client.clone(), again, CancellationToken::new());
     cluster.settle().await;
     assert_eq!(operator.remaining(), Duration::ZERO);
 }

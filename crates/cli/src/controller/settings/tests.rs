@@ -31,7 +31,7 @@ fn the_default_lease_is_that_of_the_weave_pipeline_controller() {
     let election = settings.election.unwrap();
     assert_eq!(election.namespace, "pipeline-system");
     assert_eq!(election.name, "pipeline-controller-leader-election");
-    assert_eq!(election.terms, Terms::default());
+    assert_eq!(election.timing, LeaseTiming::default());
     assert_eq!(settings.detect, controller::Detect::Watch);
     assert_eq!(settings.metrics_address.unwrap().port(), 8080);
     assert_eq!(settings.probe_address.unwrap().port(), 8081);
@@ -73,20 +73,21 @@ fn empty_values_are_as_if_not_given() {
 #[test]
 fn by_default_flux_receives_the_events_of_the_weave_pipeline_controller() {
     let events = |flags: &[&str]| checked(flags).unwrap().flux_events;
-    let only =
-        |reasons: &[&str]| FluxEvents::Only(reasons.iter().map(|it| (*it).to_owned()).collect());
-    assert_eq!(events(&[]), FluxEvents::default());
+    let only = |reasons: &[&str]| {
+        FluxEventFilter::Only(reasons.iter().map(|it| (*it).to_owned()).collect())
+    };
+    assert_eq!(events(&[]), FluxEventFilter::default());
     assert_eq!(events(&[]), only(&["Promote"]));
     let some = events(&["--events-reasons=Promote, DeployFailed,"]);
     assert_eq!(some, only(&["DeployFailed", "Promote"]));
-    assert_eq!(events(&["--events-reasons=all"]), FluxEvents::All);
+    assert_eq!(events(&["--events-reasons=all"]), FluxEventFilter::All);
 }
 
 /// A standby replaces a leader that was killed within seconds, and no act outlasts a Lease.
 #[test]
 fn the_usual_terms_are_short_and_acts_fit_into_them() {
-    let terms = checked(&[]).unwrap().election.unwrap().terms;
-    let longest = terms.longest_act();
+    let terms = checked(&[]).unwrap().election.unwrap().timing;
+    let longest = terms.longest_side_effect();
     assert!(longest >= std::time::Duration::from_secs(10), "{longest:?}");
     assert!(longest < std::time::Duration::from_secs(15), "{longest:?}");
     let longer = [
@@ -94,8 +95,8 @@ fn the_usual_terms_are_short_and_acts_fit_into_them() {
         "--leader-election-renew-deadline=30s",
         "--leader-election-retry-period=5s",
     ];
-    let terms = checked(&longer).unwrap().election.unwrap().terms;
-    assert!(terms.longest_act() > std::time::Duration::from_secs(20));
+    let terms = checked(&longer).unwrap().election.unwrap().timing;
+    assert!(terms.longest_side_effect() > std::time::Duration::from_secs(20));
 }
 
 #[test]

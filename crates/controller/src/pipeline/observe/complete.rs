@@ -14,8 +14,9 @@ use crate::{
         sources::Leaf,
     },
     clusters::supervisor,
-    keys::{AppKind, ClusterKey, ObjectKey},
+    keys::{AppKind, ClusterKey},
 };
+use runtime::ObjectKey;
 
 /// How long until workloads that do not run one version of the tracked image are read again.
 const MIXED_AGAIN: Duration = Duration::from_secs(20);

@@ -1,8 +1,8 @@
-//! Probes and the metrics page.
+//! Serves probes and metrics, and watches the progress of reconcilers for them.
 //!
-//! `/healthz` fails when a loop makes no progress although work waits, and the log names the loop.
-//! `/readyz` fails while something outside must be put right first. Both answer from the first
-//! moment, also on replicas that stand by. No other routes are served here.
+//! `/healthz` fails when a reconciler makes no progress although work is queued, and names it. `/readyz`
+//! fails while something outside the process must be fixed first. Both answer from the start, also on
+//! replicas that do not lead. No other routes are served here.
 
 use std::{
     collections::BTreeMap,
@@ -20,103 +20,104 @@ use parking_lot::Mutex;
 use tokio::{net::TcpListener, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-use crate::metrics::{self, Metrics};
+/// The content type of the metrics page.
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// What the probes answer from. Cloning shares it.
+/// What the probes report. Cloning shares it.
 #[derive(Clone)]
-pub struct Health(Arc<Inner>);
+pub struct Health(Arc<HealthState>);
 
-struct Inner {
+struct HealthState {
     stall_after: Duration,
-    loops: Mutex<BTreeMap<u64, Watched>>,
-    obstacle: Mutex<Option<String>>,
+    reconcilers: Mutex<BTreeMap<u64, WatchedReconciler>>,
+    not_ready: Mutex<Option<String>>,
 }
 
-struct Watched {
+struct WatchedReconciler {
     name: String,
-    /// Since when work has waited without progress.
-    waits_since: Option<Instant>,
+    /// Since when work has been queued without progress.
+    stuck_since: Option<Instant>,
 }
 
 impl Health {
-    /// Nothing is watched yet and nothing is in the way.
+    /// Healthy and ready; no reconciler is watched yet.
     pub fn new(stall_after: Duration) -> Self {
-        Self(Arc::new(Inner {
+        Self(Arc::new(HealthState {
             stall_after,
-            loops: Mutex::default(),
-            obstacle: Mutex::default(),
+            reconcilers: Mutex::default(),
+            not_ready: Mutex::default(),
         }))
     }
 
-    /// Watches one loop from now on, until the handle is dropped.
-    pub fn progress(&self, name: impl Into<String>) -> Progress {
+    /// Watches a reconciler from now on, until the handle is dropped.
+    pub fn progress(&self, name: impl Into<String>) -> ReconcilerProgress {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let watched = Watched {
+        let watched = WatchedReconciler {
             name: name.into(),
-            waits_since: None,
+            stuck_since: None,
         };
-        self.0.loops.lock().insert(number, watched);
-        Progress {
+        self.0.reconcilers.lock().insert(number, watched);
+        ReconcilerProgress {
             health: self.clone(),
             number,
         }
     }
 
-    /// Says what must be put right before this process is of use; `None` when it has been.
-    pub fn set_obstacle(&self, obstacle: Option<String>) {
-        *self.0.obstacle.lock() = obstacle;
+    /// Sets what must be fixed before this process is ready; `None` when it has been.
+    pub fn set_not_ready(&self, reason: Option<String>) {
+        *self.0.not_ready.lock() = reason;
     }
 
-    /// The loops that make no progress although work waits, each with how long.
+    /// The reconcilers that make no progress although work is queued, each with how long.
     pub fn stalled(&self) -> Vec<(String, Duration)> {
-        let loops = self.0.loops.lock();
-        let stalled = loops.values().filter_map(|watched| {
-            let stalled = watched.waits_since?.elapsed();
+        let reconcilers = self.0.reconcilers.lock();
+        let stalled = reconcilers.values().filter_map(|watched| {
+            let stalled = watched.stuck_since?.elapsed();
             (stalled > self.0.stall_after).then(|| (watched.name.clone(), stalled))
         });
         stalled.collect()
     }
 
-    fn obstacle(&self) -> Option<String> {
-        self.0.obstacle.lock().clone()
+    fn not_ready(&self) -> Option<String> {
+        self.0.not_ready.lock().clone()
     }
 }
 
-/// How a loop shows that it is alive.
-pub struct Progress {
+/// Reports the progress of one reconciler.
+pub struct ReconcilerProgress {
     health: Health,
     number: u64,
 }
 
-impl Progress {
-    /// Whether there is something to do. Said each time that changes, or as often as one likes.
-    pub fn work_waits(&self, waits: bool) {
-        self.change(|watched| match waits {
-            true => drop(watched.waits_since.get_or_insert_with(Instant::now)),
-            false => watched.waits_since = None,
+impl ReconcilerProgress {
+    /// Sets whether work is queued.
+    pub fn set_has_work(&self, has_work: bool) {
+        self.change(|watched| match has_work {
+            true => drop(watched.stuck_since.get_or_insert_with(Instant::now)),
+            false => watched.stuck_since = None,
         });
     }
 
-    /// A piece of work is done, well or badly.
+    /// A reconcile ended, successfully or not.
     pub fn made_progress(&self) {
         self.change(|watched| {
-            if let Some(since) = &mut watched.waits_since {
+            if let Some(since) = &mut watched.stuck_since {
                 *since = Instant::now();
             }
         });
     }
 
-    fn change(&self, change: impl FnOnce(&mut Watched)) {
-        if let Some(watched) = self.health.0.loops.lock().get_mut(&self.number) {
+    fn change(&self, change: impl FnOnce(&mut WatchedReconciler)) {
+        if let Some(watched) = self.health.0.reconcilers.lock().get_mut(&self.number) {
             change(watched);
         }
     }
 }
 
-impl Drop for Progress {
+impl Drop for ReconcilerProgress {
     fn drop(&mut self) {
-        self.health.0.loops.lock().remove(&self.number);
+        self.health.0.reconcilers.lock().remove(&self.number);
     }
 }
 
@@ -128,15 +129,13 @@ pub fn probes(health: Health) -> Router {
         .with_state(health)
 }
 
-/// `/metrics`.
-pub fn metrics_page(metrics: Metrics) -> Router {
-    let page = async |State(metrics): State<Metrics>| {
-        let content_type = [(http::header::CONTENT_TYPE, metrics::CONTENT_TYPE)];
-        (content_type, metrics.page())
+/// `/metrics`, with the page that `render` returns.
+pub fn metrics_page(render: impl Fn() -> String + Clone + Send + Sync + 'static) -> Router {
+    let page = async move || {
+        let content_type = [(http::header::CONTENT_TYPE, OPEN_METRICS)];
+        (content_type, render())
     };
-    Router::new()
-        .route("/metrics", get(page))
-        .with_state(metrics)
+    Router::new().route("/metrics", get(page))
 }
 
 async fn live(State(health): State<Health>) -> impl IntoResponse {
@@ -148,19 +147,19 @@ async fn live(State(health): State<Health>) -> impl IntoResponse {
     for (name, since) in stalled {
         let seconds = since.as_secs();
         tracing::error!(
-            r#loop = name,
+            reconciler = name,
             seconds,
-            "a loop makes no progress although work waits"
+            "a reconciler makes no progress although work is queued"
         );
-        answer += &format!("{name}: no progress for {seconds} s although work waits\n");
+        answer += &format!("{name}: no progress for {seconds} s although work is queued\n");
     }
     (StatusCode::INTERNAL_SERVER_ERROR, answer)
 }
 
 async fn ready(State(health): State<Health>) -> impl IntoResponse {
-    match health.obstacle() {
+    match health.not_ready() {
         None => (StatusCode::OK, "ok".to_owned()),
-        Some(obstacle) => (StatusCode::INTERNAL_SERVER_ERROR, obstacle),
+        Some(reason) => (StatusCode::INTERNAL_SERVER_ERROR, reason),
     }
 }
 
@@ -172,18 +171,18 @@ pub async fn serve(
     stop: CancellationToken,
 ) -> io::Result<SocketAddr> {
     let listener = match TcpListener::bind(address).await {
-        // A machine without IPv6 has no "all addresses of both kinds".
+        // A machine without IPv6 has no dual-stack wildcard address.
         Err(_) if address.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED) => {
             TcpListener::bind((Ipv4Addr::UNSPECIFIED, address.port())).await?
         }
         bound => bound?,
     };
     let address = listener.local_addr()?;
-    tokio::spawn(async move {
+    crate::spawn(async move {
         let stopped = stop.cancelled_owned();
         let served = axum::serve(listener, router).with_graceful_shutdown(stopped);
         if let Err(error) = served.await {
-            tracing::error!(%address, %error, "a server ended");
+            tracing::error!(%address, %error, "the server for probes or metrics ended");
         }
     });
     Ok(address)
@@ -208,7 +207,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_loop_without_work_is_well() {
+    async fn a_reconciler_without_work_is_healthy() {
         let health = Health::new(5 * MINUTE);
         let _pipelines = health.progress("pipeline");
         sleep(60 * MINUTE).await;
@@ -219,13 +218,13 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_loop_that_leaves_work_waiting_is_named() {
+    async fn a_reconciler_that_leaves_work_queued_is_named() {
         let health = Health::new(5 * MINUTE);
         let pipelines = health.progress("pipeline");
         let triggers = health.progress("trigger");
         for _ in 0..10 {
-            pipelines.work_waits(true);
-            triggers.work_waits(true);
+            pipelines.set_has_work(true);
+            triggers.set_has_work(true);
             sleep(MINUTE).await;
             triggers.made_progress();
         }
@@ -233,42 +232,42 @@ mod tests {
         assert_eq!(status, 500);
         assert_eq!(
             body,
-            "pipeline: no progress for 600 s although work waits\n"
+            "pipeline: no progress for 600 s although work is queued\n"
         );
         assert_eq!(ask(probes(health.clone()), "/readyz").await.0, 200);
 
         pipelines.made_progress();
         assert_eq!(ask(probes(health.clone()), "/healthz").await.0, 200);
         sleep(6 * MINUTE).await;
-        pipelines.work_waits(false);
-        triggers.work_waits(false);
+        pipelines.set_has_work(false);
+        triggers.set_has_work(false);
         assert_eq!(ask(probes(health), "/healthz").await.0, 200);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_loop_that_was_ended_is_not_missed() {
+    async fn a_reconciler_that_was_stopped_is_not_watched() {
         let health = Health::new(5 * MINUTE);
         let pipelines = health.progress("pipeline");
-        pipelines.work_waits(true);
+        pipelines.set_has_work(true);
         drop(pipelines);
         sleep(6 * MINUTE).await;
         assert_eq!(ask(probes(health), "/healthz").await.0, 200);
     }
 
     #[tokio::test]
-    async fn an_obstacle_is_not_ready_but_alive() {
+    async fn a_process_that_is_not_ready_is_still_healthy() {
         let health = Health::new(5 * MINUTE);
-        health.set_obstacle(Some("apply the definitions".to_owned()));
+        health.set_not_ready(Some("apply the definitions".to_owned()));
         let answer = ask(probes(health.clone()), "/readyz").await;
         assert_eq!(answer, (500, "apply the definitions".to_owned()));
         assert_eq!(ask(probes(health.clone()), "/healthz").await.0, 200);
-        health.set_obstacle(None);
+        health.set_not_ready(None);
         assert_eq!(ask(probes(health), "/readyz").await.0, 200);
     }
 
     #[tokio::test]
     async fn the_metrics_page_is_served() {
-        let (status, body) = ask(metrics_page(Metrics::new()), "/metrics").await;
+        let (status, body) = ask(metrics_page(|| "# EOF\n".to_owned()), "/metrics").await;
         assert_eq!(status, 200);
         assert!(body.ends_with("# EOF\n"));
     }

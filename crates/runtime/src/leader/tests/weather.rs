@@ -16,8 +16,8 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tower::{BoxError, ServiceExt, service_fn};
 
-use super::{Candidate, Leadership, election};
-use crate::lease::Fence;
+use super::{Candidate, LeaderGuard, election};
+use crate::leader::FencingToken;
 
 /// So many elections in each of the tests, which run side by side.
 const SEEDS: u64 = 80;
@@ -118,7 +118,7 @@ struct Act {
     who: String,
     start: Instant,
     end: Instant,
-    fence: Fence,
+    fencing_token: FencingToken,
 }
 
 #[derive(Clone, Default)]
@@ -126,25 +126,19 @@ struct Witness(Arc<Mutex<Vec<Act>>>);
 
 impl Witness {
     /// Acts whenever permitted, each time for as long as the permit allows or shorter.
-    async fn act_for(
-        self,
-        who: String,
-        leadership: Leadership,
-        dice: Dice,
-        stop: CancellationToken,
-    ) {
+    async fn act_for(self, who: String, leader: LeaderGuard, dice: Dice, stop: CancellationToken) {
         while !stop.is_cancelled() {
             let length = match dice.roll(2) {
-                0 => leadership.remaining(),
+                0 => leader.remaining(),
                 _ => dice.up_to(Duration::from_secs(35)),
             };
-            if let Ok(permit) = leadership.permit(length) {
+            if let Ok(permit) = leader.permit(length) {
                 let start = Instant::now();
                 self.0.lock().push(Act {
                     who: who.clone(),
                     start,
                     end: start + length,
-                    fence: permit.fence.unwrap(),
+                    fencing_token: permit.fencing_token.unwrap(),
                 });
                 sleep(length).await;
             }
@@ -166,8 +160,8 @@ impl Witness {
                     one.end <= next.start,
                     "seed {seed}: {first} and {second} act at once"
                 );
-                let grows = one.fence.transitions < next.fence.transitions;
-                let is_same_lease = one.fence.lease == next.fence.lease;
+                let grows = one.fencing_token.transitions < next.fencing_token.transitions;
+                let is_same_lease = one.fencing_token.lease == next.fencing_token.lease;
                 assert!(
                     is_same_lease && grows,
                     "seed {seed}: the fence does not grow"
@@ -189,14 +183,14 @@ async fn lives(who: usize, server: Server, dice: Dice, witness: Witness, weather
         let stop = CancellationToken::new();
         let clock = weather.clone();
         let identity = format!("{who}-{life}");
-        let (leadership, campaign) = Leadership::unopposed().campaign_by(
+        let (leader, elector) = LeaderGuard::without_election().elect_with_wall_clock(
             weather.client(&server, &dice),
             election(&identity),
             release.clone(),
             Arc::new(move || clock.now()),
         );
         let worker = witness.clone();
-        let worker = worker.act_for(identity, leadership, dice.clone(), stop.clone());
+        let worker = worker.act_for(identity, leader, dice.clone(), stop.clone());
         let worker = tokio::spawn(worker);
         for _ in 0..=dice.roll(6) {
             sleep(dice.up_to(Duration::from_secs(60))).await;
@@ -204,13 +198,13 @@ async fn lives(who: usize, server: Server, dice: Dice, witness: Witness, weather
         }
         if dice.roll(2) == 0 {
             // A crash: what had been started outside goes on, the process does not.
-            campaign.abort();
+            elector.abort();
             worker.abort();
         } else {
             stop.cancel();
             worker.await.unwrap();
             release.cancel();
-            campaign.await.unwrap();
+            elector.await.unwrap();
         }
     }
 }
@@ -247,10 +241,9 @@ async fn one_election(seed: u64) -> usize {
 /// After the storm a new process leads once whatever was left has run out.
 async fn assert_someone_leads(server: &Server, seed: u64) {
     let release = CancellationToken::new();
-    let (leadership, _campaign) =
-        Leadership::campaign(server.client(), election("calm"), release.clone());
+    let (leader, _elector) = LeaderGuard::elect(server.client(), election("calm"), release.clone());
     // Requests of the storm arrive up to two minutes late and look like signs of life.
-    let leads = timeout(Duration::from_secs(240), leadership.acquired()).await;
+    let leads = timeout(Duration::from_secs(240), leader.acquired()).await;
     assert!(leads.is_ok(), "seed {seed}: nobody leads after the storm");
     release.cancel();
 }
@@ -261,17 +254,16 @@ async fn time_is_counted_from_before_a_slow_answer() {
     let (weather, dice) = (Weather::default(), Dice::new(1));
     weather.0.lock().answer_delay = Duration::from_secs(6);
     let slow = Candidate::start(weather.client(&server, &dice), "slow");
-    let leads = timeout(Duration::from_secs(60), slow.leadership.acquired()).await;
+    let leads = timeout(Duration::from_secs(60), slow.leader.acquired()).await;
     assert!(leads.is_ok(), "slow answers keep it from leading");
     // It looks often, so that it takes over as early as it may.
     let mut eager = election("eager");
-    eager.terms.retry_period = Duration::from_millis(500);
-    let (second, _campaign) =
-        Leadership::campaign(server.client(), eager, CancellationToken::new());
+    eager.timing.retry_period = Duration::from_millis(500);
+    let (second, _elector) = LeaderGuard::elect(server.client(), eager, CancellationToken::new());
     let mut claimed_until = Instant::now();
     let started = Instant::now();
     while second.remaining().is_zero() {
-        claimed_until = claimed_until.max(Instant::now() + slow.leadership.remaining());
+        claimed_until = claimed_until.max(Instant::now() + slow.leader.remaining());
         weather.0.lock().is_cut = started.elapsed() > Duration::from_secs(60);
         sleep(Duration::from_millis(50)).await;
     }

@@ -1,7 +1,8 @@
-//! Work that waits: each key at most once, never two workers on the same key.
+//! Work queue of object keys with deduplication and delayed adds.
 //!
-//! A key added while it is being worked on comes again afterwards, so that bursts become one more
-//! pass and no change is lost.
+//! Each key is queued at most once and never handed to two workers at the same time. A key that is
+//! added while a worker has it is queued again when the worker is done, so that a burst of changes
+//! becomes one more reconcile and no change is lost.
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet, VecDeque},
@@ -12,44 +13,44 @@ use std::{
 use parking_lot::Mutex;
 use tokio::{sync::Notify, time::Instant};
 
-/// A queue of keys.
-pub struct Queue<K> {
-    state: Mutex<State<K>>,
+/// A work queue. Delayed keys become ready by themselves while a worker waits in [`WorkQueue::next`].
+pub struct WorkQueue<K> {
+    state: Mutex<QueueState<K>>,
     changed: Notify,
 }
 
-struct State<K> {
+struct QueueState<K> {
     ready: VecDeque<K>,
-    /// Everything in `ready`, and what came again while it was worked on; since when.
+    /// When each key in `ready`, and each that was added while a worker has it, was added.
     waiting: HashMap<K, Instant>,
     running: HashSet<K>,
-    later: BTreeSet<(Instant, K)>,
-    /// When each key in `later` is due: only its earliest time counts.
+    delayed: BTreeSet<(Instant, K)>,
+    /// When each key in `delayed` is due: only its earliest time counts.
     due: HashMap<K, Instant>,
 }
 
-impl<K: Clone + Eq + Hash + Ord> Queue<K> {
+impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
     /// An empty queue.
     pub fn new() -> Self {
         Self {
-            state: Mutex::new(State {
+            state: Mutex::new(QueueState {
                 ready: VecDeque::new(),
                 waiting: HashMap::new(),
                 running: HashSet::new(),
-                later: BTreeSet::new(),
+                delayed: BTreeSet::new(),
                 due: HashMap::new(),
             }),
             changed: Notify::new(),
         }
     }
 
-    /// Adds work.
+    /// Queues a key.
     pub fn add(&self, key: K) {
         self.state.lock().add(key);
         self.changed.notify_one();
     }
 
-    /// Adds work for later. An earlier time that is set already stays.
+    /// Queues a key after a delay. An earlier time that is set already stays.
     pub fn add_after(&self, key: K, delay: Duration) {
         let at = Instant::now() + delay;
         let mut state = self.state.lock();
@@ -57,38 +58,38 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
             Some(set) if *set <= at => return,
             Some(set) => {
                 let earlier = (*set, key.clone());
-                state.later.remove(&earlier);
+                state.delayed.remove(&earlier);
             }
             None => {}
         }
         state.due.insert(key.clone(), at);
-        state.later.insert((at, key));
+        state.delayed.insert((at, key));
         drop(state);
         self.changed.notify_one();
     }
 
-    /// Forgets what was to be done later.
+    /// Drops the delayed add of a key.
     pub fn forget(&self, key: &K) {
         let mut state = self.state.lock();
         if let Some(at) = state.due.remove(key) {
-            state.later.remove(&(at, key.clone()));
+            state.delayed.remove(&(at, key.clone()));
         }
     }
 
-    /// The next work and how long it waited; it counts as running until [`Queue::done`].
+    /// The next key and how long it was queued; it counts as running until [`WorkQueue::done`].
     pub async fn next(&self) -> (K, Duration) {
         loop {
             let changed = self.changed.notified();
             let due = {
                 let mut state = self.state.lock();
-                state.promote(Instant::now());
+                state.move_due_to_ready(Instant::now());
                 if let Some(next) = state.take() {
                     if !state.ready.is_empty() {
                         self.changed.notify_one();
                     }
                     return next;
                 }
-                state.later.first().map(|(at, _)| *at)
+                state.delayed.first().map(|(at, _)| *at)
             };
             match due {
                 Some(at) => tokio::select! {
@@ -100,25 +101,25 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
         }
     }
 
-    /// Ends work on a key; it comes again if it was added meanwhile.
+    /// Ends the work on a key; it is queued again if it was added meanwhile.
     pub fn done(&self, key: &K) {
         self.state.lock().finish(key);
         self.changed.notify_one();
     }
 
-    /// How many keys wait to be worked on now.
+    /// How many keys are ready for a worker.
     pub fn depth(&self) -> usize {
         self.state.lock().ready.len()
     }
 }
 
-impl<K: Clone + Eq + Hash + Ord> Default for Queue<K> {
+impl<K: Clone + Eq + Hash + Ord> Default for WorkQueue<K> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<K: Clone + Eq + Hash + Ord> State<K> {
+impl<K: Clone + Eq + Hash + Ord> QueueState<K> {
     fn add(&mut self, key: K) {
         if self.waiting.contains_key(&key) {
             return;
@@ -129,9 +130,9 @@ impl<K: Clone + Eq + Hash + Ord> State<K> {
         }
     }
 
-    fn promote(&mut self, now: Instant) {
-        while self.later.first().is_some_and(|(at, _)| *at <= now) {
-            if let Some((_, key)) = self.later.pop_first() {
+    fn move_due_to_ready(&mut self, now: Instant) {
+        while self.delayed.first().is_some_and(|(at, _)| *at <= now) {
+            if let Some((_, key)) = self.delayed.pop_first() {
                 self.due.remove(&key);
                 self.add(key);
             }
@@ -161,7 +162,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn each_key_waits_once_and_runs_once() {
-        let queue = Queue::new();
+        let queue = WorkQueue::new();
         queue.add("a");
         queue.add("a");
         assert_eq!(queue.next().await.0, "a");
@@ -177,7 +178,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_earliest_time_counts() {
-        let queue = Queue::new();
+        let queue = WorkQueue::new();
         let start = Instant::now();
         queue.add_after("a", Duration::from_secs(60));
         queue.add_after("a", Duration::from_secs(10));

@@ -1,5 +1,4 @@
-//! The difference between two values as a JSON merge patch: what changed, and nulls for what went
-//! away.
+//! Computes the JSON merge patch between two values: changed fields, and null for removed ones.
 
 use serde_json::{Map, Value};
 
@@ -37,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_changed_is_sent() {
+    fn only_changed_fields_are_in_the_patch() {
         let old = json!({"a": 1, "b": {"c": 1, "d": 2}, "list": [1], "same": {"x": 1}});
         let new = json!({"a": 1, "b": {"c": 3}, "list": [1, 2], "same": {"x": 1}, "new": {}});
         let patch = merge_patch(&old, &new);
@@ -47,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn what_went_away_is_null_and_lists_are_whole() {
+    fn removed_fields_are_null_and_lists_are_replaced() {
         for (before, after, patch) in [
             (json!({"a": 1}), json!({"a": 1}), None),
             (

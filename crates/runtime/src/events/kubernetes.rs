@@ -1,4 +1,4 @@
-//! Kubernetes Events in the `events.k8s.io/v1` form.
+//! Writes Kubernetes Events of `events.k8s.io/v1`.
 
 use jiff::Timestamp;
 use k8s_openapi::{
@@ -12,27 +12,27 @@ use kube::{
 };
 use serde_json::json;
 
-use super::{Entry, Failure, Reporter, Severity, Sink};
+use super::{DeliveryError, EventReporter, EventSeverity, EventSink, PendingEvent};
 
 /// What the API accepts at most.
 const NOTE_BYTES: usize = 1024;
-const WORD_BYTES: usize = 128;
-/// Where Events about objects without a namespace live.
+const FIELD_BYTES: usize = 128;
+/// The namespace of Events about objects without one.
 const FALLBACK_NAMESPACE: &str = "default";
 
-pub(super) struct Writer {
+pub(super) struct KubernetesWriter {
     client: Client,
-    reporter: Reporter,
+    reporter: EventReporter,
 }
 
-impl Writer {
-    pub(super) fn new(client: Client, reporter: Reporter) -> Self {
+impl KubernetesWriter {
+    pub(super) fn new(client: Client, reporter: EventReporter) -> Self {
         Self { client, reporter }
     }
 
-    fn event(&self, entry: &Entry) -> Event {
-        let occurrence = &entry.occurrence;
-        let annotations = occurrence.all_metadata();
+    fn event(&self, entry: &PendingEvent) -> Event {
+        let event = &entry.event;
+        let annotations = event.all_metadata();
         Event {
             metadata: ObjectMeta {
                 namespace: Some(namespace(entry).to_owned()),
@@ -41,75 +41,79 @@ impl Writer {
                 ..ObjectMeta::default()
             },
             event_time: Some(MicroTime(entry.at)),
-            type_: Some(event_type(occurrence.severity).to_owned()),
-            reason: Some(cut(&occurrence.reason, WORD_BYTES)),
-            action: Some(cut(&occurrence.action, WORD_BYTES)),
-            note: Some(cut(&occurrence.note, NOTE_BYTES)),
-            regarding: Some(occurrence.regarding.clone()),
+            type_: Some(event_type(event.severity).to_owned()),
+            reason: Some(truncate(&event.reason, FIELD_BYTES)),
+            action: Some(truncate(&event.action, FIELD_BYTES)),
+            note: Some(truncate(&event.note, NOTE_BYTES)),
+            regarding: Some(event.regarding.clone()),
             reporting_controller: Some(self.reporter.controller.clone()),
-            reporting_instance: Some(cut(&self.reporter.instance, WORD_BYTES)),
+            reporting_instance: Some(truncate(&self.reporter.instance, FIELD_BYTES)),
             series: series(entry.repeat.count, entry.at),
             ..Event::default()
         }
     }
 
-    async fn count(&self, events: &Api<Event>, entry: &Entry) -> Result<(), kube::Error> {
+    async fn update_count(
+        &self,
+        events: &Api<Event>,
+        entry: &PendingEvent,
+    ) -> Result<(), kube::Error> {
         let patch = Patch::Merge(json!({"series": series(entry.repeat.count, entry.at)}));
         let name = &entry.repeat.name;
-        let counted = events.patch(name, &PatchParams::default(), &patch).await;
-        match counted {
-            // The first one has expired or never arrived.
+        let patched = events.patch(name, &PatchParams::default(), &patch).await;
+        match patched {
+            // The first one has expired or was never stored.
             Err(kube::Error::Api(status)) if status.is_not_found() => {
                 self.create(events, entry).await
             }
-            outcome => outcome.map(drop),
+            result => result.map(drop),
         }
     }
 
-    async fn create(&self, events: &Api<Event>, entry: &Entry) -> Result<(), kube::Error> {
+    async fn create(&self, events: &Api<Event>, entry: &PendingEvent) -> Result<(), kube::Error> {
         let event = self.event(entry);
         match events.create(&PostParams::default(), &event).await {
-            // An earlier attempt got through after all.
+            // An earlier attempt was stored although it seemed to fail.
             Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
-            outcome => outcome.map(drop),
+            result => result.map(drop),
         }
     }
 }
 
-impl Sink for Writer {
-    async fn send(&self, entry: &Entry) -> Result<(), Failure> {
+impl EventSink for KubernetesWriter {
+    async fn send(&self, entry: &PendingEvent) -> Result<(), DeliveryError> {
         let events = Api::namespaced(self.client.clone(), namespace(entry));
-        let outcome = match entry.repeat.count {
+        let sent = match entry.repeat.count {
             1 => self.create(&events, entry).await,
-            _ => self.count(&events, entry).await,
+            _ => self.update_count(&events, entry).await,
         };
-        outcome.map_err(|error| Failure {
+        sent.map_err(|error| DeliveryError {
             because: error.to_string(),
-            may_pass: may_pass(&error),
+            is_retryable: is_retryable(&error),
         })
     }
 }
 
-fn may_pass(error: &kube::Error) -> bool {
+fn is_retryable(error: &kube::Error) -> bool {
     match error {
         kube::Error::Api(status) => status.code >= 500 || matches!(status.code, 409 | 429),
         _ => true,
     }
 }
 
-fn namespace(entry: &Entry) -> &str {
-    let namespace = entry.occurrence.regarding.namespace.as_deref();
+fn namespace(entry: &PendingEvent) -> &str {
+    let namespace = entry.event.regarding.namespace.as_deref();
     namespace.unwrap_or(FALLBACK_NAMESPACE)
 }
 
-fn event_type(severity: Severity) -> &'static str {
+fn event_type(severity: EventSeverity) -> &'static str {
     match severity {
-        Severity::Info => "Normal",
-        Severity::Error => "Warning",
+        EventSeverity::Info => "Normal",
+        EventSeverity::Error => "Warning",
     }
 }
 
-/// A series begins with the second time.
+/// A series begins with the second occurrence.
 fn series(count: i32, last: Timestamp) -> Option<EventSeries> {
     (count > 1).then_some(EventSeries {
         count,
@@ -117,8 +121,8 @@ fn series(count: i32, last: Timestamp) -> Option<EventSeries> {
     })
 }
 
-/// At most so many bytes of it, whole characters only.
-fn cut(text: &str, limit: usize) -> String {
+/// Truncates to a number of bytes, at a character boundary.
+fn truncate(text: &str, limit: usize) -> String {
     if text.len() <= limit {
         return text.to_owned();
     }

@@ -1,4 +1,4 @@
-//! What is read from and written to a Lease. Pure.
+//! Reads and builds Lease objects. Pure functions.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use k8s_openapi::{
 };
 use kube::core::ObjectMeta;
 
-use super::{Election, Fence};
+use super::{FencingToken, LeaderElection};
 
-/// The Lease of an election nobody has won yet.
-pub(super) fn first(election: &Election, now: Timestamp) -> Lease {
+/// The Lease of an election without a holder so far.
+pub(super) fn first(election: &LeaderElection, now: Timestamp) -> Lease {
     let blank = Lease {
         metadata: ObjectMeta {
             namespace: Some(election.namespace.clone()),
@@ -28,8 +28,8 @@ pub(super) fn first(election: &Election, now: Timestamp) -> Lease {
     lease
 }
 
-/// The Lease as a new holder writes it: another time of leading, even if the name was ours before.
-pub(super) fn taken(previous: &Lease, election: &Election, now: Timestamp) -> Lease {
+/// The Lease as a new holder writes it: a new term of leadership, even if the name was ours before.
+pub(super) fn taken(previous: &Lease, election: &LeaderElection, now: Timestamp) -> Lease {
     let mut lease = renewed(previous, election, now);
     let spec = lease.spec.get_or_insert_default();
     spec.acquire_time = spec.renew_time.clone();
@@ -38,16 +38,16 @@ pub(super) fn taken(previous: &Lease, election: &Election, now: Timestamp) -> Le
 }
 
 /// The Lease as its holder renews it.
-pub(super) fn renewed(previous: &Lease, election: &Election, now: Timestamp) -> Lease {
+pub(super) fn renewed(previous: &Lease, election: &LeaderElection, now: Timestamp) -> Lease {
     let mut lease = previous.clone();
     let spec = lease.spec.get_or_insert_default();
     spec.holder_identity = Some(election.identity.clone());
-    spec.lease_duration_seconds = i32::try_from(election.terms.duration.as_secs()).ok();
+    spec.lease_duration_seconds = i32::try_from(election.timing.duration.as_secs()).ok();
     spec.renew_time = Some(later(previous, now));
     lease
 }
 
-/// The Lease as its holder gives it back.
+/// The Lease as its holder releases it.
 pub(super) fn released(previous: &Lease, now: Timestamp) -> Lease {
     let mut lease = previous.clone();
     let spec = lease.spec.get_or_insert_default();
@@ -69,9 +69,9 @@ pub(super) fn duration(lease: &Lease) -> Option<Duration> {
     u64::try_from(seconds).ok().map(Duration::from_secs)
 }
 
-/// What tells this time of leading from others.
-pub(super) fn fence(lease: &Lease) -> Fence {
-    Fence {
+/// Identifies the current term of leadership.
+pub(super) fn fencing_token(lease: &Lease) -> FencingToken {
+    FencingToken {
         lease: lease.metadata.uid.clone().unwrap_or_default(),
         transitions: u64::try_from(transitions(lease)).unwrap_or_default(),
     }
@@ -93,8 +93,8 @@ fn spec(lease: &Lease) -> Option<&LeaseSpec> {
     lease.spec.as_ref()
 }
 
-/// Now, but always later than what is written already. A server stores no change where nothing
-/// changes, and then a renewal under a clock that stands still or went back would go unseen.
+/// Now, but always later than the stored time. An API server does not store an update that changes
+/// nothing, so that a renewal under a clock that stands still or went back would go unnoticed.
 fn later(previous: &Lease, now: Timestamp) -> MicroTime {
     let written = spec(previous).and_then(|spec| spec.renew_time.as_ref());
     let next = written.and_then(|time| time.0.checked_add(SignedDuration::from_micros(1)).ok());

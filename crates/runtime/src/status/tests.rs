@@ -1,4 +1,4 @@
-//! Somebody else's write, and somebody else's leadership, between what was read and what is written.
+//! Another writer, or another leader, between reading an object and patching its status.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use kube::api::PostParams;
 use tokio::{sync::watch, time::Instant};
 
 use super::*;
-use crate::lease::{Fence, Leadership, Tenure};
+use crate::leader::{FencingToken, HeldLease};
 
 /// A hub with one pipeline, as it was read.
 async fn hub() -> (Api<Pipeline>, Pipeline) {
@@ -50,8 +50,8 @@ async fn stored(pipelines: &Api<Pipeline>) -> Option<PipelineStatus> {
 #[tokio::test]
 async fn what_somebody_else_wrote_meanwhile_is_not_written_over() {
     let (pipelines, read) = hub().await;
-    let telemetry = Telemetry::alone("pipeline", 1);
-    let hub = pipelines.clone().into_client();
+    let leader = LeaderGuard::without_election();
+    let writer = StatusWriter::new(pipelines.clone().into_client(), leader, "test");
     let theirs = json!({"status": {
         "observedGeneration": 7, "reports": {"dev": {"revision": "1.0.0"}},
     }});
@@ -59,14 +59,10 @@ async fn what_somebody_else_wrote_meanwhile_is_not_written_over() {
     let patched = pipelines.patch_status("p", &parameters, &theirs).await;
     let theirs = patched.unwrap().status;
 
-    let written = write(
-        &hub,
-        &telemetry,
-        &read,
-        (read.status.as_ref(), &observed(1)),
-    )
-    .await;
-    let Ok(Written::Overtaken(newest)) = written else {
+    let written = writer
+        .patch(&read, read.status.as_ref(), &observed(1))
+        .await;
+    let Ok(StatusPatch::Conflict(newest)) = written else {
         panic!("it was written over what somebody else wrote");
     };
     assert_eq!(newest.status, theirs);
@@ -75,8 +71,8 @@ async fn what_somebody_else_wrote_meanwhile_is_not_written_over() {
     // Decided again, on the newest state.
     let mut ours = newest.status.clone().unwrap();
     ours.observed_generation = Some(1);
-    let written = write(&hub, &telemetry, &newest, (newest.status.as_ref(), &ours)).await;
-    assert!(matches!(written, Ok(Written::Done(_))));
+    let written = writer.patch(&newest, newest.status.as_ref(), &ours).await;
+    assert!(matches!(written, Ok(StatusPatch::Patched(_))));
     let stored = stored(&pipelines).await.unwrap();
     let report = stored
         .reports
@@ -91,36 +87,39 @@ async fn what_somebody_else_wrote_meanwhile_is_not_written_over() {
 #[tokio::test]
 async fn nothing_is_written_without_leading() {
     let (pipelines, read) = hub().await;
-    let (tenure, claim) = watch::channel(None);
-    let telemetry = Telemetry::alone("pipeline", 1).led_by(Leadership::unopposed().and(claim));
-    let hub = pipelines.clone().into_client();
+    let (held, lease) = watch::channel(None);
+    let leader = LeaderGuard::without_election().and_lease(lease);
+    let writer = StatusWriter::new(pipelines.clone().into_client(), leader, "test");
     let leads_for = |time: Duration| {
-        let fence = Fence {
+        let fencing_token = FencingToken {
             lease: "lease".to_owned(),
             transitions: 1,
         };
-        let lapses = Instant::now() + time;
-        tenure.send_replace(Some(Tenure { fence, lapses }));
+        let expires_at = Instant::now() + time;
+        held.send_replace(Some(HeldLease {
+            fencing_token,
+            expires_at,
+        }));
     };
     let status = observed(1);
-    let attempt = || write(&hub, &telemetry, &read, (read.status.as_ref(), &status));
+    let attempt = || writer.patch(&read, read.status.as_ref(), &status);
 
     assert!(
-        matches!(attempt().await, Err(Error::NotLeading)),
+        matches!(attempt().await, Err(StatusError::NotLeading)),
         "never led"
     );
     leads_for(Duration::from_millis(1));
     assert!(
-        matches!(attempt().await, Err(Error::NotLeading)),
+        matches!(attempt().await, Err(StatusError::NotLeading)),
         "too little time is left"
     );
     leads_for(Duration::from_secs(3600));
-    tenure.send_replace(None);
+    held.send_replace(None);
     assert!(
-        matches!(attempt().await, Err(Error::NotLeading)),
+        matches!(attempt().await, Err(StatusError::NotLeading)),
         "somebody else leads"
     );
     assert_eq!(stored(&pipelines).await, read.status);
     leads_for(Duration::from_secs(3600));
-    assert!(matches!(attempt().await, Ok(Written::Done(_))));
+    assert!(matches!(attempt().await, Ok(StatusPatch::Patched(_))));
 }

@@ -4,13 +4,14 @@ use apiserver::{Faults, Server};
 use axum::{Json, Router, extract::State, http::StatusCode, routing::post};
 use k8s_openapi::api::events::v1::Event;
 use kube::{Api, api::ListParams};
+use prometheus_client::{encoding::text, registry::Registry};
 use serde_json::Value;
 use tokio::{net::TcpListener, sync::mpsc};
 
 use super::*;
 
-fn occurrence(note: &str) -> Occurrence {
-    Occurrence {
+fn event(note: &str) -> ObjectEvent {
+    ObjectEvent {
         regarding: ObjectReference {
             api_version: Some("pipelines.weave.works/v1alpha1".to_owned()),
             kind: Some("Pipeline".to_owned()),
@@ -19,7 +20,7 @@ fn occurrence(note: &str) -> Occurrence {
             uid: Some("b1".to_owned()),
             ..ObjectReference::default()
         },
-        severity: Severity::Info,
+        severity: EventSeverity::Info,
         reason: "Promote".to_owned(),
         action: "Promote".to_owned(),
         note: note.to_owned(),
@@ -30,29 +31,35 @@ fn occurrence(note: &str) -> Occurrence {
 fn start(
     server: &Server,
     address: Option<&str>,
-    metrics: &Metrics,
-) -> (Recorder, Vec<JoinHandle<()>>) {
-    start_with(server, address, &FluxEvents::All, metrics)
+    metrics: &EventMetrics,
+) -> (EventRecorder, Vec<JoinHandle<()>>) {
+    start_with(server, address, &FluxEventFilter::All, metrics)
 }
 
 fn start_with(
     server: &Server,
     address: Option<&str>,
-    events: &FluxEvents,
-    metrics: &Metrics,
-) -> (Recorder, Vec<JoinHandle<()>>) {
+    filter: &FluxEventFilter,
+    metrics: &EventMetrics,
+) -> (EventRecorder, Vec<JoinHandle<()>>) {
     // Also for plain HTTP: reqwest sets TLS up in advance.
     drop(rustls::crypto::ring::default_provider().install_default());
-    let reporter = Reporter {
+    let reporter = EventReporter {
         controller: "pipeline-controller".to_owned(),
         instance: "one".to_owned(),
     };
-    let flux = address.map(|address| Flux { address, events });
-    Recorder::start(server.client(), reporter, flux, metrics.clone()).unwrap()
+    let flux = address.map(|address| FluxReceiver { address, filter });
+    EventRecorder::start(server.client(), reporter, flux, metrics.clone()).unwrap()
 }
 
-/// Lets all that is queued be delivered.
-async fn finish((recorder, tasks): (Recorder, Vec<JoinHandle<()>>)) {
+fn page(registry: &Registry) -> String {
+    let mut page = String::new();
+    text::encode(&mut page, registry).unwrap();
+    page
+}
+
+/// Waits until everything queued is delivered.
+async fn finish((recorder, tasks): (EventRecorder, Vec<JoinHandle<()>>)) {
     drop(recorder);
     for task in tasks {
         task.await.unwrap();
@@ -69,9 +76,9 @@ async fn stored(server: &Server) -> Vec<Event> {
 #[tokio::test(start_paused = true)]
 async fn other_words_are_another_event_and_the_same_words_count() {
     let server = Server::in_memory();
-    let started = start(&server, None, &Metrics::new());
+    let started = start(&server, None, &EventMetrics::default());
     for note in ["to v2", "to v3", "to v2", "to v3", "to v3"] {
-        started.0.record(occurrence(note));
+        started.0.record(event(note));
     }
     finish(started).await;
     let events = stored(&server).await;
@@ -95,13 +102,13 @@ async fn counts_are_written_once_a_minute_and_silence_ends_a_series() {
     let api: Api<Event> = Api::all(server.client());
     let list = api.list(&ListParams::default()).await.unwrap();
     let before: u64 = list.metadata.resource_version.unwrap().parse().unwrap();
-    let started = start(&server, None, &Metrics::new());
+    let started = start(&server, None, &EventMetrics::default());
     for _ in 0..100 {
-        started.0.record(occurrence("cluster leaf does not answer"));
+        started.0.record(event("cluster leaf does not answer"));
         sleep(Duration::from_secs(3)).await;
     }
     sleep(Duration::from_secs(11 * 60)).await;
-    started.0.record(occurrence("cluster leaf does not answer"));
+    started.0.record(event("cluster leaf does not answer"));
     finish(started).await;
     let events = stored(&server).await;
     let counts: Vec<_> = events
@@ -118,8 +125,8 @@ async fn counts_are_written_once_a_minute_and_silence_ends_a_series() {
 #[tokio::test(start_paused = true)]
 async fn long_notes_and_names_are_cut_to_what_the_api_takes() {
     let server = Server::in_memory();
-    let started = start(&server, None, &Metrics::new());
-    let mut long = occurrence(&"ü".repeat(2000));
+    let started = start(&server, None, &EventMetrics::default());
+    let mut long = event(&"ü".repeat(2000));
     long.regarding.name = Some("p".repeat(253));
     started.0.record(long);
     finish(started).await;
@@ -136,10 +143,11 @@ async fn an_api_that_fails_now_and_then_still_gets_them_all() {
         timeout: 0.2,
         ..Faults::default()
     });
-    let metrics = Metrics::new();
+    let mut registry = Registry::default();
+    let metrics = EventMetrics::register(&mut registry);
     let started = start(&server, None, &metrics);
     for number in 0..50 {
-        started.0.record(occurrence(&format!("to v{number}")));
+        started.0.record(event(&format!("to v{number}")));
     }
     finish(started).await;
     server.inject(Faults::default());
@@ -149,16 +157,18 @@ async fn an_api_that_fails_now_and_then_still_gets_them_all() {
 #[tokio::test(start_paused = true)]
 async fn a_flood_is_bounded_and_what_is_lost_is_counted() {
     let server = Server::in_memory();
-    let metrics = Metrics::new();
+    let mut registry = Registry::default();
+    let metrics = EventMetrics::register(&mut registry);
     let started = start(&server, None, &metrics);
     // Nothing is delivered in between: this test never waits here.
     for number in 0..QUEUE + 500 {
-        started.0.record(occurrence(&format!("to v{number}")));
+        started.0.record(event(&format!("to v{number}")));
     }
     finish(started).await;
     assert_eq!(stored(&server).await.len(), QUEUE);
     let line = r#"sluice_events_lost_total{sink="kubernetes"} 500"#;
-    assert!(metrics.page().contains(line), "{}", metrics.page());
+    let page = page(&registry);
+    assert!(page.contains(line), "{page}");
 }
 
 #[derive(Clone)]
@@ -202,11 +212,11 @@ async fn notifications(
 async fn flux_hears_each_thing_once_with_keys_it_keeps() {
     let server = Server::in_memory();
     let (address, mut events) = notifications(0, StatusCode::OK).await;
-    let started = start(&server, Some(&address), &Metrics::new());
-    started.0.record(occurrence("to v2"));
-    started.0.record(occurrence("to v2"));
-    let mut bad = occurrence("no cluster");
-    bad.severity = Severity::Error;
+    let started = start(&server, Some(&address), &EventMetrics::default());
+    started.0.record(event("to v2"));
+    started.0.record(event("to v2"));
+    let mut bad = event("no cluster");
+    bad.severity = EventSeverity::Error;
     started.0.record(bad);
     finish(started).await;
     let first = events.recv().await.unwrap();
@@ -238,33 +248,34 @@ async fn flux_hears_each_thing_once_with_keys_it_keeps() {
 #[tokio::test]
 async fn flux_is_told_again_after_a_failure_but_not_for_ever() {
     let server = Server::in_memory();
-    let metrics = Metrics::new();
+    let mut registry = Registry::default();
+    let metrics = EventMetrics::register(&mut registry);
     let (address, mut events) = notifications(1, StatusCode::BAD_GATEWAY).await;
     let started = start(&server, Some(&address), &metrics);
-    started.0.record(occurrence("to v2"));
+    started.0.record(event("to v2"));
     finish(started).await;
     assert_eq!(events.recv().await.unwrap()["message"], "to v2");
 
     let (address, mut events) = notifications(1, StatusCode::BAD_REQUEST).await;
     let started = start(&server, Some(&address), &metrics);
-    started.0.record(occurrence("to v3"));
-    started.0.record(occurrence("to v4"));
+    started.0.record(event("to v3"));
+    started.0.record(event("to v4"));
     finish(started).await;
     assert_eq!(events.recv().await.unwrap()["message"], "to v4");
     let line = r#"sluice_events_lost_total{sink="flux"} 1"#;
-    assert!(metrics.page().contains(line));
+    assert!(page(&registry).contains(line));
 }
 
 #[tokio::test]
 async fn flux_hears_only_what_it_is_to_hear() {
     let server = Server::in_memory();
     let (address, mut events) = notifications(0, StatusCode::OK).await;
-    let only = FluxEvents::Only(["Promote", "Closed"].map(str::to_owned).into());
-    let started = start_with(&server, Some(&address), &only, &Metrics::new());
+    let only = FluxEventFilter::Only(["Promote", "Closed"].map(str::to_owned).into());
+    let started = start_with(&server, Some(&address), &only, &EventMetrics::default());
     for reason in ["Deployed", "Closed", "Updated", "Promote"] {
-        let mut occurrence = occurrence(reason);
-        occurrence.reason = reason.to_owned();
-        started.0.record(occurrence);
+        let mut event = event(reason);
+        event.reason = reason.to_owned();
+        started.0.record(event);
     }
     finish(started).await;
     for expected in ["Closed", "Promote"] {

@@ -1,4 +1,5 @@
-//! Flux's notification-controller: one POST per event, in the form of `event.toolkit.fluxcd.io/v1beta1`.
+//! Sends events to Flux's notification-controller: one POST each, in the format of
+//! `event.toolkit.fluxcd.io/v1beta1`.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -7,16 +8,16 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use reqwest::{StatusCode, redirect::Policy};
 use serde::Serialize;
 
-use super::{Entry, Failure, Reporter, Severity, Sink};
+use super::{DeliveryError, EventReporter, EventSeverity, EventSink, PendingEvent};
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// What notification-controller accepts at most.
 const MESSAGE_CHARACTERS: usize = 39_000;
 
-pub(super) struct Poster {
+pub(super) struct FluxPoster {
     http: reqwest::Client,
     address: String,
-    reporter: Reporter,
+    reporter: EventReporter,
 }
 
 #[derive(Serialize)]
@@ -33,8 +34,8 @@ struct Event<'a> {
     reporting_instance: &'a str,
 }
 
-impl Poster {
-    pub(super) fn new(address: &str, reporter: Reporter) -> Result<Self, reqwest::Error> {
+impl FluxPoster {
+    pub(super) fn new(address: &str, reporter: EventReporter) -> Result<Self, reqwest::Error> {
         let http = reqwest::Client::builder()
             .timeout(TIMEOUT)
             .redirect(Policy::none())
@@ -46,38 +47,38 @@ impl Poster {
         })
     }
 
-    fn event<'a>(&'a self, entry: &'a Entry) -> Event<'a> {
-        let occurrence = &entry.occurrence;
+    fn event<'a>(&'a self, entry: &'a PendingEvent) -> Event<'a> {
+        let event = &entry.event;
         Event {
-            involved_object: &occurrence.regarding,
-            severity: match occurrence.severity {
-                Severity::Info => "info",
-                Severity::Error => "error",
+            involved_object: &event.regarding,
+            severity: match event.severity {
+                EventSeverity::Info => "info",
+                EventSeverity::Error => "error",
             },
             timestamp: to_the_second(entry.at),
-            message: occurrence.note.chars().take(MESSAGE_CHARACTERS).collect(),
-            reason: &occurrence.reason,
-            metadata: occurrence.all_metadata(),
+            message: event.note.chars().take(MESSAGE_CHARACTERS).collect(),
+            reason: &event.reason,
+            metadata: event.all_metadata(),
             reporting_controller: &self.reporter.controller,
             reporting_instance: &self.reporter.instance,
         }
     }
 }
 
-impl Sink for Poster {
-    async fn send(&self, entry: &Entry) -> Result<(), Failure> {
+impl EventSink for FluxPoster {
+    async fn send(&self, entry: &PendingEvent) -> Result<(), DeliveryError> {
         let request = self.http.post(&self.address).json(&self.event(entry));
-        let response = request.send().await.map_err(|error| Failure {
+        let response = request.send().await.map_err(|error| DeliveryError {
             because: error.without_url().to_string(),
-            may_pass: true,
+            is_retryable: true,
         })?;
         match response.status() {
             status if status.is_success() => Ok(()),
-            // It heard the same a moment ago.
+            // It received the same event a moment ago.
             StatusCode::TOO_MANY_REQUESTS => Ok(()),
-            status => Err(Failure {
-                because: format!("the answer was {status}"),
-                may_pass: status.is_server_error(),
+            status => Err(DeliveryError {
+                because: format!("the response was {status}"),
+                is_retryable: status.is_server_error(),
             }),
         }
     }

@@ -1,4 +1,4 @@
-//! What a loop counts: its queue, its workers, its passes.
+//! Metrics of work queues and workers, under the names of controller-runtime and client-go.
 
 use std::{
     collections::BTreeMap,
@@ -17,36 +17,36 @@ use prometheus_client::{
         MetricType,
         counter::Counter,
         family::Family,
-        gauge::{ConstGauge, Gauge},
+        gauge::Gauge,
         histogram::{Histogram, exponential_buckets},
     },
     registry::Registry,
 };
 use tokio::time::Instant;
 
-/// controller-runtime's buckets for the time of a reconcile.
+/// controller-runtime's buckets for the duration of a reconcile.
 const RECONCILE_BUCKETS: [f64; 40] = [
     0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9,
     1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0,
     25.0, 30.0, 40.0, 50.0, 60.0,
 ];
 
-/// How a pass over one object ended.
+/// How a reconcile of one object ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ReconcileResult {
     /// Nothing more to do until something changes.
     Success,
-    /// To be looked at again at a certain time.
-    LookAgain,
-    /// It failed and is tried again.
+    /// To be reconciled again at a certain time.
+    RequeueAfter,
+    /// It failed and is retried.
     Error,
 }
 
-impl Outcome {
-    fn result(self) -> &'static str {
+impl ReconcileResult {
+    fn label(self) -> &'static str {
         match self {
             Self::Success => "success",
-            Self::LookAgain => "requeue_after",
+            Self::RequeueAfter => "requeue_after",
             Self::Error => "error",
         }
     }
@@ -63,20 +63,21 @@ struct ByResult {
     result: &'static str,
 }
 
-/// client-go's queues carry both.
+/// Both labels of client-go's work queues.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct ByQueue {
     name: &'static str,
     controller: &'static str,
 }
 
-/// When each pass that is under way began, by loop.
+/// When each running reconcile began, by controller.
 type Running = Arc<Mutex<BTreeMap<&'static str, BTreeMap<u64, Instant>>>>;
 
 type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
 
+/// The metrics of all controllers of the process. Cloning shares it.
 #[derive(Clone)]
-pub(super) struct Families {
+pub struct WorkerMetricFamilies {
     reconciles: Family<ByResult, Counter>,
     errors: Family<ByController, Counter>,
     reconcile_time: Histograms<ByController>,
@@ -90,8 +91,9 @@ pub(super) struct Families {
     running: Running,
 }
 
-impl Families {
-    pub(super) fn register(registry: &mut Registry) -> Self {
+impl WorkerMetricFamilies {
+    /// Registers them, at zero.
+    pub fn register(registry: &mut Registry) -> Self {
         let reconcile_time: fn() -> Histogram = || Histogram::new(RECONCILE_BUCKETS);
         let queue_time: fn() -> Histogram = || Histogram::new(exponential_buckets(1e-8, 10.0, 12));
         let families = Self {
@@ -107,65 +109,70 @@ impl Families {
             worked: Family::new_with_constructor(queue_time),
             running: Running::default(),
         };
-        families.register_passes(registry);
+        families.register_reconciles(registry);
         families.register_queues(registry);
         registry.register_collector(Box::new(LongestRunning(families.running.clone())));
         families
     }
 
-    fn register_passes(&self, registry: &mut Registry) {
+    fn register_reconciles(&self, registry: &mut Registry) {
         registry.register(
             "controller_runtime_reconcile",
-            "Passes over an object, by how they ended",
+            "Reconciles, by result",
             self.reconciles.clone(),
         );
         registry.register(
             "controller_runtime_reconcile_errors",
-            "Passes over an object that failed",
+            "Reconciles that failed",
             self.errors.clone(),
         );
         registry.register(
             "controller_runtime_reconcile_time_seconds",
-            "How long a pass over an object took",
+            "Duration of a reconcile",
             self.reconcile_time.clone(),
         );
         registry.register(
             "controller_runtime_active_workers",
-            "Passes under way",
+            "Running reconciles",
             self.active.clone(),
         );
         registry.register(
             "controller_runtime_max_concurrent_reconciles",
-            "How many passes may be under way at once",
+            "How many reconciles may run at the same time",
             self.workers.clone(),
         );
     }
 
     fn register_queues(&self, registry: &mut Registry) {
-        registry.register("workqueue_depth", "Objects that wait", self.depth.clone());
+        registry.register(
+            "workqueue_depth",
+            "Objects in the work queue",
+            self.depth.clone(),
+        );
         registry.register(
             "workqueue_adds",
-            "Objects that were put into the queue",
+            "Objects added to the work queue",
             self.adds.clone(),
         );
         registry.register(
             "workqueue_retries",
-            "Objects that were put back after a failure",
+            "Objects added to the work queue again after a failure",
             self.retries.clone(),
         );
         registry.register(
             "workqueue_queue_duration_seconds",
-            "How long an object waited",
+            "How long objects stay in the work queue",
             self.waited.clone(),
         );
         registry.register(
             "workqueue_work_duration_seconds",
-            "How long an object was worked on",
+            "How long processing an object takes",
             self.worked.clone(),
         );
     }
 
-    pub(super) fn of_loop(&self, controller: &'static str, workers: usize) -> LoopMetrics {
+    /// The metrics of one controller, whose work queue has the same name.
+    pub fn of_controller(&self, controller: &'static str, workers: usize) -> WorkerMetrics {
         let by_controller = ByController { controller };
         let by_queue = ByQueue {
             name: controller,
@@ -174,14 +181,18 @@ impl Families {
         let workers = i64::try_from(workers).unwrap_or(i64::MAX);
         self.workers.get_or_create(&by_controller).set(workers);
         self.running.lock().entry(controller).or_default();
-        let outcomes = [Outcome::Success, Outcome::LookAgain, Outcome::Error];
-        for result in outcomes.map(Outcome::result) {
+        let results = [
+            ReconcileResult::Success,
+            ReconcileResult::RequeueAfter,
+            ReconcileResult::Error,
+        ];
+        for result in results.map(ReconcileResult::label) {
             drop(
                 self.reconciles
                     .get_or_create(&ByResult { controller, result }),
             );
         }
-        LoopMetrics {
+        WorkerMetrics {
             controller,
             reconciles: self.reconciles.clone(),
             errors: self.errors.get_or_create_owned(&by_controller),
@@ -197,9 +208,9 @@ impl Families {
     }
 }
 
-/// What one loop counts. Cloning shares it.
+/// The metrics of one controller. Cloning shares it.
 #[derive(Clone)]
-pub struct LoopMetrics {
+pub struct WorkerMetrics {
     controller: &'static str,
     reconciles: Family<ByResult, Counter>,
     errors: Counter,
@@ -213,24 +224,24 @@ pub struct LoopMetrics {
     running: Running,
 }
 
-impl LoopMetrics {
-    /// An object was put into the queue.
+impl WorkerMetrics {
+    /// An object was added to the queue.
     pub fn queued(&self) {
         self.adds.inc();
     }
 
-    /// An object was put back into the queue after a failure.
+    /// An object was added to the queue again after a failure.
     pub fn retried(&self) {
         self.retries.inc();
     }
 
-    /// So many objects wait.
+    /// Sets how many objects are queued.
     pub fn set_depth(&self, waiting: usize) {
         self.depth.set(i64::try_from(waiting).unwrap_or(i64::MAX));
     }
 
-    /// A pass over an object begins that waited so long. It ends with [`Pass::finish`].
-    pub fn begin(&self, waited: Duration) -> Pass {
+    /// A reconcile begins of an object that was queued for so long. It ends with [`RunningReconcile::finish`].
+    pub fn begin(&self, waited: Duration) -> RunningReconcile {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         self.waited.observe(waited.as_secs_f64());
@@ -242,7 +253,7 @@ impl LoopMetrics {
             .or_default()
             .insert(number, began);
         drop(running);
-        Pass {
+        RunningReconcile {
             metrics: self.clone(),
             began,
             number,
@@ -250,24 +261,24 @@ impl LoopMetrics {
     }
 }
 
-/// A pass over one object that is under way. Dropped without an outcome it was called off and counts
-/// as neither success nor failure.
+/// A running reconcile. Dropped without a result it was cancelled and counts as neither success nor
+/// failure.
 #[must_use]
-pub struct Pass {
-    metrics: LoopMetrics,
+pub struct RunningReconcile {
+    metrics: WorkerMetrics,
     began: Instant,
     number: u64,
 }
 
-impl Pass {
-    /// The pass ended.
-    pub fn finish(self, outcome: Outcome) {
+impl RunningReconcile {
+    /// The reconcile ended.
+    pub fn finish(self, result: ReconcileResult) {
         let by_result = ByResult {
             controller: self.metrics.controller,
-            result: outcome.result(),
+            result: result.label(),
         };
         self.metrics.reconciles.get_or_create(&by_result).inc();
-        if outcome == Outcome::Error {
+        if result == ReconcileResult::Error {
             self.metrics.errors.inc();
         }
         let took = self.began.elapsed().as_secs_f64();
@@ -276,61 +287,52 @@ impl Pass {
     }
 }
 
-impl Drop for Pass {
+impl Drop for RunningReconcile {
     fn drop(&mut self) {
         self.metrics.active.dec();
         let mut running = self.metrics.running.lock();
-        if let Some(passes) = running.get_mut(self.metrics.controller) {
-            passes.remove(&self.number);
+        if let Some(reconciles) = running.get_mut(self.metrics.controller) {
+            reconciles.remove(&self.number);
         }
     }
 }
 
-/// Says at each scrape how long the passes under way have been so.
+/// Computes the durations of running reconciles at each scrape.
 #[derive(Debug)]
 struct LongestRunning(Running);
 
 impl Collector for LongestRunning {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), std::fmt::Error> {
         let running = self.0.lock().clone();
-        let ages = |passes: &BTreeMap<u64, Instant>| {
-            let ages = passes.values().map(|began| began.elapsed().as_secs_f64());
+        let ages = |reconciles: &BTreeMap<u64, Instant>| {
+            let ages = reconciles
+                .values()
+                .map(|began| began.elapsed().as_secs_f64());
             ages.collect::<Vec<_>>()
         };
         let longest = Family::<ByQueue, Gauge<f64, AtomicU64>>::default();
         let unfinished = Family::<ByQueue, Gauge<f64, AtomicU64>>::default();
-        for (name, passes) in &running {
+        for (name, reconciles) in &running {
             let by_queue = ByQueue {
                 name,
                 controller: name,
             };
-            let ages = ages(passes);
+            let ages = ages(reconciles);
             let most = ages.iter().copied().fold(0.0, f64::max);
             longest.get_or_create(&by_queue).set(most);
             unfinished.get_or_create(&by_queue).set(ages.iter().sum());
         }
         longest.encode(encoder.encode_descriptor(
             "workqueue_longest_running_processor_seconds",
-            "How long the longest pass under way has been so",
+            "Duration of the longest running reconcile",
             None,
             MetricType::Gauge,
         )?)?;
         unfinished.encode(encoder.encode_descriptor(
             "workqueue_unfinished_work_seconds",
-            "How long all passes under way have been so, together",
+            "Total duration of all running reconciles",
             None,
             MetricType::Gauge,
         )?)
     }
-}
-
-/// One number without labels, read at the scrape.
-pub(super) fn encode_gauge(
-    encoder: &mut DescriptorEncoder,
-    name: &str,
-    help: &str,
-    value: f64,
-) -> Result<(), std::fmt::Error> {
-    let metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-    ConstGauge::new(value).encode(metric)
 }

@@ -1,0 +1,37 @@
+//! Wall-clock time that follows tokio's clock, so that it also moves while that is paused in a test.
+
+use jiff::{SignedDuration, Timestamp};
+use tokio::time::Instant;
+
+/// Wall-clock time at the start plus the time that has passed on tokio's clock since.
+#[derive(Debug, Clone, Copy)]
+pub struct Clock {
+    started_at: Timestamp,
+    started: Instant,
+}
+
+impl Clock {
+    /// A clock that agrees with the wall clock now.
+    pub fn start() -> Self {
+        Self {
+            started_at: Timestamp::now(),
+            started: Instant::now(),
+        }
+    }
+
+    /// Now.
+    pub fn now(&self) -> Timestamp {
+        let elapsed = self.started.elapsed();
+        let elapsed = SignedDuration::try_from(elapsed).unwrap_or(SignedDuration::MAX);
+        self.started_at
+            .saturating_add(elapsed)
+            .unwrap_or(Timestamp::MAX)
+    }
+
+    /// How long it is until then; zero if that has passed.
+    pub fn until(&self, then: Timestamp) -> std::time::Duration {
+        then.duration_since(self.now())
+            .try_into()
+            .unwrap_or_default()
+    }
+}

@@ -169,8 +169,8 @@ pub(crate) fn decide(server: &Server, user: &User, attributes: &Attributes) -> D
         None => Decision {
             allowed: false,
             reason: granted
-                .problem()
-                .map_or_else(String::new, |problem| format!("RBAC: {problem}")),
+                .error()
+                .map_or_else(String::new, |error| format!("RBAC: {error}")),
         },
     }
 }

@@ -1,17 +1,16 @@
-//! Who owns which field: `managedFields` after every write, and server-side apply.
+//! Field ownership: `managedFields` after every write, and server-side apply.
 //!
-//! A write either replaces values (an update: whoever changed a field owns it) or applies a
-//! configuration (it is merged into the object, its fields are owned by its manager, and fields
-//! that it no longer names go away). Everything here is a function of objects and types; nothing
-//! is stored or read.
+//! After an update, the field manager owns the fields that it changed. An apply merges a
+//! configuration into the object: the field manager owns its fields, and fields that it no longer
+//! contains are removed. Everything here is a pure function of objects and types.
 
 mod check;
 mod compare;
 mod managers;
 mod merge;
-mod owned;
+mod merge_shape;
+mod named_fields;
 mod remove;
-mod shape;
 #[cfg(test)]
 mod tests;
 
@@ -19,21 +18,21 @@ use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 
-use crate::{fields::Fields, types::Type};
+use crate::{field_set::FieldSet, types::Type};
 use compare::{compare, compare_without};
-use managers::{Entry, Managers};
-pub(crate) use managers::{Operation, Writer};
+pub(crate) use managers::{FieldManager, Operation};
+use managers::{ManagedFields, ManagedFieldsEntry};
 
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// One kind as writers share it.
-pub(crate) struct Ground<'a> {
+/// What ownership depends on besides the objects.
+pub(crate) struct OwnershipContext<'a> {
     pub(crate) kind: &'a Type,
-    /// What this endpoint cannot write; nobody comes to own it here.
-    pub(crate) reset: &'a Fields,
+    /// The fields that this endpoint cannot write and so nobody owns through it.
+    pub(crate) reset: &'a FieldSet,
 }
 
-/// Fields of one writer that another one wants to set differently.
+/// A field that another manager owns and this one wants to change.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Conflict {
     pub(crate) manager: String,
@@ -42,15 +41,15 @@ pub(crate) struct Conflict {
 
 /// Why a configuration was not applied.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
-    /// It does not fit the kind.
-    Misfit(String),
+pub(crate) enum ApplyError {
+    /// It does not match the types of the kind.
+    TypeMismatch(String),
     Conflicts(Vec<Conflict>),
 }
 
-/// Never owned by anybody: identity, and what only the server sets.
-static UNOWNED: LazyLock<Fields> = LazyLock::new(|| {
-    let mut fields = Fields::of(&[&["apiVersion"], &["kind"], &["metadata"]]);
+/// The fields that nobody owns: identity, and what only the server sets.
+static UNOWNED: LazyLock<FieldSet> = LazyLock::new(|| {
+    let mut fields = FieldSet::of(&[&["apiVersion"], &["kind"], &["metadata"]]);
     for name in [
         "name",
         "namespace",
@@ -62,68 +61,68 @@ static UNOWNED: LazyLock<Fields> = LazyLock::new(|| {
         "managedFields",
         "resourceVersion",
     ] {
-        fields.add(&Fields::of(&[&["metadata", name]]));
+        fields.add(&FieldSet::of(&[&["metadata", name]]));
     }
     fields
 });
 
-/// An object as it is, and the text of its `managedFields`, which are not in it.
+/// The current object without its `managedFields`, and these as JSON.
 #[derive(Clone, Copy)]
-pub(crate) struct Live<'a> {
+pub(crate) struct LiveObject<'a> {
     pub(crate) object: &'a Value,
-    pub(crate) owners: &'a [u8],
+    pub(crate) managed_fields: &'a [u8],
 }
 
-/// The `managedFields` of an object that an update makes of the live one (an empty object for a
-/// create), as text. Empty if nobody is known to own anything. `given` is what the writer says.
+/// The `managedFields` after an update of the live object (empty for a create), as JSON. Empty if
+/// there are none. `given` are those in the request.
 pub(crate) fn after_update(
-    ground: &Ground<'_>,
-    live: Live<'_>,
+    context: &OwnershipContext<'_>,
+    live: LiveObject<'_>,
     new: &Value,
     given: &Value,
-    writer: &Writer,
+    field_manager: &FieldManager,
 ) -> String {
-    let is_subresource = !writer.subresource.is_empty();
-    let managers = given_managers(live.owners, given, is_subresource);
+    let is_subresource = !field_manager.subresource.is_empty();
+    let managers = given_managers(live.managed_fields, given, is_subresource);
     let is_create = live.object["metadata"]["uid"].is_null();
-    // Who took all owners away does not want them tracked until the first apply.
+    // A client that removed all managedFields has turned tracking off until the first apply.
     if managers.is_empty() && !is_create {
         return String::new();
     }
-    let mut managers = updated(ground, live.object, new, managers, writer);
-    managers.cap();
+    let mut managers = updated(context, live.object, new, managers, field_manager);
+    managers.merge_oldest_updaters();
     managers.write()
 }
 
-/// The owners to start from: those the writer names, else those of the live object.
-fn given_managers(live: &[u8], given: &Value, is_subresource: bool) -> Managers {
-    let live = || Managers::read(live).unwrap_or_default();
+/// The `managedFields` to start from: those in the request, else those of the live object.
+fn given_managers(live: &[u8], given: &Value, is_subresource: bool) -> ManagedFields {
+    let live = || ManagedFields::read(live).unwrap_or_default();
     if is_subresource {
         return live();
     }
     if *given == json!([]) || *given == json!([{}]) {
-        return Managers::default();
+        return ManagedFields::default();
     }
-    match Managers::decode(given) {
+    match ManagedFields::decode(given) {
         Some(managers) if !managers.is_empty() => managers,
         _ => live(),
     }
 }
 
-/// Whether two `managedFields` differ in nothing but times.
-pub(crate) fn is_same_but_times(one: &[u8], two: &[u8]) -> bool {
+/// Whether two `managedFields` are equal except for their times.
+pub(crate) fn is_same_except_times(one: &[u8], two: &[u8]) -> bool {
     one == two
-        || matches!((Managers::read(one), Managers::read(two)), (Some(one), Some(two)) if one.is_as(&two))
+        || matches!((ManagedFields::read(one), ManagedFields::read(two)), (Some(one), Some(two)) if one.is_same_except_times(&two))
 }
 
 fn updated(
-    ground: &Ground<'_>,
+    context: &OwnershipContext<'_>,
     live: &Value,
     new: &Value,
-    mut managers: Managers,
-    writer: &Writer,
-) -> Managers {
-    let difference = compare_without(ground.kind, Some(live), Some(new), ground.reset);
+    mut managers: ManagedFields,
+    field_manager: &FieldManager,
+) -> ManagedFields {
+    let difference = compare_without(context.kind, Some(live), Some(new), context.reset);
     let mut changed = difference.modified;
     changed.add(&difference.added);
     for entry in managers.iter_mut() {
@@ -133,85 +132,92 @@ fn updated(
     let mut taken = changed;
     taken.subtract(&UNOWNED);
     if !taken.is_empty() {
-        let entry = managers.entry(writer);
+        let entry = managers.entry(field_manager);
         entry.fields_mut().add(&taken);
-        entry.time = Some(writer.time.clone());
+        entry.time = Some(field_manager.time.clone());
     }
     managers.drop_empty();
     managers
 }
 
-/// The object that the live one becomes when a configuration is applied, and the text of its
-/// `managedFields`. The live object is empty where there is none yet.
+/// The live object (empty for a create) with a configuration applied, and the JSON of its
+/// `managedFields`.
 pub(crate) fn applied(
-    ground: &Ground<'_>,
-    live: Live<'_>,
+    context: &OwnershipContext<'_>,
+    live: LiveObject<'_>,
     config: &Value,
-    writer: &Writer,
+    field_manager: &FieldManager,
     force: bool,
-) -> Result<(Value, String), Refusal> {
-    check::fits(ground.kind, config).map_err(Refusal::Misfit)?;
-    let managers = Managers::read(live.owners).ok_or_else(|| {
-        Refusal::Misfit("failed to decode managed fields of the live object".to_owned())
+) -> Result<(Value, String), ApplyError> {
+    check::check_types(context.kind, config).map_err(ApplyError::TypeMismatch)?;
+    let managers = ManagedFields::read(live.managed_fields).ok_or_else(|| {
+        ApplyError::TypeMismatch("failed to decode managed fields of the live object".to_owned())
     })?;
-    let application = Application {
-        ground,
+    let operation = ApplyAttempt {
+        context,
         live: live.object,
         config,
-        writer,
+        field_manager,
     };
-    let managers = application.with_first_owner(managers);
-    let attempt = application.attempt(managers.clone(), force);
-    let attempt = match attempt {
-        Err(Refusal::Conflicts(conflicts)) if writer.manager == "kubectl" => {
-            application.retry_after_client_side(managers, conflicts)
+    let managers = operation.with_first_owner(managers);
+    let applied = match operation.attempt(managers.clone(), force) {
+        Err(ApplyError::Conflicts(conflicts)) if field_manager.manager == "kubectl" => {
+            operation.retry_after_client_side(managers, conflicts)
         }
         other => other,
     };
-    let (mut object, managers) = attempt?;
-    if writer.manager == "kubectl" {
+    let (mut object, managers) = applied?;
+    if field_manager.manager == "kubectl" {
         refresh_last_applied(&mut object, config);
     }
     Ok((object, managers.write()))
 }
 
-/// One configuration on its way into an object.
-struct Application<'a> {
-    ground: &'a Ground<'a>,
+/// An apply of one configuration to one object.
+struct ApplyAttempt<'a> {
+    context: &'a OwnershipContext<'a>,
     live: &'a Value,
     config: &'a Value,
-    writer: &'a Writer,
+    field_manager: &'a FieldManager,
 }
 
-impl Application<'_> {
-    /// Fields of an object without owners belong to nobody in particular, but not to the applier.
-    fn with_first_owner(&self, managers: Managers) -> Managers {
+impl ApplyAttempt<'_> {
+    /// Gives the fields of an object without `managedFields` to a manager of their own, so that the
+    /// applier does not own them.
+    fn with_first_owner(&self, managers: ManagedFields) -> ManagedFields {
         if !managers.is_empty() {
             return managers;
         }
-        let before = Writer {
+        let before = FieldManager {
             manager: "before-first-apply".to_owned(),
             operation: Operation::Update,
-            ..self.writer.clone()
+            ..self.field_manager.clone()
         };
         let empty = json!({"apiVersion": self.live["apiVersion"], "kind": self.live["kind"]});
-        updated(self.ground, &empty, self.live, managers, &before)
+        updated(self.context, &empty, self.live, managers, &before)
     }
 
-    fn attempt(&self, mut managers: Managers, force: bool) -> Result<(Value, Managers), Refusal> {
-        let kind = self.ground.kind;
+    fn attempt(
+        &self,
+        mut managers: ManagedFields,
+        force: bool,
+    ) -> Result<(Value, ManagedFields), ApplyError> {
+        let kind = self.context.kind;
         let merged = merge::merged(kind, self.live, self.config);
-        let set = owned::owned(kind, self.config).without_trees(self.ground.reset);
-        let entry = managers.entry(self.writer);
+        let set =
+            named_fields::named_fields(kind, self.config).without_subtrees(self.context.reset);
+        let entry = managers.entry(self.field_manager);
         let last = std::mem::replace(entry.fields_mut(), set.clone());
-        entry.api_version.clone_from(&self.writer.api_version);
+        entry
+            .api_version
+            .clone_from(&self.field_manager.api_version);
         let object = remove::pruned(kind, merged, &last, &managers.all_fields());
-        let reset = self.ground.reset;
+        let reset = self.context.reset;
         let difference = compare_without(kind, Some(self.live), Some(&object), reset);
         let changed = difference.modified.union(&difference.added);
         let mut conflicts = Vec::new();
         for entry in managers.iter_mut() {
-            if entry.is_of(self.writer) {
+            if entry.is_of(self.field_manager) {
                 *entry.fields_mut() = set.difference(&UNOWNED);
                 continue;
             }
@@ -221,23 +227,23 @@ impl Application<'_> {
             entry.subtract(&difference.removed);
         }
         if !force && !conflicts.is_empty() {
-            return Err(Refusal::Conflicts(conflicts));
+            return Err(ApplyError::Conflicts(conflicts));
         }
         if object != *self.live {
-            managers.entry(self.writer).time = Some(self.writer.time.clone());
+            managers.entry(self.field_manager).time = Some(self.field_manager.time.clone());
         }
         managers.drop_empty();
         Ok((object, managers))
     }
 
-    /// What client-side apply wrote before belongs to the same person: kubectl takes it over.
+    /// Lets kubectl take over the fields that it set by client-side apply.
     fn retry_after_client_side(
         &self,
-        managers: Managers,
+        managers: ManagedFields,
         conflicts: Vec<Conflict>,
-    ) -> Result<(Value, Managers), Refusal> {
+    ) -> Result<(Value, ManagedFields), ApplyError> {
         let Some(own) = self.owned_client_side() else {
-            return Err(Refusal::Conflicts(conflicts));
+            return Err(ApplyError::Conflicts(conflicts));
         };
         let own = own.paths();
         let others: Vec<Conflict> = conflicts
@@ -245,21 +251,21 @@ impl Application<'_> {
             .filter(|conflict| !own.contains(&conflict.path))
             .collect();
         if !others.is_empty() {
-            return Err(Refusal::Conflicts(others));
+            return Err(ApplyError::Conflicts(others));
         }
         self.attempt(managers, true)
     }
 
-    /// The fields that client-side apply set and nobody has changed since.
-    fn owned_client_side(&self) -> Option<Fields> {
+    /// The fields that client-side apply set and that have not changed since.
+    fn owned_client_side(&self) -> Option<FieldSet> {
         let text = self.live["metadata"]["annotations"][LAST_APPLIED].as_str()?;
         let last: Value = serde_json::from_str(text).ok()?;
-        if last["apiVersion"] != json!(self.writer.api_version) {
+        if last["apiVersion"] != json!(self.field_manager.api_version) {
             return None;
         }
-        let kind = self.ground.kind;
+        let kind = self.context.kind;
         let difference = compare(kind, Some(&last), Some(self.live));
-        let set = owned::owned(kind, &last);
+        let set = named_fields::named_fields(kind, &last);
         Some(
             set.difference(&difference.modified)
                 .difference(&difference.added)
@@ -268,7 +274,7 @@ impl Application<'_> {
     }
 }
 
-/// Keeps client-side apply informed, where it was used on this object.
+/// Updates the annotation of client-side apply, if the object has one.
 fn refresh_last_applied(object: &mut Value, config: &Value) {
     let text = &mut object["metadata"]["annotations"];
     if text.get(LAST_APPLIED).is_none() {
@@ -288,10 +294,10 @@ fn refresh_last_applied(object: &mut Value, config: &Value) {
     text[LAST_APPLIED] = json!(format!("{config}\n"));
 }
 
-impl Entry {
-    fn conflicts(&self, contested: &Fields) -> Vec<Conflict> {
+impl ManagedFieldsEntry {
+    fn conflicts(&self, contested: &FieldSet) -> Vec<Conflict> {
         let conflict = |path| Conflict {
-            manager: self.told(),
+            manager: self.describe(),
             path,
         };
         contested.paths().into_iter().map(conflict).collect()

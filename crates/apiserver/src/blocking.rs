@@ -1,4 +1,4 @@
-//! Runs work that may take seconds so that no other request waits for it.
+//! Runs work that may take seconds without blocking other requests.
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 

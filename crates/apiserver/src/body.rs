@@ -1,4 +1,4 @@
-//! Request bodies: bounded, decoded by content type, checked to be the object the path is about.
+//! Request bodies: limited in size, decoded by content type, and checked against the kind of the path.
 
 use axum::body::Body;
 use bytes::Bytes;
@@ -15,7 +15,7 @@ use crate::{
     types::Type,
 };
 
-/// As much as a real server takes.
+/// The maximum size of a body, as in kube-apiserver.
 pub(crate) const LIMIT: usize = 3 * 1024 * 1024;
 
 /// Reads a whole body of at most [`LIMIT`] bytes.
@@ -48,12 +48,12 @@ pub(crate) fn decode_object(
     bytes: &[u8],
     resource: &Resource,
 ) -> Result<Value> {
-    let built_in = resource.schema.is_none().then_some(&*resource.shape);
+    let built_in = resource.schema.is_none().then_some(&*resource.object_type);
     decode(headers, bytes, &resource.kind, built_in)
 }
 
 /// Decodes what the content type says: JSON, YAML or, for a built-in type, the binary form. `kind` is
-/// what error texts call it.
+/// what error messages call it.
 pub(crate) fn decode(
     headers: &HeaderMap,
     bytes: &[u8],
@@ -67,9 +67,9 @@ pub(crate) fn decode(
     }
     let decoded = match media_type {
         "" | "application/json" => {
-            json::parse(bytes).map_err(|fault| format!("{UNREADABLE}{fault}"))
+            json::parse(bytes).map_err(|error| format!("{UNREADABLE}{error}"))
         }
-        "application/yaml" => from_yaml(bytes, true).map_err(|fault| format!("yaml: {fault}")),
+        "application/yaml" => from_yaml(bytes, true).map_err(|error| format!("yaml: {error}")),
         _ => {
             let binary = match built_in {
                 Some(_) => ", application/vnd.kubernetes.protobuf",
@@ -81,14 +81,14 @@ pub(crate) fn decode(
         }
     };
     let object = decoded.and_then(|object| check_shape(&object).map(|()| object));
-    object.map_err(|fault| unrecognized(kind, &fault))
+    object.map_err(|error| unrecognized(kind, &error))
 }
 
 const UNREADABLE: &str = "couldn't get version/kind; json parse error: ";
 
-fn unrecognized(kind: &str, fault: &str) -> ApiError {
+fn unrecognized(kind: &str, error: &str) -> ApiError {
     ApiError::bad_request(format!(
-        "the object provided is unrecognized (must be of type {kind}): {fault}"
+        "the object provided is unrecognized (must be of type {kind}): {error}"
     ))
 }
 
@@ -166,20 +166,20 @@ pub(crate) fn check_patched(resource: &Resource, object: Value) -> Result<Value>
     if kind.is_empty() {
         let text = object.to_string();
         let detail = format!("Object 'Kind' is missing in '{text}'");
-        let fault = FieldError::invalid("patch", &Value::String(text), &detail);
-        return Err(ApiError::invalid_thing("", "", "", &[fault]));
+        let error = FieldError::invalid("patch", &Value::String(text), &detail);
+        return Err(ApiError::invalid_kind("", "", "", &[error]));
     }
     let api_version = metadata::text(&object, "/apiVersion");
     let expected = resource.api_version();
     let name = metadata::name_of(&object);
     let group = api_version.rsplit_once('/').map_or("", |(group, _)| group);
     if api_version != expected {
-        let fault = FieldError::invalid(
+        let error = FieldError::invalid(
             "apiVersion",
             &json!(api_version),
             &format!("must be {expected}"),
         );
-        return Err(ApiError::invalid_thing(kind, group, name, &[fault]));
+        return Err(ApiError::invalid_kind(kind, group, name, &[error]));
     }
     check_kind(resource, &object)?;
     check_contents(resource, object)
@@ -215,8 +215,8 @@ fn check_builtin(resource: &Resource, object: &mut Value) -> Result<()> {
 /// A custom object has to say what it is.
 fn check_custom(resource: &Resource, object: &Value) -> Result<()> {
     if metadata::text(object, "/kind").is_empty() {
-        let fault = format!("Object 'Kind' is missing in '{object}'");
-        return Err(unrecognized(&resource.kind, &fault));
+        let error = format!("Object 'Kind' is missing in '{object}'");
+        return Err(unrecognized(&resource.kind, &error));
     }
     let expected = resource.api_version();
     let given = metadata::text(object, "/apiVersion");
@@ -233,12 +233,12 @@ fn check_kind(resource: &Resource, object: &Value) -> Result<()> {
     if kind == resource.kind {
         return Ok(());
     }
-    let fault = FieldError::invalid("kind", &json!(kind), &format!("must be {}", resource.kind));
+    let error = FieldError::invalid("kind", &json!(kind), &format!("must be {}", resource.kind));
     let name = metadata::name_of(object);
-    Err(ApiError::invalid_thing(
+    Err(ApiError::invalid_kind(
         kind,
         &resource.group,
         name,
-        &[fault],
+        &[error],
     ))
 }

@@ -1,4 +1,4 @@
-//! The built-in kinds: plain stored objects with the few rules that clients rely on.
+//! The built-in kinds: stored objects with the few rules that clients rely on.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::{
     access, data, event,
     name::NameRule,
-    resource::{BUILTIN, CONVERTED, Resource, storage_name},
+    resource::{BUILTIN_FINGERPRINT, CONVERTED_FINGERPRINT, Resource, storage_name},
     schema::FieldError,
     status::Result,
     types::{self, Type},
@@ -17,7 +17,7 @@ use crate::{
 pub(crate) const DEFINITIONS: &str = "apiextensions.k8s.io/customresourcedefinitions";
 /// The group and plural of namespaces in the store.
 pub(crate) const NAMESPACES: &str = "/namespaces";
-/// Kept on a CRD until its objects are gone.
+/// On a CRD until its objects are deleted.
 pub(crate) const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 struct Builtin {
@@ -236,9 +236,9 @@ fn names(builtin: &Builtin) -> NameRule {
 
 fn resource(builtin: &Builtin) -> Resource {
     // Both event groups show the same objects.
-    let (stored_group, mark) = match builtin.group {
-        "events.k8s.io" => ("", CONVERTED),
-        group => (group, BUILTIN),
+    let (stored_group, fingerprint) = match builtin.group {
+        "events.k8s.io" => ("", CONVERTED_FINGERPRINT),
+        group => (group, BUILTIN_FINGERPRINT),
     };
     Resource {
         group: builtin.group.into(),
@@ -261,7 +261,7 @@ fn resource(builtin: &Builtin) -> Resource {
             || builtin.group == access::GROUP,
         names: names(builtin),
         schema: None,
-        shape: types::of_builtin(builtin.group, builtin.kind)
+        object_type: types::of_builtin(builtin.group, builtin.kind)
             .unwrap_or(Type::FREE)
             .into(),
         columns: Vec::new(),
@@ -269,7 +269,7 @@ fn resource(builtin: &Builtin) -> Resource {
         storage: storage_name(stored_group, builtin.plural),
         deprecation: None,
         since: 0,
-        mark,
+        fingerprint,
         is_stored: false,
         versions: Arc::new([]),
     }
@@ -282,7 +282,7 @@ fn categories(builtin: &Builtin) -> Vec<String> {
     is_shown.then(|| "all".to_owned()).into_iter().collect()
 }
 
-/// Fills in what a real server sets on a new built-in object in its writer's name.
+/// Fills in what kube-apiserver sets on a new built-in object in its writer's name.
 pub(crate) fn default_new(resource: &Resource, object: &mut Value) {
     if &*resource.storage == NAMESPACES {
         let name = object["metadata"]["name"].clone();
@@ -290,7 +290,7 @@ pub(crate) fn default_new(resource: &Resource, object: &mut Value) {
     }
 }
 
-/// Fills in what a real server sets on a new built-in object by itself.
+/// Fills in what kube-apiserver sets on a new built-in object by itself.
 pub(crate) fn complete_new(resource: &Resource, object: &mut Value) {
     match (resource.group.as_str(), resource.kind.as_str()) {
         ("", "Namespace") => {
@@ -311,7 +311,7 @@ pub(crate) fn keep(resource: &Resource, new: &mut Value, old: &Value) {
     }
 }
 
-/// Refuses a built-in object whose fields have the wrong types, where that matters here.
+/// Refuses built-in objects with wrong types of the fields that this server uses.
 pub(crate) fn check_types(resource: &Resource, object: &Value) -> Result<()> {
     if access::roles::is_one(resource) {
         return access::roles::check_types(resource, object);
@@ -332,16 +332,16 @@ pub(crate) fn normalise(resource: &Resource, object: &mut Value) {
     }
 }
 
-/// Everything wrong with a built-in object beyond its metadata, where that is looked at here.
-pub(crate) fn faults(resource: &Resource, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+/// Validates the fields of a built-in object that this server validates, besides metadata.
+pub(crate) fn validate(resource: &Resource, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
     if holds_data(resource) {
-        return data::faults(resource, new, old);
+        return data::validate(resource, new, old);
     }
     if access::roles::is_one(resource) {
-        return access::roles::faults(resource, new, old);
+        return access::roles::validate(resource, new, old);
     }
     if resource.kind == "Event" && resource.schema.is_none() {
-        return event::faults(resource, new);
+        return event::validate(resource, new);
     }
     Vec::new()
 }

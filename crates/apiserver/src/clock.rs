@@ -1,5 +1,4 @@
-//! The time written on objects. It follows tokio's clock, so that it also moves when that is paused
-//! and advanced by hand.
+//! The time on objects. It follows tokio's clock, so that tests can pause and advance it.
 
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;

@@ -1,5 +1,4 @@
-//! ConfigMaps and Secrets: what they hold is text or base64, their keys are checked, and what is
-//! marked immutable does not change.
+//! ConfigMaps and Secrets: types and keys are validated, and immutable ones do not change.
 
 use base64::{DecodeError, Engine, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
@@ -22,7 +21,7 @@ fn maps(resource: &Resource) -> [(&'static str, bool); 2] {
     }
 }
 
-/// Refuses what would not decode on a real server.
+/// Refuses what would not decode in kube-apiserver.
 pub(crate) fn check_types(resource: &Resource, object: &Value) -> Result<()> {
     for (field, is_encoded) in maps(resource) {
         let path = format!("{}.{field}", resource.kind);
@@ -80,26 +79,26 @@ pub(crate) fn normalise(resource: &Resource, object: &mut Value) {
 }
 
 /// Everything wrong with keys, sizes and changes.
-pub(crate) fn faults(resource: &Resource, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
-    let mut faults = Vec::new();
+pub(crate) fn validate(resource: &Resource, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+    let mut errors = Vec::new();
     let mut size = 0;
     for (field, _) in maps(resource) {
         for (key, value) in new[field].as_object().into_iter().flatten() {
             size += value.as_str().map_or(0, str::len);
             let path = format!("{field}[{key}]");
-            faults.extend(
+            errors.extend(
                 name::config_key(key)
                     .iter()
-                    .map(|fault| FieldError::invalid(&path, &json!(key), fault)),
+                    .map(|error| FieldError::invalid(&path, &json!(key), error)),
             );
             if field == "data" && new["binaryData"].get(key).is_some() {
                 let why = "duplicate of key present in binaryData";
-                faults.push(FieldError::invalid(&path, &json!(key), why));
+                errors.push(FieldError::invalid(&path, &json!(key), why));
             }
         }
     }
     if size > SIZE_LIMIT {
-        faults.push(FieldError {
+        errors.push(FieldError {
             reason: "FieldValueTooLong",
             field: if resource.kind == "Secret" {
                 "data"
@@ -111,31 +110,31 @@ pub(crate) fn faults(resource: &Resource, new: &Value, old: Option<&Value>) -> V
         });
     }
     if let Some(old) = old {
-        faults.extend(change_faults(resource, new, old));
+        errors.extend(validate_change(resource, new, old));
     }
-    faults
+    errors
 }
 
-fn change_faults(resource: &Resource, new: &Value, old: &Value) -> Vec<FieldError> {
-    let mut faults = Vec::new();
+fn validate_change(resource: &Resource, new: &Value, old: &Value) -> Vec<FieldError> {
+    let mut errors = Vec::new();
     if resource.kind == "Secret" && new["type"] != old["type"] {
-        faults.push(FieldError::invalid(
+        errors.push(FieldError::invalid(
             "type",
             &new["type"],
             "field is immutable",
         ));
     }
     if old["immutable"] != json!(true) {
-        return faults;
+        return errors;
     }
     for field in ["immutable", "data", "binaryData"] {
         if new.get(field) != old.get(field) {
-            faults.push(FieldError {
+            errors.push(FieldError {
                 reason: "FieldValueForbidden",
                 field: field.to_owned(),
                 message: "Forbidden: field is immutable when `immutable` is set".to_owned(),
             });
         }
     }
-    faults
+    errors
 }

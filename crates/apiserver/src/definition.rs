@@ -1,7 +1,7 @@
-//! A CustomResourceDefinition as data: defaulting, checking and what it defines.
+//! CustomResourceDefinitions: defaults, validation and the kinds that they define.
 //!
-//! Errors name fields the way the real server does, which looks at definitions
-//! in an older form: what all versions share is told as if it stood in `spec`.
+//! Errors name fields the way kube-apiserver does, which looks at definitions
+//! in an older form: what all versions share is reported as a field of `spec`.
 //! Never stores anything and never looks at other definitions.
 
 mod check;
@@ -31,12 +31,12 @@ pub(crate) struct Definition {
     pub(crate) short_names: Vec<String>,
     pub(crate) categories: Vec<String>,
     pub(crate) namespaced: bool,
-    pub(crate) versions: Vec<Version>,
+    pub(crate) versions: Vec<DefinitionVersion>,
 }
 
 /// One version of the objects.
 #[derive(Clone, Debug)]
-pub(crate) struct Version {
+pub(crate) struct DefinitionVersion {
     pub(crate) name: String,
     pub(crate) served: bool,
     /// Whether objects are stored in this version.
@@ -51,7 +51,7 @@ pub(crate) struct Version {
     pub(crate) selectable_fields: Vec<String>,
 }
 
-/// Fills in what the real server fills in when a definition is written.
+/// Fills in what kube-apiserver fills in when a definition is written.
 pub(crate) fn default(crd: &mut Value) {
     let Some(spec) = crd.get_mut("spec").and_then(Value::as_object_mut) else {
         return;
@@ -114,7 +114,12 @@ fn read(spec: &Value, schemas: Vec<Arc<Schema>>) -> Definition {
     }
 }
 
-fn read_version(version: &Value, schema: Arc<Schema>, group: &str, kind: &str) -> Version {
+fn read_version(
+    version: &Value,
+    schema: Arc<Schema>,
+    group: &str,
+    kind: &str,
+) -> DefinitionVersion {
     let name = version["name"].as_str().unwrap_or_default();
     let flag = |name: &str| version[name] == true;
     let warning = || match version["deprecationWarning"].as_str() {
@@ -127,7 +132,7 @@ fn read_version(version: &Value, schema: Arc<Schema>, group: &str, kind: &str) -
     let columns = version["additionalPrinterColumns"]
         .as_array()
         .map_or(&[][..], Vec::as_slice);
-    Version {
+    DefinitionVersion {
         name: name.to_owned(),
         served: flag("served"),
         is_stored: flag("storage"),

@@ -1,5 +1,5 @@
-//! What is special about writing CustomResourceDefinitions: they are validated as such, get their
-//! status from the server, and stay until their objects are gone.
+//! Writes of CustomResourceDefinitions: they are validated, get their status from the server, and
+//! exist until their objects are deleted.
 
 use serde_json::{Value, json};
 
@@ -97,10 +97,10 @@ fn merged_status(mut fresh: Value, old: &Value) -> Value {
     fresh
 }
 
-fn check(server: &Server, crd: &Value, change_faults: Vec<FieldError>) -> Result<()> {
-    let faults = match definition::parse(crd) {
-        _ if !change_faults.is_empty() => change_faults,
-        Err(faults) => faults,
+fn check(server: &Server, crd: &Value, change_errors: Vec<FieldError>) -> Result<()> {
+    let errors = match definition::parse(crd) {
+        _ if !change_errors.is_empty() => change_errors,
+        Err(errors) => errors,
         Ok(_) => return Ok(()),
     };
     let resource = server
@@ -110,7 +110,7 @@ fn check(server: &Server, crd: &Value, change_faults: Vec<FieldError>) -> Result
     Err(ApiError::invalid(
         &resource,
         metadata::name_of(crd),
-        &faults,
+        &errors,
     ))
 }
 
@@ -125,7 +125,7 @@ pub(crate) fn check_accepts_objects(server: &Server, resource: &Resource) -> Res
         .expect("definitions are built in");
     let crd = server
         .store()
-        .kept(&definitions.key(None, &resource.qualified()));
+        .object(&definitions.key(None, &resource.qualified()));
     if crd.is_some_and(|crd| metadata::is_stored_deleting(&crd)) {
         return Err(ApiError::terminating_definition());
     }

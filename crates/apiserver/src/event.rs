@@ -1,4 +1,4 @@
-//! Events are one set of objects in two groups: core names and `events.k8s.io` names.
+//! Events, which are the same objects in two API groups with different field names.
 
 use serde_json::{Value, json};
 
@@ -32,11 +32,11 @@ pub(crate) fn to_core(event: &mut Value) {
 }
 
 /// Everything wrong with an event.
-pub(crate) fn faults(resource: &Resource, event: &Value) -> Vec<FieldError> {
+pub(crate) fn validate(resource: &Resource, event: &Value) -> Vec<FieldError> {
     let is_new_form = resource.group == "events.k8s.io";
-    let mut faults = Vec::new();
+    let mut errors = Vec::new();
     if is_new_form && metadata::text(event, "/eventTime").is_empty() {
-        faults.push(FieldError {
+        errors.push(FieldError {
             reason: "FieldValueRequired",
             field: "eventTime".to_owned(),
             message: "Required value".to_owned(),
@@ -53,13 +53,13 @@ pub(crate) fn faults(resource: &Resource, event: &Value) -> Vec<FieldError> {
     let fits = namespace == expected || (namespace.is_empty() && expected == "default");
     if !fits {
         let field = "involvedObject.namespace";
-        faults.push(FieldError::invalid(
+        errors.push(FieldError::invalid(
             field,
             &json!(namespace),
             "does not match event.namespace",
         ));
     }
-    faults
+    errors
 }
 
 fn rename(object: &mut Value, from: &str, to: &str) {

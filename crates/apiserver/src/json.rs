@@ -1,4 +1,4 @@
-//! JSON as a real server reads and refuses it.
+//! Parses JSON with the leniency and the error messages of kube-apiserver.
 
 mod duplicates;
 
@@ -8,14 +8,14 @@ use serde_json::{Value, error::Category};
 
 pub(crate) use duplicates::duplicates;
 
-/// Where a value stands. It becomes text only when somebody wants to read it.
-pub(crate) enum Path<'a> {
+/// The path of a value, which is formatted only when it is needed.
+pub(crate) enum FieldPath<'a> {
     Root,
-    Field(&'a Path<'a>, &'a str),
-    Item(&'a Path<'a>, usize),
+    Field(&'a FieldPath<'a>, &'a str),
+    Item(&'a FieldPath<'a>, usize),
 }
 
-impl fmt::Display for Path<'_> {
+impl fmt::Display for FieldPath<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Root => Ok(()),

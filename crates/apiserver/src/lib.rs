@@ -7,14 +7,14 @@ mod blocking;
 mod body;
 mod builtin;
 mod clock;
-mod collector;
 mod data;
 mod definition;
 mod definitions;
 mod discovery;
 mod event;
-mod faults;
-mod fields;
+mod fault_injection;
+mod field_set;
+mod garbage_collector;
 mod json;
 mod metadata;
 mod name;
@@ -23,6 +23,7 @@ mod percent;
 mod protobuf;
 mod query;
 mod registry;
+mod representation;
 mod resource;
 mod reviews;
 mod route;
@@ -35,7 +36,6 @@ mod strategic;
 mod table;
 mod types;
 mod verbs;
-mod view;
 
 use std::{
     path::PathBuf,
@@ -43,43 +43,42 @@ use std::{
 };
 
 use clock::Clock;
-use faults::Fate;
+use fault_injection::FaultInjector;
 use futures::FutureExt;
 use parking_lot::Mutex;
 use registry::Registry;
-use store::{File, Kept, Key, Memory, Refusal, Stale, Store};
+use store::{CommitError, FileStore, MemoryStore, RevisionConflict, Store, StoreKey, StoredObject};
 
 pub use access::{MASTERS, User};
 pub use admission::{Admission, Operation, Request as AdmissionRequest};
-pub use faults::Faults;
+pub use fault_injection::FaultRates;
 pub use reviews::Reviewer;
 pub use serve::{Limits, ServeError, ServeOptions, Served};
 pub use store::OpenError;
 
-/// How many changes a server remembers unless told otherwise.
-const HISTORY: usize = 8192;
+/// The default length of the history.
+const DEFAULT_HISTORY: usize = 8192;
 
 /// One API server. Cloning shares it.
 #[derive(Clone)]
-pub struct Server(Arc<Inner>);
+pub struct Server(Arc<ServerState>);
 
-/// How a server is set up.
+/// How a server is configured.
 pub struct Options {
-    /// How many changes watches and paged lists can go back before they get `410 Expired`.
+    /// How many events watches and paged lists can go back before they get `410 Expired`.
     pub history: usize,
     /// Makes uids and generated names the same in every run; random without it.
     pub seed: Option<u64>,
-    /// Who answers TokenReview and SubjectAccessReview; without one the server's own tokens and
-    /// roles do.
+    /// Answers TokenReview and SubjectAccessReview instead of the server's own tokens and roles.
     pub reviewer: Option<Arc<dyn Reviewer>>,
-    /// Who has a say in what is written, after access control and all checks.
+    /// Reviews writes after authorization and validation.
     pub admission: Option<Arc<dyn Admission>>,
 }
 
 impl Default for Options {
     fn default() -> Self {
         Self {
-            history: HISTORY,
+            history: DEFAULT_HISTORY,
             seed: None,
             reviewer: None,
             admission: None,
@@ -87,83 +86,83 @@ impl Default for Options {
     }
 }
 
-struct Inner {
+struct ServerState {
     store: Box<dyn Store>,
     registry: Registry,
     clock: Clock,
-    random: Mutex<faults::Random>,
+    random: Mutex<fault_injection::SeededRandom>,
     reviewer: Option<Arc<dyn Reviewer>>,
     admission: Option<Arc<dyn Admission>>,
     tokens: access::TokenRegistry,
-    fate: Mutex<Fate>,
+    fault_injector: Mutex<FaultInjector>,
 }
 
 impl Server {
-    /// An empty server that keeps everything in memory. Needs a running tokio runtime.
+    /// An empty server with a store in memory. Needs a running tokio runtime.
     pub fn in_memory() -> Self {
         Self::new(Options::default())
     }
 
-    /// An empty server in memory, set up as `options` say. Needs a running tokio runtime.
+    /// An empty server with a store in memory. Needs a running tokio runtime.
     pub fn new(options: Options) -> Self {
-        let server = Self::on(Box::new(Memory::new(options.history)), options);
-        let first = server.create_first_objects().now_or_never();
-        debug_assert!(first.is_some(), "memory commits at once");
-        collector::spawn(&server);
+        let server = Self::on(Box::new(MemoryStore::new(options.history)), options);
+        let created = server.create_default_objects().now_or_never();
+        debug_assert!(created.is_some(), "memory commits at once");
+        garbage_collector::spawn(&server);
         server
     }
 
-    /// The server that keeps everything in one file, which is created if it is not there.
+    /// A server with a store in a file, which is created if it does not exist.
     ///
-    /// What was answered with success is in the file by then, whatever happens afterwards.
+    /// A write is answered with success only after it is durable.
     pub async fn open(path: impl Into<PathBuf>, options: Options) -> Result<Self, OpenError> {
         let (path, history) = (path.into(), options.history);
-        let opening = tokio::task::spawn_blocking(move || File::open(&path, history));
+        let opening = tokio::task::spawn_blocking(move || FileStore::open(&path, history));
         let file = opening.await.expect("opening a store does not panic")?;
         let server = Self::on(Box::new(file), options);
-        server.define_stored();
-        server.create_first_objects().await;
-        collector::spawn(&server);
+        server.register_stored_definitions();
+        server.create_default_objects().await;
+        garbage_collector::spawn(&server);
         Ok(server)
     }
 
     fn on(store: Box<dyn Store>, options: Options) -> Self {
-        Self(Arc::new(Inner {
+        Self(Arc::new(ServerState {
             store,
             registry: Registry::new(),
             clock: Clock::start(),
-            random: Mutex::new(faults::Random::new(options.seed)),
+            random: Mutex::new(fault_injection::SeededRandom::new(options.seed)),
             reviewer: options.reviewer,
             admission: options.admission,
             tokens: access::TokenRegistry::default(),
-            fate: Mutex::default(),
+            fault_injector: Mutex::default(),
         }))
     }
 
-    /// Makes what every cluster has; what is there already is left as it is.
-    async fn create_first_objects(&self) {
+    /// Creates the namespaces, roles and bindings that every cluster has, where they are missing.
+    async fn create_default_objects(&self) {
         futures::join!(
-            verbs::create_first_namespaces(self),
+            verbs::create_default_namespaces(self),
             access::create_defaults(self)
         );
     }
 
-    /// From now on a bearer token stands for a user, on every socket of this server.
+    /// Registers a bearer token of a user for all sockets of this server.
     pub fn add_token(&self, token: &str, user: User) {
         self.0.tokens.add(token, user);
     }
 
-    /// Serves the kinds whose definitions were stored in an earlier life.
-    fn define_stored(&self) {
+    /// Serves the kinds whose definitions are in the store.
+    fn register_stored_definitions(&self) {
         let stored = self.store().list(builtin::DEFINITIONS, "", None);
         for (_, crd) in stored.map(|it| it.objects).unwrap_or_default() {
             self.registry().define(&crd.value());
         }
     }
 
-    /// Copies everything, as it is at one moment, into a new file that [`Server::open`] can open.
+    /// Writes a consistent copy of the store to a new file that [`Server::open`] can open.
     ///
-    /// Requests go on meanwhile. Fails if the file exists, or if there is nothing but memory.
+    /// Requests are served meanwhile. Fails if the file exists, or if the store is in memory.
     pub async fn backup(&self, to: impl Into<PathBuf>) -> std::io::Result<()> {
         let (server, to) = (self.clone(), to.into());
         let copying = tokio::task::spawn_blocking(move || server.store().backup(&to));
@@ -194,9 +193,9 @@ impl Server {
         kube::Client::new(service, "default")
     }
 
-    /// From now on requests fail as `faults` say, in an order that its seed decides.
-    pub fn inject(&self, faults: Faults) {
-        *self.0.fate.lock() = Fate::new(faults);
+    /// Makes requests fail from now on, as often as `rates` say.
+    pub fn inject_faults(&self, rates: FaultRates) {
+        *self.0.fault_injector.lock() = FaultInjector::new(rates);
     }
 
     fn registry(&self) -> &Registry {
@@ -223,23 +222,27 @@ impl Server {
         self.0.random.lock().next()
     }
 
-    /// Commits one change and lets the registry follow it. The outer error is that of a store which
-    /// cannot keep anything.
-    async fn commit(&self, write: store::Write) -> status::Result<Result<Arc<Kept>, Stale>> {
+    /// Commits one write and updates the registry. The outer error means that the store failed.
+    async fn commit(
+        &self,
+        write: store::ObjectWrite,
+    ) -> status::Result<Result<Arc<StoredObject>, RevisionConflict>> {
         let key = write.key.clone();
         let is_removal = write.object.is_none();
         match self.store().commit(write).await {
             Ok(object) => {
-                self.follow(&key, (!is_removal).then_some(&*object));
+                self.update_registry(&key, (!is_removal).then_some(&*object));
                 Ok(Ok(object))
             }
-            Err(Refusal::Stale) => Ok(Err(Stale)),
-            Err(Refusal::TooLarge) => Err(status::ApiError::too_large(store::LARGEST)),
-            Err(Refusal::Failed(why)) => Err(status::ApiError::not_stored(&why)),
+            Err(CommitError::Conflict) => Ok(Err(RevisionConflict)),
+            Err(CommitError::TooLarge) => {
+                Err(status::ApiError::too_large(store::OBJECT_SIZE_LIMIT))
+            }
+            Err(CommitError::Failed(why)) => Err(status::ApiError::not_stored(&why)),
         }
     }
 
-    fn follow(&self, key: &Key, object: Option<&Kept>) {
+    fn update_registry(&self, key: &StoreKey, object: Option<&StoredObject>) {
         if &*key.resource != builtin::DEFINITIONS {
             return;
         }
@@ -249,7 +252,7 @@ impl Server {
         }
     }
 
-    fn downgrade(&self) -> Weak<Inner> {
+    fn downgrade(&self) -> Weak<ServerState> {
         Arc::downgrade(&self.0)
     }
 }

@@ -1,19 +1,19 @@
-//! The metadata every object carries: filled in on create, guarded on update, validated always.
+//! Object metadata: set on create, protected on update, and validated.
 
-mod faults;
+mod validation;
 
 use serde_json::{Map, Value, json};
 
-pub(crate) use faults::{faults, update_faults};
+pub(crate) use validation::{validate, validate_update};
 
 use crate::{
     resource::Resource,
     schema::FieldError,
     status::{ApiError, Result},
-    store::Kept,
+    store::StoredObject,
 };
 
-/// What a generated suffix is made of: no vowels, so no words.
+/// The characters of generated suffixes, without vowels.
 const SUFFIX_LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 const SUFFIX_LENGTH: usize = 5;
 const GENERATED_BASE_LIMIT: usize = 63 - SUFFIX_LENGTH;
@@ -52,14 +52,14 @@ pub(crate) fn revision_of(object: &Value) -> u64 {
         .unwrap_or_default()
 }
 
-/// Whether deletion was asked for.
+/// Whether the object is being deleted.
 pub(crate) fn is_deleting(object: &Value) -> bool {
     !text(object, "/metadata/deletionTimestamp").is_empty()
 }
 
-/// Whether deletion of a stored object was asked for; most texts do not even have the word.
-pub(crate) fn is_stored_deleting(stored: &Kept) -> bool {
-    stored.mentions("\"deletionTimestamp\"") && is_deleting(&stored.value())
+/// Whether a stored object is being deleted; most are not and need not be parsed.
+pub(crate) fn is_stored_deleting(stored: &StoredObject) -> bool {
+    stored.contains("\"deletionTimestamp\"") && is_deleting(&stored.value())
 }
 
 /// The finalizers that keep an object from going away.
@@ -71,7 +71,7 @@ pub(crate) fn finalizers(object: &Value) -> Vec<&str> {
         .collect()
 }
 
-/// The known fields of metadata and the Go types a real server names when they do not fit.
+/// The known fields of metadata and the Go types kube-apiserver names when they do not fit.
 const FIELDS: &[(&str, &str)] = &[
     ("annotations", "map"),
     ("creationTimestamp", "string"),
@@ -90,7 +90,7 @@ const FIELDS: &[(&str, &str)] = &[
     ("uid", "string"),
 ];
 
-/// Refuses metadata whose fields have the wrong types: everything after trusts them.
+/// Refuses metadata with fields of wrong types.
 pub(crate) fn check_types(resource: &Resource, object: &Value) -> Result<()> {
     let metadata = match object.get("metadata") {
         None | Some(Value::Null) => return Ok(()),
@@ -184,7 +184,7 @@ pub(crate) fn fields(object: &mut Value) -> &mut Map<String, Value> {
     metadata
 }
 
-/// Drops fields that metadata does not have, and gives their paths. What is empty goes as well.
+/// Drops unknown and empty fields, and returns the paths of unknown ones.
 pub(crate) fn prune(object: &mut Value) -> Vec<String> {
     let mut dropped = Vec::new();
     fields(object).retain(|field, value| {
@@ -201,8 +201,8 @@ pub(crate) fn prune(object: &mut Value) -> Vec<String> {
     dropped
 }
 
-/// What the server decides about a new object.
-pub(crate) struct Birth {
+/// The fields that the server sets on a new object.
+pub(crate) struct CreationFields {
     pub(crate) uid: String,
     pub(crate) now: String,
     /// Chooses the letters of a generated name.
@@ -210,7 +210,7 @@ pub(crate) struct Birth {
 }
 
 /// Fills in the metadata of a new object.
-pub(crate) fn prepare_new(resource: &Resource, object: &mut Value, birth: &Birth) {
+pub(crate) fn prepare_new(resource: &Resource, object: &mut Value, creation: &CreationFields) {
     let metadata = fields(object);
     for field in KEPT_ON_UPDATE
         .iter()
@@ -225,10 +225,10 @@ pub(crate) fn prepare_new(resource: &Resource, object: &mut Value, birth: &Birth
     }
     if let (None, Some(Value::String(base))) = (metadata.get("name"), metadata.get("generateName"))
     {
-        metadata.insert("name".into(), json!(generated_name(base, birth.random)));
+        metadata.insert("name".into(), json!(generated_name(base, creation.random)));
     }
-    metadata.insert("uid".into(), json!(birth.uid));
-    metadata.insert("creationTimestamp".into(), json!(birth.now));
+    metadata.insert("uid".into(), json!(creation.uid));
+    metadata.insert("creationTimestamp".into(), json!(creation.now));
     if resource.has_generation {
         metadata.insert("generation".into(), json!(1));
     }
@@ -249,25 +249,25 @@ fn generated_name(base: &str, mut random: u64) -> String {
     name
 }
 
-/// What a change tries to set although only the server may.
-pub(crate) fn immutable_faults(new: &Value, old: &Value) -> Vec<FieldError> {
-    let mut faults = Vec::new();
+/// The errors of a change to fields that only the server may set.
+pub(crate) fn validate_immutable_fields(new: &Value, old: &Value) -> Vec<FieldError> {
+    let mut errors = Vec::new();
     for field in ["uid", "deletionTimestamp"] {
         let pointer = format!("/metadata/{field}");
         let (wanted, kept) = (text(new, &pointer), text(old, &pointer));
         if !wanted.is_empty() && wanted != kept {
             let field = format!("metadata.{field}");
-            faults.push(FieldError::invalid(
+            errors.push(FieldError::invalid(
                 &field,
                 &json!(wanted),
                 "field is immutable",
             ));
         }
     }
-    faults
+    errors
 }
 
-/// Restores on an update what only the server may set.
+/// Restores the fields that only the server may set.
 pub(crate) fn keep_server_fields(new: &mut Value, old: &Value) {
     let metadata = fields(new);
     for field in KEPT_ON_UPDATE {

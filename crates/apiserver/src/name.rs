@@ -1,4 +1,4 @@
-//! Which names, label keys and label values are valid, with the words a real server refuses them.
+//! Validates names, label keys and label values, with the messages of kube-apiserver.
 
 use std::sync::LazyLock;
 
@@ -32,7 +32,7 @@ pub(crate) enum NameRule {
 
 impl NameRule {
     /// What is wrong with a name; nothing when it is valid.
-    pub(crate) fn faults(self, name: &str) -> Vec<String> {
+    pub(crate) fn validate(self, name: &str) -> Vec<String> {
         match self {
             Self::Subdomain => subdomain(name),
             Self::Label => label(name),
@@ -53,34 +53,34 @@ fn path_segment(name: &str) -> Vec<String> {
 }
 
 fn label(name: &str) -> Vec<String> {
-    let mut faults = too_long(name, 63, "characters");
+    let mut errors = too_long(name, 63, "characters");
     if !LABEL_PATTERN.is_match(name) {
         let is_dotted = SUBDOMAIN_PATTERN.is_match(name);
-        faults.push(if is_dotted { "must not contain dots".to_owned() } else { format!(
+        errors.push(if is_dotted { "must not contain dots".to_owned() } else { format!(
             "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '{LABEL}')"
         ) });
     }
-    faults
+    errors
 }
 
 fn subdomain(name: &str) -> Vec<String> {
-    let mut faults = too_long(name, 253, "characters");
+    let mut errors = too_long(name, 253, "characters");
     if !SUBDOMAIN_PATTERN.is_match(name) {
-        faults.push(format!(
+        errors.push(format!(
             "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '{SUBDOMAIN}')"
         ));
     }
-    faults
+    errors
 }
 
 fn label_1035(name: &str) -> Vec<String> {
-    let mut faults = too_long(name, 63, "characters");
+    let mut errors = too_long(name, 63, "characters");
     if !LABEL_1035_PATTERN.is_match(name) {
-        faults.push(format!(
+        errors.push(format!(
             "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '{LABEL_1035}')"
         ));
     }
-    faults
+    errors
 }
 
 /// What is wrong with the key of a label or annotation, or with a finalizer.
@@ -97,56 +97,56 @@ pub(crate) fn qualified(key: &str) -> Vec<String> {
             )];
         }
     };
-    let mut faults: Vec<String> = match prefix {
+    let mut errors: Vec<String> = match prefix {
         None => Vec::new(),
         Some("") => vec!["prefix part must be non-empty".to_owned()],
         Some(prefix) => prefixed("prefix part", subdomain(prefix)),
     };
     if name.is_empty() {
-        faults.push("name part must be non-empty".to_owned());
+        errors.push("name part must be non-empty".to_owned());
     }
-    faults.extend(prefixed("name part", too_long(name, 63, "bytes")));
+    errors.extend(prefixed("name part", too_long(name, 63, "bytes")));
     if !QUALIFIED_PATTERN.is_match(name) {
-        faults.push(format!("name part {must}"));
+        errors.push(format!("name part {must}"));
     }
-    faults
+    errors
 }
 
 /// What is wrong with the value of a label.
 pub(crate) fn label_value(value: &str) -> Vec<String> {
-    let mut faults = too_long(value, 63, "bytes");
+    let mut errors = too_long(value, 63, "bytes");
     if !VALUE_PATTERN.is_match(value) {
-        faults.push(format!(
+        errors.push(format!(
             "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '{VALUE}')"
         ));
     }
-    faults
+    errors
 }
 
 /// What is wrong with the key of a ConfigMap or Secret.
 pub(crate) fn config_key(key: &str) -> Vec<String> {
-    let mut faults = too_long(key, 253, "characters");
+    let mut errors = too_long(key, 253, "characters");
     if key.is_empty()
         || !key
             .bytes()
             .all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
     {
-        faults.push(
+        errors.push(
             "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
                 .to_owned(),
         );
     }
-    faults
+    errors
 }
 
 fn too_long(text: &str, limit: usize, unit: &str) -> Vec<String> {
-    let fault = || format!("must be no more than {limit} {unit}");
-    (text.len() > limit).then(fault).into_iter().collect()
+    let error = || format!("must be no more than {limit} {unit}");
+    (text.len() > limit).then(error).into_iter().collect()
 }
 
-fn prefixed(prefix: &str, faults: Vec<String>) -> Vec<String> {
-    faults
+fn prefixed(prefix: &str, errors: Vec<String>) -> Vec<String> {
+    errors
         .into_iter()
-        .map(|fault| format!("{prefix} {fault}"))
+        .map(|error| format!("{prefix} {error}"))
         .collect()
 }

@@ -1,8 +1,7 @@
-//! OpenAPI v3: one document per group and version, which `kubectl explain`, validation and diff
-//! read.
+//! OpenAPI v3 documents, one per group and version, for `kubectl explain`, validation and diff.
 //!
-//! The documents say what fields there are and what the requests take. Descriptions are those of
-//! the custom resource definitions; built-in kinds have none.
+//! They list fields and request parameters. Descriptions come from the CustomResourceDefinitions;
+//! built-in kinds have none.
 
 mod paths;
 
@@ -19,7 +18,7 @@ use crate::{
     builtin::DEFINITIONS,
     metadata,
     resource::Resource,
-    types::{Field, ListType, MapType, Merging, Scalar, Sharing, Type},
+    types::{Field, ListOwnership, ListType, MapType, PatchStrategy, Scalar, Type},
 };
 
 /// `/openapi/v3`: where the documents are.
@@ -101,7 +100,7 @@ fn definition(server: &Server, resource: &Resource) -> Option<Arc<Value>> {
     resource.schema.as_ref()?;
     let definitions = server.registry().stored_as(DEFINITIONS)?;
     let key = definitions.key(None, &resource.qualified());
-    server.store().get(&key)
+    server.store().value(&key)
 }
 
 /// The schema as the definition has it, with what every resource has.
@@ -132,7 +131,7 @@ fn custom_schema(resource: &Resource, crd: &Value, wanted: &mut BTreeSet<String>
 }
 
 fn builtin_schema(resource: &Resource, wanted: &mut BTreeSet<String>) -> Value {
-    let mut schema = schema(resource.shape.resolve(), wanted);
+    let mut schema = schema(resource.object_type.resolve(), wanted);
     let properties = schema["properties"].as_object_mut();
     for (name, property) in properties.into_iter().flatten() {
         *property = described(name, property.take());
@@ -241,18 +240,18 @@ fn field_schema(field: &Field, wanted: &mut BTreeSet<String>) -> Value {
 
 fn list_schema(list: &ListType, wanted: &mut BTreeSet<String>) -> Value {
     let mut result = json!({"type": "array", "items": schema(&list.items, wanted)});
-    match &list.sharing {
-        Sharing::Atomic => result["x-kubernetes-list-type"] = json!("atomic"),
-        Sharing::Set => result["x-kubernetes-list-type"] = json!("set"),
-        Sharing::Keys(keys) => {
+    match &list.ownership {
+        ListOwnership::Atomic => result["x-kubernetes-list-type"] = json!("atomic"),
+        ListOwnership::Set => result["x-kubernetes-list-type"] = json!("set"),
+        ListOwnership::Keys(keys) => {
             result["x-kubernetes-list-type"] = json!("map");
             result["x-kubernetes-list-map-keys"] = json!(keys);
         }
     }
-    match &list.merging {
-        Merging::Replace => {}
-        Merging::Add => result["x-kubernetes-patch-strategy"] = json!("merge"),
-        Merging::By(key) => {
+    match &list.patch_strategy {
+        PatchStrategy::Replace => {}
+        PatchStrategy::MergeValues => result["x-kubernetes-patch-strategy"] = json!("merge"),
+        PatchStrategy::MergeByKey(key) => {
             result["x-kubernetes-patch-strategy"] = json!("merge");
             result["x-kubernetes-patch-merge-key"] = json!(key);
         }

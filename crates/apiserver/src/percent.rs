@@ -24,7 +24,7 @@ pub(crate) fn decode(text: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The pairs of a query string, in order; malformed ones are left out, as a real server does.
+/// The pairs of a query string, in order; malformed ones are left out, as kube-apiserver does.
 pub(crate) fn pairs(query: &str) -> Vec<(String, String)> {
     let decode = |text: &str| decode(&text.replace('+', " "));
     let pair = |pair: &str| {

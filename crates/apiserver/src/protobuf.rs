@@ -1,5 +1,4 @@
-//! Built-in objects and questions in Kubernetes' binary encoding, which clients written in Go prefer
-//! and kubectl sends whatever it is told.
+//! Decodes protobuf bodies of built-in objects and reviews, which kubectl and other Go clients send.
 //!
 //! The table of types says which number each field has. Only reading is possible: what is answered
 //! is JSON, which every client takes. Fields that the table does not have are skipped, as are those
@@ -154,7 +153,7 @@ fn text(bytes: &[u8]) -> Option<Value> {
     Some(json!(std::str::from_utf8(bytes).ok()?))
 }
 
-/// A moment as JSON tells it; null for none.
+/// A timestamp as in JSON; null for none.
 fn time(bytes: &[u8]) -> Option<Value> {
     let numbers = parts(bytes)?.numbers;
     if bytes.is_empty() {

@@ -1,4 +1,4 @@
-//! The query parameters of a request, read once.
+//! The query parameters of a request.
 
 use http::Uri;
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use crate::{
 
 const FIELD_MANAGER_LIMIT: usize = 128;
 
-/// What the client asked for besides path and body.
+/// The parsed query parameters.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Query {
     pub(crate) watch: bool,
@@ -33,7 +33,7 @@ pub(crate) struct Query {
 }
 
 impl Query {
-    /// Reads the parameters; unknown ones are ignored, as on a real server.
+    /// Reads the parameters; unknown ones are ignored, as in kube-apiserver.
     pub(crate) fn parse(uri: &Uri) -> Result<Self> {
         let mut query = Self::default();
         let pairs = percent::pairs(uri.query().unwrap_or_default());
@@ -46,7 +46,7 @@ impl Query {
 
     fn set(&mut self, name: &str, value: String) -> Result<()> {
         match name {
-            "watch" => self.watch = truth(&value),
+            "watch" => self.watch = boolean(&value),
             "labelSelector" => self.label_selector = value,
             "fieldSelector" => self.field_selector = value,
             "limit" => self.limit = number(&value)?,
@@ -54,13 +54,13 @@ impl Query {
             "resourceVersion" => self.resource_version = value,
             "resourceVersionMatch" => self.resource_version_match = value,
             "timeoutSeconds" => self.timeout_seconds = Some(number(&value)?),
-            "allowWatchBookmarks" => self.allow_bookmarks = truth(&value),
-            "sendInitialEvents" => self.send_initial_events = Some(truth(&value)),
+            "allowWatchBookmarks" => self.allow_bookmarks = boolean(&value),
+            "sendInitialEvents" => self.send_initial_events = Some(boolean(&value)),
             "dryRun" => self.dry_run.insert(0, value),
             "fieldManager" => self.field_manager = value,
             "fieldValidation" => self.field_validation = value,
             "includeObject" => self.include_object = value,
-            "force" => self.force = Some(truth(&value)),
+            "force" => self.force = Some(boolean(&value)),
             "propagationPolicy" => self.propagation_policy = value,
             _ => {}
         }
@@ -68,15 +68,15 @@ impl Query {
     }
 }
 
-/// The options of a write that were given by query or body.
-pub(crate) struct WriteOptions {
+/// The validated query parameters of a write.
+pub(crate) struct WriteParameters {
     pub(crate) dry_run: bool,
     pub(crate) field_validation: String,
 }
 
 impl Query {
-    /// Checks what a write asks for; `kind` is the name of the options in error texts.
-    pub(crate) fn write_options(&self, kind: &str) -> Result<WriteOptions> {
+    /// Validates the parameters of a write; `kind` is the name of the options in error messages.
+    pub(crate) fn write_parameters(&self, kind: &str) -> Result<WriteParameters> {
         if self.dry_run.iter().any(|value| value != "All") {
             let given = json!(self.dry_run);
             return Err(unsupported(kind, "dryRun", &given, &["All"]));
@@ -94,14 +94,14 @@ impl Query {
             let given = json!(self.field_validation);
             return Err(unsupported(kind, "fieldValidation", &given, &known));
         }
-        Ok(WriteOptions {
+        Ok(WriteParameters {
             dry_run: !self.dry_run.is_empty(),
             field_validation: self.field_validation.clone(),
         })
     }
 }
 
-/// An option whose value is none of the known ones.
+/// The error of an option with an unsupported value.
 pub(crate) fn unsupported(kind: &str, field: &str, given: &Value, known: &[&str]) -> ApiError {
     let known: Vec<String> = known.iter().map(|value| format!("{value:?}")).collect();
     let error = FieldError {
@@ -115,7 +115,7 @@ pub(crate) fn unsupported(kind: &str, field: &str, given: &Value, known: &[&str]
     ApiError::invalid_options(kind, error)
 }
 
-fn truth(value: &str) -> bool {
+fn boolean(value: &str) -> bool {
     !value.eq_ignore_ascii_case("false") && value != "0"
 }
 

@@ -1,4 +1,4 @@
-//! Which kinds are served now: the built-in ones and those that CRDs brought.
+//! The kinds that are served: the built-in ones and those of CRDs.
 
 use std::{collections::BTreeMap, sync::Arc};
 

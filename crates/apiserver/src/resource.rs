@@ -1,4 +1,4 @@
-//! What the server knows of one served kind: how it is addressed and which rules it obeys.
+//! One served kind in one version: its names, its rules, and how its objects are stored.
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
@@ -9,11 +9,11 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use crate::{
-    definition::{Definition, Version},
-    fields::Fields,
+    definition::{Definition, DefinitionVersion},
+    field_set::FieldSet,
     name::NameRule,
     schema::Schema,
-    store::{Draft, Kept, Key, Revision},
+    store::{ObjectToStore, Revision, StoreKey, StoredObject},
     table::Column,
     types::Type,
 };
@@ -34,51 +34,56 @@ pub(crate) struct Resource {
     pub(crate) has_status: bool,
     /// Whether `metadata.generation` counts changes of the spec.
     pub(crate) has_generation: bool,
-    /// Whether a replace may leave out `resourceVersion`.
+    /// Whether an update may omit `resourceVersion`.
     pub(crate) replaces_unconditionally: bool,
-    /// Whether a replace of what is not there creates it.
+    /// Whether an update of a missing object creates it.
     pub(crate) creates_on_replace: bool,
     pub(crate) names: NameRule,
-    /// The schema of a custom kind; built-in kinds are kept as they come.
+    /// The schema of a custom kind; built-in kinds have none.
     pub(crate) schema: Option<Arc<Schema>>,
-    /// What the objects are made of.
-    pub(crate) shape: Arc<Type>,
-    /// What a table of the objects shows, for custom kinds.
+    /// The types of the objects' fields.
+    pub(crate) object_type: Arc<Type>,
+    /// The printer columns of a custom kind.
     pub(crate) columns: Vec<Column>,
     /// Fields beside name and namespace that a field selector may use.
     pub(crate) selectable: Vec<String>,
-    /// `group/plural` under which all versions are kept.
+    /// `group/plural`, under which all versions are stored.
     pub(crate) storage: Arc<str>,
-    /// The warning that goes with every answer of a deprecated version.
+    /// The warning in every response of a deprecated version.
     pub(crate) deprecation: Option<String>,
     /// There is no history of this kind before this revision.
     pub(crate) since: Revision,
-    /// How this version looks. An object that is stored with the same mark is shown as it is.
-    pub(crate) mark: u64,
+    /// Identifies the schema of this version. An object that is stored with the same fingerprint is
+    /// returned as it is stored.
+    pub(crate) fingerprint: u64,
     /// Whether objects of a custom kind are stored in this version.
     pub(crate) is_stored: bool,
     /// All versions of a custom kind, served or not.
-    pub(crate) versions: Arc<[StoredAs]>,
+    pub(crate) versions: Arc<[StorageVersion]>,
 }
 
 /// A version in which objects may be stored.
-pub(crate) struct StoredAs {
+pub(crate) struct StorageVersion {
     api_version: String,
     schema: Arc<Schema>,
-    /// Whether new objects are.
+    /// Whether it is the storage version of new objects.
     is_current: bool,
 }
 
-/// The mark of built-in kinds.
-pub(crate) const BUILTIN: u64 = 0;
-/// The mark of what is shown otherwise than it is stored.
-pub(crate) const CONVERTED: u64 = 1;
-/// The mark of what is stored otherwise than anybody has looked at it.
-const UNSEEN: u64 = 2;
+/// The fingerprint of built-in kinds.
+pub(crate) const BUILTIN_FINGERPRINT: u64 = 0;
+/// The fingerprint of a version whose objects are always converted when they are read.
+pub(crate) const CONVERTED_FINGERPRINT: u64 = 1;
+/// The fingerprint of an object that was converted to the storage version without being validated.
+const UNVALIDATED_FINGERPRINT: u64 = 2;
 
 impl Resource {
-    /// A kind that some CustomResourceDefinition brought.
-    pub(crate) fn custom(definition: &Definition, version: &Version, since: Revision) -> Self {
+    /// A version of a CustomResourceDefinition.
+    pub(crate) fn custom(
+        definition: &Definition,
+        version: &DefinitionVersion,
+        since: Revision,
+    ) -> Self {
         Self {
             group: definition.group.clone(),
             version: version.name.clone(),
@@ -95,7 +100,7 @@ impl Resource {
             creates_on_replace: false,
             names: NameRule::Subdomain,
             schema: Some(version.schema.clone()),
-            shape: Arc::new(version.schema.shape()),
+            object_type: Arc::new(version.schema.object_type()),
             columns: version.columns.clone(),
             selectable: version
                 .selectable_fields
@@ -105,12 +110,12 @@ impl Resource {
             deprecation: version.deprecation_warning.clone(),
             storage: storage_name(&definition.group, &definition.plural),
             since,
-            mark: mark(version),
+            fingerprint: fingerprint(version),
             is_stored: version.is_stored,
             versions: definition
                 .versions
                 .iter()
-                .map(|version| StoredAs {
+                .map(|version| StorageVersion {
                     api_version: qualified_version(&definition.group, &version.name),
                     schema: version.schema.clone(),
                     is_current: version.is_stored,
@@ -119,12 +124,12 @@ impl Resource {
         }
     }
 
-    /// `plural.group`, as error texts name a resource.
+    /// `plural.group`, as in error messages.
     pub(crate) fn qualified(&self) -> String {
         qualify(&self.plural, &self.group)
     }
 
-    /// `Kind.group`, as validation errors name it.
+    /// `Kind.group`, as in validation errors.
     pub(crate) fn qualified_kind(&self) -> String {
         qualify(&self.kind, &self.group)
     }
@@ -134,13 +139,13 @@ impl Resource {
         qualified_version(&self.group, &self.version)
     }
 
-    /// What cannot be written through an endpoint: `status` through the main one, all else through
-    /// that of the status.
-    pub(crate) fn reset(&self, is_status: bool) -> &'static Fields {
-        static ALL_BUT_STATUS: LazyLock<Fields> =
-            LazyLock::new(|| Fields::of(&[&["spec"], &["metadata"]]));
-        static STATUS: LazyLock<Fields> = LazyLock::new(|| Fields::of(&[&["status"]]));
-        static NOTHING: LazyLock<Fields> = LazyLock::new(Fields::default);
+    /// The fields that an endpoint cannot write: `status` through the main one, all others through
+    /// `/status`.
+    pub(crate) fn reset_fields(&self, is_status: bool) -> &'static FieldSet {
+        static ALL_BUT_STATUS: LazyLock<FieldSet> =
+            LazyLock::new(|| FieldSet::of(&[&["spec"], &["metadata"]]));
+        static STATUS: LazyLock<FieldSet> = LazyLock::new(|| FieldSet::of(&[&["status"]]));
+        static NOTHING: LazyLock<FieldSet> = LazyLock::new(FieldSet::default);
         match (is_status, self.has_status) {
             (true, _) => &ALL_BUT_STATUS,
             (false, true) => &STATUS,
@@ -149,22 +154,26 @@ impl Resource {
     }
 
     /// The key of one object of this kind.
-    pub(crate) fn key(&self, namespace: Option<&str>, name: &str) -> Key {
+    pub(crate) fn key(&self, namespace: Option<&str>, name: &str) -> StoreKey {
         let namespace = namespace.filter(|_| self.namespaced);
-        Key::new(self.storage.clone(), namespace, name)
+        StoreKey::new(self.storage.clone(), namespace, name)
     }
 
-    /// The stored object as this version shows it, without its `managedFields`.
-    pub(crate) fn bare(&self, stored: &Kept) -> Arc<Value> {
+    /// A stored object in this version, without its `managedFields`.
+    pub(crate) fn read(&self, stored: &StoredObject) -> Arc<Value> {
         let object = stored.value();
-        if stored.shape() == self.mark {
+        if stored.schema_fingerprint() == self.fingerprint {
             return object;
         }
         let mut object = Arc::unwrap_or_clone(object);
         if let Some(schema) = &self.schema {
-            // What the definition has said since then shows on objects stored before.
-            let then = crate::metadata::text(&object, "/apiVersion");
-            if let Some(version) = self.versions.iter().find(|it| it.api_version == then) {
+            // Changes of the definition also apply to objects that were stored before.
+            let stored_version = crate::metadata::text(&object, "/apiVersion");
+            if let Some(version) = self
+                .versions
+                .iter()
+                .find(|it| it.api_version == stored_version)
+            {
                 version.schema.prune(&mut object);
                 version.schema.default(&mut object);
             }
@@ -177,55 +186,55 @@ impl Resource {
         Arc::new(object)
     }
 
-    /// As much of a stored object as a change of its status has to see, and the text of the rest;
-    /// `None` if it has to see all.
-    pub(crate) fn status_part(&self, stored: &Kept) -> Option<(Value, Bytes)> {
-        let is_judged = self.is_stored && stored.shape() == self.mark;
-        let is_alone = is_judged && self.schema.as_ref()?.status_stands_alone();
-        is_alone.then(|| stored.without_middle())?
+    /// A stored object without its spec, and the spec text, for a change of only the status; `None`
+    /// if that change needs the whole object.
+    pub(crate) fn read_without_spec(&self, stored: &StoredObject) -> Option<(Value, Bytes)> {
+        let is_validated = self.is_stored && stored.schema_fingerprint() == self.fingerprint;
+        let is_enough = is_validated && self.schema.as_ref()?.validates_status_alone();
+        is_enough.then(|| stored.without_spec())?
     }
 
-    /// The stored object as this version shows it.
-    pub(crate) fn present(&self, stored: &Kept) -> Value {
-        let mut object = Arc::unwrap_or_clone(self.bare(stored));
-        if !stored.owners().is_empty() {
-            let owners = serde_json::from_slice(stored.owners());
-            object["metadata"]["managedFields"] = owners.unwrap_or_default();
+    /// A stored object in this version.
+    pub(crate) fn read_with_managed_fields(&self, stored: &StoredObject) -> Value {
+        let mut object = Arc::unwrap_or_clone(self.read(stored));
+        if !stored.managed_fields().is_empty() {
+            let managed_fields = serde_json::from_slice(stored.managed_fields());
+            object["metadata"]["managedFields"] = managed_fields.unwrap_or_default();
         }
         object
     }
 
-    /// The object as it is stored, whatever version it came in.
-    pub(crate) fn to_storage(&self, mut object: Value, owners: String) -> Draft {
-        let mut shape = if self.schema.is_some() {
-            UNSEEN
+    /// An object of this version, converted to the storage version.
+    pub(crate) fn to_storage(&self, mut object: Value, managed_fields: String) -> ObjectToStore {
+        let mut schema_fingerprint = if self.schema.is_some() {
+            UNVALIDATED_FINGERPRINT
         } else {
-            BUILTIN
+            BUILTIN_FINGERPRINT
         };
         if self.group == "events.k8s.io" {
             crate::event::to_core(&mut object);
         }
         if self.is_stored {
-            shape = self.mark;
+            schema_fingerprint = self.fingerprint;
         } else if let Some(current) = self.versions.iter().find(|version| version.is_current) {
             object["apiVersion"] = json!(current.api_version);
             current.schema.prune(&mut object);
         }
-        Draft {
+        ObjectToStore {
             object,
-            owners,
-            shape,
-            middle: Bytes::new(),
+            managed_fields,
+            schema_fingerprint,
+            spec_text: Bytes::new(),
         }
     }
 }
 
-/// Tells apart how versions look.
-fn mark(version: &Version) -> u64 {
+/// Identifies the schema of a version.
+fn fingerprint(version: &DefinitionVersion) -> u64 {
     let mut hasher = DefaultHasher::new();
     version.name.hash(&mut hasher);
     version.schema.fingerprint().hash(&mut hasher);
-    hasher.finish().max(UNSEEN + 1)
+    hasher.finish().max(UNVALIDATED_FINGERPRINT + 1)
 }
 
 /// `group/version`, or `version` in the core group.

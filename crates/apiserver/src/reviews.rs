@@ -1,8 +1,8 @@
-//! Questions about rights, answered and not stored: TokenReview, SubjectAccessReview and their kin,
-//! and the TokenRequest of a service account.
+//! The review APIs, which are answered and not stored: TokenReview, the access reviews, and the
+//! TokenRequest of a service account.
 //!
-//! Whoever set the server up may answer the first two; otherwise the tokens and roles that the
-//! server knows do.
+//! A [`Reviewer`] of the embedding process answers TokenReviews and SubjectAccessReviews if there is
+//! one, otherwise the server's own tokens and roles do.
 
 use http::HeaderMap;
 use serde_json::{Map, Value, json};
@@ -16,11 +16,11 @@ use crate::{
     types::Type,
 };
 
-/// Answers reviews. Both methods get the `spec` and give the `status`.
+/// Answers reviews. Both methods get the `spec` and return the `status`.
 pub trait Reviewer: Send + Sync + 'static {
-    /// Says whose token this is.
+    /// Authenticates a token.
     fn token(&self, spec: &Value) -> Value;
-    /// Says whether a subject may do something.
+    /// Authorizes a subject.
     fn access(&self, spec: &Value) -> Value;
 }
 
@@ -28,17 +28,17 @@ const AUTHENTICATION: &str = "authentication.k8s.io";
 const AUTHORIZATION: &str = "authorization.k8s.io";
 const LOCAL: &str = "LocalSubjectAccessReview";
 
-/// Something that can be reviewed.
-pub(crate) struct Review {
+/// A kind of review.
+pub(crate) struct ReviewKind {
     pub(crate) group: &'static str,
     pub(crate) plural: &'static str,
     pub(crate) kind: &'static str,
-    /// Whether the question is about one namespace.
+    /// Whether it is about one namespace.
     pub(crate) namespaced: bool,
 }
 
-const fn review_of(group: &'static str, plural: &'static str, kind: &'static str) -> Review {
-    Review {
+const fn review_of(group: &'static str, plural: &'static str, kind: &'static str) -> ReviewKind {
+    ReviewKind {
         group,
         plural,
         kind,
@@ -46,11 +46,11 @@ const fn review_of(group: &'static str, plural: &'static str, kind: &'static str
     }
 }
 
-/// All that can be reviewed.
-pub(crate) const KINDS: &[Review] = &[
+/// All kinds of reviews.
+pub(crate) const KINDS: &[ReviewKind] = &[
     review_of(AUTHENTICATION, "tokenreviews", "TokenReview"),
     review_of(AUTHENTICATION, "selfsubjectreviews", "SelfSubjectReview"),
-    Review {
+    ReviewKind {
         namespaced: true,
         ..review_of(AUTHORIZATION, "localsubjectaccessreviews", LOCAL)
     },
@@ -67,10 +67,10 @@ pub(crate) const KINDS: &[Review] = &[
     ),
 ];
 
-/// What is asked at a path.
-pub(crate) enum Asked {
+/// A request for a review or a token.
+pub(crate) enum ReviewRequest {
     Review {
-        review: &'static Review,
+        review: &'static ReviewKind,
         /// Empty where there is none.
         namespace: String,
     },
@@ -80,19 +80,19 @@ pub(crate) enum Asked {
     },
 }
 
-/// What can be asked at a path, if anything.
-pub(crate) fn at(path: &str) -> Result<Option<Asked>> {
+/// The review or token that a path is for.
+pub(crate) fn parse_path(path: &str) -> Result<Option<ReviewRequest>> {
     let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
     Ok(match segments[..] {
-        // Silence would look like protection.
+        // An empty list would look as if policies were enforced.
         ["apis", "admissionregistration.k8s.io", ..] => {
             return Err(ApiError::not_supported(
-                "admission by policies or webhooks (ValidatingAdmissionPolicy and its kin)",
+                "admission by policies or webhooks (such as ValidatingAdmissionPolicy)",
             ));
         }
-        ["apis", group, "v1", plural] => at_place(group, "", plural),
+        ["apis", group, "v1", plural] => find_review(group, "", plural),
         ["apis", group, "v1", "namespaces", namespace, plural] => {
-            at_place(group, namespace, plural)
+            find_review(group, namespace, plural)
         }
         [
             "api",
@@ -102,7 +102,7 @@ pub(crate) fn at(path: &str) -> Result<Option<Asked>> {
             "serviceaccounts",
             account,
             "token",
-        ] => Some(Asked::Token {
+        ] => Some(ReviewRequest::Token {
             namespace: namespace.to_owned(),
             account: account.to_owned(),
         }),
@@ -110,19 +110,19 @@ pub(crate) fn at(path: &str) -> Result<Option<Asked>> {
     })
 }
 
-fn at_place(group: &str, namespace: &str, plural: &str) -> Option<Asked> {
-    let is_it = |it: &&Review| {
+fn find_review(group: &str, namespace: &str, plural: &str) -> Option<ReviewRequest> {
+    let is_it = |it: &&ReviewKind| {
         (it.group, it.plural, it.namespaced) == (group, plural, !namespace.is_empty())
     };
     let review = KINDS.iter().find(is_it)?;
-    Some(Asked::Review {
+    Some(ReviewRequest::Review {
         review,
         namespace: namespace.to_owned(),
     })
 }
 
-impl Asked {
-    /// Reads the question.
+impl ReviewRequest {
+    /// Decodes the body.
     pub(crate) fn decode(&self, headers: &HeaderMap, bytes: &[u8]) -> Result<Value> {
         let kind = self.kind();
         body::decode(headers, bytes, kind, Some(&Type::named(kind)))
@@ -136,28 +136,23 @@ impl Asked {
         }
     }
 
-    /// Answers the question.
-    pub(crate) async fn answer(
-        &self,
-        server: &Server,
-        user: &User,
-        question: Value,
-    ) -> Result<Value> {
+    /// Answers the request.
+    pub(crate) async fn answer(&self, server: &Server, user: &User, body: Value) -> Result<Value> {
         match self {
             Self::Token { namespace, account } => {
-                access::request_token(server, namespace, account, question).await
+                access::request_token(server, namespace, account, body).await
             }
             Self::Review { review, namespace } => {
-                answered(server, user, (review, namespace), question)
+                answer_review(server, user, (review, namespace), body)
             }
         }
     }
 }
 
-fn answered(
+fn answer_review(
     server: &Server,
     user: &User,
-    (&Review { group, kind, .. }, namespace): (&Review, &str),
+    (&ReviewKind { group, kind, .. }, namespace): (&ReviewKind, &str),
     mut review: Value,
 ) -> Result<Value> {
     if !review.is_object() || !(review["spec"].is_object() || review["spec"].is_null()) {
@@ -168,7 +163,7 @@ fn answered(
     }
     let status = match kind {
         "TokenReview" => token(server, &review["spec"])?,
-        "SelfSubjectReview" => json!({"userInfo": shown(user)}),
+        "SelfSubjectReview" => json!({"userInfo": user_info(user)}),
         "SelfSubjectRulesReview" => rules(server, user, &review["spec"])?,
         _ => access_to(server, user, kind, &review["spec"])?,
     };
@@ -185,11 +180,11 @@ fn token(server: &Server, spec: &Value) -> Result<Value> {
     }
     let token = metadata::text(spec, "/token");
     Ok(
-        match access::authenticate_token(server, token, &texts(&spec["audiences"])) {
-            Ok(found) => json!({
+        match access::authenticate_token(server, token, &strings(&spec["audiences"])) {
+            Ok(authenticated) => json!({
                 "authenticated": true,
-                "user": shown(&found.user),
-                "audiences": found.audiences,
+                "user": user_info(&authenticated.user),
+                "audiences": authenticated.audiences,
             }),
             Err(why) => json!({"user": {}, "error": why}),
         },
@@ -206,7 +201,7 @@ fn access_to(server: &Server, caller: &User, kind: &str, spec: &Value) -> Result
         true => caller.clone(),
         false => User {
             name: metadata::text(spec, "/user").to_owned(),
-            groups: texts(&spec["groups"]),
+            groups: strings(&spec["groups"]),
             ..User::default()
         },
     };
@@ -231,36 +226,36 @@ fn rules(server: &Server, user: &User, spec: &Value) -> Result<Value> {
             paths.push(json!({"verbs": rule.verbs, "nonResourceURLs": rule.paths}));
             continue;
         }
-        let mut told =
+        let mut shown =
             json!({"verbs": rule.verbs, "apiGroups": rule.groups, "resources": rule.resources});
         if !rule.names.is_empty() {
-            told["resourceNames"] = json!(rule.names);
+            shown["resourceNames"] = json!(rule.names);
         }
-        resources.push(told);
+        resources.push(shown);
     }
     let mut status =
         json!({"resourceRules": resources, "nonResourceRules": paths, "incomplete": false});
-    if let Some(problem) = granted.problem() {
-        status["evaluationError"] = json!(problem);
+    if let Some(error) = granted.error() {
+        status["evaluationError"] = json!(error);
     }
     Ok(status)
 }
 
-/// A user as reviews show one.
-fn shown(user: &User) -> Value {
-    let mut shown = Map::new();
-    shown.insert("username".to_owned(), json!(user.name));
+/// The `userInfo` of a user.
+fn user_info(user: &User) -> Value {
+    let mut info = Map::new();
+    info.insert("username".to_owned(), json!(user.name));
     if !user.uid.is_empty() {
-        shown.insert("uid".to_owned(), json!(user.uid));
+        info.insert("uid".to_owned(), json!(user.uid));
     }
-    shown.insert("groups".to_owned(), json!(user.groups));
+    info.insert("groups".to_owned(), json!(user.groups));
     if !user.extra.is_empty() {
-        shown.insert("extra".to_owned(), json!(user.extra));
+        info.insert("extra".to_owned(), json!(user.extra));
     }
-    shown.into()
+    info.into()
 }
 
-fn texts(list: &Value) -> Vec<String> {
+fn strings(list: &Value) -> Vec<String> {
     let list = list.as_array().into_iter().flatten();
     list.filter_map(|one| one.as_str().map(str::to_owned))
         .collect()
@@ -275,7 +270,7 @@ fn check_token(spec: &Value) -> Result<()> {
     }
 }
 
-/// A local question stays in its namespace.
+/// A LocalSubjectAccessReview must be about its own namespace.
 fn check_local(review: &mut Value, namespace: &str) -> Result<()> {
     let given = metadata::text(review, "/metadata/namespace");
     if !given.is_empty() && given != namespace {
@@ -287,7 +282,7 @@ fn check_local(review: &mut Value, namespace: &str) -> Result<()> {
     check_access(LOCAL, &review["spec"], false)?;
     let asked = metadata::text(review, "/spec/resourceAttributes/namespace");
     let other = &review["spec"]["nonResourceAttributes"];
-    let fault = if !other.is_null() {
+    let error = if !other.is_null() {
         let why = "disallowed on this kind of request";
         FieldError::invalid("spec.nonResourceAttributes", other, why)
     } else if asked != namespace {
@@ -296,7 +291,7 @@ fn check_local(review: &mut Value, namespace: &str) -> Result<()> {
     } else {
         return Ok(());
     };
-    Err(ApiError::invalid_thing(LOCAL, AUTHORIZATION, "", &[fault]))
+    Err(ApiError::invalid_kind(LOCAL, AUTHORIZATION, "", &[error]))
 }
 
 fn check_access(kind: &str, spec: &Value, is_self: bool) -> Result<()> {
@@ -304,7 +299,7 @@ fn check_access(kind: &str, spec: &Value, is_self: bool) -> Result<()> {
         spec.get(field)
             .is_some_and(|value| !value.is_null() && value != "")
     };
-    let fault = if !has("resourceAttributes") && !has("nonResourceAttributes") {
+    let error = if !has("resourceAttributes") && !has("nonResourceAttributes") {
         let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
         FieldError::invalid("spec.resourceAttributes", &Value::Null, why)
     } else if has("resourceAttributes") && has("nonResourceAttributes") {
@@ -323,5 +318,5 @@ fn check_access(kind: &str, spec: &Value, is_self: bool) -> Result<()> {
     } else {
         return Ok(());
     };
-    Err(ApiError::invalid_thing(kind, AUTHORIZATION, "", &[fault]))
+    Err(ApiError::invalid_kind(kind, AUTHORIZATION, "", &[error]))
 }

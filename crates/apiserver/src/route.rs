@@ -1,4 +1,4 @@
-//! Paths: which resource, namespace, object and subresource a request is about.
+//! Parses request paths: resource, namespace, name and subresource.
 
 use std::sync::Arc;
 
@@ -9,9 +9,9 @@ use crate::{
     verbs,
 };
 
-/// What a path below `/api/v1` or `/apis/{group}/{version}` names.
+/// The resource, object or collection that a path names.
 #[derive(Clone)]
-pub(crate) struct Target {
+pub(crate) struct RequestTarget {
     pub(crate) resource: Arc<Resource>,
     pub(crate) namespace: Option<String>,
     pub(crate) name: Option<String>,
@@ -21,14 +21,14 @@ pub(crate) struct Target {
     pub(crate) is_scale: bool,
 }
 
-impl Target {
-    /// The one object a path names, where it names one.
+impl RequestTarget {
+    /// The name of the object; empty for a collection.
     pub(crate) fn name(&self) -> &str {
         self.name.as_deref().unwrap_or_default()
     }
 }
 
-/// A path, split.
+/// A parsed path.
 pub(crate) enum Route {
     Version,
     Health,
@@ -38,10 +38,10 @@ pub(crate) enum Route {
     Groups,
     Group(String),
     Resources { group: String, version: String },
-    Object(Target),
+    Object(RequestTarget),
 }
 
-/// Finds out what a path is about.
+/// Parses a path.
 pub(crate) fn parse(server: &Server, path: &str) -> Result<Route> {
     let path = percent::decode(path)
         .ok_or_else(|| ApiError::bad_request(format!("invalid URL escape in {path:?}")))?;
@@ -57,21 +57,23 @@ pub(crate) fn parse(server: &Server, path: &str) -> Result<Route> {
         ["api"] => Ok(Route::CoreVersions),
         ["apis"] => Ok(Route::Groups),
         ["apis", group] => Ok(Route::Group(group.to_owned())),
-        ["api", version, ref rest @ ..] => below(server, "", version, rest),
-        ["apis", group, version, ref rest @ ..] => below(server, group, version, rest),
+        ["api", version, ref rest @ ..] => parse_resource_path(server, "", version, rest),
+        ["apis", group, version, ref rest @ ..] => {
+            parse_resource_path(server, group, version, rest)
+        }
         _ => Err(ApiError::page_not_found()),
     }
 }
 
-/// The parts of a path below a version.
-struct Place<'a> {
+/// The part of a path after the version.
+struct ResourcePath<'a> {
     namespace: Option<&'a str>,
     plural: &'a str,
     name: Option<&'a str>,
     subresource: Option<&'a str>,
 }
 
-impl<'a> Place<'a> {
+impl<'a> ResourcePath<'a> {
     fn parse(rest: &[&'a str]) -> Option<Self> {
         let (namespace, plural, name, subresource) = match *rest {
             [plural] => (None, plural, None, None),
@@ -96,44 +98,49 @@ impl<'a> Place<'a> {
     }
 }
 
-fn below(server: &Server, group: &str, version: &str, rest: &[&str]) -> Result<Route> {
+fn parse_resource_path(
+    server: &Server,
+    group: &str,
+    version: &str,
+    rest: &[&str],
+) -> Result<Route> {
     if rest.is_empty() {
         return Ok(Route::Resources {
             group: group.to_owned(),
             version: version.to_owned(),
         });
     }
-    let place = Place::parse(rest).ok_or_else(|| unknown(server, group))?;
-    let resource = server.registry().find(group, version, place.plural);
+    let path = ResourcePath::parse(rest).ok_or_else(|| unknown(server, group))?;
+    let resource = server.registry().find(group, version, path.plural);
     let resource = resource.ok_or_else(|| unknown(server, group))?;
-    // An object of a namespaced kind is only below its namespace, and the other way round.
-    let is_everywhere = place.name.is_none() && place.namespace.is_none();
-    if resource.namespaced != place.namespace.is_some() && !is_everywhere {
+    // An object of a namespaced kind is only under its namespace, and the other way round.
+    let is_all_namespaces = path.name.is_none() && path.namespace.is_none();
+    if resource.namespaced != path.namespace.is_some() && !is_all_namespaces {
         return Err(unknown(server, group));
     }
-    if let Some(name @ ("." | "..")) = place.name {
+    if let Some(name @ ("." | "..")) = path.name {
         return Err(ApiError::bad_request(format!(
             "Name parameter invalid: {name:?}: may not be '{name}'"
         )));
     }
-    let is_status = place.subresource == Some("status") && resource.has_status;
-    let is_scale = place.subresource == Some("scale") && verbs::has_scale(&resource);
-    if place.subresource.is_some() && !is_status && !is_scale {
+    let is_status = path.subresource == Some("status") && resource.has_status;
+    let is_scale = path.subresource == Some("scale") && verbs::has_scale(&resource);
+    if path.subresource.is_some() && !is_status && !is_scale {
         return Err(match resource.schema {
-            Some(_) => ApiError::not_found(&resource, place.name.unwrap_or_default()),
+            Some(_) => ApiError::not_found(&resource, path.name.unwrap_or_default()),
             None => ApiError::no_such_path(),
         });
     }
-    Ok(Route::Object(Target {
+    Ok(Route::Object(RequestTarget {
         resource,
-        namespace: place.namespace.map(str::to_owned),
-        name: place.name.map(str::to_owned),
+        namespace: path.namespace.map(str::to_owned),
+        name: path.name.map(str::to_owned),
         is_status,
         is_scale,
     }))
 }
 
-/// Groups of built-in kinds answer with a `Status`; where nothing is served there is only a page.
+/// The error for an unknown path: a `Status` in groups of built-in kinds, plain text elsewhere.
 pub(crate) fn unknown(server: &Server, group: &str) -> ApiError {
     let resources = server.registry().all();
     let is_builtin =

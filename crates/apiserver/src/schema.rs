@@ -1,7 +1,7 @@
-//! Structural schemas: what a CustomResourceDefinition says about its objects.
+//! Structural schemas of CustomResourceDefinitions.
 //!
 //! A [`Schema`] is compiled once and then prunes, defaults and validates
-//! objects as the real server does, with the real server's words. It never
+//! objects as kube-apiserver does, with kube-apiserver's messages. It never
 //! panics and never overflows the stack on anything a JSON parser accepts.
 
 mod cel;
@@ -13,10 +13,10 @@ mod keywords;
 mod lists;
 mod node;
 mod number;
+mod object_type;
 mod path;
 mod pattern;
 mod prune;
-mod shape;
 mod structural;
 mod value;
 
@@ -26,20 +26,20 @@ use serde_json::Value;
 
 use error::NO_FIELD;
 pub(crate) use error::{FieldError, MALFORMED, ordered};
-use node::Node;
+use node::SchemaNode;
 
 use crate::{blocking, types::Type};
 
 /// A compiled schema.
 #[derive(Debug)]
 pub(crate) struct Schema {
-    root: Box<Node>,
+    root: Box<SchemaNode>,
     fingerprint: u64,
     /// Whether any list in it is a set or a map.
     has_keyed_lists: bool,
     /// Whether there are resources in the resource.
     has_embedded: bool,
-    status_stands_alone: bool,
+    validates_status_alone: bool,
     /// Whether running its rules may take long.
     has_costly_rules: bool,
 }
@@ -69,8 +69,9 @@ impl Schema {
                 fingerprint: fingerprint(open_api_v3_schema),
                 has_keyed_lists: root.has_any(&|node| node.list_type.is_some()),
                 has_embedded: root.has_any(&|node| node.embedded),
-                status_stands_alone: status_stands_alone(&root),
-                has_costly_rules: root.has_any(&|node| node.rules.iter().any(cel::Rule::is_costly)),
+                validates_status_alone: validates_status_alone(&root),
+                has_costly_rules: root
+                    .has_any(&|node| node.rules.iter().any(cel::ValidationRule::is_costly)),
                 root,
             }),
             false => Err(errors),
@@ -89,10 +90,10 @@ impl Schema {
 
     /// Everything wrong with `new`, which replaces `old` in an update.
     ///
-    /// What an update does not change is not told as wrong. A single error with the
+    /// Unchanged values are not reported as invalid. A single error with the
     /// reason [`MALFORMED`] means that the object cannot be decoded at all.
     pub(crate) fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
-        let place = value::Place {
+        let checked = value::CheckedValue {
             value: new,
             path: "",
             old,
@@ -102,7 +103,7 @@ impl Schema {
         {
             return vec![problem];
         }
-        let mut errors = value::check(&self.root, place).into_errors();
+        let mut errors = value::check(&self.root, checked).into_errors();
         if self.has_embedded {
             embedded::check(&self.root, new, "", &mut errors);
         }
@@ -115,12 +116,12 @@ impl Schema {
     pub(crate) fn validate_status(&self, new: &Value, old: &Value) -> Vec<FieldError> {
         let mut errors = Vec::new();
         if let (Some(node), Some(status)) = (self.root.field("status"), new.get("status")) {
-            let place = value::Place {
+            let checked = value::CheckedValue {
                 value: status,
                 path: "",
                 old: old.get("status"),
             };
-            let found = value::check(node, place).into_errors();
+            let found = value::check(node, checked).into_errors();
             errors.extend(found.into_iter().map(|error| error.below("status")));
         }
         self.check_lists_and_rules(new, Some(old), &mut errors);
@@ -156,20 +157,20 @@ impl Schema {
         }
     }
 
-    /// Whether a change of nothing but the status can be judged without the rest, if that was
-    /// judged by this schema when it was written.
-    pub(crate) fn status_stands_alone(&self) -> bool {
-        self.status_stands_alone
+    /// Whether a change of only the status can be validated without the rest of an object that this
+    /// schema validated before.
+    pub(crate) fn validates_status_alone(&self) -> bool {
+        self.validates_status_alone
     }
 
-    /// Differs from that of every other schema.
+    /// Identifies the schema.
     pub(crate) fn fingerprint(&self) -> u64 {
         self.fingerprint
     }
 
-    /// What of its objects writers can share.
-    pub(crate) fn shape(&self) -> Type {
-        shape::of(&self.root)
+    /// The types of the fields, for server-side apply.
+    pub(crate) fn object_type(&self) -> Type {
+        object_type::of(&self.root)
     }
 
     /// The type of the field at a simple path such as `.spec.color`, and that path without
@@ -180,8 +181,8 @@ impl Schema {
     }
 }
 
-fn status_stands_alone(root: &Node) -> bool {
-    let compares = |node: &Node| node.rules.iter().any(cel::Rule::uses_old_self);
+fn validates_status_alone(root: &SchemaNode) -> bool {
+    let compares = |node: &SchemaNode| node.rules.iter().any(cel::ValidationRule::uses_old_self);
     let mut others = root.properties.iter().filter(|(name, _)| *name != "status");
     root.rules.is_empty()
         && root.additional_schema().is_none()
@@ -194,7 +195,7 @@ fn fingerprint(schema: &Value) -> u64 {
     hasher.finish()
 }
 
-/// Rules only see objects whose types are right.
+/// Whether rules are not evaluated because of this error.
 fn blocks_rules(error: &FieldError) -> bool {
     [
         "FieldValueNotSupported",

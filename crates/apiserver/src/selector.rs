@@ -1,4 +1,4 @@
-//! Label and field selectors: parsed once, then asked of every object.
+//! Label and field selectors.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use crate::{
     name,
     resource::Resource,
     status::{ApiError, Result},
-    store::{Kept, Key},
+    store::{StoreKey, StoredObject},
 };
 
 /// Which objects a list, watch or deletecollection is about.
@@ -19,11 +19,11 @@ pub(crate) struct Selector {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Requirement {
     key: String,
-    test: Test,
+    test: Operator,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Test {
+enum Operator {
     Exists,
     Absent,
     In(Vec<String>),
@@ -54,13 +54,18 @@ impl Selector {
     }
 
     /// Whether a stored object is meant; it is read only if its key does not say so.
-    pub(crate) fn selects(&self, resource: &Resource, key: &Key, stored: &Kept) -> bool {
+    pub(crate) fn selects(
+        &self,
+        resource: &Resource,
+        key: &StoreKey,
+        stored: &StoredObject,
+    ) -> bool {
         let by_key = self.by_key(key);
-        by_key.unwrap_or_else(|| self.matches(&resource.bare(stored)))
+        by_key.unwrap_or_else(|| self.matches(&resource.read(stored)))
     }
 
     /// What name and namespace say already.
-    fn by_key(&self, key: &Key) -> Option<bool> {
+    fn by_key(&self, key: &StoreKey) -> Option<bool> {
         let (namespace, name) = key.path.split_once('/').unwrap_or(("", &key.path));
         let mut is_enough = self.labels.is_empty();
         for requirement in &self.fields {
@@ -97,12 +102,16 @@ impl Requirement {
         let value = labels.get(&self.key).and_then(Value::as_str);
         let number = || value.and_then(|value| value.parse::<i64>().ok());
         match &self.test {
-            Test::Exists => value.is_some(),
-            Test::Absent => value.is_none(),
-            Test::In(values) => value.is_some_and(|value| values.iter().any(|one| one == value)),
-            Test::NotIn(values) => value.is_none_or(|value| values.iter().all(|one| one != value)),
-            Test::Above(bound) => number().is_some_and(|number| number > *bound),
-            Test::Below(bound) => number().is_some_and(|number| number < *bound),
+            Operator::Exists => value.is_some(),
+            Operator::Absent => value.is_none(),
+            Operator::In(values) => {
+                value.is_some_and(|value| values.iter().any(|one| one == value))
+            }
+            Operator::NotIn(values) => {
+                value.is_none_or(|value| values.iter().all(|one| one != value))
+            }
+            Operator::Above(bound) => number().is_some_and(|number| number > *bound),
+            Operator::Below(bound) => number().is_some_and(|number| number < *bound),
         }
     }
 }
@@ -164,7 +173,7 @@ fn parse_labels(text: &str) -> Result<Vec<Requirement>, String> {
             ));
         }
         let (requirement, after) = parse_requirement(rest)
-            .map_err(|fault| format!("unable to parse requirement: {fault}"))?;
+            .map_err(|error| format!("unable to parse requirement: {error}"))?;
         requirements.push(requirement);
         rest = match after {
             [] => after,
@@ -183,21 +192,21 @@ fn parse_labels(text: &str) -> Result<Vec<Requirement>, String> {
 
 fn parse_requirement(tokens: &[Token]) -> Result<(Requirement, &[Token]), String> {
     let (test, key, rest) = match tokens {
-        [Token::Sign("!"), Token::Word(key), rest @ ..] => (Test::Absent, key, rest),
+        [Token::Sign("!"), Token::Word(key), rest @ ..] => (Operator::Absent, key, rest),
         [Token::Word(key), rest @ ..] => {
             let (test, rest) = parse_test(rest)?;
             (test, key, rest)
         }
         _ => return Err("found '', expected: identifier".into()),
     };
-    if let Some(fault) = name::qualified(key).first() {
-        return Err(format!("<nil>: Invalid value: {key:?}: {fault}"));
+    if let Some(error) = name::qualified(key).first() {
+        return Err(format!("<nil>: Invalid value: {key:?}: {error}"));
     }
-    if let Test::In(values) | Test::NotIn(values) = &test {
+    if let Operator::In(values) | Operator::NotIn(values) = &test {
         for value in values {
-            if let Some(fault) = name::label_value(value).first() {
+            if let Some(error) = name::label_value(value).first() {
                 return Err(format!(
-                    "values[0][{key}]: Invalid value: {value:?}: {fault}"
+                    "values[0][{key}]: Invalid value: {value:?}: {error}"
                 ));
             }
         }
@@ -206,16 +215,16 @@ fn parse_requirement(tokens: &[Token]) -> Result<(Requirement, &[Token]), String
     Ok((Requirement { key, test }, rest))
 }
 
-fn parse_test(tokens: &[Token]) -> Result<(Test, &[Token]), String> {
+fn parse_test(tokens: &[Token]) -> Result<(Operator, &[Token]), String> {
     match tokens {
-        [] | [Token::Sign(","), ..] => Ok((Test::Exists, tokens)),
+        [] | [Token::Sign(","), ..] => Ok((Operator::Exists, tokens)),
         [Token::Sign("=" | "=="), rest @ ..] => {
             let (value, rest) = parse_value(rest)?;
-            Ok((Test::In(vec![value]), rest))
+            Ok((Operator::In(vec![value]), rest))
         }
         [Token::Sign("!="), rest @ ..] => {
             let (value, rest) = parse_value(rest)?;
-            Ok((Test::NotIn(vec![value]), rest))
+            Ok((Operator::NotIn(vec![value]), rest))
         }
         [
             Token::Sign(sign @ (">" | "<")),
@@ -225,16 +234,20 @@ fn parse_test(tokens: &[Token]) -> Result<(Test, &[Token]), String> {
             let bound = bound.parse().map_err(|_| {
                 format!("values[0]: Invalid value: {bound:?}: for 'Gt', 'Lt' operators, the value must be an integer")
             })?;
-            let test: fn(i64) -> Test = if *sign == ">" {
-                Test::Above
+            let test: fn(i64) -> Operator = if *sign == ">" {
+                Operator::Above
             } else {
-                Test::Below
+                Operator::Below
             };
             Ok((test(bound), rest))
         }
         [Token::Word(word), rest @ ..] if word == "in" || word == "notin" => {
             let (values, rest) = parse_set(rest)?;
-            let test: fn(_) -> Test = if word == "in" { Test::In } else { Test::NotIn };
+            let test: fn(_) -> Operator = if word == "in" {
+                Operator::In
+            } else {
+                Operator::NotIn
+            };
             Ok((test(values), rest))
         }
         [other, ..] => Err(format!(

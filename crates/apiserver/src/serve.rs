@@ -100,8 +100,8 @@ impl Default for Limits {
 /// Why the API could not be served.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The address can be reached from elsewhere, and nobody said that it may.
-    #[error("serving on {0}: it is no loopback address, and serving others is not allowed")]
+    /// The address is not a loopback address, and remote clients are not allowed.
+    #[error("serving on {0}: it is not a loopback address, and remote clients are not allowed")]
     NotLoopback(SocketAddr),
     /// The operating system refused something.
     #[error("{attempted}")]

@@ -1,4 +1,4 @@
-//! Errors as a real API server words them: a `Status` object with code, reason and details.
+//! API errors with the messages of kube-apiserver: a `Status` object with code, reason and details.
 
 use std::collections::BTreeMap;
 
@@ -12,20 +12,20 @@ use crate::{
     schema::{FieldError, MALFORMED},
 };
 
-/// Stands for an answer that is no `Status` at all.
+/// The reason of an error whose response is plain text and not a `Status`.
 const PLAIN_TEXT: &str = "text/plain";
 
-/// A request that was not carried out.
+/// An error response.
 #[derive(Debug, Clone)]
 pub(crate) struct ApiError {
     code: StatusCode,
-    /// Empty where a real server gives none.
+    /// Empty where kube-apiserver gives none.
     reason: &'static str,
     message: String,
     details: Value,
 }
 
-/// What a verb answers when it did not do what was asked.
+/// A result whose error is a response.
 pub(crate) type Result<T, E = ApiError> = std::result::Result<T, E>;
 
 impl ApiError {
@@ -43,27 +43,41 @@ impl ApiError {
         self
     }
 
-    /// Whether the name is taken.
-    pub(crate) fn is_already_there(&self) -> bool {
+    /// Whether the name is in use.
+    pub(crate) fn is_already_exists(&self) -> bool {
         self.reason == "AlreadyExists"
     }
 
-    /// Whether the object is not there.
+    /// Whether the object does not exist.
     pub(crate) fn is_not_found(&self) -> bool {
         self.reason == "NotFound"
     }
 
-    /// Nothing is served at this path, not even its group.
+    /// Whether the object was changed or replaced meanwhile.
+    pub(crate) fn is_conflict(&self) -> bool {
+        self.reason == "Conflict"
+    }
+
+    /// Whether the server failed, not the request.
+    pub(crate) fn is_server_error(&self) -> bool {
+        self.code.is_server_error()
+    }
+
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// Nothing is served in the group of this path.
     pub(crate) fn page_not_found() -> Self {
         Self::new(StatusCode::NOT_FOUND, PLAIN_TEXT, "404 page not found\n")
     }
 
-    /// What a real server calls an internal error although the client is at fault.
+    /// An error of the client that kube-apiserver reports as an internal error.
     pub(crate) fn internal(message: impl Into<String>) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
     }
 
-    /// The change could not be kept, and was not made.
+    /// The store failed; nothing was changed.
     pub(crate) fn not_stored(why: &str) -> Self {
         let message = format!("Internal error occurred: the change was not stored: {why}");
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message)
@@ -81,16 +95,17 @@ impl ApiError {
 
     pub(crate) fn not_found(resource: &Resource, name: &str) -> Self {
         let message = format!("{} {name:?} not found", resource.qualified());
-        Self::new(StatusCode::NOT_FOUND, "NotFound", message).with_details(named(resource, name))
+        Self::new(StatusCode::NOT_FOUND, "NotFound", message)
+            .with_details(details_of(resource, name))
     }
 
     pub(crate) fn already_exists(resource: &Resource, name: &str) -> Self {
         let message = format!("{} {name:?} already exists", resource.qualified());
         Self::new(StatusCode::CONFLICT, "AlreadyExists", message)
-            .with_details(named(resource, name))
+            .with_details(details_of(resource, name))
     }
 
-    /// The name is still taken by an object that waits for its finalizers.
+    /// The name is in use by an object that waits for its finalizers.
     pub(crate) fn being_deleted(resource: &Resource, name: &str) -> Self {
         let mut error = Self::already_exists(resource, name);
         error.message = format!("object is being deleted: {}", error.message);
@@ -102,20 +117,21 @@ impl ApiError {
             "Operation cannot be fulfilled on {} {name:?}: {why}",
             resource.qualified()
         );
-        Self::new(StatusCode::CONFLICT, "Conflict", message).with_details(named(resource, name))
+        Self::new(StatusCode::CONFLICT, "Conflict", message)
+            .with_details(details_of(resource, name))
     }
 
-    /// A deletion was meant for another object or state.
+    /// The uid or resourceVersion of a deletion does not match.
     pub(crate) fn failed_precondition(resource: &Resource, name: &str, why: &str) -> Self {
         let kind = resource.qualified_kind();
-        let mut details = named(resource, name);
+        let mut details = details_of(resource, name);
         details["kind"] = json!(resource.kind);
         let message = format!("Operation cannot be fulfilled on {kind} {name:?}: {why}");
         Self::new(StatusCode::CONFLICT, "Conflict", message).with_details(details)
     }
 
-    /// Other writers own what was to be applied.
-    pub(crate) fn contested(conflicts: &[Conflict]) -> Self {
+    /// Other managers own fields of an applied configuration.
+    pub(crate) fn apply_conflicts(conflicts: &[Conflict]) -> Self {
         let causes: Vec<Value> = conflicts
             .iter()
             .map(|conflict| {
@@ -126,8 +142,12 @@ impl ApiError {
                 })
             })
             .collect();
-        Self::new(StatusCode::CONFLICT, "Conflict", contest(conflicts))
-            .with_details(json!({"causes": causes}))
+        Self::new(
+            StatusCode::CONFLICT,
+            "Conflict",
+            conflict_message(conflicts),
+        )
+        .with_details(json!({"causes": causes}))
     }
 
     pub(crate) fn modified(resource: &Resource, name: &str) -> Self {
@@ -140,14 +160,14 @@ impl ApiError {
 
     pub(crate) fn forbidden(resource: &Resource, name: &str, why: &str, causes: Value) -> Self {
         let message = format!("{} {name:?} is forbidden: {why}", resource.qualified());
-        let mut details = named(resource, name);
+        let mut details = details_of(resource, name);
         if !causes.is_null() {
             details["causes"] = causes;
         }
         Self::new(StatusCode::FORBIDDEN, "Forbidden", message).with_details(details)
     }
 
-    /// The caller has no right to do this; the request was not looked at any further.
+    /// The caller is not authorized.
     pub(crate) fn denied(group: &str, resource: &str, name: &str, why: &str) -> Self {
         let what = match (qualify(resource, group), name) {
             (_, _) if resource.is_empty() => "forbidden".to_owned(),
@@ -162,12 +182,12 @@ impl ApiError {
             .with_details(details)
     }
 
-    /// Nobody is known by this token.
+    /// The token is not valid.
     pub(crate) fn unauthorized() -> Self {
         Self::new(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized")
     }
 
-    /// There is more to do than can be done; to be tried again.
+    /// Too many requests are running; the client should retry.
     pub(crate) fn too_many_requests() -> Self {
         Self::new(
             StatusCode::TOO_MANY_REQUESTS,
@@ -177,7 +197,7 @@ impl ApiError {
         .with_details(json!({"retryAfterSeconds": 1}))
     }
 
-    /// The request took longer than it may.
+    /// The request took too long.
     pub(crate) fn timeout() -> Self {
         Self::new(
             StatusCode::GATEWAY_TIMEOUT,
@@ -187,7 +207,7 @@ impl ApiError {
         .with_details(json!({}))
     }
 
-    /// The object breaks a rule; `errors` must not be empty.
+    /// The object is invalid; `errors` must not be empty.
     pub(crate) fn invalid(resource: &Resource, name: &str, errors: &[FieldError]) -> Self {
         if let Some(error) = errors.iter().find(|error| error.reason == MALFORMED) {
             return Self::bad_request(format!(
@@ -201,18 +221,13 @@ impl ApiError {
             "events.k8s.io" => "", // both groups show the same objects
             group => group,
         };
-        Self::invalid_thing(&resource.kind, group, name, errors)
+        Self::invalid_kind(&resource.kind, group, name, errors)
     }
 
-    /// Something of any kind breaks a rule; `errors` must not be empty.
-    pub(crate) fn invalid_thing(
-        kind: &str,
-        group: &str,
-        name: &str,
-        errors: &[FieldError],
-    ) -> Self {
-        let told: Vec<String> = errors.iter().map(FieldError::sentence).collect();
-        let told = match told.as_slice() {
+    /// An object of a kind that need not be served is invalid; `errors` must not be empty.
+    pub(crate) fn invalid_kind(kind: &str, group: &str, name: &str, errors: &[FieldError]) -> Self {
+        let sentences: Vec<String> = errors.iter().map(FieldError::sentence).collect();
+        let sentences = match sentences.as_slice() {
             [one] => one.clone(),
             many => format!("[{}]", many.join(", ")),
         };
@@ -229,14 +244,14 @@ impl ApiError {
         Self::new(
             StatusCode::UNPROCESSABLE_ENTITY,
             "Invalid",
-            format!("{} {name:?} is invalid: {told}", qualify(kind, group)),
+            format!("{} {name:?} is invalid: {sentences}", qualify(kind, group)),
         )
         .with_details(details)
     }
 
-    /// Query parameters that do not go together.
+    /// Invalid query parameters.
     pub(crate) fn invalid_options(kind: &str, error: FieldError) -> Self {
-        Self::invalid_thing(kind, "meta.k8s.io", "", &[error])
+        Self::invalid_kind(kind, "meta.k8s.io", "", &[error])
     }
 
     /// A patch that cannot be applied to this object.
@@ -249,7 +264,7 @@ impl ApiError {
         .with_details(json!({}))
     }
 
-    /// A kind whose definition is going away takes no new objects.
+    /// No objects can be created while their definition is being deleted.
     pub(crate) fn terminating_definition() -> Self {
         Self::new(
             StatusCode::METHOD_NOT_ALLOWED,
@@ -275,7 +290,7 @@ impl ApiError {
         .with_details(json!({}))
     }
 
-    /// A verb that custom objects do not have here.
+    /// A verb that custom resources do not support.
     pub(crate) fn verb_not_supported(resource: &Resource, verb: &str) -> Self {
         let qualified = resource.qualified();
         Self::new(
@@ -302,9 +317,9 @@ impl ApiError {
         )
     }
 
-    /// A revision that has not been reached yet.
-    pub(crate) fn revision_too_large(asked: u64, current: u64) -> Self {
-        let message = format!("Too large resource version: {asked}, current: {current}");
+    /// A revision that is not reached yet.
+    pub(crate) fn revision_too_large(requested: u64, current: u64) -> Self {
+        let message = format!("Too large resource version: {requested}, current: {current}");
         let cause =
             json!({"reason": "ResourceVersionTooLarge", "message": "Too large resource version"});
         Self::new(
@@ -315,7 +330,7 @@ impl ApiError {
         .with_details(json!({"causes": [cause], "retryAfterSeconds": 1}))
     }
 
-    /// No media type that the client accepts is spoken here.
+    /// The client accepts none of the supported media types.
     pub(crate) fn not_acceptable() -> Self {
         Self::new(
             StatusCode::NOT_ACCEPTABLE,
@@ -324,7 +339,7 @@ impl ApiError {
         )
     }
 
-    /// Something this server deliberately does not do.
+    /// A feature that this server does not support.
     pub(crate) fn not_supported(what: &str) -> Self {
         Self::new(
             StatusCode::NOT_IMPLEMENTED,
@@ -366,7 +381,7 @@ impl IntoResponse for ApiError {
     }
 }
 
-fn contest(conflicts: &[Conflict]) -> String {
+fn conflict_message(conflicts: &[Conflict]) -> String {
     if let [only] = conflicts {
         let (manager, path) = (&only.manager, &only.path);
         return format!("Apply failed with 1 conflict: conflict with {manager}: {path}");
@@ -385,7 +400,7 @@ fn contest(conflicts: &[Conflict]) -> String {
     format!("Apply failed with {count} conflicts: {lines}")
 }
 
-fn named(resource: &Resource, name: &str) -> Value {
+fn details_of(resource: &Resource, name: &str) -> Value {
     let mut details = json!({"name": name, "kind": resource.plural});
     set_unless_empty(&mut details, "group", &resource.group);
     details

@@ -1,13 +1,13 @@
-//! Where objects are kept: a small trait, and what crosses it.
+//! The store of objects: a trait with a memory and a file implementation.
 //!
-//! A store is a map from key to object plus the recent changes in order. It promises that a commit
-//! is atomic and compared against the revision the writer saw, that revisions only rise, and that
-//! the state at any revision still in the history can be listed. It never looks inside an object
-//! beyond setting `metadata.resourceVersion`.
+//! A store is a map from key to object plus the recent events in order. It guarantees that a commit
+//! is atomic and compares the revision that the writer read, that revisions only increase, and that
+//! the state at any revision in the history can be listed. It does not interpret objects except for
+//! setting `metadata.resourceVersion`.
 
 mod file;
-mod kept;
 mod memory;
+mod object;
 mod state;
 
 use std::{path::Path, sync::Arc};
@@ -15,24 +15,24 @@ use std::{path::Path, sync::Arc};
 use futures::future::BoxFuture;
 use serde_json::Value;
 
-pub(crate) use file::File;
+pub(crate) use file::FileStore;
 pub use file::OpenError;
-pub(crate) use kept::{Draft, Kept};
-pub(crate) use memory::Memory;
+pub(crate) use memory::MemoryStore;
+pub(crate) use object::{ObjectToStore, StoredObject};
 
-/// Counts committed changes; an object's `resourceVersion` is the revision of its last change.
+/// Counts commits; an object's `resourceVersion` is the revision of its last commit.
 pub(crate) type Revision = u64;
 
-/// Names one object in the store.
+/// Identifies one object in the store.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Key {
+pub(crate) struct StoreKey {
     /// `group/plural`: the same for every version of a kind.
     pub(crate) resource: Arc<str>,
-    /// `namespace/name`, or `name`. Lists are in the byte order of this, as on a real server.
+    /// `namespace/name`, or `name`. Lists are in the byte order of this, as in kube-apiserver.
     pub(crate) path: String,
 }
 
-impl Key {
+impl StoreKey {
     /// The key of an object; `namespace` is `None` for cluster-scoped kinds.
     pub(crate) fn new(resource: Arc<str>, namespace: Option<&str>, name: &str) -> Self {
         let path = match namespace {
@@ -43,47 +43,47 @@ impl Key {
     }
 }
 
-/// As many bytes as an object may have as JSON, `managedFields` included. Every request adds at most
-/// a body's worth; this bounds what many of them make of one object.
-pub(crate) const LARGEST: usize = crate::body::LIMIT;
+/// The maximum size of an object as JSON, `managedFields` included. Bodies have the same limit; this
+/// one also limits what many small requests make of one object.
+pub(crate) const OBJECT_SIZE_LIMIT: usize = crate::body::LIMIT;
 
-/// A change to one key, valid only while the object is still at `replaces`.
+/// A write of one object by compare and swap.
 #[derive(Debug)]
-pub(crate) struct Write {
-    pub(crate) key: Key,
-    /// The revision of the object that the writer saw; `None`: there was none.
-    pub(crate) replaces: Option<Revision>,
-    /// The object to keep; `None` removes it.
-    pub(crate) object: Option<Draft>,
+pub(crate) struct ObjectWrite {
+    pub(crate) key: StoreKey,
+    /// The revision of the object that the writer read; `None` if there was no object.
+    pub(crate) expected_revision: Option<Revision>,
+    /// The object to store; `None` removes it.
+    pub(crate) object: Option<ObjectToStore>,
 }
 
-impl Write {
-    /// Removes an object as somebody saw it.
-    pub(crate) fn removal(key: &Key, seen: &Kept) -> Self {
+impl ObjectWrite {
+    /// Removes an object if it is still the one that the writer read.
+    pub(crate) fn removal(key: &StoreKey, read: &StoredObject) -> Self {
         Self {
             key: key.clone(),
-            replaces: Some(seen.revision()),
+            expected_revision: Some(read.revision()),
             object: None,
         }
     }
 }
 
-/// One committed change.
+/// One committed write.
 #[derive(Debug)]
-pub(crate) struct Event {
+pub(crate) struct StoreEvent {
     pub(crate) revision: Revision,
-    pub(crate) key: Key,
-    pub(crate) object: Option<Arc<Kept>>,
-    pub(crate) previous: Option<Arc<Kept>>,
-    /// What a watcher is shown when the object is gone: its last state at this revision.
-    pub(crate) tombstone: Option<Arc<Kept>>,
+    pub(crate) key: StoreKey,
+    pub(crate) object: Option<Arc<StoredObject>>,
+    pub(crate) previous: Option<Arc<StoredObject>>,
+    /// For a removal: the last state of the object, at this revision, as watches send it.
+    pub(crate) deleted_object: Option<Arc<StoredObject>>,
 }
 
-impl Event {
-    /// The object as the change left it: its new state, or its last one if it is gone.
-    pub(crate) fn outcome(&self) -> Arc<Kept> {
-        let left = self.object.as_ref().or(self.tombstone.as_ref());
-        left.expect("what goes away leaves a tombstone").clone()
+impl StoreEvent {
+    /// The new state of the object, or the last one if it was removed.
+    pub(crate) fn resulting_object(&self) -> Arc<StoredObject> {
+        let object = self.object.as_ref().or(self.deleted_object.as_ref());
+        object.expect("a removal has the deleted object").clone()
     }
 }
 
@@ -91,64 +91,72 @@ impl Event {
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     pub(crate) revision: Revision,
-    pub(crate) objects: Vec<(Key, Arc<Kept>)>,
+    pub(crate) objects: Vec<(StoreKey, Arc<StoredObject>)>,
 }
 
-/// The object is not at the revision that the writer saw.
+/// The object is not at the revision that the writer read.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Stale;
+pub(crate) struct RevisionConflict;
 
-/// Why a change was not made.
+/// Why a write was not committed.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
-    /// Somebody else was faster.
-    Stale,
-    /// The object would have more than [`LARGEST`] bytes.
+pub(crate) enum CommitError {
+    /// The object is not at the expected revision.
+    Conflict,
+    /// The object would have more than [`OBJECT_SIZE_LIMIT`] bytes.
     TooLarge,
-    /// It could not be kept, for this reason; nothing has changed.
+    /// It could not be stored, for this reason; nothing has changed.
     Failed(Arc<str>),
 }
 
-impl From<Stale> for Refusal {
-    fn from(Stale: Stale) -> Self {
-        Self::Stale
+impl From<RevisionConflict> for CommitError {
+    fn from(RevisionConflict: RevisionConflict) -> Self {
+        Self::Conflict
     }
 }
 
-/// The asked revision is older than the history reaches.
+/// The requested revision is older than the history.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Expired {
-    /// The oldest revision that could have been asked for.
+pub(crate) struct RevisionExpired {
+    /// The oldest revision in the history.
     pub(crate) oldest: Revision,
 }
 
-/// Keeps objects and their recent history.
+/// Stores objects and their recent history.
 pub(crate) trait Store: Send + Sync + 'static {
     /// The revision of the newest commit.
     fn revision(&self) -> Revision;
 
     /// The object under `key` now.
-    fn kept(&self, key: &Key) -> Option<Arc<Kept>>;
+    fn object(&self, key: &StoreKey) -> Option<Arc<StoredObject>>;
 
-    /// Like [`Store::kept`], without its `managedFields`.
-    fn get(&self, key: &Key) -> Option<Arc<Value>> {
-        self.kept(key).map(|kept| kept.value())
+    /// The object under `key` now, parsed and without its `managedFields`.
+    fn value(&self, key: &StoreKey) -> Option<Arc<Value>> {
+        self.object(key).map(|object| object.value())
     }
 
     /// The objects of `resource` whose path starts with `prefix`, now or at an earlier revision.
-    fn list(&self, resource: &str, prefix: &str, at: Option<Revision>)
-    -> Result<Snapshot, Expired>;
+    fn list(
+        &self,
+        resource: &str,
+        prefix: &str,
+        at: Option<Revision>,
+    ) -> Result<Snapshot, RevisionExpired>;
 
-    /// Makes one change, and answers with the object as it is then (its last state, if removed).
-    /// Whoever can see the change can rely on it: where it is kept on disk, it is there by then.
-    fn commit(&self, write: Write) -> BoxFuture<'_, Result<Arc<Kept>, Refusal>>;
+    /// Commits one write and returns the object (its last state, if removed). A commit becomes
+    /// visible only after it is durable.
+    fn commit(&self, write: ObjectWrite) -> BoxFuture<'_, Result<Arc<StoredObject>, CommitError>>;
 
-    /// The changes after a revision, oldest first, at most `limit`.
-    fn changes(&self, after: Revision, limit: usize) -> Result<Vec<Arc<Event>>, Expired>;
+    /// The events after a revision, oldest first, at most `limit`.
+    fn events(
+        &self,
+        after: Revision,
+        limit: usize,
+    ) -> Result<Vec<Arc<StoreEvent>>, RevisionExpired>;
 
-    /// Says when the revision rises.
-    fn risen(&self) -> tokio::sync::watch::Receiver<Revision>;
+    /// Follows the revision of the newest commit.
+    fn revision_watch(&self) -> tokio::sync::watch::Receiver<Revision>;
 
-    /// Writes a copy of everything, as it is at some moment of the call, to a new file.
+    /// Writes a consistent copy of everything to a new file.
     fn backup(&self, to: &Path) -> std::io::Result<()>;
 }

@@ -1,18 +1,18 @@
-//! Strategic merge patch: like a merge patch, but lists are merged where the kind says how, and
-//! `$`-directives in the patch delete, replace, retain and order.
+//! Strategic merge patch: a merge patch that merges lists as the kind defines, with `$`-directives to
+//! delete, replace, retain and order.
 
 use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
-use crate::types::{ListType, Merging, Type};
+use crate::types::{ListType, PatchStrategy, Type};
 
 const PATCH: &str = "$patch";
 const RETAIN: &str = "$retainKeys";
 const DELETE_VALUES: &str = "$deleteFromPrimitiveList/";
 const ORDER: &str = "$setElementOrder/";
 
-/// `original` as the patch changes it. Errors say which part of the patch makes no sense.
+/// `original` with the patch applied. Errors say which part of the patch is invalid.
 pub(crate) fn merged(kind: &Type, original: &Value, patch: &Value) -> Result<Value, String> {
     let empty = Map::new();
     let fields = original.as_object().unwrap_or(&empty);
@@ -22,11 +22,15 @@ pub(crate) fn merged(kind: &Type, original: &Value, patch: &Value) -> Result<Val
     merge_map(kind, fields.clone(), patch).map(Value::Object)
 }
 
-type Fields = Map<String, Value>;
+type JsonObject = Map<String, Value>;
 
-fn merge_map(kind: &Type, mut original: Fields, patch: &Fields) -> Result<Fields, String> {
+fn merge_map(
+    kind: &Type,
+    mut original: JsonObject,
+    patch: &JsonObject,
+) -> Result<JsonObject, String> {
     match patch.get(PATCH).map(|directive| directive.as_str()) {
-        Some(Some("replace")) => return Ok(plain(patch)),
+        Some(Some("replace")) => return Ok(without_directives(patch)),
         Some(Some("delete")) => return Ok(Map::new()),
         None | Some(Some("merge")) => {}
         Some(other) => {
@@ -55,7 +59,7 @@ fn merge_map(kind: &Type, mut original: Fields, patch: &Fields) -> Result<Fields
 
 fn merge_field(
     kind: Option<&Type>,
-    original: &mut Fields,
+    original: &mut JsonObject,
     (name, wanted): (&str, &Value),
     order: Option<&Value>,
 ) -> Result<(), String> {
@@ -64,7 +68,9 @@ fn merge_field(
         (_, _, Value::Null) => return Ok(()),
         (_, Some(Value::Object(old)), Value::Object(new)) => merge_map(kind, old, new)?.into(),
         (_, _, Value::Object(new)) => merge_map(kind, Map::new(), new)?.into(),
-        (Type::List(list), old, Value::Array(new)) if list.merging != Merging::Replace => {
+        (Type::List(list), old, Value::Array(new))
+            if list.patch_strategy != PatchStrategy::Replace =>
+        {
             let old = old.and_then(|old| old.as_array().cloned());
             merge_list(list, old.unwrap_or_default(), new, order)?
         }
@@ -74,21 +80,21 @@ fn merge_field(
     Ok(())
 }
 
-/// A patch's own content: without directives and nulls.
-fn plain(patch: &Fields) -> Fields {
+/// The content of a patch without directives and nulls.
+fn without_directives(patch: &JsonObject) -> JsonObject {
     let entries = patch
         .iter()
         .filter(|(name, value)| !name.starts_with('$') && !value.is_null());
     entries
         .map(|(name, value)| match value {
-            Value::Object(inner) => (name.clone(), plain(inner).into()),
+            Value::Object(inner) => (name.clone(), without_directives(inner).into()),
             other => (name.clone(), other.clone()),
         })
         .collect()
 }
 
-/// Drops the fields that the patch does not want to keep.
-fn retain(original: &mut Fields, patch: &Fields) -> Result<(), String> {
+/// Drops the fields that `$retainKeys` does not list.
+fn retain(original: &mut JsonObject, patch: &JsonObject) -> Result<(), String> {
     let Some(kept) = patch.get(RETAIN) else {
         return Ok(());
     };
@@ -110,7 +116,7 @@ fn retain(original: &mut Fields, patch: &Fields) -> Result<(), String> {
     Ok(())
 }
 
-fn delete_values(original: &mut Fields, list: &str, values: &Value) {
+fn delete_values(original: &mut JsonObject, list: &str, values: &Value) {
     let gone = values.as_array().into_iter().flatten();
     let gone: HashSet<String> = gone.map(Value::to_string).collect();
     if let Some(Value::Array(items)) = original.get_mut(list) {
@@ -124,8 +130,8 @@ fn merge_list(
     patch: &[Value],
     order: Option<&Value>,
 ) -> Result<Value, String> {
-    let key = match &list.merging {
-        Merging::By(key) => Some(key.as_str()),
+    let key = match &list.patch_strategy {
+        PatchStrategy::MergeByKey(key) => Some(key.as_str()),
         _ => None,
     };
     let replaces = |item: &&Value| item[PATCH] == "replace";
@@ -133,8 +139,8 @@ fn merge_list(
         let items = patch.iter().filter(|item| !replaces(item));
         return Ok(items.cloned().collect());
     }
-    let before = Places::of(key, &original);
-    let mut items = Items::of(key, original);
+    let before = ItemPositions::of(key, &original);
+    let mut items = MergedItems::of(key, original);
     for wanted in patch {
         if wanted[PATCH] == "delete" {
             items.remove(wanted);
@@ -146,9 +152,9 @@ fn merge_list(
             let found = items.find(wanted);
             let old = found.and_then(|item| item.as_object().cloned());
             let item = merge_map(&list.items, old.unwrap_or_default(), fields)?;
-            items.put(wanted, item.into());
+            items.set(wanted, item.into());
         } else if items.find(wanted).is_none() {
-            items.put(wanted, wanted.clone());
+            items.set(wanted, wanted.clone());
         }
     }
     let order = order.and_then(Value::as_array).map_or(patch, Vec::as_slice);
@@ -156,8 +162,8 @@ fn merge_list(
     Ok(ordered(key, items, order, &before).into())
 }
 
-/// What an item stands for among others: the text of its merge key, or of itself where there is no
-/// key. Nothing stands for an item that lacks its key.
+/// The identity of a list item: its merge key, or the whole item where there is no merge key. `None`
+/// for an item without its key.
 fn identity(key: Option<&str>, item: &Value) -> Option<String> {
     match key {
         Some(key) => item.get(key).map(Value::to_string),
@@ -165,20 +171,20 @@ fn identity(key: Option<&str>, item: &Value) -> Option<String> {
     }
 }
 
-/// Items that change, found by what they stand for.
-struct Items<'k> {
+/// The items of a list while it is merged, by identity.
+struct MergedItems<'k> {
     key: Option<&'k str>,
-    /// None for those that are gone.
+    /// `None` for removed items.
     list: Vec<Option<Value>>,
-    places: HashMap<String, Vec<usize>>,
+    positions: HashMap<String, Vec<usize>>,
 }
 
-impl<'k> Items<'k> {
+impl<'k> MergedItems<'k> {
     fn of(key: Option<&'k str>, list: Vec<Value>) -> Self {
         let mut items = Self {
             key,
             list: Vec::with_capacity(list.len()),
-            places: HashMap::with_capacity(list.len()),
+            positions: HashMap::with_capacity(list.len()),
         };
         list.into_iter().for_each(|item| items.push(item));
         items
@@ -186,51 +192,51 @@ impl<'k> Items<'k> {
 
     fn push(&mut self, item: Value) {
         if let Some(identity) = identity(self.key, &item) {
-            let places = self.places.entry(identity).or_default();
-            places.push(self.list.len());
+            let positions = self.positions.entry(identity).or_default();
+            positions.push(self.list.len());
         }
         self.list.push(Some(item));
     }
 
-    /// The first that stands for the same.
-    fn place(&self, like: &Value) -> Option<usize> {
-        let places = self.places.get(&identity(self.key, like)?);
-        places.and_then(|places| places.first()).copied()
+    /// The position of the first item with the same identity.
+    fn position(&self, like: &Value) -> Option<usize> {
+        let positions = self.positions.get(&identity(self.key, like)?);
+        positions.and_then(|positions| positions.first()).copied()
     }
 
     fn find(&self, like: &Value) -> Option<&Value> {
-        self.list[self.place(like)?].as_ref()
+        self.list[self.position(like)?].as_ref()
     }
 
-    /// Puts an item in the place of the first that stands for the same, or behind all.
-    fn put(&mut self, like: &Value, item: Value) {
-        match self.place(like) {
-            Some(place) => self.list[place] = Some(item),
+    /// Replaces the first item with the same identity, or appends the item.
+    fn set(&mut self, like: &Value, item: Value) {
+        match self.position(like) {
+            Some(position) => self.list[position] = Some(item),
             None => self.push(item),
         }
     }
 
-    /// Removes all that stand for the same.
+    /// Removes all items with the same identity.
     fn remove(&mut self, like: &Value) {
-        let places = identity(self.key, like).and_then(|it| self.places.remove(&it));
-        for place in places.into_iter().flatten() {
-            self.list[place] = None;
+        let positions = identity(self.key, like).and_then(|it| self.positions.remove(&it));
+        for position in positions.into_iter().flatten() {
+            self.list[position] = None;
         }
     }
 }
 
-/// Where in a list something stands for the first time.
-struct Places(HashMap<String, usize>);
+/// The first position of each identity in a list.
+struct ItemPositions(HashMap<String, usize>);
 
-impl Places {
+impl ItemPositions {
     fn of(key: Option<&str>, list: &[Value]) -> Self {
-        let mut places = HashMap::with_capacity(list.len());
-        for (place, item) in list.iter().enumerate() {
+        let mut positions = HashMap::with_capacity(list.len());
+        for (position, item) in list.iter().enumerate() {
             if let Some(identity) = identity(key, item) {
-                places.entry(identity).or_insert(place);
+                positions.entry(identity).or_insert(position);
             }
         }
-        Self(places)
+        Self(positions)
     }
 
     fn find(&self, key: Option<&str>, item: &Value) -> Option<usize> {
@@ -238,23 +244,28 @@ impl Places {
     }
 }
 
-fn reorder(kind: Option<&Type>, original: &mut Fields, name: &str, order: &Value) {
+fn reorder(kind: Option<&Type>, original: &mut JsonObject, name: &str, order: &Value) {
     let Some(Type::List(list)) = kind.map(Type::resolve) else {
         return;
     };
-    let key = match &list.merging {
-        Merging::By(key) => Some(key.as_str()),
+    let key = match &list.patch_strategy {
+        PatchStrategy::MergeByKey(key) => Some(key.as_str()),
         _ => None,
     };
     if let (Some(Value::Array(items)), Some(order)) = (original.get_mut(name), order.as_array()) {
-        let before = Places::of(key, items);
+        let before = ItemPositions::of(key, items);
         *items = ordered(key, std::mem::take(items), order, &before);
     }
 }
 
-/// What `order` lists, in that order; the rest stays in front of what it was in front of.
-fn ordered(key: Option<&str>, items: Vec<Value>, order: &[Value], before: &Places) -> Vec<Value> {
-    let order = Places::of(key, order);
+/// The items in the order of `order`; others stay before the items that they were before.
+fn ordered(
+    key: Option<&str>,
+    items: Vec<Value>,
+    order: &[Value],
+    before: &ItemPositions,
+) -> Vec<Value> {
+    let order = ItemPositions::of(key, order);
     let (mut listed, mut rest): (Vec<Value>, Vec<Value>) = items
         .into_iter()
         .partition(|item| order.find(key, item).is_some());
@@ -335,7 +346,7 @@ mod tests {
         assert!(merged(&Type::named("PodSpec"), &json!({}), &patch).is_err());
     }
 
-    /// As many as fit into a body: looking for each among all others would take for ever.
+    /// As many items as fit into a body: a quadratic search would take too long.
     #[test]
     fn long_lists_are_merged() {
         let named = |extra: &str| -> Vec<Value> {

@@ -1,7 +1,6 @@
-//! Objects as rows of a table, which is how `kubectl get` shows them.
+//! The table representation of objects, for `kubectl get`.
 //!
-//! Custom kinds say in their definition which columns they have; for the built-in kinds they stand
-//! here.
+//! The columns of custom kinds come from their definition, those of built-in kinds from here.
 
 mod builtin;
 mod duration;
@@ -10,9 +9,12 @@ mod path;
 
 use serde_json::{Value, json};
 
-use crate::{Server, metadata, resource::Resource, view::Included, view::partial};
+use crate::{
+    Server, metadata, representation::IncludedObject, representation::partial_metadata,
+    resource::Resource,
+};
 
-pub(crate) use path::Path;
+pub(crate) use path::JsonPath;
 
 /// A column of a custom kind.
 #[derive(Debug, Clone)]
@@ -20,7 +22,7 @@ pub(crate) struct Column {
     /// The entry in the table's `columnDefinitions`.
     definition: Value,
     kind: String,
-    path: Path,
+    path: JsonPath,
 }
 
 impl Column {
@@ -45,7 +47,7 @@ impl Column {
                 "priority": column["priority"].as_i64().unwrap_or(0),
             }),
             kind: text("type"),
-            path: Path::parse(&text("jsonPath"))?,
+            path: JsonPath::parse(&text("jsonPath"))?,
         })
     }
 
@@ -120,12 +122,17 @@ fn cells(resource: &Resource, object: &Value, now: &str) -> Vec<Value> {
 }
 
 /// One object as a row.
-pub(crate) fn row(resource: &Resource, object: &Value, included: Included, now: &str) -> Value {
+pub(crate) fn row(
+    resource: &Resource,
+    object: &Value,
+    included: IncludedObject,
+    now: &str,
+) -> Value {
     let mut row = json!({"cells": cells(resource, object, now)});
     row["object"] = match included {
-        Included::Nothing => Value::Null,
-        Included::Metadata => partial(object),
-        Included::Object => object.clone(),
+        IncludedObject::Nothing => Value::Null,
+        IncludedObject::Metadata => partial_metadata(object),
+        IncludedObject::Object => object.clone(),
     };
     row
 }
@@ -134,7 +141,7 @@ pub(crate) fn row(resource: &Resource, object: &Value, included: Included, now: 
 pub(crate) fn table(
     server: &Server,
     resource: &Resource,
-    (included, metadata): (Included, Value),
+    (included, metadata): (IncludedObject, Value),
     objects: &[Value],
 ) -> Value {
     let now = server.now();

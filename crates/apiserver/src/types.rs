@@ -1,9 +1,7 @@
-//! What objects are made of: which values are maps, lists or plain, and which of them several
-//! writers can share.
+//! The types of the fields of objects: maps, lists and scalars, and how they are merged.
 //!
-//! One model for both: the built-in kinds come from a table of their fields, custom kinds from
-//! their schemas. Server-side apply, strategic merge patch, the search for unknown fields and the
-//! OpenAPI documents all read it. It never validates values beyond that.
+//! Built-in kinds get their types from a table, custom kinds from their schemas. Server-side apply,
+//! strategic merge patch, pruning of unknown fields and OpenAPI use them.
 
 mod table;
 mod unknown;
@@ -14,7 +12,7 @@ use serde_json::Value;
 
 pub(crate) use unknown::prune;
 
-/// What stands at one place of an object.
+/// The type of a value.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Type {
     Scalar(Scalar),
@@ -22,13 +20,13 @@ pub(crate) enum Type {
     List(Box<ListType>),
     /// A type of the table of built-in types.
     Named(String),
-    /// Whatever is written; maps in it are shared by their keys, if `is_shared`.
+    /// Any value; if `is_shared`, maps in it are merged by their keys.
     Any {
         is_shared: bool,
     },
 }
 
-/// The plain values.
+/// The scalar types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scalar {
     Text,
@@ -42,13 +40,13 @@ pub(crate) enum Scalar {
     Number,
 }
 
-/// A map: declared fields, and what its other keys hold.
+/// A map: declared fields, and the type of other keys.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct MapType {
     pub(crate) fields: BTreeMap<String, Field>,
-    /// `None`: there are no other keys.
+    /// The type of other keys; `None` if there are none.
     pub(crate) others: Option<Type>,
-    /// Written as a whole.
+    /// Whether it is replaced as a whole.
     pub(crate) is_atomic: bool,
 }
 
@@ -57,15 +55,15 @@ pub(crate) struct MapType {
 pub(crate) struct Field {
     pub(crate) kind: Type,
     pub(crate) is_required: bool,
-    /// What a missing key of a list item stands for.
+    /// The value of a missing key of a list item.
     pub(crate) default: Option<Value>,
-    /// Present, if only empty, also where nothing is written.
+    /// Whether it exists, as an empty value, even if it is not written.
     pub(crate) is_inline: bool,
-    /// A strategic merge patch keeps only the keys that it names.
+    /// Whether a strategic merge patch keeps only the keys that it contains.
     pub(crate) retains_keys: bool,
-    /// Where it is in the binary form; several numbers lead through what JSON leaves out.
+    /// The field number in protobuf; several numbers are a path through messages that JSON omits.
     pub(crate) number: Vec<u64>,
-    /// Zero, false and empty text mean something else than nothing.
+    /// Whether zero, false and the empty string differ from a missing value.
     pub(crate) can_be_zero: bool,
 }
 
@@ -83,50 +81,50 @@ impl From<Type> for Field {
     }
 }
 
-/// A list and how its items are told apart.
+/// A list and how its items are identified.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ListType {
     pub(crate) items: Type,
-    pub(crate) sharing: Sharing,
-    /// How a strategic merge patch tells the items apart.
-    pub(crate) merging: Merging,
+    pub(crate) ownership: ListOwnership,
+    /// How a strategic merge patch merges it.
+    pub(crate) patch_strategy: PatchStrategy,
 }
 
-/// Who may own what of a list.
+/// How the items of a list are owned (`x-kubernetes-list-type`).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Sharing {
-    /// Written as a whole.
+pub(crate) enum ListOwnership {
+    /// The list has one owner and is replaced as a whole.
     Atomic,
-    /// Each value by itself; nothing twice.
+    /// Each value has its own owners; there are no duplicates.
     Set,
-    /// Each item by itself, told apart by these fields.
+    /// Each item has its own owners and is identified by these fields.
     Keys(Vec<String>),
 }
 
-/// What a strategic merge patch does with a list.
+/// How a strategic merge patch merges a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Merging {
+pub(crate) enum PatchStrategy {
     Replace,
-    /// Plain values are added.
-    Add,
+    /// Scalars are added.
+    MergeValues,
     /// Items with the same value of this field are merged.
-    By(String),
+    MergeByKey(String),
 }
 
 impl Type {
-    /// Text.
+    /// A string.
     pub(crate) const TEXT: Self = Self::Scalar(Scalar::Text);
-    /// Whatever is written, as a whole.
+    /// Any value, which is replaced as a whole.
     pub(crate) const OPAQUE: Self = Self::Any { is_shared: false };
-    /// Whatever is written; maps are shared by their keys.
+    /// Any value, whose maps are merged by their keys.
     pub(crate) const FREE: Self = Self::Any { is_shared: true };
 
-    /// The built-in type of that name.
+    /// The built-in type of this name.
     pub(crate) fn named(name: &str) -> Self {
         Self::Named(name.to_owned())
     }
 
-    /// The type itself, where a name stands for it.
+    /// The type that a name refers to, or the type itself.
     pub(crate) fn resolve(&self) -> &Self {
         match self {
             Self::Named(name) => table::find(name).unwrap_or(&Self::OPAQUE),
@@ -145,7 +143,7 @@ impl Type {
 }
 
 impl MapType {
-    /// What a key holds.
+    /// The type of a key.
     pub(crate) fn field(&self, name: &str) -> Option<&Type> {
         match self.fields.get(name) {
             Some(field) => Some(&field.kind),
@@ -169,16 +167,16 @@ mod tests {
 
     #[test]
     fn every_named_type_is_in_the_table() {
-        fn check(kind: &Type, place: &str) {
+        fn check(kind: &Type, path: &str) {
             match kind {
-                Type::Named(name) => assert!(table::find(name).is_some(), "{place}: {name}"),
-                Type::List(list) => check(&list.items, place),
+                Type::Named(name) => assert!(table::find(name).is_some(), "{path}: {name}"),
+                Type::List(list) => check(&list.items, path),
                 Type::Map(map) => {
                     for (name, field) in &map.fields {
-                        check(&field.kind, &format!("{place}.{name}"));
+                        check(&field.kind, &format!("{path}.{name}"));
                     }
                     if let Some(others) = &map.others {
-                        check(others, place);
+                        check(others, path);
                     }
                 }
                 Type::Scalar(_) | Type::Any { .. } => {}
@@ -190,13 +188,19 @@ mod tests {
     }
 
     #[test]
-    fn the_table_knows_how_lists_are_shared() {
+    fn the_table_has_list_types_and_merge_keys() {
         let spec = Type::named("PodSpec");
         let Some(Type::List(containers)) = spec.field("containers") else {
             panic!("containers are a list");
         };
-        assert_eq!(containers.sharing, Sharing::Keys(vec!["name".to_owned()]));
-        assert_eq!(containers.merging, Merging::By("name".to_owned()));
+        assert_eq!(
+            containers.ownership,
+            ListOwnership::Keys(vec!["name".to_owned()])
+        );
+        assert_eq!(
+            containers.patch_strategy,
+            PatchStrategy::MergeByKey("name".to_owned())
+        );
         let ports = containers.items.field("ports").map(Type::resolve);
         let Some(Type::List(ports)) = ports else {
             panic!("ports are a list");

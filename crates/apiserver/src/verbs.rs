@@ -1,16 +1,16 @@
-//! Requests, dispatched: each verb has its file, and all share what stands here.
+//! Dispatches requests to the verbs, which have a file each, and holds what they share.
 
 mod apply;
 mod create;
 mod delete;
-mod listing;
-mod manner;
+mod list_stream;
 mod patch;
 mod proposal;
 mod read;
 mod scale;
 mod update;
 mod watch;
+mod write_options;
 
 use axum::{
     body::Body,
@@ -19,11 +19,13 @@ use axum::{
 use http::{HeaderMap, Method, Request, StatusCode, header, request::Parts};
 use serde_json::Value;
 
-pub(crate) use create::{create_default, create_first_namespaces};
-pub(crate) use delete::{Deletion, FOREGROUND_FINALIZER, ORPHAN_FINALIZER, Policy, delete_object};
-pub(crate) use manner::Manner;
+pub(crate) use create::{create_default, create_default_namespaces};
+pub(crate) use delete::{
+    DeleteOptions, FOREGROUND_FINALIZER, ORPHAN_FINALIZER, PropagationPolicy, delete_object,
+};
 pub(crate) use scale::has_scale;
-pub(crate) use update::{change_object, target_of};
+pub(crate) use update::{change_object, target_for};
+pub(crate) use write_options::WriteOptions;
 
 use crate::{
     Server, User,
@@ -31,42 +33,42 @@ use crate::{
     body,
     builtin::{self, NAMESPACES},
     discovery::{self, aggregated},
-    faults::Verdict,
+    fault_injection::RequestFaults,
     metadata, openapi,
     query::Query,
+    representation::{self, Representation, ResponseObject},
     resource::Resource,
     reviews,
-    route::{self, Route, Target},
+    route::{self, RequestTarget, Route},
     schema::FieldError,
     status::{ApiError, Result},
     types,
-    view::{self, Shown, View},
 };
 
-/// As much of a client's own name is kept.
+/// The maximum length of a field manager that comes from the user agent.
 const MANAGER_LIMIT: usize = 128;
 
-/// One request about objects, with everything it needs.
-struct Call<'a> {
+/// A request for objects, parsed and authorized.
+struct ObjectRequest<'a> {
     server: &'a Server,
     user: User,
-    target: Target,
+    target: RequestTarget,
     query: Query,
     parts: Parts,
-    verdict: Verdict,
+    faults: RequestFaults,
 }
 
 /// Answers any request.
 pub(crate) async fn answer(server: Server, user: User, request: Request<Body>) -> Response {
-    let verdict = server.0.fate.lock().judge(request.method());
-    if let Some(refused) = verdict.refused {
-        return refused.into_response();
+    let faults = server.0.fault_injector.lock().draw(request.method());
+    if let Some(error) = faults.instead {
+        return error.into_response();
     }
-    let hidden = verdict.hidden.clone();
-    let response = dispatch(&server, user, request, verdict)
+    let error_afterwards = faults.afterwards.clone();
+    let response = dispatch(&server, user, request, faults)
         .await
         .unwrap_or_else(IntoResponse::into_response);
-    match hidden {
+    match error_afterwards {
         Some(error) => error.into_response(),
         None => response,
     }
@@ -76,48 +78,48 @@ async fn dispatch(
     server: &Server,
     user: User,
     request: Request<Body>,
-    verdict: Verdict,
+    faults: RequestFaults,
 ) -> Result<Response> {
     let (parts, body) = request.into_parts();
     let user = access::authorize_request(server, user, &parts)?;
     check_accept(&parts.headers)?;
     let path = parts.uri.path();
-    if let Some(asked) = reviews::at(path)? {
+    if let Some(review) = reviews::parse_path(path)? {
         if parts.method != Method::POST {
             return Err(ApiError::method_not_allowed());
         }
-        let review = asked.decode(&parts.headers, &body::read(body).await?)?;
-        return Ok(created(&asked.answer(server, &user, review).await?));
+        let body = review.decode(&parts.headers, &body::read(body).await?)?;
+        return Ok(created_json(&review.answer(server, &user, body).await?));
     }
     let route = route::parse(server, path)?;
     if !matches!(route, Route::Object(_)) && parts.method != Method::GET {
         return Err(ApiError::method_not_allowed());
     }
     let Route::Object(target) = route else {
-        return about_the_server(server, route, &parts.headers);
+        return answer_non_object(server, route, &parts.headers);
     };
     let query = Query::parse(&parts.uri)?;
-    let call = Call {
+    let request = ObjectRequest {
         server,
         user,
         target,
         query,
         parts,
-        verdict,
+        faults,
     };
-    let deprecation = call.target.resource.deprecation.clone();
-    let response = call.carry_out(body).await?;
+    let deprecation = request.target.resource.deprecation.clone();
+    let response = request.run(body).await?;
     Ok(with_warnings(response, deprecation.as_slice()))
 }
 
-/// Answers what is not about objects: health, version, discovery and documents.
-fn about_the_server(server: &Server, route: Route, headers: &HeaderMap) -> Result<Response> {
-    if wants_all(headers) && matches!(route, Route::CoreVersions | Route::Groups) {
+/// Answers requests that are not for objects: health, version, discovery and OpenAPI.
+fn answer_non_object(server: &Server, route: Route, headers: &HeaderMap) -> Result<Response> {
+    if wants_aggregated_discovery(headers) && matches!(route, Route::CoreVersions | Route::Groups) {
         let all = aggregated::document(server, matches!(route, Route::CoreVersions));
         let media_type = [(header::CONTENT_TYPE, aggregated::MEDIA_TYPE)];
         return Ok((media_type, all.to_string()).into_response());
     }
-    Ok(shown(&match route {
+    Ok(ok_json(&match route {
         Route::Health => return Ok("ok".into_response()),
         Route::Version => discovery::version(),
         Route::OpenApi => openapi::index(server),
@@ -128,31 +130,31 @@ fn about_the_server(server: &Server, route: Route, headers: &HeaderMap) -> Resul
         Route::Groups => discovery::groups(server),
         Route::Group(group) => discovery::group(server, &group)?,
         Route::Resources { group, version } => discovery::resources(server, &group, &version)?,
-        Route::Object(_) => return Err(ApiError::page_not_found()), // answered by its verb
+        Route::Object(_) => return Err(ApiError::page_not_found()), // answered by the verbs
     }))
 }
 
-/// Whether the client wants all of discovery at once.
-fn wants_all(headers: &HeaderMap) -> bool {
+/// Whether the client accepts aggregated discovery.
+fn wants_aggregated_discovery(headers: &HeaderMap) -> bool {
     let accept = headers.get(header::ACCEPT);
     let accept = accept.and_then(|value| value.to_str().ok());
     accept.is_some_and(aggregated::is_wanted)
 }
 
-/// Only JSON is spoken here.
+/// Refuses clients that do not accept JSON.
 fn check_accept(headers: &HeaderMap) -> Result<()> {
     let accept = headers
         .get(header::ACCEPT)
         .and_then(|value| value.to_str().ok())
         .unwrap_or("*/*");
-    match accept.split(',').any(view::is_spoken) {
+    match accept.split(',').any(representation::is_supported) {
         true => Ok(()),
         false => Err(ApiError::not_acceptable()),
     }
 }
 
-impl Call<'_> {
-    async fn carry_out(self, body: Body) -> Result<Response> {
+impl ObjectRequest<'_> {
+    async fn run(self, body: Body) -> Result<Response> {
         let is_object = self.target.name.is_some();
         let is_main = !self.target.is_status;
         if self.target.is_scale {
@@ -162,11 +164,15 @@ impl Call<'_> {
             (Method::GET, false) if self.query.watch => watch::watch(self),
             (Method::GET, false) => read::list(&self).await,
             (Method::GET, true) => read::get(&self).await,
-            (Method::POST, false) if self.has_place() => create::create(&self, body).await,
+            (Method::POST, false) if self.names_one_collection() => {
+                create::create(&self, body).await
+            }
             (Method::PUT, true) => update::replace(&self, body).await,
             (Method::PATCH, true) => patch::patch(&self, body).await,
             (Method::DELETE, true) if is_main => delete::delete(&self, body).await,
-            (Method::DELETE, false) if self.has_place() && !self.is_about_namespaces() => {
+            (Method::DELETE, false)
+                if self.names_one_collection() && !self.is_about_namespaces() =>
+            {
                 delete::delete_collection(&self, body).await
             }
             _ => Err(self.wrong_verb()),
@@ -191,8 +197,8 @@ impl Call<'_> {
         &*self.resource().storage == NAMESPACES
     }
 
-    /// Whether a collection is that of one namespace, where objects live in namespaces.
-    fn has_place(&self) -> bool {
+    /// Whether the path is that of one collection: with a namespace if the kind is namespaced.
+    fn names_one_collection(&self) -> bool {
         self.target.resource.namespaced == self.target.namespace.is_some()
     }
 
@@ -200,7 +206,7 @@ impl Call<'_> {
         &self.target.resource
     }
 
-    /// Who writes: as named, else as the client calls itself.
+    /// The field manager: as given, else the name of the user agent.
     fn manager(&self) -> String {
         if !self.query.field_manager.is_empty() {
             return self.query.field_manager.clone();
@@ -229,18 +235,22 @@ impl Call<'_> {
         &self.parts.headers
     }
 
-    /// The object in the form that the client asked for.
-    fn show(&self, object: &Shown) -> Response {
-        let (view, resource) = (self.view(), self.resource());
+    /// Responds with an object in the representation that the client accepts.
+    fn respond_with(&self, object: &ResponseObject) -> Response {
+        let (representation, resource) = (self.representation(), self.resource());
         match object {
-            Shown::Stored(kept) => json_response(view.text(self.server, resource, kept)),
-            Shown::Made(object) => shown(&view.show(self.server, resource, object)),
+            ResponseObject::Stored(object) => {
+                json_response(representation.encode(self.server, resource, object))
+            }
+            ResponseObject::Computed(object) => {
+                ok_json(&representation.of(self.server, resource, object))
+            }
         }
     }
 
-    /// The form in which the client wants objects.
-    fn view(&self) -> View {
-        View::of(self.headers(), &self.query)
+    /// The representation of objects that the client accepts.
+    fn representation(&self) -> Representation {
+        Representation::accepted(self.headers(), &self.query)
     }
 }
 
@@ -249,60 +259,60 @@ fn json_response(body: impl Into<Body>) -> Response {
     (media_type, body.into()).into_response()
 }
 
-fn shown(object: &Value) -> Response {
+fn ok_json(object: &Value) -> Response {
     axum::Json(object).into_response()
 }
 
-fn created(object: &Value) -> Response {
+fn created_json(object: &Value) -> Response {
     (StatusCode::CREATED, axum::Json(object)).into_response()
 }
 
-/// Drops unknown fields; says so, or refuses, as the client asked.
-fn clean(resource: &Resource, object: &mut Value, manner: &Manner) -> Result<Vec<String>> {
+/// Drops unknown fields, and warns or refuses as the client requested.
+fn prune(resource: &Resource, object: &mut Value, options: &WriteOptions) -> Result<Vec<String>> {
     let mut unknown = metadata::prune(object);
     unknown.extend(match &resource.schema {
         Some(schema) => schema.prune(object),
-        None => types::prune(&resource.shape, object),
+        None => types::prune(&resource.object_type, object),
     });
     unknown.sort_unstable();
-    let repeated = manner.repeated.iter();
-    let mut faults: Vec<String> = repeated
+    let duplicate_keys = options.duplicate_keys.iter();
+    let mut errors: Vec<String> = duplicate_keys
         .map(|path| format!("duplicate field {path:?}"))
         .collect();
-    faults.extend(unknown.iter().map(|path| format!("unknown field {path:?}")));
-    match manner.options.field_validation.as_str() {
+    errors.extend(unknown.iter().map(|path| format!("unknown field {path:?}")));
+    match options.field_validation.as_str() {
         "Ignore" => Ok(Vec::new()),
-        "Strict" if !faults.is_empty() => {
-            let why = format!("strict decoding error: {}", faults.join(", "));
-            Err(manner.undecodable(resource, object, &why))
+        "Strict" if !errors.is_empty() => {
+            let why = format!("strict decoding error: {}", errors.join(", "));
+            Err(options.undecodable(resource, object, &why))
         }
-        _ => Ok(faults),
+        _ => Ok(errors),
     }
 }
 
-/// Checks an object against all rules of its kind, besides the faults found already.
-fn check(
+/// Validates an object; `errors` are those found before.
+fn validate(
     resource: &Resource,
     new: &Value,
     old: Option<&Value>,
     is_status: bool,
-    mut faults: Vec<FieldError>,
+    mut errors: Vec<FieldError>,
 ) -> Result<()> {
-    // What does not change was right when it was written.
+    // Unchanged metadata was valid when it was written.
     if old.is_none_or(|old| old["metadata"] != new["metadata"]) {
-        faults.extend(metadata::faults(resource, new));
+        errors.extend(metadata::validate(resource, new));
     }
     if let Some(old) = old {
-        faults.extend(metadata::update_faults(new, old));
+        errors.extend(metadata::validate_update(new, old));
     }
-    faults.extend(match (&resource.schema, old) {
+    errors.extend(match (&resource.schema, old) {
         (Some(schema), Some(old)) if is_status => schema.validate_status(new, old),
         (Some(schema), _) => schema.validate(new, old),
-        (None, _) => builtin::faults(resource, new, old),
+        (None, _) => builtin::validate(resource, new, old),
     });
-    match faults.is_empty() {
+    match errors.is_empty() {
         true => Ok(()),
-        false => Err(ApiError::invalid(resource, metadata::name_of(new), &faults)),
+        false => Err(ApiError::invalid(resource, metadata::name_of(new), &errors)),
     }
 }
 

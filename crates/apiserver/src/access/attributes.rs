@@ -1,14 +1,14 @@
-//! What a request asks for, in the words of rules: verb, group, resource, name, namespace.
+//! The attributes of a request that RBAC rules refer to: verb, group, resource, name, namespace.
 //!
-//! This reads the path by itself, because a refusal comes before anything is looked up: who may not
-//! ask does not learn what there is.
+//! They are read from the path alone, before any lookup, so that an unauthorized client does not
+//! learn what exists.
 
 use http::{Method, request::Parts};
 use serde_json::Value;
 
 use crate::{metadata, percent};
 
-/// One thing that somebody wants to do.
+/// What a request wants to do.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Attributes {
     pub(crate) verb: String,
@@ -17,12 +17,12 @@ pub(crate) struct Attributes {
     pub(crate) subresource: String,
     pub(crate) name: String,
     pub(crate) namespace: String,
-    /// The path of a request that is about no resource.
+    /// The path of a non-resource request.
     pub(crate) path: Option<String>,
 }
 
 impl Attributes {
-    /// What an HTTP request asks for.
+    /// The attributes of an HTTP request.
     pub(crate) fn of(parts: &Parts) -> Self {
         let path = parts.uri.path();
         let decoded = percent::decode(path).unwrap_or_else(|| path.to_owned());
@@ -51,7 +51,7 @@ impl Attributes {
             }
         }
         let part = |at: usize| rest.get(at).copied().unwrap_or_default().to_owned();
-        let mut asked = Self {
+        let mut attributes = Self {
             verb: String::new(),
             group: group.to_owned(),
             resource: part(0),
@@ -60,8 +60,8 @@ impl Attributes {
             namespace: namespace.to_owned(),
             path: None,
         };
-        asked.verb = asked.verb_of(parts).to_owned();
-        asked
+        attributes.verb = attributes.verb_of(parts).to_owned();
+        attributes
     }
 
     fn verb_of(&mut self, parts: &Parts) -> &'static str {
@@ -79,7 +79,7 @@ impl Attributes {
                     let found = pairs.iter().find(|(name, _)| name == wanted);
                     found.map(|(_, value)| value.as_str())
                 };
-                // A list of one name is a question about that name.
+                // A list that selects one name is authorized for that name.
                 let selector = value("fieldSelector").unwrap_or_default();
                 if let Some(name) = selector.strip_prefix("metadata.name=") {
                     name.trim_start_matches('=').clone_into(&mut self.name);
@@ -91,7 +91,7 @@ impl Attributes {
         }
     }
 
-    /// What the `spec` of a review asks about.
+    /// The attributes in the `spec` of an access review.
     pub(crate) fn of_review(spec: &Value) -> Self {
         let other = &spec["nonResourceAttributes"];
         if !other.is_null() {
@@ -132,23 +132,23 @@ mod tests {
 
     fn check(method: Method, uri: &str, expected: &str) {
         let request = http::Request::builder().method(method).uri(uri).body(());
-        let asked = Attributes::of(&request.expect("well formed").into_parts().0);
-        let shown = match &asked.path {
-            Some(path) => format!("{} path {path}", asked.verb),
+        let attributes = Attributes::of(&request.expect("well formed").into_parts().0);
+        let shown = match &attributes.path {
+            Some(path) => format!("{} path {path}", attributes.verb),
             None => format!(
                 "{} {}.{} {:?} in {:?}",
-                asked.verb,
-                asked.combined_resource(),
-                asked.group,
-                asked.name,
-                asked.namespace
+                attributes.verb,
+                attributes.combined_resource(),
+                attributes.group,
+                attributes.name,
+                attributes.namespace
             ),
         };
         assert_eq!(shown, expected, "{uri}");
     }
 
     #[test]
-    fn paths_are_read_as_a_real_server_reads_them() {
+    fn paths_are_parsed_as_by_kube_apiserver() {
         check(Method::GET, "/api/v1/pods", "list pods. \"\" in \"\"");
         check(
             Method::GET,

@@ -1,14 +1,14 @@
-//! The roles and bindings that every server starts with, under the names they have on a real one.
+//! The default roles and bindings, with the names they have in kube-apiserver.
 //!
-//! `view`, `edit` and `admin` gather what is labelled for them, so that whoever defines a kind can
-//! add it to them. They are gathered when they are asked, not written down.
+//! `view`, `edit` and `admin` aggregate roles by label, so that an install can add its own kinds.
+//! They are aggregated when a request is authorized; nothing is written into them.
 
 use serde_json::{Value, json};
 
 use super::{GROUP, MASTERS};
 use crate::{Server, verbs};
 
-/// What is in a namespace, by group.
+/// The namespaced resources of the roles, by group.
 const WORKLOADS: &[(&str, &[&str])] = &[
     (
         "",
@@ -52,9 +52,9 @@ const ALL: &[&str] = &[
     "patch",
     "update",
 ];
-/// What everybody may look at.
+/// The paths that every client may read.
 const PUBLIC_PATHS: &[&str] = &["/healthz", "/livez", "/readyz", "/version", "/version/"];
-/// What everybody with a name may look at as well.
+/// The paths that every authenticated client may read as well.
 const DISCOVERY_PATHS: &[&str] = &[
     "/api",
     "/api/*",
@@ -64,7 +64,7 @@ const DISCOVERY_PATHS: &[&str] = &[
     "/openapi/*",
 ];
 
-/// Makes those that are not there yet.
+/// Creates the missing roles and bindings.
 pub(crate) async fn create_defaults(server: &Server) {
     let roles = roles().into_iter().map(|role| ("clusterroles", role));
     let bindings = bindings()
@@ -90,15 +90,15 @@ fn roles() -> Vec<Value> {
     let discovery = [PUBLIC_PATHS, DISCOVERY_PATHS].concat();
     vec![
         role("cluster-admin", everything),
-        gathering("admin", &["admin", "edit", "view"]),
-        gathering("edit", &["edit", "view"]),
-        gathering("view", &["view"]),
-        gathered(
+        aggregating_role("admin", &["admin", "edit", "view"]),
+        aggregating_role("edit", &["edit", "view"]),
+        aggregating_role("view", &["view"]),
+        aggregated_role(
             "admin",
             json!([rule(GROUP, &["roles", "rolebindings"], ALL)]),
         ),
-        gathered("edit", json!(edit_rules())),
-        gathered("view", json!(view_rules())),
+        aggregated_role("edit", json!(edit_rules())),
+        aggregated_role("view", json!(view_rules())),
         role("system:basic-user", basic),
         role("system:discovery", json!([paths(&discovery, "get")])),
         role(
@@ -168,7 +168,7 @@ fn label(of: &str) -> String {
     format!("{GROUP}/aggregate-to-{of}")
 }
 
-fn gathering(name: &str, parts: &[&str]) -> Value {
+fn aggregating_role(name: &str, parts: &[&str]) -> Value {
     let selectors: Vec<Value> = parts
         .iter()
         .map(|part| json!({"matchLabels": {label(part): "true"}}))
@@ -176,7 +176,7 @@ fn gathering(name: &str, parts: &[&str]) -> Value {
     json!({"metadata": metadata(name), "aggregationRule": {"clusterRoleSelectors": selectors}})
 }
 
-fn gathered(of: &str, rules: Value) -> Value {
+fn aggregated_role(of: &str, rules: Value) -> Value {
     let mut role = role(&format!("system:aggregate-to-{of}"), rules);
     role["metadata"]["labels"][label(of)] = json!("true");
     role

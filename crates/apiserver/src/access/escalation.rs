@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{
     Attributes, Caller, GROUP, User, decide, resolve,
-    rules::{Rule, quoted_list},
+    rules::{PolicyRule, quoted_list},
     rules_for,
 };
 use crate::{
@@ -50,10 +50,10 @@ pub(crate) fn check(
     ) {
         return Ok(());
     }
-    confirm(server, user, namespace, &Rule::all_of(new)).map_err(refuse)?;
+    check_held(server, user, namespace, &PolicyRule::all_of(new)).map_err(refuse)?;
     let aggregates = |role: &Value| !role["aggregationRule"].is_null();
     if aggregates(new) || old.is_some_and(aggregates) {
-        let everything = confirm(server, user, namespace, &Rule::everything());
+        let everything = check_held(server, user, namespace, &PolicyRule::everything());
         everything.map_err(|_| {
             refuse("must have cluster-admin privileges to use the aggregationRule".to_owned())
         })?;
@@ -88,12 +88,12 @@ fn check_binding(
         let roles = server.registry().find(GROUP, "v1", plural);
         ApiError::not_found(&roles.expect("roles are built in"), name)
     })?;
-    confirm(server, user, namespace, &rules).map_err(refuse)
+    check_held(server, user, namespace, &rules).map_err(refuse)
 }
 
 fn may(server: &Server, user: &User, verb: &str, on: (&str, &str, &str)) -> bool {
     let (resource, name, namespace) = on;
-    let asked = Attributes {
+    let attributes = Attributes {
         verb: verb.to_owned(),
         group: GROUP.to_owned(),
         resource: resource.to_owned(),
@@ -101,16 +101,21 @@ fn may(server: &Server, user: &User, verb: &str, on: (&str, &str, &str)) -> bool
         namespace: namespace.to_owned(),
         ..Attributes::default()
     };
-    decide(server, user, &asked).allowed
+    decide(server, user, &attributes).allowed
 }
 
 /// Fails with the rights that the user does not have.
-fn confirm(server: &Server, user: &User, namespace: &str, rules: &[Rule]) -> Result<(), String> {
+fn check_held(
+    server: &Server,
+    user: &User,
+    namespace: &str,
+    rules: &[PolicyRule],
+) -> Result<(), String> {
     let granted = rules_for(server, user, namespace);
-    let is_held = |piece: &Rule| granted.rules.iter().any(|grant| grant.rule.covers(piece));
-    let missing: Vec<Rule> = rules
+    let is_held = |piece: &PolicyRule| granted.rules.iter().any(|grant| grant.rule.covers(piece));
+    let missing: Vec<PolicyRule> = rules
         .iter()
-        .flat_map(Rule::pieces)
+        .flat_map(PolicyRule::split)
         .filter(|piece| !is_held(piece))
         .collect();
     if missing.is_empty() {
@@ -122,19 +127,19 @@ fn confirm(server: &Server, user: &User, namespace: &str, rules: &[Rule]) -> Res
         quoted_list(&user.groups),
         listed(missing)
     );
-    if let Some(problem) = granted.problem() {
-        why = format!("{why}; resolution errors: [{problem}]");
+    if let Some(error) = granted.error() {
+        why = format!("{why}; resolution errors: [{error}]");
     }
     Err(why)
 }
 
 /// The missing rules as kube-apiserver lists them: those that differ only in their verb are one.
-fn listed(missing: Vec<Rule>) -> String {
-    let mut simple: BTreeMap<_, Rule> = BTreeMap::new();
+fn listed(missing: Vec<PolicyRule>) -> String {
+    let mut simple: BTreeMap<_, PolicyRule> = BTreeMap::new();
     let mut lines = BTreeSet::new();
     for rule in missing {
         if !rule.paths.is_empty() {
-            lines.insert(rule.shown());
+            lines.insert(rule.describe());
             continue;
         }
         let key = (
@@ -149,6 +154,6 @@ fn listed(missing: Vec<Rule>) -> String {
             }
         }
     }
-    lines.extend(simple.values().map(Rule::shown));
+    lines.extend(simple.values().map(PolicyRule::describe));
     lines.into_iter().collect::<Vec<_>>().join("\n")
 }

@@ -1,30 +1,30 @@
-//! Which rules apply to a user: those of every role that a binding gives them.
+//! Resolves the rules that apply to a user: those of every role that is bound to them.
 
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{GROUP, User, account_name, rules::Rule};
-use crate::{Server, metadata, resource::storage_name, store::Key};
+use super::{GROUP, User, account_name, rules::PolicyRule};
+use crate::{Server, metadata, resource::storage_name, store::StoreKey};
 
-/// A rule, and the binding that gives it.
-pub(crate) struct Grant {
-    pub(crate) rule: Rule,
+/// A rule and the binding that grants it.
+pub(crate) struct GrantedRule {
+    pub(crate) rule: PolicyRule,
     pub(crate) source: String,
 }
 
-/// What a user may do somewhere.
+/// The rules of a user in a namespace or in the cluster.
 #[derive(Default)]
-pub(crate) struct Granted {
-    pub(crate) rules: Vec<Grant>,
-    /// Roles that bindings name and that are not there.
-    problems: Vec<String>,
+pub(crate) struct GrantedRules {
+    pub(crate) rules: Vec<GrantedRule>,
+    /// Missing roles that bindings refer to.
+    errors: Vec<String>,
 }
 
-impl Granted {
-    /// What could not be looked up.
-    pub(crate) fn problem(&self) -> Option<String> {
-        match self.problems.as_slice() {
+impl GrantedRules {
+    /// Why some rules could not be resolved.
+    pub(crate) fn error(&self) -> Option<String> {
+        match self.errors.as_slice() {
             [] => None,
             [one] => Some(one.clone()),
             many => Some(format!("[{}]", many.join(", "))),
@@ -34,15 +34,15 @@ impl Granted {
     fn add(&mut self, server: &Server, binding: &Value, user: &User) {
         let namespace = metadata::namespace_of(binding).unwrap_or_default();
         let mut subjects = binding["subjects"].as_array().into_iter().flatten();
-        let Some(subject) = subjects.find(|subject| is_meant(subject, namespace, user)) else {
+        let Some(subject) = subjects.find(|subject| is_subject(subject, namespace, user)) else {
             return;
         };
         let role = &binding["roleRef"];
         match rules_of(server, role, namespace) {
-            Err(problem) => self.problems.push(problem),
+            Err(error) => self.errors.push(error),
             Ok(rules) => {
                 let source = describe(binding, namespace, subject);
-                self.rules.extend(rules.into_iter().map(|rule| Grant {
+                self.rules.extend(rules.into_iter().map(|rule| GrantedRule {
                     rule,
                     source: source.clone(),
                 }));
@@ -52,8 +52,8 @@ impl Granted {
 }
 
 /// The rules that apply to a user in a namespace; without one, those for the whole cluster.
-pub(crate) fn rules_for(server: &Server, user: &User, namespace: &str) -> Granted {
-    let mut granted = Granted::default();
+pub(crate) fn rules_for(server: &Server, user: &User, namespace: &str) -> GrantedRules {
+    let mut granted = GrantedRules::default();
     for binding in all(server, "clusterrolebindings", "") {
         granted.add(server, &binding, user);
     }
@@ -70,21 +70,21 @@ pub(super) fn rules_of(
     server: &Server,
     role: &Value,
     namespace: &str,
-) -> Result<Vec<Rule>, String> {
+) -> Result<Vec<PolicyRule>, String> {
     let name = metadata::text(role, "/name");
     let (plural, kind, namespace) = match metadata::text(role, "/kind") {
         "Role" => ("roles", "role", Some(namespace)),
         _ => ("clusterroles", "clusterrole", None),
     };
-    let key = Key::new(storage_name(GROUP, plural), namespace, name);
-    let found = server.store().kept(&key);
+    let key = StoreKey::new(storage_name(GROUP, plural), namespace, name);
+    let found = server.store().object(&key);
     let found = found.ok_or_else(|| format!("{kind}.{GROUP} {name:?} not found"))?;
-    let found = found.lasting_value();
-    let mut rules = Rule::all_of(&found);
+    let found = found.value_kept_parsed();
+    let mut rules = PolicyRule::all_of(&found);
     for selector in selectors(&found) {
         let others = all(server, "clusterroles", "");
         for other in others.filter(|other| is_selected(selector, other)) {
-            rules.extend(Rule::all_of(&other));
+            rules.extend(PolicyRule::all_of(&other));
         }
     }
     Ok(rules)
@@ -97,11 +97,11 @@ fn all(server: &Server, plural: &str, prefix: &str) -> impl Iterator<Item = Arc<
     let objects = listed.map(|it| it.objects).unwrap_or_default();
     objects
         .into_iter()
-        .map(|(_, object)| object.lasting_value())
+        .map(|(_, object)| object.value_kept_parsed())
 }
 
 /// Whether a subject of a binding is this user.
-fn is_meant(subject: &Value, binding_namespace: &str, user: &User) -> bool {
+fn is_subject(subject: &Value, binding_namespace: &str, user: &User) -> bool {
     let name = metadata::text(subject, "/name");
     match metadata::text(subject, "/kind") {
         "User" => name == user.name,
@@ -147,7 +147,7 @@ fn selectors(role: &Value) -> impl Iterator<Item = &Value> {
     selectors.into_iter().flatten()
 }
 
-/// Whether an aggregated role takes in another one.
+/// Whether an aggregated role includes another one.
 fn is_selected(selector: &Value, role: &Value) -> bool {
     let labels = &role["metadata"]["labels"];
     let mut equals = selector["matchLabels"].as_object().into_iter().flatten();

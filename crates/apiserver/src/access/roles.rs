@@ -1,4 +1,4 @@
-//! What Roles, ClusterRoles and their bindings look like: types, defaults, and what is wrong.
+//! Validates and completes Roles, ClusterRoles and their bindings.
 
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ pub(crate) fn is_one(resource: &Resource) -> bool {
     resource.group == GROUP && resource.schema.is_none()
 }
 
-/// Refuses what would not decode on a real server.
+/// Refuses what would not decode in kube-apiserver.
 pub(crate) fn check_types(resource: &Resource, object: &Value) -> Result<()> {
     let kind = &resource.kind;
     let (list, fields): (&str, &[&str]) = match kind.ends_with("Binding") {
@@ -111,60 +111,60 @@ pub(crate) fn normalise(resource: &Resource, object: &mut Value) {
 }
 
 /// Everything wrong with one.
-pub(crate) fn faults(resource: &Resource, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+pub(crate) fn validate(resource: &Resource, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
     if resource.kind.ends_with("Binding") {
-        return binding_faults(resource, new, old);
+        return validate_binding(resource, new, old);
     }
     let rules = new["rules"].as_array().into_iter().flatten();
-    let mut faults: Vec<FieldError> = rules
+    let mut errors: Vec<FieldError> = rules
         .enumerate()
-        .flat_map(|(at, rule)| rule_faults(resource, rule, &format!("rules[{at}]")))
+        .flat_map(|(at, rule)| validate_rule(resource, rule, &format!("rules[{at}]")))
         .collect();
     let aggregation = &new["aggregationRule"];
     let selectors = aggregation["clusterRoleSelectors"].as_array();
     if !aggregation.is_null() && selectors.is_none_or(Vec::is_empty) {
-        faults.push(FieldError::required(
+        errors.push(FieldError::required(
             "aggregationRule.clusterRoleSelectors",
             "at least one clusterRoleSelector required if aggregationRule is non-nil",
         ));
     }
-    faults
+    errors
 }
 
-fn rule_faults(resource: &Resource, rule: &Value, path: &str) -> Vec<FieldError> {
-    let mut faults = Vec::new();
+fn validate_rule(resource: &Resource, rule: &Value, path: &str) -> Vec<FieldError> {
+    let mut errors = Vec::new();
     let is_empty = |field: &str| rule[field].as_array().is_none_or(Vec::is_empty);
     if is_empty("verbs") {
         let why = "verbs must contain at least one value";
-        faults.push(FieldError::required(format!("{path}.verbs"), why));
+        errors.push(FieldError::required(format!("{path}.verbs"), why));
     }
     if !is_empty("nonResourceURLs") {
         let field = format!("{path}.nonResourceURLs");
         let mut refuse =
-            |why| faults.push(FieldError::invalid(&field, &rule["nonResourceURLs"], why));
+            |why| errors.push(FieldError::invalid(&field, &rule["nonResourceURLs"], why));
         if resource.namespaced {
             refuse("namespaced rules cannot apply to non-resource URLs");
         }
         if !(is_empty("apiGroups") && is_empty("resources") && is_empty("resourceNames")) {
             refuse("rules cannot apply to both regular resources and non-resource URLs");
         }
-        return faults;
+        return errors;
     }
     for (field, what) in [("apiGroups", "api group"), ("resources", "resource")] {
         if is_empty(field) {
             let why = format!("resource rules must supply at least one {what}");
-            faults.push(FieldError::required(format!("{path}.{field}"), &why));
+            errors.push(FieldError::required(format!("{path}.{field}"), &why));
         }
     }
-    faults
+    errors
 }
 
-fn binding_faults(resource: &Resource, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+fn validate_binding(resource: &Resource, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
     let role = &new["roleRef"];
-    let mut faults = reference_faults(resource, role);
+    let mut errors = validate_role_ref(resource, role);
     for (at, subject) in new["subjects"].as_array().into_iter().flatten().enumerate() {
         let path = format!("subjects[{at}]");
-        faults.extend(subject_faults(resource, subject, &path));
+        errors.extend(validate_subject(resource, subject, &path));
     }
     if let Some(old) = old
         && old["roleRef"] != *role
@@ -173,16 +173,16 @@ fn binding_faults(resource: &Resource, new: &Value, old: Option<&Value>) -> Vec<
         let shown =
             json!({"APIGroup": text("apiGroup"), "Kind": text("kind"), "Name": text("name")});
         let why = "cannot change roleRef";
-        faults.push(FieldError::invalid("roleRef", &shown, why));
+        errors.push(FieldError::invalid("roleRef", &shown, why));
     }
-    faults
+    errors
 }
 
-fn reference_faults(resource: &Resource, role: &Value) -> Vec<FieldError> {
-    let mut faults = Vec::new();
+fn validate_role_ref(resource: &Resource, role: &Value) -> Vec<FieldError> {
+    let mut errors = Vec::new();
     let text = |field: &str| role[field].as_str().unwrap_or_default();
     if text("apiGroup") != GROUP {
-        faults.push(FieldError::not_supported(
+        errors.push(FieldError::not_supported(
             "roleRef.apiGroup",
             &json!(text("apiGroup")),
             &[GROUP],
@@ -193,45 +193,45 @@ fn reference_faults(resource: &Resource, role: &Value) -> Vec<FieldError> {
         false => &["ClusterRole"],
     };
     if !known.contains(&text("kind")) {
-        faults.push(FieldError::not_supported(
+        errors.push(FieldError::not_supported(
             "roleRef.kind",
             &json!(text("kind")),
             known,
         ));
     }
     if text("name").is_empty() {
-        faults.push(FieldError::required("roleRef.name", ""));
+        errors.push(FieldError::required("roleRef.name", ""));
     }
-    for why in name::NameRule::PathSegment.faults(text("name")) {
-        faults.push(FieldError::invalid("roleRef.name", &role["name"], &why));
+    for why in name::NameRule::PathSegment.validate(text("name")) {
+        errors.push(FieldError::invalid("roleRef.name", &role["name"], &why));
     }
-    faults
+    errors
 }
 
-fn subject_faults(resource: &Resource, subject: &Value, path: &str) -> Vec<FieldError> {
-    let mut faults = Vec::new();
+fn validate_subject(resource: &Resource, subject: &Value, path: &str) -> Vec<FieldError> {
+    let mut errors = Vec::new();
     let text = |field: &str| subject[field].as_str().unwrap_or_default();
     if text("name").is_empty() {
-        faults.push(FieldError::required(format!("{path}.name"), ""));
+        errors.push(FieldError::required(format!("{path}.name"), ""));
     }
     let group = match text("kind") {
         "ServiceAccount" => "",
         "User" | "Group" => GROUP,
         kind => {
             let (field, known) = (format!("{path}.kind"), ["ServiceAccount", "User", "Group"]);
-            faults.push(FieldError::not_supported(field, &json!(kind), &known));
-            return faults;
+            errors.push(FieldError::not_supported(field, &json!(kind), &known));
+            return errors;
         }
     };
     if text("apiGroup") != group {
         let (field, given) = (format!("{path}.apiGroup"), json!(text("apiGroup")));
-        faults.push(FieldError::not_supported(field, &given, &[group]));
+        errors.push(FieldError::not_supported(field, &given, &[group]));
     }
     if text("kind") == "ServiceAccount" {
         let needs_namespace = !resource.namespaced && text("namespace").is_empty();
         if !text("name").is_empty() {
-            for why in name::NameRule::Subdomain.faults(text("name")) {
-                faults.push(FieldError::invalid(
+            for why in name::NameRule::Subdomain.validate(text("name")) {
+                errors.push(FieldError::invalid(
                     format!("{path}.name"),
                     &subject["name"],
                     &why,
@@ -239,8 +239,8 @@ fn subject_faults(resource: &Resource, subject: &Value, path: &str) -> Vec<Field
             }
         }
         if needs_namespace {
-            faults.push(FieldError::required(format!("{path}.namespace"), ""));
+            errors.push(FieldError::required(format!("{path}.namespace"), ""));
         }
     }
-    faults
+    errors
 }

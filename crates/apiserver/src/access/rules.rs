@@ -1,12 +1,12 @@
-//! One rule of a role: what it allows, and whether it covers another.
+//! A rule of a role: what it allows, and whether it covers another rule.
 
 use serde_json::Value;
 
 use super::Attributes;
 
-/// Verbs on resources of groups, or on paths.
+/// Allows verbs on resources of API groups, or on non-resource paths.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Rule {
+pub(crate) struct PolicyRule {
     pub(crate) groups: Vec<String>,
     pub(crate) resources: Vec<String>,
     pub(crate) names: Vec<String>,
@@ -14,7 +14,7 @@ pub(crate) struct Rule {
     pub(crate) verbs: Vec<String>,
 }
 
-impl Rule {
+impl PolicyRule {
     /// The rules of a Role or ClusterRole.
     pub(crate) fn all_of(role: &Value) -> Vec<Self> {
         let rules = role["rules"].as_array();
@@ -36,7 +36,7 @@ impl Rule {
         }
     }
 
-    /// Everything there is: on resources, and on paths.
+    /// The rules of cluster-admin: everything on resources, and on paths.
     pub(crate) fn everything() -> [Self; 2] {
         let all = || vec!["*".to_owned()];
         [
@@ -54,21 +54,21 @@ impl Rule {
         ]
     }
 
-    /// Whether this rule alone allows it.
-    pub(crate) fn allows(&self, asked: &Attributes) -> bool {
-        if !has_or_all(&self.verbs, &asked.verb) {
+    /// Whether this rule allows a request.
+    pub(crate) fn allows(&self, attributes: &Attributes) -> bool {
+        if !has_or_all(&self.verbs, &attributes.verb) {
             return false;
         }
-        if let Some(path) = &asked.path {
+        if let Some(path) = &attributes.path {
             return self.paths.iter().any(|pattern| path_covers(pattern, path));
         }
-        has_or_all(&self.groups, &asked.group)
-            && resource_covers(&self.resources, &asked.combined_resource())
-            && (self.names.is_empty() || self.names.contains(&asked.name))
+        has_or_all(&self.groups, &attributes.group)
+            && resource_covers(&self.resources, &attributes.combined_resource())
+            && (self.names.is_empty() || self.names.contains(&attributes.name))
     }
 
-    /// The rule as many that each say one thing.
-    pub(super) fn pieces(&self) -> Vec<Self> {
+    /// The same as rules with one verb, group, resource and name each.
+    pub(super) fn split(&self) -> Vec<Self> {
         let one = |text: &String| vec![text.clone()];
         let mut pieces = Vec::new();
         for group in &self.groups {
@@ -102,7 +102,7 @@ impl Rule {
         pieces
     }
 
-    /// Whether who has this rule also has the piece.
+    /// Whether this rule grants all that a split rule grants.
     pub(super) fn covers(&self, piece: &Self) -> bool {
         let names = match piece.names.as_slice() {
             [] => self.names.is_empty(),
@@ -118,8 +118,8 @@ impl Rule {
             && paths.all(|path| self.paths.iter().any(|mine| path_covers(mine, path)))
     }
 
-    /// As error texts show it.
-    pub(super) fn shown(&self) -> String {
+    /// The rule as in error messages.
+    pub(super) fn describe(&self) -> String {
         let lists = [
             ("APIGroups", &self.groups),
             ("Resources", &self.resources),
@@ -127,16 +127,16 @@ impl Rule {
             ("ResourceNames", &self.names),
             ("Verbs", &self.verbs),
         ];
-        let told: Vec<String> = lists
+        let parts: Vec<String> = lists
             .iter()
             .filter(|(_, list)| !list.is_empty())
             .map(|(name, list)| format!("{name}:{}", quoted_list(list)))
             .collect();
-        format!("{{{}}}", told.join(", "))
+        format!("{{{}}}", parts.join(", "))
     }
 }
 
-/// `["a" "b"]`, as Go prints a list of texts.
+/// `["a" "b"]`, as Go prints a list of strings.
 pub(super) fn quoted_list(list: &[String]) -> String {
     let quoted: Vec<String> = list.iter().map(|one| format!("{one:?}")).collect();
     format!("[{}]", quoted.join(" "))
@@ -165,8 +165,8 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn rule(rule: Value) -> Rule {
-        Rule::read(&rule)
+    fn rule(rule: Value) -> PolicyRule {
+        PolicyRule::read(&rule)
     }
 
     fn asks(verb: &str, resource: &str, name: &str) -> Attributes {
@@ -190,7 +190,7 @@ mod tests {
         assert!(!pods.allows(&asks("get", "pods", "b")));
         assert!(!pods.allows(&asks("get", "pods/status", "a")));
         assert!(!pods.allows(&asks("list", "pods", "a")));
-        let [all, _] = Rule::everything();
+        let [all, _] = PolicyRule::everything();
         assert!(all.allows(&asks("delete", "pods/status", "x")));
     }
 
@@ -213,11 +213,11 @@ mod tests {
             json!({"apiGroups": [""], "resources": ["pods"], "verbs": ["get"], "resourceNames": ["a"]}),
         );
         let many = rule(json!({"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list"]}));
-        assert!(few.pieces().iter().all(|piece| many.covers(piece)));
-        assert_eq!(many.pieces().len(), 2);
-        assert!(!many.pieces().iter().any(|piece| few.covers(piece)));
+        assert!(few.split().iter().all(|piece| many.covers(piece)));
+        assert_eq!(many.split().len(), 2);
+        assert!(!many.split().iter().any(|piece| few.covers(piece)));
         assert_eq!(
-            few.shown(),
+            few.describe(),
             r#"{APIGroups:[""], Resources:["pods"], ResourceNames:["a"], Verbs:["get"]}"#
         );
     }

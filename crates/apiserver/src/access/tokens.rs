@@ -20,10 +20,10 @@ use crate::{
     Server, metadata,
     schema::FieldError,
     status::{ApiError, Result},
-    store::{Key, Write},
+    store::{ObjectWrite, StoreKey},
 };
 
-/// Who signs the tokens, and whom they are for unless somebody else is named.
+/// The issuer of the tokens, and their default audience.
 const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 const DEFAULT_SECONDS: i64 = 3600;
 const SHORTEST_SECONDS: i64 = 600;
@@ -63,13 +63,13 @@ pub(crate) fn authenticate_token(
     token: &str,
     audiences: &[String],
 ) -> Result<AuthenticatedUser, &'static str> {
-    let asked = match audiences {
+    let requested = match audiences {
         [] => vec![ISSUER.to_owned()],
         some => some.to_vec(),
     };
     let known = server.tokens().users.read().get(&digest_of(token)).cloned();
     if let Some(user) = known {
-        let audiences = asked;
+        let audiences = requested;
         return Ok(AuthenticatedUser { user, audiences });
     }
     let claims = claims(server, token).ok_or("invalid bearer token")?;
@@ -78,20 +78,20 @@ pub(crate) fn authenticate_token(
         return Err("invalid bearer token: it has expired");
     }
     let meant = claims["aud"].as_array().cloned().unwrap_or_default();
-    let is_meant = |one: &String| meant.iter().any(|it| it == one.as_str());
-    let audiences: Vec<String> = asked.into_iter().filter(is_meant).collect();
+    let is_audience = |one: &String| meant.iter().any(|it| it == one.as_str());
+    let audiences: Vec<String> = requested.into_iter().filter(is_audience).collect();
     if audiences.is_empty() {
-        return Err("invalid bearer token: it is meant for somebody else");
+        return Err("invalid bearer token: it is for another audience");
     }
     let account = &claims["kubernetes.io"];
     let text = |pointer: &str| metadata::text(account, pointer);
     let (namespace, name) = (text("/namespace"), text("/serviceaccount/name"));
-    let stored = server.store().kept(&account_key(namespace, name));
-    let stored = stored.ok_or("invalid bearer token: the service account is gone")?;
-    let stored = stored.lasting_value();
+    let stored = server.store().object(&account_key(namespace, name));
+    let stored = stored.ok_or("invalid bearer token: the service account does not exist")?;
+    let stored = stored.value_kept_parsed();
     let uid = metadata::text(&stored, "/metadata/uid");
     if uid != text("/serviceaccount/uid") {
-        return Err("invalid bearer token: the service account is another one");
+        return Err("invalid bearer token: the service account was deleted and created again");
     }
     Ok(AuthenticatedUser {
         user: User::service_account(namespace, name, uid),
@@ -108,7 +108,7 @@ pub(crate) async fn request_token(
 ) -> Result<Value> {
     let accounts = server.registry().find("", "v1", "serviceaccounts");
     let accounts = accounts.expect("service accounts are built in");
-    let account = server.store().get(&accounts.key(Some(namespace), name));
+    let account = server.store().value(&accounts.key(Some(namespace), name));
     let account = account.ok_or_else(|| ApiError::not_found(&accounts, name))?;
     if !request.is_object() || !(request["spec"].is_null() || request["spec"].is_object()) {
         return Err(ApiError::bad_request("expected a TokenRequest"));
@@ -128,7 +128,7 @@ pub(crate) async fn request_token(
         "iat": now.as_second(), "nbf": now.as_second(), "exp": end.as_second(),
         "kubernetes.io": {"namespace": namespace, "serviceaccount": {"name": name, "uid": uid}},
     });
-    let token = sign(&made_key(server).await?, &claims);
+    let token = sign(&signing_key(server).await?, &claims);
     request["apiVersion"] = json!("authentication.k8s.io/v1");
     request["kind"] = json!("TokenRequest");
     request["metadata"] = json!({"name": name, "namespace": namespace, "uid": uid, "creationTimestamp": server.now()});
@@ -155,17 +155,17 @@ fn check_request(spec: &Value) -> Result<i64> {
         4_294_967_297.. => "may not specify a duration larger than 2^32 seconds",
         _ => return Ok(seconds),
     };
-    let fault = FieldError::invalid("spec.expirationSeconds", &json!(seconds), why);
-    Err(ApiError::invalid_thing(
+    let error = FieldError::invalid("spec.expirationSeconds", &json!(seconds), why);
+    Err(ApiError::invalid_kind(
         "TokenRequest",
         "authentication.k8s.io",
         "",
-        &[fault],
+        &[error],
     ))
 }
 
-fn account_key(namespace: &str, name: &str) -> Key {
-    Key::new("/serviceaccounts".into(), Some(namespace), name)
+fn account_key(namespace: &str, name: &str) -> StoreKey {
+    StoreKey::new("/serviceaccounts".into(), Some(namespace), name)
 }
 
 fn sign(key: &hmac::Key, claims: &Value) -> String {
@@ -180,28 +180,28 @@ fn claims(server: &Server, token: &str) -> Option<Value> {
     let (said, signature) = token.rsplit_once('.')?;
     let (header, claims) = said.split_once('.')?;
     let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;
-    hmac::verify(&stored_key(server)?, said.as_bytes(), &signature).ok()?;
+    hmac::verify(&stored_signing_key(server)?, said.as_bytes(), &signature).ok()?;
     if URL_SAFE_NO_PAD.decode(header).ok()? != HEADER.as_bytes() {
         return None;
     }
     serde_json::from_slice(&URL_SAFE_NO_PAD.decode(claims).ok()?).ok()
 }
 
-fn key_place() -> Key {
+fn signing_key_location() -> StoreKey {
     // No kind of this name is served.
-    Key::new("sluice.internal/keys".into(), None, "service-accounts")
+    StoreKey::new("sluice.internal/keys".into(), None, "service-accounts")
 }
 
-fn stored_key(server: &Server) -> Option<hmac::Key> {
-    let stored = server.store().get(&key_place())?;
+fn stored_signing_key(server: &Server) -> Option<hmac::Key> {
+    let stored = server.store().value(&signing_key_location())?;
     let bytes = URL_SAFE_NO_PAD.decode(stored["key"].as_str()?).ok()?;
     Some(hmac::Key::new(hmac::HMAC_SHA256, &bytes))
 }
 
 /// The key, made at its first use.
-async fn made_key(server: &Server) -> Result<hmac::Key> {
+async fn signing_key(server: &Server) -> Result<hmac::Key> {
     let unavailable = || ApiError::not_stored("the operating system gives no random numbers");
-    if let Some(key) = stored_key(server) {
+    if let Some(key) = stored_signing_key(server) {
         return Ok(key);
     }
     let mut bytes = [0; 32];
@@ -209,12 +209,12 @@ async fn made_key(server: &Server) -> Result<hmac::Key> {
         .fill(&mut bytes)
         .map_err(|_| unavailable())?;
     let object = json!({"metadata": {}, "key": URL_SAFE_NO_PAD.encode(bytes)});
-    let write = Write {
-        key: key_place(),
-        replaces: None,
+    let write = ObjectWrite {
+        key: signing_key_location(),
+        expected_revision: None,
         object: Some(object.into()),
     };
     // Somebody else may have been faster: then theirs is the key.
     let _ = server.commit(write).await?;
-    stored_key(server).ok_or_else(unavailable)
+    stored_signing_key(server).ok_or_else(unavailable)
 }

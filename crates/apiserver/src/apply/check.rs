@@ -1,80 +1,88 @@
-//! Whether a configuration fits its kind: ownership needs to know what every field is.
+//! Checks an applied configuration against the types of its kind.
 
 use std::collections::HashSet;
 
 use serde_json::Value;
 
 use super::shape;
-use crate::types::{ListType, MapType, Scalar, Sharing, Type};
+use crate::types::{ListOwnership, ListType, MapType, Scalar, Type};
 
-/// Refuses what is not declared, of the wrong type, or in a list twice.
-pub(super) fn fits(kind: &Type, config: &Value) -> Result<(), String> {
-    let mut faults = Vec::new();
-    check(kind, config, "", &mut faults);
-    match faults.as_slice() {
+/// Refuses undeclared fields, wrong types and duplicate list items.
+pub(super) fn check_types(kind: &Type, config: &Value) -> Result<(), String> {
+    let mut errors = Vec::new();
+    check(kind, config, "", &mut errors);
+    match errors.as_slice() {
         [] => Ok(()),
         [one] => Err(one.clone()),
         many => Err(format!("errors:\n  {}", many.join("\n  "))),
     }
 }
 
-fn check(kind: &Type, value: &Value, path: &str, faults: &mut Vec<String>) {
+fn check(kind: &Type, value: &Value, path: &str, errors: &mut Vec<String>) {
     match (kind.resolve(), value) {
         (_, Value::Null) | (Type::Any { .. }, _) => {}
-        (Type::Map(map), Value::Object(_)) => check_map(map, value, path, faults),
-        (Type::List(list), Value::Array(items)) => check_list(list, items, path, faults),
+        (Type::Map(map), Value::Object(_)) => check_map(map, value, path, errors),
+        (Type::List(list), Value::Array(items)) => check_list(list, items, path, errors),
         (Type::Scalar(scalar), value) => {
-            if let Some(expected) = misfit(*scalar, value) {
-                faults.push(format!("{path}: expected {expected}, got {}", told(value)));
+            if let Some(expected) = expected_type(*scalar, value) {
+                errors.push(format!(
+                    "{path}: expected {expected}, got {}",
+                    go_value(value)
+                ));
             }
         }
-        (Type::Map(_), other) => faults.push(format!("{path}: expected map, got {}", told(other))),
-        (_, other) => faults.push(format!("{path}: expected list, got {}", told(other))),
+        (Type::Map(_), other) => {
+            errors.push(format!("{path}: expected map, got {}", go_value(other)))
+        }
+        (_, other) => errors.push(format!("{path}: expected list, got {}", go_value(other))),
     }
 }
 
-fn told(value: &Value) -> String {
+fn go_value(value: &Value) -> String {
     format!("&value.valueUnstructured{{Value:{value}}}")
 }
 
-fn check_map(map: &MapType, value: &Value, path: &str, faults: &mut Vec<String>) {
+fn check_map(map: &MapType, value: &Value, path: &str, errors: &mut Vec<String>) {
     for (name, value) in value.as_object().into_iter().flatten() {
         let path = format!("{path}.{name}");
         match map.field(name) {
-            Some(kind) => check(kind, value, &path, faults),
-            None => faults.push(format!("{path}: field not declared in schema")),
+            Some(kind) => check(kind, value, &path, errors),
+            None => errors.push(format!("{path}: field not declared in schema")),
         }
     }
 }
 
-fn check_list(list: &ListType, items: &[Value], path: &str, faults: &mut Vec<String>) {
+fn check_list(list: &ListType, items: &[Value], path: &str, errors: &mut Vec<String>) {
     let mut seen = HashSet::new();
     for (index, item) in items.iter().enumerate() {
-        if list.sharing == Sharing::Atomic {
-            check(&list.items, item, &format!("{path}[{index}]"), faults);
+        if list.ownership == ListOwnership::Atomic {
+            check(&list.items, item, &format!("{path}[{index}]"), errors);
             continue;
         }
-        let Some(step) = shape::step(list, item) else {
-            faults.push(format!("{path}: element {index}: {}", keyless(list, item)));
+        let Some(element) = merge_shape::element(list, item) else {
+            errors.push(format!(
+                "{path}: element {index}: {}",
+                missing_key_message(list, item)
+            ));
             continue;
         };
-        let place = crate::fields::told(&step);
-        if !seen.insert(step) {
-            faults.push(format!("{path}: duplicate entries for key {place}"));
+        let path_element = crate::field_set::display_element(&element);
+        if !seen.insert(element) {
+            errors.push(format!("{path}: duplicate entries for key {path_element}"));
         }
-        check(&list.items, item, &format!("{path}{place}"), faults);
+        check(&list.items, item, &format!("{path}{path_element}"), errors);
     }
 }
 
-fn keyless(list: &ListType, item: &Value) -> String {
-    match &list.sharing {
-        Sharing::Keys(_) if item.is_null() => {
+fn missing_key_message(list: &ListType, item: &Value) -> String {
+    match &list.ownership {
+        ListOwnership::Keys(_) if item.is_null() => {
             "associative list with keys may not have a null element".to_owned()
         }
-        Sharing::Keys(_) if !item.is_object() => {
+        ListOwnership::Keys(_) if !item.is_object() => {
             "associative list with keys may not have non-map elements".to_owned()
         }
-        Sharing::Keys(keys) => {
+        ListOwnership::Keys(keys) => {
             let keys: Vec<String> = keys.iter().map(|key| format!("{key:?}")).collect();
             format!(
                 "associative list with keys has an element that omits all key fields [{}] (and doesn't have default values for any key fields)",
@@ -91,8 +99,8 @@ fn keyless(list: &ListType, item: &Value) -> String {
     }
 }
 
-fn misfit(scalar: Scalar, value: &Value) -> Option<&'static str> {
-    let (fits, expected) = match scalar {
+fn expected_type(scalar: Scalar, value: &Value) -> Option<&'static str> {
+    let (check_types, expected) = match scalar {
         Scalar::Text | Scalar::Bytes => (value.is_string(), "string"),
         Scalar::Bool => (value.is_boolean(), "boolean"),
         Scalar::Int32 | Scalar::Int64 | Scalar::Number => {
@@ -102,5 +110,5 @@ fn misfit(scalar: Scalar, value: &Value) -> Option<&'static str> {
             (!value.is_object() && !value.is_array(), "scalar")
         }
     };
-    (!fits).then_some(expected)
+    (!check_types).then_some(expected)
 }

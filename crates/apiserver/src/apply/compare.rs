@@ -1,4 +1,4 @@
-//! What differs between two states of an object.
+//! Compares two states of an object field by field.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -7,9 +7,9 @@ use std::{
 
 use serde_json::{Map, Value};
 
-use super::shape::{Shape, is_bare, items, shape};
+use super::merge_shape::{MergeShape, is_empty_container, items, shape};
 use crate::{
-    fields::{Fields, field_step},
+    field_set::{FieldSet, field_element},
     types::{ListType, MapType, Type},
 };
 
@@ -17,45 +17,49 @@ static EMPTY: LazyLock<Value> = LazyLock::new(|| Value::Object(Map::new()));
 
 /// The fields that differ.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Difference {
-    pub(super) added: Fields,
-    pub(super) modified: Fields,
-    pub(super) removed: Fields,
+pub(super) struct FieldDifference {
+    pub(super) added: FieldSet,
+    pub(super) modified: FieldSet,
+    pub(super) removed: FieldSet,
 }
 
-impl Difference {
-    fn put(&mut self, step: &str, inner: Self) {
-        self.added.put(step, inner.added);
-        self.modified.put(step, inner.modified);
-        self.removed.put(step, inner.removed);
+impl FieldDifference {
+    fn insert_set(&mut self, element: &str, inner: Self) {
+        self.added.insert_set(element, inner.added);
+        self.modified.insert_set(element, inner.modified);
+        self.removed.insert_set(element, inner.removed);
     }
 
-    fn mark(&mut self, old: Option<&Value>, new: Option<&Value>) {
+    fn set_presence(&mut self, old: Option<&Value>, new: Option<&Value>) {
         self.added.is_member = old.is_none();
         self.removed.is_member = new.is_none();
     }
 }
 
-/// Compares two values of a place; one of them may be missing.
-pub(super) fn compare(kind: &Type, old: Option<&Value>, new: Option<&Value>) -> Difference {
-    compare_without(kind, old, new, &Fields::default())
+/// Compares two values of a field; one of them may be missing.
+pub(super) fn compare(kind: &Type, old: Option<&Value>, new: Option<&Value>) -> FieldDifference {
+    compare_without(kind, old, new, &FieldSet::default())
 }
 
-/// Like [`compare`], but for some fields of the place and all below them.
+/// Like [`compare`], without some fields and all that is in them.
 pub(super) fn compare_without(
     kind: &Type,
     old: Option<&Value>,
     new: Option<&Value>,
-    apart: &Fields,
-) -> Difference {
-    let mut difference = Difference::default();
-    let is_bare = is_bare(old) && is_bare(new);
-    match shape(kind, &[old, new]) {
-        Shape::Map(map) if !is_bare => compare_maps(&mut difference, map, (old, new), apart),
-        Shape::List(list) if !is_bare => compare_lists(&mut difference, list, old, new),
+    ignored: &FieldSet,
+) -> FieldDifference {
+    let mut difference = FieldDifference::default();
+    let is_empty_container = is_empty_container(old) && is_empty_container(new);
+    match merge_shape(kind, &[old, new]) {
+        MergeShape::Map(map) if !is_empty_container => {
+            compare_maps(&mut difference, map, (old, new), ignored)
+        }
+        MergeShape::List(list) if !is_empty_container => {
+            compare_lists(&mut difference, list, old, new)
+        }
         _ => difference.modified.is_member = old.is_some() && new.is_some() && old != new,
     }
-    difference.mark(old, new);
+    difference.set_presence(old, new);
     difference
 }
 
@@ -67,14 +71,14 @@ fn keys(value: Option<&Value>) -> impl Iterator<Item = &String> {
 }
 
 fn compare_maps(
-    difference: &mut Difference,
+    difference: &mut FieldDifference,
     map: &MapType,
     (old, new): (Option<&Value>, Option<&Value>),
-    apart: &Fields,
+    ignored: &FieldSet,
 ) {
     let is_gone = |name: &&String| new.is_none_or(|new| new.get(name.as_str()).is_none());
     for name in keys(new).chain(keys(old).filter(is_gone)) {
-        if apart.has_field(name) {
+        if ignored.has_field(name) {
             continue;
         }
         let is_inline = map.fields.get(name).is_some_and(|field| field.is_inline);
@@ -85,49 +89,49 @@ fn compare_maps(
             continue;
         }
         let kind = map.field(name).unwrap_or(&Type::OPAQUE);
-        difference.put(&field_step(name), compare(kind, before, after));
+        difference.insert_set(&field_element(name), compare(kind, before, after));
     }
 }
 
-type Items<'v> = BTreeMap<String, Vec<&'v Value>>;
+type ItemsByElement<'v> = BTreeMap<String, Vec<&'v Value>>;
 
-fn by_step<'v>(list: &ListType, value: Option<&'v Value>) -> Items<'v> {
-    let mut grouped = Items::new();
-    for (step, item) in items(list, value) {
-        grouped.entry(step).or_default().push(item);
+fn by_element<'v>(list: &ListType, value: Option<&'v Value>) -> ItemsByElement<'v> {
+    let mut grouped = ItemsByElement::new();
+    for (element, item) in items(list, value) {
+        grouped.entry(element).or_default().push(item);
     }
     grouped
 }
 
 fn compare_lists(
-    difference: &mut Difference,
+    difference: &mut FieldDifference,
     list: &ListType,
     old: Option<&Value>,
     new: Option<&Value>,
 ) {
-    let (old, new) = (by_step(list, old), by_step(list, new));
-    let steps: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+    let (old, new) = (by_element(list, old), by_element(list, new));
+    let elements: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
     let none = Vec::new();
-    for step in steps {
-        let before = old.get(step).unwrap_or(&none);
-        let after = new.get(step).unwrap_or(&none);
-        difference.put(step, compare_items(list, before, after));
+    for element in elements {
+        let before = old.get(element).unwrap_or(&none);
+        let after = new.get(element).unwrap_or(&none);
+        difference.insert_set(element, compare_items(list, before, after));
     }
 }
 
-/// Compares the items of one step. What is there several times counts as one leaf.
-fn compare_items(list: &ListType, old: &[&Value], new: &[&Value]) -> Difference {
+/// Compares the list items with one path element. Duplicates count as one atomic value.
+fn compare_items(list: &ListType, old: &[&Value], new: &[&Value]) -> FieldDifference {
     match (old, new) {
         ([] | [_], [] | [_]) => compare(&list.items, old.first().copied(), new.first().copied()),
         ([_, _, ..], [_, _, ..]) => {
-            let mut difference = Difference::default();
+            let mut difference = FieldDifference::default();
             difference.modified.is_member = old != new;
             difference
         }
         ([_, _, ..], _) => {
             let mut difference = match new.first() {
                 Some(item) => compare(&list.items, None, Some(item)),
-                None => Difference::default(),
+                None => FieldDifference::default(),
             };
             difference.removed.is_member = true;
             difference
@@ -135,7 +139,7 @@ fn compare_items(list: &ListType, old: &[&Value], new: &[&Value]) -> Difference 
         (_, _) => {
             let mut difference = match old.first() {
                 Some(item) => compare(&list.items, Some(item), None),
-                None => Difference::default(),
+                None => FieldDifference::default(),
             };
             difference.added.is_member = true;
             difference

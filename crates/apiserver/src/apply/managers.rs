@@ -1,4 +1,4 @@
-//! `metadata.managedFields`: the writers of an object and what each owns.
+//! `metadata.managedFields`: the field managers of an object and the fields that each owns.
 
 use std::borrow::Cow;
 
@@ -6,22 +6,22 @@ use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value, value::RawValue};
 
-use crate::fields::Fields;
+use crate::field_set::FieldSet;
 
-/// As many updating writers are told apart; older ones are lumped together.
+/// The maximum number of update entries; the oldest are merged into one.
 const UPDATERS_LIMIT: usize = 10;
-const LUMPED: &str = "ancient-changes";
+const ANCIENT_CHANGES: &str = "ancient-changes";
 
-/// How a writer writes.
+/// How a field manager writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Operation {
     Apply,
     Update,
 }
 
-/// Who writes, and how.
+/// A field manager, as one write identifies it.
 #[derive(Debug, Clone)]
-pub(crate) struct Writer {
+pub(crate) struct FieldManager {
     pub(crate) manager: String,
     pub(crate) operation: Operation,
     pub(crate) api_version: String,
@@ -30,10 +30,10 @@ pub(crate) struct Writer {
     pub(crate) time: String,
 }
 
-/// One writer's entry.
+/// One entry of `managedFields`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Entry {
+pub(super) struct ManagedFieldsEntry {
     #[serde(default, deserialize_with = "or_empty")]
     manager: String,
     operation: Operation,
@@ -48,54 +48,54 @@ pub(super) struct Entry {
     pub(super) time: Option<String>,
     fields_type: FieldsType,
     #[serde(default, rename = "fieldsV1")]
-    owned: Owned,
+    owned: OwnedFields,
 }
 
-/// What an entry owns: text until somebody has to look.
+/// The fields of an entry, parsed only when they are needed.
 #[derive(Debug, Clone, Default)]
-struct Owned {
-    unread: Option<Box<RawValue>>,
-    set: Fields,
+struct OwnedFields {
+    unparsed: Option<Box<RawValue>>,
+    set: FieldSet,
 }
 
-impl Owned {
-    fn set(&self) -> Cow<'_, Fields> {
-        match &self.unread {
+impl OwnedFields {
+    fn set(&self) -> Cow<'_, FieldSet> {
+        match &self.unparsed {
             Some(text) => Cow::Owned(read(text).unwrap_or_default()),
             None => Cow::Borrowed(&self.set),
         }
     }
 }
 
-fn read(text: &RawValue) -> Option<Fields> {
+fn read(text: &RawValue) -> Option<FieldSet> {
     serde_json::from_str(text.get()).ok()
 }
 
-impl PartialEq for Owned {
+impl PartialEq for OwnedFields {
     fn eq(&self, other: &Self) -> bool {
         self.set() == other.set()
     }
 }
 
-impl Serialize for Owned {
+impl Serialize for OwnedFields {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match &self.unread {
+        match &self.unparsed {
             Some(text) => text.serialize(serializer),
             None => self.set.serialize(serializer),
         }
     }
 }
 
-impl<'de> Deserialize<'de> for Owned {
+impl<'de> Deserialize<'de> for OwnedFields {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Ok(Self {
-            unread: Some(Box::deserialize(deserializer)?),
-            set: Fields::default(),
+            unparsed: Some(Box::deserialize(deserializer)?),
+            set: FieldSet::default(),
         })
     }
 }
 
-/// The one form in which fields are told.
+/// The only supported format of the fields.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 enum FieldsType {
     FieldsV1,
@@ -105,58 +105,58 @@ fn or_empty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Err
     Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
-impl Entry {
-    /// Whether this is the entry of that writer. Appliers are the same in every version.
-    pub(super) fn is_of(&self, writer: &Writer) -> bool {
-        self.manager == writer.manager
-            && self.operation == writer.operation
-            && self.subresource == writer.subresource
-            && (self.operation == Operation::Apply || self.api_version == writer.api_version)
+impl ManagedFieldsEntry {
+    /// Whether this is the entry of a field manager. Apply entries are shared by all versions.
+    pub(super) fn is_of(&self, field_manager: &FieldManager) -> bool {
+        self.manager == field_manager.manager
+            && self.operation == field_manager.operation
+            && self.subresource == field_manager.subresource
+            && (self.operation == Operation::Apply || self.api_version == field_manager.api_version)
     }
 
-    /// The writer as conflicts tell it.
-    pub(super) fn told(&self) -> String {
-        let mut told = format!("{:?}", self.manager);
+    /// The manager as in conflict messages.
+    pub(super) fn describe(&self) -> String {
+        let mut text = format!("{:?}", self.manager);
         if !self.subresource.is_empty() {
-            told = format!("{told} with subresource {:?}", self.subresource);
+            text = format!("{text} with subresource {:?}", self.subresource);
         }
         match self.operation {
-            Operation::Update => format!("{told} using {}", self.api_version),
-            Operation::Apply => told,
+            Operation::Update => format!("{text} using {}", self.api_version),
+            Operation::Apply => text,
         }
     }
 
-    /// What it owns.
-    pub(super) fn fields(&self) -> Cow<'_, Fields> {
+    /// The owned fields.
+    pub(super) fn fields(&self) -> Cow<'_, FieldSet> {
         self.owned.set()
     }
 
-    /// What it owns, to be changed.
-    pub(super) fn fields_mut(&mut self) -> &mut Fields {
-        if let Some(text) = self.owned.unread.take() {
-            // What is stored was written here.
+    /// The owned fields, to be changed.
+    pub(super) fn fields_mut(&mut self) -> &mut FieldSet {
+        if let Some(text) = self.owned.unparsed.take() {
+            // Stored entries were written by this server and can be parsed.
             self.owned.set = read(&text).unwrap_or_default();
         }
         &mut self.owned.set
     }
 
-    /// Takes fields away from it.
-    pub(super) fn subtract(&mut self, fields: &Fields) {
-        let unread = self.owned.unread.as_ref();
-        if unread.is_none_or(|text| fields.may_meet(text.get())) {
+    /// Removes fields from the entry.
+    pub(super) fn subtract(&mut self, fields: &FieldSet) {
+        let unparsed = self.owned.unparsed.as_ref();
+        if unparsed.is_none_or(|text| fields.may_intersect(text.get())) {
             self.fields_mut().subtract(fields);
         }
     }
 
     fn is_empty(&self) -> bool {
-        match &self.owned.unread {
+        match &self.owned.unparsed {
             Some(text) => text.get() == "{}",
             None => self.owned.set.is_empty(),
         }
     }
 
-    /// Where it comes among others.
-    fn rank(&self) -> impl Ord + '_ {
+    /// The position of the entry among the others.
+    fn sort_key(&self) -> impl Ord + '_ {
         let names = [&self.manager, &self.api_version, &self.subresource];
         (self.operation, self.seconds(), names)
     }
@@ -170,27 +170,26 @@ impl Entry {
     }
 }
 
-/// All writers of an object.
+/// All entries of an object.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Managers(Vec<Entry>);
+pub(super) struct ManagedFields(Vec<ManagedFieldsEntry>);
 
-impl Managers {
-    /// Reads `managedFields`; `None` if they are malformed. None at all is nobody.
+impl ManagedFields {
+    /// Parses `managedFields`; `None` if they are malformed. Null is an empty list.
     pub(super) fn decode(managed: &Value) -> Option<Self> {
         if managed.is_null() {
             return Some(Self::default());
         }
         let mut managers = Self::read(managed.to_string().as_bytes())?;
         for entry in managers.iter_mut() {
-            if let Some(text) = entry.owned.unread.take() {
+            if let Some(text) = entry.owned.unparsed.take() {
                 entry.owned.set = read(&text)?;
             }
         }
         Some(managers)
     }
 
-    /// Reads `managedFields` that are text, like [`Managers::decode`], and trusts them: what each
-    /// entry owns is read when it is needed.
+    /// Parses stored `managedFields`. The fields of each entry are parsed when they are needed.
     pub(super) fn read(text: &[u8]) -> Option<Self> {
         match text {
             [] => Some(Self::default()),
@@ -198,23 +197,24 @@ impl Managers {
         }
     }
 
-    fn checked(entries: Vec<Entry>) -> Option<Self> {
-        let has_version = |entry: &Entry| !entry.api_version.is_empty();
+    fn checked(entries: Vec<ManagedFieldsEntry>) -> Option<Self> {
+        let has_version = |entry: &ManagedFieldsEntry| !entry.api_version.is_empty();
         entries.iter().all(has_version).then_some(Self(entries))
     }
 
-    /// The text of `managedFields`; empty for nobody.
+    /// The JSON of `managedFields`; empty if there are no entries.
     pub(super) fn write(mut self) -> String {
         if self.0.is_empty() {
             return String::new();
         }
-        self.0.sort_by(|one, two| one.rank().cmp(&two.rank()));
+        self.0
+            .sort_by(|one, two| one.sort_key().cmp(&two.sort_key()));
         serde_json::to_string(&self.0).expect("fields have only texts as keys")
     }
 
-    /// Whether these are the same but for times.
-    pub(super) fn is_as(&self, other: &Self) -> bool {
-        let timeless = |entry: &Entry| Entry {
+    /// Whether these are equal except for their times.
+    pub(super) fn is_same_except_times(&self, other: &Self) -> bool {
+        let timeless = |entry: &ManagedFieldsEntry| ManagedFieldsEntry {
             time: None,
             ..entry.clone()
         };
@@ -226,7 +226,7 @@ impl Managers {
         self.0.is_empty()
     }
 
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Entry> {
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut ManagedFieldsEntry> {
         self.0.iter_mut()
     }
 
@@ -234,36 +234,36 @@ impl Managers {
         self.0.retain(|entry| !entry.is_empty());
     }
 
-    /// What anybody owns.
-    pub(super) fn all_fields(&self) -> Fields {
-        let mut all = Fields::default();
+    /// The fields of all entries.
+    pub(super) fn all_fields(&self) -> FieldSet {
+        let mut all = FieldSet::default();
         for entry in &self.0 {
             all.add(&entry.fields());
         }
         all
     }
 
-    /// The entry of a writer, made if there is none.
-    pub(super) fn entry(&mut self, writer: &Writer) -> &mut Entry {
-        let found = self.0.iter().position(|entry| entry.is_of(writer));
+    /// The entry of a field manager, created if there is none.
+    pub(super) fn entry(&mut self, field_manager: &FieldManager) -> &mut ManagedFieldsEntry {
+        let found = self.0.iter().position(|entry| entry.is_of(field_manager));
         let index = found.unwrap_or_else(|| {
-            self.0.push(Entry {
-                manager: writer.manager.clone(),
-                operation: writer.operation,
-                api_version: writer.api_version.clone(),
-                subresource: writer.subresource.clone(),
+            self.0.push(ManagedFieldsEntry {
+                manager: field_manager.manager.clone(),
+                operation: field_manager.operation,
+                api_version: field_manager.api_version.clone(),
+                subresource: field_manager.subresource.clone(),
                 time: None,
                 fields_type: FieldsType::FieldsV1,
-                owned: Owned::default(),
+                owned: OwnedFields::default(),
             });
             self.0.len() - 1
         });
         &mut self.0[index]
     }
 
-    /// Lumps the oldest updaters together when there are too many.
-    pub(super) fn cap(&mut self) {
-        let is_updater = |entry: &Entry| entry.operation == Operation::Update;
+    /// Merges the oldest update entries when there are too many.
+    pub(super) fn merge_oldest_updaters(&mut self) {
+        let is_updater = |entry: &ManagedFieldsEntry| entry.operation == Operation::Update;
         loop {
             let mut updaters: Vec<usize> = (0..self.0.len())
                 .filter(|index| is_updater(&self.0[*index]))
@@ -278,11 +278,11 @@ impl Managers {
             let Some(pair) = self.oldest_pair(&updaters) else {
                 return;
             };
-            self.lump(pair);
+            self.merge_entries(pair);
         }
     }
 
-    /// The two oldest updaters of the same version.
+    /// The two oldest update entries of the same version.
     fn oldest_pair(&self, updaters: &[usize]) -> Option<(usize, usize)> {
         updaters.iter().enumerate().find_map(|(position, later)| {
             let earlier = updaters[..position]
@@ -292,12 +292,12 @@ impl Managers {
         })
     }
 
-    fn lump(&mut self, (earlier, later): (usize, usize)) {
-        let mut lumped = self.0[later].clone();
-        lumped.fields_mut().add(&self.0[earlier].fields());
-        lumped.manager = LUMPED.to_owned();
-        lumped.subresource = String::new();
-        self.0[later] = lumped;
+    fn merge_entries(&mut self, (earlier, later): (usize, usize)) {
+        let mut merged = self.0[later].clone();
+        merged.fields_mut().add(&self.0[earlier].fields());
+        merged.manager = ANCIENT_CHANGES.to_owned();
+        merged.subresource = String::new();
+        self.0[later] = merged;
         self.0.remove(earlier);
     }
 }

@@ -1,4 +1,4 @@
-//! Ownership against a model that knows nothing but leaves: a value and a set of owners each.
+//! Compares ownership with a simple model: each leaf has a value and a set of managers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,8 +31,8 @@ fn kind() -> Type {
 fn object(leaves: &Leaves) -> Value {
     let mut spec = json!({});
     for (path, value) in leaves {
-        let steps: Vec<&str> = path.split('/').skip(1).collect();
-        match steps[..] {
+        let elements: Vec<&str> = path.split('/').skip(1).collect();
+        match elements[..] {
             ["notes", key] => spec["notes"][key] = json!(value),
             ["tags", tag] => push(&mut spec["tags"], json!(tag)),
             ["parts", name] => push(&mut spec["parts"], json!({"name": name})),
@@ -86,11 +86,11 @@ fn leaves(object: &Value) -> Leaves {
 }
 
 /// Who owns which leaf, by the object's `managedFields`.
-fn owners(object: &Value) -> BTreeMap<String, BTreeSet<String>> {
-    let mut owners: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+fn managed_fields(object: &Value) -> BTreeMap<String, BTreeSet<String>> {
+    let mut managed_fields: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let entries = object["metadata"]["managedFields"].as_array();
     for entry in entries.into_iter().flatten() {
-        let fields = Fields::deserialize(&entry["fieldsV1"]).expect("well-formed");
+        let fields = FieldSet::deserialize(&entry["fieldsV1"]).expect("well-formed");
         for path in fields.paths() {
             let leaf = path
                 .replace("[name=\"", "/")
@@ -102,49 +102,49 @@ fn owners(object: &Value) -> BTreeMap<String, BTreeSet<String>> {
                 && !leaf.ends_with("/name");
             if is_leaf {
                 let manager = entry["manager"].as_str().expect("text").to_owned();
-                owners.entry(leaf).or_default().insert(manager);
+                managed_fields.entry(leaf).or_default().insert(manager);
             }
         }
     }
-    owners
+    managed_fields
 }
 
 /// What the object should be.
 #[derive(Default, Debug)]
 struct Model {
     values: Leaves,
-    owners: BTreeMap<String, BTreeSet<String>>,
+    managed_fields: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Model {
     fn apply(&mut self, manager: &str, config: &Leaves, force: bool) -> bool {
         let differs = |model: &Self, path: &String| model.values.get(path) != config.get(path);
         let is_contested = config.keys().any(|path| {
-            let owners = self.owners.get(path).into_iter().flatten();
-            let mut others = owners.filter(|owner| *owner != manager);
+            let managed_fields = self.managed_fields.get(path).into_iter().flatten();
+            let mut others = managed_fields.filter(|owner| *owner != manager);
             differs(self, path) && others.next().is_some()
         });
         if is_contested && !force {
             return false;
         }
         for (path, value) in config {
-            let owners = self.owners.entry(path.clone()).or_default();
+            let managed_fields = self.managed_fields.entry(path.clone()).or_default();
             if self.values.get(path) != Some(value) {
-                owners.clear();
+                managed_fields.clear();
             }
-            owners.insert(manager.to_owned());
+            managed_fields.insert(manager.to_owned());
             self.values.insert(path.clone(), *value);
         }
-        for path in self.owners.keys().cloned().collect::<Vec<_>>() {
+        for path in self.managed_fields.keys().cloned().collect::<Vec<_>>() {
             if config.contains_key(&path) {
                 continue;
             }
-            let owners = self.owners.entry(path.clone()).or_default();
-            if owners.remove(manager) && owners.is_empty() {
+            let managed_fields = self.managed_fields.entry(path.clone()).or_default();
+            if managed_fields.remove(manager) && managed_fields.is_empty() {
                 self.values.remove(&path);
             }
-            if owners.is_empty() {
-                self.owners.remove(&path);
+            if managed_fields.is_empty() {
+                self.managed_fields.remove(&path);
             }
         }
         self.drop_parts_of_nothing();
@@ -159,18 +159,18 @@ impl Model {
             None => true,
         };
         self.values.retain(|path, _| stays(path));
-        self.owners.retain(|path, _| stays(path));
+        self.managed_fields.retain(|path, _| stays(path));
     }
 
     fn update(&mut self, manager: &str, new: Leaves) {
         for path in self.values.keys().chain(new.keys()) {
             match (self.values.get(path), new.get(path)) {
                 (old, Some(value)) if old != Some(value) => {
-                    self.owners
+                    self.managed_fields
                         .insert(path.clone(), [manager.to_owned()].into());
                 }
                 (_, None) => {
-                    self.owners.remove(path);
+                    self.managed_fields.remove(path);
                 }
                 _ => {}
             }
@@ -224,8 +224,8 @@ fn any_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn writer(manager: &str, operation: Operation) -> Writer {
-    Writer {
+fn field_manager(manager: &str, operation: Operation) -> FieldManager {
+    FieldManager {
         manager: manager.to_owned(),
         operation,
         api_version: "example.com/v1".to_owned(),
@@ -238,70 +238,75 @@ fn writer(manager: &str, operation: Operation) -> Writer {
 fn apart(object: &Value) -> (Value, String) {
     let mut object = object.clone();
     let metadata = object.get_mut("metadata").and_then(Value::as_object_mut);
-    let owners = metadata.and_then(|it| it.remove("managedFields"));
-    (object, owners.map_or_else(String::new, |it| it.to_string()))
+    let managed_fields = metadata.and_then(|it| it.remove("managedFields"));
+    (
+        object,
+        managed_fields.map_or_else(String::new, |it| it.to_string()),
+    )
 }
 
-fn together(mut object: Value, owners: &str) -> Value {
-    if !owners.is_empty() {
-        object["metadata"]["managedFields"] = serde_json::from_str(owners).expect("JSON");
+fn together(mut object: Value, managed_fields: &str) -> Value {
+    if !managed_fields.is_empty() {
+        object["metadata"]["managedFields"] = serde_json::from_str(managed_fields).expect("JSON");
     }
     object
 }
 
 fn apply(
-    ground: &Ground<'_>,
+    context: &OwnershipContext<'_>,
     live: &Value,
     config: &Value,
-    writer: &Writer,
+    field_manager: &FieldManager,
     force: bool,
-) -> Result<Value, Refusal> {
-    let (bare, owners) = apart(live);
-    let live = Live {
+) -> Result<Value, ApplyError> {
+    let (bare, managed_fields) = apart(live);
+    let live = LiveObject {
         object: &bare,
-        owners: owners.as_bytes(),
+        managed_fields: managed_fields.as_bytes(),
     };
-    applied(ground, live, config, writer, force).map(|(object, owners)| together(object, &owners))
+    applied(context, live, config, field_manager, force)
+        .map(|(object, managed_fields)| together(object, &managed_fields))
 }
 
-fn check(steps: Vec<Step>) {
+fn check(elements: Vec<Step>) {
     let kind = kind();
-    let ground = Ground {
+    let context = OwnershipContext {
         kind: &kind,
-        reset: &Fields::default(),
+        reset: &FieldSet::default(),
     };
     let mut model = Model::default();
     let mut live = json!({});
-    for step in steps {
-        match &step {
+    for element in elements {
+        match &element {
             Step::Apply {
                 manager,
                 config,
                 force,
             } => {
                 let manager = format!("applier{manager}");
-                let writer = writer(&manager, Operation::Apply);
-                let outcome = apply(&ground, &live, &object(config), &writer, *force);
+                let field_manager = field_manager(&manager, Operation::Apply);
+                let outcome = apply(&context, &live, &object(config), &field_manager, *force);
                 assert_eq!(
                     outcome.is_ok(),
                     model.apply(&manager, config, *force),
-                    "{step:?}"
+                    "{element:?}"
                 );
                 live = outcome.unwrap_or(live);
             }
             Step::Update { manager, new } => {
                 let manager = format!("updater{manager}");
-                let writer = writer(&manager, Operation::Update);
+                let field_manager = field_manager(&manager, Operation::Update);
                 let mut object = object(new);
                 object["metadata"]["uid"] = json!("u");
-                let (bare, owners) = apart(&live);
-                let before = Live {
+                let (bare, managed_fields) = apart(&live);
+                let before = LiveObject {
                     object: &bare,
-                    owners: owners.as_bytes(),
+                    managed_fields: managed_fields.as_bytes(),
                 };
-                let owners = after_update(&ground, before, &object, &Value::Null, &writer);
-                object = together(object, &owners);
-                // Nobody to track any more: that is another story, told by the conformance suite.
+                let managed_fields =
+                    after_update(&context, before, &object, &Value::Null, &field_manager);
+                object = together(object, &managed_fields);
+                // Without managedFields nothing is tracked; the conformance suite covers that.
                 if object["metadata"]["managedFields"].is_null() {
                     return;
                 }
@@ -310,8 +315,12 @@ fn check(steps: Vec<Step>) {
             }
         }
         live["metadata"]["uid"] = json!("u");
-        assert_eq!(leaves(&live), model.values, "{step:?}: {live}");
-        assert_eq!(owners(&live), model.owners, "{step:?}: {live}");
+        assert_eq!(leaves(&live), model.values, "{element:?}: {live}");
+        assert_eq!(
+            managed_fields(&live),
+            model.managed_fields,
+            "{element:?}: {live}"
+        );
         if live["metadata"]["managedFields"].is_null() {
             return;
         }
@@ -331,7 +340,7 @@ fn long_lists_are_applied() {
     let last = json!({"name": "59999", "image": "x", "tty": "x"});
     assert_eq!(merged["containers"][59_999], last);
     assert_eq!(
-        super::owned::owned(&kind, &config).below["f:containers"]
+        super::named_fields::named_fields(&kind, &config).below["f:containers"]
             .below
             .len(),
         60_000
@@ -340,18 +349,18 @@ fn long_lists_are_applied() {
 
 proptest! {
     #[test]
-    fn apply_agrees_with_a_simple_model(steps in prop::collection::vec(any_step(), 1..12)) {
-        check(steps);
+    fn apply_agrees_with_a_simple_model(elements in prop::collection::vec(any_step(), 1..12)) {
+        check(elements);
     }
 
     #[test]
     fn applying_twice_changes_nothing(config in any_leaves(), other in any_leaves()) {
         let kind = kind();
-        let ground = Ground { kind: &kind, reset: &Fields::default() };
-        let live = apply(&ground, &json!({}), &object(&other), &writer("other", Operation::Apply), false);
+        let context = OwnershipContext { kind: &kind, reset: &FieldSet::default() };
+        let live = apply(&context, &json!({}), &object(&other), &field_manager("other", Operation::Apply), false);
         let live = live.expect("nobody else is there");
         let again = |live: &Value| {
-            apply(&ground, live, &object(&config), &writer("one", Operation::Apply), true).expect("forced")
+            apply(&context, live, &object(&config), &field_manager("one", Operation::Apply), true).expect("forced")
         };
         let once = again(&live);
         prop_assert_eq!(&again(&once), &once);

@@ -1,4 +1,4 @@
-//! Everything that can be wrong with a definition.
+//! Validates a definition.
 
 mod versions;
 
@@ -183,7 +183,7 @@ pub(super) fn definition(crd: &Value, errors: &mut Vec<FieldError>) -> Vec<Arc<S
 
 /// What `new` may not change of `old`, both defaulted.
 ///
-/// Ask this before [`super::parse`]: an update that renames is told only that it may not.
+/// Called before [`super::parse`]: of an update that renames, only this is reported.
 pub(crate) fn check_update(old: &Value, new: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let established = status::condition(&old["status"], "Established");
@@ -307,7 +307,7 @@ fn check_conversion(conversion: &Value, errors: &mut Vec<FieldError>) {
     if conversion.is_null() {
         return;
     }
-    // The real server takes webhooks; here nothing would convert.
+    // kube-apiserver takes webhooks; here nothing would convert.
     let accepted: &[&str] = match conversion["strategy"].as_str() {
         Some("Webhook") => &["None"],
         _ => &["None", "Webhook"],

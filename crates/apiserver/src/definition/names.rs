@@ -1,4 +1,4 @@
-//! Which names may be used, and what the real server says about the others.
+//! Which names may be used, and what kube-apiserver says about the others.
 
 /// What keeps `name` from being a DNS-1035 label.
 pub(crate) fn label_problems(name: &str) -> Vec<String> {

@@ -1,4 +1,4 @@
-//! The status of a definition whose names nobody else uses.
+//! The status of a definition whose names are accepted.
 
 use serde_json::{Value, json};
 

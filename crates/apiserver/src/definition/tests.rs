@@ -1,4 +1,4 @@
-//! Definitions, as text. The words follow the real server's; refusals of what this
+//! Definitions, as text. The words follow kube-apiserver's; refusals of what this
 //! server does not support are its own.
 
 use serde_json::{Value, json};
@@ -135,7 +135,7 @@ fn versions() {
     );
 }
 
-/// A part all versions share is told as part of the spec, as the real server sees it.
+/// A part all versions share is told as part of the spec, as kube-apiserver sees it.
 #[test]
 fn schemas_are_placed() {
     let bad = json!({"openAPIV3Schema": {"type": "object", "properties": {"a": {}}}});

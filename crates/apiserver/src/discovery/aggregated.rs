@@ -1,4 +1,4 @@
-//! All of discovery in one answer per root: what `kubectl` asks for first.
+//! Aggregated discovery, which kubectl requests first.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::{
     Server,
     resource::Resource,
-    reviews::{self, Review},
+    reviews::{self, ReviewKind},
     verbs,
 };
 
@@ -111,7 +111,7 @@ fn subresources(resource: &Resource, kind: &Value) -> Vec<Value> {
     all.into_iter().flatten().collect()
 }
 
-fn review(review: &Review) -> Value {
+fn review(review: &ReviewKind) -> Value {
     json!({
         "resource": review.plural,
         "responseKind": {"group": review.group, "version": "v1", "kind": review.kind},

@@ -1,4 +1,4 @@
-//! Finding keys that an object has twice, which a parser into a map does not show.
+//! Finds duplicate keys in JSON objects, which a parser into a map does not report.
 
 use std::{collections::BTreeSet, fmt};
 
@@ -6,29 +6,29 @@ use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use serde_json::Value;
 
-use super::Path;
+use super::FieldPath;
 
 /// The paths of keys that occur more than once in their object; nothing if this is no JSON.
 /// `value` is what it was parsed into.
 pub(crate) fn duplicates(bytes: &[u8], value: &Value) -> Vec<String> {
-    if written(bytes) == kept(value) {
+    if count_text_keys(bytes) == count_value_keys(value) {
         return Vec::new();
     }
     let text = super::text(bytes);
     let text = super::without_lone_surrogates(&text);
     let mut found = Vec::new();
     let mut reader = serde_json::Deserializer::from_str(&text);
-    let place = Place {
-        path: &Path::Root,
+    let finder = DuplicateKeyFinder {
+        path: &FieldPath::Root,
         found: &mut found,
     };
-    // What does not parse is told where it is read.
-    let _ = place.deserialize(&mut reader);
+    // Invalid JSON is reported by the parser.
+    let _ = finder.deserialize(&mut reader);
     found
 }
 
-/// How many keys a text writes.
-fn written(bytes: &[u8]) -> usize {
+/// The number of keys in a JSON text.
+fn count_text_keys(bytes: &[u8]) -> usize {
     let (mut keys, mut is_string, mut is_escaped) = (0, false, false);
     for byte in bytes {
         match byte {
@@ -42,22 +42,22 @@ fn written(bytes: &[u8]) -> usize {
     keys
 }
 
-/// How many keys a value has.
-fn kept(value: &Value) -> usize {
+/// The number of keys in a value.
+fn count_value_keys(value: &Value) -> usize {
     match value {
-        Value::Object(map) => map.len() + map.values().map(kept).sum::<usize>(),
-        Value::Array(list) => list.iter().map(kept).sum(),
+        Value::Object(map) => map.len() + map.values().map(count_value_keys).sum::<usize>(),
+        Value::Array(list) => list.iter().map(count_value_keys).sum(),
         _ => 0,
     }
 }
 
-/// A value being read, and where it is.
-struct Place<'a> {
-    path: &'a Path<'a>,
+/// Reads a value at a path and collects its duplicate keys.
+struct DuplicateKeyFinder<'a> {
+    path: &'a FieldPath<'a>,
     found: &'a mut Vec<String>,
 }
 
-impl<'de> DeserializeSeed<'de> for Place<'_> {
+impl<'de> DeserializeSeed<'de> for DuplicateKeyFinder<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<(), D::Error> {
@@ -65,7 +65,7 @@ impl<'de> DeserializeSeed<'de> for Place<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Place<'_> {
+impl<'de> Visitor<'de> for DuplicateKeyFinder<'_> {
     type Value = ();
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -75,11 +75,11 @@ impl<'de> Visitor<'de> for Place<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let mut seen = BTreeSet::new();
         while let Some(key) = map.next_key::<String>()? {
-            let path = Path::Field(self.path, &key);
+            let path = FieldPath::Field(self.path, &key);
             if seen.contains(&key) {
                 self.found.push(path.to_string());
             }
-            map.next_value_seed(Place {
+            map.next_value_seed(DuplicateKeyFinder {
                 path: &path,
                 found: self.found,
             })?;
@@ -90,8 +90,8 @@ impl<'de> Visitor<'de> for Place<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
         for index in 0_usize.. {
-            let item = Place {
-                path: &Path::Item(self.path, index),
+            let item = DuplicateKeyFinder {
+                path: &FieldPath::Item(self.path, index),
                 found: self.found,
             };
             if list.next_element_seed(item)?.is_none() {

@@ -1,4 +1,4 @@
-//! The paths of one kind: what can be asked for, and with which parameters.
+//! The OpenAPI paths of one kind.
 
 use serde_json::{Map, Value, json};
 

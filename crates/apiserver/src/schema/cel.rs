@@ -1,7 +1,7 @@
 //! Rules in CEL: `x-kubernetes-validations`.
 //!
 //! Rules come from definitions only, never from objects. They are compiled once;
-//! one that this server cannot run as the real server would is refused with the
+//! one that this server cannot run as kube-apiserver would is refused with the
 //! definition, never skipped. What they may cost is bounded: an object whose rules
 //! cost more is refused.
 
@@ -17,14 +17,14 @@ mod program;
 use serde_json::Value;
 
 use super::error::{FieldError, INSIDE, child, ordered};
-use super::node::{Additional, Node};
+use super::node::{AdditionalProperties, SchemaNode};
 use super::path;
 pub(super) use evaluate::evaluate;
-use program::Compiled;
+use program::CompiledRule;
 
 /// One rule as written and, later, ready to run.
 #[derive(Debug, Default)]
-pub(super) struct Rule {
+pub(super) struct ValidationRule {
     rule: String,
     message: String,
     message_expression: String,
@@ -33,7 +33,7 @@ pub(super) struct Rule {
     optional_old_self: Option<bool>,
     /// The path `field_path` names, as messages print it.
     named_field: String,
-    compiled: Option<Compiled>,
+    compiled: Option<CompiledRule>,
 }
 
 const REASONS: [&str; 4] = [
@@ -43,7 +43,7 @@ const REASONS: [&str; 4] = [
     "FieldValueRequired",
 ];
 
-impl Rule {
+impl ValidationRule {
     /// Reads a rule; `None` when it does not have the shape of one.
     pub(super) fn read(value: &Value) -> Option<Self> {
         let fields = value.as_object()?;
@@ -74,15 +74,15 @@ impl Rule {
 
     /// Whether running it may take long.
     pub(super) fn is_costly(&self) -> bool {
-        self.compiled.as_ref().is_some_and(Compiled::is_costly)
+        self.compiled.as_ref().is_some_and(CompiledRule::is_costly)
     }
 
     fn is_optional(&self) -> bool {
         self.optional_old_self == Some(true)
     }
 
-    /// How messages call this rule.
-    fn called(&self) -> &str {
+    /// The name of this rule in error messages.
+    fn display_name(&self) -> &str {
         let name = if self.message.is_empty() {
             &self.rule
         } else {
@@ -93,14 +93,14 @@ impl Rule {
 
     fn detail(&self) -> String {
         match self.message.is_empty() {
-            true => format!("failed rule: {}", self.called()),
+            true => format!("failed rule: {}", self.display_name()),
             false => self.message.trim().to_owned(),
         }
     }
 }
 
 /// Checks everything about the rules of one node that does not need them compiled.
-pub(super) fn check_rules(node: &Node, path: &str, errors: &mut Vec<FieldError>) {
+pub(super) fn check_rules(node: &SchemaNode, path: &str, errors: &mut Vec<FieldError>) {
     for (index, rule) in node.rules.iter().enumerate() {
         let path = child(path, &format!("x-kubernetes-validations[{index}]"));
         check_texts(rule, &path, errors);
@@ -136,7 +136,7 @@ pub(super) fn check_rules(node: &Node, path: &str, errors: &mut Vec<FieldError>)
     }
 }
 
-fn check_texts(rule: &Rule, path: &str, errors: &mut Vec<FieldError>) {
+fn check_texts(rule: &ValidationRule, path: &str, errors: &mut Vec<FieldError>) {
     let message = child(path, "message");
     let (text, trimmed) = (rule.message.as_str(), rule.message.trim());
     if rule.rule.trim().is_empty() {
@@ -174,15 +174,15 @@ fn has_newlines(text: &str) -> bool {
 }
 
 /// Compiles every rule below `root`.
-pub(super) fn compile(root: &mut Node, errors: &mut Vec<FieldError>) {
+pub(super) fn compile(root: &mut SchemaNode, errors: &mut Vec<FieldError>) {
     if root.has_rules {
         compile_node(root, "", None, errors);
     }
 }
 
-/// `uncorrelated` is the outermost list whose items cannot be told apart over time.
+/// `uncorrelated` is the outermost list whose items have no counterpart in the old object.
 fn compile_node(
-    node: &mut Node,
+    node: &mut SchemaNode,
     path: &str,
     uncorrelated: Option<&str>,
     errors: &mut Vec<FieldError>,
@@ -197,7 +197,7 @@ fn compile_node(
         let path = child(path, &format!("properties[{name}]"));
         compile_node(property, &path, uncorrelated, errors);
     }
-    if let Additional::Schema(additional) = &mut node.additional {
+    if let AdditionalProperties::Schema(additional) = &mut node.additional {
         let path = child(path, "additionalProperties");
         compile_node(additional, &path, uncorrelated, errors);
     }
@@ -209,24 +209,24 @@ fn compile_node(
 }
 
 fn compile_rule(
-    rule: &mut Rule,
-    node: &Node,
+    rule: &mut ValidationRule,
+    node: &SchemaNode,
     path: &str,
     uncorrelated: Option<&str>,
     errors: &mut Vec<FieldError>,
 ) {
     let field = child(path, "rule");
-    let subject = program::Subject {
+    let subject = program::RuleSubject {
         node,
         is_resource: path.starts_with("x-kubernetes-validations") || node.embedded,
         optional: rule.is_optional(),
     };
-    let compiled = match Compiled::new(&rule.rule, &rule.message_expression, subject) {
+    let compiled = match CompiledRule::new(&rule.rule, &rule.message_expression, subject) {
         Ok(compiled) => compiled,
-        Err(program::Refused::Rule(detail)) => {
+        Err(program::CompileError::ValidationRule(detail)) => {
             return errors.push(FieldError::invalid_printed(field, &printed(rule), &detail));
         }
-        Err(program::Refused::Message(detail)) => {
+        Err(program::CompileError::Message(detail)) => {
             let field = child(path, "messageExpression");
             return errors.push(FieldError::invalid_printed(field, &printed(rule), &detail));
         }
@@ -248,8 +248,8 @@ fn compile_rule(
     rule.compiled = Some(compiled);
 }
 
-/// A rule as the real server prints it in messages.
-fn printed(rule: &Rule) -> String {
+/// A rule as kube-apiserver prints it in messages.
+fn printed(rule: &ValidationRule) -> String {
     ordered(&[
         ("Rule", rule.rule.as_str().into()),
         ("Message", rule.message.as_str().into()),

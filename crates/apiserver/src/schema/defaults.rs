@@ -1,15 +1,15 @@
-//! Filling in what a schema says when nothing is said.
+//! Sets the defaults of a schema.
 //!
-//! A null where no null may be counts as nothing: it takes the default or,
-//! without one, disappears from objects.
+//! A null that the schema does not allow counts as missing: it is replaced by the default or
+//! removed.
 
 use serde_json::Value;
 
 use super::error::{FieldError, child};
-use super::node::Node;
+use super::node::SchemaNode;
 use super::{cel, prune, value};
 
-pub(super) fn fill(node: &Node, value: &mut Value) {
+pub(super) fn fill(node: &SchemaNode, value: &mut Value) {
     match value {
         Value::Object(fields) => {
             fields.retain(|name, value| {
@@ -40,7 +40,7 @@ pub(super) fn fill(node: &Node, value: &mut Value) {
     }
 }
 
-fn fill_one(node: Option<&Node>, value: &mut Value) {
+fn fill_one(node: Option<&SchemaNode>, value: &mut Value) {
     let Some(node) = node else { return };
     if refuses_null(node, value)
         && let Some(default) = &node.default
@@ -50,16 +50,16 @@ fn fill_one(node: Option<&Node>, value: &mut Value) {
     fill(node, value);
 }
 
-fn refuses_null(node: &Node, value: &Value) -> bool {
+fn refuses_null(node: &SchemaNode, value: &Value) -> bool {
     value.is_null() && !node.nullable
 }
 
 /// Defaults must be valid values without unknown fields.
-pub(super) fn check(root: &Node, errors: &mut Vec<FieldError>) {
+pub(super) fn check(root: &SchemaNode, errors: &mut Vec<FieldError>) {
     check_default(root, "", errors);
 }
 
-fn check_default(node: &Node, path: &str, errors: &mut Vec<FieldError>) {
+fn check_default(node: &SchemaNode, path: &str, errors: &mut Vec<FieldError>) {
     if let Some(default) = &node.default {
         check_one_default(node, default, &child(path, "default"), errors);
     }
@@ -75,7 +75,7 @@ fn check_default(node: &Node, path: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn check_one_default(node: &Node, default: &Value, path: &str, errors: &mut Vec<FieldError>) {
+fn check_one_default(node: &SchemaNode, default: &Value, path: &str, errors: &mut Vec<FieldError>) {
     let mut pruned = default.clone();
     prune::prune(node, &mut pruned, node.embedded);
     if pruned != *default {
@@ -85,12 +85,12 @@ fn check_one_default(node: &Node, default: &Value, path: &str, errors: &mut Vec<
             "must not have unknown fields",
         ));
     }
-    let place = value::Place {
+    let checked = value::CheckedValue {
         value: default,
         path: "",
         old: None,
     };
-    let mut found = value::check(node, place).into_errors();
+    let mut found = value::check(node, checked).into_errors();
     if found.is_empty() && node.has_rules {
         cel::evaluate(node, default, None, &mut found);
     }

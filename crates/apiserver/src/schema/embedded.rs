@@ -1,13 +1,13 @@
-//! Resources inside resources: what every one of them must have.
+//! Validates embedded resources.
 
 use serde_json::{Map, Value};
 
 use super::error::{FieldError, child};
-use super::node::Node;
+use super::node::SchemaNode;
 use crate::definition::names;
 
 /// The first embedded resource that cannot be read as one.
-pub(super) fn undecodable(node: &Node, value: &Value, path: &str) -> Option<FieldError> {
+pub(super) fn undecodable(node: &SchemaNode, value: &Value, path: &str) -> Option<FieldError> {
     let mut found = None;
     each(node, value, path, &mut |resource, path| {
         found = found
@@ -18,14 +18,14 @@ pub(super) fn undecodable(node: &Node, value: &Value, path: &str) -> Option<Fiel
 }
 
 /// Checks `apiVersion`, `kind` and `metadata` of every embedded resource in `value`.
-pub(super) fn check(node: &Node, value: &Value, path: &str, errors: &mut Vec<FieldError>) {
+pub(super) fn check(node: &SchemaNode, value: &Value, path: &str, errors: &mut Vec<FieldError>) {
     each(node, value, path, &mut |resource, path| {
         check_resource(resource, path, errors)
     });
 }
 
 /// Calls `visit` with every embedded resource in `value` and its path.
-fn each(node: &Node, value: &Value, path: &str, visit: &mut dyn FnMut(&Value, &str)) {
+fn each(node: &SchemaNode, value: &Value, path: &str, visit: &mut dyn FnMut(&Value, &str)) {
     match value {
         Value::Object(fields) => {
             if node.embedded {

@@ -1,21 +1,21 @@
-//! What can be wrong with a field, in the words the real server uses.
+//! Validation errors of fields, with the messages of kube-apiserver.
 //!
 //! Clients and people compare these texts, so values are printed the way the
 //! real server prints them. Never decides whether something is wrong.
 
 use serde_json::Value;
 
-/// The path the real server prints when an error belongs to no field.
+/// The path kube-apiserver prints when an error belongs to no field.
 pub(crate) const NO_FIELD: &str = "<nil>";
 
-/// The reason of an error that makes the whole body undecodable: the real
-/// server answers these with 400 and not with 422.
+/// The reason of an error that makes the whole body undecodable:
+/// kube-apiserver answers these with 400 and not with 422.
 pub(crate) const MALFORMED: &str = "Malformed";
 
-/// Stands inside a message for the path of the schema, which only the definition knows.
+/// A placeholder in messages for the path of the schema, which only the definition knows.
 pub(super) const INSIDE: &str = "\u{1}";
 
-/// One thing wrong with a field, worded as the real server words it.
+/// A validation error of one field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FieldError {
     /// The cause's reason, such as `FieldValueRequired`.
@@ -88,7 +88,7 @@ impl FieldError {
     }
 
     pub(crate) fn too_long(field: impl Into<String>, maximum: i64) -> Self {
-        // The real server says bytes although it counts characters.
+        // kube-apiserver says bytes although it counts characters.
         let unit = if maximum == 1 { "byte" } else { "bytes" };
         let detail = match maximum {
             0.. => format!("may not be more than {maximum} {unit}"),
@@ -135,7 +135,7 @@ impl FieldError {
         }
     }
 
-    /// A body that cannot be decoded, in the decoder's own words.
+    /// A body that cannot be decoded, with the decoder's message.
     pub(crate) fn undecodable(message: &str) -> Self {
         Self {
             reason: MALFORMED,
@@ -221,7 +221,7 @@ pub(crate) fn ordered(fields: &[(&str, Value)]) -> String {
     format!("{{{}}}", fields.join(","))
 }
 
-/// A value as the real server prints it inside a message.
+/// A value as kube-apiserver prints it inside a message.
 pub(crate) fn printed(value: &Value) -> String {
     match value {
         Value::String(text) => quoted(text),

@@ -1,11 +1,11 @@
-//! The string formats the real server checks; all others are only words.
+//! The string formats that kube-apiserver validates; others are ignored.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::node::Node;
+use super::node::SchemaNode;
 
 const TEXT_FORMATS: [&str; 26] = [
     "bsonobjectid",
@@ -37,7 +37,7 @@ const TEXT_FORMATS: [&str; 26] = [
 ];
 
 /// The format of a node, or nothing when its type has no such format.
-pub(super) fn supported(node: &Node) -> &str {
+pub(super) fn supported(node: &SchemaNode) -> &str {
     let format = node.format.as_str();
     let known = match (node.int_or_string, node.type_name.as_str()) {
         (true, _) | (_, "" | "string") => TEXT_FORMATS.contains(&normalized(format).as_str()),
@@ -279,7 +279,7 @@ fn is_date_time(text: &str) -> bool {
     is_date(date) && &found[1] <= "23" && &found[2] <= "59" && &found[3] <= "59"
 }
 
-/// A Go duration, or words such as `2 days` in the way of Scala.
+/// A Go duration, or a Scala duration such as `2 days`.
 fn is_duration(text: &str) -> bool {
     static GO: LazyLock<Regex> = LazyLock::new(|| {
         let number = r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)";

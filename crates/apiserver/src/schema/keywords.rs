@@ -1,21 +1,21 @@
-//! Which keywords a schema may use where, beyond being structural.
+//! Checks where keywords may be used in a structural schema.
 
 use super::cel;
 use super::error::{FieldError, child};
-use super::node::{Additional, Node};
+use super::node::{AdditionalProperties, SchemaNode};
 use super::prune::RESOURCE_FIELDS;
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 
-/// What the place of a schema forbids it.
+/// What is forbidden in a schema at its position.
 #[derive(Clone, Copy, Default)]
-struct Scope {
+struct Restrictions {
     /// Why there may be no default here.
     no_defaults: Option<&'static str>,
     inside_metadata: bool,
 }
 
-impl Scope {
+impl Restrictions {
     fn of_field(mut self, name: &str, is_root: bool, is_resource: bool) -> Self {
         if !is_resource || !RESOURCE_FIELDS.contains(&name) {
             return self;
@@ -32,27 +32,33 @@ impl Scope {
     }
 }
 
-pub(super) fn check(root: &Node, errors: &mut Vec<FieldError>) {
+pub(super) fn check(root: &SchemaNode, errors: &mut Vec<FieldError>) {
     if root.nullable {
         errors.push(FieldError::forbidden(
             "nullable",
             "nullable cannot be true at the root",
         ));
     }
-    check_node(root, true, "", Scope::default(), errors);
+    check_node(root, true, "", Restrictions::default(), errors);
 }
 
-fn check_node(node: &Node, is_root: bool, path: &str, scope: Scope, errors: &mut Vec<FieldError>) {
-    check_refused(node, path, scope, errors);
-    check_additional(node, path, scope, errors);
+fn check_node(
+    node: &SchemaNode,
+    is_root: bool,
+    path: &str,
+    restrictions: Restrictions,
+    errors: &mut Vec<FieldError>,
+) {
+    check_refused(node, path, restrictions, errors);
+    check_additional(node, path, restrictions, errors);
     for (name, property) in &node.properties {
         let is_resource = is_root || node.embedded;
-        let scope = scope.of_field(name, is_root, is_resource);
+        let restrictions = restrictions.of_field(name, is_root, is_resource);
         let path = child(path, &format!("properties[{name}]"));
-        check_node(property, false, &path, scope, errors);
+        check_node(property, false, &path, restrictions, errors);
     }
     if let Some(not) = &node.not {
-        check_node(not, false, &child(path, "not"), scope, errors);
+        check_node(not, false, &child(path, "not"), restrictions, errors);
     }
     for (keyword, branches) in [
         ("allOf", &node.all_of),
@@ -61,11 +67,11 @@ fn check_node(node: &Node, is_root: bool, path: &str, scope: Scope, errors: &mut
     ] {
         for (index, branch) in branches.iter().enumerate() {
             let path = child(path, &format!("{keyword}[{index}]"));
-            check_node(branch, false, &path, scope, errors);
+            check_node(branch, false, &path, restrictions, errors);
         }
     }
     if let Some(items) = &node.items {
-        check_node(items, false, &child(path, "items"), scope, errors);
+        check_node(items, false, &child(path, "items"), restrictions, errors);
     }
     check_extensions(node, path, errors);
     check_list_type(node, path, errors);
@@ -73,7 +79,12 @@ fn check_node(node: &Node, is_root: bool, path: &str, scope: Scope, errors: &mut
     cel::check_rules(node, path, errors);
 }
 
-fn check_refused(node: &Node, path: &str, scope: Scope, errors: &mut Vec<FieldError>) {
+fn check_refused(
+    node: &SchemaNode,
+    path: &str,
+    restrictions: Restrictions,
+    errors: &mut Vec<FieldError>,
+) {
     let name = node.type_name.as_str();
     if !name.is_empty() && !TYPES.contains(&name) {
         errors.push(FieldError::not_supported(
@@ -82,7 +93,7 @@ fn check_refused(node: &Node, path: &str, scope: Scope, errors: &mut Vec<FieldEr
             &TYPES,
         ));
     }
-    if let Some(reason) = scope.no_defaults.filter(|_| node.default.is_some()) {
+    if let Some(reason) = restrictions.no_defaults.filter(|_| node.default.is_some()) {
         let detail = format!("must not be set {reason}");
         errors.push(FieldError::forbidden(child(path, "default"), &detail));
     }
@@ -91,7 +102,7 @@ fn check_refused(node: &Node, path: &str, scope: Scope, errors: &mut Vec<FieldEr
         let detail = "type cannot be set to null, use nullable as an alternative";
         errors.push(FieldError::forbidden(child(path, "type"), detail));
     }
-    if scope.inside_metadata && node.embedded {
+    if restrictions.inside_metadata && node.embedded {
         let field = child(path, "x-kubernetes-embedded-resource");
         errors.push(FieldError::forbidden(
             field,
@@ -116,26 +127,32 @@ fn refused(keyword: &str, path: &str) -> FieldError {
     FieldError::forbidden(child(path, keyword), &detail)
 }
 
-fn check_additional(node: &Node, path: &str, scope: Scope, errors: &mut Vec<FieldError>) {
+fn check_additional(
+    node: &SchemaNode,
+    path: &str,
+    restrictions: Restrictions,
+    errors: &mut Vec<FieldError>,
+) {
     let field = child(path, "additionalProperties");
     let exclusive = match &node.additional {
-        Additional::Unset | Additional::Allowed(true) => false,
-        Additional::Allowed(false) | Additional::Schema(_) => true,
+        AdditionalProperties::Unset | AdditionalProperties::Allowed(true) => false,
+        AdditionalProperties::Allowed(false) | AdditionalProperties::Schema(_) => true,
     };
     if exclusive && !node.properties.is_empty() {
         let detail = "additionalProperties and properties are mutual exclusive";
         errors.push(FieldError::forbidden(field.clone(), detail));
     }
     if let Some(additional) = node.additional_schema() {
-        let mut scope = scope;
-        if scope.inside_metadata {
-            scope.no_defaults = Some("inside additionalProperties applying to object metadata");
+        let mut restrictions = restrictions;
+        if restrictions.inside_metadata {
+            restrictions.no_defaults =
+                Some("inside additionalProperties applying to object metadata");
         }
-        check_node(additional, false, &field, scope, errors);
+        check_node(additional, false, &field, restrictions, errors);
     }
 }
 
-fn check_extensions(node: &Node, path: &str, errors: &mut Vec<FieldError>) {
+fn check_extensions(node: &SchemaNode, path: &str, errors: &mut Vec<FieldError>) {
     if node.preserve_unknown == Some(false) {
         let field = child(path, "x-kubernetes-preserve-unknown-fields");
         errors.push(FieldError::invalid(
@@ -159,7 +176,7 @@ fn check_extensions(node: &Node, path: &str, errors: &mut Vec<FieldError>) {
 }
 
 fn check_type_is(
-    node: &Node,
+    node: &SchemaNode,
     expected: &str,
     keyword: &str,
     path: &str,
@@ -176,7 +193,7 @@ fn check_type_is(
     });
 }
 
-fn check_list_type(node: &Node, path: &str, errors: &mut Vec<FieldError>) {
+fn check_list_type(node: &SchemaNode, path: &str, errors: &mut Vec<FieldError>) {
     let Some(list_type) = &node.list_type else {
         return;
     };
@@ -202,7 +219,7 @@ fn check_list_type(node: &Node, path: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn check_items_of_set(items: &Node, path: &str, errors: &mut Vec<FieldError>) {
+fn check_items_of_set(items: &SchemaNode, path: &str, errors: &mut Vec<FieldError>) {
     let item_type = items.list_type.as_deref();
     let list_is_atomic = item_type.is_none_or(|name| name == "atomic");
     let map_is_atomic = items.map_type.as_deref() == Some("atomic");
@@ -216,7 +233,7 @@ fn check_items_of_set(items: &Node, path: &str, errors: &mut Vec<FieldError>) {
     errors.push(FieldError::invalid(field, &item_type.into(), detail));
 }
 
-fn check_list_map(node: &Node, path: &str, errors: &mut Vec<FieldError>) {
+fn check_list_map(node: &SchemaNode, path: &str, errors: &mut Vec<FieldError>) {
     let is_map = node.is_list_type("map");
     if !node.list_map_keys.is_empty() && !is_map {
         let field = child(path, "x-kubernetes-list-type");
@@ -248,7 +265,12 @@ fn check_list_map(node: &Node, path: &str, errors: &mut Vec<FieldError>) {
     check_list_map_keys(items, &node.list_map_keys, path, errors);
 }
 
-fn check_list_map_keys(items: &Node, keys: &[String], path: &str, errors: &mut Vec<FieldError>) {
+fn check_list_map_keys(
+    items: &SchemaNode,
+    keys: &[String],
+    path: &str,
+    errors: &mut Vec<FieldError>,
+) {
     for (index, key) in keys.iter().enumerate() {
         check_list_map_key(items, key, path, errors);
         let mut blame = |detail| {
@@ -264,7 +286,7 @@ fn check_list_map_keys(items: &Node, keys: &[String], path: &str, errors: &mut V
     }
 }
 
-fn check_list_map_key(items: &Node, key: &str, path: &str, errors: &mut Vec<FieldError>) {
+fn check_list_map_key(items: &SchemaNode, key: &str, path: &str, errors: &mut Vec<FieldError>) {
     let Some(property) = items.properties.get(key) else {
         return;
     };

@@ -1,17 +1,17 @@
-//! Lists that are sets or maps: nothing twice, and which old item an item replaces.
+//! Lists of type set and map: duplicates, and the old item that an item replaces.
 
 use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
 use super::error::{FieldError, child};
-use super::node::Node;
+use super::node::SchemaNode;
 
 /// The items of an old list by their keys, for lists that are maps.
-pub(super) struct Counterparts<'v>(HashMap<String, &'v Value>);
+pub(super) struct OldItems<'v>(HashMap<String, &'v Value>);
 
-impl<'v> Counterparts<'v> {
-    pub(super) fn of(node: &Node, old: Option<&'v Value>) -> Self {
+impl<'v> OldItems<'v> {
+    pub(super) fn of(node: &SchemaNode, old: Option<&'v Value>) -> Self {
         let mut by_keys = HashMap::new();
         let old = old.filter(|_| node.is_list_type("map"));
         for item in old.and_then(Value::as_array).into_iter().flatten() {
@@ -21,7 +21,7 @@ impl<'v> Counterparts<'v> {
     }
 
     /// The old item with the same keys.
-    pub(super) fn find(&self, node: &Node, item: &Value) -> Option<&'v Value> {
+    pub(super) fn find(&self, node: &SchemaNode, item: &Value) -> Option<&'v Value> {
         if self.0.is_empty() {
             return None;
         }
@@ -30,18 +30,18 @@ impl<'v> Counterparts<'v> {
 }
 
 /// The keys of an item as text.
-fn name_of(node: &Node, item: &Value) -> String {
+fn name_of(node: &SchemaNode, item: &Value) -> String {
     Value::Object(keys(node, item)).to_string()
 }
 
-/// What distinguishes an item of a list that is a map.
-fn keys(node: &Node, item: &Value) -> Map<String, Value> {
+/// The keys of an item of a list of type map.
+fn keys(node: &SchemaNode, item: &Value) -> Map<String, Value> {
     let field = |name: &String| Some((name.clone(), item.get(name)?.clone()));
     node.list_map_keys.iter().filter_map(field).collect()
 }
 
-/// Finds what is in a set or map twice, anywhere in `value`.
-pub(super) fn check(node: &Node, value: &Value, path: &str, errors: &mut Vec<FieldError>) {
+/// Finds duplicates in sets and maps anywhere in `value`.
+pub(super) fn check(node: &SchemaNode, value: &Value, path: &str, errors: &mut Vec<FieldError>) {
     match value {
         Value::Array(items) => {
             check_list(node, items, path, errors);
@@ -65,7 +65,7 @@ pub(super) fn check(node: &Node, value: &Value, path: &str, errors: &mut Vec<Fie
     }
 }
 
-fn check_list(node: &Node, items: &[Value], path: &str, errors: &mut Vec<FieldError>) {
+fn check_list(node: &SchemaNode, items: &[Value], path: &str, errors: &mut Vec<FieldError>) {
     match node.list_type.as_deref() {
         Some("set") => {
             for index in repeated(items) {

@@ -1,20 +1,20 @@
-//! A schema as data: the JSON of `openAPIV3Schema` read once into typed nodes.
+//! The parsed form of an `openAPIV3Schema`.
 //!
 //! Reading only checks that each keyword has the right JSON type; whether the
 //! schema makes sense is decided in [`super::structural`] and [`super::keywords`].
-//! Keywords the API does not know are ignored, as the real server ignores them.
+//! Keywords the API does not know are ignored, as kube-apiserver ignores them.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::cel::Rule;
+use super::cel::ValidationRule;
 use super::error::{FieldError, INSIDE, child};
 use super::pattern::Pattern;
 
 /// One level of a schema.
 #[derive(Debug, Default)]
-pub(super) struct Node {
+pub(super) struct SchemaNode {
     pub(super) type_name: String,
     pub(super) format: String,
     /// `title` and `description`, when they are not empty.
@@ -27,33 +27,33 @@ pub(super) struct Node {
     pub(super) pattern: Option<Pattern>,
     pub(super) unique_items: bool,
     pub(super) required: Vec<String>,
-    pub(super) items: Option<Box<Node>>,
-    pub(super) properties: BTreeMap<String, Node>,
-    pub(super) additional: Additional,
-    pub(super) all_of: Vec<Node>,
-    pub(super) any_of: Vec<Node>,
-    pub(super) one_of: Vec<Node>,
-    pub(super) not: Option<Box<Node>>,
+    pub(super) items: Option<Box<SchemaNode>>,
+    pub(super) properties: BTreeMap<String, SchemaNode>,
+    pub(super) additional: AdditionalProperties,
+    pub(super) all_of: Vec<SchemaNode>,
+    pub(super) any_of: Vec<SchemaNode>,
+    pub(super) one_of: Vec<SchemaNode>,
+    pub(super) not: Option<Box<SchemaNode>>,
     pub(super) preserve_unknown: Option<bool>,
     pub(super) embedded: bool,
     pub(super) int_or_string: bool,
     pub(super) list_type: Option<String>,
     pub(super) list_map_keys: Vec<String>,
     pub(super) map_type: Option<String>,
-    pub(super) rules: Vec<Rule>,
-    /// Keywords JSON Schema knows and the API refuses.
+    pub(super) rules: Vec<ValidationRule>,
+    /// Keywords of JSON Schema that the API refuses.
     pub(super) refused: Vec<&'static str>,
     /// Whether this node or one below it has rules.
     pub(super) has_rules: bool,
 }
 
-/// What `additionalProperties` says.
+/// The value of `additionalProperties`.
 #[derive(Debug, Default)]
-pub(super) enum Additional {
+pub(super) enum AdditionalProperties {
     #[default]
     Unset,
     Allowed(bool),
-    Schema(Box<Node>),
+    Schema(Box<SchemaNode>),
 }
 
 #[derive(Debug, Default)]
@@ -75,25 +75,25 @@ pub(super) struct SizeLimits {
     pub(super) min_properties: Option<i64>,
 }
 
-impl Node {
+impl SchemaNode {
     pub(super) fn preserves_unknown(&self) -> bool {
         self.preserve_unknown == Some(true)
     }
 
     /// The schema of what a map holds.
-    pub(super) fn additional_schema(&self) -> Option<&Node> {
+    pub(super) fn additional_schema(&self) -> Option<&SchemaNode> {
         match &self.additional {
-            Additional::Schema(node) => Some(node),
+            AdditionalProperties::Schema(node) => Some(node),
             _ => None,
         }
     }
 
     pub(super) fn takes_additional(&self) -> bool {
-        !matches!(self.additional, Additional::Unset)
+        !matches!(self.additional, AdditionalProperties::Unset)
     }
 
     /// The schema of the field `name`, declared or additional.
-    pub(super) fn field(&self, name: &str) -> Option<&Node> {
+    pub(super) fn field(&self, name: &str) -> Option<&SchemaNode> {
         self.properties
             .get(name)
             .or_else(|| self.additional_schema())
@@ -101,7 +101,7 @@ impl Node {
 
     /// Whether this node or one below it is such a one.
     pub(super) fn has_any(&self, is_it: &dyn Fn(&Self) -> bool) -> bool {
-        is_it(self) || below(self).any(|node| node.has_any(is_it))
+        is_it(self) || children(self).any(|node| node.has_any(is_it))
     }
 
     pub(super) fn is_list_type(&self, list_type: &str) -> bool {
@@ -110,15 +110,15 @@ impl Node {
 }
 
 /// Reads a schema. Wrong JSON types are added to `errors` and read as absent.
-pub(super) fn read(schema: &Value, path: &str, errors: &mut Vec<FieldError>) -> Box<Node> {
-    let mut node = Box::<Node>::default();
+pub(super) fn read(schema: &Value, path: &str, errors: &mut Vec<FieldError>) -> Box<SchemaNode> {
+    let mut node = Box::<SchemaNode>::default();
     let Some(keywords) = schema.as_object() else {
         errors.push(malformed(path, schema, "v1.JSONSchemaProps"));
         return node;
     };
     for (keyword, value) in keywords.iter().filter(|(_, value)| !value.is_null()) {
         let path = child(path, keyword);
-        let mut reader = Reader {
+        let mut reader = KeywordReader {
             value,
             path: &path,
             errors,
@@ -127,7 +127,7 @@ pub(super) fn read(schema: &Value, path: &str, errors: &mut Vec<FieldError>) -> 
             reader.structure(&mut node, keyword);
         }
     }
-    node.has_rules = !node.rules.is_empty() || below(&node).any(|node| node.has_rules);
+    node.has_rules = !node.rules.is_empty() || children(&node).any(|node| node.has_rules);
     node
 }
 
@@ -141,8 +141,8 @@ fn malformed(path: &str, value: &Value, expected: &str) -> FieldError {
     FieldError::malformed(owner, &format!("{INSIDE}{path}"), value, expected)
 }
 
-/// The nodes that describe what lies inside a value of this node.
-fn below(node: &Node) -> impl Iterator<Item = &Node> {
+/// The nodes of the values in a value of this node.
+fn children(node: &SchemaNode) -> impl Iterator<Item = &SchemaNode> {
     let items = node.items.as_deref().into_iter();
     items
         .chain(node.properties.values())
@@ -150,14 +150,14 @@ fn below(node: &Node) -> impl Iterator<Item = &Node> {
 }
 
 /// One keyword being read.
-struct Reader<'a> {
+struct KeywordReader<'a> {
     value: &'a Value,
     path: &'a str,
     errors: &'a mut Vec<FieldError>,
 }
 
-impl<'a> Reader<'a> {
-    fn scalar(&mut self, node: &mut Node, keyword: &str) -> bool {
+impl<'a> KeywordReader<'a> {
+    fn scalar(&mut self, node: &mut SchemaNode, keyword: &str) -> bool {
         match keyword {
             "type" => node.type_name = self.text(),
             "format" => node.format = self.text(),
@@ -180,7 +180,7 @@ impl<'a> Reader<'a> {
         true
     }
 
-    fn limit(&mut self, node: &mut Node, keyword: &str) -> bool {
+    fn limit(&mut self, node: &mut SchemaNode, keyword: &str) -> bool {
         match keyword {
             "maximum" => node.number.maximum = self.float(),
             "minimum" => node.number.minimum = self.float(),
@@ -198,19 +198,19 @@ impl<'a> Reader<'a> {
         true
     }
 
-    fn structure(&mut self, node: &mut Node, keyword: &str) {
+    fn structure(&mut self, node: &mut SchemaNode, keyword: &str) {
         match keyword {
             "items" if self.value.is_array() => node.refused.push("items"),
             "items" if self.value.is_object() => node.items = Some(self.node()),
             "properties" => node.properties = self.nodes_by_name(),
             "additionalProperties" => {
                 node.additional = match self.value {
-                    Value::Bool(allowed) => Additional::Allowed(*allowed),
-                    Value::Object(_) => Additional::Schema(self.node()),
+                    Value::Bool(allowed) => AdditionalProperties::Allowed(*allowed),
+                    Value::Object(_) => AdditionalProperties::Schema(self.node()),
                     _ => {
                         let message = "boolean or JSON schema expected";
                         self.errors.push(FieldError::undecodable(message));
-                        Additional::Unset
+                        AdditionalProperties::Unset
                     }
                 }
             }
@@ -230,11 +230,11 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn node(&mut self) -> Box<Node> {
+    fn node(&mut self) -> Box<SchemaNode> {
         read(self.value, self.path, self.errors)
     }
 
-    fn nodes(&mut self) -> Vec<Node> {
+    fn nodes(&mut self) -> Vec<SchemaNode> {
         let mut nodes = Vec::new();
         for (index, value) in self.list("[]v1.JSONSchemaProps").iter().enumerate() {
             nodes.push(*read(
@@ -246,7 +246,7 @@ impl<'a> Reader<'a> {
         nodes
     }
 
-    fn nodes_by_name(&mut self) -> BTreeMap<String, Node> {
+    fn nodes_by_name(&mut self) -> BTreeMap<String, SchemaNode> {
         let mut nodes = BTreeMap::new();
         let Some(fields) = self.value.as_object() else {
             self.complain("map[string]v1.JSONSchemaProps");
@@ -259,11 +259,11 @@ impl<'a> Reader<'a> {
         nodes
     }
 
-    fn rules(&mut self) -> Vec<Rule> {
+    fn rules(&mut self) -> Vec<ValidationRule> {
         let mut rules = Vec::new();
         for (index, value) in self.list("v1.ValidationRules").iter().enumerate() {
             let path = format!("{}[{index}]", self.path);
-            match Rule::read(value) {
+            match ValidationRule::read(value) {
                 Some(rule) => rules.push(rule),
                 None => self
                     .errors

@@ -1,19 +1,19 @@
-//! Limits and formats of numbers.
+//! Validates limits and formats of numbers.
 
 use serde_json::Number;
 
 use super::error::float;
-use super::node::Node;
+use super::node::SchemaNode;
 
-/// A problem with a number: the validator tells the field of the second kind only.
-pub(super) enum Problem {
-    Range(String),
+/// An error of a number: the validator reports the field only for `Limit`.
+pub(super) enum NumberError {
+    NumberRange(String),
     Limit(String),
     /// What is wrong with the factor of a schema, and that factor.
     Factor(String, String),
 }
 
-/// Whether a float is a whole number, within the tolerance the real server allows.
+/// Whether a float is a whole number, within the tolerance kube-apiserver allows.
 pub(super) fn is_whole(number: f64) -> bool {
     const LARGEST: f64 = 9_007_199_254_740_991.0;
     const TOLERANCE: f64 = 1e-9;
@@ -27,37 +27,42 @@ pub(super) fn is_whole(number: f64) -> bool {
     nearest != 0.0 && (number - nearest).abs() / (number.abs() + nearest.abs()) < TOLERANCE
 }
 
-pub(super) fn check(node: &Node, types: &[&str], given: &Number, path: &str) -> Vec<Problem> {
-    let range = Range::of(node, types);
+pub(super) fn check(
+    node: &SchemaNode,
+    types: &[&str],
+    given: &Number,
+    path: &str,
+) -> Vec<NumberError> {
+    let range = NumberRange::of(node, types);
     let limits = &node.number;
-    let mut problems = Vec::new();
-    let value = Given::of(given);
-    range.check(value, "Checked", path, &mut problems);
+    let mut errors = Vec::new();
+    let value = GoNumber::of(given);
+    range.check(value, "Checked", path, &mut errors);
     if let Some(factor) = limits.multiple_of {
-        let exact = range.check(Given::Float(factor), "MultipleOf", path, &mut problems);
-        check_multiple(value.seen(exact), factor, path, &mut problems);
+        let exact = range.check(GoNumber::Float(factor), "MultipleOf", path, &mut errors);
+        check_multiple(value.seen(exact), factor, path, &mut errors);
     }
     if let Some(minimum) = limits.minimum {
-        let limit = Given::Float(minimum);
-        let exact = range.check(limit, "Minimum boundary", path, &mut problems);
+        let limit = GoNumber::Float(minimum);
+        let exact = range.check(limit, "Minimum boundary", path, &mut errors);
         let (value, minimum) = value.seen(exact).beside(minimum);
-        problems.extend(minimum.as_minimum(value, limits.exclusive_minimum));
+        errors.extend(minimum.as_minimum(value, limits.exclusive_minimum));
     }
     if let Some(maximum) = limits.maximum {
-        let limit = Given::Float(maximum);
-        let exact = range.check(limit, "Maximum boundary", path, &mut problems);
+        let limit = GoNumber::Float(maximum);
+        let exact = range.check(limit, "Maximum boundary", path, &mut errors);
         let (value, maximum) = value.seen(exact).beside(maximum);
-        problems.extend(maximum.as_maximum(value, limits.exclusive_maximum));
+        errors.extend(maximum.as_maximum(value, limits.exclusive_maximum));
     }
-    problems
+    errors
 }
 
-fn check_multiple(value: Given, factor: f64, path: &str, problems: &mut Vec<Problem>) {
+fn check_multiple(value: GoNumber, factor: f64, path: &str, errors: &mut Vec<NumberError>) {
     let (value, factor) = value.beside(factor);
     let fits = match (value, factor) {
-        (_, Given::Integer(..=0)) => None,
-        (_, Given::Float(factor)) if factor <= 0.0 => None,
-        (Given::Integer(value), Given::Integer(factor)) => Some(value % factor == 0),
+        (_, GoNumber::Integer(..=0)) => None,
+        (_, GoNumber::Float(factor)) if factor <= 0.0 => None,
+        (GoNumber::Integer(value), GoNumber::Integer(factor)) => Some(value % factor == 0),
         (value, factor) => {
             let (value, factor) = (value.float(), factor.float());
             let times = if factor < 1.0 {
@@ -71,7 +76,7 @@ fn check_multiple(value: Given, factor: f64, path: &str, problems: &mut Vec<Prob
     match fits {
         Some(true) => {}
         Some(false) => {
-            problems.push(Problem::Limit(format!(
+            errors.push(NumberError::Limit(format!(
                 "should be a multiple of {}",
                 factor.printed()
             )));
@@ -79,19 +84,19 @@ fn check_multiple(value: Given, factor: f64, path: &str, problems: &mut Vec<Prob
         None => {
             let factor = factor.printed();
             let text = format!("factor MultipleOf declared for {path} must be positive: {factor}");
-            problems.push(Problem::Factor(text, factor));
+            errors.push(NumberError::Factor(text, factor));
         }
     }
 }
 
-/// A number as the real server holds it.
+/// A number as Go represents it.
 #[derive(Clone, Copy)]
-enum Given {
+enum GoNumber {
     Integer(i64),
     Float(f64),
 }
 
-impl Given {
+impl GoNumber {
     fn of(number: &Number) -> Self {
         match number.as_i64() {
             Some(number) => Self::Integer(number),
@@ -116,20 +121,20 @@ impl Given {
         }
     }
 
-    fn as_minimum(self, value: Self, exclusive: bool) -> Option<Problem> {
+    fn as_minimum(self, value: Self, exclusive: bool) -> Option<NumberError> {
         let (fails, words) = match exclusive {
             true => (value.at_most(self), "should be greater than"),
             false => (value.below(self), "should be greater than or equal to"),
         };
-        fails.then(|| Problem::Limit(format!("{words} {}", self.printed())))
+        fails.then(|| NumberError::Limit(format!("{words} {}", self.printed())))
     }
 
-    fn as_maximum(self, value: Self, exclusive: bool) -> Option<Problem> {
+    fn as_maximum(self, value: Self, exclusive: bool) -> Option<NumberError> {
         let (fails, words) = match exclusive {
             true => (self.at_most(value), "should be less than"),
             false => (self.below(value), "should be less than or equal to"),
         };
-        fails.then(|| Problem::Limit(format!("{words} {}", self.printed())))
+        fails.then(|| NumberError::Limit(format!("{words} {}", self.printed())))
     }
 
     fn float(self) -> f64 {
@@ -159,13 +164,13 @@ impl Given {
 }
 
 /// The numbers a type and format can hold.
-struct Range<'a> {
+struct NumberRange<'a> {
     integer: bool,
     format: &'a str,
 }
 
-impl<'a> Range<'a> {
-    fn of(node: &'a Node, types: &[&str]) -> Self {
+impl<'a> NumberRange<'a> {
+    fn of(node: &'a SchemaNode, types: &[&str]) -> Self {
         let (integer, formats): (bool, &[&str]) = match types {
             ["integer"] => (true, &["int32", "int64"]),
             ["number"] => (false, &["float", "double"]),
@@ -178,8 +183,14 @@ impl<'a> Range<'a> {
         }
     }
 
-    /// Adds a problem when `number` does not fit, and tells whether it does.
-    fn check(&self, number: Given, what: &str, path: &str, problems: &mut Vec<Problem>) -> bool {
+    /// Whether `number` is in the range; adds an error if not.
+    fn check(
+        &self,
+        number: GoNumber,
+        what: &str,
+        path: &str,
+        errors: &mut Vec<NumberError>,
+    ) -> bool {
         let fits = match (self.integer, self.format) {
             (true, "int32") => self
                 .integer_of(number)
@@ -194,17 +205,17 @@ impl<'a> Range<'a> {
                 "" => "(default format)".to_owned(),
                 format => format!("with format {format}"),
             };
-            problems.push(Problem::Range(format!(
+            errors.push(NumberError::NumberRange(format!(
                 "{what} value must be of type {kind} {format} in {path}"
             )));
         }
         fits
     }
 
-    fn integer_of(&self, number: Given) -> Option<i64> {
+    fn integer_of(&self, number: GoNumber) -> Option<i64> {
         match number {
-            Given::Integer(number) => Some(number),
-            Given::Float(number) => number.to_string().parse().ok(),
+            GoNumber::Integer(number) => Some(number),
+            GoNumber::Float(number) => number.to_string().parse().ok(),
         }
     }
 }

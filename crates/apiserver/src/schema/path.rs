@@ -1,14 +1,14 @@
 //! Paths that people write into definitions, such as `.spec.color` or `.labels['a.b']`.
 
 use super::error::child;
-use super::node::Node;
+use super::node::SchemaNode;
 
 /// Follows `json_path` from `node`; returns the path as messages print it and the schema found.
 pub(super) fn follow<'a>(
-    node: &'a Node,
+    node: &'a SchemaNode,
     json_path: &str,
     brackets: bool,
-) -> Result<(String, &'a Node), String> {
+) -> Result<(String, &'a SchemaNode), String> {
     let (mut node, mut printed, mut rest) = (node, String::new(), json_path);
     while !rest.is_empty() {
         let (name, tail) = next(rest, brackets)?;

@@ -1,4 +1,4 @@
-//! Regular expressions in the dialect of the real server (Go's RE2).
+//! Regular expressions in the dialect of kube-apiserver (Go's RE2).
 //!
 //! The two dialects differ in small ways: `\d`, `\w` and `\s` mean ASCII there,
 //! a bracket inside a class is a plain bracket, and a brace that does not count

@@ -1,12 +1,12 @@
-//! Dropping what a schema does not declare.
+//! Drops the fields that a schema does not declare.
 //!
 //! `apiVersion`, `kind` and `metadata` are kept, in the object itself and in
 //! embedded resources. The metadata of the object itself is not looked into.
 
 use serde_json::{Map, Value};
 
-use super::node::Node;
-use crate::json::Path;
+use super::node::SchemaNode;
+use crate::json::FieldPath;
 
 /// The fields every resource has without declaring them.
 pub(super) const RESOURCE_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
@@ -31,7 +31,7 @@ const METADATA_FIELDS: [&str; 15] = [
 ];
 
 /// Removes undeclared fields and returns their paths, sorted.
-pub(super) fn prune(node: &Node, object: &mut Value, is_resource: bool) -> Vec<String> {
+pub(super) fn prune(node: &SchemaNode, object: &mut Value, is_resource: bool) -> Vec<String> {
     let mut dropped = Vec::new();
     let mut pruner = Pruner {
         dropped: &mut dropped,
@@ -39,7 +39,7 @@ pub(super) fn prune(node: &Node, object: &mut Value, is_resource: bool) -> Vec<S
     pruner.value(
         Some(node),
         object,
-        &Path::Root,
+        &FieldPath::Root,
         is_resource || node.embedded,
     );
     dropped.sort();
@@ -51,37 +51,37 @@ struct Pruner<'a> {
 }
 
 impl Pruner<'_> {
-    /// `node` is `None` for values nobody describes: objects in there lose everything.
+    /// `node` is `None` for values without a schema: objects in them lose all fields.
     fn value(
         &mut self,
-        node: Option<&Node>,
+        node: Option<&SchemaNode>,
         value: &mut Value,
-        path: &Path<'_>,
+        path: &FieldPath<'_>,
         is_resource: bool,
     ) {
         match value {
             Value::Object(fields) => self.fields(node, fields, path, is_resource),
             Value::Array(items) => {
                 // A list that keeps unknown fields passes that on to its items.
-                let keeps = node.is_some_and(Node::preserves_unknown);
+                let keeps = node.is_some_and(SchemaNode::preserves_unknown);
                 let item_node = node.and_then(|node| node.items.as_deref());
                 if keeps && item_node.is_none() {
                     return;
                 }
                 for (index, item) in items.iter_mut().enumerate() {
                     let is_resource = item_node.is_some_and(|node| node.embedded);
-                    self.value(item_node, item, &Path::Item(path, index), is_resource);
+                    self.value(item_node, item, &FieldPath::Item(path, index), is_resource);
                 }
             }
             _ => {}
         }
     }
 
-    fn metadata(&mut self, fields: &mut Map<String, Value>, path: &Path<'_>) {
+    fn metadata(&mut self, fields: &mut Map<String, Value>, path: &FieldPath<'_>) {
         fields.retain(|name, _| {
             let known = METADATA_FIELDS.contains(&name.as_str());
             if !known {
-                self.dropped.push(Path::Field(path, name).to_string());
+                self.dropped.push(FieldPath::Field(path, name).to_string());
             }
             known
         });
@@ -89,30 +89,30 @@ impl Pruner<'_> {
 
     fn fields(
         &mut self,
-        node: Option<&Node>,
+        node: Option<&SchemaNode>,
         fields: &mut Map<String, Value>,
-        path: &Path<'_>,
+        path: &FieldPath<'_>,
         is_resource: bool,
     ) {
-        let keeps_unknown = node.is_some_and(Node::preserves_unknown);
+        let keeps_unknown = node.is_some_and(SchemaNode::preserves_unknown);
         fields.retain(|name, value| {
             if is_resource && RESOURCE_FIELDS.contains(&name.as_str()) {
                 if let Value::Object(metadata) = value
-                    && !matches!(path, Path::Root)
+                    && !matches!(path, FieldPath::Root)
                 {
-                    self.metadata(metadata, &Path::Field(path, name));
+                    self.metadata(metadata, &FieldPath::Field(path, name));
                 }
                 return true;
             }
             let declared = node.and_then(|node| node.field(name));
-            let additional = node.is_some_and(Node::takes_additional);
+            let additional = node.is_some_and(SchemaNode::takes_additional);
             if declared.is_some() || additional {
                 let is_resource = declared.is_some_and(|node| node.embedded);
-                self.value(declared, value, &Path::Field(path, name), is_resource);
+                self.value(declared, value, &FieldPath::Field(path, name), is_resource);
                 return true;
             }
             if !keeps_unknown {
-                self.dropped.push(Path::Field(path, name).to_string());
+                self.dropped.push(FieldPath::Field(path, name).to_string());
             }
             keeps_unknown
         });

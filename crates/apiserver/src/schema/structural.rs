@@ -4,29 +4,29 @@
 mod completeness;
 
 use super::error::{FieldError, child};
-use super::node::{Additional, Node};
+use super::node::{AdditionalProperties, SchemaNode};
 
 #[derive(Clone, Copy, PartialEq)]
-enum Level {
+enum SchemaLevel {
     Root,
     Item,
     Field,
 }
 
 /// Everything that keeps the schema from being structural, sorted.
-pub(super) fn check(root: &Node) -> Vec<FieldError> {
+pub(super) fn check(root: &SchemaNode) -> Vec<FieldError> {
     if is_unreadable(root) {
         return Vec::new();
     }
     let mut errors = Vec::new();
-    check_node(root, Level::Root, "", &mut errors);
+    check_node(root, SchemaLevel::Root, "", &mut errors);
     completeness::check(root, &mut errors);
     errors.sort_by_cached_key(|error| format!("{}: {}", error.field, error.message));
     errors
 }
 
-/// Schemas with refused keywords are not looked at further: those are told by `keywords`.
-fn is_unreadable(node: &Node) -> bool {
+/// Schemas with refused keywords are not checked further: `keywords` reports those.
+fn is_unreadable(node: &SchemaNode) -> bool {
     !node.refused.is_empty() || node.preserve_unknown == Some(false) || {
         let inside = node
             .items
@@ -44,29 +44,29 @@ fn is_unreadable(node: &Node) -> bool {
     }
 }
 
-fn check_node(node: &Node, level: Level, path: &str, errors: &mut Vec<FieldError>) {
+fn check_node(node: &SchemaNode, level: SchemaLevel, path: &str, errors: &mut Vec<FieldError>) {
     if node.type_name == "array" && node.items.is_none() {
         let field = child(path, "items");
         errors.push(FieldError::required(field, "must be specified"));
     }
     if let Some(items) = &node.items {
-        check_node(items, Level::Item, &child(path, "items"), errors);
+        check_node(items, SchemaLevel::Item, &child(path, "items"), errors);
     }
     let properties = child(path, "properties");
     for (name, property) in &node.properties {
         let path = format!("{properties}[{name}]");
-        check_node(property, Level::Field, &path, errors);
+        check_node(property, SchemaLevel::Field, &path, errors);
     }
-    if level == Level::Root && node.takes_additional() {
+    if level == SchemaLevel::Root && node.takes_additional() {
         let field = child(path, "additionalProperties");
         errors.push(FieldError::forbidden(field, "must not be used at the root"));
     }
     if let Some(additional) = node.additional_schema() {
         let path = child(path, "additionalProperties");
-        check_node(additional, Level::Field, &path, errors);
+        check_node(additional, SchemaLevel::Field, &path, errors);
     }
     check_int_or_string(node, path, errors);
-    let skipped = Skipped {
+    let skipped = SkippedBranches {
         any_of: is_int_or_string(&node.any_of),
         first_all_of: first_is_int_or_string(node),
     };
@@ -75,7 +75,7 @@ fn check_node(node: &Node, level: Level, path: &str, errors: &mut Vec<FieldError
     check_resource(node, level, path, errors);
 }
 
-fn check_int_or_string(node: &Node, path: &str, errors: &mut Vec<FieldError>) {
+fn check_int_or_string(node: &SchemaNode, path: &str, errors: &mut Vec<FieldError>) {
     let detail = "must be false if x-kubernetes-int-or-string is true";
     for (set, keyword) in [
         (
@@ -94,7 +94,7 @@ fn check_int_or_string(node: &Node, path: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn check_type(node: &Node, level: Level, path: &str, errors: &mut Vec<FieldError>) {
+fn check_type(node: &SchemaNode, level: SchemaLevel, path: &str, errors: &mut Vec<FieldError>) {
     let field = child(path, "type");
     let name = node.type_name.as_str();
     if node.embedded && name != "object" {
@@ -105,9 +105,9 @@ fn check_type(node: &Node, level: Level, path: &str, errors: &mut Vec<FieldError
         });
     } else if name.is_empty() && !node.int_or_string && !node.preserves_unknown() {
         let detail = match level {
-            Level::Root => "must not be empty at the root",
-            Level::Item => "must not be empty for specified array items",
-            Level::Field => "must not be empty for specified object fields",
+            SchemaLevel::Root => "must not be empty at the root",
+            SchemaLevel::Item => "must not be empty for specified array items",
+            SchemaLevel::Field => "must not be empty for specified object fields",
         };
         errors.push(FieldError::required(field.clone(), detail));
     }
@@ -118,7 +118,7 @@ fn check_type(node: &Node, level: Level, path: &str, errors: &mut Vec<FieldError
             detail,
         ));
     }
-    if level == Level::Root && !name.is_empty() && name != "object" {
+    if level == SchemaLevel::Root && !name.is_empty() && name != "object" {
         errors.push(FieldError::invalid_text(
             field,
             name,
@@ -127,8 +127,8 @@ fn check_type(node: &Node, level: Level, path: &str, errors: &mut Vec<FieldError
     }
 }
 
-fn check_resource(node: &Node, level: Level, path: &str, errors: &mut Vec<FieldError>) {
-    let is_resource = level == Level::Root || node.embedded;
+fn check_resource(node: &SchemaNode, level: SchemaLevel, path: &str, errors: &mut Vec<FieldError>) {
+    let is_resource = level == SchemaLevel::Root || node.embedded;
     for name in ["kind", "apiVersion"] {
         let Some(property) = node.properties.get(name).filter(|_| is_resource) else {
             continue;
@@ -152,7 +152,7 @@ fn check_resource(node: &Node, level: Level, path: &str, errors: &mut Vec<FieldE
                 "must be object",
             ));
         }
-        if level == Level::Root && !only_names(metadata) {
+        if level == SchemaLevel::Root && !only_names(metadata) {
             let detail = "must not specify anything other than name and generateName, \
                           but metadata is implicitly specified";
             errors.push(FieldError::forbidden(field, detail));
@@ -166,7 +166,7 @@ fn check_resource(node: &Node, level: Level, path: &str, errors: &mut Vec<FieldE
 }
 
 /// Whether a schema of `metadata` restricts the name and nothing else.
-fn only_names(node: &Node) -> bool {
+fn only_names(node: &SchemaNode) -> bool {
     let names = ["name", "generateName"];
     node.properties
         .keys()
@@ -192,14 +192,14 @@ fn only_names(node: &Node) -> bool {
 }
 
 /// `anyOf: [{type: integer}, {type: string}]`, the one place where types may be repeated.
-fn is_int_or_string(branches: &[Node]) -> bool {
-    let bare = |node: &Node, name: &str| {
+fn is_int_or_string(branches: &[SchemaNode]) -> bool {
+    let bare = |node: &SchemaNode, name: &str| {
         node.type_name == name && node.properties.is_empty() && node.pattern.is_none()
     };
     matches!(branches, [first, second] if bare(first, "integer") && bare(second, "string"))
 }
 
-fn first_is_int_or_string(node: &Node) -> bool {
+fn first_is_int_or_string(node: &SchemaNode) -> bool {
     node.all_of
         .first()
         .is_some_and(|first| is_int_or_string(&first.any_of))
@@ -207,12 +207,17 @@ fn first_is_int_or_string(node: &Node) -> bool {
 
 /// Branches that may repeat types because they only say "integer or string".
 #[derive(Clone, Copy, Default)]
-struct Skipped {
+struct SkippedBranches {
     any_of: bool,
     first_all_of: bool,
 }
 
-fn check_branches(node: &Node, skipped: Skipped, path: &str, errors: &mut Vec<FieldError>) {
+fn check_branches(
+    node: &SchemaNode,
+    skipped: SkippedBranches,
+    path: &str,
+    errors: &mut Vec<FieldError>,
+) {
     let any_of = if skipped.any_of {
         &[][..]
     } else {
@@ -240,8 +245,8 @@ fn check_branches(node: &Node, skipped: Skipped, path: &str, errors: &mut Vec<Fi
     }
 }
 
-fn check_branch(node: &Node, skip_any_of: bool, path: &str, errors: &mut Vec<FieldError>) {
-    let skipped = Skipped {
+fn check_branch(node: &SchemaNode, skip_any_of: bool, path: &str, errors: &mut Vec<FieldError>) {
+    let skipped = SkippedBranches {
         any_of: skip_any_of,
         first_all_of: false,
     };
@@ -277,7 +282,7 @@ fn check_branch(node: &Node, skip_any_of: bool, path: &str, errors: &mut Vec<Fie
 }
 
 /// The keywords a branch may not use, and whether it does.
-fn forbidden_in_branches(node: &Node) -> [(&'static str, bool); 13] {
+fn forbidden_in_branches(node: &SchemaNode) -> [(&'static str, bool); 13] {
     let additional = &node.additional;
     let keeps = node.preserves_unknown();
     let keys = &node.list_map_keys;
@@ -285,7 +290,10 @@ fn forbidden_in_branches(node: &Node) -> [(&'static str, bool); 13] {
         ("type", !node.type_name.is_empty()),
         (
             "additionalProperties",
-            !matches!(additional, Additional::Unset | Additional::Allowed(false)),
+            !matches!(
+                additional,
+                AdditionalProperties::Unset | AdditionalProperties::Allowed(false)
+            ),
         ),
         ("default", node.default.is_some()),
         ("title", node.texts.contains(&"title")),

@@ -1,4 +1,4 @@
-//! Objects against schemas, as text. The words follow the real server's; refusals of what this
+//! Validation of objects, as text. Messages are those of kube-apiserver; refusals of what this
 //! server does not support are its own.
 
 mod costs;

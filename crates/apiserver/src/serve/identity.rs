@@ -1,4 +1,4 @@
-//! Who the server is: an authority of its own, a certificate signed by it, the administrator's token.
+//! The identity of a server: its certificate authority, certificate and administrator token.
 
 use std::{
     fs,
@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ServeError;
 
-/// Kept as JSON. No `Debug`: it holds secrets.
+/// Stored as JSON. No `Debug`: it holds secrets.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Identity {
     /// The names the certificate is for.
@@ -34,11 +34,11 @@ pub(super) struct Identity {
 }
 
 impl Identity {
-    /// The identity kept in a folder, or a new one if there is none for these names.
+    /// The identity in a folder, or a new one if there is none for these names.
     pub(super) fn in_folder(folder: &Path, names: &[String]) -> Result<Self, ServeError> {
         let path = folder.join("identity.json");
         let failed = |source| ServeError::System {
-            attempted: format!("keeping the identity of the server in {}", path.display()),
+            attempted: format!("storing the identity of the server in {}", path.display()),
             source,
         };
         let kept = match fs::read(&path) {
@@ -75,7 +75,7 @@ impl Identity {
         let name = &mut parameters.distinguished_name;
         name.push(DnType::CommonName, "sluice authority");
         let authority = parameters.self_signed(&key)?.pem();
-        // The key of the authority is forgotten here: nobody else can be signed by it.
+        // The key of the authority is dropped here: it signs nothing else.
         let issuer = Issuer::new(parameters, key);
         let key = KeyPair::generate()?;
         let mut parameters = CertificateParams::new(names.to_vec())?;

@@ -1,18 +1,17 @@
-//! The store that keeps everything in one file as well as in memory.
+//! A store in memory whose commits are also in a file.
 //!
-//! The file is a log of changes (`file/record.rs`); reads never touch it. A write is queued, one
-//! thread appends all that are queued and syncs once for all of them, and only then are they
-//! visible and answered. So what anybody has seen survives `kill -9` and power loss, and many
-//! writers share one sync.
+//! The file is a log of events (`file/record.rs`) and is read only when the store is opened. A write
+//! is queued; one thread appends all queued writes with one sync, and only then are they visible and
+//! answered. So what a client has seen survives `kill -9` and power loss.
 //!
-//! A key-value store would give nothing that is needed here: all objects are in memory for watches
-//! and lists, so the disk is written in order and read once.
+//! No embedded database is needed: all objects are in memory for watches and lists, so the disk is
+//! written sequentially and read once.
 
+mod compaction;
 mod load;
 mod log;
 mod queue;
 mod record;
-mod rewrite;
 
 use std::{
     fs,
@@ -28,10 +27,13 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
 
 use self::{
-    log::{Durable, Log, beside, sync_folder},
-    queue::{Pending, Queue},
+    log::{DurableFile, Log, sibling, sync_folder},
+    queue::{PendingWrite, WriteQueue},
 };
-use super::{Event, Expired, Kept, Key, Refusal, Revision, Snapshot, Store, Write, state::State};
+use super::{
+    CommitError, ObjectWrite, Revision, RevisionExpired, Snapshot, Store, StoreEvent, StoreKey,
+    StoredObject, state::StoreState,
+};
 
 /// Why a store's file could not be opened. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
@@ -56,7 +58,7 @@ pub enum OpenError {
         /// The store's file.
         path: PathBuf,
     },
-    /// The file was changed behind our back, or the disk is failing.
+    /// Another program changed the file, or the disk is failing.
     #[error(
         "opening the store {}: it is damaged at byte {offset}: {why}; put a backup in its place",
         path.display()
@@ -81,114 +83,114 @@ impl OpenError {
 }
 
 /// A store in a file.
-pub(crate) struct File {
-    shared: Arc<Shared>,
-    durable: Arc<Mutex<Durable>>,
+pub(crate) struct FileStore {
+    core: Arc<FileStoreCore>,
+    durable: Arc<Mutex<DurableFile>>,
     writer: Option<thread::JoinHandle<()>>,
 }
 
-/// What writers, readers and the one thread that writes have in common.
-struct Shared {
-    state: RwLock<State>,
-    risen: watch::Sender<Revision>,
-    queue: Queue,
+/// What the store shares with the thread that writes the log.
+struct FileStoreCore {
+    state: RwLock<StoreState>,
+    revision_watch: watch::Sender<Revision>,
+    queue: WriteQueue,
 }
 
-impl File {
-    /// Opens or creates a store that remembers the last `history` changes.
+impl FileStore {
+    /// Opens or creates a store with a history of the last `history` events.
     pub(crate) fn open(path: &Path, history: usize) -> Result<Self, OpenError> {
         let (log, state) = Log::open(path, history)?;
         let revision = state.revision();
-        let shared = Arc::new(Shared {
+        let core = Arc::new(FileStoreCore {
             state: RwLock::new(state),
-            risen: watch::Sender::new(revision),
-            queue: Queue::new(revision),
+            revision_watch: watch::Sender::new(revision),
+            queue: WriteQueue::new(revision),
         });
         let durable = log.durable();
         let writer = thread::Builder::new()
             .name("store".to_owned())
             .spawn({
-                let shared = shared.clone();
-                move || shared.write_all(log)
+                let core = core.clone();
+                move || core.write_queued(log)
             })
             .map_err(OpenError::reading(path))?;
         Ok(Self {
-            shared,
+            core,
             durable,
             writer: Some(writer),
         })
     }
 }
 
-impl Drop for File {
+impl Drop for FileStore {
     fn drop(&mut self) {
-        self.shared.queue.close();
+        self.core.queue.close();
         if let Some(writer) = self.writer.take() {
             let _ = writer.join();
         }
     }
 }
 
-impl Shared {
+impl FileStoreCore {
     /// Writes what is queued until the store is closed.
-    fn write_all(&self, mut log: Log) {
+    fn write_queued(&self, mut log: Log) {
         while let Some(batch) = self.queue.take() {
             let events: Vec<_> = batch.iter().map(|pending| pending.event.clone()).collect();
             match log.append(&events) {
                 Ok(()) => self.publish(batch),
-                Err(failure) => {
+                Err(error) => {
                     let revision = self.state.read().revision();
-                    self.queue.fail(batch, &failure, revision);
+                    self.queue.fail(batch, &error, revision);
                 }
             }
-            log.finish_rewrite(false);
-            if log.is_worth_rewriting() {
-                let state = self.state.read().unwound();
-                log.begin_rewrite(state);
+            log.finish_compaction(false);
+            if log.needs_compaction() {
+                let state = self.state.read().checkpoint();
+                log.start_compaction(state);
             }
         }
-        log.finish_rewrite(true);
+        log.finish_compaction(true);
         let revision = self.state.read().revision();
-        // Only a note; without it the last records cannot be told from a torn end.
+        // Without this record, complete last records look like an incomplete end.
         let _ = log.close(revision);
     }
 
-    /// Shows durable changes to everybody, then answers those who made them.
-    fn publish(&self, batch: Vec<Pending>) {
+    /// Makes durable writes visible, then answers their writers.
+    fn publish(&self, batch: Vec<PendingWrite>) {
         let mut state = self.state.write();
         for pending in &batch {
             state.apply(pending.event.clone());
         }
         let revision = state.revision();
         drop(state);
-        self.risen.send_replace(revision);
-        self.queue.settle(batch);
+        self.revision_watch.send_replace(revision);
+        self.queue.complete(batch);
     }
 
-    async fn commit(&self, mut write: Write) -> Result<Arc<Kept>, Refusal> {
+    async fn commit(&self, mut write: ObjectWrite) -> Result<Arc<StoredObject>, CommitError> {
         loop {
             match self.queue.push(&self.state, write)? {
-                queue::Place::Queued(answer) => {
-                    let closed = |_| Refusal::Failed("the store is closed".into());
+                queue::PushResult::Queued(answer) => {
+                    let closed = |_| CommitError::Failed("the store is closed".into());
                     return answer.await.map_err(closed)?;
                 }
-                queue::Place::Behind(earlier, mut settled) => {
-                    // Whether this write still fits is known when the one before it is done.
-                    write = earlier;
-                    let _ = settled.changed().await;
+                queue::PushResult::Blocked(blocked, mut completed) => {
+                    // It is compared with the result of the earlier write of the same object.
+                    write = blocked;
+                    let _ = completed.changed().await;
                 }
             }
         }
     }
 }
 
-impl Store for File {
+impl Store for FileStore {
     fn revision(&self) -> Revision {
-        self.shared.state.read().revision()
+        self.core.state.read().revision()
     }
 
-    fn kept(&self, key: &Key) -> Option<Arc<Kept>> {
-        self.shared.state.read().get(key).cloned()
+    fn object(&self, key: &StoreKey) -> Option<Arc<StoredObject>> {
+        self.core.state.read().get(key).cloned()
     }
 
     fn list(
@@ -196,37 +198,42 @@ impl Store for File {
         resource: &str,
         prefix: &str,
         at: Option<Revision>,
-    ) -> Result<Snapshot, Expired> {
-        self.shared.state.read().list(resource, prefix, at)
+    ) -> Result<Snapshot, RevisionExpired> {
+        self.core.state.read().list(resource, prefix, at)
     }
 
-    fn commit(&self, write: Write) -> BoxFuture<'_, Result<Arc<Kept>, Refusal>> {
-        self.shared.commit(write).boxed()
+    fn commit(&self, write: ObjectWrite) -> BoxFuture<'_, Result<Arc<StoredObject>, CommitError>> {
+        self.core.commit(write).boxed()
     }
 
-    fn changes(&self, after: Revision, limit: usize) -> Result<Vec<Arc<Event>>, Expired> {
-        let state = self.shared.state.read();
-        Ok(state.changes_after(after)?.take(limit).cloned().collect())
+    fn events(
+        &self,
+        after: Revision,
+        limit: usize,
+    ) -> Result<Vec<Arc<StoreEvent>>, RevisionExpired> {
+        let state = self.core.state.read();
+        Ok(state.events_after(after)?.take(limit).cloned().collect())
     }
 
-    fn risen(&self) -> watch::Receiver<Revision> {
-        self.shared.risen.subscribe()
+    fn revision_watch(&self) -> watch::Receiver<Revision> {
+        self.core.revision_watch.subscribe()
     }
 
-    /// The log up to some record is the state at that moment, so a copy of that much is a backup.
+    /// The log up to some record is the state at that moment, so a copy of its durable part is a
+    /// backup.
     fn backup(&self, to: &Path) -> io::Result<()> {
-        let Durable { file, length } = self.durable.lock().clone();
-        let temporary = beside(to, ".new");
-        let outcome = copy(&file, length, &temporary)
+        let DurableFile { file, length } = self.durable.lock().clone();
+        let temporary = sibling(to, ".new");
+        let copied = copy(&file, length, &temporary)
             .and_then(|()| fs::hard_link(&temporary, to))
             .and_then(|()| sync_folder(to));
         let _ = fs::remove_file(&temporary);
-        outcome
+        copied
     }
 }
 
 fn copy(from: &fs::File, length: u64, to: &Path) -> io::Result<()> {
-    let mut target = private(to)?;
+    let mut target = create_private(to)?;
     let mut buffer = vec![0; 1 << 20];
     let mut offset = 0;
     while offset < length {
@@ -239,8 +246,8 @@ fn copy(from: &fs::File, length: u64, to: &Path) -> io::Result<()> {
     target.sync_all()
 }
 
-/// An empty file that only its owner may read.
-fn private(path: &Path) -> io::Result<fs::File> {
+/// Creates or truncates a file that only its owner may read.
+fn create_private(path: &Path) -> io::Result<fs::File> {
     let mut options = fs::OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(0o600);
     options.open(path)

@@ -1,4 +1,4 @@
-//! The store that keeps everything in memory.
+//! A store in memory only.
 
 use std::sync::Arc;
 
@@ -6,39 +6,42 @@ use futures::{FutureExt, future::BoxFuture};
 use parking_lot::RwLock;
 use tokio::sync::watch;
 
-use super::{Event, Expired, Kept, Key, Refusal, Revision, Snapshot, Store, Write, state::State};
+use super::{
+    CommitError, ObjectWrite, Revision, RevisionExpired, Snapshot, Store, StoreEvent, StoreKey,
+    StoredObject, state::StoreState,
+};
 
-/// Nothing but the state: a commit is visible at once.
-pub(crate) struct Memory {
-    state: RwLock<State>,
-    risen: watch::Sender<Revision>,
+/// The state without a file: a commit is visible at once.
+pub(crate) struct MemoryStore {
+    state: RwLock<StoreState>,
+    revision_watch: watch::Sender<Revision>,
 }
 
-impl Memory {
-    /// An empty store that remembers the last `history` changes.
+impl MemoryStore {
+    /// An empty store with a history of the last `history` events.
     pub(crate) fn new(history: usize) -> Self {
         Self {
-            state: RwLock::new(State::new(history)),
-            risen: watch::Sender::new(0),
+            state: RwLock::new(StoreState::new(history)),
+            revision_watch: watch::Sender::new(0),
         }
     }
 
-    fn make(&self, write: Write) -> Result<Arc<Kept>, Refusal> {
+    fn apply(&self, write: ObjectWrite) -> Result<Arc<StoredObject>, CommitError> {
         let mut state = self.state.write();
         let revision = state.revision() + 1;
         let event = Arc::new(state.plan(write, revision)?);
         state.apply(event.clone());
-        self.risen.send_replace(revision);
-        Ok(event.outcome())
+        self.revision_watch.send_replace(revision);
+        Ok(event.resulting_object())
     }
 }
 
-impl Store for Memory {
+impl Store for MemoryStore {
     fn revision(&self) -> Revision {
         self.state.read().revision()
     }
 
-    fn kept(&self, key: &Key) -> Option<Arc<Kept>> {
+    fn object(&self, key: &StoreKey) -> Option<Arc<StoredObject>> {
         self.state.read().get(key).cloned()
     }
 
@@ -47,25 +50,29 @@ impl Store for Memory {
         resource: &str,
         prefix: &str,
         at: Option<Revision>,
-    ) -> Result<Snapshot, Expired> {
+    ) -> Result<Snapshot, RevisionExpired> {
         self.state.read().list(resource, prefix, at)
     }
 
-    fn commit(&self, write: Write) -> BoxFuture<'_, Result<Arc<Kept>, Refusal>> {
-        std::future::ready(self.make(write)).boxed()
+    fn commit(&self, write: ObjectWrite) -> BoxFuture<'_, Result<Arc<StoredObject>, CommitError>> {
+        std::future::ready(self.apply(write)).boxed()
     }
 
-    fn changes(&self, after: Revision, limit: usize) -> Result<Vec<Arc<Event>>, Expired> {
+    fn events(
+        &self,
+        after: Revision,
+        limit: usize,
+    ) -> Result<Vec<Arc<StoreEvent>>, RevisionExpired> {
         let state = self.state.read();
-        Ok(state.changes_after(after)?.take(limit).cloned().collect())
+        Ok(state.events_after(after)?.take(limit).cloned().collect())
     }
 
-    fn risen(&self) -> watch::Receiver<Revision> {
-        self.risen.subscribe()
+    fn revision_watch(&self) -> watch::Receiver<Revision> {
+        self.revision_watch.subscribe()
     }
 
     fn backup(&self, _to: &std::path::Path) -> std::io::Result<()> {
-        let why = "what is kept in memory only cannot be backed up";
+        let why = "a store in memory cannot be backed up";
         Err(std::io::Error::new(std::io::ErrorKind::Unsupported, why))
     }
 }
@@ -76,18 +83,22 @@ mod tests {
 
     use super::*;
 
-    fn key(path: &str) -> Key {
-        Key {
+    fn key(path: &str) -> StoreKey {
+        StoreKey {
             resource: "g/things".into(),
             path: path.into(),
         }
     }
 
-    fn put(store: &Memory, path: &str, replaces: Option<u64>) -> Result<Arc<Kept>, Refusal> {
+    fn put(
+        store: &MemoryStore,
+        path: &str,
+        expected_revision: Option<u64>,
+    ) -> Result<Arc<StoredObject>, CommitError> {
         let object = Some(json!({"metadata": {"name": path}}).into());
-        let write = Write {
+        let write = ObjectWrite {
             key: key(path),
-            replaces,
+            expected_revision,
             object,
         };
         store
@@ -96,7 +107,7 @@ mod tests {
             .expect("memory commits at once")
     }
 
-    fn names(store: &Memory, at: Option<u64>) -> Vec<String> {
+    fn names(store: &MemoryStore, at: Option<u64>) -> Vec<String> {
         let snapshot = store.list("g/things", "", at).expect("in history");
         snapshot
             .objects
@@ -106,18 +117,18 @@ mod tests {
     }
 
     #[test]
-    fn a_commit_is_compared_with_what_the_writer_saw() {
-        let store = Memory::new(10);
+    fn a_commit_is_compared_with_what_the_writer_read() {
+        let store = MemoryStore::new(10);
         assert!(put(&store, "a", None).is_ok());
-        assert_eq!(put(&store, "a", None), Err(Refusal::Stale));
-        assert_eq!(put(&store, "a", Some(7)), Err(Refusal::Stale));
+        assert_eq!(put(&store, "a", None), Err(CommitError::Conflict));
+        assert_eq!(put(&store, "a", Some(7)), Err(CommitError::Conflict));
         assert!(put(&store, "a", Some(1)).is_ok());
         assert_eq!(store.revision(), 2);
     }
 
     #[test]
     fn earlier_states_can_be_listed_until_they_expire() {
-        let store = Memory::new(2);
+        let store = MemoryStore::new(2);
         for name in ["a", "b", "c"] {
             put(&store, name, None).expect("new");
         }
@@ -126,10 +137,13 @@ mod tests {
         assert_eq!(names(&store, Some(1)), ["a"]);
         assert_eq!(
             store.list("g/things", "", Some(0)).err(),
-            Some(Expired { oldest: 1 })
+            Some(RevisionExpired { oldest: 1 })
         );
-        assert_eq!(store.changes(0, 9).err(), Some(Expired { oldest: 1 }));
-        assert_eq!(store.changes(1, 9).expect("in history").len(), 2);
-        assert_eq!(store.changes(3, 9).expect("in history").len(), 0);
+        assert_eq!(
+            store.events(0, 9).err(),
+            Some(RevisionExpired { oldest: 1 })
+        );
+        assert_eq!(store.events(1, 9).expect("in history").len(), 2);
+        assert_eq!(store.events(3, 9).expect("in history").len(), 0);
     }
 }

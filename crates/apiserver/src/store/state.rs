@@ -1,51 +1,54 @@
-//! What every store keeps in memory: the objects, the last changes in order, and the revision.
+//! The in-memory state of every store: the objects, the last events in order, and the revision.
 //!
-//! It only ever moves from one revision to the next. It does not know whether a change is durable:
-//! who applies one has seen to that.
+//! It moves from one revision to the next. Durability is up to the caller, which applies an event
+//! only after it is durable.
 
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::Arc,
 };
 
-use super::{Event, Expired, Kept, Key, LARGEST, Refusal, Revision, Snapshot, Stale, Write};
+use super::{
+    CommitError, OBJECT_SIZE_LIMIT, ObjectWrite, Revision, RevisionConflict, RevisionExpired,
+    Snapshot, StoreEvent, StoreKey, StoredObject,
+};
 
-/// How many of the newest states are kept parsed as well: watchers all ask for the same ones.
-const PARSED: usize = 256;
+/// How many of the newest objects stay parsed, for the watches that all read the same ones.
+const PARSED_OBJECTS: usize = 256;
 
-/// Objects in a map, the last `history` changes in a queue.
-pub(super) struct State {
-    objects: BTreeMap<Key, Arc<Kept>>,
+/// The objects, and the last `history` events.
+pub(super) struct StoreState {
+    objects: BTreeMap<StoreKey, Arc<StoredObject>>,
     /// Consecutive revisions, the newest last.
-    changes: VecDeque<Arc<Event>>,
+    events: VecDeque<Arc<StoreEvent>>,
     revision: Revision,
     history: usize,
-    /// Those whose parsed form is kept, the newest last.
-    parsed: VecDeque<Arc<Kept>>,
+    /// The objects that stay parsed, the newest last.
+    parsed: VecDeque<Arc<StoredObject>>,
 }
 
-/// Everything as it was at the oldest revision that is still known, and the changes since.
-pub(super) struct Unwound {
-    pub(super) base: Revision,
-    pub(super) objects: BTreeMap<Key, Arc<Kept>>,
-    pub(super) changes: Vec<Arc<Event>>,
+/// The objects at the oldest revision in the history, and all events since.
+pub(super) struct Checkpoint {
+    pub(super) base_revision: Revision,
+    pub(super) objects: BTreeMap<StoreKey, Arc<StoredObject>>,
+    pub(super) events: Vec<Arc<StoreEvent>>,
 }
 
-impl State {
-    /// Nothing, before the first revision.
+impl StoreState {
+    /// An empty store before the first revision.
     pub(super) fn new(history: usize) -> Self {
-        Self::starting_at(0, BTreeMap::new(), history)
+        Self::at_revision(0, BTreeMap::new(), history)
     }
 
-    /// Objects as they were at a revision, with no memory of what came before.
-    pub(super) fn starting_at(
+    /// Objects at a revision, without history.
+    pub(super) fn at_revision(
         revision: Revision,
-        objects: BTreeMap<Key, Arc<Kept>>,
+        objects: BTreeMap<StoreKey, Arc<StoredObject>>,
         history: usize,
     ) -> Self {
         Self {
             objects,
-            changes: VecDeque::new(),
+            events: VecDeque::new(),
             revision,
             history: history.max(1),
             parsed: VecDeque::new(),
@@ -56,7 +59,7 @@ impl State {
         self.revision
     }
 
-    pub(super) fn get(&self, key: &Key) -> Option<&Arc<Kept>> {
+    pub(super) fn get(&self, key: &StoreKey) -> Option<&Arc<StoredObject>> {
         self.objects.get(key)
     }
 
@@ -66,117 +69,122 @@ impl State {
         resource: &str,
         prefix: &str,
         at: Option<Revision>,
-    ) -> Result<Snapshot, Expired> {
-        let from = Key {
+    ) -> Result<Snapshot, RevisionExpired> {
+        let from = StoreKey {
             resource: resource.into(),
             path: prefix.to_owned(),
         };
-        let is_asked = |key: &Key| &*key.resource == resource && key.path.starts_with(prefix);
+        let is_requested =
+            |key: &StoreKey| &*key.resource == resource && key.path.starts_with(prefix);
         let now = self
             .objects
             .range(from..)
-            .take_while(|(key, _)| is_asked(key));
+            .take_while(|(key, _)| is_requested(key));
         let now = now.map(|(key, object)| (key.clone(), object.clone()));
         let revision = at.unwrap_or(self.revision).min(self.revision);
         let objects = if revision == self.revision {
             now.collect()
         } else {
-            let undone = self.undo(now.collect(), revision, is_asked)?;
+            let undone = self.undo(now.collect(), revision, is_requested)?;
             undone.into_iter().collect()
         };
         Ok(Snapshot { revision, objects })
     }
 
-    /// Everything that is known.
-    pub(super) fn unwound(&self) -> Unwound {
-        let base = self.oldest();
+    /// The state and its whole history.
+    pub(super) fn checkpoint(&self) -> Checkpoint {
+        let base_revision = self.oldest();
         let objects = self
-            .undo(self.objects.clone(), base, |_| true)
-            .expect("the oldest known revision is known");
-        Unwound {
-            base,
+            .undo(self.objects.clone(), base_revision, |_| true)
+            .expect("the oldest revision is in the history");
+        Checkpoint {
+            base_revision,
             objects,
-            changes: self.changes.iter().cloned().collect(),
+            events: self.events.iter().cloned().collect(),
         }
     }
 
     fn undo(
         &self,
-        mut objects: BTreeMap<Key, Arc<Kept>>,
+        mut objects: BTreeMap<StoreKey, Arc<StoredObject>>,
         revision: Revision,
-        is_asked: impl Fn(&Key) -> bool,
-    ) -> Result<BTreeMap<Key, Arc<Kept>>, Expired> {
-        for change in self.changes_after(revision)?.rev() {
-            if is_asked(&change.key) {
-                match &change.previous {
-                    Some(previous) => objects.insert(change.key.clone(), previous.clone()),
-                    None => objects.remove(&change.key),
+        is_requested: impl Fn(&StoreKey) -> bool,
+    ) -> Result<BTreeMap<StoreKey, Arc<StoredObject>>, RevisionExpired> {
+        for event in self.events_after(revision)?.rev() {
+            if is_requested(&event.key) {
+                match &event.previous {
+                    Some(previous) => objects.insert(event.key.clone(), previous.clone()),
+                    None => objects.remove(&event.key),
                 };
             }
         }
         Ok(objects)
     }
 
-    /// The oldest revision after which every change is known.
+    /// The oldest revision after which every event is in the history.
     fn oldest(&self) -> Revision {
-        let first = self.changes.front();
+        let first = self.events.front();
         first.map_or(self.revision, |first| first.revision - 1)
     }
 
-    pub(super) fn changes_after(
+    pub(super) fn events_after(
         &self,
         after: Revision,
-    ) -> Result<impl DoubleEndedIterator<Item = &Arc<Event>>, Expired> {
+    ) -> Result<impl DoubleEndedIterator<Item = &Arc<StoreEvent>>, RevisionExpired> {
         let oldest = self.oldest();
         if after < oldest {
-            return Err(Expired { oldest });
+            return Err(RevisionExpired { oldest });
         }
         // Revisions are consecutive, so the position follows from the number.
         let skip = usize::try_from(after - oldest).unwrap_or(usize::MAX);
-        Ok(self.changes.range(skip.min(self.changes.len())..))
+        Ok(self.events.range(skip.min(self.events.len())..))
     }
 
-    /// What a write would change if it were made as `revision`; nothing changes yet.
-    pub(super) fn plan(&self, write: Write, revision: Revision) -> Result<Event, Refusal> {
+    /// The event of a write if it were committed as `revision`; nothing is applied yet.
+    pub(super) fn plan(
+        &self,
+        write: ObjectWrite,
+        revision: Revision,
+    ) -> Result<StoreEvent, CommitError> {
         let present = self.objects.get(&write.key);
-        if present.map(|present| present.revision()) != write.replaces {
-            return Err(Refusal::Stale);
+        if present.map(|present| present.revision()) != write.expected_revision {
+            return Err(CommitError::Conflict);
         }
-        let object = write.object.map(|draft| Kept::new(draft, revision));
-        // What is larger already may become smaller.
-        let most = present.map_or(0, |present| present.wire().len());
+        let object = write.object.map(|draft| StoredObject::new(draft, revision));
+        // An object that is already larger may shrink.
+        let largest = present.map_or(0, |present| present.wire().len());
         if let Some(object) = &object
-            && object.wire().len() > LARGEST.max(most)
+            && object.wire().len() > OBJECT_SIZE_LIMIT.max(largest)
         {
-            return Err(Refusal::TooLarge);
+            return Err(CommitError::TooLarge);
         }
         Ok(self.event(write.key, object, revision)?)
     }
 
-    /// The change that leaves this of an object; it must be there to go away.
+    /// The event that stores or removes an object; an object that is removed must exist.
     pub(super) fn event(
         &self,
-        key: Key,
-        object: Option<Kept>,
+        key: StoreKey,
+        object: Option<StoredObject>,
         revision: Revision,
-    ) -> Result<Event, Stale> {
+    ) -> Result<StoreEvent, RevisionConflict> {
         let previous = self.objects.get(&key).cloned();
-        let tombstone = match (&object, &previous) {
+        let deleted_object = match (&object, &previous) {
             (None, Some(previous)) => Some(Arc::new(previous.at(revision))),
-            (None, None) => return Err(Stale),
+            (None, None) => return Err(RevisionConflict),
             (Some(_), _) => None,
         };
-        Ok(Event {
+        Ok(StoreEvent {
             revision,
             key,
             object: object.map(Arc::new),
             previous,
-            tombstone,
+            deleted_object,
         })
     }
 
-    /// Makes the next change.
-    pub(super) fn apply(&mut self, event: Arc<Event>) {
+    /// Applies the event with the next revision.
+    pub(super) fn apply(&mut self, event: Arc<StoreEvent>) {
         debug_assert_eq!(
             event.revision,
             self.revision + 1,
@@ -188,15 +196,15 @@ impl State {
         };
         self.revision = event.revision;
         self.parsed.extend(event.object.clone());
-        self.parsed.extend(event.tombstone.clone());
-        self.changes.push_back(event);
-        while self.parsed.len() > PARSED
+        self.parsed.extend(event.deleted_object.clone());
+        self.events.push_back(event);
+        while self.parsed.len() > PARSED_OBJECTS
             && let Some(old) = self.parsed.pop_front()
         {
-            old.forget_parsed();
+            old.drop_parsed();
         }
-        while self.changes.len() > self.history {
-            self.changes.pop_front();
+        while self.events.len() > self.history {
+            self.events.pop_front();
         }
     }
 }

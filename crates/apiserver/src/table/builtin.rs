@@ -9,32 +9,32 @@ use super::{
 use crate::{metadata::text, resource::Resource};
 
 /// Name, type and priority; what has a priority shows only in wide output.
-type Heads = &'static [(&'static str, &'static str, i64)];
+type ColumnNames = &'static [(&'static str, &'static str, i64)];
 
-const NAMED: Heads = &[("Name", "string", 0), ("Age", "string", 0)];
-const CREATED: Heads = &[("Name", "string", 0), ("Created At", "date", 0)];
-const NAMESPACE: Heads = &[
+const NAMED: ColumnNames = &[("Name", "string", 0), ("Age", "string", 0)];
+const CREATED: ColumnNames = &[("Name", "string", 0), ("Created At", "date", 0)];
+const NAMESPACE: ColumnNames = &[
     ("Name", "string", 0),
     ("Status", "string", 0),
     ("Age", "string", 0),
 ];
-const CONFIG_MAP: Heads = &[
+const CONFIG_MAP: ColumnNames = &[
     ("Name", "string", 0),
     ("Data", "string", 0),
     ("Age", "string", 0),
 ];
-const LEASE: Heads = &[
+const LEASE: ColumnNames = &[
     ("Name", "string", 0),
     ("Holder", "string", 0),
     ("Age", "string", 0),
 ];
-const SECRET: Heads = &[
+const SECRET: ColumnNames = &[
     ("Name", "string", 0),
     ("Type", "string", 0),
     ("Data", "string", 0),
     ("Age", "string", 0),
 ];
-const SERVICE: Heads = &[
+const SERVICE: ColumnNames = &[
     ("Name", "string", 0),
     ("Type", "string", 0),
     ("Cluster-IP", "string", 0),
@@ -43,7 +43,7 @@ const SERVICE: Heads = &[
     ("Age", "string", 0),
     ("Selector", "string", 1),
 ];
-const POD: Heads = &[
+const POD: ColumnNames = &[
     ("Name", "string", 0),
     ("Ready", "string", 0),
     ("Status", "string", 0),
@@ -54,7 +54,7 @@ const POD: Heads = &[
     ("Nominated Node", "string", 1),
     ("Readiness Gates", "string", 1),
 ];
-const EVENT: Heads = &[
+const EVENT: ColumnNames = &[
     ("Last Seen", "string", 0),
     ("Type", "string", 0),
     ("Reason", "string", 0),
@@ -66,7 +66,7 @@ const EVENT: Heads = &[
     ("Count", "string", 1),
     ("Name", "string", 1),
 ];
-const DEPLOYMENT: Heads = &[
+const DEPLOYMENT: ColumnNames = &[
     ("Name", "string", 0),
     ("Ready", "string", 0),
     ("Up-to-date", "string", 0),
@@ -76,14 +76,14 @@ const DEPLOYMENT: Heads = &[
     ("Images", "string", 1),
     ("Selector", "string", 1),
 ];
-const STATEFUL_SET: Heads = &[
+const STATEFUL_SET: ColumnNames = &[
     ("Name", "string", 0),
     ("Ready", "string", 0),
     ("Age", "string", 0),
     ("Containers", "string", 1),
     ("Images", "string", 1),
 ];
-const DAEMON_SET: Heads = &[
+const DAEMON_SET: ColumnNames = &[
     ("Name", "string", 0),
     ("Desired", "integer", 0),
     ("Current", "integer", 0),
@@ -96,7 +96,7 @@ const DAEMON_SET: Heads = &[
     ("Images", "string", 1),
     ("Selector", "string", 1),
 ];
-const REPLICA_SET: Heads = &[
+const REPLICA_SET: ColumnNames = &[
     ("Name", "string", 0),
     ("Desired", "integer", 0),
     ("Current", "integer", 0),
@@ -106,7 +106,7 @@ const REPLICA_SET: Heads = &[
     ("Images", "string", 1),
     ("Selector", "string", 1),
 ];
-const JOB: Heads = &[
+const JOB: ColumnNames = &[
     ("Name", "string", 0),
     ("Status", "string", 0),
     ("Completions", "string", 0),
@@ -116,7 +116,7 @@ const JOB: Heads = &[
     ("Images", "string", 1),
     ("Selector", "string", 1),
 ];
-const BINDING: Heads = &[
+const BINDING: ColumnNames = &[
     ("Name", "string", 0),
     ("Role", "string", 0),
     ("Age", "string", 0),
@@ -126,7 +126,7 @@ const BINDING: Heads = &[
 ];
 
 /// The columns of a kind.
-pub(super) fn columns(resource: &Resource) -> Heads {
+pub(super) fn columns(resource: &Resource) -> ColumnNames {
     match resource.kind.as_str() {
         "Namespace" => NAMESPACE,
         "ConfigMap" => CONFIG_MAP,

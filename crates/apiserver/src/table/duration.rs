@@ -1,4 +1,4 @@
-//! Times as people read them: how long ago.
+//! Formats ages, such as `5m`.
 
 use jiff::Timestamp;
 use serde_json::Value;

@@ -4,21 +4,21 @@ use serde_json::Value;
 
 /// A parsed path.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Path(Vec<Step>);
+pub(crate) struct JsonPath(Vec<PathSegment>);
 
 #[derive(Debug, Clone, PartialEq)]
-enum Step {
+enum PathSegment {
     Field(String),
     Index(i64),
     All,
     Filter {
-        path: Vec<Step>,
+        path: Vec<PathSegment>,
         is_equal: bool,
         value: Value,
     },
 }
 
-impl Path {
+impl JsonPath {
     /// Reads `.spec.list[0].name` and the like; `None` if it is no path known here.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
@@ -27,16 +27,16 @@ impl Path {
             .and_then(|it| it.strip_suffix('}'))
             .unwrap_or(text);
         let mut rest = text.strip_prefix('$').unwrap_or(text);
-        let mut steps = Vec::new();
+        let mut segments = Vec::new();
         while !rest.is_empty() {
-            let (step, left) = match rest.strip_prefix('[') {
+            let (segment, left) = match rest.strip_prefix('[') {
                 Some(inner) => bracket(inner)?,
                 None => field(rest.strip_prefix('.').unwrap_or(rest))?,
             };
-            steps.push(step);
+            segments.push(segment);
             rest = left;
         }
-        Some(Self(steps))
+        Some(Self(segments))
     }
 
     /// What the path leads to first.
@@ -56,7 +56,7 @@ impl Path {
 }
 
 /// A field name up to the next step; a backslash takes what follows as it is.
-fn field(text: &str) -> Option<(Step, &str)> {
+fn field(text: &str) -> Option<(PathSegment, &str)> {
     let mut name = String::new();
     let mut letters = text.char_indices();
     let mut end = text.len();
@@ -70,30 +70,30 @@ fn field(text: &str) -> Option<(Step, &str)> {
             letter => name.push(letter),
         }
     }
-    let step = match name.as_str() {
+    let segment = match name.as_str() {
         "" => return None,
-        "*" => Step::All,
-        _ => Step::Field(name),
+        "*" => PathSegment::All,
+        _ => PathSegment::Field(name),
     };
-    Some((step, &text[end..]))
+    Some((segment, &text[end..]))
 }
 
-fn bracket(inner: &str) -> Option<(Step, &str)> {
+fn bracket(inner: &str) -> Option<(PathSegment, &str)> {
     let end = closing(inner)?;
     let (content, rest) = (inner[..end].trim(), &inner[end + 1..]);
-    let step = if content == "*" {
-        Step::All
+    let segment = if content == "*" {
+        PathSegment::All
     } else if let Some(name) = unquoted(content) {
-        Step::Field(name.to_owned())
+        PathSegment::Field(name.to_owned())
     } else if let Some(filter) = content
         .strip_prefix("?(")
         .and_then(|it| it.strip_suffix(')'))
     {
         parse_filter(filter)?
     } else {
-        Step::Index(content.parse().ok()?)
+        PathSegment::Index(content.parse().ok()?)
     };
-    Some((step, rest))
+    Some((segment, rest))
 }
 
 /// Where the bracket ends that was opened before the text; quotes may hold brackets.
@@ -120,15 +120,15 @@ fn unquoted(text: &str) -> Option<&str> {
         .find_map(|quote| text.strip_prefix(quote)?.strip_suffix(quote))
 }
 
-fn parse_filter(text: &str) -> Option<Step> {
+fn parse_filter(text: &str) -> Option<PathSegment> {
     let (left, right, is_equal) = match (text.split_once("=="), text.split_once("!=")) {
         (Some((left, right)), _) => (left, right, true),
         (None, Some((left, right))) => (left, right, false),
         (None, None) => return None,
     };
     let right = right.trim();
-    Some(Step::Filter {
-        path: Path::parse(left.trim().strip_prefix('@')?)?.0,
+    Some(PathSegment::Filter {
+        path: JsonPath::parse(left.trim().strip_prefix('@')?)?.0,
         is_equal,
         value: match unquoted(right) {
             Some(text) => text.into(),
@@ -137,22 +137,22 @@ fn parse_filter(text: &str) -> Option<Step> {
     })
 }
 
-fn walk<'v>(steps: &[Step], value: &'v Value) -> Vec<&'v Value> {
+fn walk<'v>(segments: &[PathSegment], value: &'v Value) -> Vec<&'v Value> {
     let mut found = vec![value];
-    for step in steps {
+    for segment in segments {
         found = found
             .into_iter()
-            .flat_map(|value| follow(step, value))
+            .flat_map(|value| follow(segment, value))
             .collect();
     }
     found
 }
 
-fn follow<'v>(step: &Step, value: &'v Value) -> Vec<&'v Value> {
+fn follow<'v>(segment: &PathSegment, value: &'v Value) -> Vec<&'v Value> {
     let items = || value.as_array().into_iter().flatten();
-    match step {
-        Step::Field(name) => value.get(name).into_iter().collect(),
-        Step::Index(index) => {
+    match segment {
+        PathSegment::Field(name) => value.get(name).into_iter().collect(),
+        PathSegment::Index(index) => {
             let list = value.as_array().map_or(&[][..], Vec::as_slice);
             let from_end = usize::try_from(index.unsigned_abs()).ok();
             let position = match index {
@@ -161,10 +161,10 @@ fn follow<'v>(step: &Step, value: &'v Value) -> Vec<&'v Value> {
             };
             position.and_then(|at| list.get(at)).into_iter().collect()
         }
-        Step::All => items()
+        PathSegment::All => items()
             .chain(value.as_object().into_iter().flat_map(|map| map.values()))
             .collect(),
-        Step::Filter {
+        PathSegment::Filter {
             path,
             is_equal,
             value,
@@ -189,7 +189,7 @@ mod tests {
             "a": {"b.c": "dotted", "list": [{"n": "x", "on": true}, {"n": "y", "on": false}]},
         });
         let check = |path: &str, expected: &str| {
-            let path = Path::parse(path).expect(path);
+            let path = JsonPath::parse(path).expect(path);
             assert_eq!(path.joined(&object), expected, "{path:?}");
         };
         check(".a.list[0].n", "x");
@@ -202,7 +202,7 @@ mod tests {
         check(".a['b.c']", "dotted");
         check(".nope.nope", "");
         for bad in [".", ".a[", ".a[x]", ".a[?(@.n)]", "..a"] {
-            assert_eq!(Path::parse(bad), None, "{bad}");
+            assert_eq!(JsonPath::parse(bad), None, "{bad}");
         }
     }
 }

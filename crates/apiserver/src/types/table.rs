@@ -1,10 +1,10 @@
-//! The table of built-in types, read once.
+//! The table of built-in types.
 
 use std::{collections::HashMap, sync::LazyLock};
 
 use serde_json::Value;
 
-use super::{Field, ListType, MapType, Merging, Scalar, Sharing, Type};
+use super::{Field, ListOwnership, ListType, MapType, PatchStrategy, Scalar, Type};
 
 const TABLE: &str = include_str!("builtin.txt");
 
@@ -15,7 +15,7 @@ pub(super) fn find(name: &str) -> Option<&'static Type> {
     TYPES.get(name)
 }
 
-/// All of them.
+/// All built-in types.
 #[cfg(test)]
 pub(super) fn all() -> impl Iterator<Item = (&'static str, &'static Type)> {
     TYPES.iter().map(|(name, kind)| (*name, kind))
@@ -72,8 +72,8 @@ fn kind(name: &str) -> Type {
         "anyMap" => Type::FREE,
         _ if name.starts_with('[') => Type::List(Box::new(ListType {
             items: kind(inner()),
-            sharing: Sharing::Atomic,
-            merging: Merging::Replace,
+            ownership: ListOwnership::Atomic,
+            patch_strategy: PatchStrategy::Replace,
         })),
         _ if name.starts_with('{') => Type::Map(Box::new(MapType {
             others: Some(kind(inner())),
@@ -86,20 +86,20 @@ fn kind(name: &str) -> Type {
 fn set_mark(field: &mut Field, mark: &str, value: &str) {
     match (mark, &mut field.kind) {
         ("map", Type::List(list)) => {
-            list.sharing = Sharing::Keys(value.split(',').map(str::to_owned).collect());
+            list.ownership = ListOwnership::Keys(value.split(',').map(str::to_owned).collect());
         }
-        ("set", Type::List(list)) => list.sharing = Sharing::Set,
+        ("set", Type::List(list)) => list.ownership = ListOwnership::Set,
         ("merge", Type::List(list)) if value.is_empty() => {
-            list.merging = Merging::Add;
-            // Without a mark of its own a merged list is shared in the same way.
-            if list.sharing == Sharing::Atomic {
-                list.sharing = Sharing::Set;
+            list.patch_strategy = PatchStrategy::MergeValues;
+            // Without another mark, a merged list is also owned item by item.
+            if list.ownership == ListOwnership::Atomic {
+                list.ownership = ListOwnership::Set;
             }
         }
         ("merge", Type::List(list)) => {
-            list.merging = Merging::By(value.to_owned());
-            if list.sharing == Sharing::Atomic {
-                list.sharing = Sharing::Keys(vec![value.to_owned()]);
+            list.patch_strategy = PatchStrategy::MergeByKey(value.to_owned());
+            if list.ownership == ListOwnership::Atomic {
+                list.ownership = ListOwnership::Keys(vec![value.to_owned()]);
             }
         }
         ("atomic", Type::Map(map)) => map.is_atomic = true,

@@ -1,21 +1,21 @@
-//! Dropping what a type does not have.
+//! Drops the fields that a type does not have.
 
 use serde_json::Value;
 
 use super::Type;
-use crate::json::Path;
+use crate::json::FieldPath;
 
-/// Removes the fields that values of this type cannot have, and gives their paths.
+/// Removes the fields that values of this type cannot have, and returns their paths.
 pub(crate) fn prune(kind: &Type, value: &mut Value) -> Vec<String> {
     let mut dropped = Vec::new();
-    walk(kind, value, &Path::Root, &mut dropped);
+    walk(kind, value, &FieldPath::Root, &mut dropped);
     dropped
 }
 
-fn walk(kind: &Type, value: &mut Value, path: &Path<'_>, dropped: &mut Vec<String>) {
+fn walk(kind: &Type, value: &mut Value, path: &FieldPath<'_>, dropped: &mut Vec<String>) {
     match (kind.resolve(), value) {
         (Type::Map(map), Value::Object(fields)) => fields.retain(|name, value| {
-            let path = Path::Field(path, name);
+            let path = FieldPath::Field(path, name);
             match map.field(name) {
                 Some(kind) => walk(kind, value, &path, dropped),
                 None => dropped.push(path.to_string()),
@@ -24,7 +24,7 @@ fn walk(kind: &Type, value: &mut Value, path: &Path<'_>, dropped: &mut Vec<Strin
         }),
         (Type::List(list), Value::Array(items)) => {
             for (index, item) in items.iter_mut().enumerate() {
-                walk(&list.items, item, &Path::Item(path, index), dropped);
+                walk(&list.items, item, &FieldPath::Item(path, index), dropped);
             }
         }
         _ => {}

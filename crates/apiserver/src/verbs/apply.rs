@@ -1,63 +1,66 @@
-//! Server-side apply: a configuration is merged into the object, or becomes it.
+//! Server-side apply: merges a configuration into an object, or creates the object.
 
 use axum::{body::Body, response::Response};
 use serde_json::{Value, json};
 
 use super::{
-    Call, Manner, create,
-    proposal::{Owners, Proposal},
-    update::{change_object, named},
+    ObjectRequest, WriteOptions, create,
+    proposal::{ManagedFieldsUpdate, ProposedObject},
+    update::{change_object, check_identity},
 };
 use crate::{
-    apply::{self, Ground, Live, Operation, Refusal},
+    apply::{self, ApplyError, LiveObject, Operation, OwnershipContext},
     body, metadata,
     schema::FieldError,
     status::{ApiError, Result},
 };
 
-/// How often an object that comes and goes is looked for again.
+/// How often an apply is retried when the object is created or deleted meanwhile.
 const ATTEMPTS: usize = 10;
 
-pub(super) async fn apply(call: &Call<'_>, body: Body) -> Result<Response> {
-    let resource = call.resource();
-    if call.query.field_manager.is_empty() {
-        let fault = FieldError::required("fieldManager", "is required for apply patch");
-        return Err(ApiError::invalid_options("PatchOptions", fault));
+pub(super) async fn apply(request: &ObjectRequest<'_>, body: Body) -> Result<Response> {
+    let resource = request.resource();
+    if request.query.field_manager.is_empty() {
+        let error = FieldError::required("fieldManager", "is required for apply patch");
+        return Err(ApiError::invalid_options("PatchOptions", error));
     }
-    let mut manner = Manner::of(call, "PatchOptions")?;
-    manner.operation = Operation::Apply;
-    let config = decode(call, &body::read(body).await?)?;
-    let key = resource.key(call.target.namespace.as_deref(), call.target.name());
+    let mut options = WriteOptions::of(request, "PatchOptions")?;
+    options.operation = Operation::Apply;
+    let config = decode(request, &body::read(body).await?)?;
+    let key = resource.key(request.target.namespace.as_deref(), request.target.name());
     for _ in 0..ATTEMPTS {
-        if call.server.store().kept(&key).is_none() && !call.target.is_status {
-            match create(call, &manner, &config).await {
-                Err(error) if error.is_already_there() => continue,
+        if request.server.store().object(&key).is_none() && !request.target.is_status {
+            match create(request, &options, &config).await {
+                Err(error) if error.is_already_exists() => continue,
                 answer => return answer,
             }
         }
-        let change = |live: Live<'_>| applied(call, &manner, live, &config);
-        match change_object(call.server, &call.target, &manner, change).await {
-            Err(error) if error.is_not_found() && !call.target.is_status => {}
+        let change = |live: LiveObject<'_>| applied(request, &options, live, &config);
+        match change_object(request.server, &request.target, &options, change).await {
+            Err(error) if error.is_not_found() && !request.target.is_status => {}
             Err(error) => return Err(error),
             Ok((object, warnings)) => {
-                return Ok(super::with_warnings(call.show(&object), &warnings));
+                return Ok(super::with_warnings(
+                    request.respond_with(&object),
+                    &warnings,
+                ));
             }
         }
     }
-    Err(ApiError::modified(resource, call.target.name()))
+    Err(ApiError::modified(resource, request.target.name()))
 }
 
-/// Reads a configuration and checks that it is one of this kind.
-fn decode(call: &Call<'_>, bytes: &[u8]) -> Result<Value> {
-    let resource = call.resource();
-    let refuse = |how: &str, fault: String| {
+/// Reads a configuration and checks its kind.
+fn decode(request: &ObjectRequest<'_>, bytes: &[u8]) -> Result<Value> {
+    let resource = request.resource();
+    let refuse = |how: &str, error: String| {
         ApiError::bad_request(format!(
-            "error {how} YAML: error converting YAML to JSON: yaml: {fault}"
+            "error {how} YAML: error converting YAML to JSON: yaml: {error}"
         ))
     };
-    let config = body::from_yaml(bytes, false).map_err(|fault| refuse("decoding", fault))?;
-    if call.query.field_validation == "Strict" {
-        body::from_yaml(bytes, true).map_err(|fault| refuse("strict decoding", fault))?;
+    let config = body::from_yaml(bytes, false).map_err(|error| refuse("decoding", error))?;
+    if request.query.field_validation == "Strict" {
+        body::from_yaml(bytes, true).map_err(|error| refuse("strict decoding", error))?;
     }
     let (version, kind) = (
         metadata::text(&config, "/apiVersion"),
@@ -76,39 +79,48 @@ fn decode(call: &Call<'_>, bytes: &[u8]) -> Result<Value> {
     Ok(config)
 }
 
-async fn create(call: &Call<'_>, manner: &Manner, config: &Value) -> Result<Response> {
-    let resource = call.resource();
+async fn create(
+    request: &ObjectRequest<'_>,
+    options: &WriteOptions,
+    config: &Value,
+) -> Result<Response> {
+    let resource = request.resource();
     let nothing = json!({});
-    let live = Live {
+    let live = LiveObject {
         object: &nothing,
-        owners: &[],
+        managed_fields: &[],
     };
-    let proposal = applied(call, manner, live, config)?;
+    let proposal = applied(request, options, live, config)?;
     let uid = metadata::text(&proposal.object, "/metadata/uid");
     if !uid.is_empty() {
         let why = format!(
             "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
         );
-        return Err(ApiError::conflict(resource, call.target.name(), &why));
+        return Err(ApiError::conflict(resource, request.target.name(), &why));
     }
-    create::insert(call, manner, proposal).await
+    create::insert(request, options, proposal).await
 }
 
-/// The live object with the configuration merged in; an empty one becomes the configuration.
-fn applied(call: &Call<'_>, manner: &Manner, live: Live<'_>, config: &Value) -> Result<Proposal> {
-    let resource = call.resource();
-    let is_status = call.target.is_status;
-    let ground = Ground {
-        kind: &resource.shape,
-        reset: resource.reset(is_status),
+/// The live object, or an empty one, with the configuration merged in.
+fn applied(
+    request: &ObjectRequest<'_>,
+    options: &WriteOptions,
+    live: LiveObject<'_>,
+    config: &Value,
+) -> Result<ProposedObject> {
+    let resource = request.resource();
+    let is_status = request.target.is_status;
+    let context = OwnershipContext {
+        kind: &resource.object_type,
+        reset: resource.reset_fields(is_status),
     };
-    let writer = manner.writer(call.server, resource, is_status);
-    let force = call.query.force.unwrap_or(false);
-    let applied = apply::applied(&ground, live, config, &writer, force);
-    let (object, owners) = applied.map_err(|refusal| match refusal {
-        Refusal::Conflicts(conflicts) => ApiError::contested(&conflicts),
-        Refusal::Misfit(fault) => ApiError::internal(format!(
-            "failed to create typed patch object ({}/{}; {}/{}, Kind={}): {fault}",
+    let field_manager = options.field_manager(request.server, resource, is_status);
+    let force = request.query.force.unwrap_or(false);
+    let applied = apply::applied(&context, live, config, &field_manager, force);
+    let (object, managed_fields) = applied.map_err(|refusal| match refusal {
+        ApplyError::Conflicts(conflicts) => ApiError::apply_conflicts(&conflicts),
+        ApplyError::TypeMismatch(error) => ApiError::internal(format!(
+            "failed to create typed patch object ({}/{}; {}/{}, Kind={}): {error}",
             metadata::text(config, "/metadata/namespace"),
             metadata::text(config, "/metadata/name"),
             resource.group,
@@ -116,8 +128,8 @@ fn applied(call: &Call<'_>, manner: &Manner, live: Live<'_>, config: &Value) -> 
             resource.kind,
         )),
     })?;
-    Ok(Proposal {
-        object: body::check_patched(resource, named(&call.target, object)?)?,
-        owners: Owners::Settled(owners),
+    Ok(ProposedObject {
+        object: body::check_patched(resource, check_identity(&request.target, object)?)?,
+        managed_fields: ManagedFieldsUpdate::Computed(managed_fields),
     })
 }

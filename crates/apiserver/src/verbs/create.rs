@@ -1,12 +1,12 @@
-//! create.
+//! The verb create.
 
 use axum::{body::Body, response::Response};
 use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::{
-    Call, Manner,
-    proposal::{Owners, Prepared, Proposal},
+    ObjectRequest, WriteOptions,
+    proposal::{ManagedFieldsUpdate, PreparedObject, ProposedObject},
 };
 use crate::{
     Server, access, admission,
@@ -14,46 +14,49 @@ use crate::{
     body,
     builtin::{self, DEFINITIONS},
     definitions,
-    metadata::{self, Birth},
+    metadata::{self, CreationFields},
+    representation::ResponseObject,
     resource::Resource,
-    route::Target,
+    route::RequestTarget,
     status::{ApiError, Result},
-    store::{Stale, Write},
-    view::Shown,
+    store::{ObjectWrite, RevisionConflict},
 };
 
-/// How often a generated name is drawn again when it is taken.
+/// How many generated names are tried.
 const NAME_ATTEMPTS: usize = 8;
 
-pub(super) async fn create(call: &Call<'_>, body: Body) -> Result<Response> {
-    let resource = call.resource();
-    let mut manner = Manner::of(call, "CreateOptions")?;
+pub(super) async fn create(request: &ObjectRequest<'_>, body: Body) -> Result<Response> {
+    let resource = request.resource();
+    let mut options = WriteOptions::of(request, "CreateOptions")?;
     let bytes = body::read(body).await?;
-    let object = body::decode_object(call.headers(), &bytes, resource)?;
-    manner.look_for_repetition(&bytes, &object);
+    let object = body::decode_object(request.headers(), &bytes, resource)?;
+    options.find_duplicate_keys(&bytes, &object);
     let object = body::check(resource, object)?;
-    insert(call, &manner, object.into()).await
+    insert(request, &options, object.into()).await
 }
 
 /// Creates a decoded object.
 pub(super) async fn insert(
-    call: &Call<'_>,
-    manner: &Manner,
-    proposal: Proposal,
+    request: &ObjectRequest<'_>,
+    options: &WriteOptions,
+    proposal: ProposedObject,
 ) -> Result<Response> {
-    let resource = call.resource();
-    let Proposal { object, owners } = proposal;
-    let object = placed(call, object)?;
-    check_namespace(call.server, resource, &object)?;
-    definitions::check_accepts_objects(call.server, resource)?;
+    let resource = request.resource();
+    let ProposedObject {
+        object,
+        managed_fields,
+    } = proposal;
+    let object = with_namespace(request, object)?;
+    check_namespace(request.server, resource, &object)?;
+    definitions::check_accepts_objects(request.server, resource)?;
     for _ in 1..NAME_ATTEMPTS {
-        let proposal = Proposal {
+        let proposal = ProposedObject {
             object: object.clone(),
-            owners: owners.clone(),
+            managed_fields: managed_fields.clone(),
         };
-        match attempt(call, manner, proposal).await {
-            Err(Taken::ByChance) => {}
-            Err(Taken::OnPurpose(error)) => return Err(error),
+        match attempt(request, options, proposal).await {
+            Err(CreateError::GeneratedNameTaken) => {}
+            Err(CreateError::Failed(error)) => return Err(error),
             Ok(response) => return Ok(response),
         }
     }
@@ -61,57 +64,67 @@ pub(super) async fn insert(
     Err(ApiError::already_exists(resource, base))
 }
 
-/// Why a create did not go through.
-enum Taken {
-    /// A generated name is in use: draw another.
-    ByChance,
-    OnPurpose(ApiError),
+/// Why an object was not created.
+enum CreateError {
+    /// The generated name is in use: another one has to be tried.
+    GeneratedNameTaken,
+    Failed(ApiError),
 }
 
-impl From<ApiError> for Taken {
+impl From<ApiError> for CreateError {
     fn from(error: ApiError) -> Self {
-        Self::OnPurpose(error)
+        Self::Failed(error)
     }
 }
 
-async fn attempt(call: &Call<'_>, manner: &Manner, proposal: Proposal) -> Result<Response, Taken> {
-    let resource = call.resource();
+async fn attempt(
+    request: &ObjectRequest<'_>,
+    options: &WriteOptions,
+    proposal: ProposedObject,
+) -> Result<Response, CreateError> {
+    let resource = request.resource();
     let is_generated = metadata::name_of(&proposal.object).is_empty();
-    let new = prepare(call.server, &call.target, proposal, manner)?;
+    let new = prepare(request.server, &request.target, proposal, options)?;
     let name = metadata::name_of(&new.object).to_owned();
     let key = resource.key(metadata::namespace_of(&new.object), &name);
-    if let Some(present) = call.server.store().kept(&key) {
+    if let Some(present) = request.server.store().object(&key) {
         return Err(
             match (is_generated, metadata::is_stored_deleting(&present)) {
-                (true, _) => Taken::ByChance,
+                (true, _) => CreateError::GeneratedNameTaken,
                 (false, true) => ApiError::being_deleted(resource, &name).into(),
                 (false, false) => ApiError::already_exists(resource, &name).into(),
             },
         );
     }
-    if manner.options.dry_run {
-        return Ok(created(call, new.shown()));
+    if options.dry_run {
+        return Ok(created(request, new.into_response()));
     }
-    let write = Write {
+    let write = ObjectWrite {
         key,
-        replaces: None,
-        object: Some(resource.to_storage(new.object, new.owners)),
+        expected_revision: None,
+        object: Some(resource.to_storage(new.object, new.managed_fields)),
     };
-    match call.server.commit(write).await? {
-        Ok(stored) => Ok(created(call, (Shown::Stored(stored), new.warnings))),
-        Err(Stale) if is_generated => Err(Taken::ByChance),
-        Err(Stale) => Err(ApiError::already_exists(resource, &name).into()),
+    match request.server.commit(write).await? {
+        Ok(stored) => Ok(created(
+            request,
+            (ResponseObject::Stored(stored), new.warnings),
+        )),
+        Err(RevisionConflict) if is_generated => Err(CreateError::GeneratedNameTaken),
+        Err(RevisionConflict) => Err(ApiError::already_exists(resource, &name).into()),
     }
 }
 
-fn created(call: &Call<'_>, (object, warnings): (Shown, Vec<String>)) -> Response {
-    let mut response = call.show(&object);
+fn created(
+    request: &ObjectRequest<'_>,
+    (object, warnings): (ResponseObject, Vec<String>),
+) -> Response {
+    let mut response = request.respond_with(&object);
     *response.status_mut() = StatusCode::CREATED;
     super::with_warnings(response, &warnings)
 }
 
-/// Puts the object into the namespace of the path, and refuses another one.
-fn placed(call: &Call<'_>, mut object: Value) -> Result<Value> {
+/// Sets the namespace of the path, and refuses another one.
+fn with_namespace(request: &ObjectRequest<'_>, mut object: Value) -> Result<Value> {
     let metadata = metadata::fields(&mut object);
     if let Some(version) = metadata.get("resourceVersion")
         && version.as_str() != Some("")
@@ -124,7 +137,7 @@ fn placed(call: &Call<'_>, mut object: Value) -> Result<Value> {
         .get("namespace")
         .and_then(Value::as_str)
         .unwrap_or_default();
-    match &call.target.namespace {
+    match &request.target.namespace {
         Some(namespace) if given.is_empty() || given == namespace => {
             metadata.insert("namespace".into(), json!(namespace));
         }
@@ -148,7 +161,7 @@ fn check_namespace(server: &Server, resource: &Resource, object: &Value) -> Resu
         .registry()
         .find("", "v1", "namespaces")
         .expect("namespaces are built in");
-    let Some(stored) = server.store().kept(&namespaces.key(None, namespace)) else {
+    let Some(stored) = server.store().object(&namespaces.key(None, namespace)) else {
         return Err(ApiError::not_found(&namespaces, namespace));
     };
     if metadata::is_stored_deleting(&stored) {
@@ -170,60 +183,61 @@ fn check_namespace(server: &Server, resource: &Resource, object: &Value) -> Resu
     Ok(())
 }
 
-/// The object as it will be stored.
+/// Completes and validates a new object.
 fn prepare(
     server: &Server,
-    target: &Target,
-    proposal: Proposal,
-    manner: &Manner,
-) -> Result<Prepared> {
+    target: &RequestTarget,
+    proposal: ProposedObject,
+    options: &WriteOptions,
+) -> Result<PreparedObject> {
     let resource = &*target.resource;
     let mut object = proposal.object;
-    let birth = Birth {
+    let creation = CreationFields {
         uid: uid(server),
         now: server.now(),
         random: server.random(),
     };
-    let warnings = super::clean(resource, &mut object, manner)?;
-    complete(resource, &mut object, &birth);
-    access::check_escalation(server, &manner.caller, resource, &object, None)?;
+    let warnings = super::prune(resource, &mut object, options)?;
+    complete(resource, &mut object, &creation);
+    access::check_escalation(server, &options.caller, resource, &object, None)?;
     let is_definition = &*resource.storage == DEFINITIONS;
     if is_definition {
         definitions::prepare_new(server, &mut object)?;
     }
     let nothing = json!({});
-    let live = Live {
+    let live = LiveObject {
         object: &nothing,
-        owners: &[],
+        managed_fields: &[],
     };
-    let mut owners = manner.owners(server, target, proposal.owners, live, &object);
+    let mut managed_fields =
+        options.managed_fields(server, target, proposal.managed_fields, live, &object);
     if is_definition {
-        owners = with_status_owner(server, target, &object, &owners);
+        managed_fields = with_status_manager(server, target, &object, &managed_fields);
     }
     if resource.schema.is_none() {
         builtin::complete_new(resource, &mut object);
     }
-    super::check(resource, &object, None, false, Vec::new())?;
+    super::validate(resource, &object, None, false, Vec::new())?;
     admission::check(
         server,
-        &manner.caller,
+        &options.caller,
         (resource, false),
         Some(&object),
         None,
     )?;
-    Ok(Prepared {
+    Ok(PreparedObject {
         object,
-        owners,
+        managed_fields,
         warnings,
     })
 }
 
-/// Fills in what a new object does not say.
-fn complete(resource: &Resource, object: &mut Value, birth: &Birth) {
+/// Sets the metadata and defaults of a new object.
+fn complete(resource: &Resource, object: &mut Value, creation: &CreationFields) {
     if resource.has_status {
         super::remove(object, "status");
     }
-    metadata::prepare_new(resource, object, birth);
+    metadata::prepare_new(resource, object, creation);
     if let Some(schema) = &resource.schema {
         schema.default(object);
     } else {
@@ -232,20 +246,31 @@ fn complete(resource: &Resource, object: &mut Value, birth: &Birth) {
     }
 }
 
-/// The owners of a new definition; its status is the server's own.
-fn with_status_owner(server: &Server, target: &Target, object: &Value, owners: &str) -> String {
+/// The `managedFields` of a new definition, whose status the server owns.
+fn with_status_manager(
+    server: &Server,
+    target: &RequestTarget,
+    object: &Value,
+    managed_fields: &str,
+) -> String {
     let mut before = object.clone();
     super::remove(&mut before, "status");
-    let live = Live {
+    let live = LiveObject {
         object: &before,
-        owners: owners.as_bytes(),
+        managed_fields: managed_fields.as_bytes(),
     };
-    let target = Target {
+    let target = RequestTarget {
         is_status: true,
         ..target.clone()
     };
-    let manner = Manner::internal_as("kube-apiserver");
-    manner.owners(server, &target, Owners::Tracked(Value::Null), live, object)
+    let options = WriteOptions::internal_as("kube-apiserver");
+    options.managed_fields(
+        server,
+        &target,
+        ManagedFieldsUpdate::Tracked(Value::Null),
+        live,
+        object,
+    )
 }
 
 /// A random (version 4) UUID.
@@ -261,8 +286,8 @@ fn uid(server: &Server) -> String {
     )
 }
 
-/// Makes the namespaces that every cluster has.
-pub(crate) async fn create_first_namespaces(server: &Server) {
+/// Creates the namespaces that every cluster has.
+pub(crate) async fn create_default_namespaces(server: &Server) {
     let names = ["default", "kube-node-lease", "kube-public", "kube-system"];
     let creations = names.map(|name| {
         let object = json!({"metadata": {"name": name}});
@@ -271,24 +296,24 @@ pub(crate) async fn create_first_namespaces(server: &Server) {
     futures::future::join_all(creations).await;
 }
 
-/// Makes one built-in object of the server's own, unless it is there already.
+/// Creates one built-in object unless it exists.
 pub(crate) async fn create_default(server: &Server, group: &str, plural: &str, mut object: Value) {
     let resource = server.registry().find(group, "v1", plural);
     let resource = resource.expect("a built-in kind");
     let key = resource.key(None, metadata::name_of(&object));
-    if server.store().kept(&key).is_some() {
+    if server.store().object(&key).is_some() {
         return;
     }
     object["kind"] = json!(resource.kind);
     object["apiVersion"] = json!(resource.api_version());
-    let manner = Manner::internal_as("kube-apiserver");
-    let target = super::target_of(resource.clone(), &object);
-    let new = prepare(server, &target, object.into(), &manner).expect("a valid object");
-    let write = Write {
+    let options = WriteOptions::internal_as("kube-apiserver");
+    let target = super::target_for(resource.clone(), &object);
+    let new = prepare(server, &target, object.into(), &options).expect("a valid object");
+    let write = ObjectWrite {
         key,
-        replaces: None,
-        object: Some(resource.to_storage(new.object, new.owners)),
+        expected_revision: None,
+        object: Some(resource.to_storage(new.object, new.managed_fields)),
     };
-    // A store that cannot keep it says so again at the first request.
+    // A store that fails here also fails the first request.
     let _ = server.store().commit(write).await;
 }

@@ -1,11 +1,11 @@
-//! delete and deletecollection.
+//! The verbs delete and deletecollection.
 
 use std::sync::Arc;
 
 use axum::{body::Body, response::Response};
 use serde_json::{Value, json};
 
-use super::{Call, read, shown, update::is_released};
+use super::{ObjectRequest, ok_json, read, update::can_be_removed};
 use crate::{
     Server,
     access::Caller,
@@ -13,42 +13,42 @@ use crate::{
     builtin::{CLEANUP_FINALIZER, DEFINITIONS},
     metadata,
     query::unsupported,
+    representation::ResponseObject,
     resource::Resource,
     schema::FieldError,
     status::{ApiError, Result},
-    store::{Kept, Key, Stale, Write},
+    store::{ObjectWrite, RevisionConflict, StoreKey, StoredObject},
     types::Type,
-    view::Shown,
 };
 
 /// How an object is to be deleted.
 #[derive(Debug, Clone)]
-pub(crate) struct Deletion {
+pub(crate) struct DeleteOptions {
     caller: Caller,
     uid: Option<String>,
     resource_version: Option<String>,
     dry_run: bool,
-    /// What becomes of dependents; without one, what the object's finalizers say.
-    policy: Option<Policy>,
+    /// What happens to dependents; `None` leaves it to the object's finalizers.
+    policy: Option<PropagationPolicy>,
 }
 
-/// What becomes of the dependents of what is deleted.
+/// What happens to the dependents of a deleted object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Policy {
-    /// They go after it.
+pub(crate) enum PropagationPolicy {
+    /// They are deleted after it.
     Background,
-    /// They go first.
+    /// They are deleted before it.
     Foreground,
-    /// They stay.
+    /// They are not deleted.
     Orphan,
 }
 
-/// Kept on an object until its dependents are gone.
+/// On an object until its dependents are deleted.
 pub(crate) const FOREGROUND_FINALIZER: &str = "foregroundDeletion";
-/// Kept on an object until its dependents have forgotten it.
+/// On an object until its dependents no longer refer to it.
 pub(crate) const ORPHAN_FINALIZER: &str = "orphan";
 
-impl Deletion {
+impl DeleteOptions {
     /// A deletion by the server itself.
     pub(crate) fn internal() -> Self {
         Self {
@@ -68,8 +68,8 @@ impl Deletion {
         }
     }
 
-    /// With this policy.
-    pub(crate) fn with(self, policy: Policy) -> Self {
+    /// The same with this policy.
+    pub(crate) fn with(self, policy: PropagationPolicy) -> Self {
         Self {
             policy: Some(policy),
             ..self
@@ -77,31 +77,33 @@ impl Deletion {
     }
 }
 
-/// What became of the object.
-pub(crate) enum Gone {
-    /// It is no longer there; this was its last state.
-    Now(Arc<Kept>),
-    /// Finalizers keep it for now.
-    Later(Shown),
+/// The result of a deletion.
+pub(crate) enum DeleteResult {
+    /// The object was removed; this was its last state.
+    Removed(Arc<StoredObject>),
+    /// The object is marked for deletion and waits for its finalizers.
+    Marked(ResponseObject),
 }
 
-pub(super) async fn delete(call: &Call<'_>, body: Body) -> Result<Response> {
-    let deletion = options(call, body).await?;
-    let resource = &call.target.resource;
-    let key = resource.key(call.target.namespace.as_deref(), call.target.name());
-    match delete_object(call.server, resource, &key, &deletion).await? {
-        Gone::Later(object) => Ok(call.show(&object)),
-        Gone::Now(last) if answers_with_object(resource) => Ok(call.show(&Shown::Stored(last))),
-        Gone::Now(last) => Ok(shown(&success(resource, &last.value()))),
+pub(super) async fn delete(request: &ObjectRequest<'_>, body: Body) -> Result<Response> {
+    let deletion = options(request, body).await?;
+    let resource = &request.target.resource;
+    let key = resource.key(request.target.namespace.as_deref(), request.target.name());
+    match delete_object(request.server, resource, &key, &deletion).await? {
+        DeleteResult::Marked(object) => Ok(request.respond_with(&object)),
+        DeleteResult::Removed(last) if returns_deleted_object(resource) => {
+            Ok(request.respond_with(&ResponseObject::Stored(last)))
+        }
+        DeleteResult::Removed(last) => Ok(ok_json(&success(resource, &last.value()))),
     }
 }
 
-pub(super) async fn delete_collection(call: &Call<'_>, body: Body) -> Result<Response> {
-    let deletion = options(call, body).await?;
-    let selector = read::selector(call)?;
-    let resource = &call.target.resource;
-    let store = call.server.store();
-    let Ok(snapshot) = store.list(&resource.storage, &read::prefix(call), None) else {
+pub(super) async fn delete_collection(request: &ObjectRequest<'_>, body: Body) -> Result<Response> {
+    let deletion = options(request, body).await?;
+    let selector = read::selector(request)?;
+    let resource = &request.target.resource;
+    let store = request.server.store();
+    let Ok(snapshot) = store.list(&resource.storage, &read::prefix(request), None) else {
         return Err(ApiError::expired("the newest state cannot be listed"));
     };
     let mut items = Vec::new();
@@ -109,14 +111,14 @@ pub(super) async fn delete_collection(call: &Call<'_>, body: Body) -> Result<Res
         if !selector.selects(resource, &key, &stored) {
             continue;
         }
-        match delete_object(call.server, resource, &key, &deletion).await {
-            Ok(Gone::Now(last)) => items.push(resource.present(&last)),
-            Ok(Gone::Later(object)) => items.push(object.value(resource)),
+        match delete_object(request.server, resource, &key, &deletion).await {
+            Ok(DeleteResult::Removed(last)) => items.push(resource.read_with_managed_fields(&last)),
+            Ok(DeleteResult::Marked(object)) => items.push(object.value(resource)),
             Err(error) if error.is_not_found() => {}
             Err(error) => return Err(error),
         }
     }
-    Ok(shown(&json!({
+    Ok(ok_json(&json!({
         "kind": resource.list_kind,
         "apiVersion": resource.api_version(),
         "metadata": {"resourceVersion": store.revision().to_string()},
@@ -124,13 +126,13 @@ pub(super) async fn delete_collection(call: &Call<'_>, body: Body) -> Result<Res
     })))
 }
 
-async fn options(call: &Call<'_>, body: Body) -> Result<Deletion> {
+async fn options(request: &ObjectRequest<'_>, body: Body) -> Result<DeleteOptions> {
     let bytes = body::read(body).await?;
     let options = if bytes.is_empty() {
         json!({})
     } else {
         let kind = "DeleteOptions";
-        body::decode(call.headers(), &bytes, kind, Some(&Type::named(kind)))?
+        body::decode(request.headers(), &bytes, kind, Some(&Type::named(kind)))?
     };
     match options["kind"].as_str() {
         _ if !options.is_object() => {
@@ -150,46 +152,46 @@ async fn options(call: &Call<'_>, body: Body) -> Result<Deletion> {
             "json: cannot unmarshal {found} into Go struct field DeleteOptions.gracePeriodSeconds of type int64"
         )));
     }
-    let policy = policy(call, &options)?;
+    let policy = policy(request, &options)?;
     let text = |pointer| {
         options
             .pointer(pointer)
             .and_then(Value::as_str)
             .map(str::to_owned)
     };
-    Ok(Deletion {
-        caller: call.caller(),
+    Ok(DeleteOptions {
+        caller: request.caller(),
         uid: text("/preconditions/uid"),
         resource_version: text("/preconditions/resourceVersion"),
-        dry_run: is_dry_run(call, &options)?,
+        dry_run: is_dry_run(request, &options)?,
         policy,
     })
 }
 
-fn is_dry_run(call: &Call<'_>, options: &Value) -> Result<bool> {
-    let mut query = call.query.clone();
+fn is_dry_run(request: &ObjectRequest<'_>, options: &Value) -> Result<bool> {
+    let mut query = request.query.clone();
     if let Some(values) = options["dryRun"].as_array() {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         query.dry_run = values.iter().map(text).collect();
     }
-    Ok(query.write_options("DeleteOptions")?.dry_run)
+    Ok(query.write_parameters("DeleteOptions")?.dry_run)
 }
 
-/// What becomes of dependents, as the request asks.
-fn policy(call: &Call<'_>, options: &Value) -> Result<Option<Policy>> {
+/// The requested propagation policy.
+fn policy(request: &ObjectRequest<'_>, options: &Value) -> Result<Option<PropagationPolicy>> {
     let given = options["propagationPolicy"].as_str();
-    let policy = given.unwrap_or(&call.query.propagation_policy);
+    let policy = given.unwrap_or(&request.query.propagation_policy);
     let orphans = options["orphanDependents"].as_bool();
     if orphans.is_some() && !policy.is_empty() {
         let why = "orphanDependents and deletionPropagation cannot be both set";
-        let fault = FieldError::invalid("propagationPolicy", &json!(policy), why);
-        return Err(ApiError::invalid_options("DeleteOptions", fault));
+        let error = FieldError::invalid("propagationPolicy", &json!(policy), why);
+        return Err(ApiError::invalid_options("DeleteOptions", error));
     }
     match (policy, orphans) {
         ("", None) => Ok(None),
-        ("", Some(false)) | ("Background", _) => Ok(Some(Policy::Background)),
-        ("", Some(true)) | ("Orphan", _) => Ok(Some(Policy::Orphan)),
-        ("Foreground", _) => Ok(Some(Policy::Foreground)),
+        ("", Some(false)) | ("Background", _) => Ok(Some(PropagationPolicy::Background)),
+        ("", Some(true)) | ("Orphan", _) => Ok(Some(PropagationPolicy::Orphan)),
+        ("Foreground", _) => Ok(Some(PropagationPolicy::Foreground)),
         _ => {
             let known = ["Foreground", "Background", "Orphan", "nil"];
             Err(unsupported(
@@ -202,49 +204,57 @@ fn policy(call: &Call<'_>, options: &Value) -> Result<Option<Policy>> {
     }
 }
 
-/// Deletes one object, or marks it for deletion while finalizers keep it.
+/// Deletes one object, or marks it for deletion while it has finalizers.
 pub(crate) async fn delete_object(
     server: &Server,
     resource: &Arc<Resource>,
-    key: &Key,
-    deletion: &Deletion,
-) -> Result<Gone> {
+    key: &StoreKey,
+    deletion: &DeleteOptions,
+) -> Result<DeleteResult> {
     let name = key.path.rsplit('/').next().unwrap_or_default();
     loop {
-        let stored = server.store().kept(key);
+        let stored = server.store().object(key);
         let stored = stored.ok_or_else(|| ApiError::not_found(resource, name))?;
-        let present = resource.bare(&stored);
+        let present = resource.read(&stored);
         check(server, resource, &present, deletion)?;
         let object = with_policy(Value::clone(&present), deletion.policy);
-        let object = guarded(resource, object);
-        if is_released(resource, &object) {
+        let object = with_cleanup_finalizer(resource, object);
+        if can_be_removed(resource, &object) {
             match remove(server, key, &stored, deletion).await? {
-                Ok(last) => return Ok(Gone::Now(last)),
-                Err(Stale) => continue,
+                Ok(last) => return Ok(DeleteResult::Removed(last)),
+                Err(RevisionConflict) => continue,
             }
         }
         let is_marked = metadata::is_deleting(&object);
         if is_marked && object == *present || deletion.dry_run {
-            return Ok(Gone::Later(Shown::made(object, stored.owners())));
+            return Ok(DeleteResult::Marked(ResponseObject::computed(
+                object,
+                stored.managed_fields(),
+            )));
         }
         let marked = match is_marked {
             true => object,
-            false => marked(server, resource, object),
+            false => mark_deleted(server, resource, object),
         };
-        let owners = String::from_utf8_lossy(stored.owners()).into_owned();
-        let write = Write {
+        let managed_fields = String::from_utf8_lossy(stored.managed_fields()).into_owned();
+        let write = ObjectWrite {
             key: key.clone(),
-            replaces: Some(stored.revision()),
-            object: Some(resource.to_storage(marked, owners)),
+            expected_revision: Some(stored.revision()),
+            object: Some(resource.to_storage(marked, managed_fields)),
         };
         if let Ok(stored) = server.commit(write).await? {
-            return Ok(Gone::Later(Shown::Stored(stored)));
+            return Ok(DeleteResult::Marked(ResponseObject::Stored(stored)));
         }
     }
 }
 
-/// Refuses to delete what must not be, or is not what was meant.
-fn check(server: &Server, resource: &Resource, object: &Value, deletion: &Deletion) -> Result<()> {
+/// Checks preconditions, protected objects and admission.
+fn check(
+    server: &Server,
+    resource: &Resource,
+    object: &Value,
+    deletion: &DeleteOptions,
+) -> Result<()> {
     check_preconditions(resource, object, deletion)?;
     check_deletable(resource, object)?;
     admission::check(
@@ -258,18 +268,18 @@ fn check(server: &Server, resource: &Resource, object: &Value, deletion: &Deleti
 
 async fn remove(
     server: &Server,
-    key: &Key,
-    stored: &Arc<Kept>,
-    deletion: &Deletion,
-) -> Result<Result<Arc<Kept>, Stale>> {
+    key: &StoreKey,
+    stored: &Arc<StoredObject>,
+    deletion: &DeleteOptions,
+) -> Result<Result<Arc<StoredObject>, RevisionConflict>> {
     if deletion.dry_run {
         return Ok(Ok(stored.clone()));
     }
-    server.commit(Write::removal(key, stored)).await
+    server.commit(ObjectWrite::removal(key, stored)).await
 }
 
-/// The object with the finalizers that carry out a policy.
-fn with_policy(mut object: Value, policy: Option<Policy>) -> Value {
+/// The object with the finalizers of a policy.
+fn with_policy(mut object: Value, policy: Option<PropagationPolicy>) -> Value {
     let Some(policy) = policy else {
         return object;
     };
@@ -280,9 +290,9 @@ fn with_policy(mut object: Value, policy: Option<Policy>) -> Value {
         .unwrap_or_default();
     finalizers.retain(|it| it != FOREGROUND_FINALIZER && it != ORPHAN_FINALIZER);
     match policy {
-        Policy::Background => {}
-        Policy::Foreground => finalizers.push(json!(FOREGROUND_FINALIZER)),
-        Policy::Orphan => finalizers.push(json!(ORPHAN_FINALIZER)),
+        PropagationPolicy::Background => {}
+        PropagationPolicy::Foreground => finalizers.push(json!(FOREGROUND_FINALIZER)),
+        PropagationPolicy::Orphan => finalizers.push(json!(ORPHAN_FINALIZER)),
     }
     if !finalizers.is_empty() {
         metadata.insert("finalizers".to_owned(), finalizers.into());
@@ -290,8 +300,8 @@ fn with_policy(mut object: Value, policy: Option<Policy>) -> Value {
     object
 }
 
-/// A definition waits for its objects to be gone.
-fn guarded(resource: &Resource, mut object: Value) -> Value {
+/// Adds the finalizer that keeps a definition until its objects are deleted.
+fn with_cleanup_finalizer(resource: &Resource, mut object: Value) -> Value {
     if &*resource.storage == DEFINITIONS && !metadata::is_deleting(&object) {
         let finalizers = metadata::fields(&mut object)
             .entry("finalizers")
@@ -303,8 +313,8 @@ fn guarded(resource: &Resource, mut object: Value) -> Value {
     object
 }
 
-/// The object as it waits for its finalizers.
-fn marked(server: &Server, resource: &Resource, mut object: Value) -> Value {
+/// The object with its deletion timestamp.
+fn mark_deleted(server: &Server, resource: &Resource, mut object: Value) -> Value {
     let metadata = &mut object["metadata"];
     metadata["deletionTimestamp"] = json!(server.now());
     metadata["deletionGracePeriodSeconds"] = json!(0);
@@ -320,7 +330,11 @@ fn marked(server: &Server, resource: &Resource, mut object: Value) -> Value {
     object
 }
 
-fn check_preconditions(resource: &Resource, object: &Value, deletion: &Deletion) -> Result<()> {
+fn check_preconditions(
+    resource: &Resource,
+    object: &Value,
+    deletion: &DeleteOptions,
+) -> Result<()> {
     let checks = [
         (
             "UID",
@@ -365,8 +379,8 @@ fn check_deletable(resource: &Resource, object: &Value) -> Result<()> {
     Ok(())
 }
 
-/// Some kinds answer a deletion with what was deleted.
-fn answers_with_object(resource: &Resource) -> bool {
+/// Whether the response to a deletion is the deleted object, as for some built-in kinds.
+fn returns_deleted_object(resource: &Resource) -> bool {
     resource.group.is_empty()
         && matches!(resource.kind.as_str(), "Pod" | "Service" | "ServiceAccount")
 }

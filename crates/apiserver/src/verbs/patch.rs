@@ -1,4 +1,4 @@
-//! patch: JSON patch, merge patch and strategic merge patch; `apply` is apart.
+//! The verb patch: JSON patch, merge patch and strategic merge patch; apply patches are in `apply`.
 
 mod operations;
 
@@ -9,7 +9,7 @@ use http::StatusCode;
 use json_patch::PatchOperation;
 use serde_json::{Map, Value};
 
-use super::{Call, Manner, apply, update::change_object};
+use super::{ObjectRequest, WriteOptions, apply, update::change_object};
 use crate::{
     admission,
     apply::Live,
@@ -25,55 +25,58 @@ const MERGE_PATCH: &str = "application/merge-patch+json";
 const STRATEGIC_PATCH: &str = "application/strategic-merge-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
 
-/// As many operations as a real server takes in one JSON patch.
+/// The maximum number of operations in a JSON patch, as in kube-apiserver.
 const OPERATIONS_LIMIT: usize = 10_000;
 
-/// More operations than this may take long on a large object.
+/// More operations than this can take long on a large object.
 const MANY_OPERATIONS: usize = 100;
 
 /// A decoded patch.
-pub(super) enum Change {
+pub(super) enum Patch {
     Merge(Value),
     Strategic(Value),
     Operations(Vec<PatchOperation>),
 }
 
-pub(super) async fn patch(call: &Call<'_>, body: Body) -> Result<Response> {
-    let resource = call.resource();
-    let media_type = body::media_type(call.headers());
+pub(super) async fn patch(request: &ObjectRequest<'_>, body: Body) -> Result<Response> {
+    let resource = request.resource();
+    let media_type = body::media_type(request.headers());
     check_media_type(resource, media_type)?;
     if media_type == APPLY {
-        return apply::apply(call, body).await;
+        return apply::apply(request, body).await;
     }
-    check_force(call)?;
-    let mut manner = Manner::of(call, "PatchOptions")?;
-    manner.is_patch = true;
+    check_force(request)?;
+    let mut options = WriteOptions::of(request, "PatchOptions")?;
+    options.is_patch = true;
     let bytes = body::read(body).await?;
     let patch = parse(&bytes)?;
-    manner.look_for_repetition(&bytes, &patch);
-    let change = decode(media_type, patch)?;
-    manner.spares_middle = call.target.is_status
-        && change.is_about(&["apiVersion", "kind", "metadata", "status"])
-        && !admission::applies_to(call.server, resource, true);
-    let (object, warnings) = change_object(call.server, &call.target, &manner, |live| {
-        let changed = changed(&change, resource, live)?;
-        Ok(body::check_patched(resource, changed)?.into())
+    options.find_duplicate_keys(&bytes, &patch);
+    let patch = decode(media_type, patch)?;
+    options.is_status_only = request.target.is_status
+        && patch.has_only(&["apiVersion", "kind", "metadata", "status"])
+        && !admission::applies_to(request.server, resource, true);
+    let (object, warnings) = change_object(request.server, &request.target, &options, |live| {
+        let patched = patched(&patch, resource, live)?;
+        Ok(body::check_patched(resource, patched)?.into())
     })
     .await?;
-    Ok(super::with_warnings(call.show(&object), &warnings))
+    Ok(super::with_warnings(
+        request.respond_with(&object),
+        &warnings,
+    ))
 }
 
-/// Reads a patch that is none of a whole object.
-pub(super) async fn read(call: &Call<'_>, body: Body) -> Result<Change> {
-    let media_type = body::media_type(call.headers());
+/// Reads a patch of a scale.
+pub(super) async fn read_scale_patch(request: &ObjectRequest<'_>, body: Body) -> Result<Patch> {
+    let media_type = body::media_type(request.headers());
     if media_type == APPLY {
         return Err(ApiError::not_supported("applying a scale"));
     }
-    check_media_type(call.resource(), media_type)?;
+    check_media_type(request.resource(), media_type)?;
     decode(media_type, parse(&body::read(body).await?)?)
 }
 
-/// Custom objects have no merge keys, so no strategic merge patch.
+/// Custom objects have no merge keys and so no strategic merge patch.
 fn check_media_type(resource: &Resource, media_type: &str) -> Result<()> {
     let accepted: &[&str] = match resource.schema {
         Some(_) => &[JSON_PATCH, MERGE_PATCH, APPLY],
@@ -88,16 +91,16 @@ fn check_media_type(resource: &Resource, media_type: &str) -> Result<()> {
     )))
 }
 
-fn check_force(call: &Call<'_>) -> Result<()> {
-    if call.query.force.is_none() {
+fn check_force(request: &ObjectRequest<'_>) -> Result<()> {
+    if request.query.force.is_none() {
         return Ok(());
     }
-    let fault = FieldError {
+    let error = FieldError {
         reason: "FieldValueForbidden",
         field: "force".to_owned(),
         message: "Forbidden: may not be specified for non-apply patch".to_owned(),
     };
-    Err(ApiError::invalid_options("PatchOptions", fault))
+    Err(ApiError::invalid_options("PatchOptions", error))
 }
 
 fn refuse(why: impl std::fmt::Display) -> ApiError {
@@ -108,11 +111,11 @@ fn parse(bytes: &[u8]) -> Result<Value> {
     json::parse(bytes).map_err(refuse)
 }
 
-fn decode(media_type: &str, value: Value) -> Result<Change> {
+fn decode(media_type: &str, value: Value) -> Result<Patch> {
     if media_type != JSON_PATCH {
         return match value {
-            Value::Object(_) if media_type == STRATEGIC_PATCH => Ok(Change::Strategic(value)),
-            Value::Object(_) => Ok(Change::Merge(value)),
+            Value::Object(_) if media_type == STRATEGIC_PATCH => Ok(Patch::Strategic(value)),
+            Value::Object(_) => Ok(Patch::Merge(value)),
             other => {
                 let found = metadata::type_name(&other);
                 Err(refuse(format_args!(
@@ -138,22 +141,22 @@ fn decode(media_type: &str, value: Value) -> Result<Change> {
         ));
     }
     let operations: Result<_, _> = operations.into_iter().map(serde_json::from_value).collect();
-    Ok(Change::Operations(
+    Ok(Patch::Operations(
         operations.map_err(|_| ApiError::unprocessable())?,
     ))
 }
 
-impl Change {
-    /// Whether it looks at none but these fields of an object.
-    fn is_about(&self, fields: &[&str]) -> bool {
+impl Patch {
+    /// Whether it is a merge patch of only these fields.
+    fn has_only(&self, fields: &[&str]) -> bool {
         let Self::Merge(Value::Object(patch)) = self else {
             return false;
         };
         patch.keys().all(|name| fields.contains(&name.as_str()))
     }
 
-    /// Whether it may look at who owns what.
-    fn sees_owners(&self) -> bool {
+    /// Whether it may read or change `managedFields`.
+    fn touches_managed_fields(&self) -> bool {
         match self {
             Self::Merge(patch) | Self::Strategic(patch) => {
                 patch.pointer("/metadata/managedFields").is_some()
@@ -163,19 +166,19 @@ impl Change {
     }
 }
 
-/// What a patch makes of an object.
-pub(super) fn changed(change: &Change, resource: &Resource, live: Live<'_>) -> Result<Value> {
+/// The object with a patch applied.
+pub(super) fn patched(patch: &Patch, resource: &Resource, live: LiveObject<'_>) -> Result<Value> {
     let mut old = Cow::Borrowed(live.object);
-    if change.sees_owners() && !live.owners.is_empty() {
-        let owners = serde_json::from_slice(live.owners).unwrap_or_default();
-        old.to_mut()["metadata"]["managedFields"] = owners;
+    if patch.touches_managed_fields() && !live.managed_fields.is_empty() {
+        let managed_fields = serde_json::from_slice(live.managed_fields).unwrap_or_default();
+        old.to_mut()["metadata"]["managedFields"] = managed_fields;
     }
-    match change {
-        Change::Merge(patch) => Ok(merged(Some(&old), patch)),
-        Change::Strategic(patch) => {
-            strategic::merged(&resource.shape, &old, patch).map_err(ApiError::bad_request)
+    match patch {
+        Patch::Merge(patch) => Ok(merged(Some(&old), patch)),
+        Patch::Strategic(patch) => {
+            strategic::merged(&resource.object_type, &old, patch).map_err(ApiError::bad_request)
         }
-        Change::Operations(operations) => {
+        Patch::Operations(operations) => {
             let apply = || operations::applied(old.into_owned(), operations);
             match operations.len() > MANY_OPERATIONS {
                 true => blocking::run(apply),
@@ -185,19 +188,19 @@ pub(super) fn changed(change: &Change, resource: &Resource, live: Live<'_>) -> R
     }
 }
 
-/// What a merge patch makes of a value, copying nothing that it replaces.
+/// The value with a merge patch applied; nothing that it replaces is copied.
 fn merged(old: Option<&Value>, patch: &Value) -> Value {
     let Value::Object(patch) = patch else {
         return patch.clone();
     };
     let old = old.and_then(Value::as_object);
-    let stays = |(name, _): &(&String, &Value)| !patch.contains_key(name.as_str());
-    let staying = old.into_iter().flatten().filter(stays);
-    let staying = staying.map(|(name, value)| (name.clone(), value.clone()));
-    let changing = patch.iter().filter(|(_, change)| !change.is_null());
-    let changing = changing.map(|(name, change)| {
+    let is_unchanged = |(name, _): &(&String, &Value)| !patch.contains_key(name.as_str());
+    let unchanged = old.into_iter().flatten().filter(is_unchanged);
+    let unchanged = unchanged.map(|(name, value)| (name.clone(), value.clone()));
+    let changed = patch.iter().filter(|(_, patch)| !patch.is_null());
+    let changed = changed.map(|(name, patch)| {
         let old = old.and_then(|old| old.get(name));
-        (name.clone(), merged(old, change))
+        (name.clone(), merged(old, patch))
     });
-    staying.chain(changing).collect::<Map<_, _>>().into()
+    unchanged.chain(changed).collect::<Map<_, _>>().into()
 }

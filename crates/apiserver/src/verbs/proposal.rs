@@ -1,82 +1,87 @@
-//! What a change sees of an object, what it proposes, and what becomes of that.
+//! The stages of a write: the object that it reads, the one that it proposes, and the validated one.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::Manner;
-use crate::{metadata, resource::Resource, store::Kept, view::Shown};
+use super::WriteOptions;
+use crate::{metadata, representation::ResponseObject, resource::Resource, store::StoredObject};
 
-/// What a change makes of an object.
-pub(crate) struct Proposal {
+/// An object as a write wants it.
+pub(crate) struct ProposedObject {
     /// Without `managedFields`.
     pub(crate) object: Value,
-    pub(super) owners: Owners,
+    pub(super) managed_fields: ManagedFieldsUpdate,
 }
 
-/// Who is to own what afterwards.
+/// How the `managedFields` change.
 #[derive(Clone)]
-pub(super) enum Owners {
-    /// Whoever changes it; to start from, what the writer says (null: what is).
+pub(super) enum ManagedFieldsUpdate {
+    /// The writer owns what it changes. Starts from these `managedFields`, or, if null, from those of
+    /// the live object.
     Tracked(Value),
-    /// As an apply found out.
-    Settled(String),
+    /// An apply has computed them, as JSON.
+    Computed(String),
 }
 
-impl From<Value> for Proposal {
+impl From<Value> for ProposedObject {
     fn from(mut object: Value) -> Self {
         let metadata = object.get_mut("metadata").and_then(Value::as_object_mut);
         let given = metadata.and_then(|metadata| metadata.remove("managedFields"));
         Self {
             object,
-            owners: Owners::Tracked(given.unwrap_or_default()),
+            managed_fields: ManagedFieldsUpdate::Tracked(given.unwrap_or_default()),
         }
     }
 }
 
-/// An object that passed all checks.
-pub(super) struct Prepared {
+/// A validated object.
+pub(super) struct PreparedObject {
     pub(super) object: Value,
-    /// The text of its `managedFields`.
-    pub(super) owners: String,
+    /// The JSON of its `managedFields`.
+    pub(super) managed_fields: String,
     pub(super) warnings: Vec<String>,
 }
 
-impl Prepared {
-    /// The object as it would be shown if it were stored.
-    pub(super) fn shown(self) -> (Shown, Vec<String>) {
+impl PreparedObject {
+    /// The object as in the response to a dry run.
+    pub(super) fn into_response(self) -> (ResponseObject, Vec<String>) {
         (
-            Shown::made(self.object, self.owners.as_bytes()),
+            ResponseObject::computed(self.object, self.managed_fields.as_bytes()),
             self.warnings,
         )
     }
 }
 
-/// As much of a stored object as a change has to see.
-pub(super) struct Part {
+/// As much of a stored object as a write needs.
+pub(super) struct PartialObject {
     pub(super) object: Arc<Value>,
-    /// The text of its middle, if the object is without it.
-    pub(super) middle: Bytes,
+    /// The spec text, if `object` is without it.
+    pub(super) spec_text: Bytes,
 }
 
-impl Part {
-    pub(super) fn whole(resource: &Resource, stored: &Kept) -> Self {
+impl PartialObject {
+    pub(super) fn whole(resource: &Resource, stored: &StoredObject) -> Self {
         Self {
-            object: resource.bare(stored),
-            middle: Bytes::new(),
+            object: resource.read(stored),
+            spec_text: Bytes::new(),
         }
     }
 
-    /// All but the middle, if that is enough.
-    pub(super) fn small(resource: &Resource, manner: &Manner, stored: &Kept) -> Option<Self> {
-        if !manner.spares_middle || manner.options.dry_run {
+    /// The object without its spec, if that is enough.
+    pub(super) fn without_spec(
+        resource: &Resource,
+        options: &WriteOptions,
+        stored: &StoredObject,
+    ) -> Option<Self> {
+        if !options.is_status_only || options.dry_run {
             return None;
         }
-        let (object, middle) = resource.status_part(stored)?;
+        let (object, spec_text) = resource.read_without_spec(stored)?;
         (!metadata::is_deleting(&object)).then(|| Self {
             object: Arc::new(object),
-            middle,
+            spec_text,
         })
     }
 }

@@ -1,4 +1,4 @@
-//! get and list.
+//! The verbs get and list.
 
 use std::time::Duration;
 
@@ -6,40 +6,40 @@ use axum::response::Response;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
 
-use super::{Call, listing};
+use super::{ObjectRequest, list_stream};
 use crate::{
     Server,
     query::{Query, unsupported},
+    representation::ResponseObject,
     schema::FieldError,
     selector::Selector,
     status::{ApiError, Result},
-    store::{Expired, Revision, Snapshot},
-    view::Shown,
+    store::{Revision, RevisionExpired, Snapshot},
 };
 
-/// How long a read waits for a revision that was not reached yet, as a real server does.
-const FRESHNESS_PATIENCE: Duration = Duration::from_secs(3);
+/// How long a read waits for a revision that is not reached yet, as in kube-apiserver.
+const FRESHNESS_TIMEOUT: Duration = Duration::from_secs(3);
 
-pub(super) async fn get(call: &Call<'_>) -> Result<Response> {
-    let resource = call.resource();
-    let asked = parse_revision(&call.query.resource_version).map_err(ApiError::internal)?;
-    reach(call.server, asked).await?;
-    let key = resource.key(call.target.namespace.as_deref(), call.target.name());
-    let stored = call.server.store().kept(&key);
-    let stored = stored.ok_or_else(|| ApiError::not_found(resource, call.target.name()))?;
-    Ok(call.show(&Shown::Stored(stored)))
+pub(super) async fn get(request: &ObjectRequest<'_>) -> Result<Response> {
+    let resource = request.resource();
+    let asked = parse_revision(&request.query.resource_version).map_err(ApiError::internal)?;
+    wait_for_revision(request.server, asked).await?;
+    let key = resource.key(request.target.namespace.as_deref(), request.target.name());
+    let stored = request.server.store().object(&key);
+    let stored = stored.ok_or_else(|| ApiError::not_found(resource, request.target.name()))?;
+    Ok(request.respond_with(&ResponseObject::Stored(stored)))
 }
 
-pub(super) async fn list(call: &Call<'_>) -> Result<Response> {
-    let selector = selector(call)?;
-    let page = Page::parse(call).await?;
-    let prefix = prefix(call);
-    let Snapshot { revision, objects } = snapshot(call, &prefix, page.revision)?;
+pub(super) async fn list(request: &ObjectRequest<'_>) -> Result<Response> {
+    let selector = selector(request)?;
+    let page = ListPage::parse(request).await?;
+    let prefix = prefix(request);
+    let Snapshot { revision, objects } = snapshot(request, &prefix, page.revision)?;
     let after = page.after.as_deref();
     let mut objects = objects;
     objects.retain(|(key, stored)| {
         after.is_none_or(|after| *key.path > *after)
-            && selector.selects(call.resource(), key, stored)
+            && selector.selects(request.resource(), key, stored)
     });
     let limit = usize::try_from(page.limit).unwrap_or(usize::MAX);
     let left = match limit {
@@ -49,61 +49,61 @@ pub(super) async fn list(call: &Call<'_>) -> Result<Response> {
     objects.truncate(objects.len() - left);
     let mut metadata = json!({"resourceVersion": revision.to_string()});
     if let (true, Some((last, _))) = (left > 0, objects.last()) {
-        metadata["continue"] = json!(Page::token(revision, &last.path));
+        metadata["continue"] = json!(ListPage::token(revision, &last.path));
         if selector.is_empty() {
             metadata["remainingItemCount"] = json!(left);
         }
     }
-    Ok(listing::response(call, &metadata, objects))
+    Ok(list_stream::response(request, &metadata, objects))
 }
 
-fn snapshot(call: &Call<'_>, prefix: &str, at: Option<Revision>) -> Result<Snapshot> {
-    let store = call.server.store();
-    let lag = call.verdict.list_lag;
-    let storage = &call.resource().storage;
+fn snapshot(request: &ObjectRequest<'_>, prefix: &str, at: Option<Revision>) -> Result<Snapshot> {
+    let store = request.server.store();
+    let lag = request.faults.list_lag;
+    let storage = &request.resource().storage;
     if at.is_none() && lag > 0 {
         let earlier = store.revision().saturating_sub(lag).max(1);
         if let Ok(stale) = store.list(storage, prefix, Some(earlier)) {
             return Ok(stale);
         }
     }
-    store.list(storage, prefix, at).map_err(|Expired { .. }| {
+    store.list(storage, prefix, at).map_err(|RevisionExpired { .. }| {
         ApiError::expired(
             "The provided continue parameter is too old to display a consistent list result. You must start a new list without the continue parameter.",
         )
     })
 }
 
-/// What the keys of the asked collection start with.
-pub(super) fn prefix(call: &Call<'_>) -> String {
-    match &call.target.namespace {
+/// The prefix of the keys of the requested collection.
+pub(super) fn prefix(request: &ObjectRequest<'_>) -> String {
+    match &request.target.namespace {
         Some(namespace) => format!("{namespace}/"),
         None => String::new(),
     }
 }
 
 /// The selectors of a list, watch or deletecollection.
-pub(super) fn selector(call: &Call<'_>) -> Result<Selector> {
-    let query = &call.query;
+pub(super) fn selector(request: &ObjectRequest<'_>) -> Result<Selector> {
+    let query = &request.query;
     Selector::parse(
-        call.resource(),
+        request.resource(),
         &query.label_selector,
         &query.field_selector,
     )
 }
 
-/// Which part of which state is listed.
-struct Page {
-    /// The state; `None` is the newest.
+/// The requested page of a list.
+struct ListPage {
+    /// The revision to list; `None` is the newest.
     revision: Option<Revision>,
-    /// The last path of the page before.
+    /// The last path of the previous page.
     after: Option<String>,
     limit: u64,
 }
 
-impl Page {
-    async fn parse(call: &Call<'_>) -> Result<Self> {
-        let query = &call.query;
+impl ListPage {
+    async fn parse(request: &ObjectRequest<'_>) -> Result<Self> {
+        let query = &request.query;
         let limit = query.limit;
         check_match(query)?;
         let asked = parse_revision(&query.resource_version)
@@ -121,7 +121,7 @@ impl Page {
                 limit,
             });
         }
-        reach(call.server, asked).await?;
+        wait_for_revision(request.server, asked).await?;
         let is_exact = query.resource_version_match == "Exact";
         // A list that may be served from a cache is not cut into pages.
         let is_unpaged = query.resource_version == "0";
@@ -180,7 +180,7 @@ fn check_match(query: &Query) -> Result<()> {
     Ok(())
 }
 
-/// Query parameters of a list or watch that do not go together.
+/// The error of query parameters of a list or watch that exclude each other.
 pub(super) fn forbidden_option(field: &str, why: &str) -> ApiError {
     let error = FieldError {
         reason: "FieldValueForbidden",
@@ -202,10 +202,13 @@ pub(super) fn parse_revision(text: &str) -> Result<Revision, String> {
     })
 }
 
-/// Waits a moment for a revision that the client saw elsewhere.
-pub(super) async fn reach(server: &Server, asked: Revision) -> Result<()> {
-    let mut risen = server.store().risen();
-    let waited = tokio::time::timeout(FRESHNESS_PATIENCE, risen.wait_for(|now| *now >= asked));
+/// Waits for a revision that the client has seen on another server.
+pub(super) async fn wait_for_revision(server: &Server, asked: Revision) -> Result<()> {
+    let mut revision_watch = server.store().revision_watch();
+    let waited = tokio::time::timeout(
+        FRESHNESS_TIMEOUT,
+        revision_watch.wait_for(|now| *now >= asked),
+    );
     if waited.await.is_ok_and(|reached| reached.is_ok()) {
         return Ok(());
     }

@@ -1,10 +1,12 @@
-//! The scale of a built-in workload: how many replicas it has, as an object of its own.
+//! The `scale` subresource of built-in workloads.
 
 use axum::{body::Body, response::Response};
 use http::Method;
 use serde_json::{Value, json};
 
-use super::{Call, Manner, patch, proposal::Proposal, shown, update::change_object};
+use super::{
+    ObjectRequest, WriteOptions, ok_json, patch, proposal::ProposedObject, update::change_object,
+};
 use crate::{
     apply::Live,
     body, metadata,
@@ -14,7 +16,7 @@ use crate::{
     types::Type,
 };
 
-/// Whether objects of this kind can be scaled.
+/// Whether this kind has the `scale` subresource.
 pub(crate) fn has_scale(resource: &Resource) -> bool {
     resource.group == "apps"
         && matches!(
@@ -23,66 +25,71 @@ pub(crate) fn has_scale(resource: &Resource) -> bool {
         )
 }
 
-/// Shows or changes the scale of one object.
-pub(super) async fn answer(call: &Call<'_>, body: Body) -> Result<Response> {
-    let change = match call.parts.method {
-        Method::GET => return show(call),
-        Method::PUT => Change::Replace(read(call, body).await?),
-        Method::PATCH => Change::Patch(patch::read(call, body).await?),
+/// Reads or changes the scale of one object.
+pub(super) async fn answer(request: &ObjectRequest<'_>, body: Body) -> Result<Response> {
+    let update = match request.parts.method {
+        Method::GET => return get(request),
+        Method::PUT => ScaleUpdate::Replace(read(request, body).await?),
+        Method::PATCH => ScaleUpdate::Patch(patch::read_scale_patch(request, body).await?),
         _ => return Err(ApiError::method_not_allowed()),
     };
-    let manner = Manner::of(call, "UpdateOptions")?;
-    let resource = call.resource();
-    let changed = change_object(call.server, &call.target, &manner, |live| {
-        change.proposal(resource, live.object)
+    let options = WriteOptions::of(request, "UpdateOptions")?;
+    let resource = request.resource();
+    let changed = change_object(request.server, &request.target, &options, |live| {
+        update.proposal(resource, live.object)
     });
     let (object, warnings) = changed.await?;
     let scale = scale(&object.value(resource));
-    Ok(super::with_warnings(shown(&scale), &warnings))
+    Ok(super::with_warnings(ok_json(&scale), &warnings))
 }
 
-fn show(call: &Call<'_>) -> Result<Response> {
-    let resource = call.resource();
-    let key = resource.key(call.target.namespace.as_deref(), call.target.name());
-    let stored = call.server.store().get(&key);
-    let stored = stored.ok_or_else(|| ApiError::not_found(resource, call.target.name()))?;
-    Ok(shown(&scale(&stored)))
+fn get(request: &ObjectRequest<'_>) -> Result<Response> {
+    let resource = request.resource();
+    let key = resource.key(request.target.namespace.as_deref(), request.target.name());
+    let stored = request.server.store().value(&key);
+    let stored = stored.ok_or_else(|| ApiError::not_found(resource, request.target.name()))?;
+    Ok(ok_json(&scale(&stored)))
 }
 
-async fn read(call: &Call<'_>, body: Body) -> Result<Value> {
+async fn read(request: &ObjectRequest<'_>, body: Body) -> Result<Value> {
     let bytes = body::read(body).await?;
-    body::decode(call.headers(), &bytes, "Scale", Some(&Type::named("Scale")))
+    body::decode(
+        request.headers(),
+        &bytes,
+        "Scale",
+        Some(&Type::named("Scale")),
+    )
 }
 
-/// What is to become of a scale.
-enum Change {
+/// A change of a scale.
+enum ScaleUpdate {
     Replace(Value),
-    Patch(patch::Change),
+    Patch(patch::Patch),
 }
 
-impl Change {
-    fn proposal(&self, resource: &Resource, object: &Value) -> Result<Proposal> {
+impl ScaleUpdate {
+    fn proposal(&self, resource: &Resource, object: &Value) -> Result<ProposedObject> {
         let old = scale(object);
         let new = match self {
             Self::Replace(new) => new.clone(),
-            Self::Patch(change) => {
-                let live = Live {
+            Self::Patch(patch) => {
+                let live = LiveObject {
                     object: &old,
-                    owners: &[],
+                    managed_fields: &[],
                 };
-                patch::changed(change, resource, live)?
+                patch::patched(patch, resource, live)?
             }
         };
         let replicas = new["spec"]["replicas"].as_i64().unwrap_or(0);
         if !(0..=i64::from(i32::MAX)).contains(&replicas) {
             let why = "must be greater than or equal to 0";
-            let fault = FieldError::invalid("spec.replicas", &json!(replicas), why);
+            let error = FieldError::invalid("spec.replicas", &json!(replicas), why);
             let name = metadata::name_of(object);
-            return Err(ApiError::invalid_thing(
+            return Err(ApiError::invalid_kind(
                 "Scale",
                 "autoscaling",
                 name,
-                &[fault],
+                &[error],
             ));
         }
         let mut object = object.clone();

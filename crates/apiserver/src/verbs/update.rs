@@ -1,4 +1,4 @@
-//! replace, and the one way in which any stored object changes.
+//! The verb update, and the one function through which stored objects change.
 
 use std::sync::Arc;
 
@@ -7,8 +7,8 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::{
-    Call, Manner,
-    proposal::{Part, Prepared, Proposal},
+    ObjectRequest, WriteOptions,
+    proposal::{PartialObject, PreparedObject, ProposedObject},
 };
 use crate::{
     Server, access, admission,
@@ -16,38 +16,41 @@ use crate::{
     body,
     builtin::{self, DEFINITIONS},
     definitions, metadata,
+    representation::ResponseObject,
     resource::Resource,
-    route::Target,
+    route::RequestTarget,
     schema::FieldError,
     status::{ApiError, Result},
-    store::{Draft, Kept, Key, Write},
-    view::Shown,
+    store::{ObjectToStore, ObjectWrite, StoreKey, StoredObject},
 };
 
-/// How often a change without a `resourceVersion` is tried on a newer state.
+/// How often a write without a `resourceVersion` is retried after a conflict.
 const ATTEMPTS: usize = 100;
 
-pub(super) async fn replace(call: &Call<'_>, body: Body) -> Result<Response> {
-    let resource = call.resource();
-    let mut manner = Manner::of(call, "UpdateOptions")?;
+pub(super) async fn replace(request: &ObjectRequest<'_>, body: Body) -> Result<Response> {
+    let resource = request.resource();
+    let mut options = WriteOptions::of(request, "UpdateOptions")?;
     let bytes = body::read(body).await?;
-    let object = body::decode_object(call.headers(), &bytes, resource)?;
-    manner.look_for_repetition(&bytes, &object);
+    let object = body::decode_object(request.headers(), &bytes, resource)?;
+    options.find_duplicate_keys(&bytes, &object);
     let object = body::check(resource, object)?;
-    let key = resource.key(call.target.namespace.as_deref(), call.target.name());
-    if resource.creates_on_replace && call.server.store().kept(&key).is_none() {
-        let object = named(&call.target, object)?;
-        return super::create::insert(call, &manner, object.into()).await;
+    let key = resource.key(request.target.namespace.as_deref(), request.target.name());
+    if resource.creates_on_replace && request.server.store().object(&key).is_none() {
+        let object = check_identity(&request.target, object)?;
+        return super::create::insert(request, &options, object.into()).await;
     }
-    let (object, warnings) = change_object(call.server, &call.target, &manner, |live| {
+    let (object, warnings) = change_object(request.server, &request.target, &options, |live| {
         check_uid(resource, &object, live.object)?;
         Ok(object.clone().into())
     })
     .await?;
-    Ok(super::with_warnings(call.show(&object), &warnings))
+    Ok(super::with_warnings(
+        request.respond_with(&object),
+        &warnings,
+    ))
 }
 
-/// A replace may insist on the object it was made from.
+/// An update with a uid must be of the object with that uid.
 fn check_uid(resource: &Resource, new: &Value, old: &Value) -> Result<()> {
     let (wanted, actual) = (
         metadata::text(new, "/metadata/uid"),
@@ -62,7 +65,7 @@ fn check_uid(resource: &Resource, new: &Value, old: &Value) -> Result<()> {
 }
 
 /// Checks that the object's name and namespace are those of the path.
-pub(super) fn named(target: &Target, mut object: Value) -> Result<Value> {
+pub(super) fn check_identity(target: &RequestTarget, mut object: Value) -> Result<Value> {
     let metadata = metadata::fields(&mut object);
     let expected = target.name();
     let name = metadata
@@ -99,165 +102,169 @@ pub(super) fn named(target: &Target, mut object: Value) -> Result<Value> {
     }
 }
 
-/// Changes one object to what `change` makes of its newest state.
+/// Changes one object to what `change` makes of its current state.
 ///
-/// If the result names a `resourceVersion`, it must be that of the newest state. A change that
-/// another writer got ahead of is made again on the newer state.
+/// If the result has a `resourceVersion`, it must be the current one. After a conflict, `change` is
+/// applied to the newer state.
 pub(crate) async fn change_object(
     server: &Server,
-    target: &Target,
-    manner: &Manner,
-    change: impl Fn(Live<'_>) -> Result<Proposal>,
-) -> Result<(Shown, Vec<String>)> {
+    target: &RequestTarget,
+    options: &WriteOptions,
+    change: impl Fn(LiveObject<'_>) -> Result<ProposedObject>,
+) -> Result<(ResponseObject, Vec<String>)> {
     let resource = &*target.resource;
     let key = resource.key(target.namespace.as_deref(), target.name());
     for _ in 0..ATTEMPTS {
-        let stored = server.store().kept(&key);
+        let stored = server.store().object(&key);
         let stored = stored.ok_or_else(|| ApiError::not_found(resource, target.name()))?;
-        let make = |part: Part| {
-            let live = Live {
+        let make = |part: PartialObject| {
+            let live = LiveObject {
                 object: &part.object,
-                owners: stored.owners(),
+                managed_fields: stored.managed_fields(),
             };
-            let new = make(server, target, manner, change(live)?, live)?;
-            let is_same = is_same(&new.object, live.object) && new.owners.as_bytes() == live.owners;
-            Ok((new, is_same, part.middle))
+            let new = make(server, target, options, change(live)?, live)?;
+            let is_same = is_same(&new.object, live.object)
+                && new.managed_fields.as_bytes() == live.managed_fields;
+            Ok((new, is_same, part.spec_text))
         };
-        // What is refused is refused in view of the whole object, which the refusal may show.
-        let small = Part::small(resource, manner, &stored).and_then(|part| make(part).ok());
-        let (new, is_same, middle) =
-            small.map_or_else(|| make(Part::whole(resource, &stored)), Ok)?;
+        // An error is determined again from the whole object, which its message may show.
+        let small = PartialObject::without_spec(resource, options, &stored)
+            .and_then(|part| make(part).ok());
+        let (new, is_same, spec_text) =
+            small.map_or_else(|| make(PartialObject::whole(resource, &stored)), Ok)?;
         if is_same {
-            return Ok((Shown::Stored(stored), new.warnings));
+            return Ok((ResponseObject::Stored(stored), new.warnings));
         }
-        if manner.options.dry_run {
-            return Ok(new.shown());
+        if options.dry_run {
+            return Ok(new.into_response());
         }
-        if let Some(outcome) = store(server, resource, (&key, &stored), (new, middle)).await? {
-            return Ok(outcome);
+        if let Some(response) = store(server, resource, (&key, &stored), (new, spec_text)).await? {
+            return Ok(response);
         }
     }
     Err(ApiError::modified(resource, target.name()))
 }
 
-/// What a proposal makes of an object, checked.
+/// Checks and validates a proposed object.
 fn make(
     server: &Server,
-    target: &Target,
-    manner: &Manner,
-    mut proposal: Proposal,
-    live: Live<'_>,
-) -> Result<Prepared> {
-    proposal.object = named(target, proposal.object)?;
+    target: &RequestTarget,
+    options: &WriteOptions,
+    mut proposal: ProposedObject,
+    live: LiveObject<'_>,
+) -> Result<PreparedObject> {
+    proposal.object = check_identity(target, proposal.object)?;
     check_revision(&target.resource, &proposal.object, live.object)?;
-    prepare(server, target, manner, proposal, live)
+    prepare(server, target, options, proposal, live)
 }
 
-/// Stores a new state, or removes what nothing keeps any longer; nothing if somebody was faster.
+/// Stores an object, or removes it if it is marked for deletion and has no finalizers; `None` after
+/// a conflict.
 async fn store(
     server: &Server,
     resource: &Resource,
-    (key, seen): (&Key, &Kept),
-    (new, middle): (Prepared, Bytes),
-) -> Result<Option<(Shown, Vec<String>)>> {
-    if metadata::is_deleting(&new.object) && is_released(resource, &new.object) {
-        let removed = server.commit(Write::removal(key, seen)).await?;
-        return Ok(removed.is_ok().then(|| new.shown()));
+    (key, read): (&StoreKey, &StoredObject),
+    (new, spec_text): (PreparedObject, Bytes),
+) -> Result<Option<(ResponseObject, Vec<String>)>> {
+    if metadata::is_deleting(&new.object) && can_be_removed(resource, &new.object) {
+        let removed = server.commit(ObjectWrite::removal(key, read)).await?;
+        return Ok(removed.is_ok().then(|| new.into_response()));
     }
-    let write = Write {
+    let write = ObjectWrite {
         key: key.clone(),
-        replaces: Some(seen.revision()),
-        object: Some(Draft {
-            middle,
-            ..resource.to_storage(new.object, new.owners)
+        expected_revision: Some(read.revision()),
+        object: Some(ObjectToStore {
+            spec_text,
+            ..resource.to_storage(new.object, new.managed_fields)
         }),
     };
     let stored = server.commit(write).await?;
     Ok(stored
         .ok()
-        .map(|stored| (Shown::Stored(stored), new.warnings)))
+        .map(|stored| (ResponseObject::Stored(stored), new.warnings)))
 }
 
-/// Whether nothing keeps a deleted object any longer.
-pub(crate) fn is_released(resource: &Resource, object: &Value) -> bool {
+/// Whether an object has no finalizers.
+pub(crate) fn can_be_removed(resource: &Resource, object: &Value) -> bool {
     let is_namespace = resource.group.is_empty() && resource.kind == "Namespace";
     let inner = object["spec"]["finalizers"].as_array();
     let is_empty = !is_namespace || inner.is_none_or(Vec::is_empty);
     metadata::finalizers(object).is_empty() && is_empty
 }
 
-/// Compares the revision that the client saw, if it says which.
+/// Compares the `resourceVersion` of the client, if it has one.
 fn check_revision(resource: &Resource, proposed: &Value, old: &Value) -> Result<()> {
     let name = metadata::name_of(old);
-    let seen = metadata::text(proposed, "/metadata/resourceVersion");
-    if seen.is_empty() || seen == "0" {
+    let given = metadata::text(proposed, "/metadata/resourceVersion");
+    if given.is_empty() || given == "0" {
         if resource.replaces_unconditionally {
             return Ok(());
         }
         let why = "must be specified for an update";
-        let fault = FieldError::invalid("metadata.resourceVersion", &json!(0), why);
-        return Err(ApiError::invalid_thing(
+        let error = FieldError::invalid("metadata.resourceVersion", &json!(0), why);
+        return Err(ApiError::invalid_kind(
             &resource.plural,
             &resource.group,
             name,
-            &[fault],
+            &[error],
         ));
     }
-    if seen.parse::<u64>().is_err() {
+    if given.parse::<u64>().is_err() {
         return Err(ApiError::internal(format!(
-            "strconv.ParseUint: parsing {seen:?}: invalid syntax"
+            "strconv.ParseUint: parsing {given:?}: invalid syntax"
         )));
     }
-    if seen != metadata::text(old, "/metadata/resourceVersion") {
+    if given != metadata::text(old, "/metadata/resourceVersion") {
         return Err(ApiError::modified(resource, name));
     }
     Ok(())
 }
 
-/// The object as it will be stored.
+/// Completes and validates a changed object.
 fn prepare(
     server: &Server,
-    target: &Target,
-    manner: &Manner,
-    proposal: Proposal,
-    live: Live<'_>,
-) -> Result<Prepared> {
+    target: &RequestTarget,
+    options: &WriteOptions,
+    proposal: ProposedObject,
+    live: LiveObject<'_>,
+) -> Result<PreparedObject> {
     let (resource, old) = (&*target.resource, live.object);
     let mut new = proposal.object;
-    let warnings = super::clean(resource, &mut new, manner)?;
-    let faults = match target.is_status {
+    let warnings = super::prune(resource, &mut new, options)?;
+    let errors = match target.is_status {
         true => Vec::new(),
-        false => metadata::immutable_faults(&new, old),
+        false => metadata::validate_immutable_fields(&new, old),
     };
-    new = with_what_stays(target, new, old);
+    new = with_unchangeable_fields(target, new, old);
     if let Some(schema) = &resource.schema {
         schema.default(&mut new);
     } else {
         builtin::normalise(resource, &mut new);
     }
-    if manner.caller.user().is_some() {
+    if options.caller.user().is_some() {
         builtin::keep(resource, &mut new, old);
     }
-    access::check_escalation(server, &manner.caller, resource, &new, Some(old))?;
+    access::check_escalation(server, &options.caller, resource, &new, Some(old))?;
     if &*resource.storage == DEFINITIONS && !target.is_status {
         definitions::prepare_update(server, &mut new, old)?;
     }
-    super::check(resource, &new, Some(old), target.is_status, faults)?;
-    let owners = manner.owners(server, target, proposal.owners, live, &new);
+    super::validate(resource, &new, Some(old), target.is_status, errors)?;
+    let managed_fields =
+        options.managed_fields(server, target, proposal.managed_fields, live, &new);
     if !target.is_status {
-        count_generation(resource, &mut new, old);
+        increment_generation(resource, &mut new, old);
     }
     let reviewed = (resource, target.is_status);
-    admission::check(server, &manner.caller, reviewed, Some(&new), Some(old))?;
-    Ok(Prepared {
+    admission::check(server, &options.caller, reviewed, Some(&new), Some(old))?;
+    Ok(PreparedObject {
         object: new,
-        owners,
+        managed_fields,
         warnings,
     })
 }
 
-/// The new object with what of the old one this endpoint cannot change.
-fn with_what_stays(target: &Target, mut new: Value, old: &Value) -> Value {
+/// The new object with the old values of the fields that this endpoint cannot change.
+fn with_unchangeable_fields(target: &RequestTarget, mut new: Value, old: &Value) -> Value {
     if target.is_status {
         new = with_status(old, new);
     } else {
@@ -271,12 +278,12 @@ fn with_what_stays(target: &Target, mut new: Value, old: &Value) -> Value {
     new
 }
 
-fn count_generation(resource: &Resource, new: &mut Value, old: &Value) {
-    let apart: &[&str] = match resource.has_status {
+fn increment_generation(resource: &Resource, new: &mut Value, old: &Value) {
+    let ignored: &[&str] = match resource.has_status {
         true => &["metadata", "status"],
         false => &["metadata"],
     };
-    if resource.has_generation && !is_same_but(apart, new, old) {
+    if resource.has_generation && !is_same_except(ignored, new, old) {
         let generation = old["metadata"]["generation"].as_i64().unwrap_or(0);
         new["metadata"]["generation"] = json!(generation + 1);
     }
@@ -284,7 +291,7 @@ fn count_generation(resource: &Resource, new: &mut Value, old: &Value) {
 
 /// The old object with the new status.
 fn with_status(old: &Value, mut new: Value) -> Value {
-    if is_same_but(&["status"], &new, old) {
+    if is_same_except(&["status"], &new, old) {
         return new;
     }
     let status = new
@@ -303,27 +310,27 @@ fn set_or_remove(object: &mut Value, field: &str, value: Option<&Value>) {
     }
 }
 
-/// Whether two objects are the same; the status, which changes most, is looked at first.
+/// Whether two objects are equal; the status, which changes most often, is compared first.
 pub(super) fn is_same(one: &Value, two: &Value) -> bool {
     one.get("status") == two.get("status") && one == two
 }
 
-/// Whether two maps agree on all fields but these.
-fn is_same_but(apart: &[&str], one: &Value, two: &Value) -> bool {
+/// Whether two maps are equal except for these fields.
+fn is_same_except(ignored: &[&str], one: &Value, two: &Value) -> bool {
     let fields = |object: &'_ Value| object.as_object().map_or(0, |fields| fields.len());
     let others = |object: &Value| {
-        let found = apart.iter().filter(|name| object.get(**name).is_some());
+        let found = ignored.iter().filter(|name| object.get(**name).is_some());
         fields(object) - found.count()
     };
     let is_same = |(name, value): (&String, &Value)| {
-        apart.contains(&name.as_str()) || two.get(name) == Some(value)
+        ignored.contains(&name.as_str()) || two.get(name) == Some(value)
     };
     others(one) == others(two) && one.as_object().into_iter().flatten().all(is_same)
 }
 
-/// What the collector needs to name an object by its stored state.
-pub(crate) fn target_of(resource: Arc<Resource>, object: &Value) -> Target {
-    Target {
+/// The target of a write to a stored object, for the garbage collector.
+pub(crate) fn target_for(resource: Arc<Resource>, object: &Value) -> RequestTarget {
+    RequestTarget {
         resource,
         namespace: metadata::namespace_of(object).map(str::to_owned),
         name: Some(metadata::name_of(object).to_owned()),

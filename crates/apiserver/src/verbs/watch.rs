@@ -1,7 +1,7 @@
-//! watch: the store's changes as lines of JSON, pulled at the reader's pace.
+//! The verb watch: the store's events as lines of JSON, read at the client's pace.
 //!
-//! Nothing is buffered for a slow reader beyond one batch; one that falls behind the history gets
-//! `410 Expired` and has to list again, as on a real server.
+//! At most one batch is buffered for a slow client. A client that falls behind the history gets
+//! `410 Expired` and has to list again.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -13,42 +13,42 @@ use http::header;
 use serde_json::{Value, json};
 use tokio::{sync::watch::Receiver, time::Instant};
 
-use super::{Call, read};
+use super::{ObjectRequest, read};
 use crate::{
     Server,
     query::Query,
+    representation::Representation,
     resource::Resource,
     schema::FieldError,
     selector::Selector,
     status::{ApiError, Result},
-    store::{Event, Expired, Kept, Revision},
-    view::View,
+    store::{Revision, RevisionExpired, StoreEvent, StoredObject},
 };
 
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
-const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
-const BATCH: usize = 256;
+const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
+const BATCH_SIZE: usize = 256;
 
-pub(super) fn watch(call: Call<'_>) -> Result<Response> {
-    let start = Start::parse(&call.query)?;
-    let selector = read::selector(&call)?;
+pub(super) fn watch(request: ObjectRequest<'_>) -> Result<Response> {
+    let start = WatchStart::parse(&request.query)?;
+    let selector = read::selector(&request)?;
     let now = Instant::now();
-    let timeout = call.query.timeout_seconds.filter(|seconds| *seconds > 0);
+    let timeout = request.query.timeout_seconds.filter(|seconds| *seconds > 0);
     let mut watcher = Watcher {
-        server: call.server.clone(),
-        resource: call.target.resource.clone(),
-        prefix: read::prefix(&call),
+        server: request.server.clone(),
+        resource: request.target.resource.clone(),
+        prefix: read::prefix(&request),
         selector,
-        view: call.view(),
-        has_columns: false,
+        representation: request.representation(),
+        has_sent_columns: false,
         revision: 0,
-        shown_from: None,
+        initial_events: None,
         lines: VecDeque::new(),
-        lines_left: call.verdict.watch_lines,
-        bookmarks: call.query.allow_bookmarks,
-        next_bookmark: now + BOOKMARK_EVERY,
+        lines_left: request.faults.watch_lines,
+        bookmarks: request.query.allow_bookmarks,
+        next_bookmark: now + BOOKMARK_INTERVAL,
         deadline: now + timeout.map_or(DEFAULT_TIMEOUT, Duration::from_secs),
-        risen: call.server.store().risen(),
+        revision_watch: request.server.store().revision_watch(),
         is_over: false,
     };
     watcher.begin(start);
@@ -60,16 +60,16 @@ pub(super) fn watch(call: Call<'_>) -> Result<Response> {
     Ok((headers, Body::from_stream(lines)).into_response())
 }
 
-/// Where a watch begins.
-struct Start {
-    /// The state to show first is the newest one, then changes follow.
-    shows_state: bool,
-    /// The end of the state is marked with an annotated bookmark.
-    marks_end: bool,
+/// Where a watch starts.
+struct WatchStart {
+    /// Whether the current objects are sent before the events.
+    sends_initial_events: bool,
+    /// Whether an annotated bookmark follows the current objects.
+    sends_end_bookmark: bool,
     revision: Revision,
 }
 
-impl Start {
+impl WatchStart {
     fn parse(query: &Query) -> Result<Self> {
         let revision = read::parse_revision(&query.resource_version).map_err(ApiError::internal)?;
         let initial = query.send_initial_events;
@@ -84,8 +84,8 @@ impl Start {
             ));
         }
         Ok(Self {
-            shows_state: initial.unwrap_or(revision == 0),
-            marks_end: initial == Some(true) && query.allow_bookmarks,
+            sends_initial_events: initial.unwrap_or(revision == 0),
+            sends_end_bookmark: initial == Some(true) && query.allow_bookmarks,
             revision,
         })
     }
@@ -107,7 +107,7 @@ fn needs_not_older_than(matching: &str) -> ApiError {
             message: format!("Unsupported value: {matching:?}: supported values: \"NotOlderThan\""),
         });
     }
-    ApiError::invalid_thing("ListOptions", "meta.k8s.io", "", &errors)
+    ApiError::invalid_kind("ListOptions", "meta.k8s.io", "", &errors)
 }
 
 struct Watcher {
@@ -115,28 +115,28 @@ struct Watcher {
     resource: Arc<Resource>,
     prefix: String,
     selector: Selector,
-    view: View,
-    /// The columns of a table are told once.
-    has_columns: bool,
-    /// Everything up to here was looked at.
+    representation: Representation,
+    /// Whether the column definitions of a table were sent; they are sent once.
+    has_sent_columns: bool,
+    /// Events up to this revision were handled.
     revision: Revision,
-    /// The state must be at least this new before it is shown.
-    shown_from: Option<Start>,
+    /// Set until the current objects are sent.
+    initial_events: Option<WatchStart>,
     lines: VecDeque<Bytes>,
-    /// How many lines may still be sent before an injected end.
+    /// How many lines are sent before an injected fault ends the watch.
     lines_left: Option<u64>,
     bookmarks: bool,
     next_bookmark: Instant,
     deadline: Instant,
-    risen: Receiver<Revision>,
+    revision_watch: Receiver<Revision>,
     is_over: bool,
 }
 
 impl Watcher {
-    fn begin(&mut self, start: Start) {
+    fn begin(&mut self, start: WatchStart) {
         self.revision = start.revision;
-        if start.shows_state {
-            self.shown_from = Some(start);
+        if start.sends_initial_events {
+            self.initial_events = Some(start);
         } else if start.revision > 0 && start.revision < self.resource.since {
             self.expire(self.resource.since);
         } else if start.revision == 0 {
@@ -144,9 +144,9 @@ impl Watcher {
         }
     }
 
-    /// Shows the objects there are, once the state is as new as was asked for.
-    async fn show_state(&mut self, start: Start) {
-        if let Err(error) = read::reach(&self.server, start.revision).await {
+    /// Sends the current objects, once the requested revision is reached.
+    async fn send_initial_events(&mut self, start: WatchStart) {
+        if let Err(error) = read::wait_for_revision(&self.server, start.revision).await {
             return self.fail(&error);
         }
         let storage = self.resource.storage.clone();
@@ -159,7 +159,7 @@ impl Watcher {
                 self.push_stored("ADDED", stored);
             }
         }
-        if start.marks_end {
+        if start.sends_end_bookmark {
             self.push_bookmark(json!({"k8s.io/initial-events-end": "true"}));
         }
     }
@@ -176,22 +176,22 @@ impl Watcher {
             if self.is_over {
                 return None;
             }
-            self.take_changes().await;
+            self.read_events().await;
         }
     }
 
-    async fn take_changes(&mut self) {
-        if let Some(start) = self.shown_from.take() {
-            return self.show_state(start).await;
+    async fn read_events(&mut self) {
+        if let Some(start) = self.initial_events.take() {
+            return self.send_initial_events(start).await;
         }
-        let _ = self.risen.borrow_and_update();
-        match self.server.store().changes(self.revision, BATCH) {
-            Err(Expired { oldest }) => self.expire(oldest),
-            Ok(changes) if changes.is_empty() => self.wait().await,
-            Ok(changes) => {
-                for change in changes {
-                    self.revision = change.revision;
-                    self.push_change(&change);
+        let _ = self.revision_watch.borrow_and_update();
+        match self.server.store().events(self.revision, BATCH_SIZE) {
+            Err(RevisionExpired { oldest }) => self.expire(oldest),
+            Ok(events) if events.is_empty() => self.wait().await,
+            Ok(events) => {
+                for event in events {
+                    self.revision = event.revision;
+                    self.push_event(&event);
                 }
             }
         }
@@ -204,7 +204,7 @@ impl Watcher {
             self.deadline
         };
         tokio::select! {
-            changed = self.risen.changed() => self.is_over |= changed.is_err(),
+            changed = self.revision_watch.changed() => self.is_over |= changed.is_err(),
             () = tokio::time::sleep_until(wake) => self.tick(),
         }
     }
@@ -212,45 +212,47 @@ impl Watcher {
     fn tick(&mut self) {
         let now = Instant::now();
         self.is_over |= now >= self.deadline;
-        self.next_bookmark = now + BOOKMARK_EVERY;
+        self.next_bookmark = now + BOOKMARK_INTERVAL;
         if self.bookmarks {
             self.push_bookmark(Value::Null);
         }
     }
 
-    fn push_change(&mut self, change: &Event) {
-        let is_mine = change.key.resource == self.resource.storage
-            && change.key.path.starts_with(&self.prefix);
-        if !is_mine {
+    fn push_event(&mut self, event: &StoreEvent) {
+        let is_watched =
+            event.key.resource == self.resource.storage && event.key.path.starts_with(&self.prefix);
+        if !is_watched {
             return;
         }
-        let selected = |kept: &Option<Arc<Kept>>| {
-            let is_meant = |kept: &&Arc<Kept>| {
+        let selected = |object: &Option<Arc<StoredObject>>| {
+            let is_selected = |object: &&Arc<StoredObject>| {
                 let selector = &self.selector;
-                selector.selects(&self.resource, &change.key, kept)
+                selector.selects(&self.resource, &event.key, object)
             };
-            kept.as_ref().filter(is_meant).cloned()
+            object.as_ref().filter(is_selected).cloned()
         };
-        let before = selected(&change.previous);
-        let after = selected(&change.object);
+        let before = selected(&event.previous);
+        let after = selected(&event.object);
         match (before, after) {
             (None, Some(object)) => self.push_stored("ADDED", &object),
             (Some(_), Some(object)) => self.push_stored("MODIFIED", &object),
             (Some(last), None) => {
-                // The last state that matched, at the revision at which it no longer did.
-                let mut last = self.resource.present(&last);
-                last["metadata"]["resourceVersion"] = json!(change.revision.to_string());
+                // The last state that matched, at the revision at which it stopped matching.
+                let mut last = self.resource.read_with_managed_fields(&last);
+                last["metadata"]["resourceVersion"] = json!(event.revision.to_string());
                 self.push("DELETED", &last);
             }
             (None, None) => {}
         }
     }
 
-    fn push_stored(&mut self, kind: &str, stored: &Kept) {
-        if self.view != View::Whole {
-            return self.push(kind, &self.resource.present(stored));
+    fn push_stored(&mut self, kind: &str, stored: &StoredObject) {
+        if self.representation != Representation::Whole {
+            return self.push(kind, &self.resource.read_with_managed_fields(stored));
         }
-        let object = self.view.text(&self.server, &self.resource, stored);
+        let object = self
+            .representation
+            .encode(&self.server, &self.resource, stored);
         let start = format!("{{\"type\":\"{kind}\",\"object\":");
         let line = [start.as_bytes(), &object, b"}\n"].concat();
         self.lines.push_back(line.into());
@@ -280,15 +282,15 @@ impl Watcher {
     }
 
     fn push(&mut self, kind: &str, object: &Value) {
-        let mut shown = self.view.show(&self.server, &self.resource, object);
-        if matches!(self.view, View::Table(_)) {
-            if self.has_columns {
+        let mut shown = self.representation.of(&self.server, &self.resource, object);
+        if matches!(self.representation, Representation::Table(_)) {
+            if self.has_sent_columns {
                 shown["columnDefinitions"] = Value::Null;
             }
             if kind == "BOOKMARK" {
                 shown["rows"] = json!([]);
             }
-            self.has_columns = true;
+            self.has_sent_columns = true;
         }
         self.push_line(kind, &shown);
     }

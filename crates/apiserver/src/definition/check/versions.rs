@@ -97,7 +97,7 @@ fn check_set(versions: &[Value], errors: &mut Vec<FieldError>) {
     }
 }
 
-/// Versions as the real server prints them in messages, without what they share.
+/// Versions as kube-apiserver prints them in messages, without what they share.
 fn printed(versions: &[Value]) -> String {
     let printed = |version: &Value| {
         ordered(&[

@@ -1,6 +1,6 @@
-//! What the evaluation of rules may cost.
+//! Limits the cost of evaluating rules.
 //!
-//! Counted as a real server counts: about one unit for each step, a tenth of it for each byte or item
+//! It counts as kube-apiserver does: about one unit for each step, a tenth of it for each byte or item
 //! that a step has to look at. The limits are also the same: a million units for one expression, ten
 //! million for all rules of one object. Here everything is in tenths.
 
@@ -22,20 +22,20 @@ const MOST_DIGITS: usize = 3;
 
 /// Why an expression has no value.
 #[derive(Debug)]
-pub(super) enum Stop {
+pub(super) enum EvaluationError {
     /// The expression itself failed.
     Failed(ExecutionError),
     /// It costs more than is left.
     Spent,
 }
 
-impl From<ExecutionError> for Stop {
+impl From<ExecutionError> for EvaluationError {
     fn from(error: ExecutionError) -> Self {
         Self::Failed(error)
     }
 }
 
-/// What is left to spend.
+/// The remaining budget.
 #[derive(Debug)]
 pub(super) struct Budget {
     object: u64,
@@ -51,29 +51,29 @@ impl Budget {
         }
     }
 
-    /// What follows is another expression.
+    /// Starts the next expression.
     pub(super) fn next_expression(&mut self) {
         self.expression = EXPRESSION_LIMIT;
     }
 
-    /// Whether nothing is left for this object.
+    /// Whether the budget of the object is used up.
     pub(super) fn is_spent(&self) -> bool {
         self.object == 0
     }
 
-    pub(super) fn charge(&mut self, cost: u64) -> Result<(), Stop> {
-        // An expression that costs too much is not carried out: it costs what it may, not more.
+    pub(super) fn charge(&mut self, cost: u64) -> Result<(), EvaluationError> {
+        // An expression that exceeds its limit is not evaluated and costs no more than the limit.
         let cost = cost.min(self.expression);
         self.object = self.object.saturating_sub(cost);
         self.expression = self.expression.saturating_sub(cost);
         match self.object == 0 || self.expression == 0 {
-            true => Err(Stop::Spent),
+            true => Err(EvaluationError::Spent),
             false => Ok(()),
         }
     }
 
-    /// Charges for looking at all of a value, and tells how much that was.
-    pub(super) fn charge_for(&mut self, value: &Cel) -> Result<u64, Stop> {
+    /// Charges for reading a whole value; returns the cost.
+    pub(super) fn charge_for(&mut self, value: &Cel) -> Result<u64, EvaluationError> {
         let mut cost = own_cost(value);
         self.charge(cost)?;
         match value {
@@ -92,13 +92,21 @@ impl Budget {
         Ok(cost)
     }
 
-    /// Charges for making one value of two.
-    pub(super) fn charge_for_sum(&mut self, left: &Cel, right: &Cel) -> Result<(), Stop> {
+    /// Charges for combining two values.
+    pub(super) fn charge_for_sum(
+        &mut self,
+        left: &Cel,
+        right: &Cel,
+    ) -> Result<(), EvaluationError> {
         self.charge(own_cost(left).saturating_add(own_cost(right)))
     }
 
     /// Charges for comparing two values, which ends with the smaller one.
-    pub(super) fn charge_for_comparison(&mut self, left: &Cel, right: &Cel) -> Result<(), Stop> {
+    pub(super) fn charge_for_comparison(
+        &mut self,
+        left: &Cel,
+        right: &Cel,
+    ) -> Result<(), EvaluationError> {
         let smaller = if length(left) < length(right) {
             left
         } else {
@@ -107,9 +115,12 @@ impl Budget {
         self.charge_for(smaller).map(drop)
     }
 
-    /// Charges for what a function does with its arguments, before it does it: some make far more
-    /// of them than they are.
-    pub(super) fn charge_for_call(&mut self, name: &str, arguments: &[Cel]) -> Result<(), Stop> {
+    /// Charges for a function call before it runs: the result can be much larger than the arguments.
+    pub(super) fn charge_for_call(
+        &mut self,
+        name: &str,
+        arguments: &[Cel],
+    ) -> Result<(), EvaluationError> {
         let mut size = 0_u64;
         for argument in arguments {
             size += self.charge_for(argument)?;
@@ -134,7 +145,7 @@ impl Budget {
     }
 }
 
-/// What it costs to look at a value, without looking into its items.
+/// The cost of reading a value without its items.
 fn own_cost(value: &Cel) -> u64 {
     match value {
         Cel::List(_) | Cel::Map(_) => length(value).saturating_mul(ITEM),
@@ -142,7 +153,7 @@ fn own_cost(value: &Cel) -> u64 {
     }
 }
 
-/// How many bytes or items a value has, not counting what is in the items.
+/// The number of bytes or items of a value, without what is in the items.
 pub(super) fn length(value: &Cel) -> u64 {
     let length = match value {
         Cel::String(text) => text.len(),
@@ -155,7 +166,7 @@ pub(super) fn length(value: &Cel) -> u64 {
 }
 
 /// A number with a million digits after the point would be a million bytes long.
-fn check_format(arguments: &[Cel]) -> Result<(), Stop> {
+fn check_format(arguments: &[Cel]) -> Result<(), EvaluationError> {
     let Some(Cel::String(text)) = arguments.first() else {
         return Ok(());
     };
@@ -170,7 +181,7 @@ fn check_format(arguments: &[Cel]) -> Result<(), Stop> {
     }
 }
 
-/// Whether evaluating an expression may take long.
+/// Whether evaluating an expression can take long.
 pub(super) fn is_costly(expression: &IdedExpr) -> bool {
     match &expression.expr {
         Expr::Unspecified | Expr::Ident(_) | Expr::Literal(_) | Expr::Struct(_) => false,

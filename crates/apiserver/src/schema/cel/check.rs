@@ -1,6 +1,6 @@
-//! What can be known about an expression before it runs.
+//! Type-checks expressions before they run.
 //!
-//! The real server type-checks rules when a definition is written. This finds
+//! kube-apiserver type-checks rules when a definition is written. This finds
 //! what matters most of it: names, functions and fields that do not exist, and
 //! operands that cannot be compared. What it does not understand it lets pass.
 
@@ -8,24 +8,24 @@ use kube_cel::cel::common::ast::{
     CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, SelectExpr,
 };
 
-use super::super::node::Node;
+use super::super::node::SchemaNode;
 use super::convert::escaped;
 use super::functions::{FUNCTIONS, TEXTS, UNSUPPORTED, YES_OR_NO, lists};
 
-/// Deeper expressions could exhaust the stack of whoever runs them.
+/// Deeper expressions could overflow the stack when they are evaluated.
 const DEEPEST: usize = 48;
 
-/// What an expression evaluates to, as far as it is known.
+/// The type of an expression, as far as it is known.
 #[derive(Clone, Copy)]
-pub(super) enum Kind<'a> {
+pub(super) enum ExpressionType<'a> {
     Unknown,
-    Described(&'a Node),
+    Described(&'a SchemaNode),
     /// The metadata of a whole resource.
     Metadata,
     Plain(&'static str),
 }
 
-impl<'a> Kind<'a> {
+impl<'a> ExpressionType<'a> {
     /// The name CEL has for this kind of scalar.
     fn scalar(self) -> Option<&'static str> {
         match self {
@@ -49,28 +49,32 @@ impl<'a> Kind<'a> {
         self.scalar().is_none_or(|scalar| scalar == name)
     }
 
-    fn of(node: Option<&'a Node>) -> Self {
+    fn of(node: Option<&'a SchemaNode>) -> Self {
         node.map_or(Self::Unknown, Self::Described)
     }
 }
 
-/// A problem and the part of the text it is about.
-pub(super) struct Fault {
+/// An error and the part of the expression that it is about.
+pub(super) struct CheckError {
     pub(super) message: String,
     pub(super) at: String,
 }
 
 pub(super) struct Checker<'a> {
-    variables: Vec<(String, Kind<'a>)>,
-    pub(super) fault: Option<Fault>,
+    variables: Vec<(String, ExpressionType<'a>)>,
+    pub(super) fault: Option<CheckError>,
     /// The node of a whole resource, if `self` is one.
-    resource: Option<&'a Node>,
+    resource: Option<&'a SchemaNode>,
 }
 
 impl<'a> Checker<'a> {
-    pub(super) fn new(node: &'a Node, is_resource: bool, old_self: Kind<'a>) -> Self {
+    pub(super) fn new(
+        node: &'a SchemaNode,
+        is_resource: bool,
+        old_self: ExpressionType<'a>,
+    ) -> Self {
         let variables = vec![
-            ("self".to_owned(), Kind::Described(node)),
+            ("self".to_owned(), ExpressionType::Described(node)),
             ("oldSelf".to_owned(), old_self),
         ];
         Self {
@@ -81,16 +85,16 @@ impl<'a> Checker<'a> {
     }
 
     fn blame(&mut self, message: String, at: &str) {
-        self.fault.get_or_insert(Fault {
+        self.fault.get_or_insert(CheckError {
             message,
             at: at.to_owned(),
         });
     }
 
-    /// Finds the first fault and tells what the expression evaluates to.
-    pub(super) fn visit(&mut self, expression: &IdedExpr) -> Kind<'a> {
+    /// Finds the first error and returns the type of the expression.
+    pub(super) fn visit(&mut self, expression: &IdedExpr) -> ExpressionType<'a> {
         match &expression.expr {
-            Expr::Unspecified => Kind::Unknown,
+            Expr::Unspecified => ExpressionType::Unknown,
             Expr::Literal(literal) => literal_kind(literal),
             Expr::Ident(name) => self.variable(name),
             Expr::Select(select) => self.select(select),
@@ -100,7 +104,7 @@ impl<'a> Checker<'a> {
                 list.elements.iter().for_each(|element| {
                     self.visit(element);
                 });
-                Kind::Plain("list")
+                ExpressionType::Plain("list")
             }
             Expr::Map(map) => {
                 for entry in &map.entries {
@@ -109,7 +113,7 @@ impl<'a> Checker<'a> {
                         self.visit(&entry.value);
                     }
                 }
-                Kind::Plain("map")
+                ExpressionType::Plain("map")
             }
             Expr::Struct(message) => {
                 let name = message.type_name.as_str();
@@ -117,12 +121,12 @@ impl<'a> Checker<'a> {
                     format!("undeclared reference to '{name}' (in container '')"),
                     name,
                 );
-                Kind::Unknown
+                ExpressionType::Unknown
             }
         }
     }
 
-    fn variable(&mut self, name: &str) -> Kind<'a> {
+    fn variable(&mut self, name: &str) -> ExpressionType<'a> {
         let known = self.variables.iter().rev().find(|(known, _)| known == name);
         if let Some((_, kind)) = known {
             return *kind;
@@ -133,27 +137,27 @@ impl<'a> Checker<'a> {
                 name,
             );
         }
-        Kind::Unknown
+        ExpressionType::Unknown
     }
 
-    fn select(&mut self, select: &SelectExpr) -> Kind<'a> {
+    fn select(&mut self, select: &SelectExpr) -> ExpressionType<'a> {
         let operand = self.visit(&select.operand);
         let field = self.field(operand, &select.field);
         if select.test {
-            Kind::Plain("bool")
+            ExpressionType::Plain("bool")
         } else {
             field
         }
     }
 
-    fn field(&mut self, operand: Kind<'a>, field: &str) -> Kind<'a> {
+    fn field(&mut self, operand: ExpressionType<'a>, field: &str) -> ExpressionType<'a> {
         let node = match operand {
-            Kind::Metadata if ["name", "generateName"].contains(&field) => {
-                return Kind::Plain("string");
+            ExpressionType::Metadata if ["name", "generateName"].contains(&field) => {
+                return ExpressionType::Plain("string");
             }
-            Kind::Metadata => return self.no_field(field),
-            Kind::Described(node) => node,
-            Kind::Unknown | Kind::Plain(_) => return Kind::Unknown,
+            ExpressionType::Metadata => return self.no_field(field),
+            ExpressionType::Described(node) => node,
+            ExpressionType::Unknown | ExpressionType::Plain(_) => return ExpressionType::Unknown,
         };
         let declared = node
             .properties
@@ -164,22 +168,24 @@ impl<'a> Checker<'a> {
             .is_some_and(|resource| std::ptr::eq(node, resource));
         let is_root = is_whole || node.embedded;
         match (declared, field) {
-            (_, "metadata") if is_root => Kind::Metadata,
-            (Some((_, node)), _) => Kind::Described(node),
-            (None, "apiVersion" | "kind") if is_root => Kind::Plain("string"),
-            _ if node.takes_additional() => Kind::of(node.additional_schema()),
-            _ if node.properties.is_empty() && node.type_name == "object" => Kind::Unknown,
+            (_, "metadata") if is_root => ExpressionType::Metadata,
+            (Some((_, node)), _) => ExpressionType::Described(node),
+            (None, "apiVersion" | "kind") if is_root => ExpressionType::Plain("string"),
+            _ if node.takes_additional() => ExpressionType::of(node.additional_schema()),
+            _ if node.properties.is_empty() && node.type_name == "object" => {
+                ExpressionType::Unknown
+            }
             _ if node.type_name == "object" => self.no_field(field),
-            _ => Kind::Unknown,
+            _ => ExpressionType::Unknown,
         }
     }
 
-    fn no_field(&mut self, field: &str) -> Kind<'a> {
+    fn no_field(&mut self, field: &str) -> ExpressionType<'a> {
         self.blame(format!("undefined field '{field}'"), &format!(".{field}"));
-        Kind::Unknown
+        ExpressionType::Unknown
     }
 
-    fn call(&mut self, call: &CallExpr) -> Kind<'a> {
+    fn call(&mut self, call: &CallExpr) -> ExpressionType<'a> {
         let mut name = call.func_name.clone();
         let mut target = None;
         match call.target.as_deref() {
@@ -194,9 +200,9 @@ impl<'a> Checker<'a> {
         }
         let is_operator = name.starts_with(['_', '!', '-', '@']);
         if !is_operator && !self.can_call(&name, call.args.len()) {
-            return Kind::Unknown;
+            return ExpressionType::Unknown;
         }
-        let arguments: Vec<Kind<'a>> = call
+        let arguments: Vec<ExpressionType<'a>> = call
             .args
             .iter()
             .map(|argument| self.visit(argument))
@@ -205,11 +211,11 @@ impl<'a> Checker<'a> {
             return self.operator(&name, &arguments);
         }
         match name.as_str() {
-            name if lists(YES_OR_NO, name) => Kind::Plain("bool"),
-            "size" | "int" => Kind::Plain("int"),
-            "find" | "format" if target.is_none() => Kind::Unknown,
-            name if lists(TEXTS, name) => Kind::Plain("string"),
-            _ => Kind::Unknown,
+            name if lists(YES_OR_NO, name) => ExpressionType::Plain("bool"),
+            "size" | "int" => ExpressionType::Plain("int"),
+            "find" | "format" if target.is_none() => ExpressionType::Unknown,
+            name if lists(TEXTS, name) => ExpressionType::Plain("string"),
+            _ => ExpressionType::Unknown,
         }
     }
 
@@ -230,30 +236,30 @@ impl<'a> Checker<'a> {
         name.starts_with('@') || self.variables.iter().any(|(known, _)| known == name)
     }
 
-    fn operator(&mut self, name: &str, arguments: &[Kind<'a>]) -> Kind<'a> {
+    fn operator(&mut self, name: &str, arguments: &[ExpressionType<'a>]) -> ExpressionType<'a> {
         self.check_operands(name, arguments);
         match (name, arguments) {
             ("_?_:_", [_, yes, _]) => *yes,
-            ("_[_]", [Kind::Described(node), _]) => {
-                Kind::of(node.items.as_deref().or_else(|| node.additional_schema()))
+            ("_[_]", [ExpressionType::Described(node), _]) => {
+                ExpressionType::of(node.items.as_deref().or_else(|| node.additional_schema()))
             }
             ("_==_" | "_!=_" | "_<_" | "_<=_" | "_>_" | "_>=_", [left, right]) => {
                 self.compare(name, *left, *right);
-                Kind::Plain("bool")
+                ExpressionType::Plain("bool")
             }
-            ("_&&_" | "_||_" | "!_" | "@in", _) => Kind::Plain("bool"),
+            ("_&&_" | "_||_" | "!_" | "@in", _) => ExpressionType::Plain("bool"),
             ("_+_" | "_-_" | "_*_" | "_/_" | "_%_", [left, _]) => {
                 let simple = |name: &&str| ["int", "uint", "double", "string"].contains(name);
                 left.scalar()
                     .filter(simple)
-                    .map_or(Kind::Unknown, Kind::Plain)
+                    .map_or(ExpressionType::Unknown, ExpressionType::Plain)
             }
-            _ => Kind::Unknown,
+            _ => ExpressionType::Unknown,
         }
     }
 
-    /// Logic takes yes and no, arithmetic takes two of a kind.
-    fn check_operands(&mut self, name: &str, arguments: &[Kind<'a>]) {
+    /// Logical operators take booleans, arithmetic ones take two values of the same type.
+    fn check_operands(&mut self, name: &str, arguments: &[ExpressionType<'a>]) {
         let known: Option<Vec<&str>> = arguments.iter().map(|kind| kind.scalar()).collect();
         let first = arguments.first().and_then(|kind| kind.scalar());
         let refuse = |kinds: &[&str]| {
@@ -285,8 +291,8 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Numbers of any kind have an order; equality asks for the same kind.
-    fn compare(&mut self, operator: &str, left: Kind<'a>, right: Kind<'a>) {
+    /// Numbers of any type can be ordered; equality needs the same type.
+    fn compare(&mut self, operator: &str, left: ExpressionType<'a>, right: ExpressionType<'a>) {
         let (Some(left), Some(right)) = (left.scalar(), right.scalar()) else {
             return;
         };
@@ -305,12 +311,16 @@ impl<'a> Checker<'a> {
         self.blame(message, &sign);
     }
 
-    fn comprehension(&mut self, comprehension: &ComprehensionExpr) -> Kind<'a> {
+    fn comprehension(&mut self, comprehension: &ComprehensionExpr) -> ExpressionType<'a> {
         let range = self.visit(&comprehension.iter_range);
         let item = match range {
-            Kind::Described(node) if node.type_name == "array" => Kind::of(node.items.as_deref()),
-            Kind::Described(node) if node.takes_additional() => Kind::Plain("string"),
-            _ => Kind::Unknown,
+            ExpressionType::Described(node) if node.type_name == "array" => {
+                ExpressionType::of(node.items.as_deref())
+            }
+            ExpressionType::Described(node) if node.takes_additional() => {
+                ExpressionType::Plain("string")
+            }
+            _ => ExpressionType::Unknown,
         };
         if let Some(name) = range
             .scalar()
@@ -331,21 +341,21 @@ impl<'a> Checker<'a> {
         let known = self.variables.len();
         self.variables.push((comprehension.iter_var.clone(), item));
         self.variables
-            .push((comprehension.accu_var.clone(), Kind::Unknown));
+            .push((comprehension.accu_var.clone(), ExpressionType::Unknown));
         self.visit(&comprehension.loop_cond);
         self.visit(&comprehension.loop_step);
         self.visit(&comprehension.result);
         self.variables.truncate(known);
         match start {
-            // Counting is how `exists_one` starts; its result is yes or no.
-            Kind::Plain("int") => Kind::Plain("bool"),
+            // `exists_one` starts with a counter; its result is a boolean.
+            ExpressionType::Plain("int") => ExpressionType::Plain("bool"),
             start => start,
         }
     }
 }
 
-fn literal_kind<'a>(literal: &LiteralValue) -> Kind<'a> {
-    Kind::Plain(match literal {
+fn literal_kind<'a>(literal: &LiteralValue) -> ExpressionType<'a> {
+    ExpressionType::Plain(match literal {
         LiteralValue::Boolean(_) => "bool",
         LiteralValue::Bytes(_) => "bytes",
         LiteralValue::Double(_) => "double",

@@ -11,9 +11,9 @@ use kube_cel::cel::{Context, Program, Value as Cel};
 use serde_json::{Number, Value};
 
 use super::super::format;
-use super::super::node::Node;
+use super::super::node::SchemaNode;
 
-pub(super) fn to_cel(value: &Value, node: Option<&Node>) -> Cel {
+pub(super) fn to_cel(value: &Value, node: Option<&SchemaNode>) -> Cel {
     match value {
         Value::Null => Cel::Null,
         Value::Bool(flag) => Cel::Bool(*flag),
@@ -26,7 +26,7 @@ pub(super) fn to_cel(value: &Value, node: Option<&Node>) -> Cel {
             ))
         }
         Value::Object(fields) => {
-            let is_map = node.is_some_and(Node::takes_additional);
+            let is_map = node.is_some_and(SchemaNode::takes_additional);
             let mut map = HashMap::with_capacity(fields.len());
             // A null field of an object counts as absent; a null in a map is there.
             for (name, value) in fields
@@ -42,7 +42,7 @@ pub(super) fn to_cel(value: &Value, node: Option<&Node>) -> Cel {
     }
 }
 
-fn number_to_cel(number: &Number, node: Option<&Node>) -> Cel {
+fn number_to_cel(number: &Number, node: Option<&SchemaNode>) -> Cel {
     let float = number.as_f64().unwrap_or_default();
     match (node.map(|node| node.type_name.as_str()), number.as_i64()) {
         (Some("number"), _) => Cel::Float(float),
@@ -52,7 +52,7 @@ fn number_to_cel(number: &Number, node: Option<&Node>) -> Cel {
     }
 }
 
-fn text_to_cel(text: &str, node: Option<&Node>) -> Cel {
+fn text_to_cel(text: &str, node: Option<&SchemaNode>) -> Cel {
     let text_of = |text: &str| Cel::String(Arc::new(text.to_owned()));
     let format = node
         .filter(|node| !node.int_or_string)

@@ -1,46 +1,46 @@
-//! Running the rules of a schema against an object.
+//! Evaluates the rules of a schema for an object.
 
 use serde_json::Value;
 
 use super::budget::Budget;
-use super::{Rule, convert, program};
+use super::{ValidationRule, convert, program};
 use crate::schema::error::{FieldError, NO_FIELD, child};
-use crate::schema::lists::Counterparts;
-use crate::schema::node::Node;
+use crate::schema::lists::OldItems;
+use crate::schema::node::SchemaNode;
 
 /// Runs the rules of `node` and below against `value`.
 pub(in crate::schema) fn evaluate(
-    node: &Node,
+    node: &SchemaNode,
     value: &Value,
     old: Option<&Value>,
     errors: &mut Vec<FieldError>,
 ) {
     let unchanged = old == Some(value);
-    let step = Step {
+    let compared = ComparedValue {
         value,
         old,
         unchanged,
     };
     let budget = Budget::new();
     let is_over = false;
-    let mut evaluation = Evaluation {
+    let mut evaluation = RuleEvaluation {
         errors,
         budget,
         is_over,
     };
-    evaluation.node(node, step, "");
+    evaluation.node(node, compared, "");
 }
 
-/// A value on the way down and the value it replaces.
+/// A value and the value that it replaces.
 #[derive(Clone, Copy)]
-struct Step<'a> {
+struct ComparedValue<'a> {
     value: &'a Value,
     old: Option<&'a Value>,
-    /// Whether this, or what contains it where there is no counterpart, is as it was.
+    /// Whether the value, or what contains it if there is no old value, is unchanged.
     unchanged: bool,
 }
 
-impl<'a> Step<'a> {
+impl<'a> ComparedValue<'a> {
     fn into(self, value: &'a Value, old: Option<&'a Value>) -> Self {
         let unchanged = old.map_or(self.unchanged, |old| old == value);
         Self {
@@ -51,38 +51,42 @@ impl<'a> Step<'a> {
     }
 }
 
-struct Evaluation<'e> {
+struct RuleEvaluation<'e> {
     errors: &'e mut Vec<FieldError>,
     budget: Budget,
     /// Whether no further rules are run.
     is_over: bool,
 }
 
-impl Evaluation<'_> {
-    fn node(&mut self, node: &Node, step: Step<'_>, path: &str) {
-        if step.value.is_null() || !node.has_rules || self.is_over {
+impl RuleEvaluation<'_> {
+    fn node(&mut self, node: &SchemaNode, compared: ComparedValue<'_>, path: &str) {
+        if compared.value.is_null() || !node.has_rules || self.is_over {
             return;
         }
         if !node.rules.is_empty() {
-            self.rules(node, step, path);
+            self.rules(node, compared, path);
         }
-        match step.value {
+        match compared.value {
             Value::Array(items) => {
                 let Some(item_node) = &node.items else { return };
-                let counterparts = Counterparts::of(node, step.old);
+                let old_items = OldItems::of(node, compared.old);
                 for (index, item) in items.iter().enumerate() {
-                    let old = counterparts.find(node, item);
-                    self.node(item_node, step.into(item, old), &format!("{path}[{index}]"));
+                    let old = old_items.find(node, item);
+                    self.node(
+                        item_node,
+                        compared.into(item, old),
+                        &format!("{path}[{index}]"),
+                    );
                 }
             }
             Value::Object(fields) => {
                 for (name, value) in fields {
-                    let step = step.into(value, step.old.and_then(|old| old.get(name)));
+                    let compared = compared.into(value, compared.old.and_then(|old| old.get(name)));
                     if let Some(node) = node.additional_schema() {
-                        self.node(node, step, &format!("{path}[{name}]"));
+                        self.node(node, compared, &format!("{path}[{name}]"));
                     }
                     if let Some(node) = node.properties.get(name) {
-                        self.node(node, step, &child(path, name));
+                        self.node(node, compared, &child(path, name));
                     }
                 }
             }
@@ -90,11 +94,11 @@ impl Evaluation<'_> {
         }
     }
 
-    /// Charges for so many values looked at; says so where that is too much.
-    fn can_afford(&mut self, values: usize, node: &Node, path: &str) -> bool {
+    /// Charges for reading this many values; reports an error if that is too much.
+    fn charge_for_values(&mut self, values: usize, node: &SchemaNode, path: &str) -> bool {
         let cost = u64::try_from(values).unwrap_or(u64::MAX);
         self.budget.next_expression();
-        // One such charge is never the whole of what an expression may cost.
+        // One such charge never exceeds the limit of an expression.
         let _ = self.budget.charge(cost);
         if self.budget.is_spent() && !self.is_over {
             self.is_over = true;
@@ -107,13 +111,13 @@ impl Evaluation<'_> {
         !self.is_over
     }
 
-    fn rules(&mut self, node: &Node, step: Step<'_>, path: &str) {
-        let values = values_in(step.value) + step.old.map_or(0, values_in);
-        if !self.can_afford(values, node, path) {
+    fn rules(&mut self, node: &SchemaNode, compared: ComparedValue<'_>, path: &str) {
+        let values = values_in(compared.value) + compared.old.map_or(0, values_in);
+        if !self.charge_for_values(values, node, path) {
             return;
         }
-        let current = convert::to_cel(step.value, Some(node));
-        let previous = step
+        let current = convert::to_cel(compared.value, Some(node));
+        let previous = compared
             .old
             .filter(|old| !old.is_null())
             .map(|old| convert::to_cel(old, Some(node)));
@@ -124,27 +128,27 @@ impl Evaluation<'_> {
             if compiled.uses_old_self && previous.is_none() && !rule.is_optional() {
                 continue;
             }
-            let scope = program::Scope {
+            let input = program::RuleInput {
                 current: &current,
                 previous: previous.as_ref(),
                 optional: rule.is_optional(),
             };
-            match compiled.run(&scope, &mut self.budget) {
+            match compiled.run(&input, &mut self.budget) {
                 Ok(true) => {}
-                Ok(false) if step.unchanged && !compiled.uses_old_self => {}
+                Ok(false) if compared.unchanged && !compiled.uses_old_self => {}
                 Ok(false) => {
-                    let message = compiled.message(&scope, &mut self.budget);
+                    let message = compiled.message(&input, &mut self.budget);
                     let detail = message.unwrap_or_else(|| rule.detail());
                     self.errors
-                        .push(failure(rule, node, step.value, path, &detail));
+                        .push(failure(rule, node, compared.value, path, &detail));
                 }
-                Err(program::Problem::Spent) if self.budget.is_spent() => {
-                    self.can_afford(0, node, path);
+                Err(program::RuleError::Spent) if self.budget.is_spent() => {
+                    self.charge_for_values(0, node, path);
                     return;
                 }
                 Err(problem) => {
-                    self.is_over = matches!(problem, program::Problem::Spent);
-                    let detail = problem.told(rule.called());
+                    self.is_over = matches!(problem, program::RuleError::Spent);
+                    let detail = problem.message(rule.display_name());
                     let field = if path.is_empty() { NO_FIELD } else { path };
                     self.errors
                         .push(FieldError::invalid_text(field, &node.type_name, &detail));
@@ -157,7 +161,7 @@ impl Evaluation<'_> {
     }
 }
 
-/// How many values a value consists of.
+/// The number of values in a value.
 fn values_in(value: &Value) -> usize {
     match value {
         Value::Array(items) => 1 + items.iter().map(values_in).sum::<usize>(),
@@ -166,7 +170,13 @@ fn values_in(value: &Value) -> usize {
     }
 }
 
-fn failure(rule: &Rule, node: &Node, value: &Value, path: &str, detail: &str) -> FieldError {
+fn failure(
+    rule: &ValidationRule,
+    node: &SchemaNode,
+    value: &Value,
+    path: &str,
+    detail: &str,
+) -> FieldError {
     let field = match (path.is_empty(), rule.named_field.is_empty()) {
         (true, true) => NO_FIELD.to_owned(),
         (_, true) => path.to_owned(),

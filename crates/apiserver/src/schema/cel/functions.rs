@@ -19,11 +19,11 @@ pub(super) const FUNCTIONS: &str = " contains size max min startsWith endsWith s
     semver sets.contains sets.equivalent sets.intersects sign slice sort split strings.quote sub \
     substring sum trim upperAscii url validate ";
 
-/// What the real server knows beyond that.
+/// Functions of kube-apiserver that are not supported here.
 pub(super) const UNSUPPORTED: &str = " all exists exists_one existsOne map filter sortBy transformList \
     transformMap transformMapEntry optMap optFlatMap type bool ";
 
-/// Functions that answer yes or no.
+/// Functions that return a boolean.
 pub(super) const YES_OR_NO: &str = " contains startsWith endsWith matches hasValue containsCIDR containsIP \
     isCIDR isGlobalUnicast isGreaterThan isIP isInteger isLessThan isLinkLocalMulticast \
     isLinkLocalUnicast isLoopback isQuantity isSemver isSorted isURL isUnspecified \

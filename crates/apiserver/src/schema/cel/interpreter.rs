@@ -14,10 +14,10 @@ use kube_cel::cel::common::ast::{
 use kube_cel::cel::objects::{Key, KeyRef};
 use kube_cel::cel::{Context, ExecutionError, Value as Cel};
 
-use super::budget::{Budget, STEP, Stop, length};
+use super::budget::{Budget, EvaluationError, STEP, length};
 use operations::as_optional;
 
-type Outcome = Result<Cel, Stop>;
+type EvaluationResult = Result<Cel, EvaluationError>;
 
 /// The variables that an expression sees, innermost first.
 pub(super) struct Variables<'v> {
@@ -46,7 +46,11 @@ pub(super) struct Interpreter<'i> {
 }
 
 impl Interpreter<'_> {
-    pub(super) fn evaluate(&mut self, expression: &IdedExpr, variables: &Variables<'_>) -> Outcome {
+    pub(super) fn evaluate(
+        &mut self,
+        expression: &IdedExpr,
+        variables: &Variables<'_>,
+    ) -> EvaluationResult {
         self.budget.charge(STEP)?;
         match &expression.expr {
             Expr::Literal(literal) => Ok(Cel::try_from(literal.to_val().as_ref())?),
@@ -63,14 +67,18 @@ impl Interpreter<'_> {
         }
     }
 
-    fn truth(&mut self, expression: &IdedExpr, variables: &Variables<'_>) -> Result<bool, Stop> {
+    fn truth(
+        &mut self,
+        expression: &IdedExpr,
+        variables: &Variables<'_>,
+    ) -> Result<bool, EvaluationError> {
         match self.evaluate(expression, variables)? {
             Cel::Bool(truth) => Ok(truth),
             _ => Err(ExecutionError::NoSuchOverload.into()),
         }
     }
 
-    fn select(&mut self, select: &SelectExpr, variables: &Variables<'_>) -> Outcome {
+    fn select(&mut self, select: &SelectExpr, variables: &Variables<'_>) -> EvaluationResult {
         let operand = self.evaluate(&select.operand, variables)?;
         let found = match &operand {
             Cel::Map(map) => map.get(&KeyRef::String(&select.field)),
@@ -84,7 +92,7 @@ impl Interpreter<'_> {
         }
     }
 
-    fn call(&mut self, call: &CallExpr, variables: &Variables<'_>) -> Outcome {
+    fn call(&mut self, call: &CallExpr, variables: &Variables<'_>) -> EvaluationResult {
         match (call.func_name.as_str(), call.args.as_slice()) {
             (operators::CONDITIONAL, [condition, yes, no]) => {
                 let chosen = if self.truth(condition, variables)? {
@@ -98,7 +106,7 @@ impl Interpreter<'_> {
             (operators::LOGICAL_OR, [left, right]) => self.logic(true, (left, right), variables),
             (operators::LOGICAL_NOT, [operand]) => Ok(Cel::Bool(!self.truth(operand, variables)?)),
             (operators::NOT_STRICTLY_FALSE, [operand]) => match self.truth(operand, variables) {
-                Err(Stop::Spent) => Err(Stop::Spent),
+                Err(EvaluationError::Spent) => Err(EvaluationError::Spent),
                 truth => Ok(Cel::Bool(truth.unwrap_or(true))),
             },
             (operators::NEGATE, [operand]) => {
@@ -120,9 +128,9 @@ impl Interpreter<'_> {
         decisive: bool,
         (left, right): (&IdedExpr, &IdedExpr),
         variables: &Variables<'_>,
-    ) -> Outcome {
+    ) -> EvaluationResult {
         let left = match self.truth(left, variables) {
-            Err(Stop::Spent) => return Err(Stop::Spent),
+            Err(EvaluationError::Spent) => return Err(EvaluationError::Spent),
             Ok(left) if left == decisive => return Ok(Cel::Bool(decisive)),
             left => left,
         };
@@ -133,7 +141,7 @@ impl Interpreter<'_> {
         }
     }
 
-    fn list(&mut self, list: &ListExpr, variables: &Variables<'_>) -> Outcome {
+    fn list(&mut self, list: &ListExpr, variables: &Variables<'_>) -> EvaluationResult {
         let mut items = Vec::with_capacity(list.elements.len());
         for (index, element) in list.elements.iter().enumerate() {
             let value = self.evaluate(element, variables)?;
@@ -145,7 +153,7 @@ impl Interpreter<'_> {
         Ok(Cel::List(items.into()))
     }
 
-    fn map(&mut self, map: &MapExpr, variables: &Variables<'_>) -> Outcome {
+    fn map(&mut self, map: &MapExpr, variables: &Variables<'_>) -> EvaluationResult {
         let mut fields = std::collections::HashMap::with_capacity(map.entries.len());
         for entry in &map.entries {
             let EntryExpr::MapEntry(entry) = &entry.expr else {
@@ -162,7 +170,11 @@ impl Interpreter<'_> {
         Ok(fields.into())
     }
 
-    fn comprehension(&mut self, inner: &ComprehensionExpr, variables: &Variables<'_>) -> Outcome {
+    fn comprehension(
+        &mut self,
+        inner: &ComprehensionExpr,
+        variables: &Variables<'_>,
+    ) -> EvaluationResult {
         let range = self.evaluate(&inner.iter_range, variables)?;
         self.budget.charge(length(&range))?;
         let items = match range {
@@ -170,7 +182,7 @@ impl Interpreter<'_> {
             Cel::Map(map) => map.map.keys().map(Cel::from).collect::<Vec<_>>().into(),
             _ => return Err(ExecutionError::NoSuchOverload.into()),
         };
-        if let Some(collected) = Collected::of(inner) {
+        if let Some(collected) = CollectLoop::of(inner) {
             return self.collect(inner, &collected, &items, variables);
         }
         let mut result = self.evaluate(&inner.accu_init, variables)?;
@@ -202,10 +214,10 @@ impl Interpreter<'_> {
     fn collect(
         &mut self,
         inner: &ComprehensionExpr,
-        collected: &Collected<'_>,
+        collected: &CollectLoop<'_>,
         items: &[Cel],
         variables: &Variables<'_>,
-    ) -> Outcome {
+    ) -> EvaluationResult {
         let mut result = Vec::new();
         for item in items {
             let with_item = Variables {
@@ -226,28 +238,28 @@ impl Interpreter<'_> {
 }
 
 /// The loop of `map` or `filter`, which appends `element` to a list where `filter` holds.
-struct Collected<'c> {
+struct CollectLoop<'c> {
     filter: Option<&'c IdedExpr>,
     element: &'c IdedExpr,
 }
 
-impl<'c> Collected<'c> {
+impl<'c> CollectLoop<'c> {
     fn of(inner: &'c ComprehensionExpr) -> Option<Self> {
         let is_result =
             |it: &IdedExpr| matches!(&it.expr, Expr::Ident(name) if *name == inner.accu_var);
         let starts_empty =
             matches!(&inner.accu_init.expr, Expr::List(it) if it.elements.is_empty());
-        let Expr::Call(step) = &inner.loop_step.expr else {
+        let Expr::Call(compared) = &inner.loop_step.expr else {
             return None;
         };
-        let (filter, append) = match (step.func_name.as_str(), step.args.as_slice()) {
+        let (filter, append) = match (compared.func_name.as_str(), compared.args.as_slice()) {
             (operators::CONDITIONAL, [filter, append, unchanged]) if is_result(unchanged) => {
                 let Expr::Call(append) = &append.expr else {
                     return None;
                 };
                 (Some(filter), append)
             }
-            _ => (None, step),
+            _ => (None, compared),
         };
         let element = match (append.func_name.as_str(), append.args.as_slice()) {
             (operators::ADD, [result, added]) if is_result(result) => match &added.expr {

@@ -1,4 +1,4 @@
-//! Compiling and running single rules.
+//! Compiles and runs single rules.
 
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -7,56 +7,61 @@ use kube_cel::KubeCelExt;
 use kube_cel::cel::objects::OptionalValue;
 use kube_cel::cel::{Context, ExecutionError, Program, Value as Cel};
 
-use super::super::node::Node;
+use super::super::node::SchemaNode;
 use super::bounds;
-use super::budget::{self, Budget, Stop};
-use super::check::{self, Checker, Fault, Kind};
+use super::budget::{self, Budget, EvaluationError};
+use super::check::{self, CheckError, Checker, ExpressionType};
 use super::interpreter::{Interpreter, Variables};
 
 /// A rule ready to run.
 #[derive(Debug)]
-pub(super) struct Compiled {
+pub(super) struct CompiledRule {
     rule: Program,
     message: Option<Program>,
     pub(super) uses_old_self: bool,
 }
 
-/// Why a rule is refused, and which of its two expressions is at fault.
-pub(super) enum Refused {
-    Rule(String),
+/// Why a rule does not compile, by the expression that is invalid.
+pub(super) enum CompileError {
+    ValidationRule(String),
     Message(String),
 }
 
-/// What a rule is about.
+/// What a rule validates.
 #[derive(Clone, Copy)]
-pub(super) struct Subject<'a> {
-    pub(super) node: &'a Node,
+pub(super) struct RuleSubject<'a> {
+    pub(super) node: &'a SchemaNode,
     /// Whether that is a whole resource, with kind and metadata.
     pub(super) is_resource: bool,
     /// Whether `oldSelf` is an optional value.
     pub(super) optional: bool,
 }
 
-/// What a rule can see.
-pub(super) struct Scope<'a> {
+/// The values that a rule can read.
+pub(super) struct RuleInput<'a> {
     pub(super) current: &'a Cel,
     pub(super) previous: Option<&'a Cel>,
     /// Whether `oldSelf` is an optional value instead of the value itself.
     pub(super) optional: bool,
 }
 
-impl Compiled {
-    pub(super) fn new(rule: &str, message: &str, subject: Subject<'_>) -> Result<Self, Refused> {
-        let (rule, kind) = parse(rule, subject)
-            .map_err(|detail| Refused::Rule(format!("compilation failed: {detail}")))?;
+impl CompiledRule {
+    pub(super) fn new(
+        rule: &str,
+        message: &str,
+        subject: RuleSubject<'_>,
+    ) -> Result<Self, CompileError> {
+        let (rule, kind) = parse(rule, subject).map_err(|detail| {
+            CompileError::ValidationRule(format!("compilation failed: {detail}"))
+        })?;
         if !kind.may_be("bool") {
-            return Err(Refused::Rule(
+            return Err(CompileError::ValidationRule(
                 "cel expression must evaluate to a bool".to_owned(),
             ));
         }
         let message = match message.trim() {
             "" => None,
-            text => Some(parse_message(text, subject).map_err(Refused::Message)?),
+            text => Some(parse_message(text, subject).map_err(CompileError::Message)?),
         };
         let uses_old_self = rule.references().has_variable("oldSelf");
         Ok(Self {
@@ -66,24 +71,28 @@ impl Compiled {
         })
     }
 
-    /// Whether it may take long: it has loops, or calls functions that can make much of little.
+    /// Whether it can take long: it has loops or calls functions with large results.
     pub(super) fn is_costly(&self) -> bool {
         let mut programs = [Some(&self.rule), self.message.as_ref()].into_iter();
         programs.any(|it| it.is_some_and(|it| budget::is_costly(it.expression())))
     }
 
-    pub(super) fn run(&self, scope: &Scope<'_>, budget: &mut Budget) -> Result<bool, Problem> {
-        match scope.evaluate(&self.rule, budget) {
+    pub(super) fn run(
+        &self,
+        input: &RuleInput<'_>,
+        budget: &mut Budget,
+    ) -> Result<bool, RuleError> {
+        match input.evaluate(&self.rule, budget) {
             Ok(Cel::Bool(holds)) => Ok(holds),
-            Ok(_) => Err(Problem::NotBoolean),
-            Err(Stop::Failed(error)) => Err(Problem::Failed(error)),
-            Err(Stop::Spent) => Err(Problem::Spent),
+            Ok(_) => Err(RuleError::NotBoolean),
+            Err(EvaluationError::Failed(error)) => Err(RuleError::Failed(error)),
+            Err(EvaluationError::Spent) => Err(RuleError::Spent),
         }
     }
 
-    /// What the message expression says, when it says something usable.
-    pub(super) fn message(&self, scope: &Scope<'_>, budget: &mut Budget) -> Option<String> {
-        let Ok(Cel::String(text)) = scope.evaluate(self.message.as_ref()?, budget) else {
+    /// The value of the message expression, if it is a valid message.
+    pub(super) fn message(&self, input: &RuleInput<'_>, budget: &mut Budget) -> Option<String> {
+        let Ok(Cel::String(text)) = input.evaluate(self.message.as_ref()?, budget) else {
             return None;
         };
         let text = text.trim();
@@ -92,8 +101,8 @@ impl Compiled {
     }
 }
 
-impl Scope<'_> {
-    fn evaluate(&self, program: &Program, budget: &mut Budget) -> Result<Cel, Stop> {
+impl RuleInput<'_> {
+    fn evaluate(&self, program: &Program, budget: &mut Budget) -> Result<Cel, EvaluationError> {
         budget.next_expression();
         let previous = match (self.optional, self.previous) {
             (true, Some(value)) => Some(Cel::Opaque(Arc::new(OptionalValue::of(value.clone())))),
@@ -126,17 +135,17 @@ thread_local! {
     };
 }
 
-/// Why a rule gave no answer.
-pub(super) enum Problem {
+/// Why a rule has no result.
+pub(super) enum RuleError {
     NotBoolean,
     Failed(ExecutionError),
-    /// It costs more than a rule may.
+    /// It exceeds the cost limit.
     Spent,
 }
 
-impl Problem {
-    /// The problem of the rule called `rule`, in the words of the real server.
-    pub(super) fn told(&self, rule: &str) -> String {
+impl RuleError {
+    /// The message of kube-apiserver for the rule named `rule`.
+    pub(super) fn message(&self, rule: &str) -> String {
         let cause = match self {
             Self::Spent => {
                 return format!(
@@ -171,7 +180,7 @@ impl Problem {
     }
 }
 
-fn parse_message(text: &str, subject: Subject<'_>) -> Result<Program, String> {
+fn parse_message(text: &str, subject: RuleSubject<'_>) -> Result<Program, String> {
     let (program, kind) = parse(text, subject)
         .map_err(|detail| format!("messageExpression compilation failed: {detail}"))?;
     match kind.may_be("string") {
@@ -180,14 +189,17 @@ fn parse_message(text: &str, subject: Subject<'_>) -> Result<Program, String> {
     }
 }
 
-fn parse<'a>(text: &str, subject: Subject<'a>) -> Result<(Program, Kind<'a>), String> {
+fn parse<'a>(
+    text: &str,
+    subject: RuleSubject<'a>,
+) -> Result<(Program, ExpressionType<'a>), String> {
     if let Some(problem) = bounds::problem(text) {
         return Err(problem);
     }
     let program = compile(text)?;
     let old_self = match subject.optional {
-        true => Kind::Unknown,
-        false => Kind::Described(subject.node),
+        true => ExpressionType::Unknown,
+        false => ExpressionType::Described(subject.node),
     };
     let mut checker = Checker::new(subject.node, subject.is_resource, old_self);
     let kind = checker.visit(program.expression());
@@ -198,7 +210,7 @@ fn parse<'a>(text: &str, subject: Subject<'a>) -> Result<(Program, Kind<'a>), St
 }
 
 /// A fault with its place in the text, drawn the way CEL draws it.
-fn located(text: &str, fault: &Fault) -> String {
+fn located(text: &str, fault: &CheckError) -> String {
     let offset = text.find(&fault.at).unwrap_or_default();
     let offset = if fault.at.ends_with('(') {
         offset + fault.at.len() - 1

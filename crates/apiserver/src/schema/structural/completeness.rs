@@ -1,14 +1,14 @@
-//! Whether everything that branches talk about exists outside of them.
+//! Checks that every field in a branch is declared outside of the branches.
 
 use crate::schema::error::{FieldError, INSIDE, child};
-use crate::schema::node::Node;
+use crate::schema::node::SchemaNode;
 
 /// Adds an error for each field a branch mentions and the structure does not have.
-pub(super) fn check(root: &Node, errors: &mut Vec<FieldError>) {
+pub(super) fn check(root: &SchemaNode, errors: &mut Vec<FieldError>) {
     check_completeness(
         root,
         root,
-        Paths {
+        BranchPaths {
             structure: "",
             branch: "",
         },
@@ -16,16 +16,16 @@ pub(super) fn check(root: &Node, errors: &mut Vec<FieldError>) {
     );
 }
 
-/// Whatever the branches of `node` talk about must exist in `structure`.
+/// The fields in the branches of `node` must exist in `structure`.
 fn check_completeness(
-    node: &Node,
-    structure: &Node,
-    paths: Paths<'_>,
+    node: &SchemaNode,
+    structure: &SchemaNode,
+    paths: BranchPaths<'_>,
     errors: &mut Vec<FieldError>,
 ) {
-    let mut check = |branch: &Node, keyword: &str| {
+    let mut check = |branch: &SchemaNode, keyword: &str| {
         let path = child(paths.branch, keyword);
-        let paths = Paths {
+        let paths = BranchPaths {
             branch: &path,
             ..paths
         };
@@ -45,17 +45,17 @@ fn check_completeness(
     }
 }
 
-/// Where a branch stands and where the structure it talks about does.
+/// The paths of a branch and of the structure that it refers to.
 #[derive(Clone, Copy)]
-struct Paths<'a> {
+struct BranchPaths<'a> {
     structure: &'a str,
     branch: &'a str,
 }
 
 fn check_branch_completeness(
-    branch: &Node,
-    structure: Option<&Node>,
-    paths: Paths<'_>,
+    branch: &SchemaNode,
+    structure: Option<&SchemaNode>,
+    paths: BranchPaths<'_>,
     errors: &mut Vec<FieldError>,
 ) {
     let Some(structure) = structure else {
@@ -63,9 +63,9 @@ fn check_branch_completeness(
         return errors.push(FieldError::required(paths.structure, &detail));
     };
     check_completeness(branch, structure, paths, errors);
-    let mut check = |branch: &Node, structure: Option<&Node>, part: &str| {
+    let mut check = |branch: &SchemaNode, structure: Option<&SchemaNode>, part: &str| {
         let (there, here) = (child(paths.structure, part), child(paths.branch, part));
-        let paths = Paths {
+        let paths = BranchPaths {
             structure: &there,
             branch: &here,
         };

@@ -1,8 +1,8 @@
-//! Reading a store's file at start.
+//! Reads the log file when a store is opened.
 //!
-//! A write that was never answered may be broken at the end of the file: it is cut off, and kept
-//! beside the file in case somebody wants to look at it. Anything broken before a whole record is
-//! damage: nothing is opened and nothing is changed.
+//! A crash can leave an incomplete record of an unanswered write at the end: it is cut off and saved
+//! next to the file. A broken record before a complete one is damage: opening fails and nothing is
+//! changed.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -13,96 +13,96 @@ use std::{
 };
 
 use super::{
-    super::{Kept, Key, Revision, state::State},
+    super::{Revision, StoreKey, StoredObject, state::StoreState},
     OpenError,
-    record::{self, HEADER, Kind, Record},
+    record::{self, HEADER, Record, RecordKind},
 };
 
 /// What a file holds.
-pub(super) struct Loaded {
-    pub(super) state: State,
-    /// Up to where the file is whole.
+pub(super) struct LoadedLog {
+    pub(super) state: StoreState,
+    /// Where the last complete record ends.
     pub(super) length: u64,
-    /// How much of that is about objects that have changed since.
-    pub(super) superfluous: u64,
+    /// How much of that is about earlier revisions of objects.
+    pub(super) obsolete_bytes: u64,
 }
 
 /// Reads everything there is.
-pub(super) fn load(file: &fs::File, path: &Path, history: usize) -> Result<Loaded, OpenError> {
-    let mut reader = Reader::new(file, path)?;
-    let mut content = Content::default();
+pub(super) fn load(file: &fs::File, path: &Path, history: usize) -> Result<LoadedLog, OpenError> {
+    let mut reader = LogReader::new(file, path)?;
+    let mut contents = LogContents::default();
     while let Some(record) = reader.next()? {
-        if !content.take(record, history.max(1)) {
+        if !contents.add(record, history.max(1)) {
             return Err(reader.damaged("a record is out of order"));
         }
     }
-    if !content.is_based {
+    if !contents.has_base {
         return Err(reader.damaged("the records at its start are missing"));
     }
-    let (length, superfluous) = (reader.offset, content.superfluous);
+    let (length, obsolete_bytes) = (reader.offset, contents.obsolete_bytes);
     let state = content
         .into_state(history)
         .map_err(|why| reader.damaged(&why))?;
-    Ok(Loaded {
+    Ok(LoadedLog {
         state,
         length,
-        superfluous,
+        obsolete_bytes,
     })
 }
 
-/// What the records say. Their objects stay text: the checksums vouch for it.
+/// The content of the records. Objects are not parsed: the checksums are enough.
 #[derive(Default)]
-struct Content {
+struct LogContents {
     base: Revision,
-    is_based: bool,
-    objects: BTreeMap<Key, Arc<Kept>>,
-    changes: VecDeque<(Key, Option<Kept>)>,
-    superfluous: u64,
+    has_base: bool,
+    objects: BTreeMap<StoreKey, Arc<StoredObject>>,
+    events: VecDeque<(StoreKey, Option<StoredObject>)>,
+    obsolete_bytes: u64,
 }
 
-impl Content {
-    /// Whether the record could come here.
-    fn take(&mut self, record: Record, history: usize) -> bool {
-        let newest = self.base + self.changes.len() as Revision;
+impl LogContents {
+    /// Adds a record; returns false if it is out of order.
+    fn add(&mut self, record: Record, history: usize) -> bool {
+        let newest = self.base + self.events.len() as Revision;
         match (record.kind, record.object) {
-            (Kind::Object, Some(object)) if !self.is_based => {
+            (RecordKind::Object, Some(object)) if !self.has_base => {
                 self.objects.insert(record.key, Arc::new(object));
                 true
             }
-            (Kind::Base, _) if !self.is_based => {
+            (RecordKind::Base, _) if !self.has_base => {
                 self.base = record.revision;
-                self.is_based = true;
+                self.has_base = true;
                 true
             }
-            (Kind::Put | Kind::Removal, object)
-                if self.is_based && record.revision == newest + 1 =>
+            (RecordKind::Put | RecordKind::Removal, object)
+                if self.has_base && record.revision == newest + 1 =>
             {
-                self.changes.push_back((record.key, object));
-                self.forget(history);
+                self.events.push_back((record.key, object));
+                self.trim_history(history);
                 true
             }
-            (Kind::Closed, _) => self.is_based && record.revision == newest,
+            (RecordKind::Closed, _) => self.has_base && record.revision == newest,
             _ => false,
         }
     }
 
-    /// Makes the oldest changes part of the base.
-    fn forget(&mut self, history: usize) {
-        while self.changes.len() > history
-            && let Some((key, object)) = self.changes.pop_front()
+    /// Merges the oldest events into the base.
+    fn trim_history(&mut self, history: usize) {
+        while self.events.len() > history
+            && let Some((key, object)) = self.events.pop_front()
         {
             self.base += 1;
             let replaced = match object {
                 None => self.objects.remove(&key),
                 Some(object) => self.objects.insert(key, Arc::new(object)),
             };
-            self.superfluous += replaced.map_or(0, |object| object.wire().len() as u64);
+            self.obsolete_bytes += replaced.map_or(0, |object| object.wire().len() as u64);
         }
     }
 
-    fn into_state(self, history: usize) -> Result<State, String> {
-        let mut state = State::starting_at(self.base, self.objects, history);
-        for (key, object) in self.changes {
+    fn into_state(self, history: usize) -> Result<StoreState, String> {
+        let mut state = StoreState::at_revision(self.base, self.objects, history);
+        for (key, object) in self.events {
             let revision = state.revision() + 1;
             let event = state.event(key, object, revision);
             let missing = |_| "an object is removed that is not there".to_owned();
@@ -112,8 +112,8 @@ impl Content {
     }
 }
 
-/// Gives one record after the other.
-struct Reader<'a> {
+/// Reads one record after the other.
+struct LogReader<'a> {
     path: &'a Path,
     source: BufReader<&'a fs::File>,
     size: u64,
@@ -121,7 +121,7 @@ struct Reader<'a> {
     buffer: Vec<u8>,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> LogReader<'a> {
     fn new(file: &'a fs::File, path: &'a Path) -> Result<Self, OpenError> {
         let size = file.metadata().map_err(OpenError::reading(path))?.len();
         let mut reader = Self {
@@ -141,14 +141,14 @@ impl<'a> Reader<'a> {
         Ok(reader)
     }
 
-    /// The next record; nothing at the end of what is whole.
+    /// The next record; `None` after the last complete one.
     fn next(&mut self) -> Result<Option<Record>, OpenError> {
         if self.offset == self.size {
             return Ok(None);
         }
         self.fill(12)?;
-        let needed = record::needed(&self.buffer);
-        self.fill(needed)?;
+        let length = record::expected_length(&self.buffer);
+        self.fill(length)?;
         if let Some((record, length)) = record::decode(&self.buffer) {
             self.consume(length);
             return Ok(Some(record));
@@ -156,19 +156,19 @@ impl<'a> Reader<'a> {
         self.source
             .read_to_end(&mut self.buffer)
             .map_err(OpenError::reading(self.path))?;
-        // The first byte is left out: it may start a record whose body alone is broken.
-        if record::any_in(self.buffer.get(1..).unwrap_or_default()) {
-            return Err(self.damaged("a record is broken, and whole ones follow"));
+        // Without the first byte, which may start a record with a broken body.
+        if record::contains_record(self.buffer.get(1..).unwrap_or_default()) {
+            return Err(self.damaged("a record is broken, and complete ones follow"));
         }
-        self.keep_torn_end()?;
+        self.save_torn_end()?;
         Ok(None)
     }
 
-    /// Keeps a copy of what is about to be cut off.
-    fn keep_torn_end(&self) -> Result<(), OpenError> {
-        let path = super::beside(self.path, &format!(".torn-{}", self.offset));
-        let kept = super::private(&path).and_then(|mut file| file.write_all(&self.buffer));
-        kept.map_err(OpenError::reading(self.path))
+    /// Saves a copy of what is about to be cut off.
+    fn save_torn_end(&self) -> Result<(), OpenError> {
+        let path = super::sibling(self.path, &format!(".torn-{}", self.offset));
+        let saved = super::create_private(&path).and_then(|mut file| file.write_all(&self.buffer));
+        saved.map_err(OpenError::reading(self.path))
     }
 
     fn fill(&mut self, length: usize) -> Result<(), OpenError> {

@@ -1,7 +1,8 @@
-//! The file itself: appended to, synced, now and then replaced (`rewrite.rs`).
+//! The log file: records are appended and synced, and it is compacted from time to time
+//! (`compaction.rs`).
 //!
-//! Bytes up to `length` are on disk for good. A failed append leaves no trace; when the disk cannot
-//! say whether something is on it, the log is broken and takes nothing more until it is opened again.
+//! Bytes up to `length` are durable. A failed append leaves no trace. After a failed sync it is not
+//! known what is on the disk, so the log accepts nothing more until it is opened again.
 
 use std::{
     fs, io,
@@ -14,37 +15,37 @@ use parking_lot::Mutex;
 
 use super::{
     super::{
-        Event, Revision,
-        state::{State, Unwound},
+        Revision, StoreEvent,
+        state::{Checkpoint, StoreState},
     },
     OpenError,
-    load::{Loaded, load},
-    record::{self, HEADER, Kind},
-    rewrite::{Rewrite, write_state},
+    compaction::{Compaction, write_state},
+    load::{LoadedLog, load},
+    record::{self, HEADER, RecordKind},
 };
 
-/// A file is rewritten when this much of it, and more than half, may be superfluous.
-const WORTH_REWRITING: u64 = 32 * 1024 * 1024;
+/// A file is compacted when at least this much of it, and more than half, may be obsolete.
+const COMPACTION_THRESHOLD: u64 = 32 * 1024 * 1024;
 
 /// An open file with an exclusive lock.
 pub(super) struct Log {
     path: PathBuf,
     /// Shared with backups, which read the file while it grows.
-    durable: Arc<Mutex<Durable>>,
-    /// The length after the last rewrite, or what it would have been at the start.
-    rewritten: u64,
-    rewrite: Option<Rewrite>,
+    durable: Arc<Mutex<DurableFile>>,
+    /// The length after the last compaction, or an estimate of it when the file was opened.
+    compacted_length: u64,
+    compaction: Option<Compaction>,
 }
 
-/// A file, and how much of it is there for good.
+/// A file, and how much of it is durable.
 #[derive(Clone)]
-pub(super) struct Durable {
+pub(super) struct DurableFile {
     pub(super) file: Arc<fs::File>,
     pub(super) length: u64,
 }
 
-/// An append that did not happen.
-pub(super) struct Failure {
+/// Why records were not appended.
+pub(super) struct AppendError {
     pub(super) why: String,
     /// Nothing more can be appended.
     pub(super) is_final: bool,
@@ -52,41 +53,41 @@ pub(super) struct Failure {
 
 impl Log {
     /// Opens or creates the file and reads what it holds.
-    pub(super) fn open(path: &Path, history: usize) -> Result<(Self, State), OpenError> {
+    pub(super) fn open(path: &Path, history: usize) -> Result<(Self, StoreState), OpenError> {
         let failed = OpenError::reading(path);
         let file = lock(path)?;
         if file.metadata().map_err(&failed)?.len() <= HEADER.len() as u64 {
-            begin(&file, path).map_err(&failed)?;
+            initialize(&file, path).map_err(&failed)?;
         }
-        let Loaded {
+        let LoadedLog {
             state,
             length,
-            superfluous,
+            obsolete_bytes,
         } = load(&file, path, history)?;
         file.set_len(length)
             .and_then(|()| file.sync_all())
             .map_err(&failed)?;
         let log = Self {
             path: path.to_owned(),
-            durable: Arc::new(Mutex::new(Durable {
+            durable: Arc::new(Mutex::new(DurableFile {
                 file: Arc::new(file),
                 length,
             })),
-            rewritten: length.saturating_sub(superfluous),
-            rewrite: None,
+            compacted_length: length.saturating_sub(obsolete_bytes),
+            compaction: None,
         };
         Ok((log, state))
     }
 
-    pub(super) fn durable(&self) -> Arc<Mutex<Durable>> {
+    pub(super) fn durable(&self) -> Arc<Mutex<DurableFile>> {
         self.durable.clone()
     }
 
-    /// Makes changes durable, all or none.
-    pub(super) fn append(&mut self, events: &[Arc<Event>]) -> Result<(), Failure> {
+    /// Makes events durable, all or none.
+    pub(super) fn append(&mut self, events: &[Arc<StoreEvent>]) -> Result<(), AppendError> {
         let mut bytes = Vec::new();
         for event in events {
-            record::encode_event(&mut bytes, event).map_err(|why| Failure {
+            record::encode_event(&mut bytes, event).map_err(|why| AppendError {
                 why,
                 is_final: false,
             })?;
@@ -94,81 +95,82 @@ impl Log {
         self.write(&bytes)
     }
 
-    /// Notes that nothing is missing at the end.
-    pub(super) fn close(&mut self, revision: Revision) -> Result<(), Failure> {
+    /// Records that the file is complete.
+    pub(super) fn close(&mut self, revision: Revision) -> Result<(), AppendError> {
         let mut bytes = Vec::new();
-        record::encode(&mut bytes, Kind::Closed, revision, None).map_err(|why| Failure {
-            why,
-            is_final: true,
+        record::encode(&mut bytes, RecordKind::Closed, revision, None).map_err(|why| {
+            AppendError {
+                why,
+                is_final: true,
+            }
         })?;
         self.write(&bytes)
     }
 
-    fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
-        let Durable { file, length } = self.durable.lock().clone();
-        let failure = |doing: &str, error: &io::Error, is_final| Failure {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), AppendError> {
+        let DurableFile { file, length } = self.durable.lock().clone();
+        let failed = |doing: &str, error: &io::Error, is_final| AppendError {
             why: format!("{doing} {}: {error}", self.path.display()),
             is_final,
         };
         if let Err(error) = file.write_all_at(bytes, length) {
-            // What was written of it must not stay, or a later record would follow a broken one.
+            // A partial record must not stay, or a later record would follow a broken one.
             let is_undone = file.set_len(length).is_ok();
-            return Err(failure("writing", &error, !is_undone));
+            return Err(failed("writing", &error, !is_undone));
         }
-        // After a failed sync nobody knows what is on the disk: going on would be a guess.
+        // After a failed sync it is not known what is on the disk.
         file.sync_data()
-            .map_err(|error| failure("syncing", &error, true))?;
+            .map_err(|error| failed("syncing", &error, true))?;
         self.durable.lock().length = length + bytes.len() as u64;
         Ok(())
     }
 
-    /// Whether the file has grown enough for a rewrite.
-    pub(super) fn is_worth_rewriting(&self) -> bool {
-        let grown = self.durable.lock().length - self.rewritten;
-        self.rewrite.is_none() && grown > WORTH_REWRITING.max(self.rewritten)
+    /// Whether the file has grown enough for a compaction.
+    pub(super) fn needs_compaction(&self) -> bool {
+        let grown = self.durable.lock().length - self.compacted_length;
+        self.compaction.is_none() && grown > COMPACTION_THRESHOLD.max(self.compacted_length)
     }
 
-    /// Begins to replace the file by one that holds this state and nothing else, which must be what
-    /// the file says now.
-    pub(super) fn begin_rewrite(&mut self, state: Unwound) {
-        self.rewrite = Rewrite::start(&self.path, state, self.durable()).ok();
-        if self.rewrite.is_none() {
-            self.put_off();
+    /// Starts to replace the file by one with only this state, which must be the current one.
+    pub(super) fn start_compaction(&mut self, state: Checkpoint) {
+        self.compaction = Compaction::start(&self.path, state, self.durable()).ok();
+        if self.compaction.is_none() {
+            self.postpone_compaction();
         }
     }
 
-    /// Puts a rewritten file in the place of the old one, if it is ready or worth waiting for.
-    pub(super) fn finish_rewrite(&mut self, waits: bool) {
-        let is_due = |rewrite: &mut Rewrite| waits || rewrite.is_ready();
-        let Some(rewrite) = self.rewrite.take_if(is_due) else {
+    /// Replaces the file by the compacted one, if it is ready or `waits` is set.
+    pub(super) fn finish_compaction(&mut self, waits: bool) {
+        let is_due = |compaction: &mut Compaction| waits || compaction.is_ready();
+        let Some(compaction) = self.compaction.take_if(is_due) else {
             return;
         };
         let old = self.durable.lock().clone();
-        // A failure is not one of any write: the file only stays longer than needed.
-        match rewrite.finish(&self.path, &old) {
+        // No write is affected by a failure: the file only stays longer than needed.
+        match compaction.finish(&self.path, &old) {
             Ok(durable) => {
-                self.rewritten = durable.length;
+                self.compacted_length = durable.length;
                 *self.durable.lock() = durable;
             }
-            Err(_) => self.put_off(),
+            Err(_) => self.postpone_compaction(),
         }
     }
 
-    /// Lets the file grow as much again before the next rewrite; it is whole.
-    fn put_off(&mut self) {
-        self.rewritten = self.durable.lock().length;
+    /// Lets the file, which is intact, grow as much again before the next compaction.
+    fn postpone_compaction(&mut self) {
+        self.compacted_length = self.durable.lock().length;
     }
 }
 
-/// Makes a file that is empty, or was left so by a crash at its very start, an empty store.
-fn begin(file: &fs::File, path: &Path) -> io::Result<()> {
+/// Makes an empty file, or one that a crash left without a complete header, an empty store.
+fn initialize(file: &fs::File, path: &Path) -> io::Result<()> {
     let mut bytes = [0; HEADER.len()];
     let length = file.read_at(&mut bytes, 0)?;
     if bytes[..length] != HEADER[..length] {
-        return Ok(()); // somebody else's file: reading it will say so
+        return Ok(()); // not a store: loading it fails
     }
     let mut bytes = Vec::new();
-    write_state(&mut bytes, &State::new(1).unwound())?;
+    write_state(&mut bytes, &StoreState::new(1).checkpoint())?;
     file.write_all_at(&bytes, 0)?;
     file.sync_all()?;
     sync_folder(path)
@@ -188,7 +190,7 @@ fn lock(path: &Path) -> Result<fs::File, OpenError> {
             }
             Err(fs::TryLockError::Error(error)) => return Err(failed(error)),
         }
-        // It may have been rewritten, which replaces it, between opening and locking.
+        // A compaction may have replaced it between opening and locking.
         let (ours, there) = (file.metadata(), fs::metadata(path));
         if ours.map_err(&failed)?.ino() == there.map_err(&failed)?.ino() {
             return Ok(file);
@@ -212,8 +214,8 @@ pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
     fs::File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
 
-/// The path of a file beside this one.
-pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
+/// The path of a file next to this one.
+pub(super) fn sibling(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()

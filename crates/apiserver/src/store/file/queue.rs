@@ -1,7 +1,7 @@
-//! Writes that are on their way to the disk.
+//! The queue of writes that are not durable yet.
 //!
-//! Each has its revision already, so they reach the disk and become visible in that order. There is
-//! at most one per object: the next one waits until it is known what it is compared with.
+//! Each has its revision, so that they reach the disk and become visible in that order. There is at
+//! most one per object: the next write of the same object waits for its result.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -13,125 +13,138 @@ use parking_lot::{Condvar, Mutex, RwLock};
 use tokio::sync::{oneshot, watch};
 
 use super::{
-    super::{Event, Kept, Key, Refusal, Revision, Write, state::State},
-    log::Failure,
+    super::{
+        CommitError, ObjectWrite, Revision, StoreEvent, StoreKey, StoredObject, state::StoreState,
+    },
+    log::AppendError,
 };
 
-/// A planned change and whoever waits for it.
-pub(super) struct Pending {
-    pub(super) event: Arc<Event>,
-    answer: oneshot::Sender<Result<Arc<Kept>, Refusal>>,
+/// A planned event and the writer that waits for it.
+pub(super) struct PendingWrite {
+    pub(super) event: Arc<StoreEvent>,
+    answer: oneshot::Sender<Result<Arc<StoredObject>, CommitError>>,
 }
 
-/// Where a write ended up.
-pub(super) enum Place {
-    /// On its way; this will say how it went.
-    Queued(oneshot::Receiver<Result<Arc<Kept>, Refusal>>),
-    /// Not queued, because another write of the same object is; this will say when one is done.
-    Behind(Write, watch::Receiver<()>),
+/// What became of a write.
+pub(super) enum PushResult {
+    /// It is queued; the receiver gets its result.
+    Queued(oneshot::Receiver<Result<Arc<StoredObject>, CommitError>>),
+    /// It is not queued because another write of the same object is; the receiver is notified when
+    /// writes complete.
+    Blocked(ObjectWrite, watch::Receiver<()>),
 }
 
-/// The writes on their way.
-pub(super) struct Queue {
-    inner: Mutex<Inner>,
-    filled: Condvar,
-    settled: watch::Sender<()>,
+/// The queue.
+pub(super) struct WriteQueue {
+    state: Mutex<QueueState>,
+    has_writes: Condvar,
+    completed: watch::Sender<()>,
 }
 
-struct Inner {
-    waiting: VecDeque<Pending>,
+struct QueueState {
+    waiting: VecDeque<PendingWrite>,
     /// The objects with a write that is waiting or being written.
-    busy: HashSet<Key>,
+    keys_in_flight: HashSet<StoreKey>,
     /// The revision of the newest write, visible or not.
     revision: Revision,
-    /// Why nothing more is taken.
-    broken: Option<Arc<str>>,
+    /// Why no more writes are accepted.
+    write_error: Option<Arc<str>>,
     is_closed: bool,
 }
 
-impl Queue {
-    /// An empty queue behind this revision.
+impl WriteQueue {
+    /// An empty queue after this revision.
     pub(super) fn new(revision: Revision) -> Self {
         Self {
-            inner: Mutex::new(Inner {
+            state: Mutex::new(QueueState {
                 waiting: VecDeque::new(),
-                busy: HashSet::new(),
+                keys_in_flight: HashSet::new(),
                 revision,
-                broken: None,
+                write_error: None,
                 is_closed: false,
             }),
-            filled: Condvar::new(),
-            settled: watch::Sender::new(()),
+            has_writes: Condvar::new(),
+            completed: watch::Sender::new(()),
         }
     }
 
-    /// Queues a write if it fits the object as it is.
-    pub(super) fn push(&self, state: &RwLock<State>, write: Write) -> Result<Place, Refusal> {
-        let mut inner = self.inner.lock();
-        if let Some(why) = &inner.broken {
-            return Err(Refusal::Failed(why.clone()));
+    /// Queues a write if the object is at the expected revision.
+    pub(super) fn push(
+        &self,
+        state: &RwLock<StoreState>,
+        write: ObjectWrite,
+    ) -> Result<PushResult, CommitError> {
+        let mut queue = self.state.lock();
+        if let Some(why) = &queue.write_error {
+            return Err(CommitError::Failed(why.clone()));
         }
-        if inner.busy.contains(&write.key) {
-            return Ok(Place::Behind(write, self.settled.subscribe()));
+        if queue.keys_in_flight.contains(&write.key) {
+            return Ok(PushResult::Blocked(write, self.completed.subscribe()));
         }
-        let event = state.read().plan(write, inner.revision + 1)?;
+        let event = state.read().plan(write, queue.revision + 1)?;
         let (answer, answered) = oneshot::channel();
-        inner.revision = event.revision;
-        inner.busy.insert(event.key.clone());
-        inner.waiting.push_back(Pending {
+        queue.revision = event.revision;
+        queue.keys_in_flight.insert(event.key.clone());
+        queue.waiting.push_back(PendingWrite {
             event: Arc::new(event),
             answer,
         });
-        self.filled.notify_one();
-        Ok(Place::Queued(answered))
+        self.has_writes.notify_one();
+        Ok(PushResult::Queued(answered))
     }
 
-    /// Waits for writes and takes them all; nothing once the store is closed.
-    pub(super) fn take(&self) -> Option<Vec<Pending>> {
-        let mut inner = self.inner.lock();
-        while inner.waiting.is_empty() {
-            if inner.is_closed {
+    /// Waits for writes and takes them all; `None` once the store is closed.
+    pub(super) fn take(&self) -> Option<Vec<PendingWrite>> {
+        let mut queue = self.state.lock();
+        while queue.waiting.is_empty() {
+            if queue.is_closed {
                 return None;
             }
-            self.filled.wait(&mut inner);
+            self.has_writes.wait(&mut queue);
         }
-        Some(mem::take(&mut inner.waiting).into())
+        Some(mem::take(&mut queue.waiting).into())
     }
 
     /// Answers writes that are durable and visible.
-    pub(super) fn settle(&self, batch: Vec<Pending>) {
-        let mut inner = self.inner.lock();
+    pub(super) fn complete(&self, batch: Vec<PendingWrite>) {
+        let mut queue = self.state.lock();
         for pending in &batch {
-            inner.busy.remove(&pending.event.key);
+            queue.keys_in_flight.remove(&pending.event.key);
         }
-        drop(inner);
+        drop(queue);
         for pending in batch {
-            // Who no longer waits for the answer has made the change all the same.
-            let _ = pending.answer.send(Ok(pending.event.outcome()));
+            // The write is durable even if its writer no longer waits.
+            let _ = pending.answer.send(Ok(pending.event.resulting_object()));
         }
-        self.settled.send_replace(());
+        self.completed.send_replace(());
     }
 
-    /// Answers writes that did not happen, and those behind them: their revisions follow on these.
-    pub(super) fn fail(&self, mut batch: Vec<Pending>, failure: &Failure, revision: Revision) {
-        let mut inner = self.inner.lock();
-        let why: Arc<str> = failure.why.as_str().into();
-        batch.extend(mem::take(&mut inner.waiting));
-        inner.busy.clear();
-        inner.revision = revision;
-        if failure.is_final {
-            inner.broken = Some(format!("{why}; nothing is stored until the next start").into());
+    /// Fails writes that were not appended, and all queued ones, whose revisions come after them.
+    pub(super) fn fail(
+        &self,
+        mut batch: Vec<PendingWrite>,
+        error: &AppendError,
+        revision: Revision,
+    ) {
+        let mut queue = self.state.lock();
+        let why: Arc<str> = error.why.as_str().into();
+        batch.extend(mem::take(&mut queue.waiting));
+        queue.keys_in_flight.clear();
+        queue.revision = revision;
+        if error.is_final {
+            queue.write_error =
+                Some(format!("{why}; nothing is stored until the next start").into());
         }
-        drop(inner);
+        drop(queue);
         for pending in batch {
-            let _ = pending.answer.send(Err(Refusal::Failed(why.clone())));
+            let _ = pending.answer.send(Err(CommitError::Failed(why.clone())));
         }
-        self.settled.send_replace(());
+        self.completed.send_replace(());
     }
 
-    /// Lets what is queued be written, and nothing more.
+    /// Lets what is queued be written; nothing is queued after that.
     pub(super) fn close(&self) {
-        self.inner.lock().is_closed = true;
-        self.filled.notify_one();
+        self.state.lock().is_closed = true;
+        self.has_writes.notify_one();
     }
 }

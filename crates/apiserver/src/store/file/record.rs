@@ -1,41 +1,41 @@
-//! The records of a store's file, byte by byte.
+//! The binary format of the records in a log file.
 //!
-//! `mark (4) | length (4) | checksum (4) | body`, numbers little-endian. The checksum covers length
-//! and body, so a record is either whole or recognised as broken; the mark makes it possible to
-//! find the next record behind a broken one. A body is `kind (1) | revision (8) | shape (8) | start
-//! and end of the owners in the object (4, 4) | length of resource (2) | length of path (2) | resource
-//! | path | object as JSON`.
+//! A record is `mark (4) | length (4) | checksum (4) | body`, with little-endian numbers. The
+//! checksum covers length and body, so a broken record is detected; the mark makes it possible to
+//! find the next record after it. A body is `kind (1) | revision (8) | schema fingerprint (8) | start
+//! and end of managedFields in the object (4, 4) | length of resource (2) | length of path (2) |
+//! resource | path | object as JSON`.
 
 use bytes::Bytes;
 
-use super::super::{Event, Kept, Key, Revision, kept::Span};
+use super::super::{Revision, StoreEvent, StoreKey, StoredObject, object::ByteRange};
 
-/// What a file of this kind starts with.
+/// The start of every log file.
 pub(super) const HEADER: &[u8; 16] = b"sluice store 2\n\0";
 
 const MARK: [u8; 4] = [0xf5, b'r', b'e', b'c'];
 const FRAME: usize = 12;
 const FIXED: usize = 29;
-/// No body is longer: bodies of requests are limited far below this.
-const LONGEST: usize = 64 * 1024 * 1024;
+/// No body is longer: bodies of requests have a much lower limit.
+const BODY_LIMIT: usize = 64 * 1024 * 1024;
 
-/// What a record says.
+/// The meaning of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum Kind {
+pub(super) enum RecordKind {
     /// An object as it was at the revision where the file begins.
     Object = 1,
-    /// All objects are told; changes after this revision follow.
+    /// The end of the objects; events after this revision follow.
     Base = 2,
     /// An object was created or changed.
     Put = 3,
-    /// An object went away.
+    /// An object was removed.
     Removal = 4,
-    /// The file was closed in order after this revision.
+    /// The file was closed cleanly after this revision.
     Closed = 5,
 }
 
-impl Kind {
+impl RecordKind {
     fn of(byte: u8) -> Option<Self> {
         [
             Self::Object,
@@ -52,16 +52,19 @@ impl Kind {
 /// One record.
 #[derive(Debug)]
 pub(super) struct Record {
-    pub(super) kind: Kind,
+    pub(super) kind: RecordKind,
     pub(super) revision: Revision,
-    pub(super) key: Key,
-    /// Only where the kind says so.
-    pub(super) object: Option<Kept>,
+    pub(super) key: StoreKey,
+    /// Only for [`RecordKind::Object`] and [`RecordKind::Put`].
+    pub(super) object: Option<StoredObject>,
 }
 
-/// Appends the record of a change to `bytes`.
-pub(super) fn encode_event(bytes: &mut Vec<u8>, event: &Event) -> Result<(), String> {
-    let kind = event.object.as_ref().map_or(Kind::Removal, |_| Kind::Put);
+/// Appends the record of an event to `bytes`.
+pub(super) fn encode_event(bytes: &mut Vec<u8>, event: &StoreEvent) -> Result<(), String> {
+    let kind = event
+        .object
+        .as_ref()
+        .map_or(RecordKind::Removal, |_| RecordKind::Put);
     let entry = Some((&event.key, event.object.as_deref()));
     encode(bytes, kind, event.revision, entry)
 }
@@ -69,9 +72,9 @@ pub(super) fn encode_event(bytes: &mut Vec<u8>, event: &Event) -> Result<(), Str
 /// Appends a record to `bytes`.
 pub(super) fn encode(
     bytes: &mut Vec<u8>,
-    kind: Kind,
+    kind: RecordKind,
     revision: Revision,
-    entry: Option<(&Key, Option<&Kept>)>,
+    entry: Option<(&StoreKey, Option<&StoredObject>)>,
 ) -> Result<(), String> {
     let start = bytes.len();
     bytes.extend_from_slice(&MARK);
@@ -79,10 +82,16 @@ pub(super) fn encode(
     bytes.push(kind as u8);
     bytes.extend_from_slice(&revision.to_le_bytes());
     let object = entry.and_then(|(_, object)| object);
-    let owners = object.map(Kept::owners_span).unwrap_or_default();
-    bytes.extend_from_slice(&object.map_or(0, Kept::shape).to_le_bytes());
-    bytes.extend_from_slice(&owners.start.to_le_bytes());
-    bytes.extend_from_slice(&owners.end.to_le_bytes());
+    let managed_fields = object
+        .map(StoredObject::managed_fields_range)
+        .unwrap_or_default();
+    bytes.extend_from_slice(
+        &object
+            .map_or(0, StoredObject::schema_fingerprint)
+            .to_le_bytes(),
+    );
+    bytes.extend_from_slice(&managed_fields.start.to_le_bytes());
+    bytes.extend_from_slice(&managed_fields.end.to_le_bytes());
     let (resource, path) = entry.map_or(("", ""), |(key, _)| (&*key.resource, key.path.as_str()));
     for name in [resource, path] {
         let length = u16::try_from(name.len()).map_err(|_| "a name is too long".to_owned())?;
@@ -94,7 +103,7 @@ pub(super) fn encode(
         bytes.extend_from_slice(object.wire());
     }
     let body = bytes.len() - start - FRAME;
-    if body > LONGEST {
+    if body > BODY_LIMIT {
         bytes.truncate(start);
         return Err("the object is too large".to_owned());
     }
@@ -107,7 +116,7 @@ pub(super) fn encode(
     Ok(())
 }
 
-/// The record at the start of `bytes` and its length, if a whole one is there.
+/// The record at the start of `bytes` and its length, if it is complete.
 pub(super) fn decode(bytes: &[u8]) -> Option<(Record, usize)> {
     let length_bytes = bytes.get(4..8)?;
     if bytes[..4] != MARK {
@@ -116,53 +125,58 @@ pub(super) fn decode(bytes: &[u8]) -> Option<(Record, usize)> {
     let length = number(length_bytes);
     let body = bytes.get(FRAME..FRAME.checked_add(length)?)?;
     let sum = checksum(&[length_bytes, body]);
-    if !(FIXED..=LONGEST).contains(&length) || bytes[8..FRAME] != sum.to_le_bytes() {
+    if !(FIXED..=BODY_LIMIT).contains(&length) || bytes[8..FRAME] != sum.to_le_bytes() {
         return None;
     }
     let (fixed, rest) = body.split_at(FIXED);
     let resource_end = number(&fixed[25..27]);
     let path_end = resource_end + number(&fixed[27..29]);
     let text = |from: usize, to: usize| std::str::from_utf8(rest.get(from..to)?).ok();
-    let kind = Kind::of(fixed[0])?;
+    let kind = RecordKind::of(fixed[0])?;
     let record = Record {
         kind,
         revision: long(&fixed[1..9])?,
-        key: Key {
+        key: StoreKey {
             resource: text(0, resource_end)?.into(),
             path: text(resource_end, path_end)?.to_owned(),
         },
         object: match kind {
-            Kind::Object | Kind::Put => Some(object(fixed, rest.get(path_end..)?)?),
+            RecordKind::Object | RecordKind::Put => Some(object(fixed, rest.get(path_end..)?)?),
             _ => None,
         },
     };
     Some((record, FRAME + length))
 }
 
-fn object(fixed: &[u8], wire: &[u8]) -> Option<Kept> {
+fn object(fixed: &[u8], wire: &[u8]) -> Option<StoredObject> {
     let short = |at: usize| u32::try_from(number(&fixed[at..at + 4])).ok();
-    let owners = Span {
+    let managed_fields = ByteRange {
         start: short(17)?,
         end: short(21)?,
     };
     let wire = Bytes::copy_from_slice(wire);
-    Kept::restored(wire, owners, long(&fixed[9..17])?, long(&fixed[1..9])?)
+    StoredObject::restored(
+        wire,
+        managed_fields,
+        long(&fixed[9..17])?,
+        long(&fixed[1..9])?,
+    )
 }
 
 fn long(bytes: &[u8]) -> Option<u64> {
     bytes.try_into().ok().map(u64::from_le_bytes)
 }
 
-/// How many bytes `decode` needs to see a record whose first bytes these are, at most.
-pub(super) fn needed(bytes: &[u8]) -> usize {
+/// The length of the record that starts with these bytes, as far as it is known from them.
+pub(super) fn expected_length(bytes: &[u8]) -> usize {
     match bytes.get(4..8) {
-        Some(length) if bytes[..4] == MARK => FRAME + number(length).min(LONGEST),
+        Some(length) if bytes[..4] == MARK => FRAME + number(length).min(BODY_LIMIT),
         _ => FRAME,
     }
 }
 
-/// Whether any whole record starts somewhere in `bytes`.
-pub(super) fn any_in(bytes: &[u8]) -> bool {
+/// Whether a complete record starts anywhere in `bytes`.
+pub(super) fn contains_record(bytes: &[u8]) -> bool {
     let mut starts = bytes.windows(MARK.len()).enumerate();
     starts.any(|(at, window)| window == MARK && decode(&bytes[at..]).is_some())
 }
@@ -174,7 +188,7 @@ fn number(bytes: &[u8]) -> usize {
         .fold(0, |number, byte| number << 8 | usize::from(*byte))
 }
 
-/// CRC-32C of the parts, one after the other; eight bytes at a time, which is several times as fast.
+/// CRC-32C of the concatenated parts, eight bytes at a time for speed.
 fn checksum(parts: &[&[u8]]) -> u32 {
     let mut sum = !0_u32;
     let look_up = |table: usize, byte: u8| TABLES[table][usize::from(byte)];
@@ -194,7 +208,7 @@ fn checksum(parts: &[&[u8]]) -> u32 {
     !sum
 }
 
-/// What a byte does to a sum when so many bytes come after it.
+/// The lookup tables of the checksum: `TABLES[n]` is for a byte that `n` bytes follow.
 static TABLES: [[u32; 256]; 8] = {
     let mut tables = [[0; 256]; 8];
     let mut byte = 0;
@@ -231,28 +245,28 @@ mod tests {
     use serde_json::json;
 
     fn record() -> Vec<u8> {
-        let key = Key {
+        let key = StoreKey {
             resource: "g/things".into(),
             path: "a/b".into(),
         };
         let mut bytes = Vec::new();
         encode(
             &mut bytes,
-            Kind::Put,
+            RecordKind::Put,
             7,
-            Some((&key, Some(&Kept::new(json!({"x": 1}).into(), 7)))),
+            Some((&key, Some(&StoredObject::new(json!({"x": 1}).into(), 7)))),
         )
         .expect("small");
         bytes
     }
 
     #[test]
-    fn a_record_comes_back() {
+    fn a_record_can_be_decoded() {
         let bytes = record();
         let (record, length) = decode(&bytes).expect("whole");
         assert_eq!(length, bytes.len());
-        assert_eq!(needed(&bytes), bytes.len());
-        assert_eq!((record.kind, record.revision), (Kind::Put, 7));
+        assert_eq!(expected_length(&bytes), bytes.len());
+        assert_eq!((record.kind, record.revision), (RecordKind::Put, 7));
         assert_eq!(
             (&*record.key.resource, record.key.path.as_str()),
             ("g/things", "a/b")
@@ -263,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn no_changed_or_missing_byte_goes_unnoticed() {
+    fn every_changed_or_missing_byte_is_detected() {
         let bytes = record();
         for at in 0..bytes.len() {
             assert!(decode(&bytes[..at]).is_none());

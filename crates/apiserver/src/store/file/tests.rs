@@ -18,39 +18,43 @@ impl Folder {
         self.0.path().join("store")
     }
 
-    fn open(&self) -> File {
-        File::open(&self.path(), 100).expect("opens")
+    fn open(&self) -> FileStore {
+        FileStore::open(&self.path(), 100).expect("opens")
     }
 }
 
-fn key(path: &str) -> Key {
-    Key {
+fn key(path: &str) -> StoreKey {
+    StoreKey {
         resource: "g/things".into(),
         path: path.into(),
     }
 }
 
-async fn write(store: &File, path: &str, value: Option<&str>) -> Result<Arc<Kept>, Refusal> {
-    let replaces = store.kept(&key(path)).map(|kept| kept.revision());
+async fn write(
+    store: &FileStore,
+    path: &str,
+    value: Option<&str>,
+) -> Result<Arc<StoredObject>, CommitError> {
+    let expected_revision = store.object(&key(path)).map(|kept| kept.revision());
     let object = value.map(|value| json!({"metadata": {"name": path}, "value": value}).into());
     let key = key(path);
     store
-        .commit(Write {
+        .commit(ObjectWrite {
             key,
-            replaces,
+            expected_revision,
             object,
         })
         .await
 }
 
-async fn put(store: &File, path: &str, value: &str) {
+async fn put(store: &FileStore, path: &str, value: &str) {
     write(store, path, Some(value)).await.expect("stored");
 }
 
 /// `name=value` of everything there is.
-fn content(store: &File) -> Vec<String> {
+fn content(store: &FileStore) -> Vec<String> {
     let snapshot = store.list("g/things", "", None).expect("now");
-    let shown = |(key, object): &(Key, Arc<Kept>)| {
+    let shown = |(key, object): &(StoreKey, Arc<StoredObject>)| {
         format!(
             "{}={}",
             key.path,
@@ -72,7 +76,7 @@ async fn everything_is_there_after_a_restart() {
     let store = folder.open();
     assert_eq!(content(&store), ["a=3"]);
     assert_eq!(store.revision(), 4);
-    let events = store.changes(1, 9).expect("the history too");
+    let events = store.events(1, 9).expect("the history too");
     let events: Vec<_> = events
         .iter()
         .map(|event| {
@@ -97,7 +101,7 @@ async fn revisions_rise_although_everything_was_deleted() {
         assert_eq!(store.revision(), round * 2);
         put(&store, "a", "1").await;
         write(&store, "a", None).await.expect("removed");
-        let mut log_revision = store.risen();
+        let mut log_revision = store.revision_watch();
         assert_eq!(*log_revision.borrow_and_update(), round * 2 + 2);
     }
 }
@@ -107,9 +111,9 @@ async fn a_rewritten_file_holds_the_same() {
     let folder = Folder::new();
     let (mut log, mut state) = Log::open(&folder.path(), 3).expect("opens");
     for number in 1..=9_u64 {
-        let write = Write {
+        let write = ObjectWrite {
             key: key(&format!("{}", number % 4)),
-            replaces: state
+            expected_revision: state
                 .get(&key(&format!("{}", number % 4)))
                 .map(|it| it.revision()),
             object: Some(json!({"metadata": {}, "value": number.to_string()}).into()),
@@ -119,20 +123,23 @@ async fn a_rewritten_file_holds_the_same() {
         state.apply(event);
     }
     let before = fs::metadata(folder.path()).expect("there").len();
-    log.begin_rewrite(state.unwound());
-    log.finish_rewrite(true);
+    log.start_compaction(state.checkpoint());
+    log.finish_compaction(true);
     assert!(fs::metadata(folder.path()).expect("there").len() < before);
     assert!(matches!(
-        File::open(&folder.path(), 3),
+        FileStore::open(&folder.path(), 3),
         Err(OpenError::InUse { .. })
     ));
     drop(log);
-    let store = File::open(&folder.path(), 3).expect("opens");
+    let store = FileStore::open(&folder.path(), 3).expect("opens");
     assert_eq!(content(&store), ["0=8", "1=9", "2=6", "3=7"]);
     assert_eq!(store.revision(), 9);
     let at_base = store.list("g/things", "", Some(6)).expect("in history");
     assert_eq!(at_base.objects.len(), 4);
-    assert_eq!(store.changes(5, 9).err(), Some(Expired { oldest: 6 }));
+    assert_eq!(
+        store.events(5, 9).err(),
+        Some(RevisionExpired { oldest: 6 })
+    );
     put(&store, "0", "10").await;
     assert_eq!(store.revision(), 10);
 }
@@ -142,35 +149,35 @@ async fn what_is_written_during_a_rewrite_is_in_the_new_file() {
     let folder = Folder::new();
     let (mut log, mut state) = Log::open(&folder.path(), 3).expect("opens");
     let mut put = |log: &mut Log, number: u64| {
-        let write = Write {
+        let write = ObjectWrite {
             key: key(&number.to_string()),
-            replaces: None,
+            expected_revision: None,
             object: Some(json!({"metadata": {}, "value": "x".repeat(100_000)}).into()),
         };
         let event = Arc::new(state.plan(write, number).expect("fits"));
         assert!(log.append(std::slice::from_ref(&event)).is_ok());
         state.apply(event);
-        state.unwound()
+        state.checkpoint()
     };
     for number in 1..=5 {
         put(&mut log, number);
     }
-    let unwound = put(&mut log, 6);
-    log.begin_rewrite(unwound);
+    let checkpoint = put(&mut log, 6);
+    log.start_compaction(checkpoint);
     for number in 7..=30 {
         put(&mut log, number);
-        log.finish_rewrite(number == 20);
+        log.finish_compaction(number == 20);
     }
     drop(log);
-    let store = File::open(&folder.path(), 100).expect("opens");
+    let store = FileStore::open(&folder.path(), 100).expect("opens");
     assert_eq!((content(&store).len(), store.revision()), (30, 30));
-    assert!(!beside(&folder.path(), ".new").exists());
+    assert!(!sibling(&folder.path(), ".new").exists());
 }
 
 #[tokio::test]
 async fn a_file_does_not_grow_for_ever() {
     let folder = Folder::new();
-    let store = File::open(&folder.path(), 2).expect("opens");
+    let store = FileStore::open(&folder.path(), 2).expect("opens");
     let value = "x".repeat(1_000_000);
     put(&store, "kept", "1").await;
     for _ in 0..40 {
@@ -193,9 +200,9 @@ async fn writers_of_one_object_do_not_overwrite_each_other() {
     put(&store, "a", "0").await;
     let attempts = (0..20).map(|number| {
         let object = json!({"metadata": {}, "value": number.to_string()});
-        store.commit(Write {
+        store.commit(ObjectWrite {
             key: key("a"),
-            replaces: Some(1),
+            expected_revision: Some(1),
             object: Some(object.into()),
         })
     });
@@ -204,7 +211,7 @@ async fn writers_of_one_object_do_not_overwrite_each_other() {
     assert!(
         outcomes
             .iter()
-            .all(|it| it.is_ok() || *it == Err(Refusal::Stale))
+            .all(|it| it.is_ok() || *it == Err(CommitError::Conflict))
     );
     assert_eq!(store.revision(), 2);
 }
@@ -247,7 +254,7 @@ async fn a_flipped_bit_is_reported_and_nothing_is_touched() {
         let mut flipped = bytes.clone();
         flipped[at] ^= 1 << (at % 8);
         fs::write(folder.path(), &flipped).expect("written");
-        match File::open(&folder.path(), 100).err() {
+        match FileStore::open(&folder.path(), 100).err() {
             Some(OpenError::Damaged { offset, .. }) => assert!(offset <= at as u64),
             Some(OpenError::Foreign { .. }) => assert!(at < record::HEADER.len()),
             other => panic!("byte {at}: {other:?}"),
@@ -263,7 +270,7 @@ fn somebody_elses_file_is_left_alone() {
     let folder = Folder::new();
     for text in ["x", "something else entirely, and longer than a header"] {
         fs::write(folder.path(), text).expect("written");
-        let refused = File::open(&folder.path(), 100).err().expect("refused");
+        let refused = FileStore::open(&folder.path(), 100).err().expect("refused");
         assert!(matches!(refused, OpenError::Foreign { .. }), "{refused}");
         assert_eq!(fs::read(folder.path()).expect("readable"), text.as_bytes());
     }
@@ -288,7 +295,7 @@ async fn a_backup_is_a_store_of_its_own() {
     let copy = folder.0.path().join("copy");
     store.backup(&copy).expect("copied");
     put(&store, "b", "2").await;
-    let restored = File::open(&copy, 100).expect("opens");
+    let restored = FileStore::open(&copy, 100).expect("opens");
     assert_eq!(content(&restored), ["a=1"]);
     assert!(store.backup(&copy).is_err(), "never over something else");
     assert_eq!(content(&store), ["a=1", "b=2"]);
@@ -303,12 +310,12 @@ async fn a_write_that_fails_leaves_no_trace() {
     let read_only = Arc::new(fs::File::open(folder.path()).expect("opens"));
     let writable = std::mem::replace(&mut store.durable.lock().file, read_only);
     let refused = write(&store, "b", Some("2")).await.expect_err("refused");
-    assert!(matches!(refused, Refusal::Failed(_)), "{refused:?}");
+    assert!(matches!(refused, CommitError::Failed(_)), "{refused:?}");
     assert_eq!(content(&store), ["a=1"]);
     let mut byte = [0];
     assert_eq!(writable.read_at(&mut byte, 0).expect("still there"), 1);
     let refused = write(&store, "b", Some("2")).await.expect_err("refused");
-    let Refusal::Failed(why) = refused else {
+    let CommitError::Failed(why) = refused else {
         panic!("{refused:?}")
     };
     assert!(why.contains("until the next start"), "{why}");

@@ -1,8 +1,8 @@
-//! The operations of a JSON patch, applied one after the other.
+//! Applies the operations of a JSON patch.
 //!
-//! What they may build is bounded before each of them: all copies together by the size of a request
-//! body, as on a real server, and the nesting by what a body may have. A patch of a few hundred bytes
-//! can otherwise double an object as often as it has operations.
+//! Before each operation, the size of all copies together and the nesting are checked against the
+//! limits of a request body, as in kube-apiserver. Otherwise a small patch could double an object
+//! with every operation.
 
 use std::io;
 
@@ -14,7 +14,7 @@ use crate::{
     status::{ApiError, Result},
 };
 
-/// What operations make of an object.
+/// The object with all operations applied.
 pub(super) fn applied(mut object: Value, operations: &[PatchOperation]) -> Result<Value> {
     let mut copied = 0;
     for operation in operations {
@@ -54,12 +54,12 @@ fn size(value: &Value) -> usize {
     let mut length = Length(0);
     match serde_json::to_writer(&mut length, value) {
         Ok(()) => length.0,
-        // What cannot be written cannot be stored either.
+        // A value that cannot be written cannot be stored either.
         Err(_) => usize::MAX / 2,
     }
 }
 
-/// Whether what an operation puts somewhere would nest deeper than a body may.
+/// Whether the result of an operation would be nested deeper than a body may be.
 fn nests_too_deep(operation: &PatchOperation, object: &Value) -> bool {
     let (path, value) = match operation {
         PatchOperation::Add(add) => (&add.path, Some(&add.value)),
@@ -72,8 +72,8 @@ fn nests_too_deep(operation: &PatchOperation, object: &Value) -> bool {
     value.is_some_and(|value| json::is_deeper(value, json::DEPTH_LIMIT.saturating_sub(around)))
 }
 
-/// The operation as a real server reads it: `replace` may set a member that is not there yet, and
-/// what is not there passes a `test` for null.
+/// The operation as kube-apiserver interprets it: `replace` may add a missing member, and a missing
+/// member passes a `test` for null.
 fn lenient(operation: &PatchOperation, object: &Value) -> Option<PatchOperation> {
     let is_missing = |path: &str| object.pointer(path).is_none();
     match operation {

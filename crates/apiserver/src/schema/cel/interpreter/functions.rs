@@ -9,8 +9,8 @@ use kube_cel::cel::common::ast::{CallExpr, Expr, IdedExpr};
 use kube_cel::cel::{ExecutionError, Value as Cel};
 use regex::{Regex, RegexBuilder};
 
-use super::{Interpreter, Outcome, Variables};
-use crate::schema::cel::budget::{PATTERN, Stop, length};
+use super::{EvaluationResult, Interpreter, Variables};
+use crate::schema::cel::budget::{EvaluationError, PATTERN, length};
 use crate::schema::cel::functions::{FUNCTIONS, lists};
 
 /// How many compiled patterns a thread remembers.
@@ -23,7 +23,11 @@ thread_local! {
 }
 
 impl Interpreter<'_> {
-    pub(super) fn function(&mut self, call: &CallExpr, variables: &Variables<'_>) -> Outcome {
+    pub(super) fn function(
+        &mut self,
+        call: &CallExpr,
+        variables: &Variables<'_>,
+    ) -> EvaluationResult {
         let namespace = namespace(call, variables);
         let target = call.target.as_deref().filter(|_| namespace.is_none());
         let mut values = Vec::with_capacity(call.args.len() + 1);
@@ -55,7 +59,12 @@ impl Interpreter<'_> {
     }
 
     /// Calls a function of the library with values instead of expressions.
-    fn call_library(&mut self, call: &CallExpr, has_target: bool, values: Vec<Cel>) -> Outcome {
+    fn call_library(
+        &mut self,
+        call: &CallExpr,
+        has_target: bool,
+        values: Vec<Cel>,
+    ) -> EvaluationResult {
         let mut context = self.functions.new_inner_scope();
         let mut operands = Vec::with_capacity(values.len());
         for (index, value) in values.into_iter().enumerate() {
@@ -91,7 +100,7 @@ impl Interpreter<'_> {
         text: &Arc<String>,
         pattern: &Arc<String>,
         with: impl FnOnce(&Regex) -> T,
-    ) -> Result<T, Stop> {
+    ) -> Result<T, EvaluationError> {
         let lengths = (text.len() as u64).saturating_mul(pattern.len() as u64);
         self.budget.charge(lengths / 4)?;
         COMPILED.with_borrow_mut(|compiled| {

@@ -7,7 +7,7 @@ use kube_cel::cel::common::ast::operators;
 use kube_cel::cel::objects::{KeyRef, OptionalValue};
 use kube_cel::cel::{ExecutionError, Value as Cel};
 
-use super::Outcome;
+use super::EvaluationResult;
 use crate::schema::cel::budget::Budget;
 
 /// Whether a name is that of an operator on two values.
@@ -33,7 +33,7 @@ pub(super) fn is_binary(name: &str) -> bool {
 }
 
 /// What an operator makes of two values.
-pub(super) fn binary(budget: &mut Budget, name: &str, left: Cel, right: Cel) -> Outcome {
+pub(super) fn binary(budget: &mut Budget, name: &str, left: Cel, right: Cel) -> EvaluationResult {
     match name {
         operators::ADD => budget.charge_for_sum(&left, &right)?,
         operators::IN => drop(budget.charge_for(&right)?),

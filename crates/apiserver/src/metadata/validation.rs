@@ -1,4 +1,4 @@
-//! What can be wrong with metadata, in a real server's words.
+//! Validates metadata.
 
 use serde_json::{Value, json};
 
@@ -8,71 +8,75 @@ use crate::{builtin, name, resource::Resource, schema::FieldError};
 const ANNOTATIONS_LIMIT: usize = 256 * 1024;
 
 /// Everything wrong with an object's metadata.
-pub(crate) fn faults(resource: &Resource, object: &Value) -> Vec<FieldError> {
+pub(crate) fn validate(resource: &Resource, object: &Value) -> Vec<FieldError> {
     let metadata = &object["metadata"];
-    let mut faults = name_faults(resource, object);
+    let mut errors = validate_name(resource, object);
     for (key, value) in entries(&metadata["labels"]) {
         let field = "metadata.labels";
-        faults.extend(invalid(field, key, name::qualified(key)));
-        faults.extend(invalid(field, value, name::label_value(value)));
+        errors.extend(invalid(field, key, name::qualified(key)));
+        errors.extend(invalid(field, value, name::label_value(value)));
     }
-    faults.extend(annotation_faults(&metadata["annotations"]));
+    errors.extend(validate_annotations(&metadata["annotations"]));
     for (index, finalizer) in finalizers(object).into_iter().enumerate() {
         let field = "metadata.finalizers";
-        faults.extend(invalid(field, finalizer, name::qualified(finalizer)));
+        errors.extend(invalid(field, finalizer, name::qualified(finalizer)));
         if resource.schema.is_none() && !finalizer.contains('/') && !is_standard(finalizer) {
             let field = format!("{field}[{index}]");
             let why = "name is neither a standard finalizer name nor is it fully qualified";
-            faults.push(FieldError::invalid(&field, &json!(finalizer), why));
+            errors.push(FieldError::invalid(&field, &json!(finalizer), why));
         }
     }
-    faults.extend(owner_faults(&metadata["ownerReferences"]));
-    faults
+    errors.extend(validate_owners(&metadata["ownerReferences"]));
+    errors
 }
 
 fn invalid<'a>(
     field: &'a str,
     value: &'a str,
-    faults: impl IntoIterator<Item = impl AsRef<str>> + 'a,
+    errors: impl IntoIterator<Item = impl AsRef<str>> + 'a,
 ) -> impl Iterator<Item = FieldError> + 'a {
-    let faults = faults.into_iter();
-    faults.map(move |fault| FieldError::invalid(field, &json!(value), fault.as_ref()))
+    let errors = errors.into_iter();
+    errors.map(move |error| FieldError::invalid(field, &json!(value), error.as_ref()))
 }
 
-fn name_faults(resource: &Resource, object: &Value) -> Vec<FieldError> {
-    let mut faults = Vec::new();
+fn validate_name(resource: &Resource, object: &Value) -> Vec<FieldError> {
+    let mut errors = Vec::new();
     let base = text(object, "/metadata/generateName");
     if !base.is_empty() {
         // The suffix comes after the base, so a base may end in a dash.
-        let found = resource.names.faults(&base.replace('-', "a"));
-        faults.extend(invalid("metadata.generateName", base, found));
+        let found = resource.names.validate(&base.replace('-', "a"));
+        errors.extend(invalid("metadata.generateName", base, found));
     }
     match name_of(object) {
-        "" => faults.push(FieldError::required(
+        "" => errors.push(FieldError::required(
             "metadata.name",
             "name or generateName is required",
         )),
-        name => faults.extend(invalid("metadata.name", name, resource.names.faults(name))),
+        name => errors.extend(invalid(
+            "metadata.name",
+            name,
+            resource.names.validate(name),
+        )),
     }
-    faults
+    errors
 }
 
-fn annotation_faults(annotations: &Value) -> Vec<FieldError> {
-    let mut faults = Vec::new();
+fn validate_annotations(annotations: &Value) -> Vec<FieldError> {
+    let mut errors = Vec::new();
     let field = "metadata.annotations";
     let mut size = 0;
     for (key, value) in entries(annotations) {
         size += key.len() + value.len();
-        faults.extend(invalid(field, key, name::qualified(&key.to_lowercase())));
+        errors.extend(invalid(field, key, name::qualified(&key.to_lowercase())));
     }
     if size > ANNOTATIONS_LIMIT {
-        faults.push(FieldError {
+        errors.push(FieldError {
             reason: "FieldValueTooLong",
             field: field.into(),
             message: format!("Too long: may not be more than {ANNOTATIONS_LIMIT} bytes"),
         });
     }
-    faults
+    errors
 }
 
 fn is_standard(finalizer: &str) -> bool {
@@ -85,9 +89,9 @@ fn entries(map: &Value) -> impl Iterator<Item = (&str, &str)> {
     map.map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default()))
 }
 
-fn owner_faults(owners: &Value) -> Vec<FieldError> {
+fn validate_owners(owners: &Value) -> Vec<FieldError> {
     const FIELD: &str = "metadata.ownerReferences";
-    let mut faults = Vec::new();
+    let mut errors = Vec::new();
     let mut controller: Option<String> = None;
     for owner in owners.as_array().into_iter().flatten() {
         for field in ["apiVersion", "kind", "name", "uid"] {
@@ -98,7 +102,7 @@ fn owner_faults(owners: &Value) -> Vec<FieldError> {
                     "must"
                 };
                 let field = format!("{FIELD}.{field}");
-                faults.push(FieldError::invalid(
+                errors.push(FieldError::invalid(
                     &field,
                     &json!(""),
                     &format!("{what} not be empty"),
@@ -110,20 +114,20 @@ fn owner_faults(owners: &Value) -> Vec<FieldError> {
         }
         let this = format!("{}/{}", text(owner, "/kind"), text(owner, "/name"));
         match &controller {
-            Some(first) => faults.push(FieldError::invalid(FIELD, owners, &format!(
+            Some(first) => errors.push(FieldError::invalid(FIELD, owners, &format!(
                 "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {this}"
             ))),
             None => controller = Some(this),
         }
     }
-    faults
+    errors
 }
 
 /// Everything wrong with a change of metadata.
-pub(crate) fn update_faults(new: &Value, old: &Value) -> Vec<FieldError> {
-    let mut faults = Vec::new();
+pub(crate) fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
+    let mut errors = Vec::new();
     if !is_deleting(old) {
-        return faults;
+        return errors;
     }
     let before = finalizers(old);
     let mut added: Vec<&str> = finalizers(new);
@@ -131,7 +135,7 @@ pub(crate) fn update_faults(new: &Value, old: &Value) -> Vec<FieldError> {
     if !added.is_empty() {
         added.sort_unstable();
         let added: Vec<String> = added.iter().map(|name| format!("{name:?}")).collect();
-        faults.push(FieldError {
+        errors.push(FieldError {
             reason: "FieldValueForbidden",
             field: "metadata.finalizers".into(),
             message: format!(
@@ -140,5 +144,5 @@ pub(crate) fn update_faults(new: &Value, old: &Value) -> Vec<FieldError> {
             ),
         });
     }
-    faults
+    errors
 }

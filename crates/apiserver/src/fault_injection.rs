@@ -1,4 +1,4 @@
-//! Faults on purpose, for tests: seeded, so that a failing run can be repeated.
+//! Fault injection for tests: requests fail at random, with a seed so that a run can be repeated.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
@@ -6,83 +6,83 @@ use http::{Method, StatusCode};
 
 use crate::status::ApiError;
 
-/// How often what goes wrong. Each is a probability from 0 to 1.
+/// How often which fault is injected. Each is a probability from 0 to 1.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Faults {
-    /// Decides which requests fail; print it when a test does.
+pub struct FaultRates {
+    /// Decides which requests fail; print it when a test fails.
     pub seed: u64,
-    /// A replace or patch is refused with 409 although nobody else wrote.
+    /// An update or patch fails with 409 although there is no conflict.
     pub conflict: f64,
-    /// A request is refused with 500 or 503 before anything happened.
+    /// A request fails with 500 or 503 and has no effect.
     pub server_error: f64,
-    /// A request is carried out, but its answer is 504.
+    /// A request takes effect, but is answered with 504.
     pub timeout: f64,
     /// A watch ends after a few events.
     pub dropped_watch: f64,
-    /// A list shows an earlier state.
+    /// A list returns an earlier state.
     pub stale_list: f64,
 }
 
-/// What is to happen to one request.
+/// The faults of one request.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Verdict {
-    /// Answered at once, nothing done.
-    pub(crate) refused: Option<ApiError>,
-    /// Done, but answered with this.
-    pub(crate) hidden: Option<ApiError>,
-    /// A watch ends after so many lines.
+pub(crate) struct RequestFaults {
+    /// The error that is returned instead of running the request.
+    pub(crate) instead: Option<ApiError>,
+    /// The error that is returned after running the request.
+    pub(crate) afterwards: Option<ApiError>,
+    /// A watch ends after this many events.
     pub(crate) watch_lines: Option<u64>,
-    /// A list is this many changes old.
+    /// A list is this many revisions old.
     pub(crate) list_lag: u64,
 }
 
-/// Draws a verdict for each request.
+/// Draws the faults of each request.
 #[derive(Debug, Default)]
-pub(crate) struct Fate {
-    faults: Faults,
-    random: Random,
+pub(crate) struct FaultInjector {
+    rates: FaultRates,
+    random: SeededRandom,
 }
 
-impl Fate {
-    pub(crate) fn new(faults: Faults) -> Self {
+impl FaultInjector {
+    pub(crate) fn new(rates: FaultRates) -> Self {
         Self {
-            faults,
-            random: Random(faults.seed),
+            rates,
+            random: SeededRandom(rates.seed),
         }
     }
 
-    /// Decides about the next request.
-    pub(crate) fn judge(&mut self, method: &Method) -> Verdict {
-        if self.faults == Faults::default() {
-            return Verdict::default();
+    /// Draws the faults of the next request.
+    pub(crate) fn draw(&mut self, method: &Method) -> RequestFaults {
+        let rates = self.rates;
+        if rates == FaultRates::default() {
+            return RequestFaults::default();
         }
-        let faults = self.faults;
-        let mut verdict = Verdict::default();
+        let mut faults = RequestFaults::default();
         let is_update = matches!(*method, Method::PUT | Method::PATCH);
-        if self.draws(faults.conflict) && is_update {
-            verdict.refused = Some(ApiError::new(
+        if self.happens(rates.conflict) && is_update {
+            faults.instead = Some(ApiError::new(
                 StatusCode::CONFLICT,
                 "Conflict",
                 "Operation cannot be fulfilled: the object has been modified; please apply your changes to the latest version and try again",
             ));
         }
-        if self.draws(faults.server_error) {
-            verdict.refused = Some(self.server_error());
+        if self.happens(rates.server_error) {
+            faults.instead = Some(self.server_error());
         }
-        if self.draws(faults.timeout) {
-            verdict.hidden = Some(ApiError::new(
+        if self.happens(rates.timeout) {
+            faults.afterwards = Some(ApiError::new(
                 StatusCode::GATEWAY_TIMEOUT,
                 "Timeout",
                 "request did not complete within the allotted timeout",
             ));
         }
-        if self.draws(faults.dropped_watch) {
-            verdict.watch_lines = Some(self.random.next() % 8);
+        if self.happens(rates.dropped_watch) {
+            faults.watch_lines = Some(self.random.next() % 8);
         }
-        if self.draws(faults.stale_list) {
-            verdict.list_lag = 1 + self.random.next() % 16;
+        if self.happens(rates.stale_list) {
+            faults.list_lag = 1 + self.random.next() % 16;
         }
-        verdict
+        faults
     }
 
     fn server_error(&mut self) -> ApiError {
@@ -100,7 +100,7 @@ impl Fate {
         )
     }
 
-    fn draws(&mut self, probability: f64) -> bool {
+    fn happens(&mut self, probability: f64) -> bool {
         // 53 bits fit a double exactly.
         #[expect(clippy::cast_precision_loss, reason = "53 bits fit a double exactly")]
         let drawn = (self.random.next() >> 11) as f64 / (1_u64 << 53) as f64;
@@ -108,11 +108,11 @@ impl Fate {
     }
 }
 
-/// SplitMix64: small, seedable, good enough for names and faults. Nothing secret comes from it.
+/// SplitMix64, a seedable generator for names and faults; not for secrets.
 #[derive(Debug, Default)]
-pub(crate) struct Random(u64);
+pub(crate) struct SeededRandom(u64);
 
-impl Random {
+impl SeededRandom {
     /// Seeded, or different in every process.
     pub(crate) fn new(seed: Option<u64>) -> Self {
         Self(seed.unwrap_or_else(|| RandomState::new().build_hasher().finish()))

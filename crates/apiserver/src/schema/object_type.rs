@@ -1,11 +1,11 @@
-//! A schema as the types that writers share: what may be owned apart, and what only as a whole.
+//! The types of a custom kind for server-side apply, from its schema.
 
-use crate::types::{Field, ListType, MapType, Merging, Scalar, Sharing, Type};
+use crate::types::{Field, ListOwnership, ListType, MapType, PatchStrategy, Scalar, Type};
 
-use super::node::{Additional, Node};
+use super::node::{AdditionalProperties, SchemaNode};
 
 /// The type of the objects that a schema describes.
-pub(super) fn of(root: &Node) -> Type {
+pub(super) fn of(root: &SchemaNode) -> Type {
     let mut kind = shape(root, false);
     if let Type::Map(map) = &mut kind {
         add_resource_fields(map);
@@ -23,7 +23,7 @@ fn add_resource_fields(map: &mut MapType) {
 }
 
 /// `keeps_unknown` passes from what preserves unknown fields to all below.
-fn shape(node: &Node, keeps_unknown: bool) -> Type {
+fn shape(node: &SchemaNode, keeps_unknown: bool) -> Type {
     let keeps_unknown = keeps_unknown || node.preserves_unknown();
     match node.type_name.as_str() {
         "string" => match node.format.as_str() {
@@ -42,26 +42,28 @@ fn shape(node: &Node, keeps_unknown: bool) -> Type {
     }
 }
 
-fn list(node: &Node, keeps_unknown: bool) -> Type {
+fn list(node: &SchemaNode, keeps_unknown: bool) -> Type {
     let items = node.items.as_deref();
     Type::List(Box::new(ListType {
         items: items.map_or(Type::OPAQUE, |items| shape(items, keeps_unknown)),
-        sharing: match node.list_type.as_deref() {
-            Some("set") => Sharing::Set,
-            Some("map") => Sharing::Keys(node.list_map_keys.clone()),
-            _ => Sharing::Atomic,
+        ownership: match node.list_type.as_deref() {
+            Some("set") => ListOwnership::Set,
+            Some("map") => ListOwnership::Keys(node.list_map_keys.clone()),
+            _ => ListOwnership::Atomic,
         },
-        merging: Merging::Replace,
+        patch_strategy: PatchStrategy::Replace,
     }))
 }
 
-fn map(node: &Node, keeps_unknown: bool) -> Type {
-    let field = |(name, node): (&String, &Node)| (name.clone(), field(node, keeps_unknown));
+fn map(node: &SchemaNode, keeps_unknown: bool) -> Type {
+    let field = |(name, node): (&String, &SchemaNode)| (name.clone(), field(node, keeps_unknown));
     let others = match &node.additional {
-        Additional::Schema(others) => Some(shape(others, keeps_unknown)),
-        Additional::Allowed(true) => Some(Type::FREE),
-        Additional::Allowed(false) => None,
-        Additional::Unset => (keeps_unknown || node.properties.is_empty()).then_some(Type::FREE),
+        AdditionalProperties::Schema(others) => Some(shape(others, keeps_unknown)),
+        AdditionalProperties::Allowed(true) => Some(Type::FREE),
+        AdditionalProperties::Allowed(false) => None,
+        AdditionalProperties::Unset => {
+            (keeps_unknown || node.properties.is_empty()).then_some(Type::FREE)
+        }
     };
     let mut map = MapType {
         fields: node.properties.iter().map(field).collect(),
@@ -79,7 +81,7 @@ fn map(node: &Node, keeps_unknown: bool) -> Type {
     Type::Map(Box::new(map))
 }
 
-fn field(node: &Node, keeps_unknown: bool) -> Field {
+fn field(node: &SchemaNode, keeps_unknown: bool) -> Field {
     Field {
         default: node.default.clone(),
         ..Field::from(shape(node, keeps_unknown))

@@ -1,25 +1,25 @@
-//! How a value at a place is shared, seen by its type and by what is there.
+//! Whether a value is merged as a whole, by its keys or by its items, given its type and content.
 
 use std::sync::LazyLock;
 
 use serde_json::{Map, Value};
 
-use crate::types::{ListType, MapType, Sharing, Type};
+use crate::types::{ListOwnership, ListType, MapType, Type};
 
 static FREE_MAP: LazyLock<MapType> = LazyLock::new(|| MapType {
     others: Some(Type::FREE),
     ..MapType::default()
 });
 
-/// A place with one owner, or with owners further inside.
-pub(super) enum Shape<'t> {
-    Leaf,
+/// How a value is merged.
+pub(super) enum MergeShape<'t> {
+    Atomic,
     Map(&'t MapType),
     List(&'t ListType),
 }
 
-/// The shape of a place with these values; a value that does not fit makes it a leaf.
-pub(super) fn shape<'t>(kind: &'t Type, values: &[Option<&Value>]) -> Shape<'t> {
+/// How these values of one field are merged; a value of another type makes it atomic.
+pub(super) fn merge_shape<'t>(kind: &'t Type, values: &[Option<&Value>]) -> MergeShape<'t> {
     let mut values = values
         .iter()
         .flatten()
@@ -28,33 +28,34 @@ pub(super) fn shape<'t>(kind: &'t Type, values: &[Option<&Value>]) -> Shape<'t> 
     let is_something = values.peek().is_some();
     match kind.resolve() {
         Type::Map(map) if !map.is_atomic && values.all(|value| value.is_object()) => {
-            Shape::Map(map)
+            MergeShape::Map(map)
         }
         Type::Any { is_shared: true } if is_something && values.all(|value| value.is_object()) => {
-            Shape::Map(&FREE_MAP)
+            MergeShape::Map(&FREE_MAP)
         }
         Type::List(list)
-            if list.sharing != Sharing::Atomic && values.all(|value| is_keyed(list, value)) =>
+            if list.ownership != ListOwnership::Atomic
+                && values.all(|value| is_keyed(list, value)) =>
         {
-            Shape::List(list)
+            MergeShape::List(list)
         }
-        _ => Shape::Leaf,
+        _ => MergeShape::Atomic,
     }
 }
 
 fn is_keyed(list: &ListType, value: &Value) -> bool {
     let mut items = value.as_array().into_iter().flatten();
-    value.is_array() && items.all(|item| step(list, item).is_some())
+    value.is_array() && items.all(|item| element(list, item).is_some())
 }
 
-/// The step to an item of a shared list; `None` if it has no keys.
-pub(super) fn step(list: &ListType, item: &Value) -> Option<String> {
-    match &list.sharing {
-        Sharing::Set => {
+/// The path element of a list item; `None` if it has no keys.
+pub(super) fn element(list: &ListType, item: &Value) -> Option<String> {
+    match &list.ownership {
+        ListOwnership::Set => {
             let is_plain = !item.is_object() && !item.is_array() && !item.is_null();
             is_plain.then(|| format!("v:{item}"))
         }
-        Sharing::Keys(names) => {
+        ListOwnership::Keys(names) => {
             let item = item.as_object()?;
             let mut names: Vec<&String> = names.iter().collect();
             names.sort();
@@ -67,7 +68,7 @@ pub(super) fn step(list: &ListType, item: &Value) -> Option<String> {
                 .collect();
             (!keys.is_empty()).then(|| format!("k:{}", Value::Object(keys)))
         }
-        Sharing::Atomic => None,
+        ListOwnership::Atomic => None,
     }
 }
 
@@ -78,16 +79,16 @@ fn default_of(list: &ListType, name: &str) -> Option<Value> {
     }
 }
 
-/// The items of a list with their steps.
+/// The items of a list with their path elements.
 pub(super) fn items<'v>(list: &ListType, value: Option<&'v Value>) -> Vec<(String, &'v Value)> {
     let items = value.and_then(Value::as_array).into_iter().flatten();
     items
-        .filter_map(|item| Some((step(list, item)?, item)))
+        .filter_map(|item| Some((element(list, item)?, item)))
         .collect()
 }
 
-/// Whether there is nothing in a map or list.
-pub(super) fn is_bare(value: Option<&Value>) -> bool {
+/// Whether a value is missing or an empty map or list.
+pub(super) fn is_empty_container(value: Option<&Value>) -> bool {
     match value {
         Some(Value::Object(map)) => map.is_empty(),
         Some(Value::Array(list)) => list.is_empty(),

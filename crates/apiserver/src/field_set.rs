@@ -1,8 +1,8 @@
-//! Sets of fields: which places of an object someone owns.
+//! Sets of fields, as in `managedFields`.
 //!
-//! A place is named by steps as `managedFields` writes them: `f:name` for a field, `k:{…}` for a
-//! list item by its keys, `v:…` for a value of a set. A set is a tree of such steps, which is also
-//! its form on the wire (`FieldsV1`).
+//! A field is identified by path elements: `f:name` for a field of a map, `k:{…}` for a list item by
+//! its keys, `v:…` for a value of a set. A set is a tree of path elements, as in its JSON form
+//! (`FieldsV1`).
 
 use std::collections::BTreeMap;
 
@@ -15,54 +15,55 @@ use serde_json::Value;
 
 /// A set of fields.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Fields {
-    /// Whether this place itself is in the set.
+pub(crate) struct FieldSet {
+    /// Whether this field itself is in the set.
     pub(crate) is_member: bool,
-    /// What lies below; never an empty set.
-    pub(crate) below: BTreeMap<String, Fields>,
+    /// The fields in it; no set is empty.
+    pub(crate) children: BTreeMap<String, FieldSet>,
 }
 
-/// The step to a field.
-pub(crate) fn field_step(name: &str) -> String {
+/// The path element of a field of a map.
+pub(crate) fn field_element(name: &str) -> String {
     ["f:", name].concat()
 }
 
-impl Fields {
+impl FieldSet {
     /// The set of just these paths of field names.
     pub(crate) fn of(paths: &[&[&str]]) -> Self {
         let mut fields = Self::default();
         for path in paths {
             let mut place = &mut fields;
             for name in *path {
-                place = place.below.entry(field_step(name)).or_default();
+                place = place.children.entry(field_element(name)).or_default();
             }
             place.is_member = true;
         }
         fields
     }
 
-    /// Whether the field of that name is in the set itself.
+    /// Whether the field of this name is in the set.
     pub(crate) fn has_field(&self, name: &str) -> bool {
-        let mut below = self.below.iter();
-        below.any(|(step, it)| it.is_member && step.strip_prefix("f:") == Some(name))
+        let mut children = self.children.iter();
+        children.any(|(element, it)| it.is_member && element.strip_prefix("f:") == Some(name))
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        !self.is_member && self.below.is_empty()
+        !self.is_member && self.children.is_empty()
     }
 
-    /// Whether the set that has this wire form may have anything in common with this one.
-    pub(crate) fn may_meet(&self, wire: &str) -> bool {
+    /// Whether the set with this JSON may have common members with this one.
+    pub(crate) fn may_intersect(&self, wire: &str) -> bool {
         let is_escaped =
-            |step: &str| step.contains(|it: char| it.is_control() || "\"\\".contains(it));
-        let mut steps = self.below.keys();
-        self.is_member || steps.any(|step| is_escaped(step) || wire.contains(step.as_str()))
+            |element: &str| element.contains(|it: char| it.is_control() || "\"\\".contains(it));
+        let mut elements = self.children.keys();
+        self.is_member
+            || elements.any(|element| is_escaped(element) || wire.contains(element.as_str()))
     }
 
-    /// Puts a set below a step; an empty one leaves no trace.
-    pub(crate) fn put(&mut self, step: &str, fields: Self) {
+    /// Inserts a set under a path element, unless it is empty.
+    pub(crate) fn insert_set(&mut self, element: &str, fields: Self) {
         if !fields.is_empty() {
-            self.below.insert(step.to_owned(), fields);
+            self.children.insert(element.to_owned(), fields);
         }
     }
 
@@ -75,8 +76,11 @@ impl Fields {
     /// Adds all of another set.
     pub(crate) fn add(&mut self, other: &Self) {
         self.is_member |= other.is_member;
-        for (step, fields) in &other.below {
-            self.below.entry(step.clone()).or_default().add(fields);
+        for (element, fields) in &other.children {
+            self.children
+                .entry(element.clone())
+                .or_default()
+                .add(fields);
         }
     }
 
@@ -88,14 +92,14 @@ impl Fields {
         self.pairwise(other, |mine, theirs| mine && !theirs, true)
     }
 
-    /// Takes away the members of another set.
+    /// Removes the members of another set.
     pub(crate) fn subtract(&mut self, other: &Self) {
         self.is_member &= !other.is_member;
-        for (step, theirs) in &other.below {
-            if let Some(mine) = self.below.get_mut(step) {
+        for (element, theirs) in &other.children {
+            if let Some(mine) = self.children.get_mut(element) {
                 mine.subtract(theirs);
                 if mine.is_empty() {
-                    self.below.remove(step);
+                    self.children.remove(element);
                 }
             }
         }
@@ -104,35 +108,37 @@ impl Fields {
     fn pairwise(&self, other: &Self, rule: fn(bool, bool) -> bool, keeps_alone: bool) -> Self {
         let mut result = Self {
             is_member: rule(self.is_member, other.is_member),
-            below: BTreeMap::new(),
+            children: BTreeMap::new(),
         };
-        for (step, fields) in &self.below {
-            match other.below.get(step) {
-                Some(theirs) => result.put(step, fields.pairwise(theirs, rule, keeps_alone)),
-                None if keeps_alone => result.put(step, fields.clone()),
+        for (element, fields) in &self.children {
+            match other.children.get(element) {
+                Some(theirs) => {
+                    result.insert_set(element, fields.pairwise(theirs, rule, keeps_alone))
+                }
+                None if keeps_alone => result.insert_set(element, fields.clone()),
                 None => {}
             }
         }
         result
     }
 
-    /// Without the members of another set and all that lies below them.
-    pub(crate) fn without_trees(&self, other: &Self) -> Self {
+    /// Without the members of another set and all that is in them.
+    pub(crate) fn without_subtrees(&self, other: &Self) -> Self {
         let mut result = Self {
             is_member: self.is_member && !other.is_member,
-            below: BTreeMap::new(),
+            children: BTreeMap::new(),
         };
-        for (step, fields) in &self.below {
-            match other.below.get(step) {
+        for (element, fields) in &self.children {
+            match other.children.get(element) {
                 Some(theirs) if theirs.is_member => {}
-                Some(theirs) => result.put(step, fields.without_trees(theirs)),
-                None => result.put(step, fields.clone()),
+                Some(theirs) => result.insert_set(element, fields.without_subtrees(theirs)),
+                None => result.insert_set(element, fields.clone()),
             }
         }
         result
     }
 
-    /// The members, each as its path is told in messages.
+    /// The paths of the members, as in error messages.
     pub(crate) fn paths(&self) -> Vec<String> {
         let mut paths = Vec::new();
         self.collect_paths("", &mut paths);
@@ -143,79 +149,80 @@ impl Fields {
         if self.is_member {
             paths.push(path.to_owned());
         }
-        for (step, fields) in &self.below {
-            fields.collect_paths(&format!("{path}{}", told(step)), paths);
+        for (element, fields) in &self.children {
+            fields.collect_paths(&format!("{path}{}", display_element(element)), paths);
         }
     }
 }
 
-impl Serialize for Fields {
+impl Serialize for FieldSet {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        if self.is_member && !self.below.is_empty() {
+        if self.is_member && !self.children.is_empty() {
             map.serialize_entry(".", &Self::default())?;
         }
-        for (step, fields) in &self.below {
-            map.serialize_entry(step, fields)?;
+        for (element, fields) in &self.children {
+            map.serialize_entry(element, fields)?;
         }
         map.end()
     }
 }
 
-impl<'de> Deserialize<'de> for Fields {
+impl<'de> Deserialize<'de> for FieldSet {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Reader)
+        deserializer.deserialize_any(FieldSetVisitor)
     }
 }
 
-/// Reads the wire form.
-struct Reader;
+/// Deserializes `FieldsV1`.
+struct FieldSetVisitor;
 
-impl<'de> Visitor<'de> for Reader {
-    type Value = Fields;
+impl<'de> Visitor<'de> for FieldSetVisitor {
+    type Value = FieldSet;
 
     fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str("a set of fields")
     }
 
-    fn visit_unit<E>(self) -> Result<Fields, E> {
-        Ok(Fields::default())
+    fn visit_unit<E>(self) -> Result<FieldSet, E> {
+        Ok(FieldSet::default())
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
-        let mut fields = Fields::default();
-        while let Some(step) = map.next_key::<String>()? {
-            if step == "." {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<FieldSet, A::Error> {
+        let mut fields = FieldSet::default();
+        while let Some(element) = map.next_key::<String>()? {
+            if element == "." {
                 map.next_value::<IgnoredAny>()?;
                 fields.is_member = true;
                 continue;
             }
-            let mut inner: Fields = map.next_value()?;
-            inner.is_member |= inner.below.is_empty();
-            let step = canonical(step).ok_or_else(|| A::Error::custom("no step to a field"))?;
-            fields.below.insert(step, inner);
+            let mut inner: FieldSet = map.next_value()?;
+            inner.is_member |= inner.children.is_empty();
+            let element =
+                canonical(element).ok_or_else(|| A::Error::custom("not a path element"))?;
+            fields.children.insert(element, inner);
         }
         Ok(fields)
     }
 }
 
-/// A step in the one spelling that is compared.
-fn canonical(step: String) -> Option<String> {
-    let (kind, rest) = step.split_once(':')?;
+/// The normalized form of a path element.
+fn canonical(element: String) -> Option<String> {
+    let (kind, rest) = element.split_once(':')?;
     match kind {
-        "f" => Some(step),
+        "f" => Some(element),
         "k" | "v" => {
             let value: Value = serde_json::from_str(rest).ok()?;
             Some(format!("{kind}:{value}"))
         }
-        "i" => rest.parse::<u64>().ok().map(|_| step),
+        "i" => rest.parse::<u64>().ok().map(|_| element),
         _ => None,
     }
 }
 
-/// A step as messages tell it: `.name`, `[name="a"]`, `[="x"]`.
-pub(crate) fn told(step: &str) -> String {
-    let (kind, rest) = step.split_once(':').unwrap_or(("f", step));
+/// A path element as in error messages: `.name`, `[name="a"]`, `[="x"]`.
+pub(crate) fn display_element(element: &str) -> String {
+    let (kind, rest) = element.split_once(':').unwrap_or(("f", element));
     match (kind, serde_json::from_str::<Value>(rest)) {
         ("k", Ok(Value::Object(keys))) => {
             let keys: Vec<String> = keys
@@ -236,8 +243,8 @@ mod tests {
 
     use super::*;
 
-    fn set(value: Value) -> Fields {
-        Fields::deserialize(value).expect("well-formed")
+    fn set(value: Value) -> FieldSet {
+        FieldSet::deserialize(value).expect("well-formed")
     }
 
     #[test]
@@ -259,8 +266,8 @@ mod tests {
                 ".spec.tags[=\"x\"]",
             ]
         );
-        assert!(Fields::deserialize(json!({"x": {}})).is_err());
-        assert!(Fields::deserialize(json!({"k:{": {}})).is_err());
+        assert!(FieldSet::deserialize(json!({"x": {}})).is_err());
+        assert!(FieldSet::deserialize(json!({"k:{": {}})).is_err());
     }
 
     #[test]
@@ -277,7 +284,7 @@ mod tests {
         rest.subtract(&two);
         assert_eq!(rest, one.difference(&two));
         let trees = set(json!({"f:a": {}}));
-        assert_eq!(one.without_trees(&trees), set(json!({"f:c": {}})));
+        assert_eq!(one.without_subtrees(&trees), set(json!({"f:c": {}})));
         assert_eq!(one.difference(&trees).paths(), [".a.b", ".c"]);
     }
 }

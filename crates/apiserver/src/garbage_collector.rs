@@ -310,7 +310,8 @@ impl GarbageCollector {
             return;
         };
         let target = target_for(resource, &object);
-        let updated = change_object(server, &target, &WriteOptions::internal(), |live| {
+        let options = WriteOptions::internal();
+        let updated = change_object(server, &target, &options, |live| {
             let mut new = live.object.clone();
             change(&mut new);
             Ok(new.into())

@@ -15,9 +15,9 @@ use serde_json::{Value, json};
 use tower::ServiceExt;
 
 /// Only `boss` may change or delete what is marked as hers; nobody makes a `cursed` one.
-struct Rules;
+struct RefusingAdmission;
 
-impl Admission for Rules {
+impl Admission for RefusingAdmission {
     fn review(&self, request: &AdmissionRequest<'_>) -> Result<(), String> {
         let place = (
             request.group,
@@ -64,7 +64,7 @@ const ONE: &str = "/api/v1/namespaces/default/configmaps/a";
 
 fn server() -> Server {
     Server::new(Options {
-        admission: Some(Arc::new(Rules)),
+        admission: Some(Arc::new(RefusingAdmission)),
         ..Options::default()
     })
 }
@@ -150,11 +150,11 @@ async fn the_server_itself_is_not_asked() {
 }
 
 /// Refuses statuses that say more than the spec allows, where it looks at them.
-struct Statuses {
+struct StatusAdmission {
     looks: bool,
 }
 
-impl Admission for Statuses {
+impl Admission for StatusAdmission {
     fn applies_to(&self, group: &str, resource: &str, subresource: &str) -> bool {
         self.looks && (group, resource, subresource) == ("example.com", "things", "status")
     }
@@ -173,7 +173,7 @@ impl Admission for Statuses {
 async fn statuses_are_shown_with_their_objects_to_who_looks_at_them() {
     for (looks, expected) in [(true, [200, 200, 403]), (false, [200, 200, 200])] {
         let server = Server::new(Options {
-            admission: Some(Arc::new(Statuses { looks })),
+            admission: Some(Arc::new(StatusAdmission { looks })),
             ..Options::default()
         });
         let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});

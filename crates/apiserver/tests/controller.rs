@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use apiserver::{Faults, Options, Server};
+use apiserver::{FaultRates, Options, Server};
 use futures::StreamExt;
 use k8s_openapi::{
     api::core::v1::{ConfigMap, Namespace},
@@ -55,13 +55,13 @@ struct WidgetStatus {
     observed_generation: i64,
 }
 
-struct Workshop {
+struct WidgetContext {
     client: Client,
     reconciles: AtomicUsize,
     cleanups: AtomicUsize,
 }
 
-impl Workshop {
+impl WidgetContext {
     fn widgets(&self) -> Api<Widget> {
         Api::namespaced(self.client.clone(), NAMESPACE)
     }
@@ -71,11 +71,14 @@ impl Workshop {
     }
 }
 
-async fn reconcile(widget: Arc<Widget>, workshop: Arc<Workshop>) -> Result<Action, Failure> {
-    workshop.reconciles.fetch_add(1, Ordering::Relaxed);
-    let inner = workshop.clone();
+async fn reconcile(
+    widget: Arc<Widget>,
+    context: Arc<WidgetContext>,
+) -> Result<Action, ReconcileError> {
+    context.reconciles.fetch_add(1, Ordering::Relaxed);
+    let inner = context.clone();
     let name = "test.example.com/workshop";
-    finalizer(&workshop.widgets(), name, widget, |event| async move {
+    finalizer(&context.widgets(), name, widget, |event| async move {
         match event {
             Event::Apply(widget) => build(&inner, &widget).await,
             Event::Cleanup(_) => {
@@ -85,10 +88,10 @@ async fn reconcile(widget: Arc<Widget>, workshop: Arc<Workshop>) -> Result<Actio
         }
     })
     .await
-    .map_err(|error| Failure(error.to_string()))
+    .map_err(|error| ReconcileError(error.to_string()))
 }
 
-async fn build(workshop: &Workshop, widget: &Widget) -> Result<Action, kube::Error> {
+async fn build(context: &WidgetContext, widget: &Widget) -> Result<Action, kube::Error> {
     let part = ConfigMap {
         metadata: ObjectMeta {
             name: Some(widget.name_any()),
@@ -101,10 +104,10 @@ async fn build(workshop: &Workshop, widget: &Widget) -> Result<Action, kube::Err
         )])),
         ..ConfigMap::default()
     };
-    match workshop.parts().create(&PostParams::default(), &part).await {
+    match context.parts().create(&PostParams::default(), &part).await {
         Err(kube::Error::Api(status)) if status.is_already_exists() => {
             let patch = Patch::Merge(json!({"data": part.data}));
-            workshop
+            context
                 .parts()
                 .patch(&widget.name_any(), &PatchParams::default(), &patch)
                 .await?;
@@ -117,7 +120,7 @@ async fn build(workshop: &Workshop, widget: &Widget) -> Result<Action, kube::Err
     };
     if widget.status.as_ref() != Some(&status) {
         let patch = Patch::Merge(json!({"status": status}));
-        workshop
+        context
             .widgets()
             .patch_status(&widget.name_any(), &PatchParams::default(), &patch)
             .await?;
@@ -126,18 +129,18 @@ async fn build(workshop: &Workshop, widget: &Widget) -> Result<Action, kube::Err
 }
 
 #[derive(Debug)]
-struct Failure(String);
+struct ReconcileError(String);
 
-impl std::fmt::Display for Failure {
+impl std::fmt::Display for ReconcileError {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Failure {}
+impl std::error::Error for ReconcileError {}
 
 /// Applies the definition, makes the widgets, and starts the controller.
-async fn open_workshop(server: &Server) -> Arc<Workshop> {
+async fn start_controller(server: &Server) -> Arc<WidgetContext> {
     let client = server.client();
     let namespace: Namespace =
         serde_json::from_value(json!({"metadata": {"name": NAMESPACE}})).expect("a namespace");
@@ -152,33 +155,33 @@ async fn open_workshop(server: &Server) -> Arc<Workshop> {
         .await
         .expect("a valid definition");
 
-    let workshop = Arc::new(Workshop {
+    let context = Arc::new(WidgetContext {
         client,
         reconciles: AtomicUsize::new(0),
         cleanups: AtomicUsize::new(0),
     });
     for number in 0..WIDGETS {
         let widget = Widget::new(&format!("w{number}"), WidgetSpec { size: 1 });
-        workshop
+        context
             .widgets()
             .create(&PostParams::default(), &widget)
             .await
             .expect("a valid widget");
     }
-    let controller = Controller::new(workshop.widgets(), watcher::Config::default())
-        .owns(workshop.parts(), watcher::Config::default())
+    let controller = Controller::new(context.widgets(), watcher::Config::default())
+        .owns(context.parts(), watcher::Config::default())
         .run(
             reconcile,
             |_, _, _| Action::requeue(Duration::from_secs(5)),
-            workshop.clone(),
+            context.clone(),
         );
     tokio::spawn(controller.for_each(|_| std::future::ready(())));
-    workshop
+    context
 }
 
 /// An hour in which widgets grow and two of them are deleted.
-async fn an_hour_of_work(workshop: &Workshop) {
-    let widgets = workshop.widgets();
+async fn an_hour_of_work(context: &WidgetContext) {
+    let widgets = context.widgets();
     for round in 1..=12_u32 {
         tokio::time::sleep(Duration::from_secs(300)).await;
         let name = format!("w{}", round as usize % WIDGETS);
@@ -215,9 +218,9 @@ async fn retry(attempt: impl AsyncFn() -> Result<(), kube::Error>) {
     }
 }
 
-async fn assert_settled(workshop: &Workshop) {
-    let parts = workshop.parts();
-    let present = workshop
+async fn assert_settled(context: &WidgetContext) {
+    let parts = context.parts();
+    let present = context
         .widgets()
         .list(&ListParams::default())
         .await
@@ -244,18 +247,18 @@ async fn assert_settled(workshop: &Workshop) {
         present.len(),
         "parts of deleted widgets are collected"
     );
-    assert!(workshop.cleanups.load(Ordering::Relaxed) >= 2);
+    assert!(context.cleanups.load(Ordering::Relaxed) >= 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_controller_runs_for_an_hour() {
     let server = Server::in_memory();
-    let workshop = open_workshop(&server).await;
-    an_hour_of_work(&workshop).await;
+    let context = start_controller(&server).await;
+    an_hour_of_work(&context).await;
     tokio::time::sleep(Duration::from_secs(120)).await;
-    assert_settled(&workshop).await;
+    assert_settled(&context).await;
     // Ten widgets, each looked at once a minute.
-    let reconciles = workshop.reconciles.load(Ordering::Relaxed);
+    let reconciles = context.reconciles.load(Ordering::Relaxed);
     assert!((500..5000).contains(&reconciles), "{reconciles} reconciles");
 }
 
@@ -267,8 +270,8 @@ async fn a_controller_gets_there_in_spite_of_faults() {
             seed: Some(seed),
             ..Options::default()
         });
-        let workshop = open_workshop(&server).await;
-        server.inject(Faults {
+        let context = start_controller(&server).await;
+        server.inject_faults(FaultRates {
             seed,
             conflict: 0.1,
             server_error: 0.1,
@@ -276,9 +279,9 @@ async fn a_controller_gets_there_in_spite_of_faults() {
             dropped_watch: 0.5,
             stale_list: 0.2,
         });
-        an_hour_of_work(&workshop).await;
-        server.inject(Faults::default());
+        an_hour_of_work(&context).await;
+        server.inject_faults(FaultRates::default());
         tokio::time::sleep(Duration::from_secs(600)).await;
-        assert_settled(&workshop).await;
+        assert_settled(&context).await;
     }
 }

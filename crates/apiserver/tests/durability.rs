@@ -108,16 +108,16 @@ fn spawn(role: &str, file: &Path, step: usize, limit: Option<usize>) -> Child {
 }
 
 /// The last step that each writer was told is done, and the highest revision anybody saw.
-struct Answered {
+struct AcknowledgedWrites {
     steps: BTreeMap<usize, usize>,
     revision: u64,
 }
 
 /// Lets the child write for a while, kills it, and reads what it had been answered by then.
-fn storm(file: &Path, start: usize, lines: usize) -> Answered {
+fn storm(file: &Path, start: usize, lines: usize) -> AcknowledgedWrites {
     let mut child = spawn("child_in_the_storm", file, start, None);
     let mut output = BufReader::new(child.stdout.take().unwrap());
-    let mut answered = Answered {
+    let mut answered = AcknowledgedWrites {
         steps: BTreeMap::new(),
         revision: 0,
     };
@@ -161,7 +161,7 @@ async fn stored_step(client: &kube::Client, name: &str) -> Option<usize> {
 }
 
 /// Opens the file, compares it with what was answered, and gives its revision.
-async fn check(file: &Path, start: usize, answered: &Answered) -> u64 {
+async fn check(file: &Path, start: usize, answered: &AcknowledgedWrites) -> u64 {
     let server = Server::open(file, Options::default()).await.unwrap();
     let client = server.client();
     for (writer, done) in &answered.steps {

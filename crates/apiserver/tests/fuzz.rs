@@ -121,9 +121,9 @@ fn whole((method, path, kind, body): &(&str, &str, &str, &str)) -> Vec<u8> {
 }
 
 /// A small generator of numbers; the same seed gives the same numbers.
-struct Dice(u64);
+struct SeededRandom(u64);
 
-impl Dice {
+impl SeededRandom {
     fn below(&mut self, limit: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut number = self.0;
@@ -192,7 +192,7 @@ fn setting(name: &str, default: u64) -> u64 {
 #[test]
 fn no_bytes_are_the_servers_fault() {
     let seed = setting("PROPTEST_RNG_SEED", 20_261_115);
-    let mut dice = Dice(seed);
+    let mut random = SeededRandom(seed);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .start_paused(true)
@@ -213,8 +213,8 @@ fn no_bytes_are_the_servers_fault() {
             String::from_utf8_lossy(&defined)
         );
         for case in 0..setting("PROPTEST_CASES", 2000) {
-            let first = whole(&CORPUS[dice.below(CORPUS.len())]);
-            let sent = dice.damaged(first);
+            let first = whole(&CORPUS[random.below(CORPUS.len())]);
+            let sent = random.damaged(first);
             let answer = answers(&server, &sent).await;
             let answer = String::from_utf8_lossy(&answer);
             let is_fault =

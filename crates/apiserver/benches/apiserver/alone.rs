@@ -7,7 +7,7 @@ use http::{Method, Request};
 use http_body_util::BodyExt;
 use tower::ServiceExt;
 
-use crate::{client::Asked, cpu, load};
+use crate::{client::BenchRequest, cpu, load};
 
 /// As many objects, and patches of them.
 const OBJECTS: usize = 500;
@@ -30,7 +30,7 @@ pub(crate) fn measure(row: fn(&str, String)) {
         let definition = load::definition();
         ask(
             &server,
-            Asked::new(Method::POST, definitions.to_owned(), definition),
+            BenchRequest::new(Method::POST, definitions.to_owned(), definition),
         )
         .await;
         let figures = [
@@ -44,40 +44,46 @@ pub(crate) fn measure(row: fn(&str, String)) {
     });
 }
 
-fn create(number: usize, _: usize) -> Asked {
+fn create(number: usize, _: usize) -> BenchRequest {
     let body = load::thing(number).to_string();
-    Asked::new(Method::POST, load::THINGS.to_owned(), body)
+    BenchRequest::new(Method::POST, load::THINGS.to_owned(), body)
 }
 
-fn patch(number: usize, round: usize) -> Asked {
+fn patch(number: usize, round: usize) -> BenchRequest {
     let path = format!("{}/status", get(number, round).path);
-    Asked::new(Method::PATCH, path, load::status(round, None))
+    BenchRequest::new(Method::PATCH, path, load::status(round, None))
 }
 
-fn get(number: usize, _: usize) -> Asked {
+fn get(number: usize, _: usize) -> BenchRequest {
     let path = format!("{}/thing-{number:05}", load::THINGS);
-    Asked::new(Method::GET, path, "")
+    BenchRequest::new(Method::GET, path, "")
 }
 
-async fn cost(server: &Router, rounds: usize, asked: fn(usize, usize) -> Asked) -> f64 {
+async fn cost(
+    server: &Router,
+    rounds: usize,
+    bench_request: fn(usize, usize) -> BenchRequest,
+) -> f64 {
     let numbers = (0..rounds).flat_map(|round| (0..OBJECTS).map(move |number| (number, round)));
-    let questions: Vec<Asked> = numbers
-        .map(|(number, round)| asked(number, round))
+    let questions: Vec<BenchRequest> = numbers
+        .map(|(number, round)| bench_request(number, round))
         .collect();
     let before = cpu::of(std::process::id());
-    for asked in questions {
-        ask(server, asked).await;
+    for bench_request in questions {
+        ask(server, bench_request).await;
     }
     let spent = cpu::of(std::process::id()) - before;
     spent * 1_000_000.0 / (rounds * OBJECTS) as f64
 }
 
-async fn ask(server: &Router, asked: Asked) {
-    let request = Request::builder().method(&asked.method).uri(&asked.path);
-    let request = request.header("content-type", asked.content_type());
-    let request = request.body(Body::from(asked.body)).unwrap();
+async fn ask(server: &Router, bench_request: BenchRequest) {
+    let request = Request::builder()
+        .method(&bench_request.method)
+        .uri(&bench_request.path);
+    let request = request.header("content-type", bench_request.content_type());
+    let request = request.body(Body::from(bench_request.body)).unwrap();
     let response = server.clone().oneshot(request).await.unwrap();
     let code = response.status();
-    assert!(code.is_success(), "{}: {code}", asked.path);
+    assert!(code.is_success(), "{}: {code}", bench_request.path);
     response.into_body().collect().await.unwrap();
 }

@@ -16,9 +16,9 @@ use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-/// What is needed to reach a server.
+/// Connects to a server.
 #[derive(Clone)]
-pub(crate) struct Door {
+pub(crate) struct BenchConnector {
     authority: String,
     host: String,
     tls: TlsConnector,
@@ -27,8 +27,8 @@ pub(crate) struct Door {
     pub(crate) client: kube::Client,
 }
 
-impl Door {
-    /// The way to the server that a kubeconfig names.
+impl BenchConnector {
+    /// A connector for the server of a kubeconfig.
     pub(crate) async fn of(kubeconfig: Kubeconfig) -> Self {
         let text = serde_json::to_value(&kubeconfig).unwrap();
         let options = KubeConfigOptions::default();
@@ -67,14 +67,14 @@ impl Door {
     }
 }
 
-/// One question to a server.
-pub(crate) struct Asked {
+/// One request of the load.
+pub(crate) struct BenchRequest {
     pub(crate) method: Method,
     pub(crate) path: String,
     pub(crate) body: Bytes,
 }
 
-impl Asked {
+impl BenchRequest {
     pub(crate) fn new(method: Method, path: String, body: impl Into<Bytes>) -> Self {
         let body = body.into();
         Self { method, path, body }
@@ -90,20 +90,20 @@ impl Asked {
     }
 }
 
-/// One connection to a server, for one question at a time.
+/// One connection to a server, for one request at a time.
 pub(crate) struct Connection {
     sender: SendRequest<Full<Bytes>>,
     headers: HeaderMap,
 }
 
 impl Connection {
-    /// Asks, and gives the answer, which must be a success.
-    pub(crate) async fn send(&mut self, asked: Asked) -> Bytes {
-        let media_type = HeaderValue::from_static(asked.content_type());
-        let what = (asked.method.clone(), asked.path.clone());
-        let mut request = Request::new(Full::new(asked.body));
-        *request.method_mut() = asked.method;
-        *request.uri_mut() = asked.path.parse().unwrap();
+    /// Sends a request and returns the body of the response, which must be a success.
+    pub(crate) async fn send(&mut self, bench_request: BenchRequest) -> Bytes {
+        let media_type = HeaderValue::from_static(bench_request.content_type());
+        let what = (bench_request.method.clone(), bench_request.path.clone());
+        let mut request = Request::new(Full::new(bench_request.body));
+        *request.method_mut() = bench_request.method;
+        *request.uri_mut() = bench_request.path.parse().unwrap();
         *request.headers_mut() = self.headers.clone();
         request
             .headers_mut()

@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 
 use crate::{
     OBJECTS, SPEC_BYTES,
-    client::{Asked, Door},
+    client::{BenchConnector, BenchRequest},
 };
 
 pub(crate) const THINGS: &str = "/apis/bench.example.com/v1/namespaces/default/things";
@@ -48,14 +48,14 @@ pub(crate) fn definition() -> String {
 }
 
 /// Defines the kind of the objects and waits until it is served.
-pub(crate) async fn define(door: &Door) {
+pub(crate) async fn define(connector: &BenchConnector) {
     let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions".to_owned();
-    let mut connection = door.connect().await;
-    let asked = Asked::new(Method::POST, path, definition());
-    connection.send(asked).await;
+    let mut connection = connector.connect().await;
+    let bench_request = BenchRequest::new(Method::POST, path, definition());
+    connection.send(bench_request).await;
     loop {
         let request = Request::get(THINGS).body(Body::empty()).unwrap();
-        let response = door.client.send(request).await.unwrap();
+        let response = connector.client.send(request).await.unwrap();
         if response.status().is_success() {
             return;
         }
@@ -92,15 +92,20 @@ pub(crate) fn status(step: usize, sent: Option<usize>) -> String {
 }
 
 /// Creates all objects; gives the number of them.
-pub(crate) async fn creates(door: &Door, clients: usize, bodies: Arc<Vec<Bytes>>) -> usize {
+pub(crate) async fn creates(
+    connector: &BenchConnector,
+    clients: usize,
+    bodies: Arc<Vec<Bytes>>,
+) -> usize {
     let next = Arc::new(AtomicUsize::new(0));
     let work = (0..clients).map(|_| {
-        let (door, next, bodies) = (door.clone(), next.clone(), bodies.clone());
+        let (connector, next, bodies) = (connector.clone(), next.clone(), bodies.clone());
         tokio::spawn(async move {
-            let mut connection = door.connect().await;
+            let mut connection = connector.connect().await;
             while let Some(body) = bodies.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let asked = Asked::new(Method::POST, THINGS.to_owned(), body.clone());
-                connection.send(asked).await;
+                let bench_request =
+                    BenchRequest::new(Method::POST, THINGS.to_owned(), body.clone());
+                connection.send(bench_request).await;
             }
         })
     });
@@ -112,18 +117,18 @@ pub(crate) async fn creates(door: &Door, clients: usize, bodies: Arc<Vec<Bytes>>
 
 /// Asks for a while with so many clients at once; gives the number of answers.
 async fn repeat(
-    door: &Door,
+    connector: &BenchConnector,
     clients: usize,
-    asked: impl Fn(usize, usize) -> Asked + Copy + Send + 'static,
+    bench_request: impl Fn(usize, usize) -> BenchRequest + Copy + Send + 'static,
 ) -> usize {
     let started = Instant::now();
     let work = (0..clients).map(|worker| {
-        let door = door.clone();
+        let connector = connector.clone();
         tokio::spawn(async move {
-            let mut connection = door.connect().await;
+            let mut connection = connector.connect().await;
             let mut count = 0;
             while started.elapsed() < WHILE {
-                connection.send(asked(worker, count)).await;
+                connection.send(bench_request(worker, count)).await;
                 count += 1;
             }
             count
@@ -142,49 +147,52 @@ fn place(worker: usize, count: usize) -> String {
     format!("{THINGS}/thing-{number:05}")
 }
 
-pub(crate) async fn gets(door: &Door, clients: usize) -> usize {
-    let asked = |worker, count| Asked::new(Method::GET, place(worker, count), "");
-    repeat(door, clients, asked).await
+pub(crate) async fn gets(connector: &BenchConnector, clients: usize) -> usize {
+    let bench_request = |worker, count| BenchRequest::new(Method::GET, place(worker, count), "");
+    repeat(connector, clients, bench_request).await
 }
 
 /// Never what is there already: a patch that changes nothing is another thing.
-fn patch(worker: usize, count: usize, step: usize) -> Asked {
+fn patch(worker: usize, count: usize, step: usize) -> BenchRequest {
     let path = format!("{}/status", place(worker, count));
-    Asked::new(Method::PATCH, path, status(step + count, None))
+    BenchRequest::new(Method::PATCH, path, status(step + count, None))
 }
 
-pub(crate) async fn patches(door: &Door, clients: usize) -> usize {
-    let asked = move |worker, count| patch(worker, count, clients * 1_000_000);
-    repeat(door, clients, asked).await
+pub(crate) async fn patches(connector: &BenchConnector, clients: usize) -> usize {
+    let bench_request = move |worker, count| patch(worker, count, clients * 1_000_000);
+    repeat(connector, clients, bench_request).await
 }
 
 /// Applies another label to one object after the other.
-pub(crate) async fn applies(door: &Door, clients: usize) -> usize {
-    let asked = |worker, count| {
+pub(crate) async fn applies(connector: &BenchConnector, clients: usize) -> usize {
+    let bench_request = |worker, count| {
         let path = format!("{}?fieldManager=bench&force=true", place(worker, count));
         let round = count / (OBJECTS / 16);
         let body = format!(
             r#"{{"apiVersion":"bench.example.com/v1","kind":"Thing","metadata":{{"labels":{{"round":"{round}"}}}}}}"#
         );
-        Asked::new(Method::PATCH, path, body)
+        BenchRequest::new(Method::PATCH, path, body)
     };
-    repeat(door, clients, asked).await
+    repeat(connector, clients, bench_request).await
 }
 
 /// Patches until `is_enough` says so, a while at most; gives the number of patches and the
 /// milliseconds that the 99th of 100 and the slowest took.
-pub(crate) async fn storm(door: &Door, is_enough: impl Fn() -> bool) -> (usize, f64, f64) {
+pub(crate) async fn storm(
+    connector: &BenchConnector,
+    is_enough: impl Fn() -> bool,
+) -> (usize, f64, f64) {
     let started = Instant::now();
     let is_over = Arc::new(AtomicUsize::new(0));
     let work = (0..16).map(|worker| {
-        let (door, is_over) = (door.clone(), is_over.clone());
+        let (connector, is_over) = (connector.clone(), is_over.clone());
         tokio::spawn(async move {
-            let mut connection = door.connect().await;
+            let mut connection = connector.connect().await;
             let mut waits = Vec::new();
             while is_over.load(Ordering::Relaxed) == 0 {
                 let sent = Instant::now();
-                let asked = patch(worker, waits.len(), 99_000_000);
-                connection.send(asked).await;
+                let bench_request = patch(worker, waits.len(), 99_000_000);
+                connection.send(bench_request).await;
                 waits.push(sent.elapsed().as_secs_f64() * 1000.0);
             }
             waits
@@ -205,14 +213,14 @@ pub(crate) async fn storm(door: &Door, is_enough: impl Fn() -> bool) -> (usize, 
 }
 
 /// Lists all objects; gives the seconds of the best of three, and the bytes.
-pub(crate) async fn list(door: &Door) -> (f64, usize) {
-    let mut connection = door.connect().await;
+pub(crate) async fn list(connector: &BenchConnector) -> (f64, usize) {
+    let mut connection = connector.connect().await;
     let mut best = f64::INFINITY;
     let mut bytes = 0;
     for _ in 0..3 {
         let started = Instant::now();
-        let asked = Asked::new(Method::GET, THINGS.to_owned(), "");
-        bytes = connection.send(asked).await.len();
+        let bench_request = BenchRequest::new(Method::GET, THINGS.to_owned(), "");
+        bytes = connection.send(bench_request).await.len();
         best = best.min(started.elapsed().as_secs_f64());
     }
     (best, bytes)
@@ -220,13 +228,18 @@ pub(crate) async fn list(door: &Door) -> (f64, usize) {
 
 /// Changes one object again and again; gives the median and the 99th percentile of the milliseconds
 /// from sending a change to its arrival at a watcher.
-pub(crate) async fn latency(door: &Door, watchers: usize) -> (f64, f64) {
+pub(crate) async fn latency(connector: &BenchConnector, watchers: usize) -> (f64, f64) {
     let (arrived, mut arrivals) = mpsc::unbounded_channel();
     let mut tasks = Vec::new();
     for _ in 0..watchers {
         let path = format!("{THINGS}?watch=true&fieldSelector=metadata.name%3Dthing-00000");
         let request = Request::get(path).body(Vec::new()).unwrap();
-        let mut lines = door.client.request_stream(request).await.unwrap().lines();
+        let mut lines = connector
+            .client
+            .request_stream(request)
+            .await
+            .unwrap()
+            .lines();
         let arrived = arrived.clone();
         tasks.push(tokio::spawn(async move {
             use futures::StreamExt;
@@ -244,14 +257,14 @@ pub(crate) async fn latency(door: &Door, watchers: usize) -> (f64, f64) {
         arrivals.recv().await.unwrap();
     }
     let mut waited = Vec::new();
-    let mut connection = door.connect().await;
+    let mut connection = connector.connect().await;
     let path = format!("{THINGS}/thing-00000/status");
     for change in 0..CHANGES {
         let number = watchers * 1000 + change;
         let started = Instant::now();
         let body = status(number, Some(number));
-        let asked = Asked::new(Method::PATCH, path.clone(), body);
-        connection.send(asked).await;
+        let bench_request = BenchRequest::new(Method::PATCH, path.clone(), body);
+        connection.send(bench_request).await;
         let mut missing = watchers;
         while missing > 0 {
             let (sent, at) = arrivals.recv().await.unwrap();

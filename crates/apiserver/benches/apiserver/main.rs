@@ -19,7 +19,7 @@ mod target;
 
 use std::{io::Write, sync::Arc, time::Instant};
 
-use target::Target;
+use target::BenchServer;
 
 /// How many objects there are, and how large the spec of each is.
 const OBJECTS: usize = 10_000;
@@ -51,7 +51,7 @@ fn main() {
 
 async fn measure(kind: &'static str) {
     let started = Instant::now();
-    let Some(mut target) = Target::start(kind).await else {
+    let Some(mut target) = BenchServer::start(kind).await else {
         println!("{kind}: not here (`cargo xtask kube` builds one)\n");
         return;
     };
@@ -59,34 +59,39 @@ async fn measure(kind: &'static str) {
     let ready = started.elapsed().as_secs_f64();
     row("start to ready", format!("{ready:.3} s"));
     row("memory, empty", target.memory());
-    let door = target.door.clone();
-    load::define(&door).await;
+    let connector = target.connector.clone();
+    load::define(&connector).await;
     let bodies = (0..OBJECTS).map(|number| load::thing(number).to_string().into());
-    let creates = load::creates(&door, 16, Arc::new(bodies.collect()));
+    let creates = load::creates(&connector, 16, Arc::new(bodies.collect()));
     rated(&target, "creates, 16 clients", creates).await;
     row("memory, all objects", target.memory());
-    let (seconds, bytes) = load::list(&door).await;
+    let (seconds, bytes) = load::list(&connector).await;
     let shown = format!("{seconds:.3} s, {} MB", bytes / 1_000_000);
     row("list of everything", shown);
     row("memory, after the list", target.memory());
-    rated(&target, "gets, 16 clients", load::gets(&door, 16)).await;
+    rated(&target, "gets, 16 clients", load::gets(&connector, 16)).await;
     if kind == "file" {
         let bound = format!("{:.0}  (what bounds a single client)", syncs());
         row("writes of 3 kB to the disk, synced", bound);
     }
     for clients in [1, 4, 16] {
         let what = format!("status merge patches, {clients} clients");
-        rated(&target, &what, load::patches(&door, clients)).await;
+        rated(&target, &what, load::patches(&connector, clients)).await;
     }
-    rated(&target, "applies, 16 clients", load::applies(&door, 16)).await;
+    rated(
+        &target,
+        "applies, 16 clients",
+        load::applies(&connector, 16),
+    )
+    .await;
     row("memory, after the patches", target.memory());
     for watchers in [1, 20, 100] {
-        let (half, most) = load::latency(&door, watchers).await;
+        let (half, most) = load::latency(&connector, watchers).await;
         let shown = format!("p50 {half:.2} ms, p99 {most:.2} ms");
         row(&format!("patch to watch, {watchers} watchers"), shown);
     }
     if let ("file", Some(log)) = (kind, target.log()) {
-        let storm = load::storm(&door, || target.log() != Some(log)).await;
+        let storm = load::storm(&connector, || target.log() != Some(log)).await;
         let (count, most, longest) = storm;
         let outcome = match target.log() == Some(log) {
             true => "no rewrite",
@@ -104,7 +109,7 @@ async fn measure(kind: &'static str) {
 }
 
 /// Prints a rate, and what each request cost the server and this client.
-async fn rated(target: &Target, what: &str, work: impl Future<Output = usize>) {
+async fn rated(target: &BenchServer, what: &str, work: impl Future<Output = usize>) {
     let spent = || (target.processor_time(), cpu::of(std::process::id()));
     let (started, (server, client)) = (Instant::now(), spent());
     let count = work.await as f64;

@@ -11,7 +11,7 @@ use kube::config::Kubeconfig;
 use testbed::real::{Assets, ControlPlane};
 
 use crate::{
-    client::{Asked, Door},
+    client::{BenchConnector, BenchRequest},
     cpu,
 };
 
@@ -20,9 +20,9 @@ const ROLE: &str = "SLUICE_BENCH_ROLE";
 const FOLDER: &str = "SLUICE_BENCH_FOLDER";
 
 /// A running server.
-pub(crate) struct Target {
+pub(crate) struct BenchServer {
     kind: &'static str,
-    pub(crate) door: Door,
+    pub(crate) connector: BenchConnector,
     process: Process,
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn be_the_server() {
     let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
 }
 
-impl Target {
+impl BenchServer {
     /// Starts a server and waits until it is ready; nothing if there is no such server.
     pub(crate) async fn start(kind: &'static str) -> Option<Self> {
         if kind == "real" {
@@ -63,17 +63,20 @@ impl Target {
             let control_plane = ControlPlane::start(&assets).await.unwrap();
             return Some(Self {
                 kind,
-                door: Door::of(Kubeconfig::from_yaml(control_plane.kubeconfig()).unwrap()).await,
+                connector: BenchConnector::of(
+                    Kubeconfig::from_yaml(control_plane.kubeconfig()).unwrap(),
+                )
+                .await,
                 process: Process::Real(Box::new(control_plane)),
             });
         }
         let folder = tempfile::tempdir().unwrap();
         let child = spawn(kind, folder.path());
-        let door = connect(folder.path()).await;
+        let connector = connect(folder.path()).await;
         let process = Process::Ours { child, folder };
         Some(Self {
             kind,
-            door,
+            connector,
             process,
         })
     }
@@ -91,7 +94,7 @@ impl Target {
         std::fs::remove_file(folder.path().join("kubeconfig")).unwrap();
         let started = Instant::now();
         *child = spawn(self.kind, folder.path());
-        self.door = connect(folder.path()).await;
+        self.connector = connect(folder.path()).await;
         Some(started.elapsed().as_secs_f64())
     }
 
@@ -153,15 +156,15 @@ fn spawn(kind: &str, folder: &Path) -> Child {
 }
 
 /// The way to a server, once it has written its kubeconfig and says that it is ready.
-async fn connect(folder: &Path) -> Door {
+async fn connect(folder: &Path) -> BenchConnector {
     let path = folder.join("kubeconfig");
     while !path.exists() {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
-    let door = Door::of(Kubeconfig::read_from(path).unwrap()).await;
-    let ready = Asked::new(http::Method::GET, "/readyz".to_owned(), "");
-    assert_eq!(door.connect().await.send(ready).await, "ok");
-    door
+    let connector = BenchConnector::of(Kubeconfig::read_from(path).unwrap()).await;
+    let ready = BenchRequest::new(http::Method::GET, "/readyz".to_owned(), "");
+    assert_eq!(connector.connect().await.send(ready).await, "ok");
+    connector
 }
 
 /// The program whose command line names this folder.

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::shape;
+use super::merge_shape;
 use crate::types::{ListOwnership, ListType, MapType, Scalar, Type};
 
 /// Refuses undeclared fields, wrong types and duplicate list items.
@@ -59,7 +59,7 @@ fn check_list(list: &ListType, items: &[Value], path: &str, errors: &mut Vec<Str
             check(&list.items, item, &format!("{path}[{index}]"), errors);
             continue;
         }
-        let Some(element) = merge_shape::element(list, item) else {
+        let Some(element) = merge_shape::path_element(list, item) else {
             errors.push(format!(
                 "{path}: element {index}: {}",
                 missing_key_message(list, item)

@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::{Map, Value};
 
-use super::merge_shape::{MergeShape, is_empty_container, items, shape};
+use super::merge_shape::{MergeShape, is_empty_container, items, merge_shape};
 use crate::{
     field_set::{FieldSet, field_element},
     types::{ListType, MapType, Type},

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
-use super::merge_shape::{MergeShape, is_empty_container, items, shape};
+use super::merge_shape::{MergeShape, is_empty_container, items, merge_shape};
 use crate::types::{ListType, MapType, Type};
 
 /// `live` with all fields of `config`.

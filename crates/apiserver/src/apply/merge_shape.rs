@@ -45,11 +45,11 @@ pub(super) fn merge_shape<'t>(kind: &'t Type, values: &[Option<&Value>]) -> Merg
 
 fn is_keyed(list: &ListType, value: &Value) -> bool {
     let mut items = value.as_array().into_iter().flatten();
-    value.is_array() && items.all(|item| element(list, item).is_some())
+    value.is_array() && items.all(|item| path_element(list, item).is_some())
 }
 
 /// The path element of a list item; `None` if it has no keys.
-pub(super) fn element(list: &ListType, item: &Value) -> Option<String> {
+pub(super) fn path_element(list: &ListType, item: &Value) -> Option<String> {
     match &list.ownership {
         ListOwnership::Set => {
             let is_plain = !item.is_object() && !item.is_array() && !item.is_null();
@@ -83,7 +83,7 @@ fn default_of(list: &ListType, name: &str) -> Option<Value> {
 pub(super) fn items<'v>(list: &ListType, value: Option<&'v Value>) -> Vec<(String, &'v Value)> {
     let items = value.and_then(Value::as_array).into_iter().flatten();
     items
-        .filter_map(|item| Some((element(list, item)?, item)))
+        .filter_map(|item| Some((path_element(list, item)?, item)))
         .collect()
 }
 

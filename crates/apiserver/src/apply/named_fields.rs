@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use super::merge_shape::{MergeShape, items, shape};
+use super::merge_shape::{MergeShape, items, merge_shape};
 use crate::{
     field_set::{FieldSet, field_element},
     types::Type,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::{
-    merge_shape::{MergeShape, element, shape},
+    merge_shape::{MergeShape, merge_shape, path_element},
     named_fields::named_fields,
 };
 use crate::{
@@ -68,7 +68,7 @@ fn removed(kind: &Type, value: &Value, fields: &FieldSet) -> Value {
         (MergeShape::List(list), Value::Array(items)) => {
             let items = items
                 .iter()
-                .filter_map(|item| left(&element(list, item)?, &list.items, item));
+                .filter_map(|item| left(&path_element(list, item)?, &list.items, item));
             items.collect()
         }
         _ => value.clone(),

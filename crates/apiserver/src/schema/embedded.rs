@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::error::{FieldError, child};
 use super::node::SchemaNode;
-use crate::definition::names;
+use crate::{definition::names, metadata::type_name};
 
 /// The first embedded resource that cannot be read as one.
 pub(super) fn undecodable(node: &SchemaNode, value: &Value, path: &str) -> Option<FieldError> {
@@ -63,7 +63,7 @@ fn unreadable(resource: &Value, path: &str) -> Option<FieldError> {
     let detail = match metadata {
         Value::Object(metadata) => unreadable_metadata(metadata)?,
         other => {
-            let found = kind_of(other);
+            let found = type_name(other);
             format!("json: cannot unmarshal {found} into Go value of type v1.ObjectMeta")
         }
     };
@@ -76,7 +76,7 @@ fn unreadable(resource: &Value, path: &str) -> Option<FieldError> {
 
 fn unreadable_metadata(metadata: &Map<String, Value>) -> Option<String> {
     let wrong = |name: &str, value: &Value, expected: &str| {
-        let (found, field) = (kind_of(value), format!("ObjectMeta.{name}"));
+        let (found, field) = (type_name(value), format!("ObjectMeta.{name}"));
         format!("json: cannot unmarshal {found} into Go struct field {field} of type {expected}")
     };
     let present = |name: &str| metadata.get(name).filter(|value| !value.is_null());
@@ -99,24 +99,13 @@ fn unreadable_metadata(metadata: &Map<String, Value>) -> Option<String> {
     None
 }
 
-fn kind_of(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
-}
-
 fn check_resource(resource: &Value, path: &str, errors: &mut Vec<FieldError>) {
     for name in ["apiVersion", "kind"] {
         let field = child(path, name);
         match resource.get(name).and_then(Value::as_str) {
             None => errors.push(FieldError::required(field, "")),
             Some("") => errors.push(FieldError::invalid_text(field, "", "must not be empty")),
-            Some(text) => errors.extend(check_type_name(name, text, field)),
+            Some(text) => errors.extend(check_type_meta(name, text, field)),
         }
     }
     for name in ["name", "namespace", "generateName"] {
@@ -135,7 +124,7 @@ fn check_resource(resource: &Value, path: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn check_type_name(name: &str, text: &str, field: String) -> Option<FieldError> {
+fn check_type_meta(name: &str, text: &str, field: String) -> Option<FieldError> {
     if name == "apiVersion" {
         let detail = format!("unexpected GroupVersion string: {text}");
         let slashes = text.matches('/').count();

@@ -7,7 +7,7 @@ use super::node::SchemaNode;
 
 /// An error of a number: the validator reports the field only for `Limit`.
 pub(super) enum NumberError {
-    NumberRange(String),
+    Range(String),
     Limit(String),
     /// What is wrong with the factor of a schema, and that factor.
     Factor(String, String),
@@ -205,7 +205,7 @@ impl<'a> NumberRange<'a> {
                 "" => "(default format)".to_owned(),
                 format => format!("with format {format}"),
             };
-            errors.push(NumberError::NumberRange(format!(
+            errors.push(NumberError::Range(format!(
                 "{what} value must be of type {kind} {format} in {path}"
             )));
         }

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     Server, access, admission,
-    apply::Live,
+    apply::LiveObject,
     body,
     builtin::{self, DEFINITIONS},
     definitions,

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use super::{ObjectRequest, WriteOptions, apply, update::change_object};
 use crate::{
     admission,
-    apply::Live,
+    apply::LiveObject,
     blocking, body, json, metadata,
     resource::Resource,
     schema::FieldError,

@@ -8,7 +8,7 @@ use super::{
     ObjectRequest, WriteOptions, ok_json, patch, proposal::ProposedObject, update::change_object,
 };
 use crate::{
-    apply::Live,
+    apply::LiveObject,
     body, metadata,
     resource::Resource,
     schema::FieldError,

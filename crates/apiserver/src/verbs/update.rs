@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     Server, access, admission,
-    apply::Live,
+    apply::LiveObject,
     body,
     builtin::{self, DEFINITIONS},
     definitions, metadata,

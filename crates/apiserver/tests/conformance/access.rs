@@ -60,7 +60,7 @@ pub(crate) async fn wait_allowed(api: &Context, path: &str) -> Answer {
 
 async fn nobody_may_do_anything(api: Context) {
     let name = alice(&api);
-    let alice = api.speaking_for(&name);
+    let alice = api.impersonating(&name);
     let namespace = &api.namespace;
     let message = format!(
         "configmaps is forbidden: User {name:?} cannot list resource \"configmaps\" in API group \"\" in the namespace {namespace:?}"
@@ -103,7 +103,7 @@ async fn nobody_may_do_anything(api: Context) {
 
 async fn subresources_and_paths_are_named(api: Context) {
     let name = alice(&api);
-    let alice = api.speaking_for(&name);
+    let alice = api.impersonating(&name);
     let namespace = &api.namespace;
     let message = format!(
         "pods \"p\" is forbidden: User {name:?} cannot patch resource \"pods/status\" in API group \"\" in the namespace {namespace:?}"
@@ -123,7 +123,7 @@ async fn subresources_and_paths_are_named(api: Context) {
 async fn a_role_allows_what_it_says(api: Context) {
     allow(&api, json!([rule("configmaps", &["get", "list"])])).await;
     api.config_map("a", json!({})).await;
-    let alice = api.speaking_for(&alice(&api));
+    let alice = api.impersonating(&alice(&api));
     wait_allowed(&alice, &api.core("configmaps"))
         .await
         .expect_code(200);
@@ -164,7 +164,7 @@ async fn a_cluster_role_may_stay_in_a_namespace(api: Context) {
     api.post(&roles(&api, "rolebindings"), &body)
         .await
         .expect_code(201);
-    let alice = api.speaking_for(&alice(&api));
+    let alice = api.impersonating(&alice(&api));
     wait_allowed(&alice, &api.core("configmaps"))
         .await
         .expect_code(200);
@@ -184,7 +184,7 @@ async fn a_cluster_binding_is_everywhere(api: Context) {
     api.post(&format!("{RIGHTS}/clusterrolebindings"), &body)
         .await
         .expect_code(201);
-    let alice = api.speaking_for(&alice(&api));
+    let alice = api.impersonating(&alice(&api));
     wait_allowed(&alice, "/api/v1/configmaps")
         .await
         .expect_code(200);
@@ -196,7 +196,7 @@ async fn single_objects_can_be_allowed(api: Context) {
     one["resourceNames"] = json!(["a"]);
     allow(&api, json!([one])).await;
     api.config_map("a", json!({})).await;
-    let alice = api.speaking_for(&alice(&api));
+    let alice = api.impersonating(&alice(&api));
     wait_allowed(&alice, &api.core("configmaps/a"))
         .await
         .expect_code(200);
@@ -229,17 +229,17 @@ async fn groups_and_service_accounts(api: Context) {
         .await
         .expect_code(201);
     let friend = api
-        .speaking_for("somebody")
+        .impersonating("somebody")
         .with_header("impersonate-group", &group);
     wait_allowed(&friend, &api.core("configmaps"))
         .await
         .expect_code(200);
     let robot = format!("system:serviceaccount:{}:robot", api.namespace);
-    wait_allowed(&api.speaking_for(&robot), &api.core("configmaps"))
+    wait_allowed(&api.impersonating(&robot), &api.core("configmaps"))
         .await
         .expect_code(200);
     let other = format!("system:serviceaccount:{}:other", api.namespace);
-    let refused = api.speaking_for(&other).get(&api.core("configmaps")).await;
+    let refused = api.impersonating(&other).get(&api.core("configmaps")).await;
     refused.refused_somehow(403, "Forbidden");
 }
 
@@ -248,7 +248,7 @@ async fn a_missing_role_is_told(api: Context) {
     api.post(&roles(&api, "rolebindings"), &body)
         .await
         .expect_code(201);
-    let alice = api.speaking_for(&alice(&api));
+    let alice = api.impersonating(&alice(&api));
     let told = ": RBAC: role.rbac.authorization.k8s.io \"missing\" not found";
     alice
         .wait_for(&api.core("configmaps"), |answer| {
@@ -265,7 +265,7 @@ async fn a_missing_role_is_told(api: Context) {
 
 async fn rights_come_and_go(api: Context) {
     allow(&api, json!([rule("configmaps", &["list"])])).await;
-    let alice = api.speaking_for(&alice(&api));
+    let alice = api.impersonating(&alice(&api));
     wait_allowed(&alice, &api.core("configmaps"))
         .await
         .expect_code(200);

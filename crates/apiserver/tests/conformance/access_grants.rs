@@ -45,7 +45,7 @@ fn plain_writer() -> Value {
 async fn roles_need_the_rights_they_give(api: Context) {
     allow(&api, plain_writer()).await;
     let name = alice(&api);
-    let alice = api.speaking_for(&name);
+    let alice = api.impersonating(&name);
     let mut named = rule("secrets", &["get"]);
     named["resourceNames"] = json!(["s"]);
     let rules = json!([
@@ -82,7 +82,7 @@ async fn roles_need_the_rights_they_give(api: Context) {
 
 async fn escalation_can_be_allowed(api: Context) {
     allow(&api, writer()).await;
-    let alice = api.speaking_for(&alice(&api));
+    let alice = api.impersonating(&alice(&api));
     let body = role("more", json!([rule("secrets", &["get"])]));
     let answer = post_when_allowed(&alice, &roles(&api, "roles"), &body).await;
     answer.expect_code(201);
@@ -91,7 +91,7 @@ async fn escalation_can_be_allowed(api: Context) {
 async fn bindings_need_the_rights_of_their_role(api: Context) {
     allow(&api, plain_writer()).await;
     let name = alice(&api);
-    let alice = api.speaking_for(&name);
+    let alice = api.impersonating(&name);
     let body = role("secret", json!([rule("secrets", &["get"])]));
     api.post(&roles(&api, "roles"), &body)
         .await
@@ -129,7 +129,7 @@ async fn binding_can_be_allowed(api: Context) {
     }));
     allow(&api, rules).await;
     let name = alice(&api);
-    let alice = api.speaking_for(&name);
+    let alice = api.impersonating(&name);
     let body = binding("b", "ClusterRole", "cluster-admin", user(&name));
     let answer = post_when_allowed(&alice, &roles(&api, "rolebindings"), &body).await;
     answer.expect_code(201);
@@ -141,7 +141,7 @@ async fn binding_can_be_allowed(api: Context) {
 async fn binding_a_missing_role(api: Context) {
     allow(&api, plain_writer()).await;
     let name = alice(&api);
-    let alice = api.speaking_for(&name);
+    let alice = api.impersonating(&name);
     let body = binding("b", "Role", "missing", user(&name));
     let answer = post_when_allowed(&alice, &roles(&api, "rolebindings"), &body).await;
     answer.refused_somehow(404, "NotFound");

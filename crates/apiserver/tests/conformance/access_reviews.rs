@@ -53,7 +53,7 @@ async fn access_of_somebody(api: Context) {
 
 async fn access_of_oneself(api: Context) {
     allow(&api, json!([rule("configmaps", &["list"])])).await;
-    let alice = api.speaking_for(&alice(&api));
+    let alice = api.impersonating(&alice(&api));
     let spec = json!({"resourceAttributes": question(&api, "list")});
     let review = ask_until_allowed(&alice, "selfsubjectaccessreviews", spec).await;
     assert_eq!(review["kind"], "SelfSubjectAccessReview");
@@ -141,7 +141,7 @@ async fn rules_of_oneself(api: Context) {
     let mut named = rule("secrets", &["get"]);
     named["resourceNames"] = json!(["s"]);
     allow(&api, json!([rule("configmaps", &["list"]), named])).await;
-    let alice = api.speaking_for(&alice(&api));
+    let alice = api.impersonating(&alice(&api));
     let spec = json!({"resourceAttributes": question(&api, "list")});
     ask_until_allowed(&alice, "selfsubjectaccessreviews", spec).await;
     let review = ask(
@@ -178,7 +178,7 @@ async fn rules_need_a_namespace(api: Context) {
 
 async fn who_am_i(api: Context) {
     let alice = api
-        .speaking_for("alice")
+        .impersonating("alice")
         .with_header("impersonate-group", "friends");
     let alice = alice
         .with_header("impersonate-uid", "7")
@@ -305,7 +305,7 @@ async fn tokens_need_a_right(api: Context) {
         "serviceaccounts \"robot\" is forbidden: User {name:?} cannot create resource \"serviceaccounts/token\" in API group \"\" in the namespace {:?}",
         api.namespace
     );
-    request(&api.speaking_for(&name), json!({}))
+    request(&api.impersonating(&name), json!({}))
         .await
         .refused(403, "Forbidden", &message);
 }

@@ -67,7 +67,7 @@ const CASE_MAY_TAKE: Duration = Duration::from_secs(240);
 const CASES_AT_ONCE: usize = 8;
 
 /// The servers the cases can run on.
-enum Target {
+enum TestServer {
     Memory,
     /// Each case has its file in this folder.
     File(tempfile::TempDir),
@@ -75,7 +75,7 @@ enum Target {
 }
 
 /// Where one case gets its client from.
-enum Source {
+enum ClientSource {
     Memory,
     File(PathBuf),
     Client(kube::Client),
@@ -103,26 +103,26 @@ fn main() -> ExitCode {
         .map(|case| trial(case, &target, &runtime))
         .collect();
     let conclusion = libtest_mimic::run(&arguments, trials);
-    if let Target::Real(control_plane) = target {
+    if let TestServer::Real(control_plane) = target {
         control_plane.stop();
     }
     conclusion.exit_code()
 }
 
-fn target(runtime: &Runtime, arguments: &Arguments) -> Result<Target, testbed::real::Error> {
+fn target(runtime: &Runtime, arguments: &Arguments) -> Result<TestServer, testbed::real::Error> {
     let wanted = std::env::var("SLUICE_TEST_API").unwrap_or_default();
     if arguments.list {
-        return Ok(Target::Memory);
+        return Ok(TestServer::Memory);
     }
     match wanted.as_str() {
         "real" => {
             let control_plane = runtime.block_on(ControlPlane::start(&Assets::from_env()?))?;
-            Ok(Target::Real(Box::new(control_plane)))
+            Ok(TestServer::Real(Box::new(control_plane)))
         }
-        "file" => Ok(Target::File(
+        "file" => Ok(TestServer::File(
             tempfile::tempdir().expect("a temporary folder can be made"),
         )),
-        "" | "memory" => Ok(Target::Memory),
+        "" | "memory" => Ok(TestServer::Memory),
         other => panic!("SLUICE_TEST_API is {other:?}: memory, file or real"),
     }
 }
@@ -174,15 +174,17 @@ fn all_cases() -> Vec<Case> {
     .concat()
 }
 
-fn trial(case: Case, target: &Target, runtime: &Arc<Runtime>) -> Trial {
+fn trial(case: Case, target: &TestServer, runtime: &Arc<Runtime>) -> Trial {
     let excluded = match target {
-        Target::Real(_) => exclusions::on_a_real_server(case.name),
-        Target::Memory | Target::File(_) => exclusions::on_the_embedded_server(case.name),
+        TestServer::Real(_) => exclusions::on_a_real_server(case.name),
+        TestServer::Memory | TestServer::File(_) => exclusions::on_the_embedded_server(case.name),
     };
     let source = match target {
-        Target::Memory => Source::Memory,
-        Target::File(folder) => Source::File(folder.path().join(case.name.replace("::", "-"))),
-        Target::Real(control_plane) => Source::Client(control_plane.client()),
+        TestServer::Memory => ClientSource::Memory,
+        TestServer::File(folder) => {
+            ClientSource::File(folder.path().join(case.name.replace("::", "-")))
+        }
+        TestServer::Real(control_plane) => ClientSource::Client(control_plane.client()),
     };
     let runtime = Arc::clone(runtime);
     Trial::ignorable_test(case.name, move || match excluded {
@@ -191,7 +193,7 @@ fn trial(case: Case, target: &Target, runtime: &Arc<Runtime>) -> Trial {
     })
 }
 
-fn run(case: Case, source: Source, runtime: &Runtime) -> Result<Completion, Failed> {
+fn run(case: Case, source: ClientSource, runtime: &Runtime) -> Result<Completion, Failed> {
     runtime.block_on(async {
         let context = Context::new(client(source).await?, case.name).await;
         match tokio::time::timeout(CASE_MAY_TAKE, (case.run)(context)).await {
@@ -201,12 +203,12 @@ fn run(case: Case, source: Source, runtime: &Runtime) -> Result<Completion, Fail
     })
 }
 
-async fn client(source: Source) -> Result<kube::Client, Failed> {
+async fn client(source: ClientSource) -> Result<kube::Client, Failed> {
     Ok(match source {
-        Source::Memory => apiserver::Server::in_memory().client(),
-        Source::File(path) => apiserver::Server::open(path, apiserver::Options::default())
+        ClientSource::Memory => apiserver::Server::in_memory().client(),
+        ClientSource::File(path) => apiserver::Server::open(path, apiserver::Options::default())
             .await?
             .client(),
-        Source::Client(client) => client,
+        ClientSource::Client(client) => client,
     })
 }

@@ -30,8 +30,8 @@ pub(crate) const OTHER_NAMESPACE: &str =
     "the namespace of the provided object does not match the namespace sent on the request";
 
 /// How long a condition may take to become true.
-const CONDITION_WITHIN: Duration = Duration::from_secs(120);
-const ASK_EVERY: Duration = Duration::from_millis(50);
+const CONDITION_TIMEOUT: Duration = Duration::from_secs(120);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// One case of the suite.
 #[derive(Clone, Copy)]
@@ -82,7 +82,7 @@ impl Context {
     }
 
     /// The same, speaking for a user in no group but that of everybody.
-    pub(crate) fn speaking_for(&self, user: &str) -> Self {
+    pub(crate) fn impersonating(&self, user: &str) -> Self {
         self.with_header("impersonate-user", user)
     }
 
@@ -214,7 +214,7 @@ impl Context {
 
     /// Asks again until the answer satisfies the condition.
     pub(crate) async fn wait_for(&self, path: &str, condition: impl Fn(&Answer) -> bool) -> Answer {
-        let give_up = tokio::time::Instant::now() + CONDITION_WITHIN;
+        let give_up = tokio::time::Instant::now() + CONDITION_TIMEOUT;
         loop {
             let answer = self.get(path).await;
             if condition(&answer) {
@@ -222,7 +222,7 @@ impl Context {
             }
             let waiting = tokio::time::Instant::now() < give_up;
             assert!(waiting, "still not as expected: {answer}");
-            tokio::time::sleep(ASK_EVERY).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 

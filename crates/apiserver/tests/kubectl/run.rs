@@ -15,15 +15,15 @@ pub(crate) struct Kubectl {
     folder: tempfile::TempDir,
     namespace: String,
     /// Lives as long as the test.
-    _server: Running,
+    _server: RunningServer,
 }
 
-enum Running {
+enum RunningServer {
     Embedded(tokio::task::JoinHandle<()>),
     Real(#[expect(dead_code, reason = "held until the end")] Box<ControlPlane>),
 }
 
-impl Drop for Running {
+impl Drop for RunningServer {
     fn drop(&mut self) {
         if let Self::Embedded(task) = self {
             task.abort();
@@ -32,7 +32,7 @@ impl Drop for Running {
 }
 
 /// What one run said.
-pub(crate) struct Said {
+pub(crate) struct CommandOutput {
     pub(crate) code: i32,
     pub(crate) out: String,
     pub(crate) err: String,
@@ -48,7 +48,7 @@ impl Kubectl {
             true => {
                 let plane = ControlPlane::start(&assets).await.unwrap();
                 let text = plane.kubeconfig().to_owned();
-                (Running::Real(Box::new(plane)), text)
+                (RunningServer::Real(Box::new(plane)), text)
             }
             false => serve().await,
         };
@@ -88,7 +88,7 @@ impl Kubectl {
         arguments: &[&str],
         input: &str,
         environment: &[(&str, &str)],
-    ) -> Said {
+    ) -> CommandOutput {
         let mut command = self.command(arguments);
         command.envs(environment.iter().copied());
         let input = input.to_owned();
@@ -103,7 +103,7 @@ impl Kubectl {
             child.wait_with_output().unwrap()
         });
         let output = output.await.unwrap();
-        Said {
+        CommandOutput {
             code: output.status.code().unwrap_or(-1),
             out: String::from_utf8(output.stdout).unwrap(),
             err: String::from_utf8(output.stderr).unwrap(),
@@ -135,7 +135,7 @@ impl Kubectl {
     }
 
     /// Tries to apply an object.
-    pub(crate) async fn try_apply(&self, flags: &[&str], object: &Value) -> Said {
+    pub(crate) async fn try_apply(&self, flags: &[&str], object: &Value) -> CommandOutput {
         let arguments = [&["apply", "-f", "-"], flags].concat();
         self.with(&arguments, &object.to_string(), &[]).await
     }
@@ -149,10 +149,10 @@ impl Kubectl {
     }
 
     /// Starts a run that goes on, such as a watch.
-    pub(crate) fn spawn(&self, arguments: &[&str]) -> Ongoing {
+    pub(crate) fn spawn(&self, arguments: &[&str]) -> RunningCommand {
         let mut child = self.command(arguments).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        Ongoing {
+        RunningCommand {
             child,
             lines: Arc::new(Mutex::new(lines)),
         }
@@ -160,12 +160,12 @@ impl Kubectl {
 }
 
 /// A kubectl that goes on until this is dropped.
-pub(crate) struct Ongoing {
+pub(crate) struct RunningCommand {
     child: Child,
     lines: Arc<Mutex<Lines<BufReader<ChildStdout>>>>,
 }
 
-impl Ongoing {
+impl RunningCommand {
     /// The next line that it prints.
     pub(crate) async fn line(&self) -> String {
         let lines = Arc::clone(&self.lines);
@@ -174,7 +174,7 @@ impl Ongoing {
     }
 }
 
-impl Drop for Ongoing {
+impl Drop for RunningCommand {
     fn drop(&mut self) {
         // It may have ended by itself.
         let _ = self.child.kill();
@@ -183,13 +183,13 @@ impl Drop for Ongoing {
 }
 
 /// An embedded server on a free port.
-async fn serve() -> (Running, String) {
+async fn serve() -> (RunningServer, String) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let router = apiserver::Server::in_memory().router(apiserver::User::in_process());
     let task = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
     let kubeconfig = kubeconfig(&format!("http://{address}"));
-    (Running::Embedded(task), kubeconfig.to_string())
+    (RunningServer::Embedded(task), kubeconfig.to_string())
 }
 
 fn kubeconfig(server: &str) -> Value {

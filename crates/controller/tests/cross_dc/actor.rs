@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use apiserver::{Faults, Server};
+use apiserver::{FaultRates, Server};
 use controller::{
     Context, Metrics, Settings,
     loops::{Failure, Loop},
@@ -146,9 +146,9 @@ async fn end_when_told(shutdown: CancellationToken) {
 /// From a signal on, the cluster's API answers nothing.
 async fn break_when_told(server: Server) {
     signal(SignalKind::user_defined1()).unwrap().recv().await;
-    server.inject(Faults {
+    server.inject_faults(FaultRates {
         server_error: 1.0,
-        ..Faults::default()
+        ..FaultRates::default()
     });
 }
 

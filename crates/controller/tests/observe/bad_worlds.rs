@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use apiserver::{Faults, Options, Server};
+use apiserver::{FaultRates, Options, Server};
 use axum::body::Body;
 use http::{Request, Response, StatusCode};
 use kube::{
@@ -161,11 +161,11 @@ async fn a_leaf_that_drops_its_watches() {
     world.pipeline("p", spec("dev=dev/x")).await;
     world.expect("p", "dev[1.0.0 ok]").await;
     for round in 1..=20 {
-        leaf.inject(Faults {
+        leaf.inject_faults(FaultRates {
             seed: round,
             dropped_watch: 1.0,
             stale_list: 0.3,
-            ..Faults::default()
+            ..FaultRates::default()
         });
         let version = format!("1.0.{round}");
         let app = release("x", "app", &version);
@@ -274,7 +274,7 @@ async fn a_hub_full_of_conflicts_and_errors() {
         namespace(&leaf, "x").await;
         deploy(&leaf, &release("x", "app", "1.0.0")).await;
         world.pipeline("p", spec("dev=dev/x")).await;
-        world.hub.inject(Faults {
+        world.hub.inject_faults(FaultRates {
             seed,
             conflict: 0.5,
             server_error: 0.1,
@@ -287,7 +287,7 @@ async fn a_hub_full_of_conflicts_and_errors() {
             set_status(&leaf, &release("x", "app", ""), &released(&version, true)).await;
             tokio::time::sleep(Duration::from_secs(7)).await;
         }
-        world.hub.inject(Faults::default());
+        world.hub.inject_faults(FaultRates::default());
         world.expect("p", "dev[1.1.10 ok]").await;
     }
 }

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use api::PipelineTrigger;
-use apiserver::{Faults, Options, Server};
+use apiserver::{FaultRates, Options, Server};
 use axum::{
     extract::{Request, State},
     http::StatusCode,
@@ -229,9 +229,9 @@ impl Cluster {
         *self.forbidden.lock() = plural;
     }
 
-    pub(crate) fn inject(&self, faults: Faults) {
+    pub(crate) fn inject(&self, faults: FaultRates) {
         let server = self.server.as_ref().expect("the embedded API");
-        server.inject(faults);
+        server.inject_faults(faults);
     }
 
     /// How many requests of the loop had one of these methods.

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use apiserver::Faults;
+use apiserver::FaultRates;
 use serde_json::json;
 
 use crate::cluster::{Cluster, NAMESPACE};
@@ -52,7 +52,7 @@ async fn push_everything(cluster: &Cluster) {
 }
 
 async fn assert_one_run_per_event(cluster: &Cluster, seed: u64) {
-    cluster.inject(Faults::default());
+    cluster.inject(FaultRates::default());
     cluster.settle().await;
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for run in cluster.runs().await {
@@ -79,7 +79,7 @@ async fn assert_one_run_per_event(cluster: &Cluster, seed: u64) {
 async fn each_event_gets_one_run_in_spite_of_faults() {
     for seed in 1..=4 {
         let cluster = prepare(seed).await;
-        cluster.inject(Faults {
+        cluster.inject(FaultRates {
             seed,
             conflict: 0.1,
             server_error: 0.1,
@@ -97,11 +97,11 @@ async fn each_event_gets_one_run_in_spite_of_faults() {
 async fn each_event_gets_one_run_although_the_loop_is_killed() {
     for seed in 1..=3 {
         let cluster = prepare(seed).await;
-        cluster.inject(Faults {
+        cluster.inject(FaultRates {
             seed,
             timeout: 0.3,
             server_error: 0.1,
-            ..Faults::default()
+            ..FaultRates::default()
         });
         let killed = cluster.clone();
         let (end, ends) = tokio::sync::watch::channel(false);

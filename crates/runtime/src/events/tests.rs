@@ -1,6 +1,6 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use apiserver::{Faults, Server};
+use apiserver::{FaultRates, Server};
 use axum::{Json, Router, extract::State, http::StatusCode, routing::post};
 use k8s_openapi::api::events::v1::Event;
 use kube::{Api, api::ListParams};
@@ -138,10 +138,10 @@ async fn long_notes_and_names_are_cut_to_what_the_api_takes() {
 #[tokio::test(start_paused = true)]
 async fn an_api_that_fails_now_and_then_still_gets_them_all() {
     let server = Server::in_memory();
-    server.inject(Faults {
+    server.inject_faults(FaultRates {
         seed: 7,
         timeout: 0.2,
-        ..Faults::default()
+        ..FaultRates::default()
     });
     let mut registry = Registry::default();
     let metrics = EventMetrics::register(&mut registry);
@@ -150,7 +150,7 @@ async fn an_api_that_fails_now_and_then_still_gets_them_all() {
         started.0.record(event(&format!("to v{number}")));
     }
     finish(started).await;
-    server.inject(Faults::default());
+    server.inject_faults(FaultRates::default());
     assert_eq!(stored(&server).await.len(), 50);
 }
 

@@ -1,7 +1,7 @@
 //! `/approval` as the ancestor's own tests have it, with the signatures it took and with ours.
 
 use api::Promotion;
-use apiserver::Faults;
+use apiserver::FaultRates;
 use http::{Request, StatusCode};
 use kube::{Api, api::PostParams};
 use serde_json::json;
@@ -115,13 +115,13 @@ async fn an_approval_is_201_with_a_place_to_look_at_and_nothing_waits_any_more()
 async fn writes_that_conflict_are_no_error() {
     for seed in 0..8 {
         let world = waiting(legacy(), Strategy::Opens).await;
-        world.server.inject(Faults {
+        world.server.inject_faults(FaultRates {
             seed,
             conflict: 0.15,
-            ..Faults::default()
+            ..FaultRates::default()
         });
         let answer = approve(&world, PROD).await;
-        world.server.inject(Faults::default());
+        world.server.inject_faults(FaultRates::default());
         assert_eq!(answer.code, 201, "seed {seed}: {}", answer.body);
     }
 }

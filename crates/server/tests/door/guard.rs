@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use apiserver::Faults;
+use apiserver::FaultRates;
 use http::{Method, Request};
 use serde_json::json;
 use server::Settings;
@@ -264,7 +264,7 @@ async fn what_was_answered_with_success_is_stored_whatever_the_api_does() {
         let mut event = event("app-dev", &revision);
         let at = jiff::Timestamp::from_second(1_700_000_000 + seed).unwrap();
         event["timestamp"] = json!(at);
-        world.server.inject(Faults {
+        world.server.inject_faults(FaultRates {
             seed: seed.unsigned_abs(),
             conflict: 0.4,
             server_error: 0.2,
@@ -273,7 +273,7 @@ async fn what_was_answered_with_success_is_stored_whatever_the_api_does() {
             stale_list: 0.2,
         });
         let code = world.post(DEV, &event.to_string()).await.code;
-        world.server.inject(Faults::default());
+        world.server.inject_faults(FaultRates::default());
         assert!(code == 202 || code == 500, "seed {seed}: {code}");
         let status = world.pipeline().await.status.unwrap_or_default();
         let stored = status.reports.get("dev/-/app-dev");

@@ -40,7 +40,7 @@ pub(super) fn load(file: &fs::File, path: &Path, history: usize) -> Result<Loade
         return Err(reader.damaged("the records at its start are missing"));
     }
     let (length, obsolete_bytes) = (reader.offset, contents.obsolete_bytes);
-    let state = content
+    let state = contents
         .into_state(history)
         .map_err(|why| reader.damaged(&why))?;
     Ok(LoadedLog {

@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use apiserver::{Faults, Options, Server};
+use apiserver::{FaultRates, Options, Server};
 use axum::body::Body;
 use http::{Request, Response};
 use jiff::{SignedDuration, Timestamp};
@@ -214,7 +214,7 @@ async fn one_election(seed: u64) -> usize {
         seed: Some(seed),
         ..Options::default()
     });
-    server.inject(Faults {
+    server.inject_faults(FaultRates {
         seed,
         conflict: 0.05,
         server_error: 0.05,
@@ -233,7 +233,7 @@ async fn one_election(seed: u64) -> usize {
         outcome.unwrap();
     }
     let takeovers = witness.judge(seed);
-    server.inject(Faults::default());
+    server.inject_faults(FaultRates::default());
     assert_someone_leads(&server, seed).await;
     takeovers
 }

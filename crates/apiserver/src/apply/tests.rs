@@ -24,7 +24,9 @@ fn kind() -> Type {
         "parts": {"type": "array", "items": part, "x-kubernetes-list-type": "map",
             "x-kubernetes-list-map-keys": ["name"]},
     }}}});
-    Schema::compile(&schema).expect("a valid schema").shape()
+    Schema::compile(&schema)
+        .expect("a valid schema")
+        .object_type()
 }
 
 /// The object that has these leaves.
@@ -340,7 +342,7 @@ fn long_lists_are_applied() {
     let last = json!({"name": "59999", "image": "x", "tty": "x"});
     assert_eq!(merged["containers"][59_999], last);
     assert_eq!(
-        super::named_fields::named_fields(&kind, &config).below["f:containers"]
+        super::named_fields::named_fields(&kind, &config).children["f:containers"]
             .below
             .len(),
         60_000

@@ -26,7 +26,7 @@ fn labels_are_selected_as_kubectl_users_write_it() {
 
 #[test]
 fn names_are_selected_by_key() {
-    let key = Key::new("g/things".into(), Some("n"), "a");
+    let key = StoreKey::new("g/things".into(), Some("n"), "a");
     let by_key = |fields: &[(&str, &str, bool)], labels: &str| {
         let requirement = |(path, value, equal): &(&str, &str, bool)| FieldRequirement {
             path: path.split('.').map(str::to_owned).collect(),

@@ -343,7 +343,7 @@ fn long_lists_are_applied() {
     assert_eq!(merged["containers"][59_999], last);
     assert_eq!(
         super::named_fields::named_fields(&kind, &config).children["f:containers"]
-            .below
+            .children
             .len(),
         60_000
     );

@@ -39,7 +39,7 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let calls = server::Metrics::register(&mut registry);
     let metrics = Metrics::beside(registry);
     let client = client(config, &metrics)?;
-    server_settings.reach = leaf_connector(&client, settings.kubeconfigs);
+    server_settings.leaf_connector = leaf_connector(&client, settings.kubeconfigs);
     let shutdown = signals::shutdown().context("cannot listen for signals")?;
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "starting");
     let stop = shutdown.child_token();

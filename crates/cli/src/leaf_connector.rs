@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use controller::{KubeconfigPolicy, Leaves};
 use kube::Client;
-use server::leaf::Reach;
+use server::leaf::LeafConnector;
 
 /// A connector that reads kubeconfigs with the permissions of `hub`.
-pub(crate) fn leaf_connector(hub: &Client, policy: KubeconfigPolicy) -> Reach {
+pub(crate) fn leaf_connector(hub: &Client, policy: KubeconfigPolicy) -> LeafConnector {
     let leaves = Leaves::new(hub.clone(), controller::network_connector(policy));
     let leaves = Arc::new(leaves);
-    Reach::new(move |cluster| {
+    LeafConnector::new(move |cluster| {
         let leaves = leaves.clone();
         Box::pin(async move { leaves.client(&cluster).await })
     })

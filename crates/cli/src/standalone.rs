@@ -139,7 +139,7 @@ impl Standalone {
         let server_settings = server::Settings {
             hooks_address: Some(addresses.hooks),
             rest_address: Some(addresses.rest),
-            reach: leaf_connector(&client, settings.kubeconfigs),
+            leaf_connector: leaf_connector(&client, settings.kubeconfigs),
             authoring: settings.authoring.as_ref().map(authoring_settings),
             allow_unsigned_reports: settings.allow_unsigned_reports,
             ..server::Settings::default()
@@ -174,7 +174,7 @@ impl Standalone {
 pub(crate) struct ListeningStandalone {
     /// The address of the REST API and the dashboard.
     pub(crate) rest: SocketAddr,
-    serving: server::Serving,
+    serving: server::ServerHandle,
     settings: controller::Settings,
     metrics: controller::Metrics,
     shutdown: CancellationToken,

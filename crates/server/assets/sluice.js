@@ -1,11 +1,11 @@
-// Keeps a page up to date and words moments as "5 min ago". Without it pages say the same, as of
-// when they were loaded.
+// Keeps a page up to date and shows times as "5 min ago". Without it pages show the state at the time
+// they were loaded.
 "use strict";
 
-const main = document.querySelector("main[data-seen]");
+const main = document.querySelector("main[data-digest]");
 const banner = document.getElementById("live");
 
-function say(text, link) {
+function showStatus(text, link) {
   banner.textContent = text;
   if (link) {
     const anchor = document.createElement("a");
@@ -15,11 +15,11 @@ function say(text, link) {
   }
 }
 
-// Moments
+// Relative times
 
 const UNITS = [[86400, "d"], [3600, "h"], [60, "min"]];
 
-function ago(seconds) {
+function relativeTime(seconds) {
   const distance = Math.abs(seconds);
   if (distance < 45) return seconds < 0 ? "in a moment" : "just now";
   const [size, name] = UNITS.find(([size]) => distance >= size) || UNITS[2];
@@ -27,10 +27,10 @@ function ago(seconds) {
   return seconds < 0 ? `in ${text}` : `${text} ago`;
 }
 
-function word(root) {
+function showRelativeTimes(root) {
   for (const time of root.querySelectorAll("time[datetime]")) {
     time.title ||= time.textContent;
-    time.textContent = ago((Date.now() - Date.parse(time.dateTime)) / 1000);
+    time.textContent = relativeTime((Date.now() - Date.parse(time.dateTime)) / 1000);
   }
 }
 
@@ -44,10 +44,10 @@ function parse(html) {
   return template.content.firstElementChild;
 }
 
-// A form that somebody is filling in is not taken away from under their hands.
+// A form that the user is filling in is not replaced.
 function isBusy(part) {
-  const held = document.activeElement;
-  const isTyping = held && part.contains(held) && held.matches("input, select, textarea");
+  const active = document.activeElement;
+  const isTyping = active && part.contains(active) && active.matches("input, select, textarea");
   return isTyping || Boolean(part.querySelector("details[open]"));
 }
 
@@ -61,17 +61,17 @@ function replace(id, html) {
   postponed.delete(id);
   const fresh = parse(html);
   const focused = old.contains(document.activeElement) && document.activeElement.id;
-  word(fresh);
+  showRelativeTimes(fresh);
   old.replaceWith(fresh);
   if (focused) document.getElementById(focused)?.focus();
   return true;
 }
 
-function catchUp() {
+function replacePostponed() {
   for (const [id, html] of [...postponed]) replace(id, html);
 }
 
-function arrange(order, set) {
+function arrangeRows(order, set) {
   const rows = document.getElementById("rows");
   const wanted = new Set(order);
   for (const row of [...rows.children]) if (!wanted.has(row.id)) row.remove();
@@ -80,7 +80,7 @@ function arrange(order, set) {
     let row = document.getElementById(id);
     if (!row && set[id]) {
       row = parse(set[id]);
-      word(row);
+      showRelativeTimes(row);
     }
     if (!row) continue;
     if (row === next) next = next.nextElementSibling;
@@ -88,27 +88,27 @@ function arrange(order, set) {
   }
 }
 
-function change({ set, order }) {
-  if (order) arrange(order, set);
-  let isWhole = true;
-  for (const [id, html] of Object.entries(set)) isWhole = replace(id, html) && isWhole;
-  // An environment more or less: the page itself is another one.
-  if (!isWhole) location.reload();
+function applyChange({ set, order }) {
+  if (order) arrangeRows(order, set);
+  let isComplete = true;
+  for (const [id, html] of Object.entries(set)) isComplete = replace(id, html) && isComplete;
+  // An environment was added or removed: the frame of the page differs.
+  if (!isComplete) location.reload();
 }
 
 // The stream
 
-let seen = main?.dataset.seen;
+let digest = main?.dataset.digest;
 
-async function explainSilence() {
+async function isSignedOut() {
   try {
     const answer = await fetch(location.href, { method: "HEAD" });
     if (answer.redirected && new URL(answer.url).pathname === "/login") {
-      say("Your session has ended.", answer.url);
+      showStatus("Your session has ended.", answer.url);
       return true;
     }
   } catch {
-    // Nobody answers: that is what the banner says already.
+    // The server does not answer: the banner says so already.
   }
   return false;
 }
@@ -120,47 +120,47 @@ function stop() {
   stream = undefined;
 }
 
-// A page that nobody sees keeps no connection: browsers have few of them per server.
+// A hidden page keeps no connection: browsers have few of them per server.
 function follow() {
   if (stream || document.hidden) return;
   const page = location.pathname + location.search;
-  stream = new EventSource(`/live?${new URLSearchParams({ page, seen })}`);
-  stream.onopen = () => say("");
+  stream = new EventSource(`/live?${new URLSearchParams({ page, digest })}`);
+  stream.onopen = () => showStatus("");
   stream.addEventListener("change", (event) => {
-    seen = event.lastEventId;
-    change(JSON.parse(event.data));
+    digest = event.lastEventId;
+    applyChange(JSON.parse(event.data));
   });
   stream.onerror = async () => {
     stop();
-    say("Connection lost: what you see may be old. Trying again…");
-    if (!(await explainSilence())) setTimeout(follow, 1500);
+    showStatus("Connection lost: this page may be out of date. Reconnecting…");
+    if (!(await isSignedOut())) setTimeout(follow, 1500);
   };
 }
 
-// A draft: the manifest follows what is typed.
+// The create form: the manifest is updated while typing.
 
 const draft = document.querySelector("form[data-preview]");
-let typed = 0;
+let inputCount = 0;
 
 async function preview(turn) {
   const body = new URLSearchParams(new FormData(draft));
   const answer = await fetch(draft.dataset.preview, { method: "POST", body }).catch(() => undefined);
-  if (!answer?.ok) return say("The manifest shown may be old: nobody answers. Your text is kept.");
+  if (!answer?.ok) return showStatus("The manifest may be out of date: the server does not answer. Your input is kept.");
   const { set } = await answer.json();
-  if (turn !== typed) return;
-  say("");
+  if (turn !== inputCount) return;
+  showStatus("");
   for (const [id, html] of Object.entries(set)) replace(id, html);
 }
 
 draft?.addEventListener("input", () => {
-  const turn = ++typed;
-  setTimeout(() => turn === typed && preview(turn), 150);
+  const turn = ++inputCount;
+  setTimeout(() => turn === inputCount && preview(turn), 150);
 });
 
-word(document);
-setInterval(() => word(document), 30000);
-document.addEventListener("focusout", () => setTimeout(catchUp));
-document.addEventListener("toggle", () => setTimeout(catchUp), true);
+showRelativeTimes(document);
+setInterval(() => showRelativeTimes(document), 30000);
+document.addEventListener("focusout", () => setTimeout(replacePostponed));
+document.addEventListener("toggle", () => setTimeout(replacePostponed), true);
 document.getElementById("sort")?.addEventListener("change", (event) => event.target.form.requestSubmit());
 document.addEventListener("keydown", (event) => {
   const search = document.getElementById("q");

@@ -304,9 +304,9 @@ async fn open_pages(
         let mut page = ask(door.address, "/pipelines", &cookies).await;
         let mut whole = String::new();
         page.read_to_string(&mut whole).await.unwrap();
-        let seen = whole.split("data-seen=\"").nth(1).unwrap();
-        let seen = seen.split('"').next().unwrap();
-        let live = format!("/live?page=%2Fpipelines&seen={seen}");
+        let digest = whole.split("data-digest=\"").nth(1).unwrap();
+        let digest = digest.split('"').next().unwrap();
+        let live = format!("/live?page=%2Fpipelines&digest={digest}");
         let mut stream = ask(door.address, &live, &cookies).await;
         let mut first = [0; 1024];
         let read = stream.read(&mut first).await.unwrap();

@@ -1,4 +1,4 @@
-//! Who calls: the address of the socket, or what a proxy we trust says.
+//! The address of a client: that of the socket, or what a trusted proxy reports.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -15,9 +15,9 @@ impl Default for Peer {
     }
 }
 
-/// The address calls are counted by: of IPv6 the network, since a host has all of it.
-pub(crate) fn bucket(peer: Peer, headers: &HeaderMap, trusted: &[IpNet]) -> IpAddr {
-    match client(peer.0.to_canonical(), headers, trusted) {
+/// The address that requests are counted by: for IPv6 the /64 network, since a host owns all of it.
+pub(crate) fn rate_limit_key(peer: Peer, headers: &HeaderMap, trusted: &[IpNet]) -> IpAddr {
+    match client_address(peer.0.to_canonical(), headers, trusted) {
         IpAddr::V4(address) => address.into(),
         IpAddr::V6(address) => {
             let network = u128::from(address) & !u128::from(u64::MAX);
@@ -26,26 +26,26 @@ pub(crate) fn bucket(peer: Peer, headers: &HeaderMap, trusted: &[IpNet]) -> IpAd
     }
 }
 
-/// Each proxy appends whom it heard from, so that the last address that is no proxy of ours is the
-/// last one that can be believed.
-fn client(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> IpAddr {
+/// Each proxy appends the address it received the request from, so that the last address that is no
+/// trusted proxy is the last one that can be relied on.
+fn client_address(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> IpAddr {
     let is_trusted = |address: &IpAddr| trusted.iter().any(|network| network.contains(address));
     if !is_trusted(&peer) {
         return peer;
     }
-    let said = headers.get_all("x-forwarded-for").iter();
-    let said: Vec<&str> = said.filter_map(|line| line.to_str().ok()).collect();
-    let mut believed = peer;
-    for text in said.iter().rev().flat_map(|line| line.rsplit(',')) {
+    let lines = headers.get_all("x-forwarded-for").iter();
+    let lines: Vec<&str> = lines.filter_map(|line| line.to_str().ok()).collect();
+    let mut client = peer;
+    for text in lines.iter().rev().flat_map(|line| line.rsplit(',')) {
         let Ok(address) = text.trim().parse::<IpAddr>() else {
             break;
         };
-        believed = address.to_canonical();
-        if !is_trusted(&believed) {
+        client = address.to_canonical();
+        if !is_trusted(&client) {
             break;
         }
     }
-    believed
+    client
 }
 
 #[cfg(test)]
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_trusted_proxies_are_believed() {
+    fn only_trusted_proxies_may_report_an_address() {
         let trusted: Vec<IpNet> = vec!["10.0.0.0/8".parse().unwrap(), "fd00::/8".parse().unwrap()];
         for (peer, forwarded, expected) in [
             ("203.0.113.7", &["198.51.100.1"][..], "203.0.113.7"),
@@ -74,7 +74,7 @@ mod tests {
             for line in forwarded {
                 headers.append("x-forwarded-for", line.parse().unwrap());
             }
-            let found = bucket(Peer(peer.parse().unwrap()), &headers, &trusted);
+            let found = rate_limit_key(Peer(peer.parse().unwrap()), &headers, &trusted);
             assert_eq!(
                 found,
                 expected.parse::<IpAddr>().unwrap(),

@@ -1,26 +1,27 @@
-//! Pages for people, on the port of REST: rendered here, readable without script, kept up to date by
-//! a little script of ours.
+//! The dashboard: server-rendered pages that work without JavaScript, and a script that keeps them
+//! up to date.
 //!
-//! | part | what for |
+//! | module | responsibility |
 //! | --- | --- |
-//! | `page` | which page an address names, and the parts it is made of |
-//! | `list`, `pipeline`, `objects`, `approvals`, `clusters`, `changes` | each page's parts |
-//! | `apps` | a page that asks clusters, and is not kept up to date |
-//! | `create` | a new pipeline, proposed in git |
-//! | `live` | sends the parts that changed |
-//! | `act` | forms |
-//! | `sign_in` | who looks |
-//! | `html`, `layout`, `words` | what pages are made of |
+//! | `page` | the page of an address, and its parts |
+//! | `list`, `pipeline`, `objects`, `approvals`, `clusters`, `changes` | the parts of each page |
+//! | `apps` | all apps, read from clusters; not kept up to date |
+//! | `create` | the form for a new pipeline, which is proposed in git |
+//! | `live` | server-sent events with the parts that changed |
+//! | `actions` | the forms that act on pipelines |
+//! | `sign_in` | sessions of viewers |
+//! | `html`, `layout`, `components` | markup |
 //!
-//! Shows what is watched, in `planner`'s words, to who may see it. Everything a page shows is
-//! escaped, nothing in it runs, and every form carries the session's own token.
+//! A page shows cached objects that the viewer may see. All text is escaped, no inline script runs,
+//! and every form carries the CSRF token of the session.
 
-mod act;
+mod actions;
 mod approvals;
 mod apps;
 mod assets;
 mod changes;
 mod clusters;
+mod components;
 mod create;
 mod html;
 mod layout;
@@ -30,7 +31,6 @@ mod objects;
 mod page;
 mod pipeline;
 mod sign_in;
-mod words;
 mod yaml;
 
 use std::sync::Arc;
@@ -44,28 +44,28 @@ use axum::{
 };
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
 
-use crate::{Door, rest::Problem, session::forget_told};
+use crate::{AppState, problem::Problem, session::clear_flash_cookie};
 
-pub(crate) use list::Rows;
-use page::Page;
+pub(crate) use list::PipelineRows;
+use page::DashboardPage;
 use sign_in::Viewer;
 
-/// Nothing runs or is loaded but what this process serves itself, and nobody frames it.
+/// Only scripts, styles and images of this server, no inline code, and no frames.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
      connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// What is served to browsers.
-pub(crate) fn router() -> Router<Arc<Door>> {
+/// The routes of the dashboard.
+pub(crate) fn router() -> Router<Arc<AppState>> {
     const PIPELINE: &str = "/pipelines/{namespace}/{name}";
     Router::new()
         .route("/", get(async || Redirect::to("/pipelines")))
-        .route("/login", get(sign_in::form).post(sign_in::enter))
-        .route("/logout", post(sign_in::leave))
+        .route("/login", get(sign_in::form).post(sign_in::sign_in))
+        .route("/logout", post(sign_in::sign_out))
         .route("/pipelines", get(show))
         .route(PIPELINE, get(show))
         .route(&format!("{PIPELINE}/objects"), get(show))
         .route(&format!("{PIPELINE}/yaml"), get(yaml::show))
-        .route(&format!("{PIPELINE}/act"), post(act::act))
+        .route(&format!("{PIPELINE}/act"), post(actions::act))
         .route("/approvals", get(show))
         .route("/clusters", get(show))
         .route("/apps", get(apps::show))
@@ -75,29 +75,29 @@ pub(crate) fn router() -> Router<Arc<Door>> {
         .route("/changes/{namespace}/{name}", get(show))
         .route("/live", get(live::follow))
         .route("/assets/{name}", get(assets::serve))
-        .layer(middleware::from_fn(guard))
+        .layer(middleware::from_fn(add_security_headers))
 }
 
 async fn show(
-    State(door): State<Arc<Door>>,
+    State(app_state): State<Arc<AppState>>,
     viewer: Viewer,
     headers: HeaderMap,
     address: Uri,
-) -> Result<Response, Failure> {
-    let page = Page::parse(&address).ok_or_else(|| Problem::not_found("that page"))?;
-    let parts = page.parts(&door, &viewer).await?;
-    let told = door.sessions.told(&headers).await;
-    let has_told = told.is_some();
-    let mut response = layout::page(&page, &viewer, &parts, told).into_response();
-    if has_told {
+) -> Result<Response, ErrorPage> {
+    let page = DashboardPage::parse(&address).ok_or_else(|| Problem::not_found("this page"))?;
+    let parts = page.parts(&app_state, &viewer).await?;
+    let message = app_state.sessions.flash_message(&headers).await;
+    let has_message = message.is_some();
+    let mut response = layout::page(&page, &viewer, &parts, message).into_response();
+    if has_message {
         let cookies = response.headers_mut();
-        cookies.append(header::SET_COOKIE, forget_told());
+        cookies.append(header::SET_COOKIE, clear_flash_cookie());
     }
     Ok(response)
 }
 
-/// What browsers are told about every answer.
-async fn guard(request: Request, next: Next) -> Response {
+/// Adds the security headers to every response.
+async fn add_security_headers(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     let headers = response.headers_mut();
     for (name, value) in [
@@ -115,25 +115,25 @@ async fn guard(request: Request, next: Next) -> Response {
     response
 }
 
-/// A problem as a page.
-struct Failure(Problem);
+/// A problem, rendered as a page.
+struct ErrorPage(Problem);
 
-impl<P: Into<Problem>> From<P> for Failure {
+impl<P: Into<Problem>> From<P> for ErrorPage {
     fn from(problem: P) -> Self {
         Self(problem.into())
     }
 }
 
-impl IntoResponse for Failure {
+impl IntoResponse for ErrorPage {
     fn into_response(self) -> Response {
         let (code, sentence) = self.0.parts();
-        (code, layout::failure(code, sentence)).into_response()
+        (code, layout::error_page(code, sentence)).into_response()
     }
 }
 
 impl From<crate::session::Error> for Problem {
     fn from(error: crate::session::Error) -> Self {
-        tracing::error!(%error, source = ?std::error::Error::source(&error), "no session");
+        tracing::error!(%error, source = ?std::error::Error::source(&error), "could not use sessions");
         Self::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string())
     }
 }

@@ -1,6 +1,7 @@
-//! Every app on every cluster that somebody may look into, whether or not a pipeline names it.
+//! All apps on all clusters that a caller may inspect, whether or not they belong to a pipeline.
 //!
-//! Who may `inspect` a GitopsCluster sees what runs on it; who may everywhere, also the hub.
+//! The verb `inspect` on a GitopsCluster shows what runs on it; on all GitopsClusters, also what runs
+//! on the hub.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -11,36 +12,36 @@ use serde::Serialize;
 use tokio::time::{Instant, timeout_at};
 
 use crate::{
-    Door,
-    leaf::{Place, apps::App},
-    objects::cluster_of,
-    rest::access::{Caller, PIPELINES, Wish},
+    AppState,
+    access::{AccessRequest, Caller, PIPELINES},
+    leaf::{ClusterOrHub, apps::DeployedApp},
+    target_objects::cluster_key_of,
     watched::ObjectKey,
 };
 
-/// How long a look at all clusters may take.
-const ENOUGH: Duration = Duration::from_secs(25);
+/// How long reading all clusters may take.
+const FLEET_TIMEOUT: Duration = Duration::from_secs(25);
 
-/// An app somewhere.
-pub(crate) struct Found {
-    /// The GitopsCluster; the hub without one.
+/// An app on a cluster.
+pub(crate) struct FleetApp {
+    /// The GitopsCluster; nothing for the hub.
     pub(crate) cluster: Option<ObjectKey>,
-    pub(crate) app: App,
-    /// The pipelines that name it, among those that may be seen.
-    pub(crate) named_by: Vec<Named>,
+    pub(crate) app: DeployedApp,
+    /// The environments that it belongs to, of pipelines that the caller may see.
+    pub(crate) environments: Vec<EnvironmentReference>,
 }
 
 /// An environment of a pipeline.
 #[derive(Clone)]
-pub(crate) struct Named {
+pub(crate) struct EnvironmentReference {
     pub(crate) pipeline: ObjectKey,
     pub(crate) environment: String,
 }
 
-/// What could not be read.
+/// A cluster, or a part of it, that could not be read.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Unread {
+pub(crate) struct UnreadCluster {
     /// Empty for the hub.
     pub(crate) cluster: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -48,53 +49,52 @@ pub(crate) struct Unread {
     pub(crate) because: String,
 }
 
-/// What was found on all clusters.
+/// The apps of all clusters.
 #[derive(Default)]
 pub(crate) struct Fleet {
-    pub(crate) apps: Vec<Found>,
-    pub(crate) unread: Vec<Unread>,
+    pub(crate) apps: Vec<FleetApp>,
+    pub(crate) unread: Vec<UnreadCluster>,
 }
 
-/// An app by cluster, kind, namespace and name.
-type Known = HashMap<(Option<ObjectKey>, [String; 3]), Vec<Named>>;
+/// By cluster, kind, namespace and name of an app: the environments that it belongs to.
+type EnvironmentsByApp = HashMap<(Option<ObjectKey>, [String; 3]), Vec<EnvironmentReference>>;
 
-/// Looks at all clusters that somebody may look into, or at those of one name; nothing where there
-/// is none.
-pub(crate) async fn look(
-    door: &Arc<Door>,
+/// Reads all clusters that the caller may inspect, or those of one name; nothing if there are none.
+pub(crate) async fn read_fleet(
+    app_state: &Arc<AppState>,
     caller: &Caller,
     only: Option<&str>,
 ) -> Result<Option<Fleet>, kube::Error> {
-    let open = open(door, caller).await?;
-    if open.is_empty() {
+    let mut clusters = inspectable_clusters(app_state, caller).await?;
+    if clusters.is_empty() {
         return Ok(None);
     }
-    let is_wanted = |place: &Place| {
-        let name = place.as_ref().map(|cluster| cluster.name_any());
+    clusters.retain(|cluster| {
+        let name = cluster.as_ref().map(|cluster| cluster.name_any());
         only.is_none_or(|only| only == name.unwrap_or_default())
-    };
-    let wanted: Vec<Place> = open.into_iter().filter(is_wanted).collect();
+    });
     let pipelines = caller.pipelines().await?;
-    let known = named(&pipelines);
-    let enough = Instant::now() + ENOUGH;
-    let looks = wanted.iter().map(async |place| {
-        let seen = timeout_at(enough, door.leaves.apps(place)).await;
-        seen.unwrap_or_else(|_| Err("not read yet: ask again".to_owned()))
+    let environments = environments_by_app(&pipelines);
+    let deadline = Instant::now() + FLEET_TIMEOUT;
+    let reads = clusters.iter().map(async |cluster| {
+        let read = timeout_at(deadline, app_state.leaf_reader.apps(cluster)).await;
+        read.unwrap_or_else(|_| Err("timed out before it was read; try again".to_owned()))
     });
     let mut fleet = Fleet::default();
-    for (place, seen) in wanted.iter().zip(join_all(looks).await) {
-        let cluster = place.as_ref().map(|cluster| ObjectKey::of(&**cluster));
-        let named = cluster.as_ref();
-        let unread = |because: &String| Unread {
-            cluster: named.map(|key| key.name.clone()).unwrap_or_default(),
-            cluster_namespace: named.map(|key| key.namespace.clone()),
+    for (cluster, read) in clusters.iter().zip(join_all(reads).await) {
+        let key = cluster.as_ref().map(|cluster| ObjectKey::of(&**cluster));
+        let unread = |because: &String| UnreadCluster {
+            cluster: key.as_ref().map(|key| key.name.clone()).unwrap_or_default(),
+            cluster_namespace: key.as_ref().map(|key| key.namespace.clone()),
             because: because.clone(),
         };
-        match seen {
-            Ok(seen) => {
-                fleet.unread.extend(seen.notes.iter().map(unread));
-                let found = seen.apps.iter().map(|app| found(&cluster, app, &known));
-                fleet.apps.extend(found);
+        match read {
+            Ok(read) => {
+                fleet.unread.extend(read.notes.iter().map(unread));
+                let apps = read.apps.iter();
+                fleet
+                    .apps
+                    .extend(apps.map(|app| fleet_app(&key, app, &environments)));
             }
             Err(because) => fleet.unread.push(unread(&because)),
         }
@@ -102,53 +102,55 @@ pub(crate) async fn look(
     Ok(Some(fleet))
 }
 
-fn found(cluster: &Option<ObjectKey>, app: &App, known: &Known) -> Found {
+fn fleet_app(
+    cluster: &Option<ObjectKey>,
+    app: &DeployedApp,
+    environments: &EnvironmentsByApp,
+) -> FleetApp {
     let names = [&app.kind, &app.namespace, &app.name].map(Clone::clone);
-    let named_by = known.get(&(cluster.clone(), names));
-    Found {
+    let environments = environments.get(&(cluster.clone(), names));
+    FleetApp {
         cluster: cluster.clone(),
         app: app.clone(),
-        named_by: named_by.cloned().unwrap_or_default(),
+        environments: environments.cloned().unwrap_or_default(),
     }
 }
 
-/// The clusters that somebody may look into.
-async fn open(door: &Arc<Door>, caller: &Caller) -> Result<Vec<Place>, kube::Error> {
-    let mut clusters = door.watched.clusters();
+async fn inspectable_clusters(
+    app_state: &Arc<AppState>,
+    caller: &Caller,
+) -> Result<Vec<ClusterOrHub>, kube::Error> {
+    let mut clusters = app_state.watched.clusters();
     clusters.sort_by_key(|it| (it.name_any(), it.namespace()));
-    if caller.may_see(&Wish::inspect(None, None)).await? {
+    if caller.may_see(&AccessRequest::inspect(None, None)).await? {
         let leaves = clusters.into_iter().map(Some);
         return Ok(std::iter::once(None).chain(leaves).collect());
     }
-    let mut open = Vec::new();
+    let mut inspectable = Vec::new();
     for cluster in clusters {
         let key = ObjectKey::of(&*cluster);
-        let here = Wish::inspect(Some(&key.namespace), None);
-        let alone = Wish::inspect(Some(&key.namespace), Some(&key.name));
-        if caller.may_see(&here).await? || caller.may_see(&alone).await? {
-            open.push(Some(cluster));
+        let whole_namespace = AccessRequest::inspect(Some(&key.namespace), None);
+        let this_cluster = AccessRequest::inspect(Some(&key.namespace), Some(&key.name));
+        if caller.may_see(&whole_namespace).await? || caller.may_see(&this_cluster).await? {
+            inspectable.push(Some(cluster));
         }
     }
-    Ok(open)
+    Ok(inspectable)
 }
 
-/// Which pipelines name which apps.
-fn named(pipelines: &[Arc<Pipeline>]) -> Known {
-    let mut known = Known::new();
+fn environments_by_app(pipelines: &[Arc<Pipeline>]) -> EnvironmentsByApp {
+    let mut by_app = EnvironmentsByApp::new();
     for pipeline in pipelines {
         let key = ObjectKey::of(&**pipeline);
         let environments = pipeline.status.iter().flat_map(|it| &it.environments);
         for (environment, status) in environments {
             for target in &status.targets {
-                let cluster = cluster_of(target).map(|it| {
-                    let namespace = it.namespace.as_deref().filter(|it| !it.is_empty());
-                    ObjectKey::new(namespace.unwrap_or(&key.namespace), &it.name)
-                });
+                let cluster = cluster_key_of(target, &key.namespace);
                 let namespace = target.namespace.clone().unwrap_or_default();
                 for app in &target.apps {
                     let names = [app.kind.clone(), namespace.clone(), app.name.clone()];
-                    let named = known.entry((cluster.clone(), names)).or_default();
-                    named.push(Named {
+                    let of_app = by_app.entry((cluster.clone(), names)).or_default();
+                    of_app.push(EnvironmentReference {
                         pipeline: key.clone(),
                         environment: environment.clone(),
                     });
@@ -156,13 +158,13 @@ fn named(pipelines: &[Arc<Pipeline>]) -> Known {
             }
         }
     }
-    known
+    by_app
 }
 
 impl Caller {
     /// The pipelines that they may list.
     pub(crate) async fn pipelines(&self) -> Result<Vec<Arc<Pipeline>>, kube::Error> {
-        let all = self.door().watched.pipelines();
+        let all = self.app_state().watched.pipelines();
         let namespace_of = |it: &Arc<Pipeline>| it.namespace().unwrap_or_default();
         self.visible(PIPELINES, all, namespace_of).await
     }

@@ -1,14 +1,15 @@
-//! The hooks: `/promotion`, `/approval` and `/release`.
+//! The webhooks `/promotion`, `/approval` and `/release`.
 //!
-//! Paths, order of checks, codes, texts and `Location` of the first two are the ancestor's. Size,
-//! signature and limits come before anything is parsed. What was answered with 2xx is stored.
+//! Paths, order of checks, codes, texts and `Location` of the first two are those of the Weave
+//! pipeline-controller. Rate limit, size and signature are checked before a body is parsed. A request
+//! answered with 2xx is stored.
 
-mod answer;
 mod approval;
+mod body_budget;
 mod promotion;
 mod release;
-mod room;
-mod signed;
+mod request;
+mod response;
 
 use std::sync::Arc;
 
@@ -20,11 +21,11 @@ use axum::{
     routing::any,
 };
 
-use crate::Door;
-pub(crate) use room::Rooms;
+use crate::AppState;
+pub(crate) use body_budget::BodyBudget;
 
-/// What is served for hooks.
-pub fn router(door: Arc<Door>) -> Router {
+/// The routes of the hooks.
+pub fn router(app_state: Arc<AppState>) -> Router {
     let mut router = Router::new().route("/healthz", any(async || "ok"));
     for path in ["/promotion", "/promotion/", "/promotion/{*rest}"] {
         router = router.route(path, any(promotion::handle));
@@ -36,13 +37,20 @@ pub fn router(door: Arc<Door>) -> Router {
         router = router.route(path, any(release::handle));
     }
     router
-        .fallback(async || answer::no_such_page())
-        .layer(middleware::from_fn_with_state(door.clone(), count))
-        .with_state(door)
+        .fallback(async || response::not_found_page())
+        .layer(middleware::from_fn_with_state(
+            app_state.clone(),
+            log_request,
+        ))
+        .with_state(app_state)
 }
 
-/// Counts and logs each answer.
-async fn count(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {
+/// Counts and logs each request.
+async fn log_request(
+    State(app_state): State<Arc<AppState>>,
+    request: Request,
+    next: Next,
+) -> Response {
     let path = request.uri().path().to_owned();
     let route = match path.split('/').nth(1) {
         Some("promotion") => "promotion",
@@ -53,8 +61,8 @@ async fn count(State(door): State<Arc<Door>>, request: Request, next: Next) -> R
     };
     let response = next.run(request).await;
     let code = response.status().as_u16();
-    door.metrics.count_hook(route, code);
+    app_state.metrics.count_hook(route, code);
     let path = path.chars().take(512).collect::<String>();
-    tracing::info!(route, path, code, "hook");
+    tracing::info!(route, path, code, "answered a hook request");
     response
 }

@@ -1,12 +1,11 @@
-//! What is on the clusters, read when somebody asks.
+//! Reads apps and their objects from clusters on request.
 //!
-//! Nothing is ever written, and of Secrets and ConfigMaps nothing but their names is known. A look is
-//! bounded in time and in how much it reads, few go on at once, and what was seen is told again for a
-//! few seconds. What cannot be read is said where it is missing.
+//! Nothing is ever written to a cluster, and of Secrets and ConfigMaps only the names are read. Each
+//! read is bounded in time and size, few run at once, and results are cached for some seconds. What
+//! could not be read is reported in the result.
 
 pub mod apps;
 mod kinds;
-mod shortly;
 pub mod tree;
 
 use std::{fmt, sync::Arc, time::Duration};
@@ -16,29 +15,28 @@ use futures::future::BoxFuture;
 use kube::Client;
 use tokio::{sync::Semaphore, time::timeout};
 
-use crate::watched::ObjectKey;
-use apps::Apps;
-use shortly::Shortly;
-use tree::{App, Node};
+use crate::{ttl_cache::TtlCache, watched::ObjectKey};
+use apps::ClusterApps;
+use tree::{AppReference, Node};
 
-/// How long a look at a cluster may take.
-const WITHIN: Duration = Duration::from_secs(10);
-/// How many clusters are looked at at once, for one app and as a whole.
-const AT_ONCE: usize = 16;
-/// How long what was seen of an app is told again.
-const TREE_HOLDS: Duration = Duration::from_secs(5);
-/// The same of a whole cluster.
-const APPS_HOLD: Duration = Duration::from_secs(15);
+/// How long reading a cluster may take.
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
+/// How many clusters are read at once: for single apps, and for all apps.
+const CONCURRENT_READS: usize = 16;
+/// How long the objects of an app are cached.
+const TREE_TTL: Duration = Duration::from_secs(5);
+/// How long the apps of a cluster are cached.
+const APPS_TTL: Duration = Duration::from_secs(15);
 
-/// How a client for a cluster other than the hub is got; or why there is none.
+/// Connects to leaf clusters: gives a client, or why there is none.
 #[derive(Clone)]
-pub struct Reach(Arc<Connect>);
+pub struct LeafConnector(Arc<ConnectFunction>);
 
-type Connect =
+type ConnectFunction =
     dyn Fn(Arc<GitopsCluster>) -> BoxFuture<'static, Result<Client, String>> + Send + Sync;
 
-impl Reach {
-    /// Gets clients by a function.
+impl LeafConnector {
+    /// Connects with a function.
     pub fn new<F>(connect: F) -> Self
     where
         F: Fn(Arc<GitopsCluster>) -> BoxFuture<'static, Result<Client, String>>
@@ -50,120 +48,127 @@ impl Reach {
     }
 }
 
-/// No cluster but the hub.
-impl Default for Reach {
+/// Connects to nothing but the hub.
+impl Default for LeafConnector {
     fn default() -> Self {
         Self::new(|_| {
-            let because = "this process was not told how to reach other clusters";
+            let because = "this process cannot connect to other clusters";
             Box::pin(async move { Err(because.to_owned()) })
         })
     }
 }
 
-impl fmt::Debug for Reach {
+impl fmt::Debug for LeafConnector {
     fn fmt(&self, text: &mut fmt::Formatter<'_>) -> fmt::Result {
-        text.write_str("Reach")
+        text.write_str("LeafConnector")
     }
 }
 
-/// A cluster: that of a GitopsCluster, or the hub.
-pub(crate) type Place = Option<Arc<GitopsCluster>>;
-/// How clusters are told apart.
-type Key = Option<ObjectKey>;
-/// What was seen, or why nothing.
-pub(crate) type Seen<T> = Result<Arc<T>, String>;
+/// A cluster: that of a GitopsCluster, or the hub if nothing.
+pub(crate) type ClusterOrHub = Option<Arc<GitopsCluster>>;
+/// The key of a GitopsCluster; nothing for the hub.
+type ClusterKey = Option<ObjectKey>;
+/// What was read, or why nothing was.
+pub(crate) type LeafResult<T> = Result<Arc<T>, String>;
 
-/// All clusters.
-pub(crate) struct Leaves {
+/// Reads and caches what is on the clusters.
+pub(crate) struct LeafReader {
     hub: Client,
-    reach: Reach,
-    trees: Shortly<(Key, App), Seen<Node>>,
-    apps: Shortly<Key, Seen<Apps>>,
-    /// Whoever waits for whole clusters keeps nobody from a look at one app.
-    seats: [Semaphore; 2],
+    connector: LeafConnector,
+    trees: TtlCache<(ClusterKey, AppReference), LeafResult<Node>>,
+    apps: TtlCache<ClusterKey, LeafResult<ClusterApps>>,
+    /// Separate from `apps_permits`, so that reading whole clusters does not delay single apps.
+    tree_permits: Semaphore,
+    apps_permits: Semaphore,
 }
 
-impl Leaves {
-    pub(crate) fn new(hub: Client, reach: Reach) -> Self {
+impl LeafReader {
+    pub(crate) fn new(hub: Client, connector: LeafConnector) -> Self {
         Self {
             hub,
-            reach,
-            trees: Shortly::new(TREE_HOLDS),
-            apps: Shortly::new(APPS_HOLD),
-            seats: [AT_ONCE; 2].map(Semaphore::new),
+            connector,
+            trees: TtlCache::new(TREE_TTL),
+            apps: TtlCache::new(APPS_TTL),
+            tree_permits: Semaphore::new(CONCURRENT_READS),
+            apps_permits: Semaphore::new(CONCURRENT_READS),
         }
     }
 
-    /// An app with what it comes from and what it is made of.
-    pub(crate) async fn tree(&self, cluster: &Place, app: App) -> Seen<Node> {
+    /// The tree of an app: its source, its inventory, workloads and pods.
+    pub(crate) async fn tree(&self, cluster: &ClusterOrHub, app: AppReference) -> LeafResult<Node> {
         let key = (key(cluster), app.clone());
         let read = async |client: Client| tree::read(&client, &app).await;
-        let look = self.look(cluster, &self.seats[0], read);
-        self.trees.get(key, look).await
+        let lookup = self.read_cluster(cluster, &self.tree_permits, read);
+        self.trees.get(key, lookup).await
     }
 
-    /// Every app on a cluster.
-    pub(crate) async fn apps(&self, cluster: &Place) -> Seen<Apps> {
+    /// All apps on a cluster.
+    pub(crate) async fn apps(&self, cluster: &ClusterOrHub) -> LeafResult<ClusterApps> {
         let read = async |client: Client| apps::read(&client).await;
-        let look = self.look(cluster, &self.seats[1], read);
-        self.apps.get(key(cluster), look).await
+        let lookup = self.read_cluster(cluster, &self.apps_permits, read);
+        self.apps.get(key(cluster), lookup).await
     }
 
-    async fn look<T>(
+    async fn read_cluster<T>(
         &self,
-        cluster: &Place,
-        seats: &Semaphore,
+        cluster: &ClusterOrHub,
+        permits: &Semaphore,
         read: impl AsyncFnOnce(Client) -> T,
-    ) -> Seen<T> {
-        let _seat = seats.acquire().await.map_err(|it| it.to_string())?;
-        let looking = async {
+    ) -> LeafResult<T> {
+        let _permit = permits.acquire().await.map_err(|it| it.to_string())?;
+        let reading = async {
             let client = self.client(cluster).await?;
             Ok(Arc::new(read(client).await))
         };
-        let seen = timeout(WITHIN, looking).await;
-        seen.unwrap_or_else(|_| Err(format!("it does not answer within {} s", WITHIN.as_secs())))
+        let read = timeout(READ_TIMEOUT, reading).await;
+        read.unwrap_or_else(|_| {
+            let seconds = READ_TIMEOUT.as_secs();
+            Err(format!("the cluster did not answer within {seconds} s"))
+        })
     }
 
-    async fn client(&self, cluster: &Place) -> Result<Client, String> {
+    async fn client(&self, cluster: &ClusterOrHub) -> Result<Client, String> {
         let Some(cluster) = cluster else {
             return Ok(self.hub.clone());
         };
-        if let Some(because) = not_ready(cluster) {
+        if let Some(because) = not_ready_message(cluster) {
             return Err(because);
         }
-        (self.reach.0)(cluster.clone()).await
+        (self.connector.0)(cluster.clone()).await
     }
 }
 
-fn key(cluster: &Place) -> Key {
+fn key(cluster: &ClusterOrHub) -> ClusterKey {
     cluster.as_ref().map(|cluster| ObjectKey::of(&**cluster))
 }
 
-/// What is said about a cluster that is known not to be ready.
-fn not_ready(cluster: &GitopsCluster) -> Option<String> {
+/// The message of a cluster whose status says that it is not ready.
+fn not_ready_message(cluster: &GitopsCluster) -> Option<String> {
     let status = cluster.status.as_ref()?;
     let ready = conditions::find(&status.conditions, conditions::READY)?;
     (ready.status == "False").then(|| format!("the cluster is not ready: {}", ready.message))
 }
 
-/// Why something could not be read, in a clause.
-fn why(error: &kube::Error) -> String {
+/// Why something could not be read, for people.
+fn read_error_text(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) if status.code == 403 => "reading is not allowed".to_owned(),
         kube::Error::Api(status) if status.code == 401 => {
             "the cluster does not accept our credentials".to_owned()
         }
-        kube::Error::Api(status) => short(&status.message),
-        // What the parser says may repeat what was answered, by whatever is there.
-        kube::Error::SerdeError(_) => "the answer is not one of a Kubernetes API server".to_owned(),
-        error => short(&format!("it does not answer: {error}")),
+        kube::Error::Api(status) => shortened(&status.message),
+        // The parser's error may quote the answer, whoever sent it.
+        kube::Error::SerdeError(_) => {
+            "the answer is not that of a Kubernetes API server".to_owned()
+        }
+        error => shortened(&format!("the cluster does not answer: {error}")),
     }
 }
 
-/// A text that fits into a page.
-fn short(text: &str) -> String {
-    const LONGEST: usize = 300;
-    match text.char_indices().nth(LONGEST) {
+/// The text, cut to a length that fits into a page.
+fn shortened(text: &str) -> String {
+    const MAX_CHARACTERS: usize = 300;
+    match text.char_indices().nth(MAX_CHARACTERS) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }

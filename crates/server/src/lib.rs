@@ -1,41 +1,48 @@
-//! The door: webhooks from clusters and CI, approvals, and REST for people.
+//! The HTTP server: webhooks of Flux and CI, a REST API, and the dashboard.
 //!
-//! Authenticates, records and shows. What a call means is `planner`'s to say and what comes of it
-//! the controller's: calls are stored on the Pipeline or Promotion they are about, and answers are
-//! read from there. Runs on every replica, whoever leads. Never uses git, never decides about a
-//! promotion, and never shows, logs or stores a secret.
+//! It authenticates requests, records them in Pipelines and Promotions, and shows stored objects.
+//! What a webhook means is decided by `planner`, and what is done about it by the controller. It runs
+//! on every replica, leader or not. It never uses git, never decides about a promotion, and never
+//! shows, logs or stores a secret.
 //!
-//! | part | what for |
+//! | module | responsibility |
 //! | --- | --- |
-//! | [`hooks`] | `/promotion`, `/approval` and `/release`, as Flux and CI call them |
-//! | [`rest`] | `/api/v1`, as people and programs call it with a token |
-//! | `dashboard` | pages for people, on the same port as REST |
-//! | [`leaf`] | what is on the clusters, read when somebody asks |
+//! | [`hooks`] | `/promotion`, `/approval` and `/release`, for Flux and CI |
+//! | [`web`] | the socket for people: `rest` and `dashboard` side by side |
+//! | `rest` | `/api/v1`, with a bearer token |
+//! | `dashboard` | pages for browsers |
+//! | `actions` | what people do, called by `rest` and `dashboard` |
+//! | `access` | TokenReviews and SubjectAccessReviews |
+//! | [`leaf`] | apps and their objects, read from clusters on request |
 //! | `listen` | sockets, TLS, limits for slow and many clients |
-//! | `door` | what all handlers share: what is known by watching, and how it is recorded |
+//! | `app_state` | the state that all handlers share |
 
-mod approve;
+mod access;
+mod actions;
+mod app_state;
 mod client;
 mod dashboard;
-mod door;
 mod fleet;
+mod get_object;
 pub mod hooks;
 pub mod leaf;
-mod limiter;
 mod listen;
 mod metrics;
-mod objects;
+mod problem;
 mod random;
-mod read;
+mod rate_limiter;
 mod record;
-pub mod rest;
-mod secrets;
+mod rest;
 mod session;
 pub mod settings;
 mod signature;
+mod signing_keys;
+mod target_objects;
 mod triggers;
+mod ttl_cache;
 mod view;
 mod watched;
+pub mod web;
 
 use std::{io, net::SocketAddr, path::PathBuf};
 
@@ -43,24 +50,24 @@ use kube::Client;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
-pub use door::Door;
+pub use app_state::AppState;
 pub use metrics::Metrics;
 pub use settings::Settings;
 
-/// Who we are to the API server's field ownership.
+/// The field manager of everything that people change.
 const FIELD_MANAGER: &str = "sluice";
 
-/// Why the door could not be opened.
+/// Why the server could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A port is taken or may not be used.
+    /// The address is in use or not permitted.
     #[error("cannot listen on {address} for {purpose}")]
     Listen {
-        /// Where.
+        /// The address.
         address: SocketAddr,
-        /// What for.
+        /// What it would serve.
         purpose: &'static str,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// The certificate cannot be used.
@@ -73,43 +80,43 @@ pub enum Error {
     },
 }
 
-/// The open door.
-pub struct Serving {
-    /// Where hooks are served.
+/// The running server.
+pub struct ServerHandle {
+    /// The address that serves hooks.
     pub hooks: Option<SocketAddr>,
-    /// Where REST is served.
+    /// The address that serves REST and the dashboard.
     pub rest: Option<SocketAddr>,
     connections: listen::Connections,
 }
 
-impl Serving {
-    /// Waits, after `shutdown`, for the calls under way, but not for ever.
+impl ServerHandle {
+    /// Waits, after `shutdown`, until requests in progress have ended or their grace period is over.
     pub async fn ended(self) {
         self.connections.ended().await;
     }
 }
 
-/// Listens at once, so that a taken port is an error now, and serves in the background until
+/// Binds the addresses, so that one in use is an error now, and serves in the background until
 /// `shutdown`.
 pub async fn start(
     client: Client,
     settings: Settings,
     metrics: Metrics,
     shutdown: CancellationToken,
-) -> Result<Serving, Error> {
+) -> Result<ServerHandle, Error> {
     let tls = match &settings.tls {
         Some(files) => Some(listen::load_certificate(files.clone(), &shutdown).await?),
         None => None,
     };
     let (hooks, rest) = (settings.hooks_address, settings.rest_address);
-    let door = Door::new(client, settings, metrics, &shutdown);
+    let app_state = AppState::new(client, settings, metrics, &shutdown);
     let connections = listen::Connections::new(tls, shutdown);
     let mut bound = [None, None];
-    let doors = [
-        (hooks, "hooks", hooks::router(door.clone())),
-        (rest, "REST", rest::router(door)),
+    let routers = [
+        (hooks, "hooks", hooks::router(app_state.clone())),
+        (rest, "REST", web::router(app_state)),
     ];
-    for (slot, (address, purpose, router)) in bound.iter_mut().zip(doors) {
+    for (slot, (address, purpose, router)) in bound.iter_mut().zip(routers) {
         let Some(address) = address else { continue };
         let listening = connections.listen(address, router).await;
         let address = listening.map_err(|source| Error::Listen {
@@ -121,7 +128,7 @@ pub async fn start(
         *slot = Some(address);
     }
     let [hooks, rest] = bound;
-    Ok(Serving {
+    Ok(ServerHandle {
         hooks,
         rest,
         connections,

@@ -1,4 +1,4 @@
-//! What is counted of calls. Labels are fixed words and codes, never text from a call.
+//! Metrics of the server. Labels are fixed words and status codes, never text from a request.
 
 use prometheus_client::{
     encoding::EncodeLabelSet,
@@ -6,42 +6,46 @@ use prometheus_client::{
     registry::Registry,
 };
 
-/// What the door counts. Cloning shares it.
+/// The metrics of the server. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct Metrics {
-    hooks: Family<Call, Counter>,
-    requests: Family<Call, Counter>,
+    hooks: Family<RequestLabels, Counter>,
+    requests: Family<RequestLabels, Counter>,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Call {
+struct RequestLabels {
     route: &'static str,
     code: u16,
 }
 
 impl Metrics {
-    /// All of them, registered, at zero.
+    /// Registers all metrics at zero.
     pub fn register(registry: &mut Registry) -> Self {
         let metrics = Self::default();
-        // The library itself appends _total to counters.
+        // The library appends _total to counters.
         registry.register(
             "sluice_hooks",
-            "Calls of hooks, by route and the code of the answer",
+            "Webhook requests by route and response code",
             metrics.hooks.clone(),
         );
         registry.register(
             "sluice_rest_requests",
-            "Calls of REST, by method and the code of the answer",
+            "REST requests by method and response code",
             metrics.requests.clone(),
         );
         metrics
     }
 
     pub(crate) fn count_hook(&self, route: &'static str, code: u16) {
-        self.hooks.get_or_create(&Call { route, code }).inc();
+        self.hooks
+            .get_or_create(&RequestLabels { route, code })
+            .inc();
     }
 
     pub(crate) fn count_request(&self, route: &'static str, code: u16) {
-        self.requests.get_or_create(&Call { route, code }).inc();
+        self.requests
+            .get_or_create(&RequestLabels { route, code })
+            .inc();
     }
 }

@@ -1,8 +1,8 @@
-//! Names that nobody can guess.
+//! Random ids.
 
 use ring::rand::{SecureRandom, SystemRandom};
 
-/// Thirty-two random hex digits.
+/// An id of 32 random hex digits.
 pub(crate) fn id() -> String {
     let mut bytes = [0; 16];
     let filled = SystemRandom::new().fill(&mut bytes);

@@ -1,5 +1,7 @@
-//! Writes what was said into a pipeline's status: one key of one map per write, compared and
-//! swapped.
+//! Writes reports and requests into a pipeline's status: one key of one map per write.
+//!
+//! Every write carries the resourceVersion it was made from and is made anew after a conflict, so
+//! that nothing another writer stored is lost.
 
 use std::sync::Arc;
 
@@ -11,52 +13,57 @@ use kube::{
 use serde_json::{Map, Value, json};
 use tokio::sync::Mutex as AsyncMutex;
 
-use crate::{Door, FIELD_MANAGER, watched::ObjectKey};
+use crate::{AppState, FIELD_MANAGER, watched::ObjectKey};
 
-/// How often a write that somebody else's came before is tried again.
-const TRIES: usize = 10;
+/// How often a write is tried before giving up on conflicts.
+const MAX_ATTEMPTS: usize = 10;
 
 /// Why something could not be recorded.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    /// The pipeline is not there any more.
-    #[error("the pipeline is gone")]
+    /// The pipeline was deleted.
+    #[error("the pipeline does not exist any more")]
     Gone,
-    /// Others wrote each time.
-    #[error("the pipeline changes all the time")]
-    Busy,
-    /// The API server did not take it.
+    /// Every attempt met a conflict.
+    #[error("other clients keep changing the pipeline")]
+    Conflict,
+    /// The API server refused the write or did not answer.
     #[error("cannot write to the pipeline")]
     Api(#[from] kube::Error),
 }
 
-impl Door {
-    /// Writes what `say` makes of the newest state of the pipeline; nothing where it has nothing to
-    /// say. Those who write to one pipeline take turns, so that they do not undo each other.
+impl AppState {
+    /// Writes the status patch that `make_patch` returns for the newest state of the pipeline; nothing
+    /// if it returns none. Writes to one pipeline are serialized.
     pub(crate) async fn record(
         &self,
         key: &ObjectKey,
-        mut say: impl FnMut(&Pipeline) -> Option<Value>,
+        mut make_patch: impl FnMut(&Pipeline) -> Option<Value>,
     ) -> Result<(), Error> {
-        let turn = self.turns.lock().entry(key.clone()).or_default().clone();
-        let outcome = {
-            let _turn = turn.lock().await;
-            self.write(key, &mut say).await
+        let write_lock = self.write_lock(key);
+        let written = {
+            let _locked = write_lock.lock().await;
+            self.write(key, &mut make_patch).await
         };
-        self.leave(key, turn);
-        outcome
+        self.remove_write_lock(key, write_lock);
+        written
+    }
+
+    fn write_lock(&self, key: &ObjectKey) -> Arc<AsyncMutex<()>> {
+        let mut write_locks = self.write_locks.lock();
+        write_locks.entry(key.clone()).or_default().clone()
     }
 
     async fn write(
         &self,
         key: &ObjectKey,
-        say: &mut impl FnMut(&Pipeline) -> Option<Value>,
+        make_patch: &mut impl FnMut(&Pipeline) -> Option<Value>,
     ) -> Result<(), Error> {
         let pipelines: Api<Pipeline> = Api::namespaced(self.client.clone(), &key.namespace);
         let mut known = self.watched.pipeline(key).await?;
-        for _ in 0..TRIES {
+        for _ in 0..MAX_ATTEMPTS {
             let pipeline = known.ok_or(Error::Gone)?;
-            let Some(status) = say(&pipeline) else {
+            let Some(status) = make_patch(&pipeline) else {
                 return Ok(());
             };
             let patch = Patch::Merge(json!({
@@ -75,28 +82,30 @@ impl Door {
             }
             known = self.watched.newest(key).await?;
         }
-        Err(Error::Busy)
+        Err(Error::Conflict)
     }
 
-    /// Forgets a queue that nobody stands in.
-    fn leave(&self, key: &ObjectKey, turn: Arc<AsyncMutex<()>>) {
-        let mut turns = self.turns.lock();
-        drop(turn);
-        let is_empty = turns.get(key).is_some_and(|it| Arc::strong_count(it) == 1);
-        if is_empty {
-            turns.remove(key);
+    /// Drops the lock of a pipeline that nobody writes to any more.
+    fn remove_write_lock(&self, key: &ObjectKey, write_lock: Arc<AsyncMutex<()>>) {
+        let mut write_locks = self.write_locks.lock();
+        drop(write_lock);
+        let is_unused = write_locks
+            .get(key)
+            .is_some_and(|it| Arc::strong_count(it) == 1);
+        if is_unused {
+            write_locks.remove(key);
         }
     }
 }
 
-/// A status that holds one entry of one map, with nulls for what the entry had before.
-pub(crate) fn entry(map: &str, key: &str, before: Value, after: Value) -> Value {
-    let mut entry = Map::new();
+/// A merge patch that replaces one entry of one map of the status.
+pub(crate) fn map_entry_patch(map: &str, key: &str, before: Value, after: Value) -> Value {
+    let mut fields = Map::new();
     if let Value::Object(before) = before {
-        entry.extend(before.into_iter().map(|(field, _)| (field, Value::Null)));
+        fields.extend(before.into_iter().map(|(field, _)| (field, Value::Null)));
     }
     if let Value::Object(after) = after {
-        entry.extend(after);
+        fields.extend(after);
     }
-    json!({map: {key: entry}})
+    json!({map: {key: fields}})
 }

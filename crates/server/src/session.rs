@@ -1,9 +1,9 @@
-//! Browser sessions: a bearer token in a cookie that only we can read.
+//! Browser sessions: a bearer token in an encrypted cookie.
 //!
-//! The key is in a Secret, so that every replica reads what another one gave out. The token in a
-//! cookie is asked about like any other: a session ends when its token does, after eight hours, or
-//! on all replicas when its owner signs out.
-//! Neither the key nor a token is ever logged or shown.
+//! The encryption key is in a Secret, so that every replica can read the cookies of the others. The
+//! token is authenticated with each request like any other: a session ends when its token expires,
+//! after eight hours, or on all replicas when its owner signs out. Neither the key nor a token is ever
+//! logged or shown.
 
 mod revoked;
 
@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use tokio::sync::OnceCell;
 
 use crate::random;
-use revoked::Revoked;
+use revoked::RevokedSessions;
 
 /// The Secret with the key, in the namespace that Sluice runs in.
 const SECRET: &str = "sluice-sessions";
@@ -30,46 +30,48 @@ const ENTRY: &str = "key";
 /// How long a session lasts.
 const LIFETIME: Duration = Duration::from_secs(8 * 60 * 60);
 /// The cookie of a session.
-const COOKIE: &str = "sluice-session";
-/// The cookie of what is to be told on the next page.
-const TOLD: &str = "sluice-told";
-/// The longest cookie that every browser keeps.
-const LONGEST_COOKIE: usize = 3800;
+const SESSION_COOKIE: &str = "sluice-session";
+/// The cookie of the message that the next page shows.
+const FLASH_COOKIE: &str = "sluice-flash";
+/// The longest cookie that every browser stores.
+const MAX_COOKIE_LENGTH: usize = 3800;
 
-/// Why there are no sessions.
+/// Why a session could not be read, created or ended.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    #[error("cannot read or create the Secret {namespace}/{SECRET}, which keeps sessions")]
+    #[error("cannot read or create the Secret {namespace}/{SECRET} with the session key")]
     Secret {
         namespace: String,
         source: kube::Error,
     },
     #[error(
-        "the session goes on: cannot list it as ended in the Secret {namespace}/{SECRET}; try again"
+        "you are still signed in: cannot revoke the session in the Secret {namespace}/{SECRET}; try again"
     )]
     SignOut {
         namespace: String,
         source: kube::Error,
     },
-    #[error("the Secret {namespace}/{SECRET} holds no key of 32 bytes; delete it to get a new one")]
+    #[error(
+        "the Secret {namespace}/{SECRET} contains no key of 32 bytes; delete it to get a new one"
+    )]
     Key { namespace: String },
     #[error("the token is too long for a cookie; use a shorter one, such as a service account's")]
     TooLong,
 }
 
-/// Makes and reads cookies.
+/// Creates and reads the cookies of sessions.
 pub(crate) struct Sessions {
     client: Client,
     key: OnceCell<LessSafeKey>,
-    revoked: Revoked,
+    revoked: RevokedSessions,
 }
 
-/// Who looks at a page.
+/// The session of a browser.
 #[derive(Serialize, Deserialize, Clone)]
 pub(crate) struct Session {
-    /// The bearer token; nothing before somebody signs in.
+    /// The bearer token; nothing before signing in.
     pub(crate) token: Option<String>,
-    /// What each form must carry.
+    /// The CSRF token that each form must carry.
     pub(crate) csrf: String,
     /// When it ends, in seconds since 1970.
     pub(crate) ends: i64,
@@ -85,8 +87,8 @@ impl Session {
         }
     }
 
-    /// Whether a form was made for this session.
-    pub(crate) fn gave(&self, csrf: &str) -> bool {
+    /// Whether a form carries the CSRF token of this session.
+    pub(crate) fn has_csrf_token(&self, csrf: &str) -> bool {
         use sha2::{Digest, Sha256};
         Sha256::digest(csrf) == Sha256::digest(&self.csrf)
     }
@@ -97,21 +99,21 @@ impl Sessions {
         Self {
             client,
             key: OnceCell::new(),
-            revoked: Revoked::default(),
+            revoked: RevokedSessions::default(),
         }
     }
 
-    /// The session of a request, if it has one that has not ended.
+    /// The valid session of a request, if any.
     pub(crate) async fn read(&self, headers: &HeaderMap) -> Result<Option<Session>, Error> {
-        let session: Option<Session> = self.open(headers, COOKIE).await?;
+        let session: Option<Session> = self.decrypt_cookie(headers, SESSION_COOKIE).await?;
         match session {
-            Some(session) if self.lasts(&session).await? => Ok(Some(session)),
+            Some(session) if self.is_valid(&session).await? => Ok(Some(session)),
             _ => Ok(None),
         }
     }
 
-    /// Whether a session has not ended.
-    pub(crate) async fn lasts(&self, session: &Session) -> Result<bool, Error> {
+    /// Whether a session has neither expired nor been revoked.
+    pub(crate) async fn is_valid(&self, session: &Session) -> Result<bool, Error> {
         if session.ends <= Timestamp::now().as_second() {
             return Ok(false);
         }
@@ -119,11 +121,11 @@ impl Sessions {
             return Ok(true);
         }
         let is_revoked = self.revoked.contains(&self.secrets(), session).await;
-        Ok(!is_revoked.map_err(|source| self.unreadable(source))?)
+        Ok(!is_revoked.map_err(|source| self.secret_error(source))?)
     }
 
     /// Ends a session on all replicas.
-    pub(crate) async fn end(&self, session: &Session) -> Result<(), Error> {
+    pub(crate) async fn revoke(&self, session: &Session) -> Result<(), Error> {
         let added = self.revoked.add(&self.secrets(), session).await;
         added.map_err(|source| Error::SignOut {
             namespace: self.client.default_namespace().to_owned(),
@@ -135,38 +137,43 @@ impl Sessions {
         Api::default_namespaced(self.client.clone())
     }
 
-    fn unreadable(&self, source: kube::Error) -> Error {
+    fn secret_error(&self, source: kube::Error) -> Error {
         Error::Secret {
             namespace: self.client.default_namespace().to_owned(),
             source,
         }
     }
 
-    /// The header that keeps a session.
-    pub(crate) async fn keep(
+    /// The `Set-Cookie` header of a session.
+    pub(crate) async fn session_cookie(
         &self,
         session: &Session,
         is_secure: bool,
     ) -> Result<HeaderValue, Error> {
         let age = (session.ends - Timestamp::now().as_second()).max(0);
-        self.seal(COOKIE, session, (age, is_secure)).await
+        self.encrypt_cookie(SESSION_COOKIE, session, (age, is_secure))
+            .await
     }
 
-    /// The header that keeps a sentence for the next page.
-    pub(crate) async fn tell(
+    /// The `Set-Cookie` header of a message for the next page.
+    pub(crate) async fn flash_cookie(
         &self,
-        sentence: &Told,
+        message: &FlashMessage,
         is_secure: bool,
     ) -> Result<HeaderValue, Error> {
-        self.seal(TOLD, sentence, (60, is_secure)).await
+        self.encrypt_cookie(FLASH_COOKIE, message, (60, is_secure))
+            .await
     }
 
-    /// The sentence that was kept for this page.
-    pub(crate) async fn told(&self, headers: &HeaderMap) -> Option<Told> {
-        self.open(headers, TOLD).await.ok().flatten()
+    /// The message for this page, if any.
+    pub(crate) async fn flash_message(&self, headers: &HeaderMap) -> Option<FlashMessage> {
+        self.decrypt_cookie(headers, FLASH_COOKIE)
+            .await
+            .ok()
+            .flatten()
     }
 
-    async fn seal(
+    async fn encrypt_cookie(
         &self,
         name: &str,
         content: &impl Serialize,
@@ -174,7 +181,7 @@ impl Sessions {
     ) -> Result<HeaderValue, Error> {
         let mut bytes = serde_json::to_vec(content).expect("plain fields are JSON");
         let mut nonce = [0; NONCE_LEN];
-        fill(&mut nonce);
+        fill_random(&mut nonce);
         self.key()
             .await?
             .seal_in_place_append_tag(
@@ -187,14 +194,14 @@ impl Sessions {
         let secure = if is_secure { "; Secure" } else { "" };
         let cookie =
             format!("{name}={value}; Path=/; Max-Age={age}; HttpOnly; SameSite=Lax{secure}");
-        if cookie.len() > LONGEST_COOKIE {
+        if cookie.len() > MAX_COOKIE_LENGTH {
             return Err(Error::TooLong);
         }
         Ok(HeaderValue::from_str(&cookie).expect("base64 is a header value"))
     }
 
-    /// The content of a cookie; nothing where it is not ours.
-    async fn open<T: DeserializeOwned>(
+    /// The content of a cookie; nothing if it was not encrypted with our key.
+    async fn decrypt_cookie<T: DeserializeOwned>(
         &self,
         headers: &HeaderMap,
         name: &str,
@@ -220,14 +227,14 @@ impl Sessions {
         self.key.get_or_try_init(|| self.find_key()).await
     }
 
-    /// The key in the Secret, which the first replica makes.
+    /// The key in the Secret, which the first replica creates.
     async fn find_key(&self) -> Result<LessSafeKey, Error> {
         let namespace = self.client.default_namespace().to_owned();
         let secrets = self.secrets();
-        let failed = |source| self.unreadable(source);
+        let failed = |source| self.secret_error(source);
         let secret = match secrets.get_opt(SECRET).await.map_err(failed)? {
             Some(secret) => secret,
-            None => match secrets.create(&PostParams::default(), &fresh()).await {
+            None => match secrets.create(&PostParams::default(), &new_secret()).await {
                 Ok(secret) => secret,
                 Err(kube::Error::Api(refusal)) if refusal.code == 409 => {
                     secrets.get(SECRET).await.map_err(failed)?
@@ -242,21 +249,21 @@ impl Sessions {
     }
 }
 
-/// What is told once, on the page after an action.
+/// A message that is shown once, on the page after an action.
 #[derive(Serialize, Deserialize, Clone)]
-pub(crate) struct Told {
-    pub(crate) is_good: bool,
-    pub(crate) sentence: String,
+pub(crate) struct FlashMessage {
+    pub(crate) is_success: bool,
+    pub(crate) text: String,
 }
 
-/// The header that takes a session away.
-pub(crate) fn forget() -> HeaderValue {
+/// The `Set-Cookie` header that deletes the session.
+pub(crate) fn clear_session_cookie() -> HeaderValue {
     HeaderValue::from_static("sluice-session=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax")
 }
 
-/// The header that takes away what has been told.
-pub(crate) fn forget_told() -> HeaderValue {
-    HeaderValue::from_static("sluice-told=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax")
+/// The `Set-Cookie` header that deletes the message.
+pub(crate) fn clear_flash_cookie() -> HeaderValue {
+    HeaderValue::from_static("sluice-flash=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax")
 }
 
 fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
@@ -270,9 +277,9 @@ fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
         .map(|(_, value)| value.trim())
 }
 
-fn fresh() -> Secret {
+fn new_secret() -> Secret {
     let mut key = [0; 32];
-    fill(&mut key);
+    fill_random(&mut key);
     let mut secret = Secret::default();
     secret.metadata.name = Some(SECRET.to_owned());
     secret.data = Some(BTreeMap::from([(
@@ -282,7 +289,7 @@ fn fresh() -> Secret {
     secret
 }
 
-fn fill(bytes: &mut [u8]) {
+fn fill_random(bytes: &mut [u8]) {
     let filled = SystemRandom::new().fill(bytes);
     filled.expect("the operating system has random numbers");
 }

@@ -1,49 +1,50 @@
-//! What the door was told, as checked values.
+//! The settings of the server, as checked values.
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 pub use ipnet::IpNet;
 
-use crate::leaf::Reach;
+use crate::leaf::LeafConnector;
 
-/// How many calls of one caller are let in per [`RATE_INTERVAL`] unless told otherwise.
+/// How many requests a client may send per [`RATE_INTERVAL`], by default.
 pub const RATE_LIMIT: u32 = 20;
-/// The time the limit is about unless told otherwise.
+/// The interval of the rate limit, by default.
 pub const RATE_INTERVAL: Duration = Duration::from_secs(30);
-/// How long a hook waits for what becomes of it unless told otherwise. notification-controller
-/// gives up after 15 seconds.
+/// How long a hook waits for the controller, by default. notification-controller gives up after 15
+/// seconds.
 pub const WAIT: Duration = Duration::from_secs(5);
 
-/// What the door was told.
+/// The settings of the server.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Only pipelines in this namespace; all namespaces without it.
     pub namespace: Option<String>,
-    /// Where hooks are served.
+    /// The address that serves hooks.
     pub hooks_address: Option<SocketAddr>,
-    /// Where REST is served.
+    /// The address that serves REST and the dashboard.
     pub rest_address: Option<SocketAddr>,
-    /// The certificate of both; without it they speak plain HTTP.
+    /// The certificate of both addresses; without it they serve plain HTTP.
     pub tls: Option<TlsFiles>,
-    /// How many calls of one caller are let in per interval; 0 for any number.
+    /// How many requests a client may send per interval; 0 for no limit.
     pub rate_limit: u32,
-    /// The interval.
+    /// The interval of the rate limit.
     pub rate_interval: Duration,
-    /// The proxies whose word for a client's address counts.
+    /// The proxies whose `X-Forwarded-For` is trusted.
     pub trusted_proxies: Vec<IpNet>,
-    /// Whether approvals may carry the ancestor's signature, which never changes.
+    /// Whether to accept the approval signatures of the Weave pipeline-controller, which cover nothing.
     pub legacy_approval_signatures: bool,
-    /// Whether reports are refused with 422 where nothing is promoted from, as the ancestor did.
+    /// Whether to answer 422 to reports from the last environment, as the Weave pipeline-controller
+    /// did.
     pub legacy_hook_answers: bool,
-    /// Whether the controller takes reports without a signature for true.
+    /// Whether the controller acts on unsigned reports.
     pub allow_unsigned_reports: bool,
-    /// How long a call waits for what becomes of it.
+    /// How long a request waits for the controller to act on it.
     pub wait: Duration,
     /// Whether a pipeline may only refer to clusters in its own namespace.
     pub no_cross_namespace_refs: bool,
-    /// How clusters other than the hub are reached.
-    pub reach: Reach,
-    /// Where the controller proposes changes; nowhere without it.
+    /// Connects to leaf clusters.
+    pub leaf_connector: LeafConnector,
+    /// The repository that the controller proposes files in, if any.
     pub authoring: Option<Authoring>,
 }
 
@@ -62,16 +63,16 @@ impl Default for Settings {
             allow_unsigned_reports: false,
             wait: WAIT,
             no_cross_namespace_refs: false,
-            reach: Reach::default(),
+            leaf_connector: LeafConnector::default(),
             authoring: None,
         }
     }
 }
 
-/// The repository that the controller proposes changes in.
+/// The repository that the controller proposes files in.
 #[derive(Clone, Debug)]
 pub struct Authoring {
-    /// Where it is cloned from.
+    /// The URL it is cloned from.
     pub url: String,
     /// The branch that pull requests are for.
     pub branch: String,

@@ -1,28 +1,28 @@
-//! Signatures: `X-Signature: <algorithm>=<hex>`, compared in constant time.
+//! Signatures of requests: `X-Signature: <algorithm>=<hex>`, compared in constant time.
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha224, Sha256, Sha384, Sha512};
 
-/// The header that carries a signature.
+/// The header with the signature.
 pub(crate) const SIGNATURE: &str = "x-signature";
-/// The header that carries when it was made, in seconds since 1970.
+/// The header with the time of the signature, in seconds since 1970.
 pub(crate) const TIMESTAMP: &str = "x-signature-timestamp";
 
-/// A key. It has neither `Debug` nor `Display`, so that it gets into no log.
-pub(crate) struct Key(Vec<u8>);
+/// A key. It has neither `Debug` nor `Display`, so that it cannot be logged.
+pub(crate) struct SigningKey(Vec<u8>);
 
-impl Key {
-    /// Nothing where there are no bytes: anybody could sign with those.
+impl SigningKey {
+    /// Nothing if there are no bytes: anybody could sign with an empty key.
     pub(crate) fn new(bytes: Vec<u8>) -> Option<Self> {
         (!bytes.is_empty()).then_some(Self(bytes))
     }
 
-    /// Whether the signature is this key's for the parts, one after the other.
+    /// Whether the signature was made with this key over the concatenated parts.
     pub(crate) fn has_signed(&self, parts: &[&[u8]], signature: &str) -> bool {
         let Some((algorithm, digest)) = signature.split_once('=') else {
             return false;
         };
-        let Some(digest) = bytes_of(digest) else {
+        let Some(digest) = decode_hex(digest) else {
             return false;
         };
         match algorithm {
@@ -45,7 +45,7 @@ impl Key {
     }
 }
 
-/// The SHA-256 of the parts, one after the other, in hex.
+/// The SHA-256 of the concatenated parts, in hex.
 pub(crate) fn digest(parts: &[&[u8]]) -> String {
     let mut hash = Sha256::new();
     for part in parts {
@@ -55,7 +55,7 @@ pub(crate) fn digest(parts: &[&[u8]]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn bytes_of(hex: &str) -> Option<Vec<u8>> {
+fn decode_hex(hex: &str) -> Option<Vec<u8>> {
     let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
     let (pairs, rest) = hex.as_bytes().as_chunks::<2>();
     if !rest.is_empty() {
@@ -70,8 +70,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn signatures_of_the_ancestor_are_read() {
-        let key = Key::new(b"hmac-secret".to_vec()).unwrap();
+    fn signatures_of_the_weave_pipeline_controller_are_accepted() {
+        let key = SigningKey::new(b"hmac-secret".to_vec()).unwrap();
         for (signature, expected) in [
             (
                 "sha256=4dbd2292025f21bd07ca900059e19286df5ad14c05c4f00f19a2959f2d1ac56b",
@@ -99,13 +99,13 @@ mod tests {
         ] {
             assert_eq!(key.has_signed(&[b""], signature), expected, "{signature}");
         }
-        assert!(Key::new(Vec::new()).is_none());
+        assert!(SigningKey::new(Vec::new()).is_none());
     }
 
     /// From RFC 4231, test case 2.
     #[test]
-    fn all_algorithms_agree_with_the_standard() {
-        let key = Key::new(b"Jefe".to_vec()).unwrap();
+    fn all_algorithms_agree_with_rfc_4231() {
+        let key = SigningKey::new(b"Jefe".to_vec()).unwrap();
         for signature in [
             "sha224=a30e01098bc6dbbf45690f3a7e9e6d0f8bbea2a39e6148008fd05e44",
             "sha256=5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843",

@@ -1,4 +1,4 @@
-//! What can set a pipeline in motion, as far as somebody may see it.
+//! The triggers of a pipeline that a caller may see.
 
 use std::sync::Arc;
 
@@ -8,23 +8,23 @@ use serde::Serialize;
 use trigger::plan::{ListedTrigger, TriggerObjects, triggers_of};
 
 use crate::{
-    Door,
-    rest::access::{Caller, TRIGGERS, Wish},
+    AppState,
+    access::{AccessRequest, Caller, TRIGGERS},
 };
 
-/// One thing that can set a pipeline in motion.
+/// Something that starts promotions or runs of a pipeline.
 #[derive(Serialize)]
-pub(crate) struct Trigger {
+pub(crate) struct ShownTrigger {
     #[serde(flatten)]
     pub(crate) listed: ListedTrigger,
     #[serde(flatten)]
-    pub(crate) last: Option<Last>,
+    pub(crate) status: Option<TriggerStatus>,
 }
 
-/// What a PipelineTrigger did last.
+/// The status of a PipelineTrigger.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Last {
+pub(crate) struct TriggerStatus {
     pub(crate) suspend: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) event: Option<String>,
@@ -35,37 +35,36 @@ pub(crate) struct Last {
 }
 
 /// The pipeline's source, the PipelineTriggers that feed it, and its hooks.
-pub(crate) async fn of(
-    door: &Door,
+pub(crate) async fn visible_triggers(
+    app_state: &AppState,
     caller: &Caller,
     pipeline: &Pipeline,
-) -> Result<Vec<Trigger>, kube::Error> {
+) -> Result<Vec<ShownTrigger>, kube::Error> {
     let namespace = pipeline.namespace().unwrap_or_default();
-    let known = match caller
-        .may_see(&Wish::list(TRIGGERS, Some(&namespace)))
-        .await?
-    {
-        true => door.watched.triggers(&namespace),
+    let access = AccessRequest::list(TRIGGERS, Some(&namespace));
+    let triggers = match caller.may_see(&access).await? {
+        true => app_state.watched.triggers(&namespace),
         false => Vec::new(),
     };
+    let clones = triggers.iter().map(|it| PipelineTrigger::clone(it));
     let objects = TriggerObjects {
-        triggers: known.iter().map(|it| PipelineTrigger::clone(it)).collect(),
+        triggers: clones.collect(),
         ..TriggerObjects::default()
     };
     let listed = triggers_of(pipeline, &objects).into_iter();
-    let with_last = listed.map(|listed| {
-        let object = known
+    let shown = listed.map(|listed| {
+        let object = triggers
             .iter()
             .find(|it| listed.kind == "PipelineTrigger" && it.name_any() == listed.name);
-        let last = object.map(last);
-        Trigger { listed, last }
+        let status = object.map(status_of);
+        ShownTrigger { listed, status }
     });
-    Ok(with_last.collect())
+    Ok(shown.collect())
 }
 
-fn last(trigger: &Arc<PipelineTrigger>) -> Last {
+fn status_of(trigger: &Arc<PipelineTrigger>) -> TriggerStatus {
     let status = trigger.status.clone().unwrap_or_default();
-    Last {
+    TriggerStatus {
         suspend: trigger.spec.suspend,
         ready: conditions::find(&status.conditions, conditions::READY).cloned(),
         event: status.latest_event,

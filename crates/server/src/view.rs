@@ -117,7 +117,7 @@ pub(crate) fn version_of(app: &AppStatus, target: &TargetStatus) -> Option<Strin
 }
 
 /// The cluster and the namespace of a target.
-pub(crate) fn place(target: &TargetStatus) -> String {
+pub(crate) fn target_label(target: &TargetStatus) -> String {
     let app = target.cluster_app_ref.as_ref();
     let cluster = app.and_then(|app| app.cluster_ref.as_ref());
     let cluster = cluster.map_or("this cluster", |cluster| &cluster.name);

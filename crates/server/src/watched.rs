@@ -29,7 +29,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use crate::read::read;
+use crate::get_object::get_object;
 
 /// A namespace and a name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -141,7 +141,7 @@ impl Watched {
         if only.is_some_and(|only| *only != key.namespace) {
             return Ok(None);
         }
-        let found: Option<Pipeline> = read(&self.client, key).await?;
+        let found: Option<Pipeline> = get_object(&self.client, key).await?;
         Ok(found.map(|pipeline| self.pipelines.update(slim(pipeline))))
     }
 

@@ -34,7 +34,7 @@ pub(super) fn check(
         allow_unsigned_reports: arguments.allow_unsigned_reports.0,
         wait: typed.promotion_hook_wait.length(),
         no_cross_namespace_refs: arguments.no_cross_namespace_refs.0,
-        reach: server::leaf::Reach::default(),
+        leaf_connector: server::leaf::LeafConnector::default(),
         authoring: authoring.map(authoring_settings),
     })
 }

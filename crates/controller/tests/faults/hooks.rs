@@ -5,7 +5,7 @@ use controller::{Detect, Settings};
 use http::Request;
 use ring::hmac;
 use serde_json::json;
-use server::{Door, Metrics};
+use server::{AppState, Metrics};
 use testbed::forge::PullState;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
@@ -22,7 +22,7 @@ fn door(stage: &Stage, stop: &CancellationToken) -> Router {
         ..server::Settings::default()
     };
     let hub = stage.world.hub.clone();
-    server::hooks::router(Door::new(hub, settings, Metrics::default(), stop))
+    server::hooks::router(AppState::new(hub, settings, Metrics::default(), stop))
 }
 
 /// Flux's event that an environment runs a revision.

@@ -1,4 +1,4 @@
-//! What waits for a person, and may be approved by whoever looks.
+//! The approvals page: promotions that await approval, with a form for viewers who may approve.
 
 use std::sync::Arc;
 
@@ -7,45 +7,49 @@ use futures::future::try_join_all;
 use kube::ResourceExt;
 
 use super::{
+    components::{address, hidden_field, timestamp},
     html::{Element, Html, tag},
-    page::{Part, Parts},
+    page::{PagePart, PageParts},
     pipeline::{form, note},
     sign_in::Viewer,
-    words::{address, hidden, moment},
 };
-use crate::{
-    Door,
-    rest::{Problem, access::Wish},
-    watched::ObjectKey,
-};
+use crate::{AppState, access::AccessRequest, problem::Problem, watched::ObjectKey};
 
-pub(super) async fn parts(door: &Arc<Door>, viewer: &Viewer) -> Result<Parts, Problem> {
-    let mut waiting = door.watched.promotions(|promotion| {
+pub(super) async fn parts(
+    app_state: &Arc<AppState>,
+    viewer: &Viewer,
+) -> Result<PageParts, Problem> {
+    let mut waiting = app_state.watched.promotions(|promotion| {
         let phase = promotion.status.as_ref().and_then(|status| status.phase);
         let spec = &promotion.spec;
         let is_open = spec.approval.is_none() && spec.withdrawn.is_none();
         is_open && phase == Some(Phase::AwaitingApproval)
     });
     waiting.sort_by_key(|it| (it.creation_timestamp(), it.name_any()));
-    let asked = waiting.iter().map(|promotion| async move {
+    let rows = waiting.iter().map(|promotion| async move {
         let key = pipeline_of(promotion);
-        if !viewer.caller.may_see(&Wish::new("get", &key)).await? {
+        if !viewer
+            .caller
+            .may_see(&AccessRequest::new("get", &key))
+            .await?
+        {
             return Ok(None);
         }
-        let wish = Wish::new("approve", &key).environment(&promotion.spec.environment);
-        let may_approve = viewer.caller.may_see(&wish).await?;
+        let access_request =
+            AccessRequest::new("approve", &key).environment(&promotion.spec.environment);
+        let may_approve = viewer.caller.may_see(&access_request).await?;
         let csrf = may_approve.then_some(viewer.session.csrf.as_str());
         Ok::<_, kube::Error>(Some(row(&key, promotion, csrf)))
     });
-    let rows = try_join_all(asked).await?;
+    let rows = try_join_all(rows).await?;
     let rows: Vec<_> = rows.into_iter().flatten().collect();
-    let mut parts = Parts::default();
-    let said = match rows.len() {
-        0 => "Nothing waits for approval.".to_owned(),
-        1 => "1 promotion waits for approval.".to_owned(),
-        count => format!("{count} promotions wait for approval."),
+    let mut parts = PageParts::default();
+    let count = match rows.len() {
+        0 => "Nothing awaits approval.".to_owned(),
+        1 => "1 promotion awaits approval.".to_owned(),
+        count => format!("{count} promotions await approval."),
     };
-    parts.push("count", tag("p").id("count").class("dim").text(said));
+    parts.push("count", tag("p").id("count").class("dim").text(count));
     parts.rows = rows;
     Ok(parts)
 }
@@ -55,10 +59,10 @@ fn pipeline_of(promotion: &Promotion) -> ObjectKey {
     ObjectKey::new(&namespace, &promotion.spec.pipeline)
 }
 
-fn row(key: &ObjectKey, promotion: &Promotion, csrf: Option<&str>) -> (Arc<str>, Arc<Part>) {
+fn row(key: &ObjectKey, promotion: &Promotion, csrf: Option<&str>) -> (Arc<str>, Arc<PagePart>) {
     let spec = &promotion.spec;
     let id = format!("approval-{}", promotion.uid().unwrap_or_default());
-    let asked = spec.request.as_ref().and_then(|it| it.by.as_deref());
+    let requested_by = spec.request.as_ref().and_then(|it| it.by.as_deref());
     let approve = match csrf {
         Some(csrf) => approve(key, promotion, csrf),
         None => tag("span").class("dim").text("you may not approve this"),
@@ -80,11 +84,11 @@ fn row(key: &ObjectKey, promotion: &Promotion, csrf: Option<&str>) -> (Arc<str>,
         )
         .child(
             tag("td")
-                .child(promotion.creation_timestamp().as_ref().map(moment))
-                .child(asked.map(|by| tag("small").text(format_args!("asked for by {by}")))),
+                .child(promotion.creation_timestamp().as_ref().map(timestamp))
+                .child(requested_by.map(|by| tag("small").text(format_args!("requested by {by}")))),
         )
         .child(tag("td").child(approve));
-    (id.into(), Arc::new(Part::from(Html::from(html))))
+    (id.into(), Arc::new(PagePart::from(Html::from(html))))
 }
 
 fn approve(key: &ObjectKey, promotion: &Promotion, csrf: &str) -> Element {
@@ -97,10 +101,10 @@ fn approve(key: &ObjectKey, promotion: &Promotion, csrf: &str) -> Element {
     );
     form(key, csrf)
         .class("approve")
-        .child(hidden("verb", "approve"))
-        .child(hidden("back", "/approvals"))
-        .child(hidden("environment", &spec.environment))
-        .child(hidden("revision", &spec.revision))
+        .child(hidden_field("verb", "approve"))
+        .child(hidden_field("back", "/approvals"))
+        .child(hidden_field("environment", &spec.environment))
+        .child(hidden_field("revision", &spec.revision))
         .child(note())
         .child(
             tag("button")
@@ -111,7 +115,7 @@ fn approve(key: &ObjectKey, promotion: &Promotion, csrf: &str) -> Element {
 }
 
 /// The page around the rows.
-pub(super) fn frame(parts: &Parts) -> Html {
+pub(super) fn frame(parts: &PageParts) -> Html {
     let heads = ["Pipeline", "Environment", "Revision", "Since", "Decision"];
     let heads = heads.map(|head| tag("th").with("scope", "col").text(head));
     let table = tag("table")

@@ -1,94 +1,96 @@
-//! What runs where: every app of the clusters that somebody may inspect, else what pipelines see.
-//! What is asked for is in the address. The clusters are asked when the page is, so it stays as it is.
+//! The apps page: all apps on the clusters that the viewer may inspect, else the apps of pipelines.
+//!
+//! The filter is in the address. Clusters are read when the page is requested; it is not kept up to
+//! date.
 
 use std::sync::Arc;
 
 use api::pipeline::{AppStatus, TargetStatus};
 use axum::{
-    extract::{Query, State as Shared},
+    extract::{Query, State},
     response::{IntoResponse, Response},
 };
+use planner::SummaryState;
 use serde::Deserialize;
 
 use super::{
-    Failure,
+    ErrorPage,
+    components::{address, badge, percent_encoded},
     html::{Element, Html, tag},
     layout::{self, Tab},
     sign_in::Viewer,
-    words::{address, badge, encoded},
 };
 use crate::{
-    Door,
-    fleet::{self, Fleet, Found, Named, Unread},
-    leaf::apps::App,
-    objects::cluster_of,
-    rest::Problem,
+    AppState,
+    fleet::{self, EnvironmentReference, Fleet, FleetApp, UnreadCluster},
+    leaf::apps::DeployedApp,
+    problem::Problem,
+    target_objects::cluster_key_of,
     view::version_of,
     watched::ObjectKey,
 };
-use planner::SummaryState;
 
 /// How many rows a page has.
-const PAGE: usize = 250;
+const PAGE_SIZE: usize = 250;
 
-/// What is asked for.
+/// The filter and the page of results.
 #[derive(Deserialize, Default)]
 #[serde(default)]
-pub(super) struct Filter {
+pub(super) struct AppsQuery {
     q: String,
     cluster: String,
-    /// `outside` for apps that no pipeline names, `inside` for the others.
+    /// `outside` for apps that belong to no pipeline, `inside` for the others.
     pipelines: String,
     page: Option<usize>,
 }
 
 pub(super) async fn show(
-    Shared(door): Shared<Arc<Door>>,
+    State(app_state): State<Arc<AppState>>,
     viewer: Viewer,
-    Query(filter): Query<Filter>,
-) -> Result<Response, Failure> {
-    let only = Some(filter.cluster.trim()).filter(|it| !it.is_empty());
-    let fleet = fleet::look(&door, &viewer.caller, only).await?;
+    Query(query): Query<AppsQuery>,
+) -> Result<Response, ErrorPage> {
+    let only = Some(query.cluster.trim()).filter(|it| !it.is_empty());
+    let fleet = fleet::read_fleet(&app_state, &viewer.caller, only).await?;
     let is_whole = fleet.is_some();
     let mut fleet = match fleet {
         Some(fleet) => fleet,
-        None => stored(&viewer).await?,
+        None => apps_of_pipelines(&viewer).await?,
     };
-    fleet.apps.retain(|found| filter.wants(found));
-    fleet.apps.sort_by_cached_key(order);
-    let content = content(&filter, &fleet, is_whole);
+    fleet.apps.retain(|app| query.matches(app));
+    fleet.apps.sort_by_cached_key(sort_key);
+    let content = content(&query, &fleet, is_whole);
     Ok(layout::plain("Apps", &viewer, Tab::Apps, content).into_response())
 }
 
-/// What pipelines see.
-async fn stored(viewer: &Viewer) -> Result<Fleet, Problem> {
+/// The apps in the status of pipelines.
+async fn apps_of_pipelines(viewer: &Viewer) -> Result<Fleet, Problem> {
     let mut fleet = Fleet::default();
     for pipeline in viewer.caller.pipelines().await? {
         let key = ObjectKey::of(&*pipeline);
         let environments = pipeline.status.iter().flat_map(|it| &it.environments);
         for (environment, status) in environments {
             for target in &status.targets {
-                let named = Named {
+                let reference = EnvironmentReference {
                     pipeline: key.clone(),
                     environment: environment.clone(),
                 };
                 let apps = target.apps.iter();
-                fleet.apps.extend(apps.map(|app| seen(app, target, &named)));
+                let apps = apps.map(|app| observed_app(app, target, &reference));
+                fleet.apps.extend(apps);
             }
         }
     }
     Ok(fleet)
 }
 
-fn seen(app: &AppStatus, target: &TargetStatus, named: &Named) -> Found {
-    let own = &named.pipeline.namespace;
-    let cluster = cluster_of(target).map(|cluster| {
-        let namespace = cluster.namespace.as_deref().unwrap_or(own);
-        ObjectKey::new(namespace, &cluster.name)
-    });
-    Found {
-        cluster,
-        app: App {
+fn observed_app(
+    app: &AppStatus,
+    target: &TargetStatus,
+    reference: &EnvironmentReference,
+) -> FleetApp {
+    FleetApp {
+        cluster: cluster_key_of(target, &reference.pipeline.namespace),
+        app: DeployedApp {
             kind: app.kind.clone(),
             namespace: target.namespace.clone().unwrap_or_default(),
             name: app.name.clone(),
@@ -97,14 +99,14 @@ fn seen(app: &AppStatus, target: &TargetStatus, named: &Named) -> Found {
             ready: app.ready,
             message: app.message.clone(),
             images: app.images.clone(),
-            ..App::default()
+            ..DeployedApp::default()
         },
-        named_by: vec![named.clone()],
+        environments: vec![reference.clone()],
     }
 }
 
-/// Alike things together, so that what differs is seen.
-fn order(found: &Found) -> (String, String, Option<String>, String) {
+/// Sorts apps of the same name next to each other, so that differences stand out.
+fn sort_key(found: &FleetApp) -> (String, String, Option<String>, String) {
     let cluster = found.cluster.as_ref().map(|cluster| cluster.name.clone());
     let app = &found.app;
     (
@@ -115,10 +117,10 @@ fn order(found: &Found) -> (String, String, Option<String>, String) {
     )
 }
 
-impl Filter {
-    fn wants(&self, found: &Found) -> bool {
+impl AppsQuery {
+    fn matches(&self, found: &FleetApp) -> bool {
         let cluster = found.cluster.as_ref().map_or("", |it| it.name.as_str());
-        let (app, asked) = (&found.app, self.cluster.trim());
+        let (app, wanted_cluster) = (&found.app, self.cluster.trim());
         let texts = [
             Some(&app.name),
             Some(&app.kind),
@@ -131,13 +133,13 @@ impl Filter {
         let text = texts.fold(cluster.to_lowercase(), |all, text| {
             all + "\n" + &text.to_lowercase()
         });
-        let is_named = !found.named_by.is_empty();
+        let is_in_pipeline = !found.environments.is_empty();
         let mut words = self.q.split_whitespace();
-        (asked.is_empty() || asked == cluster)
+        (wanted_cluster.is_empty() || wanted_cluster == cluster)
             && words.all(|word| text.contains(&word.to_lowercase()))
             && match self.pipelines.as_str() {
-                "outside" => !is_named,
-                "inside" => is_named,
+                "outside" => !is_in_pipeline,
+                "inside" => is_in_pipeline,
                 _ => true,
             }
     }
@@ -145,9 +147,9 @@ impl Filter {
     fn address(&self, page: usize) -> String {
         format!(
             "/apps?q={}&cluster={}&pipelines={}&page={}",
-            encoded(&self.q),
-            encoded(&self.cluster),
-            encoded(&self.pipelines),
+            percent_encoded(&self.q),
+            percent_encoded(&self.cluster),
+            percent_encoded(&self.pipelines),
             page + 1
         )
     }
@@ -161,8 +163,8 @@ impl Filter {
         };
         let choices = [
             ("", "all"),
-            ("inside", "named by one"),
-            ("outside", "named by none"),
+            ("inside", "in a pipeline"),
+            ("outside", "in no pipeline"),
         ];
         let options = choices.map(|(value, name)| {
             let option = tag("option").with("value", value).text(name);
@@ -183,48 +185,48 @@ impl Filter {
     }
 }
 
-fn content(filter: &Filter, fleet: &Fleet, is_whole: bool) -> Html {
+fn content(query: &AppsQuery, fleet: &Fleet, is_whole: bool) -> Html {
     let count = fleet.apps.len();
-    let pages = count.div_ceil(PAGE).max(1);
-    let page = filter.page.unwrap_or(1).saturating_sub(1).min(pages - 1);
-    let shown = fleet.apps.iter().skip(page * PAGE).take(PAGE);
-    let heads = ["App", "Where", "Version", "State", "Images", "Pipelines"];
+    let pages = count.div_ceil(PAGE_SIZE).max(1);
+    let page = query.page.unwrap_or(1).saturating_sub(1).min(pages - 1);
+    let shown = fleet.apps.iter().skip(page * PAGE_SIZE).take(PAGE_SIZE);
+    let heads = ["App", "Target", "Version", "State", "Images", "Pipelines"];
     let heads = heads.map(|head| tag("th").with("scope", "col").text(head));
     let table = tag("table")
         .child(tag("caption").class("vh").text("Apps"))
         .child(tag("thead").child(tag("tr").children(heads)))
         .child(tag("tbody").children(shown.map(row)));
-    let partly =
-        "You see what your pipelines see. Who may inspect gitopsclusters sees every app on them.";
-    let partly = (!is_whole).then(|| tag("p").class("dim").text(partly));
+    let restricted = "These are the apps of pipelines. To see all apps on a cluster you need the verb \
+         inspect on gitopsclusters.";
+    let restricted = (!is_whole).then(|| tag("p").class("dim").text(restricted));
     Html::all([
         Html::from(tag("h1").text("Apps")),
-        filter.form().into(),
-        partly.into(),
-        lacking(&fleet.unread).into(),
+        query.form().into(),
+        restricted.into(),
+        unread_notice(&fleet.unread).into(),
         table.into(),
-        pages_of(filter, count, page, pages).into(),
+        pages_of(query, count, page, pages).into(),
     ])
 }
 
-/// What could not be read, the first few by name.
-fn lacking(unread: &[Unread]) -> Option<Element> {
-    const NAMED: usize = 5;
-    let line = |unread: &Unread| {
+/// The clusters that could not be read, the first few by name.
+fn unread_notice(unread: &[UnreadCluster]) -> Option<Element> {
+    const MAX_LISTED: usize = 5;
+    let line = |unread: &UnreadCluster| {
         let cluster = match unread.cluster.as_str() {
             "" => "this cluster",
             name => name,
         };
         tag("p").text(format_args!("{cluster}: {}", unread.because))
     };
-    let more = unread.len().saturating_sub(NAMED);
+    let more = unread.len().saturating_sub(MAX_LISTED);
     let more = (more > 0).then(|| tag("p").text(format_args!("and {more} more")));
-    let named = unread.iter().take(NAMED).map(line);
-    let block = tag("div").class("told bad").children(named).child(more);
+    let listed = unread.iter().take(MAX_LISTED).map(line);
+    let block = tag("div").class("notice bad").children(listed).child(more);
     (!unread.is_empty()).then_some(block)
 }
 
-fn row(found: &Found) -> Element {
+fn row(found: &FleetApp) -> Element {
     let app = &found.app;
     let cluster = found.cluster.as_ref();
     let cluster = cluster.map_or("this cluster", |cluster| &cluster.name);
@@ -236,13 +238,13 @@ fn row(found: &Found) -> Element {
     let version = app.version.as_ref().or(app.revision.as_ref());
     let message = app.message.as_ref().filter(|_| !app.ready);
     let images = app.images.iter();
-    let named = found.named_by.iter().map(|named| {
+    let environments = found.environments.iter().map(|it| {
         let link = tag("a")
-            .link(&address(&named.pipeline))
-            .text(&named.pipeline.name);
+            .link(&address(&it.pipeline))
+            .text(&it.pipeline.name);
         tag("p")
             .child(link)
-            .text(format_args!(" {}", named.environment))
+            .text(format_args!(" {}", it.environment))
     });
     tag("tr")
         .child(
@@ -263,19 +265,19 @@ fn row(found: &Found) -> Element {
                 .child(message.map(|message| tag("small").text(message))),
         )
         .child(tag("td").children(images.map(|image| tag("p").child(tag("code").text(image)))))
-        .child(tag("td").children(named))
+        .child(tag("td").children(environments))
 }
 
-fn pages_of(filter: &Filter, count: usize, page: usize, pages: usize) -> Element {
-    let said = match count {
+fn pages_of(query: &AppsQuery, count: usize, page: usize, pages: usize) -> Element {
+    let text = match count {
         0 => "No app matches.".to_owned(),
         1 => "1 app".to_owned(),
         _ => format!("{count} apps"),
     };
     let nav = tag("nav").class("pages").with("aria-label", "Pages");
-    let nav = nav.child(tag("span").text(said));
+    let nav = nav.child(tag("span").text(text));
     let numbers = (0..pages).filter(|_| pages > 1).map(|number| {
-        let link = tag("a").link(&filter.address(number)).text(number + 1);
+        let link = tag("a").link(&query.address(number)).text(number + 1);
         match number == page {
             true => link.with("aria-current", "page"),
             false => link,

@@ -1,4 +1,4 @@
-//! The files that pages need, in the binary.
+//! The style sheet, script and icon of the pages, compiled into the binary.
 
 use std::sync::LazyLock;
 
@@ -28,7 +28,7 @@ const FILES: [(&str, &str, &str); 3] = [
     ),
 ];
 
-/// Changes with any of them, so that browsers may keep them for ever.
+/// Changes with any of the files, so that browsers may cache them for ever.
 static VERSION: LazyLock<String> = LazyLock::new(|| {
     let mut hasher = Sha256::new();
     for (_, _, content) in FILES {
@@ -41,7 +41,7 @@ static VERSION: LazyLock<String> = LazyLock::new(|| {
         .collect()
 });
 
-/// Where a file is served.
+/// The address of a file.
 pub(super) fn address(name: &str) -> String {
     format!("/assets/{name}?{}", *VERSION)
 }

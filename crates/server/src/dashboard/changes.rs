@@ -1,4 +1,4 @@
-//! Files on their way into git: all of them, and one with what it holds.
+//! The pages of files that are proposed in git: the list, and one file with its content.
 
 use std::{cmp::Reverse, sync::Arc};
 
@@ -8,47 +8,48 @@ use api::{
 };
 use http::StatusCode;
 use kube::ResourceExt;
-
-use super::{
-    html::{Element, Html, tag},
-    page::{Part, Parts},
-    sign_in::Viewer,
-    words::{badge_saying, encoded, moment, outward},
-};
-use crate::{
-    Door,
-    rest::{
-        Problem,
-        access::{CHANGES, Wish},
-        changes::stored,
-    },
-    watched::ObjectKey,
-};
 use planner::SummaryState;
 
-/// Where a change is shown.
+use super::{
+    components::{badge_with_text, external_link, percent_encoded, pull_request_label, timestamp},
+    html::{Element, Html, tag},
+    page::{PagePart, PageParts},
+    sign_in::Viewer,
+};
+use crate::{
+    AppState,
+    access::{AccessRequest, CHANGES},
+    actions::stored_change,
+    problem::Problem,
+    watched::ObjectKey,
+};
+
+/// The address of a change.
 pub(super) fn address(key: &ObjectKey) -> String {
-    let (namespace, name) = (encoded(&key.namespace), encoded(&key.name));
+    let (namespace, name) = (percent_encoded(&key.namespace), percent_encoded(&key.name));
     format!("/changes/{namespace}/{name}")
 }
 
-pub(super) async fn parts(door: &Arc<Door>, viewer: &Viewer) -> Result<Parts, Problem> {
-    let all = door.watched.changes_to_git();
+pub(super) async fn parts(
+    app_state: &Arc<AppState>,
+    viewer: &Viewer,
+) -> Result<PageParts, Problem> {
+    let all = app_state.watched.changes_to_git();
     let namespace_of = |it: &Arc<Change>| it.namespace().unwrap_or_default();
     let mut changes = viewer.caller.visible(CHANGES, all, namespace_of).await?;
     changes.sort_by_key(|it| (Reverse(it.creation_timestamp()), it.name_any()));
-    let mut parts = Parts::default();
-    let said = match changes.len() {
-        0 => "Nothing was proposed lately.".to_owned(),
+    let mut parts = PageParts::default();
+    let count = match changes.len() {
+        0 => "No proposals.".to_owned(),
         1 => "1 proposal".to_owned(),
         count => format!("{count} proposals"),
     };
-    parts.push("count", tag("p").id("count").class("dim").text(said));
+    parts.push("count", tag("p").id("count").class("dim").text(count));
     parts.rows = changes.iter().map(|change| row(change)).collect();
     Ok(parts)
 }
 
-fn row(change: &Change) -> (Arc<str>, Arc<Part>) {
+fn row(change: &Change) -> (Arc<str>, Arc<PagePart>) {
     let key = ObjectKey::of(change);
     let id = format!("change-{}", change.uid().unwrap_or_default());
     let status = change.status.clone().unwrap_or_default();
@@ -62,13 +63,13 @@ fn row(change: &Change) -> (Arc<str>, Arc<Part>) {
         )
         .child(tag("td").child(state(&status)))
         .child(tag("td").child(status.url.as_deref().map(pull_request)))
-        .child(tag("td").child(asked(change)));
-    (id.into(), Arc::new(Part::from(Html::from(html))))
+        .child(tag("td").child(requested(change)));
+    (id.into(), Arc::new(PagePart::from(Html::from(html))))
 }
 
 /// The page around the rows.
-pub(super) fn frame(parts: &Parts) -> Html {
-    let heads = ["File", "State", "Where", "Asked for"];
+pub(super) fn frame(parts: &PageParts) -> Html {
+    let heads = ["File", "State", "Pull request", "Requested"];
     let heads = heads.map(|head| tag("th").with("scope", "col").text(head));
     let table = tag("table")
         .child(tag("caption").class("vh").text("Proposals"))
@@ -82,17 +83,17 @@ pub(super) fn frame(parts: &Parts) -> Html {
 }
 
 pub(super) async fn parts_of_one(
-    door: &Arc<Door>,
+    app_state: &Arc<AppState>,
     viewer: &Viewer,
     key: &ObjectKey,
-) -> Result<Parts, Problem> {
-    let wish = Wish::new("get", key).of(CHANGES);
-    if !viewer.caller.may_see(&wish).await? {
+) -> Result<PageParts, Problem> {
+    let access_request = AccessRequest::new("get", key).of(CHANGES);
+    if !viewer.caller.may_see(&access_request).await? {
         let detail = format!("{} may not see {key}", viewer.caller.name());
         return Err(Problem::new(StatusCode::FORBIDDEN, detail));
     }
-    let change = stored(door, key).await?;
-    let mut parts = Parts::default();
+    let change = stored_change(app_state, key).await?;
+    let mut parts = PageParts::default();
     parts.push("state", card(&change));
     let file = tag("pre")
         .id("file")
@@ -108,19 +109,19 @@ pub(super) async fn parts_of_one(
 fn card(change: &Change) -> Element {
     let status = change.status.clone().unwrap_or_default();
     let message = match status.phase {
-        None => "the controller will propose it in a moment",
+        None => "the controller has not processed it yet",
         Some(_) => status.message.as_deref().unwrap_or_default(),
     };
-    let again = status.next_attempt.as_ref().map(|at| {
+    let retry = status.next_attempt.as_ref().map(|at| {
         tag("p")
             .class("dim")
-            .text("It is tried again ")
-            .child(moment(at))
+            .text("Next attempt: ")
+            .child(timestamp(at))
             .text(".")
     });
     let merged = (status.phase == Some(ChangePhase::Merged)).then(|| {
         tag("p")
-            .text("What it describes comes up once Flux has applied it. ")
+            .text("The pipeline appears once Flux has applied it. ")
             .child(tag("a").link("/pipelines").text("All pipelines"))
     });
     tag("div")
@@ -128,7 +129,7 @@ fn card(change: &Change) -> Element {
         .class("proposal")
         .child(state(&status))
         .child(tag("p").text(message))
-        .child(again)
+        .child(retry)
         .child(status.url.as_deref().map(pull_request))
         .child(merged)
         .child(
@@ -136,45 +137,45 @@ fn card(change: &Change) -> Element {
                 .class("dim")
                 .child(tag("code").text(&change.spec.path)),
         )
-        .child(asked(change))
+        .child(requested(change))
 }
 
 fn state(status: &ChangeStatus) -> Element {
     let (state, word) = match status.phase {
-        None => (SummaryState::Unknown, "waits"),
-        Some(ChangePhase::Pending) => (SummaryState::Held, "is tried again"),
+        None => (SummaryState::Unknown, "pending"),
+        Some(ChangePhase::Pending) => (SummaryState::Held, "retrying"),
         Some(ChangePhase::Proposed) => (SummaryState::AwaitingApproval, "proposed"),
         Some(ChangePhase::Merged) => (SummaryState::Ready, "merged"),
         Some(ChangePhase::Abandoned) => (SummaryState::Suspended, "abandoned"),
         Some(ChangePhase::Failed) => (SummaryState::Failed, "failed"),
     };
-    badge_saying(state, word)
+    badge_with_text(state, word)
 }
 
 fn pull_request(url: &str) -> Element {
-    tag("p").child(outward(url, "The pull request").class("pull-request"))
+    tag("p").child(external_link(url, &pull_request_label(url)).class("pull-request"))
 }
 
-fn asked(change: &Change) -> Element {
+fn requested(change: &Change) -> Element {
     let by = change.spec.by.as_deref();
     let by = by.map(|by| format!("by {by} ")).unwrap_or_default();
     let at = change.creation_timestamp();
     tag("p")
         .class("dim")
-        .text(format_args!("asked for {by}"))
-        .child(at.as_ref().map(|at: &Time| moment(at)))
+        .text(format_args!("requested {by}"))
+        .child(at.as_ref().map(|at: &Time| timestamp(at)))
 }
 
-/// The page around one.
-pub(super) fn frame_of_one(parts: &Parts) -> Html {
-    let crumbs = tag("nav")
+/// The page around one change.
+pub(super) fn frame_of_one(parts: &PageParts) -> Html {
+    let breadcrumbs = tag("nav")
         .with("aria-label", "Breadcrumb")
-        .class("crumbs")
+        .class("breadcrumbs")
         .child(tag("a").link("/pipelines").text("Pipelines"))
         .child(tag("span").with("aria-hidden", "true").text(" / "))
         .child(tag("a").link("/changes").text("Proposals"));
     Html::all([
-        Html::from(crumbs),
+        Html::from(breadcrumbs),
         parts.html("title"),
         parts.html("state"),
         parts.html("file"),

@@ -1,7 +1,7 @@
-//! A new pipeline: a form that shows the manifest as one types, and proposes it in git.
+//! The form for a new pipeline, with a preview of the manifest, which is proposed in git.
 //!
-//! Works without script: every button sends the form, and what was typed comes back with the page.
-//! With script the manifest and what is wrong with it follow every key.
+//! It works without JavaScript: every button submits the form, and the page contains what was typed.
+//! With JavaScript the manifest and the errors are updated while typing.
 
 mod draft;
 mod form;
@@ -20,92 +20,91 @@ use kube::ResourceExt;
 use serde_json::{Map, Value, json};
 
 use super::{
-    Failure, changes,
+    ErrorPage, changes,
     html::Html,
     layout::{self, Tab},
     sign_in::Viewer,
 };
 use crate::{
-    Door,
-    rest::{
-        Problem,
-        access::{CHANGES, CLUSTERS, PIPELINES, Wish},
-        changes::{Wanted, propose},
-    },
+    AppState,
+    access::{AccessRequest, CHANGES, CLUSTERS, PIPELINES},
+    actions::{ProposedFile, propose},
+    problem::Problem,
     watched::ObjectKey,
 };
-use draft::{Draft, Sent, Step};
-use form::View;
-use manifest::Problems;
+use draft::{Draft, FormButton, SubmittedDraft};
+use form::CreateForm;
+use manifest::FieldErrors;
 
-/// The fields of a form in the order they came.
+/// The fields of a form, in order.
 type Fields = Form<Vec<(String, String)>>;
 
 pub(super) async fn form(
-    State(door): State<Arc<Door>>,
+    State(app_state): State<Arc<AppState>>,
     viewer: Viewer,
-) -> Result<Response, Failure> {
+) -> Result<Response, ErrorPage> {
     let namespace_of = |it: &Arc<Pipeline>| it.namespace().unwrap_or_default();
-    let known = door.watched.pipelines();
+    let known = app_state.watched.pipelines();
     let known = viewer
         .caller
         .visible(PIPELINES, known, namespace_of)
         .await?;
     let known: BTreeSet<String> = known.iter().map(namespace_of).collect();
-    // Where all of somebody's pipelines are, the next one is likely to be.
+    // If all pipelines of the viewer are in one namespace, the next one probably is too.
     let likely = known.first().filter(|_| known.len() == 1);
     let draft = Draft {
         namespace: likely.cloned().unwrap_or_default(),
         ..Draft::new()
     };
-    show(&door, &viewer, &draft, (Problems::new(), None)).await
+    show(&app_state, &viewer, &draft, (FieldErrors::new(), None)).await
 }
 
 pub(super) async fn submit(
-    State(door): State<Arc<Door>>,
+    State(app_state): State<Arc<AppState>>,
     viewer: Viewer,
     Form(fields): Fields,
-) -> Result<Response, Failure> {
-    let Sent {
+) -> Result<Response, ErrorPage> {
+    let SubmittedDraft {
         csrf,
-        step,
+        button,
         mut draft,
-    } = Sent::read(fields);
-    viewer.must_have_given(&csrf)?;
-    draft.take(step);
-    let is_whole = matches!(step, Step::Preview | Step::Propose);
-    let problems = problems(&door, &viewer, &draft, is_whole).await?;
-    if step != Step::Propose || !problems.is_empty() {
-        return show(&door, &viewer, &draft, (problems, None)).await;
+    } = SubmittedDraft::read(fields);
+    viewer.check_csrf(&csrf)?;
+    draft.apply(button);
+    let is_complete = matches!(button, FormButton::Preview | FormButton::Propose);
+    let errors = field_errors(&app_state, &viewer, &draft, is_complete).await?;
+    if button != FormButton::Propose || !errors.is_empty() {
+        return show(&app_state, &viewer, &draft, (errors, None)).await;
     }
-    let wanted = Wanted {
-        path: path(&door, &draft),
+    let file = ProposedFile {
+        path: path(&app_state, &draft),
         content: draft.yaml(),
         title: format!("Add pipeline {}/{}", draft.namespace, draft.name),
     };
-    match propose(&door, &viewer.caller, &draft.namespace, wanted).await {
+    match propose(&app_state, &viewer.caller, &draft.namespace, file).await {
         Ok(change) => {
             let address = changes::address(&ObjectKey::of(&change));
             Ok(Redirect::to(&address).into_response())
         }
         Err(problem) => {
-            let sentence = problem.parts().1.to_owned();
-            show(&door, &viewer, &draft, (problems, Some(sentence))).await
+            let refusal = problem.parts().1.to_owned();
+            show(&app_state, &viewer, &draft, (errors, Some(refusal))).await
         }
     }
 }
 
-/// The parts of the form that follow what is typed.
+/// The parts of the form that are updated while typing.
 pub(super) async fn preview(
-    State(door): State<Arc<Door>>,
+    State(app_state): State<Arc<AppState>>,
     viewer: Viewer,
     Form(fields): Fields,
-) -> Result<Json<Value>, Failure> {
-    let sent = Sent::read(fields);
-    viewer.must_have_given(&sent.csrf)?;
-    let problems = problems(&door, &viewer, &sent.draft, false).await?;
-    let view = view(&door, &viewer, &sent.draft, (problems, None)).await?;
-    let parts = view.parts().into_iter();
+) -> Result<Json<Value>, ErrorPage> {
+    let submitted = SubmittedDraft::read(fields);
+    viewer.check_csrf(&submitted.csrf)?;
+    let draft = &submitted.draft;
+    let errors = field_errors(&app_state, &viewer, draft, false).await?;
+    let form = create_form(&app_state, &viewer, draft, (errors, None)).await?;
+    let parts = form.parts().into_iter();
     let set: Map<String, Value> = parts
         .map(|(id, element)| (id, json!(Html::from(element).as_str())))
         .collect();
@@ -113,102 +112,105 @@ pub(super) async fn preview(
 }
 
 async fn show(
-    door: &Arc<Door>,
+    app_state: &Arc<AppState>,
     viewer: &Viewer,
     draft: &Draft,
-    said: (Problems, Option<String>),
-) -> Result<Response, Failure> {
-    let view = view(door, viewer, draft, said).await?;
-    Ok(layout::plain("Create a pipeline", viewer, Tab::Pipelines, view.page()).into_response())
+    errors: (FieldErrors, Option<String>),
+) -> Result<Response, ErrorPage> {
+    let form = create_form(app_state, viewer, draft, errors).await?;
+    Ok(layout::plain("Create a pipeline", viewer, Tab::Pipelines, form.page()).into_response())
 }
 
-async fn view<'a>(
-    door: &'a Arc<Door>,
+async fn create_form<'a>(
+    app_state: &'a Arc<AppState>,
     viewer: &'a Viewer,
     draft: &'a Draft,
-    (problems, refusal): (Problems, Option<String>),
-) -> Result<View<'a>, Problem> {
+    (errors, refusal): (FieldErrors, Option<String>),
+) -> Result<CreateForm<'a>, Problem> {
     let namespace_of = |it: &Arc<GitopsCluster>| it.namespace().unwrap_or_default();
     let clusters = viewer
         .caller
-        .visible(CLUSTERS, door.watched.clusters(), namespace_of)
+        .visible(CLUSTERS, app_state.watched.clusters(), namespace_of)
         .await?;
-    let named = |it: &Arc<GitopsCluster>| match namespace_of(it) {
+    let reference = |it: &Arc<GitopsCluster>| match namespace_of(it) {
         own if own == draft.namespace => it.name_any(),
         other => format!("{other}/{}", it.name_any()),
     };
-    Ok(View {
+    Ok(CreateForm {
         draft,
-        problems,
+        errors,
         refusal,
         csrf: &viewer.session.csrf,
-        path: path(door, draft),
-        authoring: door.settings.authoring.as_ref(),
-        clusters: clusters.iter().map(named).collect(),
+        path: path(app_state, draft),
+        authoring: app_state.settings.authoring.as_ref(),
+        clusters: clusters.iter().map(reference).collect(),
     })
 }
 
-/// Where the manifest goes: where somebody said, else where it fits.
-fn path(door: &Door, draft: &Draft) -> String {
+/// The path of the manifest: the one that was typed, else a suggestion.
+fn path(app_state: &AppState, draft: &Draft) -> String {
     if !draft.path.is_empty() {
         return draft.path.clone();
     }
-    let authoring = door.settings.authoring.as_ref();
+    let authoring = app_state.settings.authoring.as_ref();
     let folders = authoring
         .map(|it| it.folders.as_slice())
         .unwrap_or_default();
-    let named = |text: &str, instead: &str| match text {
-        "" => instead.to_owned(),
+    let or_default = |text: &'_ str, default: &'_ str| match text {
+        "" => default.to_owned(),
         text => text.to_owned(),
     };
-    let (namespace, name) = (
-        named(&draft.namespace, "namespace"),
-        named(&draft.name, "name"),
-    );
+    let namespace = or_default(&draft.namespace, "namespace");
+    let name = or_default(&draft.name, "name");
     planner::change::suggested_path(folders, &namespace, &name)
 }
 
-/// What is wrong with a draft. What is not there yet counts only once it is taken to be whole.
-async fn problems(
-    door: &Arc<Door>,
+/// The errors of a draft. Missing fields are errors only if the draft is complete.
+async fn field_errors(
+    app_state: &Arc<AppState>,
     viewer: &Viewer,
     draft: &Draft,
-    is_whole: bool,
-) -> Result<Problems, Problem> {
-    let mut problems = draft.problems(is_whole);
+    is_complete: bool,
+) -> Result<FieldErrors, Problem> {
+    let mut errors = draft.errors(is_complete);
     let key = ObjectKey::new(&draft.namespace, &draft.name);
-    let may_know = viewer.caller.may_see(&Wish::new("get", &key)).await?;
-    if may_know && door.watched.known(&key).is_some() {
-        let sentence = "there is a pipeline of that name in the namespace already";
-        problems.insert("name".to_owned(), sentence.to_owned());
+    let may_know = viewer
+        .caller
+        .may_see(&AccessRequest::new("get", &key))
+        .await?;
+    if may_know && app_state.watched.known(&key).is_some() {
+        let text = "the namespace already has a pipeline of that name";
+        errors.insert("name".to_owned(), text.to_owned());
     }
-    if let Some(authoring) = &door.settings.authoring {
+    if let Some(authoring) = &app_state.settings.authoring {
         let mut change = Change::new("", ChangeSpec::default());
         change.metadata.namespace = Some(draft.namespace.clone());
-        change.spec.path = path(door, draft);
+        change.spec.path = path(app_state, draft);
         let refusal = planner::change::refuse(&change, Some(&authoring.folders));
-        if let Some(refusal) = refusal.filter(|_| is_whole || !draft.path.is_empty()) {
-            problems.insert("path".to_owned(), refusal.message);
+        if let Some(refusal) = refusal.filter(|_| is_complete || !draft.path.is_empty()) {
+            errors.insert("path".to_owned(), refusal.message);
         }
     }
-    Ok(problems)
+    Ok(errors)
 }
 
-/// Whether somebody may propose files in some namespace: everywhere, or where something is that they
-/// might know.
-pub(super) async fn is_for(door: &Arc<Door>, viewer: &Viewer) -> Result<bool, Problem> {
-    let everywhere = Wish::create(CHANGES, door.settings.namespace.as_deref());
+/// Whether the viewer may propose files: in all namespaces, or in one with pipelines or clusters.
+pub(super) async fn may_propose(
+    app_state: &Arc<AppState>,
+    viewer: &Viewer,
+) -> Result<bool, Problem> {
+    let everywhere = AccessRequest::create(CHANGES, app_state.settings.namespace.as_deref());
     if viewer.caller.may_see(&everywhere).await? {
         return Ok(true);
     }
-    let pipelines = door.watched.pipelines();
-    let clusters = door.watched.clusters();
+    let pipelines = app_state.watched.pipelines();
+    let clusters = app_state.watched.clusters();
     let namespaces = pipelines.iter().filter_map(|it| it.namespace());
     let namespaces = namespaces.chain(clusters.iter().filter_map(|it| it.namespace()));
     let namespaces: BTreeSet<String> = namespaces.collect();
-    let asked = namespaces.iter().map(async |namespace| {
-        let wish = Wish::create(CHANGES, Some(namespace));
-        viewer.caller.may_see(&wish).await
+    let reviews = namespaces.iter().map(async |namespace| {
+        let access_request = AccessRequest::create(CHANGES, Some(namespace));
+        viewer.caller.may_see(&access_request).await
     });
-    Ok(try_join_all(asked).await?.contains(&true))
+    Ok(try_join_all(reviews).await?.contains(&true))
 }

@@ -1,16 +1,16 @@
-//! Markup that escapes by construction.
+//! HTML that is escaped by construction.
 //!
-//! Text and attribute values come from strangers. They get into a page only through [`Element`],
-//! which escapes them; addresses only through [`Element::link`], which takes none that would run.
+//! Text and attribute values are untrusted. They get into a page only through [`Element`], which
+//! escapes them, and addresses only through [`Element::link`], which accepts no scripts.
 
 use std::fmt::{self, Display, Write};
 
-/// Markup that is safe to send.
+/// Escaped markup.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Html(String);
 
 impl Html {
-    /// One after the other.
+    /// Concatenates parts.
     pub(super) fn all<I: Into<Self>>(parts: impl IntoIterator<Item = I>) -> Self {
         let mut all = Self::default();
         for part in parts {
@@ -19,7 +19,7 @@ impl Html {
         all
     }
 
-    /// The same for what is kept elsewhere too.
+    /// Concatenates parts that are shared.
     pub(super) fn joined<'a>(parts: impl IntoIterator<Item = &'a Self>) -> Self {
         Self(parts.into_iter().map(Self::as_str).collect())
     }
@@ -38,11 +38,11 @@ impl From<Element> for Html {
         let Element {
             name,
             mut open,
-            inside,
+            content,
         } = element;
         open.push('>');
         if !is_void(name) {
-            open.push_str(&inside);
+            open.push_str(&content);
             open.push_str("</");
             open.push_str(name);
             open.push('>');
@@ -65,11 +65,11 @@ impl From<&str> for Html {
     }
 }
 
-/// One element while it is being made.
+/// An element under construction.
 pub(super) struct Element {
     name: &'static str,
     open: String,
-    inside: String,
+    content: String,
 }
 
 /// An element of that name.
@@ -77,7 +77,7 @@ pub(super) fn tag(name: &'static str) -> Element {
     Element {
         name,
         open: format!("<{name}"),
-        inside: String::new(),
+        content: String::new(),
     }
 }
 
@@ -86,7 +86,7 @@ impl Element {
         debug_assert!(
             !["href", "src", "action", "style"].contains(&attribute)
                 && !attribute.starts_with("on"),
-            "addresses go through `link`, and nothing in a page runs"
+            "addresses go through `link`, and inline code is not allowed"
         );
         self.push(attribute, &value);
         self
@@ -100,7 +100,7 @@ impl Element {
         self.with("id", value)
     }
 
-    /// An attribute that needs no value.
+    /// A boolean attribute.
     pub(super) fn set(mut self, attribute: &'static str, is_set: bool) -> Self {
         if is_set {
             self.open.push(' ');
@@ -109,7 +109,7 @@ impl Element {
         self
     }
 
-    /// Where it leads; nowhere, unless that is a path of ours or a web address.
+    /// The address that it links or posts to; none unless it is a path of this server or a web address.
     pub(super) fn link(mut self, address: &str) -> Self {
         if is_address(address) {
             let attribute = match self.name {
@@ -123,13 +123,13 @@ impl Element {
     }
 
     pub(super) fn text(mut self, text: impl Display) -> Self {
-        let mut escaping = Escaping(&mut self.inside);
-        write!(escaping, "{text}").expect("writing to a string cannot fail");
+        let mut writer = EscapingWriter(&mut self.content);
+        write!(writer, "{text}").expect("writing to a string cannot fail");
         self
     }
 
     pub(super) fn child(mut self, child: impl Into<Html>) -> Self {
-        self.inside.push_str(child.into().as_str());
+        self.content.push_str(child.into().as_str());
         self
     }
 
@@ -139,13 +139,13 @@ impl Element {
 
     fn push(&mut self, attribute: &str, value: &dyn Display) {
         write!(self.open, " {attribute}=\"").expect("writing to a string cannot fail");
-        let mut escaping = Escaping(&mut self.open);
-        write!(escaping, "{value}").expect("writing to a string cannot fail");
+        let mut writer = EscapingWriter(&mut self.open);
+        write!(writer, "{value}").expect("writing to a string cannot fail");
         self.open.push('"');
     }
 }
 
-/// Whether an address is a path of ours or a web address.
+/// Whether an address is a path of this server or a web address.
 pub(super) fn is_address(address: &str) -> bool {
     let is_path = address.starts_with('/') && !address.starts_with("//");
     let is_anchor = address.starts_with('#') || address.starts_with('?');
@@ -153,9 +153,9 @@ pub(super) fn is_address(address: &str) -> bool {
     is_path || is_anchor || is_web
 }
 
-struct Escaping<'a>(&'a mut String);
+struct EscapingWriter<'a>(&'a mut String);
 
-impl fmt::Write for Escaping<'_> {
+impl fmt::Write for EscapingWriter<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         escape(self.0, text);
         Ok(())
@@ -170,7 +170,7 @@ fn escape(into: &mut String, text: &str) {
             '>' => into.push_str("&gt;"),
             '"' => into.push_str("&quot;"),
             '\'' => into.push_str("&#39;"),
-            // What would turn the text around it, or hide itself.
+            // Characters that change the direction of text or are invisible.
             '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200b}' | '\0' => {
                 into.push('\u{fffd}');
             }
@@ -201,9 +201,9 @@ mod tests {
     }
 
     #[test]
-    fn only_paths_and_web_addresses_lead_somewhere() {
-        let lead = tag("a").link("/pipelines?q=\"");
-        check(lead, r#"<a href="/pipelines?q=&quot;"></a>"#);
+    fn only_paths_and_web_addresses_are_linked() {
+        let link = tag("a").link("/pipelines?q=\"");
+        check(link, r#"<a href="/pipelines?q=&quot;"></a>"#);
         check(
             tag("a").link("https://forge.example/1"),
             r#"<a href="https://forge.example/1"></a>"#,

@@ -1,18 +1,18 @@
-//! What is around every page.
+//! The frame of every page: head, navigation and footer.
 
 use axum::response::Html as Answer;
 use http::StatusCode;
 
 use super::{
     assets,
+    components::hidden_field,
     html::{Element, Html, tag},
-    page::{Page, Parts},
+    page::{DashboardPage, PageParts},
     sign_in::Viewer,
-    words::hidden,
 };
-use crate::session::Told;
+use crate::session::FlashMessage;
 
-/// What the pages are sorted by.
+/// The entries of the navigation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tab {
     Pipelines,
@@ -30,36 +30,36 @@ impl Tab {
     ];
 }
 
-/// A page for somebody.
+/// A page that is kept up to date.
 pub(super) fn page(
-    page: &Page,
+    page: &DashboardPage,
     viewer: &Viewer,
-    parts: &Parts,
-    told: Option<Told>,
+    parts: &PageParts,
+    message: Option<FlashMessage>,
 ) -> Answer<String> {
     let main = tag("main")
         .id("main")
         .with("tabindex", "-1")
-        .with("data-seen", parts.digest())
-        .child(told.map(told_once))
+        .with("data-digest", parts.digest())
+        .child(message.map(flash_message))
         .child(page.frame(parts));
-    whole(&page.title(), Some((viewer, page.tab())), main)
+    document(&page.title(), Some((viewer, page.tab())), main)
 }
 
-/// A page of its own that is not kept up to date.
+/// A page that is not kept up to date.
 pub(super) fn plain(title: &str, viewer: &Viewer, tab: Tab, content: Html) -> Answer<String> {
     let main = tag("main").id("main").with("tabindex", "-1").child(content);
-    whole(title, Some((viewer, tab)), main)
+    document(title, Some((viewer, tab)), main)
 }
 
-/// A page for nobody in particular.
+/// A page without a viewer.
 pub(super) fn bare(title: &str, content: Html) -> Answer<String> {
     let main = tag("main").id("main").class("bare").child(content);
-    whole(title, None, main)
+    document(title, None, main)
 }
 
-/// What went wrong.
-pub(super) fn failure(code: StatusCode, sentence: &str) -> Answer<String> {
+/// The page of an error.
+pub(super) fn error_page(code: StatusCode, sentence: &str) -> Answer<String> {
     let title = code.canonical_reason().unwrap_or("Problem");
     let content = Html::all([
         tag("h1").text(title),
@@ -69,7 +69,7 @@ pub(super) fn failure(code: StatusCode, sentence: &str) -> Answer<String> {
     bare(title, content)
 }
 
-fn whole(title: &str, shown: Option<(&Viewer, Tab)>, main: Element) -> Answer<String> {
+fn document(title: &str, shown: Option<(&Viewer, Tab)>, main: Element) -> Answer<String> {
     let head = tag("head")
         .child(tag("meta").with("charset", "utf-8"))
         .child(
@@ -98,7 +98,7 @@ fn whole(title: &str, shown: Option<(&Viewer, Tab)>, main: Element) -> Answer<St
                 .link(&assets::address("sluice.js"))
                 .set("defer", true),
         );
-    let skip = tag("a").class("skip").link("#main").text("To the content");
+    let skip = tag("a").class("skip").link("#main").text("Skip to content");
     let header = shown.map(|(viewer, tab)| header(viewer, tab));
     let live = tag("p")
         .id("live")
@@ -121,27 +121,34 @@ fn header(viewer: &Viewer, tab: Tab) -> Element {
             false => link,
         }
     });
-    let leave = tag("form")
+    let sign_out = tag("form")
         .with("method", "post")
         .link("/logout")
-        .child(hidden("csrf", &viewer.session.csrf))
-        .child(tag("span").class("who").text(viewer.caller.name()))
+        .child(hidden_field("csrf", &viewer.session.csrf))
+        .child(tag("span").class("user").text(viewer.caller.name()))
         .child(tag("button").class("quiet").text("Sign out"));
     tag("header")
         .class("top")
         .child(tag("a").class("brand").link("/pipelines").text("Sluice"))
         .child(tag("nav").with("aria-label", "Main").children(links))
-        .child(leave)
+        .child(sign_out)
 }
 
-fn told_once(told: Told) -> Element {
-    let class = if told.is_good {
-        "told good"
+fn flash_message(message: FlashMessage) -> Element {
+    let class = if message.is_success {
+        "notice good"
     } else {
-        "told bad"
+        "notice bad"
     };
     tag("p")
         .class(class)
-        .with("role", if told.is_good { "status" } else { "alert" })
-        .text(told.sentence)
+        .with(
+            "role",
+            if message.is_success {
+                "status"
+            } else {
+                "alert"
+            },
+        )
+        .text(message.text)
 }

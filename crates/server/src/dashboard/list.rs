@@ -1,4 +1,4 @@
-//! All pipelines: one row each with a cell per environment. What is asked for is in the address.
+//! The list of pipelines: one row each, with a cell per environment. The filter is in the address.
 
 mod filter;
 mod row;
@@ -6,76 +6,78 @@ mod row;
 use std::sync::Arc;
 
 use kube::ResourceExt;
-
-use super::{
-    create,
-    html::{Element, Html, tag},
-    page::Parts,
-    sign_in::Viewer,
-    words::shape,
-};
-use crate::{
-    Door,
-    rest::{Problem, access::PIPELINES},
-    watched::ObjectKey,
-};
 use planner::SummaryState;
 
-pub(super) use filter::Filter;
-use row::Row;
-pub(crate) use row::Rows;
+use super::{
+    components::state_icon,
+    create,
+    html::{Element, Html, tag},
+    page::PageParts,
+    sign_in::Viewer,
+};
+use crate::{AppState, access::PIPELINES, problem::Problem, watched::ObjectKey};
+
+pub(super) use filter::PipelineFilter;
+use row::PipelineRow;
+pub(crate) use row::PipelineRows;
 
 /// How many rows a page has.
-const PAGE: usize = 1000;
+const PAGE_SIZE: usize = 1000;
 
-/// The pipelines that somebody may see.
-async fn visible(door: &Arc<Door>, viewer: &Viewer) -> Result<Vec<Arc<Row>>, Problem> {
-    let rows = door.rows.all(&door.watched);
-    let namespace_of = |row: &Arc<Row>| row.key.namespace.clone();
+/// The rows of the pipelines that the viewer may see.
+async fn visible(
+    app_state: &Arc<AppState>,
+    viewer: &Viewer,
+) -> Result<Vec<Arc<PipelineRow>>, Problem> {
+    let rows = app_state.pipeline_rows.all(&app_state.watched);
+    let namespace_of = |row: &Arc<PipelineRow>| row.key.namespace.clone();
     let visible = viewer.caller.visible(PIPELINES, rows, namespace_of);
     Ok(visible.await?)
 }
 
 pub(super) async fn parts(
-    door: &Arc<Door>,
+    app_state: &Arc<AppState>,
     viewer: &Viewer,
-    filter: &Filter,
-) -> Result<Parts, Problem> {
-    let visible = visible(door, viewer).await?;
-    let mut parts = Parts::default();
-    parts.push("create", create(create::is_for(door, viewer).await?));
+    filter: &PipelineFilter,
+) -> Result<PageParts, Problem> {
+    let visible = visible(app_state, viewer).await?;
+    let mut parts = PageParts::default();
+    parts.push(
+        "create",
+        create_links(create::may_propose(app_state, viewer).await?),
+    );
     parts.push("counts", counts(&visible, filter));
-    let mut found: Vec<_> = visible.iter().filter(|row| filter.wants(row)).collect();
+    let mut found: Vec<_> = visible.iter().filter(|row| filter.matches(row)).collect();
     filter.sort(&mut found);
-    let pages = found.len().div_ceil(PAGE).max(1);
+    let pages = found.len().div_ceil(PAGE_SIZE).max(1);
     let page = filter.page().min(pages - 1);
     parts.push("pages", pages_of(found.len(), page, pages, filter));
-    let shown = found.into_iter().skip(page * PAGE).take(PAGE);
+    let shown = found.into_iter().skip(page * PAGE_SIZE).take(PAGE_SIZE);
     parts.rows = shown
         .map(|row| (row.id.clone(), row.part.clone()))
         .collect();
     Ok(parts)
 }
 
-/// The way to a new pipeline, for who may.
-fn create(is_shown: bool) -> Element {
-    let ways = [("/create", "Create a pipeline"), ("/changes", "Proposals")];
-    let ways = ways.map(|(address, text)| tag("a").link(address).text(text));
-    let element = tag("p").id("create").class("ways");
+/// The links to the create form and the proposals.
+fn create_links(is_shown: bool) -> Element {
+    let links = [("/create", "Create a pipeline"), ("/changes", "Proposals")];
+    let links = links.map(|(address, text)| tag("a").link(address).text(text));
+    let element = tag("p").id("create").class("links");
     match is_shown {
-        true => element.children(ways),
+        true => element.children(links),
         false => element,
     }
 }
 
-/// How many there are of each state, each a way to see only those.
-fn counts(visible: &[Arc<Row>], filter: &Filter) -> Element {
+/// How many pipelines are in each state, each a link that filters by it.
+fn counts(visible: &[Arc<PipelineRow>], filter: &PipelineFilter) -> Element {
     let of = |state: SummaryState| visible.iter().filter(|row| row.state == state).count();
     let entry = |state: Option<SummaryState>, count: usize| {
         let name = state.map_or("all", SummaryState::word);
         let mut link = tag("a")
             .link(&filter.with_state(state).address(0))
-            .child(state.map(shape))
+            .child(state.map(state_icon))
             .text(name)
             .child(tag("b").text(format_args!(" {count}")));
         if filter.state() == state {
@@ -95,8 +97,8 @@ fn counts(visible: &[Arc<Row>], filter: &Filter) -> Element {
         .children(states.map(|(state, count)| entry(state, count)))
 }
 
-fn pages_of(found: usize, page: usize, pages: usize, filter: &Filter) -> Element {
-    let said = match found {
+fn pages_of(found: usize, page: usize, pages: usize, filter: &PipelineFilter) -> Element {
+    let count = match found {
         0 => "No pipeline matches.".to_owned(),
         1 => "1 pipeline".to_owned(),
         _ => format!("{found} pipelines"),
@@ -104,7 +106,7 @@ fn pages_of(found: usize, page: usize, pages: usize, filter: &Filter) -> Element
     let mut nav = tag("nav").id("pages").class("pages");
     nav = nav
         .with("aria-label", "Pages")
-        .child(tag("span").text(said));
+        .child(tag("span").text(count));
     if pages > 1 {
         let numbers = (0..pages).map(|number| {
             let link = tag("a").link(&filter.address(number)).text(number + 1);
@@ -119,7 +121,7 @@ fn pages_of(found: usize, page: usize, pages: usize, filter: &Filter) -> Element
 }
 
 /// The page around the rows.
-pub(super) fn frame(filter: &Filter, parts: &Parts) -> Html {
+pub(super) fn frame(filter: &PipelineFilter, parts: &PageParts) -> Html {
     let heads = ["Pipeline", "State", "Environments"];
     let heads = heads.map(|head| tag("th").with("scope", "col").text(head));
     let table = tag("table")

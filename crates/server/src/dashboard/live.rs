@@ -1,8 +1,8 @@
 //! Sends the parts of a page that changed, as server-sent events.
 //!
-//! A browser says what it has seen by the digest of its parts. While that is what there is, nothing
-//! is sent; after a break it is brought up to date by the parts alone. Rights are asked about as for
-//! any page, so that a stream ends with its session.
+//! The browser sends the digest of the parts that it has, so that it gets only what changed, also
+//! after it was disconnected. Access is checked again for every message, so that a stream ends with
+//! its session.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -26,49 +26,46 @@ use tokio::{
 };
 
 use super::{
-    Failure,
-    page::{Page, Parts},
+    ErrorPage,
+    page::{DashboardPage, PageParts},
     sign_in::Viewer,
 };
-use crate::{
-    Door,
-    rest::{Problem, access::Caller},
-};
+use crate::{AppState, access::Caller, problem::Problem};
 
-/// How long changes are gathered before they are sent.
-const GATHER: Duration = Duration::from_millis(150);
-/// How often something is sent when nothing changes: a proxy keeps the connection, we notice who
-/// has left, and rights are looked at again.
-const BEAT: Duration = Duration::from_secs(15);
+/// How long changes are collected before they are sent.
+const BATCH_DELAY: Duration = Duration::from_millis(150);
+/// How often something is sent if nothing changes: proxies keep the connection open, closed
+/// connections are noticed, and access is checked again.
+const HEARTBEAT: Duration = Duration::from_secs(15);
 
-/// What a browser looks at, and what it has seen of that.
+/// The page that a browser shows, and the digest of the parts that it has.
 #[derive(Deserialize)]
-pub(super) struct Asked {
+pub(super) struct LiveQuery {
     page: String,
-    seen: Option<String>,
+    digest: Option<String>,
 }
 
 pub(super) async fn follow(
-    State(door): State<Arc<Door>>,
+    State(app_state): State<Arc<AppState>>,
     viewer: Viewer,
     headers: HeaderMap,
-    Query(asked): Query<Asked>,
-) -> Result<Response, Failure> {
-    let page = asked.page.parse::<Uri>().ok();
-    let page = page.and_then(|address| Page::parse(&address));
-    let page = page.ok_or_else(|| Problem::not_found("that page"))?;
+    Query(query): Query<LiveQuery>,
+) -> Result<Response, ErrorPage> {
+    let page = query.page.parse::<Uri>().ok();
+    let page = page.and_then(|address| DashboardPage::parse(&address));
+    let page = page.ok_or_else(|| Problem::not_found("this page"))?;
     let resumed = headers.get("last-event-id").and_then(|it| it.to_str().ok());
-    let mut seen = Seen {
-        digest: resumed.map(str::to_owned).or(asked.seen),
-        ..Seen::default()
+    let mut sent = SentParts {
+        digest: resumed.map(str::to_owned).or(query.digest),
+        ..SentParts::default()
     };
-    let changes = Changes::of(&page, &door);
-    // What cannot be shown is an answer of its own, not a stream that breaks.
-    let parts = page.parts(&door, &viewer).await?;
-    let first = seen
+    let changes = ChangeSignal::of_page(&page, &app_state);
+    // A page that cannot be shown is an error response, not a stream that ends.
+    let parts = page.parts(&app_state, &viewer).await?;
+    let first = sent
         .message(&parts)
         .unwrap_or_else(|| ": up to date\n\n".to_owned());
-    let stream = stream(door, viewer, page, (changes, seen), first);
+    let stream = stream(app_state, viewer, page, (changes, sent), first);
     let headers = [
         (header::CONTENT_TYPE, "text/event-stream"),
         (header::CACHE_CONTROL, "no-store"),
@@ -77,61 +74,66 @@ pub(super) async fn follow(
 }
 
 fn stream(
-    door: Arc<Door>,
+    app_state: Arc<AppState>,
     viewer: Viewer,
-    page: Page,
-    (changes, seen): (Changes, Seen),
+    page: DashboardPage,
+    (changes, sent): (ChangeSignal, SentParts),
     first: String,
 ) -> impl Stream<Item = Result<Bytes, Infallible>> {
-    let state = (door, viewer, page, changes, seen, Some(first));
+    let state = (app_state, viewer, page, changes, sent, Some(first));
     futures::stream::unfold(state, async |state| {
-        let (door, viewer, page, mut changes, mut seen, mut first) = state;
+        let (app_state, viewer, page, mut changes, mut sent, mut first) = state;
         let message = match first.take() {
             Some(first) => first,
             None => {
                 tokio::select! {
-                    () = door.stop.cancelled() => return None,
-                    _ = timeout(BEAT, changes.next()) => {}
+                    () = app_state.stop.cancelled() => return None,
+                    _ = timeout(HEARTBEAT, changes.changed()) => {}
                 }
-                sleep(GATHER).await;
-                changes.settle();
-                next(&door, &viewer, &page, &mut seen).await?
+                sleep(BATCH_DELAY).await;
+                changes.mark_unchanged();
+                next_message(&app_state, &viewer, &page, &mut sent).await?
             }
         };
-        let state = (door, viewer, page, changes, seen, None);
+        let state = (app_state, viewer, page, changes, sent, None);
         Some((Ok(Bytes::from(message)), state))
     })
 }
 
-/// What is new; nothing once the session has ended or the page is gone.
-async fn next(door: &Arc<Door>, viewer: &Viewer, page: &Page, seen: &mut Seen) -> Option<String> {
-    if !door.sessions.lasts(&viewer.session).await.ok()? {
+/// What changed; nothing once the session has ended or the page does not exist any more.
+async fn next_message(
+    app_state: &Arc<AppState>,
+    viewer: &Viewer,
+    page: &DashboardPage,
+    sent: &mut SentParts,
+) -> Option<String> {
+    if !app_state.sessions.is_valid(&viewer.session).await.ok()? {
         return None;
     }
     let token = viewer.session.token.as_deref()?;
-    Caller::find(door, token).await.ok()??;
-    let parts = page.parts(door, viewer).await.ok()?;
-    let message = seen.message(&parts);
-    Some(message.unwrap_or_else(|| ": still here\n\n".to_owned()))
+    Caller::authenticate(app_state, token).await.ok()??;
+    let parts = page.parts(app_state, viewer).await.ok()?;
+    let message = sent.message(&parts);
+    Some(message.unwrap_or_else(|| ": unchanged\n\n".to_owned()))
 }
 
-/// Tells when a page may look different.
-enum Changes {
+/// Wakes a stream when its page may have changed.
+enum ChangeSignal {
     OfPipeline(watch::Receiver<()>),
     OfAnything(watch::Receiver<u64>),
 }
 
-impl Changes {
-    fn of(page: &Page, door: &Door) -> Self {
+impl ChangeSignal {
+    fn of_page(page: &DashboardPage, app_state: &AppState) -> Self {
         match page {
-            Page::Pipeline(key) | Page::Objects(key, _) | Page::Change(key) => {
-                Self::OfPipeline(door.watched.follow(key))
-            }
-            _ => Self::OfAnything(door.watched.changes()),
+            DashboardPage::Pipeline(key)
+            | DashboardPage::Objects(key, _)
+            | DashboardPage::Change(key) => Self::OfPipeline(app_state.watched.follow(key)),
+            _ => Self::OfAnything(app_state.watched.changes()),
         }
     }
 
-    async fn next(&mut self) {
+    async fn changed(&mut self) {
         let changed = match self {
             Self::OfPipeline(changes) => changes.changed().await,
             Self::OfAnything(changes) => changes.changed().await,
@@ -141,8 +143,8 @@ impl Changes {
         }
     }
 
-    /// What came until now is looked at together.
-    fn settle(&mut self) {
+    /// Changes until now are sent together.
+    fn mark_unchanged(&mut self) {
         match self {
             Self::OfPipeline(changes) => changes.mark_unchanged(),
             Self::OfAnything(changes) => changes.mark_unchanged(),
@@ -150,38 +152,38 @@ impl Changes {
     }
 }
 
-/// What a browser has.
+/// The parts that a browser has.
 #[derive(Default)]
-struct Seen {
+struct SentParts {
     digest: Option<String>,
     versions: HashMap<Arc<str>, u64>,
     order: Vec<Arc<str>>,
 }
 
-impl Seen {
-    /// What brings a browser up to date; nothing, where it is.
-    fn message(&mut self, parts: &Parts) -> Option<String> {
+impl SentParts {
+    /// The message that brings the browser up to date; nothing if it is.
+    fn message(&mut self, parts: &PageParts) -> Option<String> {
         let digest = parts.digest();
-        let is_known = self.digest.as_ref() == Some(&digest);
+        let is_unchanged = self.digest.as_ref() == Some(&digest);
         self.digest = Some(digest.clone());
         let mut set = Map::new();
         let fixed = parts.fixed.iter().map(|(id, part)| (id, part));
         for (id, part) in fixed.chain(parts.rows.iter().map(|(id, part)| (id, &**part))) {
             let before = self.versions.insert(id.clone(), part.version);
-            if before != Some(part.version) && !is_known {
+            if before != Some(part.version) && !is_unchanged {
                 set.insert(id.to_string(), json!(part.html.as_str()));
             }
         }
         let mut body = json!({"set": Value::Object(set)});
-        if let Some(order) = self.arrange(parts) {
+        if let Some(order) = self.changed_order(parts) {
             body["order"] = order;
         }
         let message = || format!("id: {digest}\nevent: change\ndata: {body}\n\n");
-        (!is_known).then(message)
+        (!is_unchanged).then(message)
     }
 
-    /// The rows in their order, where that is another one than before.
-    fn arrange(&mut self, parts: &Parts) -> Option<Value> {
+    /// The ids of the rows, if their order changed.
+    fn changed_order(&mut self, parts: &PageParts) -> Option<Value> {
         let order = || parts.rows.iter().map(|(id, _)| id);
         if self.order.iter().eq(order()) {
             return None;

@@ -1,129 +1,134 @@
-//! What is behind a target: the source, the app, what it holds, workloads and pods.
+//! The objects page of a target: source, app, inventory, workloads and pods.
 
 use std::sync::Arc;
 
 use api::pipeline::TargetStatus;
 use futures::future::join_all;
+use planner::SummaryState;
 use serde::Deserialize;
 
 use super::{
+    components::{address, breadcrumbs, percent_encoded, screen_reader_text, state_icon},
     html::{Element, Html, tag},
-    page::Parts,
-    pipeline::seen_by,
+    page::PageParts,
+    pipeline::visible_pipeline,
     sign_in::Viewer,
-    words::{address, aside, crumbs, encoded, shape},
 };
 use crate::{
-    Door,
-    leaf::tree::{self, Node},
-    objects::{Behind, Wanted, cluster_of},
-    rest::Problem,
+    AppState,
+    leaf::tree::{Node, ObjectState},
+    problem::Problem,
+    target_objects::{TargetFilter, TargetObjects, cluster_of},
     view,
     watched::ObjectKey,
 };
-use planner::SummaryState;
 
-/// How many targets a page shows at most: each is a look at a cluster.
-const SHOWN: usize = 10;
+/// How many targets a page shows: each is read from its cluster.
+const MAX_TARGETS: usize = 10;
 
-/// Which targets are meant.
+/// The environment and targets to show.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Asked {
+pub(super) struct ObjectsQuery {
     environment: String,
     #[serde(flatten)]
-    wanted: Wanted,
+    targets: TargetFilter,
 }
 
-/// Where the objects behind a target are shown.
-pub(super) fn address_of(key: &ObjectKey, environment: &str, target: &TargetStatus) -> String {
+/// The address of the objects page of a target.
+pub(super) fn objects_address(key: &ObjectKey, environment: &str, target: &TargetStatus) -> String {
     let cluster = cluster_of(target).map(|it| it.name.as_str());
     format!(
         "{}/objects?environment={}&cluster={}&targetNamespace={}",
         address(key),
-        encoded(environment),
-        encoded(cluster.unwrap_or_default()),
-        encoded(target.namespace.as_deref().unwrap_or_default()),
+        percent_encoded(environment),
+        percent_encoded(cluster.unwrap_or_default()),
+        percent_encoded(target.namespace.as_deref().unwrap_or_default()),
     )
 }
 
 pub(super) async fn parts(
-    door: &Arc<Door>,
+    app_state: &Arc<AppState>,
     viewer: &Viewer,
     key: &ObjectKey,
-    asked: &Asked,
-) -> Result<Parts, Problem> {
-    let pipeline = seen_by(door, viewer, key).await?;
-    let status = view::status_of(&pipeline, &asked.environment);
+    query: &ObjectsQuery,
+) -> Result<PageParts, Problem> {
+    let pipeline = visible_pipeline(app_state, viewer, key).await?;
+    let status = view::status_of(&pipeline, &query.environment);
     let targets = status.map(|it| it.targets.as_slice()).unwrap_or_default();
-    let targets = targets.iter().filter(|target| asked.wanted.is(target));
-    let looks = targets.take(SHOWN).map(|it| door.behind(&pipeline, it));
-    let behind = join_all(looks).await;
-    let mut parts = Parts::default();
-    let content = match behind.is_empty() {
-        true => Html::from(tag("p").text("There is no such target.")),
-        false => Html::all(behind.iter().enumerate().map(section)),
+    let targets = targets.iter();
+    let targets = targets.filter(|target| query.targets.matches(target));
+    let targets = targets.take(MAX_TARGETS);
+    let reads = targets.map(|it| app_state.target_objects(&pipeline, it));
+    let objects = join_all(reads).await;
+    let mut parts = PageParts::default();
+    let content = match objects.is_empty() {
+        true => Html::from(tag("p").text("This target does not exist.")),
+        false => Html::all(objects.iter().enumerate().map(section)),
     };
     parts.push("objects", tag("div").id("objects").child(content));
     Ok(parts)
 }
 
-fn section((index, behind): (usize, &Behind)) -> Element {
-    let cluster = behind.cluster.as_deref().unwrap_or("this cluster");
+fn section((index, objects): (usize, &TargetObjects)) -> Element {
+    let cluster = objects.cluster.as_deref().unwrap_or("this cluster");
     let title = format!("target-{index}");
-    let around = Around {
-        namespace: &behind.target_namespace,
+    let inherited = Inherited {
+        namespace: &objects.target_namespace,
         images: &[],
     };
-    let problem = behind.problem.as_ref();
-    let problem = problem.map(|because| tag("p").class("told bad").text(because));
+    let problem = objects.problem.as_ref();
+    let problem = problem.map(|because| tag("p").class("notice bad").text(because));
     tag("section")
         .with("aria-labelledby", &title)
         .child(
             tag("h2")
                 .id(&title)
-                .text(format_args!("{cluster} / {}", behind.target_namespace)),
+                .text(format_args!("{cluster} / {}", objects.target_namespace)),
         )
         .child(problem)
-        .child(list(&behind.apps, &around))
+        .child(list(&objects.apps, &inherited))
 }
 
-fn list(nodes: &[Node], around: &Around<'_>) -> Option<Element> {
-    let items = nodes.iter().map(|node| item(node, around));
+fn list(nodes: &[Node], inherited: &Inherited<'_>) -> Option<Element> {
+    let items = nodes.iter().map(|node| item(node, inherited));
     (!nodes.is_empty()).then(|| tag("ul").class("tree").children(items))
 }
 
-/// What is said further up, and not again.
-struct Around<'a> {
+/// What a node above shows already.
+struct Inherited<'a> {
     namespace: &'a str,
     images: &'a [String],
 }
 
-fn item(node: &Node, around: &Around<'_>) -> Element {
+fn item(node: &Node, inherited: &Inherited<'_>) -> Element {
     let (state, word) = state_of(node);
-    let is_elsewhere = !node.namespace.is_empty() && node.namespace != around.namespace;
+    let is_elsewhere = !node.namespace.is_empty() && node.namespace != inherited.namespace;
     let name = match is_elsewhere {
         true => format!("{}/{}", node.namespace, node.name),
         false => node.name.clone(),
     };
-    let is_quiet = [tree::State::Ready, tree::State::Unknown].contains(&node.state);
-    let (said, class) = match is_quiet {
-        true => (aside(&format!(" ({word})")), "dim"),
+    let is_quiet = [ObjectState::Ready, ObjectState::Unknown].contains(&node.state);
+    let (state_text, class) = match is_quiet {
+        true => (screen_reader_text(&format!(" ({word})")), "dim"),
         false => (tag("span").class("badge").text(word), "bad"),
     };
     let revision = node.revision.as_ref();
     let line = tag("p")
-        .child(shape(state))
+        .child(state_icon(state))
         .child(tag("span").class("dim").text(&node.kind))
         .child(tag("b").text(name))
         .child(revision.map(|revision| tag("code").text(revision)))
-        .child(said);
-    let images = node.images.iter().filter(|_| node.images != around.images);
+        .child(state_text);
+    let images = node
+        .images
+        .iter()
+        .filter(|_| node.images != inherited.images);
     let message = node.message.as_ref();
     let note = node.note.as_ref();
-    let below = Around {
+    let below = Inherited {
         images: &node.images,
-        ..*around
+        ..*inherited
     };
     tag("li")
         .class(state.id())
@@ -136,27 +141,27 @@ fn item(node: &Node, around: &Around<'_>) -> Element {
 
 fn state_of(node: &Node) -> (SummaryState, &'static str) {
     match node.state {
-        tree::State::Ready => (SummaryState::Ready, "ready"),
-        tree::State::NotReady => (SummaryState::NotReady, "not ready"),
-        tree::State::Failed => (SummaryState::Failed, "failed"),
-        tree::State::Suspended => (SummaryState::Suspended, "suspended"),
-        tree::State::Missing => (SummaryState::Unreadable, "missing"),
-        tree::State::Unknown => (SummaryState::Unknown, "not read"),
+        ObjectState::Ready => (SummaryState::Ready, "ready"),
+        ObjectState::NotReady => (SummaryState::NotReady, "not ready"),
+        ObjectState::Failed => (SummaryState::Failed, "failed"),
+        ObjectState::Suspended => (SummaryState::Suspended, "suspended"),
+        ObjectState::Missing => (SummaryState::Unreadable, "missing"),
+        ObjectState::Unknown => (SummaryState::Unknown, "not read"),
     }
 }
 
 /// The page around the parts.
-pub(super) fn frame(key: &ObjectKey, asked: &Asked, parts: &Parts) -> Html {
+pub(super) fn frame(key: &ObjectKey, query: &ObjectsQuery, parts: &PageParts) -> Html {
     let here = address(key);
     Html::all([
-        Html::from(crumbs(
+        Html::from(breadcrumbs(
             &[("Pipelines", "/pipelines"), (&key.name, &here)],
             "Objects",
         )),
         tag("h1")
             .text(format_args!(
                 "Objects of {} in {}",
-                key.name, asked.environment
+                key.name, query.environment
             ))
             .into(),
         parts.html("objects"),

@@ -1,6 +1,6 @@
-//! Which page an address names, and the parts it is made of.
+//! The page of an address, and its parts.
 //!
-//! A part has an id in the page. Parts are what is compared and sent when something changes.
+//! A part is an element with an id. When something changes, the parts that differ are sent.
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
@@ -15,31 +15,31 @@ use super::{
     approvals, changes, clusters,
     html::Html,
     layout::Tab,
-    list::{self, Filter},
-    objects::{self, Asked},
+    list::{self, PipelineFilter},
+    objects::{self, ObjectsQuery},
     pipeline,
     sign_in::Viewer,
 };
-use crate::{Door, rest::Problem, watched::ObjectKey};
+use crate::{AppState, problem::Problem, watched::ObjectKey};
 
-/// A page that can be kept up to date.
-pub(super) enum Page {
-    Pipelines(Filter),
+/// A page that is kept up to date.
+pub(super) enum DashboardPage {
+    Pipelines(PipelineFilter),
     Pipeline(ObjectKey),
-    Objects(ObjectKey, Asked),
+    Objects(ObjectKey, ObjectsQuery),
     Approvals,
     Clusters,
     Changes,
     Change(ObjectKey),
 }
 
-/// A piece of a page, and a number that tells its versions apart.
-pub(super) struct Part {
+/// An element of a page, and the hash of its content.
+pub(super) struct PagePart {
     pub(super) html: Html,
     pub(super) version: u64,
 }
 
-impl From<Html> for Part {
+impl From<Html> for PagePart {
     fn from(html: Html) -> Self {
         let mut hasher = DefaultHasher::new();
         html.as_str().hash(&mut hasher);
@@ -48,19 +48,19 @@ impl From<Html> for Part {
     }
 }
 
-/// What a page is made of: parts that are always there, and rows that come and go.
+/// The parts of a page: fixed parts, and rows that are added and removed.
 #[derive(Default)]
-pub(super) struct Parts {
-    pub(super) fixed: Vec<(Arc<str>, Part)>,
-    pub(super) rows: Vec<(Arc<str>, Arc<Part>)>,
+pub(super) struct PageParts {
+    pub(super) fixed: Vec<(Arc<str>, PagePart)>,
+    pub(super) rows: Vec<(Arc<str>, Arc<PagePart>)>,
 }
 
-impl Parts {
+impl PageParts {
     pub(super) fn push(&mut self, id: &str, html: impl Into<Html>) {
-        self.fixed.push((id.into(), Part::from(html.into())));
+        self.fixed.push((id.into(), PagePart::from(html.into())));
     }
 
-    /// The markup of a fixed part.
+    /// The HTML of a fixed part.
     pub(super) fn html(&self, id: &str) -> Html {
         let part = self.fixed.iter().find(|(name, _)| **name == *id);
         part.map(|(_, part)| part.html.clone()).unwrap_or_default()
@@ -70,7 +70,7 @@ impl Parts {
         Html::joined(self.rows.iter().map(|(_, part)| &part.html))
     }
 
-    /// Tells whether somebody has seen exactly this.
+    /// The hash of all parts.
     pub(super) fn digest(&self) -> String {
         let mut hasher = DefaultHasher::new();
         for (id, part) in &self.fixed {
@@ -83,19 +83,19 @@ impl Parts {
     }
 }
 
-impl Page {
-    /// The page of an address, if it is one of those that can be kept up to date.
+impl DashboardPage {
+    /// The page of an address, if it is one that is kept up to date.
     pub(super) fn parse(address: &Uri) -> Option<Self> {
         let path: Vec<_> = address.path().trim_matches('/').split('/').collect();
         match path.as_slice() {
             ["pipelines"] => {
-                let filter = Query::<Filter>::try_from_uri(address).ok()?;
+                let filter = Query::<PipelineFilter>::try_from_uri(address).ok()?;
                 Some(Self::Pipelines(filter.0))
             }
             ["pipelines", namespace, name] => key(namespace, name).map(Self::Pipeline),
             ["pipelines", namespace, name, "objects"] => {
-                let asked = Query::<Asked>::try_from_uri(address).ok()?;
-                Some(Self::Objects(key(namespace, name)?, asked.0))
+                let query = Query::<ObjectsQuery>::try_from_uri(address).ok()?;
+                Some(Self::Objects(key(namespace, name)?, query.0))
             }
             ["changes"] => Some(Self::Changes),
             ["changes", namespace, name] => key(namespace, name).map(Self::Change),
@@ -125,24 +125,28 @@ impl Page {
         }
     }
 
-    pub(super) async fn parts(&self, door: &Arc<Door>, viewer: &Viewer) -> Result<Parts, Problem> {
+    pub(super) async fn parts(
+        &self,
+        app_state: &Arc<AppState>,
+        viewer: &Viewer,
+    ) -> Result<PageParts, Problem> {
         match self {
-            Self::Pipelines(filter) => list::parts(door, viewer, filter).await,
-            Self::Pipeline(key) => pipeline::parts(door, viewer, key).await,
-            Self::Objects(key, asked) => objects::parts(door, viewer, key, asked).await,
-            Self::Approvals => approvals::parts(door, viewer).await,
-            Self::Clusters => clusters::parts(door, viewer).await,
-            Self::Changes => changes::parts(door, viewer).await,
-            Self::Change(key) => changes::parts_of_one(door, viewer, key).await,
+            Self::Pipelines(filter) => list::parts(app_state, viewer, filter).await,
+            Self::Pipeline(key) => pipeline::parts(app_state, viewer, key).await,
+            Self::Objects(key, query) => objects::parts(app_state, viewer, key, query).await,
+            Self::Approvals => approvals::parts(app_state, viewer).await,
+            Self::Clusters => clusters::parts(app_state, viewer).await,
+            Self::Changes => changes::parts(app_state, viewer).await,
+            Self::Change(key) => changes::parts_of_one(app_state, viewer, key).await,
         }
     }
 
     /// The page around the parts.
-    pub(super) fn frame(&self, parts: &Parts) -> Html {
+    pub(super) fn frame(&self, parts: &PageParts) -> Html {
         match self {
             Self::Pipelines(filter) => list::frame(filter, parts),
             Self::Pipeline(key) => pipeline::frame(key, parts),
-            Self::Objects(key, asked) => objects::frame(key, asked, parts),
+            Self::Objects(key, query) => objects::frame(key, query, parts),
             Self::Approvals => approvals::frame(parts),
             Self::Clusters => clusters::frame(parts),
             Self::Changes => changes::frame(parts),
@@ -151,9 +155,9 @@ impl Page {
     }
 }
 
-/// What two parts of an address name.
+/// The key in two segments of an address.
 fn key(namespace: &str, name: &str) -> Option<ObjectKey> {
-    let plain = |text: &str| percent_decode_str(text).decode_utf8().map(String::from);
-    let (namespace, name) = (plain(namespace).ok()?, plain(name).ok()?);
+    let decode = |text: &str| percent_decode_str(text).decode_utf8().map(String::from);
+    let (namespace, name) = (decode(namespace).ok()?, decode(name).ok()?);
     ObjectKey::parse(&namespace, &name)
 }

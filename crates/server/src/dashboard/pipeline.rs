@@ -1,10 +1,10 @@
-//! One pipeline: its environments from left to right, why the next one waits, what people may do,
-//! and what happened before.
+//! The page of a pipeline: its environments, why they wait, the actions that the viewer may take, its
+//! triggers and its history.
 
 mod actions;
 mod environment;
 mod history;
-mod steps;
+mod progress;
 mod triggers;
 
 use std::sync::Arc;
@@ -15,72 +15,77 @@ use kube::ResourceExt;
 use planner::{Plan, SummaryState};
 
 use super::{
+    components::{address, badge, breadcrumbs},
     html::{Element, Html, tag},
-    page::Parts,
+    page::PageParts,
     sign_in::Viewer,
-    words::{address, badge, crumbs},
 };
 use crate::{
-    Door,
-    rest::{Problem, access::Wish},
-    triggers::Trigger,
+    AppState,
+    access::AccessRequest,
+    problem::Problem,
+    triggers::{ShownTrigger, visible_triggers},
     watched::ObjectKey,
 };
-use actions::Rights;
+use actions::AllowedActions;
 pub(super) use actions::{form, note};
 
-/// Everything about one pipeline.
-struct Subject<'a> {
+/// Everything that the page shows.
+struct PipelineView<'a> {
     key: &'a ObjectKey,
     pipeline: Arc<Pipeline>,
     /// Newest first.
     promotions: Vec<Promotion>,
     plan: Plan,
-    triggers: Vec<Trigger>,
-    rights: Rights,
+    triggers: Vec<ShownTrigger>,
+    allowed: AllowedActions,
     csrf: &'a str,
 }
 
 pub(super) async fn parts(
-    door: &Arc<Door>,
+    app_state: &Arc<AppState>,
     viewer: &Viewer,
     key: &ObjectKey,
-) -> Result<Parts, Problem> {
-    let pipeline = seen_by(door, viewer, key).await?;
-    let promotions = promotions(door, key);
+) -> Result<PageParts, Problem> {
+    let pipeline = visible_pipeline(app_state, viewer, key).await?;
+    let promotions = promotions(app_state, key);
     let model = pipeline.status.clone().unwrap_or_default();
     let plan = planner::plan(&pipeline, &model, &promotions, jiff::Timestamp::now());
-    let rights = Rights::find(&viewer.caller, key, &pipeline).await?;
-    let triggers = crate::triggers::of(door, &viewer.caller, &pipeline).await?;
-    let subject = Subject {
+    let allowed = AllowedActions::find(&viewer.caller, key, &pipeline).await?;
+    let triggers = visible_triggers(app_state, &viewer.caller, &pipeline).await?;
+    let view = PipelineView {
         key,
         pipeline,
         promotions,
         plan,
         triggers,
-        rights,
+        allowed,
         csrf: &viewer.session.csrf,
     };
-    Ok(subject.parts())
+    Ok(view.parts())
 }
 
-/// A pipeline, if somebody may see it.
-pub(super) async fn seen_by(
-    door: &Door,
+/// A pipeline, if the viewer may see it.
+pub(super) async fn visible_pipeline(
+    app_state: &AppState,
     viewer: &Viewer,
     key: &ObjectKey,
 ) -> Result<Arc<Pipeline>, Problem> {
-    if !viewer.caller.may_see(&Wish::new("get", key)).await? {
+    if !viewer
+        .caller
+        .may_see(&AccessRequest::new("get", key))
+        .await?
+    {
         let detail = format!("{} may not see {key}", viewer.caller.name());
         return Err(Problem::new(StatusCode::FORBIDDEN, detail));
     }
-    let pipeline = door.watched.pipeline(key).await?;
+    let pipeline = app_state.watched.pipeline(key).await?;
     pipeline.ok_or_else(|| Problem::not_found(&format!("the pipeline {key}")))
 }
 
 /// The promotions of a pipeline, newest first.
-fn promotions(door: &Door, key: &ObjectKey) -> Vec<Promotion> {
-    let own = door.watched.promotions(|it| {
+fn promotions(app_state: &AppState, key: &ObjectKey) -> Vec<Promotion> {
+    let own = app_state.watched.promotions(|it| {
         it.spec.pipeline == key.name && it.namespace().as_deref() == Some(&key.namespace)
     });
     let mut own: Vec<Promotion> = own.iter().map(|it| Promotion::clone(it)).collect();
@@ -89,9 +94,9 @@ fn promotions(door: &Door, key: &ObjectKey) -> Vec<Promotion> {
     own
 }
 
-impl Subject<'_> {
-    fn parts(&self) -> Parts {
-        let mut parts = Parts::default();
+impl PipelineView<'_> {
+    fn parts(&self) -> PageParts {
+        let mut parts = PageParts::default();
         parts.push("head", self.head());
         for (index, environment) in self.pipeline.spec.environments.iter().enumerate() {
             let id = format!("environment-{index}");
@@ -113,9 +118,9 @@ impl Subject<'_> {
         });
         let status = self.pipeline.status.as_ref();
         let ready = status.and_then(|it| conditions::find(&it.conditions, conditions::READY));
-        let trouble = ready.filter(|it| it.status == "False").map(|ready| {
+        let not_ready = ready.filter(|it| it.status == "False").map(|ready| {
             let text = format!("{}: {}", ready.reason, ready.message);
-            tag("p").class("told bad").text(text)
+            tag("p").class("notice bad").text(text)
         });
         let suspended = spec.suspend.then(|| badge(SummaryState::Suspended));
         tag("div")
@@ -125,18 +130,18 @@ impl Subject<'_> {
             .child(app)
             .child(suspended)
             .child(self.suspend_all())
-            .child(trouble)
+            .child(not_ready)
             .children(
                 self.plan
                     .warnings
                     .iter()
-                    .map(|text| tag("p").class("told bad").text(text)),
+                    .map(|text| tag("p").class("notice bad").text(text)),
             )
     }
 }
 
 /// The page around the parts.
-pub(super) fn frame(key: &ObjectKey, parts: &Parts) -> Html {
+pub(super) fn frame(key: &ObjectKey, parts: &PageParts) -> Html {
     let count = parts
         .fixed
         .iter()
@@ -154,11 +159,11 @@ pub(super) fn frame(key: &ObjectKey, parts: &Parts) -> Html {
         .link(&format!("{here}/yaml"))
         .text("YAML");
     Html::all([
-        Html::from(crumbs(&[("Pipelines", "/pipelines")], &key.name)),
+        Html::from(breadcrumbs(&[("Pipelines", "/pipelines")], &key.name)),
         tag("h1").text(&key.name).child(yaml).into(),
         parts.html("head"),
         tag("div").class("environments").children(columns).into(),
-        tag("h2").text("What sets it in motion").into(),
+        tag("h2").text("Triggers").into(),
         parts.html("triggers"),
         tag("h2").text("History").into(),
         parts.html("history"),

@@ -1,4 +1,4 @@
-//! Who looks: a token is given once and then kept in the browser, in a cookie that only we can read.
+//! Sign-in with a bearer token, which is then kept in an encrypted cookie.
 
 use std::sync::Arc;
 
@@ -12,87 +12,87 @@ use http::{HeaderMap, Method, StatusCode, header};
 use serde::Deserialize;
 
 use super::{
-    Failure,
+    ErrorPage,
+    components::{hidden_field, percent_encoded},
     html::{Element, Html, tag},
     layout,
-    words::{encoded, hidden},
 };
 use crate::{
-    Door,
-    client::{Peer, bucket},
-    rest::{
-        Problem,
-        access::{Caller, may_try},
-    },
-    session::{Session, forget},
+    AppState,
+    access::{Caller, check_token_attempts},
+    client::{Peer, rate_limit_key},
+    problem::Problem,
+    session::{Session, clear_session_cookie},
 };
 
-const LONGEST_TOKEN: usize = 16 << 10;
+const MAX_TOKEN_LENGTH: usize = 16 << 10;
 
-/// Somebody who has signed in.
+/// A user who has signed in.
 pub(crate) struct Viewer {
     pub(super) caller: Caller,
     pub(super) session: Session,
 }
 
 impl Viewer {
-    /// Fails unless a form was made for this session.
-    pub(super) fn must_have_given(&self, csrf: &str) -> Result<(), Problem> {
-        if self.session.gave(csrf) {
+    /// Fails unless a form carries the CSRF token of this session.
+    pub(super) fn check_csrf(&self, csrf: &str) -> Result<(), Problem> {
+        if self.session.has_csrf_token(csrf) {
             return Ok(());
         }
-        Err(foreign_form())
+        let detail = "this form belongs to another session; reload the page and try again";
+        Err(Problem::new(StatusCode::FORBIDDEN, detail))
     }
 }
 
-fn foreign_form() -> Problem {
-    let detail = "that form is from another session; go back, reload the page and try again";
-    Problem::new(StatusCode::FORBIDDEN, detail)
-}
-
-impl FromRequestParts<Arc<Door>> for Viewer {
+impl FromRequestParts<Arc<AppState>> for Viewer {
     type Rejection = Response;
 
-    async fn from_request_parts(parts: &mut Parts, door: &Arc<Door>) -> Result<Self, Response> {
-        let found = find(door, &parts.headers).await;
-        if let Some(viewer) = found.map_err(|problem| Failure(problem).into_response())? {
+    async fn from_request_parts(
+        parts: &mut Parts,
+        app_state: &Arc<AppState>,
+    ) -> Result<Self, Response> {
+        let viewer = authenticate(app_state, &parts.headers).await;
+        if let Some(viewer) = viewer.map_err(|problem| ErrorPage(problem).into_response())? {
             return Ok(viewer);
         }
         let is_page = parts.method == Method::GET && parts.uri.path() != "/live";
         if !is_page {
             let problem = Problem::new(StatusCode::UNAUTHORIZED, "sign in again");
-            return Err(Failure(problem).into_response());
+            return Err(ErrorPage(problem).into_response());
         }
         let here = parts.uri.path_and_query().map_or("/", |it| it.as_str());
-        Err(Redirect::to(&format!("/login?next={}", encoded(here))).into_response())
+        Err(Redirect::to(&format!("/login?next={}", percent_encoded(here))).into_response())
     }
 }
 
-async fn find(door: &Arc<Door>, headers: &HeaderMap) -> Result<Option<Viewer>, Problem> {
-    let Some(session) = door.sessions.read(headers).await? else {
+async fn authenticate(
+    app_state: &Arc<AppState>,
+    headers: &HeaderMap,
+) -> Result<Option<Viewer>, Problem> {
+    let Some(session) = app_state.sessions.read(headers).await? else {
         return Ok(None);
     };
     let Some(token) = &session.token else {
         return Ok(None);
     };
-    let caller = Caller::find(door, token).await?;
+    let caller = Caller::authenticate(app_state, token).await?;
     Ok(caller.map(|caller| Viewer { caller, session }))
 }
 
-/// Where to go after signing in.
+/// The address to go to after signing in.
 #[derive(Deserialize)]
-pub(super) struct Next {
+pub(super) struct SignInQuery {
     next: Option<String>,
 }
 
-impl Next {
-    /// A path of ours, whatever was asked for.
+impl SignInQuery {
+    /// A path of this server, whatever was requested.
     fn path(&self) -> &str {
-        let asked = self.next.as_deref().unwrap_or_default();
-        let is_ours = asked.starts_with('/') && !asked.starts_with("//") && !asked.contains('\\');
-        let is_plain = asked.bytes().all(|byte| byte.is_ascii_graphic());
-        if is_ours && is_plain {
-            asked
+        let next = self.next.as_deref().unwrap_or_default();
+        let is_local = next.starts_with('/') && !next.starts_with("//") && !next.contains('\\');
+        let is_plain = next.bytes().all(|byte| byte.is_ascii_graphic());
+        if is_local && is_plain {
+            next
         } else {
             "/pipelines"
         }
@@ -100,31 +100,34 @@ impl Next {
 }
 
 pub(super) async fn form(
-    State(door): State<Arc<Door>>,
+    State(app_state): State<Arc<AppState>>,
     headers: HeaderMap,
-    Query(next): Query<Next>,
-) -> Result<Response, Failure> {
-    ask(&door, &headers, &next, None).await
+    Query(next): Query<SignInQuery>,
+) -> Result<Response, ErrorPage> {
+    sign_in_page(&app_state, &headers, &next, None).await
 }
 
-async fn ask(
-    door: &Door,
+async fn sign_in_page(
+    app_state: &AppState,
     headers: &HeaderMap,
-    next: &Next,
+    next: &SignInQuery,
     error: Option<&str>,
-) -> Result<Response, Failure> {
+) -> Result<Response, ErrorPage> {
     let session = Session::new(None);
-    let cookie = door.sessions.keep(&session, is_secure(door, headers)).await;
+    let cookie = app_state
+        .sessions
+        .session_cookie(&session, is_secure(app_state, headers))
+        .await;
     let cookie = cookie.map_err(Problem::from)?;
-    let page = layout::bare("Sign in", question(&session, next.path(), error));
+    let page = layout::bare("Sign in", sign_in_form(&session, next.path(), error));
     Ok(([(header::SET_COOKIE, cookie)], page).into_response())
 }
 
-fn question(session: &Session, next: &str, error: Option<&str>) -> Html {
+fn sign_in_form(session: &Session, next: &str, error: Option<&str>) -> Html {
     let error: Option<Element> = error.map(|error| {
         tag("p")
             .id("error")
-            .class("told bad")
+            .class("notice bad")
             .with("role", "alert")
             .text(error)
     });
@@ -139,15 +142,15 @@ fn question(session: &Session, next: &str, error: Option<&str>) -> Html {
     let hint = tag("p")
         .id("hint")
         .class("dim")
-        .text("Any token that the Kubernetes API knows, such as what ")
+        .text("A token that the Kubernetes API accepts, such as the output of ")
         .child(tag("code").text("kubectl create token NAME"))
-        .text(" prints. It stays in this browser, encrypted, for at most eight hours.");
+        .text(". It is stored encrypted in this browser for at most eight hours.");
     let form = tag("form")
         .class("sign-in")
         .with("method", "post")
         .link("/login")
-        .child(hidden("csrf", &session.csrf))
-        .child(hidden("next", next))
+        .child(hidden_field("csrf", &session.csrf))
+        .child(hidden_field("next", next))
         .child(tag("label").with("for", "token").text("Token"))
         .child(token)
         .child(hint)
@@ -159,71 +162,77 @@ fn question(session: &Session, next: &str, error: Option<&str>) -> Html {
     ])
 }
 
-/// What the form says.
+/// The fields of the sign-in form.
 #[derive(Deserialize)]
-pub(super) struct Given {
+pub(super) struct SignInForm {
     csrf: String,
     token: String,
     next: Option<String>,
 }
 
-pub(super) async fn enter(
-    State(door): State<Arc<Door>>,
+pub(super) async fn sign_in(
+    State(app_state): State<Arc<AppState>>,
     peer: Option<axum::Extension<Peer>>,
     headers: HeaderMap,
-    Form(given): Form<Given>,
-) -> Result<Response, Failure> {
+    Form(form): Form<SignInForm>,
+) -> Result<Response, ErrorPage> {
     let peer = peer.map(|it| it.0).unwrap_or_default();
-    let address = bucket(peer, &headers, &door.settings.trusted_proxies);
-    may_try(&door, &address, given.token.trim())?;
-    let next = Next { next: given.next };
-    let session = door.sessions.read(&headers).await?;
-    if !session.is_some_and(|session| session.gave(&given.csrf)) {
-        return ask(
-            &door,
+    let address = rate_limit_key(peer, &headers, &app_state.settings.trusted_proxies);
+    check_token_attempts(&app_state, &address, form.token.trim())?;
+    let next = SignInQuery { next: form.next };
+    let session = app_state.sessions.read(&headers).await?;
+    if !session.is_some_and(|session| session.has_csrf_token(&form.csrf)) {
+        return sign_in_page(
+            &app_state,
             &headers,
             &next,
-            Some("The form was too old. Try again."),
+            Some("The form has expired. Try again."),
         )
         .await;
     }
-    let token = given.token.trim();
-    let is_token = !token.is_empty() && token.len() <= LONGEST_TOKEN;
+    let token = form.token.trim();
+    let is_token = !token.is_empty() && token.len() <= MAX_TOKEN_LENGTH;
     let caller = match is_token {
-        true => Caller::find(&door, token).await?,
+        true => Caller::authenticate(&app_state, token).await?,
         false => None,
     };
     if caller.is_none() {
-        let counted = door.guests.count(address, 1);
-        counted.map_err(|it| Problem::too_many(it.retry_after.as_secs() + 1))?;
-        let error = "The Kubernetes API does not know that token. It may have expired.";
-        return ask(&door, &headers, &next, Some(error)).await;
+        let counted = app_state.unauthenticated_requests.count(address, 1);
+        counted.map_err(|it| Problem::too_many_requests(it.retry_after.as_secs() + 1))?;
+        let error = "The Kubernetes API does not accept this token. It may have expired.";
+        return sign_in_page(&app_state, &headers, &next, Some(error)).await;
     }
     let session = Session::new(Some(token.to_owned()));
-    let cookie = door.sessions.keep(&session, is_secure(&door, &headers));
+    let cookie = app_state
+        .sessions
+        .session_cookie(&session, is_secure(&app_state, &headers));
     let cookie = cookie.await.map_err(Problem::from)?;
     Ok(([(header::SET_COOKIE, cookie)], Redirect::to(next.path())).into_response())
 }
 
-/// What the button to leave says.
+/// The fields of the sign-out form.
 #[derive(Deserialize)]
-pub(super) struct Leave {
+pub(super) struct SignOutForm {
     csrf: String,
 }
 
-pub(super) async fn leave(
-    State(door): State<Arc<Door>>,
+pub(super) async fn sign_out(
+    State(app_state): State<Arc<AppState>>,
     viewer: Viewer,
-    Form(said): Form<Leave>,
-) -> Result<Response, Failure> {
-    viewer.must_have_given(&said.csrf)?;
-    let ended = door.sessions.end(&viewer.session).await;
+    Form(form): Form<SignOutForm>,
+) -> Result<Response, ErrorPage> {
+    viewer.check_csrf(&form.csrf)?;
+    let ended = app_state.sessions.revoke(&viewer.session).await;
     ended.map_err(Problem::from)?;
-    Ok(([(header::SET_COOKIE, forget())], Redirect::to("/login")).into_response())
+    Ok((
+        [(header::SET_COOKIE, clear_session_cookie())],
+        Redirect::to("/login"),
+    )
+        .into_response())
 }
 
-/// Whether the browser speaks TLS to us, or to whoever is in front of us.
-pub(super) fn is_secure(door: &Door, headers: &HeaderMap) -> bool {
+/// Whether the browser uses TLS, to this server or to a proxy in front of it.
+pub(super) fn is_secure(app_state: &AppState, headers: &HeaderMap) -> bool {
     let proxy = headers.get("x-forwarded-proto");
-    door.settings.tls.is_some() || proxy.is_some_and(|it| it == "https")
+    app_state.settings.tls.is_some() || proxy.is_some_and(|it| it == "https")
 }

@@ -1,4 +1,4 @@
-//! A pipeline as it is stored.
+//! The YAML page of a pipeline.
 
 use std::sync::Arc;
 
@@ -9,37 +9,37 @@ use axum::{
 use http::StatusCode;
 
 use super::{
-    Failure,
+    ErrorPage,
+    components::{address, breadcrumbs},
     html::{Html, tag},
     layout::{self, Tab},
     sign_in::Viewer,
-    words::{address, crumbs},
 };
-use crate::{
-    Door,
-    rest::{Problem, access::Wish},
-    watched::ObjectKey,
-};
+use crate::{AppState, access::AccessRequest, problem::Problem, watched::ObjectKey};
 
 pub(super) async fn show(
-    State(door): State<Arc<Door>>,
+    State(app_state): State<Arc<AppState>>,
     viewer: Viewer,
     Path((namespace, name)): Path<(String, String)>,
-) -> Result<Response, Failure> {
+) -> Result<Response, ErrorPage> {
     let key = ObjectKey::parse(&namespace, &name);
     let key = key.ok_or_else(|| Problem::not_found("a pipeline of that name"))?;
-    if !viewer.caller.may_see(&Wish::new("get", &key)).await? {
+    if !viewer
+        .caller
+        .may_see(&AccessRequest::new("get", &key))
+        .await?
+    {
         let detail = format!("{} may not see {key}", viewer.caller.name());
         return Err(Problem::new(StatusCode::FORBIDDEN, detail).into());
     }
-    let mut pipeline = door.stored(&key).await?;
+    let mut pipeline = app_state.stored_pipeline(&key).await?;
     pipeline.metadata.managed_fields = None;
     let text = serde_saphyr::to_string(&pipeline)
-        .unwrap_or_else(|error| format!("this cannot be written as YAML: {error}"));
+        .unwrap_or_else(|error| format!("cannot be written as YAML: {error}"));
     let here = address(&key);
     let command = format!("kubectl get pipeline -n {namespace} {name} -o yaml");
     let content = Html::all([
-        crumbs(&[("Pipelines", "/pipelines"), (&name, &here)], "YAML"),
+        breadcrumbs(&[("Pipelines", "/pipelines"), (&name, &here)], "YAML"),
         tag("h1").text(format_args!("{name} as YAML")),
         tag("p").class("dim").child(tag("code").text(command)),
         tag("pre")

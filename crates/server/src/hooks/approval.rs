@@ -1,4 +1,4 @@
-//! `POST /approval/{namespace}/{pipeline}/{environment}/{revision}`: lets a revision in.
+//! `POST /approval/{namespace}/{pipeline}/{environment}/{revision}`: approves a revision.
 
 use std::sync::Arc;
 
@@ -13,24 +13,24 @@ use planner::hook::{
 use tracing::error;
 
 use super::{
-    answer,
-    signed::{Covers, Demand, Road, Signed},
+    request::{HookRequest, HookRoute, SignatureRequirement, SignedContent},
+    response,
 };
-use crate::{Door, watched::ObjectKey};
+use crate::{AppState, watched::ObjectKey};
 
-pub(super) struct Approval {
+pub(super) struct ApprovalRoute {
     pipeline: ObjectKey,
     environment: String,
-    /// The revision; where the path goes on, also with what follows: a branch may hold slashes.
+    /// The revision; if the path continues, also with the rest: a branch may contain slashes.
     revisions: Vec<String>,
 }
 
-impl Road for Approval {
-    fn read(parts: Vec<String>) -> Option<Self> {
-        let [namespace, name, environment, revision, ..] = &parts[..] else {
+impl HookRoute for ApprovalRoute {
+    fn parse(segments: Vec<String>) -> Option<Self> {
+        let [namespace, name, environment, revision, ..] = &segments[..] else {
             return None;
         };
-        let mut revisions = vec![parts[3..].join("/"), revision.clone()];
+        let mut revisions = vec![segments[3..].join("/"), revision.clone()];
         revisions.dedup();
         Some(Self {
             pipeline: ObjectKey::parse(namespace, name)?,
@@ -43,47 +43,56 @@ impl Road for Approval {
         self.pipeline.clone()
     }
 
-    fn demand<'a>(&self, spec: &'a PipelineSpec) -> Demand<'a> {
-        Demand {
+    fn signature_requirement<'a>(&self, spec: &'a PipelineSpec) -> SignatureRequirement<'a> {
+        SignatureRequirement {
             secret: approval_secret(spec, &self.environment),
             is_required: true,
-            covers: Covers::WholeCall,
+            content: SignedContent::WholeRequest,
         }
     }
 }
 
-pub(super) async fn handle(State(door): State<Arc<Door>>, call: Signed<Approval>) -> Response {
-    match approve(&door, &call).await {
+pub(super) async fn handle(
+    State(app_state): State<Arc<AppState>>,
+    request: HookRequest<ApprovalRoute>,
+) -> Response {
+    match approve(&app_state, &request).await {
         Ok(response) => response,
         Err(error) => {
-            error!(pipeline = %call.key, %error, "an approval was not stored");
-            answer::cannot_promote()
+            error!(pipeline = %request.key, %error, "could not store an approval");
+            response::cannot_promote()
         }
     }
 }
 
-async fn approve(door: &Door, call: &Signed<Approval>) -> Result<Response, kube::Error> {
-    let environment = call.road.environment.as_str();
-    let all = door.promotions(&call.key).await?;
-    let approved = match approved(call, &all) {
+async fn approve(
+    app_state: &AppState,
+    request: &HookRequest<ApprovalRoute>,
+) -> Result<Response, kube::Error> {
+    let environment = request.route.environment.as_str();
+    let all = app_state.list_promotions(&request.key).await?;
+    let approved = match approved(request, &all) {
         Ok(approved) => approved,
-        Err((code, text)) => return Ok(answer::text(code, text)),
+        Err((code, text)) => return Ok(response::text(code, text)),
     };
-    let spec = &call.pipeline.spec;
+    let spec = &request.pipeline.spec;
     if spec.environments.iter().all(|it| it.name != environment) {
         let refusal = HookRefusal::UnknownEnvironment {
-            pipeline: call.key.to_string(),
+            pipeline: request.key.to_string(),
             environment: environment.to_owned(),
         };
-        return Ok(answer::refused(&refusal));
+        return Ok(response::refused(&refusal));
     }
     if spec.promotion_into(environment).is_none() {
-        return Ok(answer::cannot_promote());
+        return Ok(response::cannot_promote());
     }
-    let secret = call.seal.as_ref().map(|seal| seal.secret.as_str());
+    let secret = request
+        .signature
+        .as_ref()
+        .map(|signature| signature.secret.as_str());
     let by = format!("secret:{}", secret.unwrap_or_default());
-    let digest = signature(call).map(|signature| signature.digest);
-    door.approve(&approved, &by, None, digest).await?;
+    let digest = signature(request).map(|signature| signature.digest);
+    app_state.approve(&approved, &by, None, digest).await?;
     let first = approved.first();
     let awaited = AwaitedPromotion {
         source: None,
@@ -91,20 +100,20 @@ async fn approve(door: &Door, call: &Signed<Approval>) -> Result<Response, kube:
         revision: first.map(|it| it.spec.revision.clone()).unwrap_or_default(),
     };
     let name = first.map(ResourceExt::name_any);
-    let outcome = door.outcome(&call.key, &awaited, name.as_deref()).await;
-    Ok(answer::outcome(outcome))
+    let result = app_state.wait_for_promotion(&request.key, &awaited, name.as_deref());
+    Ok(response::promotion_result(result.await))
 }
 
-/// The promotions that the call approves, or why it approves none.
+/// The promotions that the request approves, or why it approves none.
 fn approved(
-    call: &Signed<Approval>,
+    request: &HookRequest<ApprovalRoute>,
     all: &[Promotion],
 ) -> Result<Vec<Promotion>, (StatusCode, String)> {
-    let Approval {
+    let ApprovalRoute {
         pipeline,
         environment,
         revisions,
-    } = &call.road;
+    } = &request.route;
     let waiting: Vec<_> = revisions
         .iter()
         .flat_map(|revision| awaiting_approval(all, &pipeline.name, environment, revision))
@@ -113,7 +122,7 @@ fn approved(
     if waiting.is_empty() {
         return Err((StatusCode::UNPROCESSABLE_ENTITY, failed.to_owned()));
     }
-    let approved = match signature(call) {
+    let approved = match signature(request) {
         Some(signature) => approved_by(&signature, &waiting, all),
         None => Ok(waiting),
     };
@@ -123,8 +132,9 @@ fn approved(
     }
 }
 
-/// The signature, where it covers the time. The older controller's does not and can be used again.
-fn signature(call: &Signed<Approval>) -> Option<ApprovalSignature<'_>> {
-    let (at, digest) = call.seal.as_ref()?.call.as_ref()?;
+/// The signature, if it covers a timestamp. That of the Weave pipeline-controller does not, and can be
+/// used again.
+fn signature(request: &HookRequest<ApprovalRoute>) -> Option<ApprovalSignature<'_>> {
+    let (at, digest) = request.signature.as_ref()?.made.as_ref()?;
     Some(ApprovalSignature { at: *at, digest })
 }

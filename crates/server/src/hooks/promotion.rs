@@ -1,4 +1,4 @@
-//! `POST /promotion/{namespace}/{pipeline}/{environment}`: an event of Flux from an environment.
+//! `POST /promotion/{namespace}/{pipeline}/{environment}`: a Flux event from an environment.
 
 use std::sync::Arc;
 
@@ -12,24 +12,24 @@ use planner::hook::{
 use serde_json::{Value, json};
 
 use super::{
-    answer,
-    signed::{Covers, Demand, Road, Signed},
+    request::{HookRequest, HookRoute, SignatureRequirement, SignedContent},
+    response,
 };
 use crate::{
-    Door,
-    record::{self, entry},
+    AppState,
+    record::{self, map_entry_patch},
     watched::ObjectKey,
 };
 
-pub(super) struct Promotion {
+pub(super) struct PromotionRoute {
     pipeline: ObjectKey,
     environment: String,
 }
 
-impl Road for Promotion {
-    /// What follows the environment is ignored, as the ancestor did.
-    fn read(parts: Vec<String>) -> Option<Self> {
-        let [namespace, name, environment, ..] = &parts[..] else {
+impl HookRoute for PromotionRoute {
+    /// Segments after the environment are ignored, as the Weave pipeline-controller did.
+    fn parse(segments: Vec<String>) -> Option<Self> {
+        let [namespace, name, environment, ..] = &segments[..] else {
             return None;
         };
         Some(Self {
@@ -42,70 +42,78 @@ impl Road for Promotion {
         self.pipeline.clone()
     }
 
-    fn demand<'a>(&self, spec: &'a PipelineSpec) -> Demand<'a> {
+    fn signature_requirement<'a>(&self, spec: &'a PipelineSpec) -> SignatureRequirement<'a> {
         let secret = report_secret(spec, &self.environment);
-        Demand {
+        SignatureRequirement {
             secret: secret.map(|secret| secret.name),
             is_required: secret.is_some_and(|secret| secret.is_required),
-            covers: Covers::Body,
+            content: SignedContent::Body,
         }
     }
 }
 
-pub(super) async fn handle(State(door): State<Arc<Door>>, call: Signed<Promotion>) -> Response {
-    let Ok(event) = serde_json::from_slice::<FluxEvent>(&call.body) else {
-        return answer::empty(StatusCode::BAD_REQUEST);
+pub(super) async fn handle(
+    State(app_state): State<Arc<AppState>>,
+    request: HookRequest<PromotionRoute>,
+) -> Response {
+    let Ok(event) = serde_json::from_slice::<FluxEvent>(&request.body) else {
+        return response::empty(StatusCode::BAD_REQUEST);
     };
-    let environment = &call.road.environment;
+    let environment = &request.route.environment;
     let now = Timestamp::now();
-    let trust = match (&call.seal, door.settings.allow_unsigned_reports) {
+    let trust = match (
+        &request.signature,
+        app_state.settings.allow_unsigned_reports,
+    ) {
         (Some(_), _) => SignatureTrust::Signed,
         (None, true) => SignatureTrust::UnsignedCounts,
         (None, false) => SignatureTrust::UnsignedIgnored,
     };
-    respond(&door, &call.key, |pipeline| {
+    respond(&app_state, &request.key, |pipeline| {
         evaluate_event(pipeline, environment, &event, trust, now)
     })
     .await
 }
 
-/// Stores what was heard, then answers with what becomes of it.
+/// Stores the report, then responds with what the controller does about it.
 pub(super) async fn respond(
-    door: &Door,
+    app_state: &AppState,
     key: &ObjectKey,
-    listen: impl Fn(&api::Pipeline) -> HookDecision,
+    interpret: impl Fn(&api::Pipeline) -> HookDecision,
 ) -> Response {
-    let mut said = None;
-    let recorded = door.record(key, |pipeline| {
-        let heard = listen(pipeline);
-        said = Some(heard.answer);
-        let (place, report) = heard.report?;
-        let known = pipeline.status.as_ref();
-        let before = known.and_then(|status| status.reports.get(&place));
+    let mut answer = None;
+    let recorded = app_state.record(key, |pipeline| {
+        let decision = interpret(pipeline);
+        answer = Some(decision.answer);
+        let (report_key, report) = decision.report?;
+        let status = pipeline.status.as_ref();
+        let before = status.and_then(|status| status.reports.get(&report_key));
         let before = before.map_or(Value::Null, |before| json!(before));
-        Some(entry("reports", &place, before, json!(report)))
+        let after = json!(report);
+        Some(map_entry_patch("reports", &report_key, before, after))
     });
     match recorded.await {
         Ok(()) => {}
-        Err(record::Error::Gone) => return answer::empty(StatusCode::NOT_FOUND),
+        Err(record::Error::Gone) => return response::empty(StatusCode::NOT_FOUND),
         Err(error) => {
             let cause = std::error::Error::source(&error).map(ToString::to_string);
-            tracing::error!(pipeline = %key, %error, cause, "a report was not stored");
-            return answer::cannot_promote();
+            tracing::error!(pipeline = %key, %error, cause, "could not store a report");
+            return response::cannot_promote();
         }
     }
-    match said {
-        Some(HookAnswer::Refuse(refusal)) => answer::refused(&refusal),
-        Some(HookAnswer::CannotPromote) => answer::cannot_promote(),
-        Some(HookAnswer::NothingNext(refusal)) if door.settings.legacy_hook_answers => {
-            answer::refused(&refusal)
+    match answer {
+        Some(HookAnswer::Refuse(refusal)) => response::refused(&refusal),
+        Some(HookAnswer::CannotPromote) => response::cannot_promote(),
+        Some(HookAnswer::NothingNext(refusal)) if app_state.settings.legacy_hook_answers => {
+            response::refused(&refusal)
         }
-        Some(HookAnswer::NotSigned(how)) => answer::not_signed(&how),
+        Some(HookAnswer::NotSigned(how)) => response::not_signed(&how),
         Some(HookAnswer::Noted | HookAnswer::NothingNext(_)) | None => {
-            answer::empty(StatusCode::ACCEPTED)
+            response::empty(StatusCode::ACCEPTED)
         }
         Some(HookAnswer::Await(awaited)) => {
-            answer::outcome(door.outcome(key, &awaited, None).await)
+            let result = app_state.wait_for_promotion(key, &awaited, None).await;
+            response::promotion_result(result)
         }
     }
 }

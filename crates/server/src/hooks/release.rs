@@ -9,17 +9,17 @@ use planner::hook::{evaluate_release, release_secret};
 use serde::Deserialize;
 
 use super::{
-    answer,
     promotion::respond,
-    signed::{Covers, Demand, Road, Signed},
+    request::{HookRequest, HookRoute, SignatureRequirement, SignedContent},
+    response,
 };
-use crate::{Door, watched::ObjectKey};
+use crate::{AppState, watched::ObjectKey};
 
-pub(super) struct Release(ObjectKey);
+pub(super) struct ReleaseRoute(ObjectKey);
 
-impl Road for Release {
-    fn read(parts: Vec<String>) -> Option<Self> {
-        let [namespace, name] = &parts[..] else {
+impl HookRoute for ReleaseRoute {
+    fn parse(segments: Vec<String>) -> Option<Self> {
+        let [namespace, name] = &segments[..] else {
             return None;
         };
         Some(Self(ObjectKey::parse(namespace, name)?))
@@ -29,29 +29,33 @@ impl Road for Release {
         self.0.clone()
     }
 
-    fn demand<'a>(&self, spec: &'a PipelineSpec) -> Demand<'a> {
-        Demand {
+    fn signature_requirement<'a>(&self, spec: &'a PipelineSpec) -> SignatureRequirement<'a> {
+        SignatureRequirement {
             secret: release_secret(spec),
             is_required: true,
-            covers: Covers::WholeCall,
+            content: SignedContent::WholeRequest,
         }
     }
 }
 
 #[derive(Deserialize)]
-struct Proposal {
+struct ReleaseBody {
     revision: String,
 }
 
-pub(super) async fn handle(State(door): State<Arc<Door>>, call: Signed<Release>) -> Response {
-    let signed = call.seal.as_ref().and_then(|seal| seal.call.as_ref());
+pub(super) async fn handle(
+    State(app_state): State<Arc<AppState>>,
+    request: HookRequest<ReleaseRoute>,
+) -> Response {
+    let signed = request.signature.as_ref();
+    let signed = signed.and_then(|signature| signature.made.as_ref());
     let Some(&(at, _)) = signed else {
-        return answer::empty(StatusCode::UNAUTHORIZED);
+        return response::empty(StatusCode::UNAUTHORIZED);
     };
-    let Ok(proposal) = serde_json::from_slice::<Proposal>(&call.body) else {
-        return answer::empty(StatusCode::BAD_REQUEST);
+    let Ok(proposal) = serde_json::from_slice::<ReleaseBody>(&request.body) else {
+        return response::empty(StatusCode::BAD_REQUEST);
     };
-    respond(&door, &call.key, |pipeline| {
+    respond(&app_state, &request.key, |pipeline| {
         evaluate_release(pipeline, &proposal.revision, at)
     })
     .await

@@ -1,4 +1,4 @@
-//! Every app on a cluster: what Flux deploys, and workloads that nobody deploys by Flux.
+//! All apps on a cluster: HelmReleases, Kustomizations, and workloads that Flux does not manage.
 
 use std::collections::HashMap;
 
@@ -13,20 +13,19 @@ use kube::{
 };
 
 use super::{
-    kinds::{APPS, Kinds},
-    short,
+    kinds::{APPS, DiscoveredKinds},
+    read_error_text, shortened,
     tree::images,
-    why,
 };
 
-/// How many objects are read at a time.
-const PAGE: u32 = 250;
-/// How many objects of a kind are read at most.
-const MOST: usize = 20_000;
+/// How many objects one list request returns.
+const PAGE_SIZE: u32 = 250;
+/// How many objects of a kind are read.
+const MAX_OBJECTS_PER_KIND: usize = 20_000;
 
 /// An app, and what it runs.
 #[derive(Clone, Debug, Default)]
-pub struct App {
+pub struct DeployedApp {
     /// Its kind.
     pub kind: String,
     /// Its namespace.
@@ -35,42 +34,45 @@ pub struct App {
     pub name: String,
     /// The chart of a release.
     pub chart: Option<String>,
-    /// What would be written to git to get what runs.
+    /// What is written to git for the revision that runs.
     pub version: Option<String>,
-    /// What runs.
+    /// The revision that runs.
     pub revision: Option<String>,
-    /// Whether it runs as it should.
+    /// Whether it is ready.
     pub ready: bool,
     /// The revision whose release failed.
     pub failed: Option<String>,
-    /// What it says about itself.
+    /// The message of its status.
     pub message: Option<String>,
     /// The images it runs.
     pub images: Vec<String>,
 }
 
-/// What a cluster has.
+/// The apps of a cluster.
 #[derive(Debug, Default)]
-pub struct Apps {
+pub struct ClusterApps {
     /// The apps.
-    pub apps: Vec<App>,
-    /// What is left out, and why.
+    pub apps: Vec<DeployedApp>,
+    /// What could not be read, and why.
     pub notes: Vec<String>,
 }
 
-/// Reads every app on a cluster.
-pub async fn read(client: &Client) -> Apps {
-    let mut all = Apps::default();
-    let kinds = Kinds::default();
+/// Reads all apps on a cluster.
+pub async fn read(client: &Client) -> ClusterApps {
+    let mut all = ClusterApps::default();
+    let kinds = DiscoveredKinds::default();
     let mut by_name = HashMap::new();
     for (group, kind) in [
         (HELM_GROUP, "HelmRelease"),
         (KUSTOMIZE_GROUP, "Kustomization"),
     ] {
-        let listed = list(client, &kinds, (group, kind), |object| flux(kind, object)).await;
-        for app in all.take(kind, listed) {
-            let place = (group, app.namespace.clone(), app.name.clone());
-            by_name.insert(place, all.apps.len());
+        let listed = list(client, &kinds, (group, kind), |object| {
+            flux_app(kind, object)
+        })
+        .await;
+        for app in all.listed_or_note(kind, listed) {
+            let owner = (group, app.namespace.clone(), app.name.clone());
+            by_name.insert(owner, all.apps.len());
             all.apps.push(app);
         }
     }
@@ -79,7 +81,7 @@ pub async fn read(client: &Client) -> Apps {
             workload(kind, object)
         })
         .await;
-        for (owner, app) in all.take(kind, listed) {
+        for (owner, app) in all.listed_or_note(kind, listed) {
             let owner = owner.and_then(|owner| by_name.get(&owner).copied());
             match owner {
                 Some(owner) => all.apps[owner].images.extend(app.images),
@@ -94,56 +96,63 @@ pub async fn read(client: &Client) -> Apps {
     all
 }
 
-impl Apps {
-    fn take<T>(&mut self, kind: &str, listed: Result<(Vec<T>, bool), kube::Error>) -> Vec<T> {
+impl ClusterApps {
+    /// What was listed, with a note if that is not everything.
+    fn listed_or_note<T>(
+        &mut self,
+        kind: &str,
+        listed: Result<(Vec<T>, bool), kube::Error>,
+    ) -> Vec<T> {
         match listed {
             Ok((found, is_all)) => {
                 if !is_all {
-                    let note = format!("only the first {MOST} {kind}s were read");
+                    let note = format!("only the first {MAX_OBJECTS_PER_KIND} {kind}s were read");
                     self.notes.push(note);
                 }
                 found
             }
             Err(error) => {
-                self.notes
-                    .push(format!("{kind}s are left out: {}", why(&error)));
+                self.notes.push(format!(
+                    "{kind}s could not be read: {}",
+                    read_error_text(&error)
+                ));
                 Vec::new()
             }
         }
     }
 }
 
-/// Everything of a kind, and whether that is all there is. Nothing where the kind is not served.
+/// All objects of a kind, and whether that is all there are. None if the kind is not served.
 async fn list<T>(
     client: &Client,
-    kinds: &Kinds,
+    kinds: &DiscoveredKinds,
     (group, kind): (&str, &str),
-    slim: impl Fn(&DynamicObject) -> T,
+    convert: impl Fn(&DynamicObject) -> T,
 ) -> Result<(Vec<T>, bool), kube::Error> {
     let Some(resource) = kinds.find(client, group, kind).await? else {
         return Ok((Vec::new(), true));
     };
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
-    let mut parameters = ListParams::default().limit(PAGE);
+    let mut parameters = ListParams::default().limit(PAGE_SIZE);
     let mut found = Vec::new();
     loop {
         let page = api.list(&parameters).await?;
-        found.extend(page.items.iter().map(&slim));
+        found.extend(page.items.iter().map(&convert));
         match page.metadata.continue_.filter(|next| !next.is_empty()) {
-            Some(_) if found.len() >= MOST => return Ok((found, false)),
+            Some(_) if found.len() >= MAX_OBJECTS_PER_KIND => return Ok((found, false)),
             Some(next) => parameters = parameters.continue_token(&next),
             None => return Ok((found, true)),
         }
     }
 }
 
-fn flux(kind: &str, object: &DynamicObject) -> App {
+fn flux_app(kind: &str, object: &DynamicObject) -> DeployedApp {
     let (group, chart) = match kind {
         "HelmRelease" => (HELM_GROUP, chart(object)),
         _ => (KUSTOMIZE_GROUP, None),
     };
-    let app = described(AppType::of(&format!("{group}/"), kind), kind, object);
-    App { chart, ..app }
+    let app = app_of(AppType::of(&format!("{group}/"), kind), kind, object);
+    DeployedApp { chart, ..app }
 }
 
 fn chart(object: &DynamicObject) -> Option<String> {
@@ -153,24 +162,24 @@ fn chart(object: &DynamicObject) -> Option<String> {
     deployed.or_else(|| release.spec.chart?.spec.chart)
 }
 
-/// The group, namespace and name of what deployed a workload.
+/// The group, namespace and name of the Flux object that deployed a workload.
 type Owner = (&'static str, String, String);
 
-fn workload(kind: &str, object: &DynamicObject) -> (Option<Owner>, App) {
+fn workload(kind: &str, object: &DynamicObject) -> (Option<Owner>, DeployedApp) {
     let labels = object.metadata.labels.as_ref();
     let label = |key: String| labels?.get(&key).cloned();
     let owner = [HELM_GROUP, KUSTOMIZE_GROUP].into_iter().find_map(|group| {
         let namespace = label(format!("{group}/namespace"))?;
         Some((group, namespace, label(format!("{group}/name"))?))
     });
-    let app = described(AppType::of("apps/", kind), kind, object);
+    let app = app_of(AppType::of("apps/", kind), kind, object);
     let images = images(&object.data);
-    (owner, App { images, ..app })
+    (owner, DeployedApp { images, ..app })
 }
 
-fn described(read: AppType, kind: &str, object: &DynamicObject) -> App {
+fn app_of(read: AppType, kind: &str, object: &DynamicObject) -> DeployedApp {
     let reading = app::read_as(read, object, None);
-    App {
+    DeployedApp {
         kind: kind.to_owned(),
         namespace: object.metadata.namespace.clone().unwrap_or_default(),
         name: object.metadata.name.clone().unwrap_or_default(),
@@ -180,7 +189,7 @@ fn described(read: AppType, kind: &str, object: &DynamicObject) -> App {
         failed: (reading.failed && !reading.ready)
             .then(|| reading.attempted.map(|revision| revision.to_string()))
             .flatten(),
-        message: reading.message.map(|message| short(&message)),
-        ..App::default()
+        message: reading.message.map(|message| shortened(&message)),
+        ..DeployedApp::default()
     }
 }

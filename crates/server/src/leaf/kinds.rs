@@ -1,4 +1,4 @@
-//! How a cluster serves the few kinds that are read.
+//! The kinds that are read from clusters, and how a cluster serves them.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -13,7 +13,7 @@ use tokio::sync::Mutex;
 pub(super) const APPS: &str = "apps";
 pub(super) const BATCH: &str = "batch";
 
-/// The workloads of Kubernetes that pods belong to.
+/// The workloads of Kubernetes that own pods.
 pub(super) const WORKLOADS: [(&str, &str); 5] = [
     (APPS, "Deployment"),
     (APPS, "StatefulSet"),
@@ -22,7 +22,7 @@ pub(super) const WORKLOADS: [(&str, &str); 5] = [
     (BATCH, "CronJob"),
 ];
 
-/// Whether objects of a kind are read, or only named.
+/// Whether objects of a kind are read, not only listed by name.
 pub(super) fn is_read(group: &str, kind: &str) -> bool {
     match group {
         HELM_GROUP => kind == "HelmRelease",
@@ -32,12 +32,12 @@ pub(super) fn is_read(group: &str, kind: &str) -> bool {
     }
 }
 
-/// What was found out about the groups of a cluster during one look.
+/// The API groups of a cluster, discovered once per read.
 #[derive(Default)]
-pub(super) struct Kinds(Mutex<HashMap<String, Option<Arc<ApiGroup>>>>);
+pub(super) struct DiscoveredKinds(Mutex<HashMap<String, Option<Arc<ApiGroup>>>>);
 
-impl Kinds {
-    /// How a kind is served, in whichever version; nothing where it is not.
+impl DiscoveredKinds {
+    /// The resource of a kind, in any version; nothing if it is not served.
     pub(super) async fn find(
         &self,
         client: &Client,

@@ -1,10 +1,10 @@
-//! An app with what it comes from and what it is made of: source, app, inventory, workloads, pods.
+//! The tree of an app: its source, the app, its inventory, workloads and pods.
 //!
-//! Tells kind, name, state, message and images, never data. Objects of Flux, workloads and pods are
-//! read; everything else in an inventory is only named, so no right to read it is needed.
+//! A node has kind, name, state, message and images, never data. Flux objects, workloads and pods are
+//! read; other objects of an inventory are only named, so that no right to read them is needed.
 
 mod describe;
-mod look;
+mod objects;
 mod pods;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,20 +18,20 @@ use kube::{Client, api::DynamicObject};
 use serde::Serialize;
 use tokio::sync::Semaphore;
 
-use super::kinds::{APPS, BATCH, Kinds, is_read};
-use describe::{holds, sources};
-use look::Found;
+use super::kinds::{APPS, BATCH, DiscoveredKinds, is_read};
+use describe::{inventory_of, sources_of};
+use objects::ObjectLookup;
 
 pub(super) use describe::images;
 
-/// How many objects one look reads at most.
-const MOST: usize = 300;
-/// How many requests to one cluster go on at once.
-const AT_ONCE: usize = 8;
+/// How many objects are read for one tree.
+const MAX_OBJECTS: usize = 300;
+/// How many requests to a cluster run at once.
+const CONCURRENT_REQUESTS: usize = 8;
 
 /// An app on a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct App {
+pub struct AppReference {
     /// Its API group.
     pub group: String,
     /// Its kind.
@@ -42,9 +42,9 @@ pub struct App {
     pub name: String,
 }
 
-impl App {
-    /// The apps that were seen in a target, else the one that the pipeline names. Never objects of
-    /// Kubernetes' core, which a pipeline must not be a way to read.
+impl AppReference {
+    /// The apps that were observed in a target, else the one in the pipeline's spec. Never objects of
+    /// the core group: a pipeline must not give access to them.
     pub fn in_target(target: &TargetStatus) -> Vec<Self> {
         let namespace = target.namespace.as_deref().unwrap_or_default();
         let app = |api_version: &str, kind: &str, name: &str| {
@@ -56,70 +56,70 @@ impl App {
                 name: name.to_owned(),
             })
         };
-        let seen = target.apps.iter();
-        let seen = seen.filter_map(|it| app(&it.api_version, &it.kind, &it.name));
-        let named = target.cluster_app_ref.iter();
-        let named = named.filter_map(|it| app(&it.api_version, &it.kind, &it.name));
+        let observed = target.apps.iter();
+        let observed = observed.filter_map(|it| app(&it.api_version, &it.kind, &it.name));
+        let declared = target.cluster_app_ref.iter();
+        let declared = declared.filter_map(|it| app(&it.api_version, &it.kind, &it.name));
         match target.apps.is_empty() {
-            true => named.collect(),
-            false => seen.collect(),
+            true => declared.collect(),
+            false => observed.collect(),
         }
     }
 }
 
-/// How an object is.
+/// The state of an object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub enum State {
-    /// As it should be.
+pub enum ObjectState {
+    /// It is ready.
     Ready,
-    /// Not yet, or not any more.
+    /// It is not ready.
     NotReady,
-    /// Its controller gave up.
+    /// Its controller has given up.
     Failed,
-    /// Its controller was told to leave it alone.
+    /// Its controller ignores it.
     Suspended,
-    /// It is not there.
+    /// It does not exist.
     Missing,
-    /// It was not looked at, or says nothing.
+    /// It was not read, or has no status.
     #[default]
     Unknown,
 }
 
-/// An object, and what belongs to it.
+/// An object, and the objects below it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Node {
-    /// Its API group; that of Kubernetes' core is empty.
+    /// Its API group; empty for the core group.
     pub group: String,
     /// Its kind.
     pub kind: String,
-    /// Its namespace, unless it belongs to the whole cluster.
+    /// Its namespace; empty if it is cluster-scoped.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// How it is.
-    pub state: State,
-    /// What it runs or has fetched.
+    /// Its state.
+    pub state: ObjectState,
+    /// The revision that it runs or has fetched.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
-    /// What it says about itself.
+    /// The message of its status.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// The images it runs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<String>,
-    /// What is left out, and why.
+    /// What could not be read, and why.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// What belongs to it.
+    /// The objects below it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub below: Vec<Node>,
 }
 
 impl Node {
-    /// An object of which nothing but its name is known.
+    /// An object of which only the name is known.
     fn named(group: &str, kind: &str, namespace: &str, name: &str) -> Self {
         Self {
             group: group.to_owned(),
@@ -130,112 +130,112 @@ impl Node {
         }
     }
 
-    fn noting(mut self, note: impl Into<String>) -> Self {
+    fn with_note(mut self, note: impl Into<String>) -> Self {
         self.note = Some(note.into());
         self
     }
 }
 
-/// Reads an app, what it comes from and what it is made of. The result is the source it comes from,
-/// with the app below.
-pub async fn read(client: &Client, app: &App) -> Node {
-    let look = Look {
+/// Reads the tree of an app. Its root is the source of the app.
+pub async fn read(client: &Client, app: &AppReference) -> Node {
+    let reader = TreeReader {
         client,
-        kinds: Kinds::default(),
-        left: AtomicUsize::new(MOST),
-        turns: Semaphore::new(AT_ONCE),
+        kinds: DiscoveredKinds::default(),
+        objects_left: AtomicUsize::new(MAX_OBJECTS),
+        request_permits: Semaphore::new(CONCURRENT_REQUESTS),
     };
     let named = Node::named(&app.group, &app.kind, &app.namespace, &app.name);
-    let found = look.get(&named).await;
-    let above = match &found {
-        Found::Object(object) => sources(&named, object),
-        Found::Nothing(_) => Vec::new(),
+    let found = reader.get(&named).await;
+    let sources = match &found {
+        ObjectLookup::Found(object) => sources_of(&named, object),
+        ObjectLookup::Absent(_) => Vec::new(),
     };
-    let mut tree = look.describe(named, found, &Way::new()).await;
-    for source in look.above(above).await {
+    let mut tree = reader.describe(named, found, &AncestorChain::new()).await;
+    for source in reader.source_chain(sources).await {
         tree = Node {
             below: vec![tree],
             ..source
         };
     }
-    if look.left.load(Ordering::Relaxed) == 0 {
-        tree = tree.noting(format!("only {MOST} objects were read"));
+    if reader.objects_left.load(Ordering::Relaxed) == 0 {
+        tree = tree.with_note(format!("only {MAX_OBJECTS} objects were read"));
     }
     tree
 }
 
-/// One look at an app.
-struct Look<'a> {
+/// Reads one tree.
+struct TreeReader<'a> {
     client: &'a Client,
-    kinds: Kinds,
+    kinds: DiscoveredKinds,
     /// How many more objects may be read.
-    left: AtomicUsize,
-    turns: Semaphore,
+    objects_left: AtomicUsize,
+    request_permits: Semaphore,
 }
 
-/// The Kustomizations and releases that lead to an object, by kind, namespace and name: they may
-/// hold each other, and some hold themselves.
-type Way = Vec<[String; 3]>;
+/// The Kustomizations and HelmReleases above an object, by kind, namespace and name. They may contain
+/// each other, and some contain themselves.
+type AncestorChain = Vec<[String; 3]>;
 
-impl Look<'_> {
-    /// The sources of an app, nearest first, and what those come from.
-    async fn above(&self, mut wanted: Vec<Node>) -> Vec<Node> {
+impl TreeReader<'_> {
+    /// The sources of an app and their sources, nearest first.
+    async fn source_chain(&self, mut wanted: Vec<Node>) -> Vec<Node> {
         let mut chain = Vec::new();
         while let Some(named) = wanted.pop() {
             let found = self.get(&named).await;
-            if let (Found::Object(chart), "HelmChart") = (&found, named.kind.as_str())
+            if let (ObjectLookup::Found(chart), "HelmChart") = (&found, named.kind.as_str())
                 && wanted.is_empty()
             {
-                wanted = sources(&named, chart);
+                wanted = sources_of(&named, chart);
             }
-            chain.push(self.describe(named, found, &Way::new()).await);
+            chain.push(self.describe(named, found, &AncestorChain::new()).await);
         }
         chain
     }
 
     /// An object of an inventory.
-    fn object<'b>(&'b self, named: Node, way: &'b Way) -> BoxFuture<'b, Node> {
+    fn object<'b>(&'b self, named: Node, ancestors: &'b AncestorChain) -> BoxFuture<'b, Node> {
         Box::pin(async move {
             if !is_read(&named.group, &named.kind) {
                 return named;
             }
             let found = self.get(&named).await;
-            self.describe(named, found, way).await
+            self.describe(named, found, ancestors).await
         })
     }
 
-    async fn describe(&self, named: Node, found: Found, way: &Way) -> Node {
+    async fn describe(&self, named: Node, found: ObjectLookup, ancestors: &AncestorChain) -> Node {
         let object = match found {
-            Found::Object(object) => object,
-            Found::Nothing(nothing) => return nothing.about(named),
+            ObjectLookup::Found(object) => object,
+            ObjectLookup::Absent(absence) => return absence.into_node(named),
         };
         let node = describe::state_of(named, &object);
         match (node.group.as_str(), node.kind.as_str()) {
-            (HELM_GROUP | KUSTOMIZE_GROUP, _) => self.app(node, &object, way).await,
+            (HELM_GROUP | KUSTOMIZE_GROUP, _) => self.app(node, &object, ancestors).await,
             (APPS | BATCH, kind) if kind != "CronJob" => self.pods(node, &object).await,
             _ => node,
         }
     }
 
-    /// A Kustomization or a release, with what it holds.
-    async fn app(&self, node: Node, object: &DynamicObject, way: &Way) -> Node {
-        let step = [&node.kind, &node.namespace, &node.name].map(Clone::clone);
-        if way.contains(&step) {
+    /// A Kustomization or HelmRelease with its inventory.
+    async fn app(&self, node: Node, object: &DynamicObject, ancestors: &AncestorChain) -> Node {
+        let own = [&node.kind, &node.namespace, &node.name].map(Clone::clone);
+        if ancestors.contains(&own) {
             return node;
         }
-        let way = [way.as_slice(), &[step]].concat();
+        let ancestors = [ancestors.as_slice(), &[own]].concat();
         if !object.data["spec"]["kubeConfig"].is_null() {
-            return node.noting(
-                "it deploys to another cluster, by a kubeConfig of its own, which is not read",
-            );
+            return node
+                .with_note("it deploys to another cluster by spec.kubeConfig, which is not read");
         }
-        match holds(object) {
+        match inventory_of(object) {
             entries if !entries.is_empty() => {
-                let below = entries.into_iter().map(|named| self.object(named, &way));
+                let below = entries
+                    .into_iter()
+                    .map(|named| self.object(named, &ancestors));
                 let below = join_all(below).await;
                 Node { below, ..node }
             }
-            _ if node.group == HELM_GROUP => self.labelled(node, object).await,
+            _ if node.group == HELM_GROUP => self.labelled_workloads(node, object).await,
             _ => node,
         }
     }

@@ -1,4 +1,4 @@
-//! Answers that a caller has already seen are not sent again.
+//! ETags: a response that the client already has is not sent again.
 
 use axum::{
     body::{Body, to_bytes},
@@ -9,10 +9,10 @@ use axum::{
 use http::{HeaderValue, Method, StatusCode, header};
 use sha2::{Digest, Sha256};
 
-/// Names each answer after what it says, and leaves out what the caller has.
-pub(super) async fn compare(request: Request, next: Next) -> Response {
+/// Adds an ETag to each `GET` response, and answers 304 if the client has that ETag.
+pub(super) async fn add_etag(request: Request, next: Next) -> Response {
     let is_get = request.method() == Method::GET;
-    let seen = request.headers().get(header::IF_NONE_MATCH).cloned();
+    let known = request.headers().get(header::IF_NONE_MATCH).cloned();
     let response = next.run(request).await;
     if !is_get || response.status() != StatusCode::OK {
         return response;
@@ -22,15 +22,15 @@ pub(super) async fn compare(request: Request, next: Next) -> Response {
         return StatusCode::INTERNAL_SERVER_ERROR.into_response();
     };
     let hash = Sha256::digest(&body);
-    let name: String = hash[..16]
+    let etag: String = hash[..16]
         .iter()
         .map(|byte| format!("{byte:02x}"))
         .collect();
-    let name = HeaderValue::from_str(&format!("\"{name}\"")).expect("hex is a header value");
-    let again = HeaderValue::from_static("private, no-cache");
-    parts.headers.insert(header::CACHE_CONTROL, again);
-    parts.headers.insert(header::ETAG, name.clone());
-    if seen.is_some_and(|seen| has(&seen, &name)) {
+    let etag = HeaderValue::from_str(&format!("\"{etag}\"")).expect("hex is a header value");
+    let revalidate = HeaderValue::from_static("private, no-cache");
+    parts.headers.insert(header::CACHE_CONTROL, revalidate);
+    parts.headers.insert(header::ETAG, etag.clone());
+    if known.is_some_and(|known| contains_etag(&known, &etag)) {
         parts.status = StatusCode::NOT_MODIFIED;
         parts.headers.remove(header::CONTENT_LENGTH);
         return Response::from_parts(parts, Body::empty());
@@ -38,10 +38,12 @@ pub(super) async fn compare(request: Request, next: Next) -> Response {
     Response::from_parts(parts, Body::from(body))
 }
 
-fn has(seen: &HeaderValue, name: &HeaderValue) -> bool {
-    let (Ok(seen), Ok(name)) = (seen.to_str(), name.to_str()) else {
+fn contains_etag(known: &HeaderValue, etag: &HeaderValue) -> bool {
+    let (Ok(known), Ok(etag)) = (known.to_str(), etag.to_str()) else {
         return false;
     };
-    let mut names = seen.split(',').map(|it| it.trim().trim_start_matches("W/"));
-    names.any(|it| it == name || it == "*")
+    let mut known = known
+        .split(',')
+        .map(|it| it.trim().trim_start_matches("W/"));
+    known.any(|it| it == etag || it == "*")
 }

@@ -1,4 +1,4 @@
-//! What REST offers, as an OpenAPI 3.1 document.
+//! The OpenAPI 3.1 document of REST.
 
 use std::sync::LazyLock;
 
@@ -7,16 +7,16 @@ use axum::response::{IntoResponse, Response};
 use http::header;
 use serde_json::{Map, Value, json};
 
-static DOCUMENT: LazyLock<String> = LazyLock::new(|| describe().to_string());
+static DOCUMENT: LazyLock<String> = LazyLock::new(|| openapi().to_string());
 
-/// Needs no token: it says nothing about anybody's pipelines.
+/// Needs no token: the document contains nothing about pipelines.
 pub(super) async fn document() -> Response {
-    let kind = [(header::CONTENT_TYPE, "application/json")];
-    (kind, DOCUMENT.as_str()).into_response()
+    let content_type = [(header::CONTENT_TYPE, "application/json")];
+    (content_type, DOCUMENT.as_str()).into_response()
 }
 
-/// Path, summary, and what an answer holds.
-const READ: [(&str, &str, &str); 16] = [
+/// Path, summary, and the schema of the response.
+const READS: [(&str, &str, &str); 16] = [
     ("/api/v1/pipelines", "All pipelines", "Pipelines"),
     (
         "/api/v1/pipelines/{namespace}",
@@ -30,17 +30,17 @@ const READ: [(&str, &str, &str); 16] = [
     ),
     (
         "/api/v1/pipelines/{namespace}/{name}/environments",
-        "Where each environment is, in the order of promotion",
+        "The state of each environment, in the order of promotion",
         "Environments",
     ),
     (
         "/api/v1/pipelines/{namespace}/{name}/environments/{environment}/tree",
-        "What is behind the targets of an environment: sources, apps, workloads and pods, asked of their clusters",
-        "Behinds",
+        "The sources, apps, workloads and pods of the targets of an environment, read from their clusters",
+        "TargetObjectsList",
     ),
     (
         "/api/v1/pipelines/{namespace}/{name}/triggers",
-        "What can set a pipeline in motion",
+        "The triggers of a pipeline",
         "Triggers",
     ),
     (
@@ -55,33 +55,37 @@ const READ: [(&str, &str, &str); 16] = [
     ),
     (
         "/api/v1/pipelines/{namespace}/{name}/explain",
-        "Why each environment waits and what lifts that, as text",
+        "Why each environment waits and what resolves that, as text",
         "",
     ),
     (
         "/api/v1/clusters",
-        "The clusters that targets are on",
+        "The clusters of targets",
         "GitopsClusters",
     ),
     (
         CHANGES,
-        "The files of a namespace that are to be proposed in git",
+        "The files of a namespace that are proposed in git",
         "Changes",
     ),
     (
         "/api/v1/changes/{namespace}/{name}",
-        "One file that is to be proposed in git, and what became of it",
+        "One file that is proposed in git, and its status",
         "Change",
     ),
-    ("/api/v1/triggers", "What starts runs", "PipelineTriggers"),
+    (
+        "/api/v1/triggers",
+        "All PipelineTriggers",
+        "PipelineTriggers",
+    ),
     (
         "/api/v1/versions",
-        "Every version that runs in a target; with scope=clusters, on any cluster",
+        "The versions of all apps in targets; with scope=clusters, of all apps on clusters",
         "Versions",
     ),
     (
         "/api/v1/images",
-        "Every image that runs in a target; with scope=clusters, on any cluster",
+        "The images of all apps in targets; with scope=clusters, of all apps on clusters",
         "Images",
     ),
     ("/api/openapi.json", "This document", "Document"),
@@ -90,31 +94,31 @@ const READ: [(&str, &str, &str); 16] = [
 const CHANGES: &str = "/api/v1/changes/{namespace}";
 
 const ACTIONS: [(&str, &str); 7] = [
-    ("suspend", "Start nothing in any environment"),
-    ("resume", "Start what may start"),
+    ("suspend", "Suspend a pipeline: no promotion starts"),
+    ("resume", "Resume a pipeline"),
     (
         "environments/{environment}/approve",
-        "Approve a revision that waits",
+        "Approve a revision that awaits approval",
     ),
-    ("environments/{environment}/promote", "Ask for a revision"),
+    (
+        "environments/{environment}/promote",
+        "Request the promotion of a revision",
+    ),
     (
         "environments/{environment}/rollback",
-        "Go back to a revision",
+        "Request a rollback to a revision",
     ),
     (
         "environments/{environment}/suspend",
-        "Start nothing in this environment",
+        "Suspend an environment: no promotion into it starts",
     ),
-    (
-        "environments/{environment}/resume",
-        "Start what may start in this environment",
-    ),
+    ("environments/{environment}/resume", "Resume an environment"),
 ];
 
-/// What lists are asked in pages by.
-const PAGED: &[&str] = &["limit", "continue"];
-/// What apps are found by.
-const PLACED: &[&str] = &[
+/// The query parameters of lists.
+const PAGE_PARAMETERS: &[&str] = &["limit", "continue"];
+/// The query parameters that select apps.
+const APP_PARAMETERS: &[&str] = &[
     "scope",
     "namespace",
     "pipeline",
@@ -127,52 +131,55 @@ const PLACED: &[&str] = &[
     "outside",
 ];
 
-fn describe() -> Value {
+fn openapi() -> Value {
     let mut paths = Map::new();
-    for (path, summary, schema) in READ {
-        paths.insert(path.to_owned(), json!({"get": read(path, summary, schema)}));
+    for (path, summary, schema) in READS {
+        paths.insert(
+            path.to_owned(),
+            json!({"get": read_operation(path, summary, schema)}),
+        );
     }
     for (action, summary) in ACTIONS {
         let path = format!("/api/v1/pipelines/{{namespace}}/{{name}}/{action}");
-        let operation = act(&path, summary);
+        let operation = action_operation(&path, summary);
         paths.insert(path, json!({"post": operation}));
     }
-    paths[CHANGES]["post"] = propose();
+    paths[CHANGES]["post"] = propose_operation();
     json!({
         "openapi": "3.1.0",
         "info": {
             "title": "Sluice",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": "Answers carry an ETag; a GET with If-None-Match is answered with 304 where nothing changed. Lists are in pages: `continue` of one is asked for to get the next.",
+            "description": "Responses carry an ETag; a GET with If-None-Match gets 304 if nothing changed. Lists are paged: pass `continue` of one page to get the next.",
         },
         "security": [{"token": []}],
         "paths": paths,
         "components": {
             "securitySchemes": {"token": {
                 "type": "http", "scheme": "bearer",
-                "description": "A token that the Kubernetes API knows",
+                "description": "A token that the Kubernetes API accepts",
             }},
             "schemas": schemas(),
         },
     })
 }
 
-fn read(path: &str, summary: &str, schema: &str) -> Value {
+fn read_operation(path: &str, summary: &str, schema: &str) -> Value {
     let content = match schema {
         "" => json!({"text/plain": {"schema": {"type": "string"}}}),
         "Document" => json!({"application/json": {"schema": {"type": "object"}}}),
         schema => json!({"application/json": {"schema": reference(schema)}}),
     };
-    let mut parameters = in_path(path);
-    let asked = match schema {
-        "Pipelines" | "Promotions" | "Changes" => PAGED.to_vec(),
-        "GitopsClusters" | "PipelineTriggers" => [&["namespace"], PAGED].concat(),
-        "Behinds" => [&["cluster", "targetNamespace"], PAGED].concat(),
-        "Versions" => [PLACED, &["chart", "version"], PAGED].concat(),
-        "Images" => [PLACED, &["image", "tag"], PAGED].concat(),
+    let mut parameters = path_parameters(path);
+    let query = match schema {
+        "Pipelines" | "Promotions" | "Changes" => PAGE_PARAMETERS.to_vec(),
+        "GitopsClusters" | "PipelineTriggers" => [&["namespace"], PAGE_PARAMETERS].concat(),
+        "TargetObjectsList" => [&["cluster", "targetNamespace"], PAGE_PARAMETERS].concat(),
+        "Versions" => [APP_PARAMETERS, &["chart", "version"], PAGE_PARAMETERS].concat(),
+        "Images" => [APP_PARAMETERS, &["image", "tag"], PAGE_PARAMETERS].concat(),
         _ => Vec::new(),
     };
-    parameters.extend(asked.iter().map(|name| parameter("query", name)));
+    parameters.extend(query.iter().map(|name| parameter("query", name)));
     let mut operation = json!({
         "summary": summary,
         "parameters": parameters,
@@ -184,35 +191,35 @@ fn read(path: &str, summary: &str, schema: &str) -> Value {
     operation
 }
 
-fn act(path: &str, summary: &str) -> Value {
-    let body = json!({"content": {"application/json": {"schema": reference("Words")}}});
+fn action_operation(path: &str, summary: &str) -> Value {
+    let body = json!({"content": {"application/json": {"schema": reference("ActionBody")}}});
     let done = json!({
-        "description": "Done, or asked for",
+        "description": "Recorded: 200 if it has taken effect, 202 if the controller carries it out",
         "content": {"application/json": {"schema": {"type": "object"}}},
     });
     json!({
         "summary": summary,
-        "parameters": in_path(path),
+        "parameters": path_parameters(path),
         "requestBody": body,
         "responses": {"200": done, "202": done, "default": problem()},
     })
 }
 
-fn propose() -> Value {
+fn propose_operation() -> Value {
     let content = |schema: &str| json!({"application/json": {"schema": reference(schema)}});
     let stored = json!({
-        "description": "Stored; `status` says what becomes of it, and `Location` where to look",
+        "description": "Stored; `Location` is its address, and `status` is set by the controller",
         "content": content("Change"),
     });
     json!({
         "summary": "Propose a file in git, such as a new pipeline",
-        "parameters": in_path(CHANGES),
+        "parameters": path_parameters(CHANGES),
         "requestBody": {"required": true, "content": content("File")},
         "responses": {"201": stored, "default": problem()},
     })
 }
 
-fn in_path(path: &str) -> Vec<Value> {
+fn path_parameters(path: &str) -> Vec<Value> {
     let names = path.split('/').filter_map(|part| {
         let name = part.strip_prefix('{')?;
         name.strip_suffix('}')
@@ -220,20 +227,20 @@ fn in_path(path: &str) -> Vec<Value> {
     names.map(|name| parameter("path", name)).collect()
 }
 
-fn parameter(place: &str, name: &str) -> Value {
+fn parameter(location: &str, name: &str) -> Value {
     let schema = match name {
         "limit" => json!({"type": "integer"}),
         "outside" => json!({"type": "boolean"}),
         "scope" => json!({"type": "string", "enum": ["pipelines", "clusters"]}),
         _ => json!({"type": "string"}),
     };
-    let is_needed = place == "path";
-    json!({"name": name, "in": place, "required": is_needed, "schema": schema})
+    let is_required = location == "path";
+    json!({"name": name, "in": location, "required": is_required, "schema": schema})
 }
 
 fn problem() -> Value {
     json!({
-        "description": "What went wrong, and what to do",
+        "description": "Why the request failed, and what to do",
         "content": {"application/problem+json": {"schema": reference("Problem")}},
     })
 }
@@ -254,7 +261,7 @@ fn schemas() -> Value {
             "unread": {"type": "array", "items": reference("Unread")},
         }})
     };
-    let place = [
+    let location = [
         "namespace",
         "pipeline",
         "environment",
@@ -264,35 +271,35 @@ fn schemas() -> Value {
         "kind",
         "app",
     ];
-    let with = |more: &[&str]| object(&[&place, more].concat());
+    let app_with = |more: &[&str]| object(&[&location, more].concat());
     let mut environment = object(&["name", "state"]);
     environment["properties"]["revisions"] = json!({"type": "array", "items": text});
     environment["properties"]["failed"] =
         json!({"type": "array", "items": object(&["revision", "target", "message"])});
     environment["properties"]["suspend"] = json!({"type": "boolean"});
     environment["properties"]["status"] = json!({"type": "object"});
-    let mut version = with(&["chart", "version", "revision", "failed", "message"]);
+    let mut version = app_with(&["chart", "version", "revision", "failed", "message"]);
     version["properties"]["ready"] = json!({"type": "boolean"});
-    let mut behind = object(&["cluster", "targetNamespace", "problem"]);
-    behind["properties"]["apps"] = json!({"type": "array", "items": reference("Node")});
+    let mut target_objects = object(&["cluster", "targetNamespace", "problem"]);
+    target_objects["properties"]["apps"] = json!({"type": "array", "items": reference("Node")});
     let mut trigger = object(&["kind", "namespace", "name", "effect", "event", "run"]);
     trigger["properties"]["suspend"] = json!({"type": "boolean"});
     trigger["properties"]["ready"] = json!({"type": "object"});
-    let mut words = object(&["revision", "note"]);
-    words["properties"]["unseen"] = json!({"type": "boolean"});
+    let mut action_body = object(&["revision", "note"]);
+    action_body["properties"]["unseen"] = json!({"type": "boolean"});
     let mut problem = object(&["type", "title", "detail", "requestId"]);
     problem["properties"]["status"] = json!({"type": "integer"});
     let mut all = json!({
         "Problem": problem,
-        "Words": words,
+        "ActionBody": action_body,
         "File": object(&["path", "content", "title"]),
         "Environments": list(environment),
         "Unread": object(&["cluster", "clusterNamespace", "because"]),
         "Node": node(&text),
-        "Behinds": list(behind),
+        "TargetObjectsList": list(target_objects),
         "Triggers": list(trigger),
         "Versions": list(version),
-        "Images": list(with(&["image", "tag", "digest"])),
+        "Images": list(app_with(&["image", "tag", "digest"])),
     });
     for (kind, schema) in kinds() {
         all[format!("{kind}s")] = list(reference(&kind));
@@ -301,7 +308,7 @@ fn schemas() -> Value {
     all
 }
 
-/// An object on a cluster, and what belongs to it.
+/// An object on a cluster, and the objects below it.
 fn node(text: &Value) -> Value {
     let states = [
         "ready",
@@ -322,7 +329,7 @@ fn node(text: &Value) -> Value {
 
 /// The schemas of our kinds, as they are installed.
 fn kinds() -> Vec<(String, Value)> {
-    // The Pipeline of the first proposal has the schema of any other.
+    // Pipelines of the older API group have the same schema.
     let own = api::crds().into_iter().filter(|it| !is_optional(it));
     let definitions = own.filter_map(|definition| {
         let version = definition.spec.versions.into_iter().next()?;

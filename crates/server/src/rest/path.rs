@@ -1,4 +1,4 @@
-//! What the path of a request names, checked before anything is done with it.
+//! Names in the path of a request, validated before they are used.
 
 use std::sync::Arc;
 
@@ -6,14 +6,13 @@ use api::names::is_dns_label;
 use axum::extract::{FromRequestParts, RawPathParams};
 use http::request::Parts;
 
-use super::Problem;
-use crate::{Door, watched::ObjectKey};
+use crate::{AppState, problem::Problem, watched::ObjectKey};
 
 /// The `{namespace}` of a path.
-pub(super) struct Namespace(pub(super) String);
+pub(super) struct NamespacePath(pub(super) String);
 
-impl Namespace {
-    /// A namespace that a caller names.
+impl NamespacePath {
+    /// A namespace from a request.
     pub(super) fn parse(text: &str) -> Result<Self, Problem> {
         match is_dns_label(text) {
             true => Ok(Self(text.to_owned())),
@@ -22,33 +21,39 @@ impl Namespace {
     }
 }
 
-impl FromRequestParts<Arc<Door>> for Namespace {
+impl FromRequestParts<Arc<AppState>> for NamespacePath {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, door: &Arc<Door>) -> Result<Self, Problem> {
-        let [namespace] = named(parts, door, ["namespace"]).await?;
+    async fn from_request_parts(
+        parts: &mut Parts,
+        app_state: &Arc<AppState>,
+    ) -> Result<Self, Problem> {
+        let [namespace] = path_parameters(parts, app_state, ["namespace"]).await?;
         Self::parse(&namespace)
     }
 }
 
 /// The `{namespace}` and `{name}` of a path.
-impl FromRequestParts<Arc<Door>> for ObjectKey {
+impl FromRequestParts<Arc<AppState>> for ObjectKey {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, door: &Arc<Door>) -> Result<Self, Problem> {
-        let [namespace, name] = named(parts, door, ["namespace", "name"]).await?;
+    async fn from_request_parts(
+        parts: &mut Parts,
+        app_state: &Arc<AppState>,
+    ) -> Result<Self, Problem> {
+        let [namespace, name] = path_parameters(parts, app_state, ["namespace", "name"]).await?;
         let key = Self::parse(&namespace, &name);
         key.ok_or_else(|| Problem::not_found("an object of that name"))
     }
 }
 
-/// The parts of a path by the names that the route gives them.
-async fn named<const N: usize>(
+/// The parameters of a path, by the names in the route.
+async fn path_parameters<const N: usize>(
     parts: &mut Parts,
-    door: &Arc<Door>,
+    app_state: &Arc<AppState>,
     names: [&str; N],
 ) -> Result<[String; N], Problem> {
-    let found = RawPathParams::from_request_parts(parts, door).await;
+    let found = RawPathParams::from_request_parts(parts, app_state).await;
     let found = found.map_err(|_| Problem::not_found("an object of that name"))?;
     Ok(names.map(|name| {
         let mut found = found.iter().filter(|(it, _)| *it == name);

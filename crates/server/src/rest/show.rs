@@ -1,4 +1,4 @@
-//! What is: pipelines, their promotions, and why they wait.
+//! `GET` of pipelines, their environments, promotions and triggers, and of clusters.
 
 use std::{cmp::Reverse, fmt, sync::Arc};
 
@@ -12,67 +12,65 @@ use kube::{Api, Resource, ResourceExt, api::ListParams, core::NamespaceResourceS
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-use super::{
-    Problem,
-    access::{CLUSTERS, Caller, Kind, PIPELINES, TRIGGERS, Wish},
-    path::Namespace,
-};
+use super::path::NamespacePath;
 use crate::{
-    Door,
-    fleet::Unread,
-    read::read,
-    triggers::{self, Trigger},
+    AppState,
+    access::{AccessRequest, CLUSTERS, Caller, PIPELINES, ResourceType, TRIGGERS},
+    fleet::UnreadCluster,
+    get_object::get_object,
+    problem::Problem,
+    triggers::{ShownTrigger, visible_triggers},
     view,
     watched::ObjectKey,
 };
 
-/// How many objects one answer holds at most.
-const PAGE: u32 = 500;
+/// How many objects one response contains.
+const PAGE_SIZE: u32 = 500;
 
-/// Where in a list to go on.
+/// The part of a list that a request asks for.
 #[derive(Deserialize, Default)]
 #[serde(default)]
-pub(super) struct Page {
-    /// Of objects that are in namespaces, only those in this one.
+pub(super) struct ListQuery {
+    /// Only objects in this namespace.
     pub(super) namespace: Option<String>,
     limit: Option<u32>,
     r#continue: Option<String>,
 }
 
-impl Page {
-    /// The same, with smaller pages.
+impl ListQuery {
+    /// The same with smaller pages.
     pub(super) fn at_most(self, most: u32) -> Self {
         let limit = Some(self.limit.unwrap_or(most).min(most));
         Self { limit, ..self }
     }
 
-    /// The part of a list that is asked for; `continue` is how many come before it.
-    pub(super) fn of<T>(&self, all: Vec<T>) -> Result<Listed<T>, Problem> {
-        let limit = self.limit.unwrap_or(PAGE).clamp(1, PAGE) as usize;
+    /// The requested page of a list; `continue` is how many items come before it.
+    pub(super) fn page_of<T>(&self, all: Vec<T>) -> Result<ListResponse<T>, Problem> {
+        let limit = self.limit.unwrap_or(PAGE_SIZE).clamp(1, PAGE_SIZE) as usize;
         let first = self.r#continue.as_deref().unwrap_or("0").parse::<usize>();
         let first = first.map_err(|_| {
-            let detail = "`continue` is not what the page before said";
+            let detail = "`continue` must be the value of the previous page";
             Problem::new(StatusCode::BAD_REQUEST, detail)
         })?;
         let has_more = all.len() > first.saturating_add(limit);
         let items = all.into_iter().skip(first).take(limit).collect();
         let next = has_more.then(|| (first + limit).to_string());
-        Ok(Listed::new(items, next))
+        Ok(ListResponse::new(items, next))
     }
 }
 
-/// Objects, and where to go on if there are more.
+/// A page of a list, and how to get the next one.
 #[derive(Serialize)]
-pub(super) struct Listed<K> {
+pub(super) struct ListResponse<K> {
     items: Vec<K>,
     #[serde(rename = "continue", skip_serializing_if = "Option::is_none")]
     next: Option<String>,
-    /// What could not be read.
+    /// The clusters that could not be read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    unread: Vec<Unread>,
+    unread: Vec<UnreadCluster>,
 }
 
-impl<K> Listed<K> {
+impl<K> ListResponse<K> {
     pub(super) fn new(items: Vec<K>, next: Option<String>) -> Self {
         Self {
             items,
@@ -81,8 +79,8 @@ impl<K> Listed<K> {
         }
     }
 
-    /// The same, without what could not be read.
-    pub(super) fn lacking(self, unread: Vec<Unread>) -> Self {
+    /// The same with the clusters that could not be read.
+    pub(super) fn with_unread(self, unread: Vec<UnreadCluster>) -> Self {
         Self { unread, ..self }
     }
 
@@ -92,124 +90,136 @@ impl<K> Listed<K> {
 }
 
 pub(super) async fn all_pipelines(
-    State(door): State<Arc<Door>>,
+    State(app_state): State<Arc<AppState>>,
     caller: Caller,
-    Query(page): Query<Page>,
-) -> Result<Json<Listed<Pipeline>>, Problem> {
-    let everywhere = Wish::list(PIPELINES, door.settings.namespace.as_deref());
-    caller.must(everywhere).await?;
-    let pipelines = match &door.settings.namespace {
-        Some(namespace) => Api::namespaced(door.client.clone(), namespace),
-        None => Api::all(door.client.clone()),
+    Query(query): Query<ListQuery>,
+) -> Result<Json<ListResponse<Pipeline>>, Problem> {
+    let access = AccessRequest::list(PIPELINES, app_state.settings.namespace.as_deref());
+    caller.authorize(access).await?;
+    let pipelines = match &app_state.settings.namespace {
+        Some(namespace) => Api::namespaced(app_state.client.clone(), namespace),
+        None => Api::all(app_state.client.clone()),
     };
-    list(&pipelines, page).await
+    list(&pipelines, query).await
 }
 
 pub(super) async fn pipelines(
-    State(door): State<Arc<Door>>,
+    State(app_state): State<Arc<AppState>>,
     caller: Caller,
-    Namespace(namespace): Namespace,
-    Query(page): Query<Page>,
-) -> Result<Json<Listed<Pipeline>>, Problem> {
-    caller.must(Wish::list(PIPELINES, Some(&namespace))).await?;
-    list(&Api::namespaced(door.client.clone(), &namespace), page).await
+    NamespacePath(namespace): NamespacePath,
+    Query(query): Query<ListQuery>,
+) -> Result<Json<ListResponse<Pipeline>>, Problem> {
+    let access = AccessRequest::list(PIPELINES, Some(&namespace));
+    caller.authorize(access).await?;
+    let pipelines = Api::namespaced(app_state.client.clone(), &namespace);
+    list(&pipelines, query).await
 }
 
-/// A page of what the API server has.
-pub(super) async fn list<K>(api: &Api<K>, page: Page) -> Result<Json<Listed<K>>, Problem>
+/// A page of objects, read from the API server.
+pub(super) async fn list<K>(
+    api: &Api<K>,
+    query: ListQuery,
+) -> Result<Json<ListResponse<K>>, Problem>
 where
     K: Resource + Clone + DeserializeOwned + fmt::Debug,
 {
     let parameters = ListParams {
-        limit: Some(page.limit.unwrap_or(PAGE).clamp(1, PAGE)),
-        continue_token: page.r#continue,
+        limit: Some(query.limit.unwrap_or(PAGE_SIZE).clamp(1, PAGE_SIZE)),
+        continue_token: query.r#continue,
         ..ListParams::default()
     };
     let listed = api.list(&parameters).await?;
     let next = listed.metadata.continue_.filter(|next| !next.is_empty());
-    let items = listed.items.into_iter().map(plain).collect();
-    Ok(Json(Listed::new(items, next)))
+    let items = listed
+        .items
+        .into_iter()
+        .map(without_managed_fields)
+        .collect();
+    Ok(Json(ListResponse::new(items, next)))
 }
 
 pub(super) async fn clusters(
-    State(door): State<Arc<Door>>,
+    State(app_state): State<Arc<AppState>>,
     caller: Caller,
-    Query(page): Query<Page>,
-) -> Result<Json<Listed<GitopsCluster>>, Problem> {
-    list_in(&door, &caller, CLUSTERS, page).await
+    Query(query): Query<ListQuery>,
+) -> Result<Json<ListResponse<GitopsCluster>>, Problem> {
+    list_in(&app_state, &caller, CLUSTERS, query).await
 }
 
 pub(super) async fn all_triggers(
-    State(door): State<Arc<Door>>,
+    State(app_state): State<Arc<AppState>>,
     caller: Caller,
-    Query(page): Query<Page>,
-) -> Result<Json<Listed<PipelineTrigger>>, Problem> {
-    list_in(&door, &caller, TRIGGERS, page).await
+    Query(query): Query<ListQuery>,
+) -> Result<Json<ListResponse<PipelineTrigger>>, Problem> {
+    list_in(&app_state, &caller, TRIGGERS, query).await
 }
 
-/// A page of the objects of a kind, in the namespace that is asked for or everywhere.
+/// A page of the objects of a resource, in the requested namespace or everywhere.
 async fn list_in<K>(
-    door: &Door,
+    app_state: &AppState,
     caller: &Caller,
-    kind: Kind,
-    page: Page,
-) -> Result<Json<Listed<K>>, Problem>
+    resource_type: ResourceType,
+    query: ListQuery,
+) -> Result<Json<ListResponse<K>>, Problem>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
         + Clone
         + DeserializeOwned
         + fmt::Debug,
 {
-    let only = door.settings.namespace.clone();
-    let asked = page.namespace.as_deref().map(Namespace::parse);
-    let asked = asked.transpose()?.map(|Namespace(namespace)| namespace);
+    let only = app_state.settings.namespace.clone();
+    let asked = query.namespace.as_deref().map(NamespacePath::parse);
+    let asked = asked.transpose()?.map(|NamespacePath(namespace)| namespace);
     let namespace = only.or(asked);
-    caller.must(Wish::list(kind, namespace.as_deref())).await?;
+    let access = AccessRequest::list(resource_type, namespace.as_deref());
+    caller.authorize(access).await?;
     let api = match &namespace {
-        Some(namespace) => Api::namespaced(door.client.clone(), namespace),
-        None => Api::all(door.client.clone()),
+        Some(namespace) => Api::namespaced(app_state.client.clone(), namespace),
+        None => Api::all(app_state.client.clone()),
     };
-    list(&api, page).await
+    list(&api, query).await
 }
 
 pub(super) async fn pipeline(
-    State(door): State<Arc<Door>>,
+    State(app_state): State<Arc<AppState>>,
     caller: Caller,
     key: ObjectKey,
 ) -> Result<Json<Pipeline>, Problem> {
-    caller.must(Wish::new("get", &key)).await?;
-    Ok(Json(plain(door.stored(&key).await?)))
+    caller.authorize(AccessRequest::new("get", &key)).await?;
+    Ok(Json(without_managed_fields(
+        app_state.stored_pipeline(&key).await?,
+    )))
 }
 
 pub(super) async fn promotions(
-    State(door): State<Arc<Door>>,
+    State(app_state): State<Arc<AppState>>,
     caller: Caller,
     key: ObjectKey,
-    Query(page): Query<Page>,
-) -> Result<Json<Listed<Promotion>>, Problem> {
-    caller.must(Wish::new("get", &key)).await?;
-    let all = door.promotions(&key).await?;
+    Query(query): Query<ListQuery>,
+) -> Result<Json<ListResponse<Promotion>>, Problem> {
+    caller.authorize(AccessRequest::new("get", &key)).await?;
+    let all = app_state.list_promotions(&key).await?;
     let own = all.into_iter().filter(|it| it.spec.pipeline == key.name);
-    let mut own: Vec<_> = own.map(plain).collect();
+    let mut own: Vec<_> = own.map(without_managed_fields).collect();
     own.sort_by_key(|it| Reverse((it.creation_timestamp(), it.name_any())));
-    Ok(Json(page.of(own)?))
+    Ok(Json(query.page_of(own)?))
 }
 
-/// Where each environment is, in the order of promotion.
+/// The state of each environment, in the order of promotion.
 pub(super) async fn environments(
-    State(door): State<Arc<Door>>,
+    State(app_state): State<Arc<AppState>>,
     caller: Caller,
     key: ObjectKey,
 ) -> Result<Json<Value>, Problem> {
-    caller.must(Wish::new("get", &key)).await?;
-    let pipeline = door.stored(&key).await?;
+    caller.authorize(AccessRequest::new("get", &key)).await?;
+    let pipeline = app_state.stored_pipeline(&key).await?;
     let environments = pipeline.spec.environments.iter().map(|environment| {
         let status = view::status_of(&pipeline, &environment.name);
         json!({
             "name": environment.name,
             "state": view::environment_state(&pipeline, &environment.name).id(),
             "revisions": view::revisions(status),
-            "failed": failed(status),
+            "failed": failed_releases(status),
             "suspend": pipeline.spec.suspend || environment.suspend,
             "status": status,
         })
@@ -218,7 +228,7 @@ pub(super) async fn environments(
 }
 
 /// The releases that failed and have not been replaced yet, by target.
-fn failed(status: Option<&EnvironmentStatus>) -> Vec<Value> {
+fn failed_releases(status: Option<&EnvironmentStatus>) -> Vec<Value> {
     let targets = status.map(|it| it.targets.as_slice()).unwrap_or_default();
     let failed = targets.iter().filter_map(|target| {
         let revision = planner::failed_revision(target)?;
@@ -229,47 +239,47 @@ fn failed(status: Option<&EnvironmentStatus>) -> Vec<Value> {
     failed.collect()
 }
 
-/// What can set it in motion.
+/// The triggers of a pipeline.
 pub(super) async fn triggers_of(
-    State(door): State<Arc<Door>>,
+    State(app_state): State<Arc<AppState>>,
     caller: Caller,
     key: ObjectKey,
-) -> Result<Json<Listed<Trigger>>, Problem> {
-    caller.must(Wish::new("get", &key)).await?;
-    let pipeline = door.stored(&key).await?;
-    let found = triggers::of(&door, &caller, &pipeline).await?;
-    Ok(Json(Listed::new(found, None)))
+) -> Result<Json<ListResponse<ShownTrigger>>, Problem> {
+    caller.authorize(AccessRequest::new("get", &key)).await?;
+    let pipeline = app_state.stored_pipeline(&key).await?;
+    let found = visible_triggers(&app_state, &caller, &pipeline).await?;
+    Ok(Json(ListResponse::new(found, None)))
 }
 
-/// The same plan that the controller carries out, as text.
+/// The plan of the controller, as text.
 pub(super) async fn explanation(
-    State(door): State<Arc<Door>>,
+    State(app_state): State<Arc<AppState>>,
     caller: Caller,
     key: ObjectKey,
 ) -> Result<String, Problem> {
-    caller.must(Wish::new("get", &key)).await?;
-    let pipeline = door.stored(&key).await?;
-    let promotions = door.promotions(&key).await?;
+    caller.authorize(AccessRequest::new("get", &key)).await?;
+    let pipeline = app_state.stored_pipeline(&key).await?;
+    let promotions = app_state.list_promotions(&key).await?;
     let model = pipeline.status.clone().unwrap_or_default();
     let plan = planner::plan(&pipeline, &model, &promotions, jiff::Timestamp::now());
     Ok(planner::explain(&pipeline, &model, &plan) + "\n")
 }
 
-/// An object without the notes of who wrote which field.
-pub(super) fn plain<K: Resource>(mut object: K) -> K {
+/// An object without `managedFields`.
+pub(super) fn without_managed_fields<K: Resource>(mut object: K) -> K {
     object.meta_mut().managed_fields = None;
     object
 }
 
-impl Door {
-    /// A pipeline as the API server has it, whole.
-    pub(crate) async fn stored(&self, key: &ObjectKey) -> Result<Pipeline, Problem> {
+impl AppState {
+    /// A pipeline as the API server has it.
+    pub(crate) async fn stored_pipeline(&self, key: &ObjectKey) -> Result<Pipeline, Problem> {
         let namespace = self.settings.namespace.as_ref();
         if namespace.is_some_and(|only| *only != key.namespace) {
             let detail = "pipelines of that namespace are not served here";
             return Err(Problem::new(StatusCode::NOT_FOUND, detail));
         }
-        let found: Option<Pipeline> = read(&self.client, key).await?;
+        let found: Option<Pipeline> = get_object(&self.client, key).await?;
         found.ok_or_else(|| Problem::not_found(&format!("the pipeline {key}")))
     }
 }

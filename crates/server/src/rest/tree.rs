@@ -1,4 +1,4 @@
-//! What is behind the targets of an environment: Flux's objects, workloads and pods.
+//! The objects of the targets of an environment: Flux objects, workloads and pods.
 
 use std::sync::Arc;
 
@@ -8,37 +8,35 @@ use axum::{
 };
 use futures::future::join_all;
 
-use super::{
-    Problem,
-    access::{Caller, Wish},
-    show::{Listed, Page},
-};
+use super::show::{ListQuery, ListResponse};
 use crate::{
-    Door,
-    objects::{Behind, Wanted},
+    AppState,
+    access::{AccessRequest, Caller},
+    problem::Problem,
+    target_objects::{TargetFilter, TargetObjects},
     view,
     watched::ObjectKey,
 };
 
-/// How many targets one answer holds at most: each is a look at a cluster.
-const PAGE: u32 = 20;
+/// How many targets one response contains: each is read from its cluster.
+const MAX_TARGETS: u32 = 20;
 
 /// What the path names beside the pipeline.
 #[derive(serde::Deserialize)]
-pub(super) struct Aim {
+pub(super) struct EnvironmentPath {
     environment: String,
 }
 
 pub(super) async fn tree(
-    State(door): State<Arc<Door>>,
+    State(app_state): State<Arc<AppState>>,
     caller: Caller,
     key: ObjectKey,
-    Path(Aim { environment }): Path<Aim>,
-    Query(wanted): Query<Wanted>,
-    Query(page): Query<Page>,
-) -> Result<Json<Listed<Behind>>, Problem> {
-    caller.must(Wish::new("get", &key)).await?;
-    let pipeline = door.stored(&key).await?;
+    Path(EnvironmentPath { environment }): Path<EnvironmentPath>,
+    Query(filter): Query<TargetFilter>,
+    Query(query): Query<ListQuery>,
+) -> Result<Json<ListResponse<TargetObjects>>, Problem> {
+    caller.authorize(AccessRequest::new("get", &key)).await?;
+    let pipeline = app_state.stored_pipeline(&key).await?;
     let mut names = pipeline.spec.environments.iter().map(|it| &it.name);
     if !names.any(|name| *name == environment) {
         let what = format!("the environment {environment} of {key}");
@@ -46,9 +44,11 @@ pub(super) async fn tree(
     }
     let targets = view::status_of(&pipeline, &environment).map(|it| it.targets.as_slice());
     let targets = targets.unwrap_or_default().iter();
-    let targets = targets.filter(|target| wanted.is(target)).collect();
-    let listed = page.at_most(PAGE).of(targets)?;
+    let targets = targets.filter(|target| filter.matches(target)).collect();
+    let listed = query.at_most(MAX_TARGETS).page_of(targets)?;
     let (targets, next) = listed.into_parts();
-    let looks = targets.into_iter().map(|it| door.behind(&pipeline, it));
-    Ok(Json(Listed::new(join_all(looks).await, next)))
+    let reads = targets
+        .into_iter()
+        .map(|it| app_state.target_objects(&pipeline, it));
+    Ok(Json(ListResponse::new(join_all(reads).await, next)))
 }

@@ -1,8 +1,7 @@
-//! Sessions that people have signed out of.
+//! The list of revoked sessions: those that people have signed out of.
 //!
-//! They are listed beside the key in the Secret, where every replica sees them, until they would have
-//! ended anyway. A replica reads the list again when it is a few seconds old and somebody asks, not
-//! for each request.
+//! It is stored in the Secret of the session key, so that all replicas share it. A session stays in it
+//! until it would have expired. A replica reads the list again once it is some seconds old.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -17,41 +16,40 @@ use super::{SECRET, Session};
 
 /// The entry of the Secret with the list.
 const ENTRY: &str = "revoked";
-/// How long another replica may go on with a session.
-const FRESH: Duration = Duration::from_secs(5);
-/// How many are remembered; beyond that, those that end first are forgotten first.
-const MOST: usize = 10_000;
-/// How often a write is tried that another replica got ahead of.
+/// How long a replica may accept a session that was revoked on another.
+const LIST_TTL: Duration = Duration::from_secs(5);
+/// The length of the list; beyond it, sessions that expire first are removed first.
+const MAX_REVOKED: usize = 10_000;
+/// How often a write is tried before giving up on conflicts.
 const ATTEMPTS: usize = 10;
 
-/// When sessions that were signed out of end by themselves, in seconds since 1970, by what stands for
-/// them.
-type Ends = BTreeMap<String, i64>;
+/// By session id: when the session expires, in seconds since 1970.
+type ExpiryById = BTreeMap<String, i64>;
 
-/// What this replica knows.
+/// The list as this replica knows it.
 #[derive(Default)]
-pub(super) struct Revoked(Mutex<Known>);
+pub(super) struct RevokedSessions(Mutex<RevokedList>);
 
 #[derive(Default)]
-struct Known {
+struct RevokedList {
     read: Option<Instant>,
-    ends: Ends,
+    ends: ExpiryById,
 }
 
-impl Revoked {
-    /// Whether somebody has signed out of a session.
+impl RevokedSessions {
+    /// Whether a session is revoked.
     pub(super) async fn contains(
         &self,
         secrets: &Api<Secret>,
         session: &Session,
     ) -> Result<bool, kube::Error> {
         let mut known = self.0.lock().await;
-        if known.read.is_none_or(|read| read.elapsed() >= FRESH) {
+        if known.read.is_none_or(|read| read.elapsed() >= LIST_TTL) {
             match secrets.get(SECRET).await {
                 Ok(secret) => known.ends = listed(&secret),
-                // What is known is better than nothing until the API answers again.
+                // An old list is better than none until the API server answers again.
                 Err(error) if known.read.is_some() => {
-                    warn!(%error, "cannot read which sessions were signed out of");
+                    warn!(%error, "could not read the list of revoked sessions; using the old one");
                 }
                 Err(error) => return Err(error),
             }
@@ -60,7 +58,7 @@ impl Revoked {
         Ok(known.ends.contains_key(&id(session)))
     }
 
-    /// Adds a session, for all replicas.
+    /// Revokes a session on all replicas.
     pub(super) async fn add(
         &self,
         secrets: &Api<Secret>,
@@ -69,11 +67,11 @@ impl Revoked {
         let mut known = self.0.lock().await;
         for attempt in 1.. {
             let mut secret = secrets.get(SECRET).await?;
-            let ends = with(listed(&secret), session);
+            let ends = with_session(listed(&secret), session);
             let text = serde_json::to_vec(&ends).expect("texts and numbers are JSON");
             let data = secret.data.get_or_insert_default();
             data.insert(ENTRY.to_owned(), ByteString(text));
-            // It names the version that was read: what others add meanwhile is not lost.
+            // The Secret carries its resourceVersion: what other replicas add is not lost.
             match secrets
                 .replace(SECRET, &PostParams::default(), &secret)
                 .await
@@ -90,12 +88,12 @@ impl Revoked {
     }
 }
 
-/// The list with one more, and without those that have ended.
-fn with(mut ends: Ends, session: &Session) -> Ends {
+/// The list with one more session, and without those that have expired.
+fn with_session(mut ends: ExpiryById, session: &Session) -> ExpiryById {
     let now = Timestamp::now().as_second();
     ends.retain(|_, end| *end > now);
     ends.insert(id(session), session.ends);
-    while ends.len() > MOST {
+    while ends.len() > MAX_REVOKED {
         let first = ends.iter().min_by_key(|(_, end)| **end);
         let Some(first) = first.map(|(id, _)| id.clone()) else {
             break;
@@ -105,13 +103,13 @@ fn with(mut ends: Ends, session: &Session) -> Ends {
     ends
 }
 
-fn listed(secret: &Secret) -> Ends {
+fn listed(secret: &Secret) -> ExpiryById {
     let entry = secret.data.as_ref().and_then(|data| data.get(ENTRY));
     let ends = entry.and_then(|entry| serde_json::from_slice(&entry.0).ok());
     ends.unwrap_or_default()
 }
 
-/// What stands for a session; nothing can be done with it.
+/// The id of a session, which does not reveal its CSRF token.
 fn id(session: &Session) -> String {
     let digest = Sha256::digest(&session.csrf);
     digest

@@ -34,7 +34,7 @@ fn a_release_appears_and_is_approved() {
     browser.evaluate("document.getElementById('promote-1').open = true");
     browser.fill("#revision-1", "half-typed");
     world.set_status("app", &json!({"reports": {"dev/-/dev": report("5.0.0")}}));
-    browser.shows("Waits: 5.0.0 waits for approval to enter prod");
+    browser.shows("Waiting: 5.0.0 waits for approval to enter prod");
     let typed = browser.evaluate("document.getElementById('revision-1').value");
     assert_eq!(
         typed, "half-typed",
@@ -66,11 +66,11 @@ fn the_inbox_fills_and_empties() {
     let world = waiting(&["one", "two"]);
     world.sign_in(&mut browser, OWNER);
     world.go(&mut browser, "/approvals");
-    browser.shows("2 promotions wait for approval.");
+    browser.shows("2 promotions await approval.");
     browser.screenshot("approvals");
     browser.press("Approve");
     browser.shows("5.0.0 is approved for prod.");
-    browser.shows("1 promotion waits for approval.");
+    browser.shows("1 promotion awaits approval.");
     let approved = |world: &World| {
         let all = world.promotions();
         all.iter().filter(|it| it.spec.approval.is_some()).count()
@@ -107,7 +107,7 @@ fn promote_roll_back_suspend_and_resume() {
     browser.screenshot("actions");
     browser.fill("#earlier-1", "4.0.0");
     browser.press("Roll prod back");
-    browser.shows("Asked for 4.0.0 in prod");
+    browser.shows("Requested 4.0.0 for prod");
     let asked = |world: &World| world.pipeline("app").status.unwrap().requests["prod"].clone();
     assert_eq!(json!(asked(&world).kind), "Rollback");
     assert_eq!(asked(&world).by.as_deref(), Some("olivia"));
@@ -117,7 +117,7 @@ fn promote_roll_back_suspend_and_resume() {
     browser.fill("#revision-1", "6.0.0");
     browser.evaluate("document.querySelector('#unseen-1').click()");
     browser.press("Promote into prod");
-    browser.shows("Asked for 6.0.0 in prod");
+    browser.shows("Requested 6.0.0 for prod");
     assert_eq!(
         (json!(asked(&world).kind), asked(&world).revision.as_str()),
         (json!("Promote"), "6.0.0")
@@ -131,7 +131,7 @@ fn promote_roll_back_suspend_and_resume() {
         assert_eq!(world.pipeline("app").spec.suspend, is_suspended);
     }
     browser.press("Suspend");
-    browser.shows("dev is suspended: nothing starts in it.");
+    browser.shows("dev is suspended: no promotion into it starts.");
     assert!(world.pipeline("app").spec.environments[0].suspend);
     assert_eq!(browser.complaints, Vec::<String>::new());
 }
@@ -165,7 +165,7 @@ fn buttons_are_for_who_may() {
     let refused = browser.evaluate(&own).to_string();
     assert!(refused.contains("vera may not approve"), "{refused}");
     let foreign = browser.evaluate(&post("'0123'")).to_string();
-    assert!(foreign.contains("from another session"), "{foreign}");
+    assert!(foreign.contains("belongs to another session"), "{foreign}");
     assert!(world.promotions()[0].spec.approval.is_none());
     world.go(&mut browser, "/login");
     browser.fill("#token", "paul");
@@ -193,7 +193,7 @@ fn a_lost_connection_is_said_and_heals() {
     world.set_status("app", &dev("1.0.0"));
     browser.shows("1.0.0");
     world.cut(true);
-    browser.shows("Connection lost: what you see may be old.");
+    browser.shows("Connection lost: this page may be out of date.");
     browser.screenshot("connection-lost");
     world.set_status("app", &dev("2.0.0"));
     world.create(&pipeline("new"));

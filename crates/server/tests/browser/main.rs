@@ -7,9 +7,9 @@
 )]
 
 mod acts;
-#[path = "../door/leaf.rs"]
+#[path = "../http/leaf.rs"]
 mod leaf;
-#[path = "../door/loops.rs"]
+#[path = "../http/loops.rs"]
 #[expect(dead_code, reason = "strategies that only the door's own tests need")]
 mod loops;
 mod pages;

@@ -91,7 +91,7 @@ fn every_page_reads_well_wide_and_narrow_light_and_dark() {
     check(&mut browser, "sign-in");
     browser.fill("#token", "of nobody");
     browser.press("Sign in");
-    browser.shows("does not know that token");
+    browser.shows("does not accept this token");
     world.sign_in(&mut browser, OWNER);
     browser.shows("6 pipelines");
     check(&mut browser, "pipelines");
@@ -112,7 +112,7 @@ fn every_page_reads_well_wide_and_narrow_light_and_dark() {
     browser.shows("3 of 4 ready");
     check(&mut browser, "clusters");
     world.go(&mut browser, "/approvals");
-    browser.shows("Nothing waits for approval.");
+    browser.shows("Nothing awaits approval.");
     check(&mut browser, "approvals-none");
     world.go(&mut browser, "/pipelines/shop/nothing");
     browser.shows("the pipeline shop/nothing does not exist");
@@ -191,7 +191,7 @@ fn clusters_tell_what_is_behind_a_target_and_every_app() {
     browser.fill("#token", "vera");
     browser.press("Sign in");
     world.go(&mut browser, "/apps");
-    browser.shows("Who may inspect gitopsclusters");
+    browser.shows("you need the verb inspect on gitopsclusters");
     browser.shows("3 apps");
     world.go(&mut browser, "/pipelines/shop/app");
     browser.shows("takes reports of what runs in dev");

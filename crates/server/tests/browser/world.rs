@@ -25,7 +25,7 @@ use kube::{
     api::{ListParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
-use server::{Metrics, Settings, leaf::Reach};
+use server::{Metrics, Settings, leaf::LeafConnector};
 use testbed::browser::{Chromium, TIMEOUT};
 use tokio::{
     io::copy_bidirectional,
@@ -84,7 +84,7 @@ impl World {
             let settings = Settings {
                 rest_address: Some(([127, 0, 0, 1], 0).into()),
                 rate_limit: 0,
-                reach: reach(reachable),
+                leaf_connector: leaf_connector(reachable),
                 ..Settings::default()
             };
             let started =
@@ -258,8 +258,8 @@ impl Drop for World {
     }
 }
 
-fn reach(leaves: Leaves) -> Reach {
-    Reach::new(move |cluster| {
+fn leaf_connector(leaves: Leaves) -> LeafConnector {
+    LeafConnector::new(move |cluster| {
         let found = leaves.lock().unwrap().get(&cluster.name_any()).cloned();
         let found = found.map(|server| server.client());
         Box::pin(async move { found.ok_or_else(|| "connection refused".to_owned()) })

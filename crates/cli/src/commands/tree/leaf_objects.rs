@@ -8,7 +8,7 @@ use controller::{KubeconfigPolicy, Leaves, network_connector};
 use futures::future::join_all;
 use kube::{Client, ResourceExt};
 use planner::SummaryState;
-use server::leaf::tree::{self, App, Node};
+use server::leaf::tree::{self, AppReference, Node, ObjectState};
 use tokio::time::timeout;
 
 use super::TreeNode;
@@ -45,7 +45,7 @@ impl LeafObjects {
             Ok(client) => client,
             Err(because) => return vec![TreeNode::remark(&because)],
         };
-        let apps = App::in_target(target).into_iter();
+        let apps = AppReference::in_target(target).into_iter();
         let nodes = apps.map(|app| read_app(client.clone(), app));
         join_all(nodes).await
     }
@@ -67,7 +67,7 @@ impl LeafObjects {
     }
 }
 
-async fn read_app(client: Client, app: App) -> TreeNode {
+async fn read_app(client: Client, app: AppReference) -> TreeNode {
     match timeout(READ_TIMEOUT, tree::read(&client, &app)).await {
         Ok(node) => tree_node(&node),
         Err(_) => {
@@ -82,12 +82,12 @@ async fn read_app(client: Client, app: App) -> TreeNode {
 
 fn tree_node(node: &Node) -> TreeNode {
     let (state, word) = match node.state {
-        tree::State::Ready => (SummaryState::Ready, ""),
-        tree::State::NotReady => (SummaryState::NotReady, "not ready"),
-        tree::State::Failed => (SummaryState::Failed, "failed"),
-        tree::State::Suspended => (SummaryState::Suspended, "suspended"),
-        tree::State::Missing => (SummaryState::Unreadable, "missing"),
-        tree::State::Unknown => (SummaryState::Unknown, ""),
+        ObjectState::Ready => (SummaryState::Ready, ""),
+        ObjectState::NotReady => (SummaryState::NotReady, "not ready"),
+        ObjectState::Failed => (SummaryState::Failed, "failed"),
+        ObjectState::Suspended => (SummaryState::Suspended, "suspended"),
+        ObjectState::Missing => (SummaryState::Unreadable, "missing"),
+        ObjectState::Unknown => (SummaryState::Unknown, ""),
     };
     let mut text = format!("{} {}", painted_sign(state), clean(&node.kind));
     text += &clean(&format!("/{}", node.name));
@@ -101,7 +101,7 @@ fn tree_node(node: &Node) -> TreeNode {
     let message = node
         .message
         .iter()
-        .filter(|_| node.state != tree::State::Ready);
+        .filter(|_| node.state != ObjectState::Ready);
     let remarks = message.chain(&node.note).map(|it| TreeNode::remark(it));
     let children = node.below.iter().map(tree_node);
     TreeNode {

@@ -1,13 +1,13 @@
-//! What somebody has typed of a pipeline so far, as the form sends it.
+//! A draft of a pipeline, as the form submits it.
 //!
-//! Fields are called `environment.0.target.1.cluster`; what the form does not know is left out, and
-//! what it lacks is empty.
+//! Fields are named like `environment.0.target.1.cluster`. Unknown fields are ignored, and absent ones
+//! are empty.
 
-/// More of them than this are not taken.
-const ENVIRONMENTS: usize = 20;
-const TARGETS: usize = 50;
+/// The limits of a draft; more are ignored.
+const MAX_ENVIRONMENTS: usize = 20;
+const MAX_TARGETS: usize = 50;
 
-/// A pipeline that is being typed.
+/// A draft of a pipeline.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Draft {
     pub(super) name: String,
@@ -20,25 +20,25 @@ pub(super) struct Draft {
     pub(super) branch: String,
     pub(super) secret: String,
     pub(super) path: String,
-    pub(super) environments: Vec<Environment>,
+    pub(super) environments: Vec<DraftEnvironment>,
 }
 
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Environment {
+pub(super) struct DraftEnvironment {
     pub(super) name: String,
     pub(super) manual: bool,
-    pub(super) targets: Vec<Target>,
+    pub(super) targets: Vec<DraftTarget>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Target {
+pub(super) struct DraftTarget {
     pub(super) cluster: String,
     pub(super) namespace: String,
 }
 
-/// What a button of the form asks for.
+/// A button of the form.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Step {
+pub(super) enum FormButton {
     AddEnvironment,
     RemoveEnvironment(usize),
     AddTarget(usize),
@@ -47,9 +47,9 @@ pub(super) enum Step {
     Propose,
 }
 
-impl Step {
-    /// How a button names it.
-    pub(super) fn word(self) -> String {
+impl FormButton {
+    /// The value that the button submits.
+    pub(super) fn value(self) -> String {
         match self {
             Self::AddEnvironment => "add".to_owned(),
             Self::RemoveEnvironment(nth) => format!("remove.{nth}"),
@@ -60,9 +60,9 @@ impl Step {
         }
     }
 
-    /// A form that was sent without a button is only looked at.
-    fn read(word: &str) -> Self {
-        let parts: Vec<&str> = word.split('.').collect();
+    /// A form that was submitted without a button is a preview.
+    fn parse(value: &str) -> Self {
+        let parts: Vec<&str> = value.split('.').collect();
         let number = |nth: usize| parts.get(nth).and_then(|it| it.parse().ok());
         match (parts[0], number(1), number(2)) {
             ("add", None, _) => Self::AddEnvironment,
@@ -75,39 +75,39 @@ impl Step {
     }
 }
 
-/// A form as it was sent.
-pub(super) struct Sent {
+/// A submitted form.
+pub(super) struct SubmittedDraft {
     pub(super) csrf: String,
-    pub(super) step: Step,
+    pub(super) button: FormButton,
     pub(super) draft: Draft,
 }
 
-impl Sent {
+impl SubmittedDraft {
     pub(super) fn read(fields: Vec<(String, String)>) -> Self {
-        let mut sent = Self {
+        let mut submitted = Self {
             csrf: String::new(),
-            step: Step::Preview,
+            button: FormButton::Preview,
             draft: Draft::default(),
         };
         for (name, value) in fields {
             let value = value.trim().to_owned();
             match name.as_str() {
-                "csrf" => sent.csrf = value,
-                "step" => sent.step = Step::read(&value),
-                name => sent.draft.set(name, value),
+                "csrf" => submitted.csrf = value,
+                "step" => submitted.button = FormButton::parse(&value),
+                name => submitted.draft.set(name, value),
             }
         }
-        sent
+        submitted
     }
 }
 
 impl Draft {
-    /// Where everybody begins: two environments, the second of which waits for approval.
+    /// The initial draft: two environments, the second with approval.
     pub(super) fn new() -> Self {
-        let environment = |name: &str, manual| Environment {
+        let environment = |name: &str, manual| DraftEnvironment {
             name: name.to_owned(),
             manual,
-            targets: vec![Target::default()],
+            targets: vec![DraftTarget::default()],
         };
         Self {
             kind: "HelmRelease".to_owned(),
@@ -125,7 +125,7 @@ impl Draft {
                 let environment = nth
                     .parse()
                     .ok()
-                    .and_then(|nth| grown(&mut self.environments, nth, ENVIRONMENTS));
+                    .and_then(|nth| get_or_extend(&mut self.environments, nth, MAX_ENVIRONMENTS));
                 if let Some(environment) = environment {
                     environment.set(rest, value);
                 }
@@ -155,25 +155,25 @@ impl Draft {
         })
     }
 
-    /// Does what a button that changes the form asks for.
-    pub(super) fn take(&mut self, step: Step) {
-        match step {
-            Step::AddEnvironment if self.environments.len() < ENVIRONMENTS => {
-                self.environments.push(Environment {
-                    targets: vec![Target::default()],
-                    ..Environment::default()
+    /// Applies a button that adds or removes environments or targets.
+    pub(super) fn apply(&mut self, button: FormButton) {
+        match button {
+            FormButton::AddEnvironment if self.environments.len() < MAX_ENVIRONMENTS => {
+                self.environments.push(DraftEnvironment {
+                    targets: vec![DraftTarget::default()],
+                    ..DraftEnvironment::default()
                 });
             }
-            Step::RemoveEnvironment(nth) if nth < self.environments.len() => {
+            FormButton::RemoveEnvironment(nth) if nth < self.environments.len() => {
                 self.environments.remove(nth);
             }
-            Step::AddTarget(nth) => {
+            FormButton::AddTarget(nth) => {
                 let targets = self.environments.get_mut(nth).map(|it| &mut it.targets);
-                if let Some(targets) = targets.filter(|targets| targets.len() < TARGETS) {
-                    targets.push(Target::default());
+                if let Some(targets) = targets.filter(|targets| targets.len() < MAX_TARGETS) {
+                    targets.push(DraftTarget::default());
                 }
             }
-            Step::RemoveTarget(nth, target) => {
+            FormButton::RemoveTarget(nth, target) => {
                 let targets = self.environments.get_mut(nth).map(|it| &mut it.targets);
                 if let Some(targets) = targets.filter(|targets| target < targets.len()) {
                     targets.remove(target);
@@ -184,14 +184,15 @@ impl Draft {
     }
 }
 
-impl Environment {
+impl DraftEnvironment {
     fn set(&mut self, parts: &[&str], value: String) {
         match parts {
             ["name"] => self.name = value,
             ["manual"] => self.manual = value == "yes",
             ["target", nth, field] => {
                 let nth = nth.parse().ok();
-                let Some(target) = nth.and_then(|nth| grown(&mut self.targets, nth, TARGETS))
+                let Some(target) =
+                    nth.and_then(|nth| get_or_extend(&mut self.targets, nth, MAX_TARGETS))
                 else {
                     return;
                 };
@@ -206,8 +207,8 @@ impl Environment {
     }
 }
 
-/// The nth, with as many before it as that takes, up to a limit.
-fn grown<T: Default>(all: &mut Vec<T>, nth: usize, limit: usize) -> Option<&mut T> {
+/// The nth element; missing ones are added, up to a limit.
+fn get_or_extend<T: Default>(all: &mut Vec<T>, nth: usize, limit: usize) -> Option<&mut T> {
     if nth >= limit {
         return None;
     }
@@ -221,53 +222,53 @@ fn grown<T: Default>(all: &mut Vec<T>, nth: usize, limit: usize) -> Option<&mut 
 mod tests {
     use super::*;
 
-    fn sent(fields: &str) -> Sent {
+    fn submitted(fields: &str) -> SubmittedDraft {
         let fields = fields.split('&').map(|it| it.split_once('=').unwrap());
-        Sent::read(fields.map(|(a, b)| (a.to_owned(), b.to_owned())).collect())
+        SubmittedDraft::read(fields.map(|(a, b)| (a.to_owned(), b.to_owned())).collect())
     }
 
     #[test]
-    fn a_form_is_read_as_it_was_typed() {
-        let sent = sent(
+    fn a_submitted_form_is_parsed() {
+        let submitted = submitted(
             "csrf=x&name= basket &environment.1.name=prod&environment.1.manual=yes&\
              environment.1.target.0.namespace=shop&environment.99.name=x&nonsense=1&step=add.1",
         );
-        assert_eq!(sent.csrf, "x");
-        assert_eq!(sent.step, Step::AddTarget(1));
-        let draft = sent.draft;
+        assert_eq!(submitted.csrf, "x");
+        assert_eq!(submitted.button, FormButton::AddTarget(1));
+        let draft = submitted.draft;
         assert_eq!(draft.name, "basket");
         assert_eq!(draft.environments.len(), 2);
-        assert_eq!(draft.environments[0], Environment::default());
+        assert_eq!(draft.environments[0], DraftEnvironment::default());
         assert!(draft.environments[1].manual);
         assert_eq!(draft.environments[1].targets[0].namespace, "shop");
     }
 
     #[test]
-    fn buttons_add_and_remove() {
+    fn buttons_add_and_remove_environments_and_targets() {
         let mut draft = Draft::new();
-        for step in [
-            Step::AddEnvironment,
-            Step::AddTarget(2),
-            Step::RemoveTarget(2, 0),
-            Step::RemoveEnvironment(0),
-            Step::RemoveEnvironment(9),
-            Step::RemoveTarget(0, 9),
-            Step::AddTarget(9),
+        for button in [
+            FormButton::AddEnvironment,
+            FormButton::AddTarget(2),
+            FormButton::RemoveTarget(2, 0),
+            FormButton::RemoveEnvironment(0),
+            FormButton::RemoveEnvironment(9),
+            FormButton::RemoveTarget(0, 9),
+            FormButton::AddTarget(9),
         ] {
-            assert_eq!(Step::read(&step.word()), step);
-            draft.take(step);
+            assert_eq!(FormButton::parse(&button.value()), button);
+            draft.apply(button);
         }
-        let shape: Vec<_> = draft
+        let state_icon: Vec<_> = draft
             .environments
             .iter()
             .map(|it| (it.name.as_str(), it.targets.len()))
             .collect();
-        assert_eq!(shape, [("prod", 1), ("", 1)]);
+        assert_eq!(state_icon, [("prod", 1), ("", 1)]);
         for _ in 0..100 {
-            draft.take(Step::AddEnvironment);
-            draft.take(Step::AddTarget(0));
+            draft.apply(FormButton::AddEnvironment);
+            draft.apply(FormButton::AddTarget(0));
         }
-        assert_eq!(draft.environments.len(), ENVIRONMENTS);
-        assert_eq!(draft.environments[0].targets.len(), TARGETS);
+        assert_eq!(draft.environments.len(), MAX_ENVIRONMENTS);
+        assert_eq!(draft.environments[0].targets.len(), MAX_TARGETS);
     }
 }

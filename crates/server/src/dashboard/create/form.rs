@@ -1,13 +1,13 @@
-//! The form, the manifest beside it, and what is wrong.
+//! The HTML of the create form: fields, errors and the preview of the manifest.
 
 use super::{
-    draft::{Draft, Environment, Step, Target},
-    manifest::{ENVIRONMENTS, KINDS, Problems},
+    draft::{Draft, DraftEnvironment, DraftTarget, FormButton},
+    manifest::{ENVIRONMENTS, FieldErrors, KINDS},
 };
 use crate::{
     dashboard::{
+        components::hidden_field,
         html::{Element, Html, tag},
-        words::hidden,
     },
     settings::Authoring,
 };
@@ -21,35 +21,35 @@ const FORGES: [&str; 6] = [
     "azure-devops",
 ];
 
-/// Everything the page shows.
-pub(super) struct View<'a> {
+/// Everything that the page shows.
+pub(super) struct CreateForm<'a> {
     pub(super) draft: &'a Draft,
-    pub(super) problems: Problems,
-    /// Why it was not proposed.
+    pub(super) errors: FieldErrors,
+    /// Why the file was not proposed.
     pub(super) refusal: Option<String>,
     pub(super) csrf: &'a str,
     pub(super) path: String,
     pub(super) authoring: Option<&'a Authoring>,
-    /// As they are typed.
+    /// The names of clusters, as they are typed.
     pub(super) clusters: Vec<String>,
 }
 
-impl View<'_> {
-    /// The parts that follow what is typed.
+impl CreateForm<'_> {
+    /// The parts that are updated while typing.
     pub(super) fn parts(&self) -> Vec<(String, Element)> {
         let mut parts = vec![("preview".to_owned(), self.preview())];
         for field in self.fields() {
-            parts.push((format!("error-{field}"), self.problem(&field)));
+            parts.push((format!("error-{field}"), self.error(&field)));
         }
         parts
     }
 
     pub(super) fn page(&self) -> Html {
-        let refusal = self.refusal.as_ref().map(|sentence| {
+        let refusal = self.refusal.as_ref().map(|text| {
             tag("p")
-                .class("told bad")
+                .class("notice bad")
                 .with("role", "alert")
-                .text(sentence)
+                .text(text)
         });
         Html::all([
             Html::from(tag("h1").text("Create a pipeline")),
@@ -72,21 +72,21 @@ impl View<'_> {
             .with("autocomplete", "off")
             .set("novalidate", true)
             .link("/create")
-            .child(hidden("csrf", self.csrf))
-            // What the enter key presses: the first button, whatever that is.
+            .child(hidden_field("csrf", self.csrf))
+            // The enter key presses the first button of a form.
             .child(
-                self.button(Step::Preview, "Preview")
+                self.button(FormButton::Preview, "Preview")
                     .class("vh")
                     .with("tabindex", -1),
             )
             .child(
                 tag("div")
                     .class("fields")
-                    .child(self.subject())
+                    .child(self.pipeline())
                     .child(self.environments())
                     .child(self.promotion())
                     .child(self.file())
-                    .child(self.ends()),
+                    .child(self.buttons()),
             )
             .child(self.preview())
             .child(tag("datalist").id("clusters").children(clusters))
@@ -95,46 +95,40 @@ impl View<'_> {
     fn introduction(&self) -> Element {
         match self.authoring {
             Some(to) => tag("p").class("dim").text(format_args!(
-                "The manifest is proposed as a pull request to {} of {}. Whoever merges it makes the \
+                "The manifest is proposed as a pull request to {} of {}. Merging it creates the \
                  pipeline.",
                 to.branch, to.url
             )),
-            None => tag("p").id("not-configured").class("told bad").text(
-                "Nothing can be proposed from here: the controller was started without \
-                 --authoring-url, the repository for new manifests. Copy the manifest into your \
-                 repository instead.",
+            None => tag("p").id("not-configured").class("notice bad").text(
+                "Files cannot be proposed: the controller runs without --authoring-url, the \
+                 repository for new manifests. Copy the manifest into your repository instead.",
             ),
         }
     }
 
-    fn subject(&self) -> Element {
+    fn pipeline(&self) -> Element {
         let draft = self.draft;
         let kinds = KINDS.map(|(kind, _)| kind);
         group("Pipeline")
             .child(self.field("name", "Name", &draft.name, "basket"))
             .child(self.field("namespace", "Namespace", &draft.namespace, "shop"))
-            .child(choice("kind", "Kind of app", &draft.kind, &kinds))
-            .child(self.field(
-                "app",
-                "Name of the app",
-                &draft.app,
-                "the same in every target",
-            ))
-            .child(self.field("image", "Image to follow (optional)", &draft.image, ""))
+            .child(choice("kind", "App kind", &draft.kind, &kinds))
+            .child(self.field("app", "App name", &draft.app, "the same in every target"))
+            .child(self.field("image", "Image to track (optional)", &draft.image, ""))
     }
 
     fn environments(&self) -> Element {
         let all = self.draft.environments.iter().enumerate();
         group("Environments, in the order of promotion")
-            .child(self.problem(ENVIRONMENTS))
+            .child(self.error(ENVIRONMENTS))
             .children(all.map(|(nth, environment)| self.environment(nth, environment)))
             .child(
-                self.button(Step::AddEnvironment, "Add an environment")
+                self.button(FormButton::AddEnvironment, "Add an environment")
                     .class("quiet"),
             )
     }
 
-    fn environment(&self, nth: usize, environment: &Environment) -> Element {
+    fn environment(&self, nth: usize, environment: &DraftEnvironment) -> Element {
         let legend = format!("Environment {}", nth + 1);
         let name = format!("environment.{nth}.name");
         let manual = format!("environment.{nth}.manual");
@@ -148,9 +142,9 @@ impl View<'_> {
                     .with("value", "yes")
                     .set("checked", environment.manual),
             )
-            .text(" Somebody must approve what is promoted into it");
+            .text(" Promotions into it need approval");
         let targets = environment.targets.iter().enumerate();
-        let remove = Step::RemoveEnvironment(nth);
+        let remove = FormButton::RemoveEnvironment(nth);
         group(&legend)
             .child(self.field(&name, "Name", &environment.name, "staging"))
             .child((nth > 0).then_some(check))
@@ -159,7 +153,7 @@ impl View<'_> {
                 tag("p")
                     .class("buttons")
                     .child(
-                        self.button(Step::AddTarget(nth), "Add a target")
+                        self.button(FormButton::AddTarget(nth), "Add a target")
                             .class("quiet"),
                     )
                     .child(
@@ -170,16 +164,16 @@ impl View<'_> {
             )
     }
 
-    fn target(&self, (nth, number): (usize, usize), target: &Target) -> Element {
+    fn target(&self, (nth, number): (usize, usize), target: &DraftTarget) -> Element {
         let field = |field: &str| format!("environment.{nth}.target.{number}.{field}");
-        let remove = Step::RemoveTarget(nth, number);
+        let remove = FormButton::RemoveTarget(nth, number);
         let label = format!("Remove target {} of environment {}", number + 1, nth + 1);
         tag("div")
             .class("target")
             .child(self.input(
                 (&field("cluster"), "Cluster"),
                 &target.cluster,
-                "empty: where Sluice runs",
+                "empty: the cluster of Sluice",
                 Some("clusters"),
             ))
             .child(self.field(&field("namespace"), "Namespace", &target.namespace, ""))
@@ -195,7 +189,7 @@ impl View<'_> {
         group("Promotion by pull request")
             .child(self.field(
                 "url",
-                "Repository with the apps' manifests; empty to promote nothing",
+                "Repository with the manifests of the apps; empty for no promotion",
                 &draft.url,
                 "https://git.example.com/fleet.git",
             ))
@@ -205,16 +199,18 @@ impl View<'_> {
     }
 
     fn file(&self) -> Element {
-        let label = "Path in the repository; empty for the one shown";
+        let label = "Path in the repository; empty for the suggestion";
         group("File").child(self.field("path", label, &self.draft.path, &self.path))
     }
 
-    fn ends(&self) -> Element {
-        let propose = self.button(Step::Propose, "Propose in git").class("main");
+    fn buttons(&self) -> Element {
+        let propose = self
+            .button(FormButton::Propose, "Propose in git")
+            .class("main");
         tag("p")
             .class("buttons")
             .child(self.authoring.map(|_| propose))
-            .child(self.button(Step::Preview, "Check"))
+            .child(self.button(FormButton::Preview, "Check"))
     }
 
     fn preview(&self) -> Element {
@@ -255,33 +251,33 @@ impl View<'_> {
         if let Some(list) = list {
             input = input.with("list", list);
         }
-        if self.problems.contains_key(name) {
+        if self.errors.contains_key(name) {
             input = input.with("aria-invalid", "true");
         }
         tag("span")
             .class("field")
             .child(tag("label").with("for", name).text(label))
             .child(input)
-            .child(self.problem(name))
+            .child(self.error(name))
     }
 
-    /// What is wrong with a field; an empty place where nothing is.
-    fn problem(&self, field: &str) -> Element {
-        let sentence = self.problems.get(field);
+    /// The error of a field; an empty element if there is none.
+    fn error(&self, field: &str) -> Element {
+        let text = self.errors.get(field);
         tag("small")
             .id(format_args!("error-{field}"))
             .class("bad")
-            .text(sentence.map(String::as_str).unwrap_or_default())
+            .text(text.map(String::as_str).unwrap_or_default())
     }
 
-    fn button(&self, step: Step, text: &str) -> Element {
+    fn button(&self, button: FormButton, text: &str) -> Element {
         tag("button")
             .with("name", "step")
-            .with("value", step.word())
+            .with("value", button.value())
             .text(text)
     }
 
-    /// The fields that something can be wrong with.
+    /// The fields that can have errors.
     fn fields(&self) -> Vec<String> {
         let plain = [
             "name",

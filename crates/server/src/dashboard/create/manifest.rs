@@ -1,17 +1,16 @@
-//! A draft as a Pipeline, and what is wrong with it, field by field.
+//! The manifest of a draft, and its errors by field.
 //!
-//! What can be told from the spec is `planner::lint`'s to say, as for `sluice lint`.
+//! The spec is checked by `planner::lint`, as in `sluice lint`.
 
 use std::collections::BTreeMap;
 
 use api::pipeline::PipelineSpec;
 use serde_json::{Map, Value, json};
 
-use super::draft::{Draft, Environment, Target};
+use super::draft::{Draft, DraftEnvironment, DraftTarget};
 
-/// By the id of a field: what is wrong with what is in it. What is about no single field is by the
-/// id of its part of the form.
-pub(super) type Problems = BTreeMap<String, String>;
+/// Errors by the id of a field, or of a part of the form if they belong to no single field.
+pub(super) type FieldErrors = BTreeMap<String, String>;
 
 /// The kinds of app that the form offers, with their API versions.
 pub(super) const KINDS: [(&str, &str); 3] = [
@@ -20,11 +19,11 @@ pub(super) const KINDS: [(&str, &str); 3] = [
     ("Deployment", "apps/v1"),
 ];
 
-/// What stands for all environments together.
+/// The id of all environments together.
 pub(super) const ENVIRONMENTS: &str = "environments";
 
 impl Draft {
-    /// The manifest as far as it is typed.
+    /// The manifest of the draft, complete or not.
     pub(super) fn yaml(&self) -> String {
         let manifest = json!({
             "apiVersion": "pipelines.weave.works/v1alpha1",
@@ -33,7 +32,7 @@ impl Draft {
             "spec": self.spec(),
         });
         serde_saphyr::to_string(&manifest)
-            .unwrap_or_else(|error| format!("this cannot be written as YAML: {error}"))
+            .unwrap_or_else(|error| format!("cannot be written as YAML: {error}"))
     }
 
     fn spec(&self) -> Value {
@@ -53,7 +52,7 @@ impl Draft {
         Value::Object(spec)
     }
 
-    fn environment(&self, environment: &Environment) -> Value {
+    fn environment(&self, environment: &DraftEnvironment) -> Value {
         let mut value = Map::new();
         value.insert("name".to_owned(), json!(environment.name));
         let is_own = environment.manual && !self.is_manual_everywhere();
@@ -65,7 +64,7 @@ impl Draft {
         Value::Object(value)
     }
 
-    /// Nothing is promoted where no repository is named.
+    /// Nothing if no repository was typed.
     fn promotion(&self, manual: bool) -> Option<Value> {
         if self.url.is_empty() {
             return None;
@@ -84,79 +83,80 @@ impl Draft {
         Some(Value::Object(promotion))
     }
 
-    /// Nothing is promoted into the first environment, so it does not matter what that says.
+    /// Whether all environments need approval. Nothing is promoted into the first, so it is ignored.
     fn is_manual_everywhere(&self) -> bool {
         let mut promoted = self.environments.iter().skip(1);
         self.environments.len() > 1 && promoted.all(|it| it.manual)
     }
 
-    /// What is wrong with it. What is not there yet counts only once it is taken to be whole, and so
-    /// does what can be told only of a whole.
-    pub(super) fn problems(&self, is_whole: bool) -> Problems {
-        let mistakes = self.mistakes();
-        let is_begun = mistakes.iter().any(|(_, mistake)| mistake.is_missing);
-        let shown = mistakes.into_iter();
-        let shown = shown.filter(|(_, mistake)| is_whole || !mistake.is_missing);
-        let mut problems: Problems = shown.map(|(field, it)| (field, it.sentence)).collect();
-        if is_whole || !is_begun {
-            for (field, sentence) in self.complaints() {
-                problems.entry(field).or_insert(sentence);
+    /// The errors of the draft. Missing fields, and errors of the spec as a whole, count only if the
+    /// draft is complete.
+    pub(super) fn errors(&self, is_complete: bool) -> FieldErrors {
+        let single = self.single_field_errors();
+        let has_missing = single.iter().any(|(_, error)| error.is_missing);
+        let shown = single.into_iter();
+        let shown = shown.filter(|(_, error)| is_complete || !error.is_missing);
+        let mut errors: FieldErrors = shown.map(|(field, it)| (field, it.text)).collect();
+        if is_complete || !has_missing {
+            for (field, text) in self.lint_errors() {
+                errors.entry(field).or_insert(text);
             }
         }
-        problems
+        errors
     }
 
-    /// What is wrong with single fields.
-    fn mistakes(&self) -> Vec<(String, Mistake)> {
+    fn single_field_errors(&self) -> Vec<(String, FieldError)> {
         let mut found = vec![
             (
                 "name".to_owned(),
-                not_a_name(&self.name, "the pipeline", 253),
+                name_error(&self.name, "the pipeline", 253),
             ),
             (
                 "namespace".to_owned(),
-                not_a_name(&self.namespace, "the namespace", 63),
+                name_error(&self.namespace, "the namespace", 63),
             ),
-            ("app".to_owned(), not_a_name(&self.app, "the app", 253)),
+            ("app".to_owned(), name_error(&self.app, "the app", 253)),
         ];
         for (nth, environment) in self.environments.iter().enumerate() {
             let field = format!("environment.{nth}.name");
-            found.push((field, missing(&environment.name, "name the environment")));
+            found.push((
+                field,
+                missing_error(&environment.name, "name the environment"),
+            ));
             for (number, target) in environment.targets.iter().enumerate() {
                 let field = format!("environment.{nth}.target.{number}.namespace");
-                found.push((field, not_a_name(&target.namespace, "the namespace", 63)));
+                found.push((field, name_error(&target.namespace, "the namespace", 63)));
             }
         }
         if !self.url.is_empty() {
-            let branch = missing(&self.branch, "name the branch to merge into");
+            let branch = missing_error(&self.branch, "name the branch to merge into");
             let text = "name the Secret with the credentials, in the pipeline's namespace";
-            found.push(("url".to_owned(), self.unusable_url()));
+            found.push(("url".to_owned(), self.url_error()));
             found.push(("branch".to_owned(), branch));
-            found.push(("secret".to_owned(), missing(&self.secret, text)));
+            found.push(("secret".to_owned(), missing_error(&self.secret, text)));
         }
-        let mistaken = found.into_iter();
-        mistaken
-            .filter_map(|(field, mistake)| Some((field, mistake?)))
+        let found = found.into_iter();
+        found
+            .filter_map(|(field, error)| Some((field, error?)))
             .collect()
     }
 
-    fn unusable_url(&self) -> Option<Mistake> {
+    fn url_error(&self) -> Option<FieldError> {
         let is_usable = self.url.starts_with("https://")
             || self.url.starts_with("ssh://")
             || self.url.contains('@') && !self.url.contains("://");
         let text = "write https://host/repository.git or ssh://git@host/repository.git";
-        (!is_usable).then(|| Mistake::new(text))
+        (!is_usable).then(|| FieldError::new(text))
     }
 
-    /// What the planner has against it.
-    fn complaints(&self) -> Vec<(String, String)> {
+    fn lint_errors(&self) -> Vec<(String, String)> {
         let spec = serde_json::from_value::<PipelineSpec>(self.spec());
-        let complaints = match &spec {
+        let findings = match &spec {
             Ok(spec) => planner::lint(spec),
             Err(error) => return vec![(ENVIRONMENTS.to_owned(), error.to_string())],
         };
-        let errors = complaints.into_iter().filter(|it| it.is_error);
-        let place = |environment: Option<String>| {
+        let errors = findings.into_iter().filter(|it| it.is_error);
+        let field = |environment: Option<String>| {
             let mut names = self.environments.iter().map(|it| Some(&it.name));
             let nth = names.position(|name| name == environment.as_ref());
             let nth = nth.filter(|_| environment.is_some());
@@ -164,12 +164,12 @@ impl Draft {
                 format!("environment.{nth}.name")
             })
         };
-        errors.map(|it| (place(it.environment), it.text)).collect()
+        errors.map(|it| (field(it.environment), it.text)).collect()
     }
 }
 
-/// `name` or `namespace/name` of a cluster; without one, where Sluice runs.
-fn target(target: &Target) -> Value {
+/// A target. Its cluster is typed as `name` or `namespace/name`; empty for the hub.
+fn target(target: &DraftTarget) -> Value {
     let mut value = Map::new();
     if !target.cluster.is_empty() {
         let mut cluster = json!({"kind": "GitopsCluster", "name": target.cluster});
@@ -183,33 +183,33 @@ fn target(target: &Target) -> Value {
     Value::Object(value)
 }
 
-/// What is wrong with a field.
-struct Mistake {
-    /// Nothing was typed yet.
+/// The error of a field.
+struct FieldError {
+    /// The field is empty.
     is_missing: bool,
-    sentence: String,
+    text: String,
 }
 
-impl Mistake {
-    fn new(sentence: &str) -> Self {
+impl FieldError {
+    fn new(text: &str) -> Self {
         Self {
             is_missing: false,
-            sentence: sentence.to_owned(),
+            text: text.to_owned(),
         }
     }
 }
 
-fn missing(text: &str, sentence: &str) -> Option<Mistake> {
-    text.is_empty().then(|| Mistake {
+fn missing_error(value: &str, text: &str) -> Option<FieldError> {
+    value.is_empty().then(|| FieldError {
         is_missing: true,
-        ..Mistake::new(sentence)
+        ..FieldError::new(text)
     })
 }
 
-/// What Kubernetes takes for a name: a subdomain, or where it is that short a label.
-fn not_a_name(text: &str, what: &str, longest: usize) -> Option<Mistake> {
+/// Checks that Kubernetes accepts a name: a subdomain, or a label if the maximum is 63.
+fn name_error(text: &str, what: &str, longest: usize) -> Option<FieldError> {
     if text.is_empty() {
-        return missing(text, &format!("name {what}"));
+        return missing_error(text, &format!("name {what}"));
     }
     let is_part = |part: &str| {
         let is_inner = |it: u8| it.is_ascii_lowercase() || it.is_ascii_digit() || it == b'-';
@@ -222,13 +222,13 @@ fn not_a_name(text: &str, what: &str, longest: usize) -> Option<Mistake> {
         _ => text.split('.').all(is_part),
     };
     let sentence = "use lower-case letters, digits and dashes, beginning and ending without a dash";
-    (!is_name || text.len() > longest).then(|| Mistake::new(sentence))
+    (!is_name || text.len() > longest).then(|| FieldError::new(sentence))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dashboard::create::draft::Step;
+    use crate::dashboard::create::draft::FormButton;
 
     fn basket() -> Draft {
         let mut draft = Draft::new();
@@ -248,9 +248,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_typed_is_a_pipeline() {
+    fn a_draft_becomes_a_manifest() {
         let draft = basket();
-        assert_eq!(draft.problems(true), Problems::new());
+        assert_eq!(draft.errors(true), FieldErrors::new());
         let expected = "apiVersion: pipelines.weave.works/v1alpha1
 kind: Pipeline
 metadata:
@@ -288,9 +288,9 @@ spec:
     }
 
     #[test]
-    fn only_those_that_ask_for_it_wait_for_approval() {
+    fn environments_with_approval_get_a_manual_promotion() {
         let mut draft = basket();
-        draft.take(Step::AddEnvironment);
+        draft.apply(FormButton::AddEnvironment);
         draft.environments[2].name = "last".to_owned();
         draft.environments[2].targets[0].namespace = "last".to_owned();
         let spec: PipelineSpec = serde_json::from_value(draft.spec()).unwrap();
@@ -303,13 +303,13 @@ spec:
     }
 
     #[test]
-    fn problems_are_beside_their_fields() {
+    fn errors_belong_to_their_fields() {
         let check = |edit: fn(&mut Draft), field: &str, expected: &str| {
             let mut draft = basket();
             edit(&mut draft);
-            let problems = draft.problems(true);
-            let found = problems.get(field).cloned().unwrap_or_default();
-            assert!(found.contains(expected), "{field}: {problems:?}");
+            let errors = draft.errors(true);
+            let found = errors.get(field).cloned().unwrap_or_default();
+            assert!(found.contains(expected), "{field}: {errors:?}");
         };
         check(|it| it.name = "Basket".into(), "name", "lower-case");
         check(|it| it.name.clear(), "name", "name the pipeline");
@@ -331,13 +331,13 @@ spec:
     }
 
     #[test]
-    fn what_is_not_typed_yet_is_no_mistake_yet() {
+    fn missing_fields_are_no_errors_while_typing() {
         let mut draft = Draft::new();
-        assert_eq!(draft.problems(false), Problems::new());
-        assert!(draft.problems(true).len() > 4);
+        assert_eq!(draft.errors(false), FieldErrors::new());
+        assert!(draft.errors(true).len() > 4);
         draft.name = "Basket".to_owned();
         draft.url = "ftp://x".to_owned();
-        let fields: Vec<_> = draft.problems(false).into_keys().collect();
+        let fields: Vec<_> = draft.errors(false).into_keys().collect();
         assert_eq!(fields, ["name", "url"]);
     }
 }

@@ -1,20 +1,20 @@
-//! What is asked for in the address of the list.
+//! The filter and sort order of the list, from its address.
 
 use std::{cmp::Reverse, sync::Arc};
 
+use planner::SummaryState;
 use serde::Deserialize;
 
-use super::row::Row;
+use super::row::PipelineRow;
 use crate::dashboard::{
+    components::{hidden_field, percent_encoded},
     html::{Element, tag},
-    words::{encoded, hidden},
 };
-use planner::SummaryState;
 
 /// Which rows are shown, and in which order.
 #[derive(Deserialize, Clone, Default)]
 #[serde(default)]
-pub(in crate::dashboard) struct Filter {
+pub(in crate::dashboard) struct PipelineFilter {
     q: String,
     namespace: String,
     state: String,
@@ -22,7 +22,7 @@ pub(in crate::dashboard) struct Filter {
     page: Option<usize>,
 }
 
-impl Filter {
+impl PipelineFilter {
     pub(super) fn state(&self) -> Option<SummaryState> {
         SummaryState::from_id(&self.state)
     }
@@ -40,7 +40,7 @@ impl Filter {
         self.page.unwrap_or(1).saturating_sub(1)
     }
 
-    pub(super) fn wants(&self, row: &Row) -> bool {
+    pub(super) fn matches(&self, row: &PipelineRow) -> bool {
         let is_state = self.state().is_none_or(|state| state == row.state);
         let namespace = self.namespace.trim();
         let is_here = namespace.is_empty() || row.key.namespace == namespace;
@@ -48,8 +48,8 @@ impl Filter {
         is_state && is_here && words.all(|word| row.text.contains(&word.to_lowercase()))
     }
 
-    pub(super) fn sort(&self, rows: &mut [&Arc<Row>]) {
-        let name = |row: &Arc<Row>| (row.key.name.clone(), row.key.namespace.clone());
+    pub(super) fn sort(&self, rows: &mut [&Arc<PipelineRow>]) {
+        let name = |row: &Arc<PipelineRow>| (row.key.name.clone(), row.key.namespace.clone());
         match self.sort.as_str() {
             "state" => rows.sort_by_cached_key(|row| (row.state, name(row))),
             "newest" => rows.sort_by_cached_key(|row| (Reverse(row.changed), name(row))),
@@ -58,22 +58,22 @@ impl Filter {
         }
     }
 
-    /// Where this is shown.
+    /// The address of a page of the filtered list.
     pub(super) fn address(&self, page: usize) -> String {
         let page = match page {
             0 => String::new(),
             page => (page + 1).to_string(),
         };
-        let said = [
+        let parameters = [
             ("q", &self.q),
             ("namespace", &self.namespace),
             ("state", &self.state),
             ("sort", &self.sort),
             ("page", &page),
         ];
-        let said = said.iter().filter(|(_, value)| !value.is_empty());
-        let pairs: Vec<_> = said
-            .map(|(name, value)| format!("{name}={}", encoded(value)))
+        let parameters = parameters.iter().filter(|(_, value)| !value.is_empty());
+        let pairs: Vec<_> = parameters
+            .map(|(name, value)| format!("{name}={}", percent_encoded(value)))
             .collect();
         match pairs.is_empty() {
             true => "/pipelines".to_owned(),
@@ -93,8 +93,8 @@ impl Filter {
         };
         let orders = [
             ("", "name"),
-            ("state", "what needs someone first"),
-            ("newest", "newest change first"),
+            ("state", "attention needed first"),
+            ("newest", "latest change first"),
             ("namespace", "namespace"),
         ];
         let options = orders.map(|(value, name)| {
@@ -110,7 +110,7 @@ impl Filter {
                     .with("name", "sort")
                     .children(options),
             );
-        let state = self.state().map(|state| hidden("state", state.id()));
+        let state = self.state().map(|state| hidden_field("state", state.id()));
         tag("form")
             .class("filter")
             .with("role", "search")

@@ -1,4 +1,4 @@
-//! One pipeline as a row. Rows say nothing about who looks, so each is rendered once per change.
+//! The row of a pipeline. Rows do not depend on the viewer, so each is rendered once per change.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -6,72 +6,72 @@ use api::Pipeline;
 use jiff::Timestamp;
 use kube::ResourceExt;
 use parking_lot::Mutex;
+use planner::SummaryState;
 
 use super::key_of;
 use crate::{
     dashboard::{
+        components::{address, badge, screen_reader_text, state_icon},
         html::{Element, Html, tag},
-        page::Part,
-        words::{address, aside, badge, shape},
+        page::PagePart,
     },
     view::{self, Cell},
     watched::{ObjectKey, Watched},
 };
-use planner::SummaryState;
 
 /// A pipeline in the list.
-pub(crate) struct Row {
+pub(crate) struct PipelineRow {
     pub(in crate::dashboard) key: ObjectKey,
     pub(super) id: Arc<str>,
     pub(super) state: SummaryState,
     pub(super) changed: Option<Timestamp>,
-    /// What is searched.
+    /// The text that is searched.
     pub(super) text: String,
-    pub(super) part: Arc<Part>,
+    pub(super) part: Arc<PagePart>,
 }
 
-/// Rows by pipeline, with the version that each shows.
+/// The rendered rows, each with the version of its pipeline.
 #[derive(Default)]
-pub(crate) struct Rows(Mutex<Known>);
+pub(crate) struct PipelineRows(Mutex<CachedRows>);
 
 #[derive(Default)]
-struct Known {
-    /// How many changes there had been.
+struct CachedRows {
+    /// The change count that the rows were rendered at.
     as_of: Option<u64>,
-    rows: HashMap<ObjectKey, (String, Arc<Row>)>,
+    rows: HashMap<ObjectKey, (String, Arc<PipelineRow>)>,
 }
 
-impl Rows {
-    /// All pipelines that are known.
-    pub(super) fn all(&self, watched: &Watched) -> Vec<Arc<Row>> {
-        let mut known = self.0.lock();
+impl PipelineRows {
+    /// The rows of all pipelines.
+    pub(super) fn all(&self, watched: &Watched) -> Vec<Arc<PipelineRow>> {
+        let mut cached = self.0.lock();
         let as_of = Some(watched.change_count());
-        if known.as_of != as_of {
-            known.rows = fresh(&watched.pipelines(), std::mem::take(&mut known.rows));
-            known.as_of = as_of;
+        if cached.as_of != as_of {
+            cached.rows = updated_rows(&watched.pipelines(), std::mem::take(&mut cached.rows));
+            cached.as_of = as_of;
         }
-        known.rows.values().map(|(_, row)| row.clone()).collect()
+        cached.rows.values().map(|(_, row)| row.clone()).collect()
     }
 }
 
-/// The same rows, with those anew whose pipelines have changed.
-fn fresh(
+/// The same rows, with those of changed pipelines rendered again.
+fn updated_rows(
     pipelines: &[Arc<Pipeline>],
-    mut known: HashMap<ObjectKey, (String, Arc<Row>)>,
-) -> HashMap<ObjectKey, (String, Arc<Row>)> {
+    mut old: HashMap<ObjectKey, (String, Arc<PipelineRow>)>,
+) -> HashMap<ObjectKey, (String, Arc<PipelineRow>)> {
     let rows = pipelines.iter().map(|pipeline| {
         let key = key_of(pipeline);
         let version = format!("{:?}{:?}", pipeline.uid(), pipeline.resource_version());
-        let row = match known.remove(&key) {
+        let row = match old.remove(&key) {
             Some((shown, row)) if shown == version => row,
-            _ => Arc::new(Row::new(pipeline)),
+            _ => Arc::new(PipelineRow::new(pipeline)),
         };
         (key, (version, row))
     });
     rows.collect()
 }
 
-impl Row {
+impl PipelineRow {
     fn new(pipeline: &Pipeline) -> Self {
         let key = key_of(pipeline);
         let cells = view::cells(pipeline);
@@ -96,7 +96,7 @@ impl Row {
             state,
             changed: view::last_change(pipeline).map(|time| time.0),
             text: text.to_lowercase(),
-            part: Arc::new(Part::from(Html::from(html))),
+            part: Arc::new(PagePart::from(Html::from(html))),
             key,
         }
     }
@@ -110,22 +110,22 @@ fn cell(cell: &Cell<'_>) -> Element {
     let incoming = cell.incoming.map(|revision| {
         tag("span")
             .class("incoming")
-            .child(aside("; on its way: "))
+            .child(screen_reader_text("; promoting: "))
             .child(tag("code").text(revision))
     });
     item.child(tag("b").text(cell.name))
-        .child(shape(cell.state))
+        .child(state_icon(cell.state))
         .child(tag("code").text(&cell.revision))
         .child(incoming)
-        .child(aside(&format!(" ({})", cell.state.word())))
+        .child(screen_reader_text(&format!(" ({})", cell.state.word())))
 }
 
-/// An id that any name fits into.
+/// The id of a row: other characters than letters, digits and dashes are encoded.
 fn row_id(key: &ObjectKey) -> String {
-    let letters = format!("{}/{}", key.namespace, key.name);
-    let letters = letters.bytes().map(|byte| match byte {
+    let key = format!("{}/{}", key.namespace, key.name);
+    let characters = key.bytes().map(|byte| match byte {
         b'a'..=b'z' | b'0'..=b'9' | b'-' => char::from(byte).to_string(),
         other => format!("_{other:02x}"),
     });
-    letters.collect::<String>() + "-row"
+    characters.collect::<String>() + "-row"
 }

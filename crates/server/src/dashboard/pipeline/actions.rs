@@ -1,41 +1,41 @@
-//! What people may do, shown only to who may.
+//! The actions of an environment, as far as the viewer may take them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::{Pipeline, pipeline::Environment, promotion::Phase};
 use futures::future::try_join_all;
 
-use super::Subject;
+use super::PipelineView;
 use crate::{
+    access::{AccessRequest, Caller},
     dashboard::{
+        components::{address, hidden_field},
         html::{Element, tag},
-        words::{address, hidden},
     },
-    rest::access::{Caller, Wish},
     view,
     watched::ObjectKey,
 };
 
-const RIGHTS: [&str; 3] = ["approve", "promote", "suspend"];
+const VERBS: [&str; 3] = ["approve", "promote", "suspend"];
 
-/// What somebody may do.
-pub(super) struct Rights {
+/// The actions that the viewer may take.
+pub(super) struct AllowedActions {
     may_suspend: bool,
-    /// By environment, the verbs that are allowed.
+    /// The allowed verbs, by environment.
     verbs: BTreeMap<String, BTreeSet<&'static str>>,
 }
 
-impl Rights {
+impl AllowedActions {
     pub(super) async fn find(
         caller: &Caller,
         key: &ObjectKey,
         pipeline: &Pipeline,
     ) -> Result<Self, kube::Error> {
-        let places = pipeline.spec.environments.iter();
-        let questions = places.flat_map(|it| RIGHTS.map(|verb| (it.name.as_str(), verb)));
+        let environments = pipeline.spec.environments.iter();
+        let questions = environments.flat_map(|it| VERBS.map(|verb| (it.name.as_str(), verb)));
         let answers = questions.map(|(environment, verb)| async move {
-            let wish = Wish::new(verb, key).environment(environment);
-            let is_allowed = caller.may_see(&wish).await?;
+            let access_request = AccessRequest::new(verb, key).environment(environment);
+            let is_allowed = caller.may_see(&access_request).await?;
             Ok::<_, kube::Error>((environment, verb, is_allowed))
         });
         let mut verbs: BTreeMap<String, BTreeSet<_>> = BTreeMap::new();
@@ -47,17 +47,17 @@ impl Rights {
                     .insert(verb);
             }
         }
-        let may_suspend = caller.may_see(&Wish::new("suspend", key)).await?;
+        let may_suspend = caller.may_see(&AccessRequest::new("suspend", key)).await?;
         Ok(Self { may_suspend, verbs })
     }
 
-    fn allow(&self, verb: &str, environment: &str) -> bool {
+    fn contains(&self, verb: &str, environment: &str) -> bool {
         let verbs = self.verbs.get(environment);
         verbs.is_some_and(|verbs| verbs.contains(verb))
     }
 }
 
-impl Subject<'_> {
+impl PipelineView<'_> {
     pub(super) fn suspend_all(&self) -> Option<Element> {
         let (verb, label) = match self.pipeline.spec.suspend {
             true => ("resume", "Resume the pipeline"),
@@ -65,24 +65,24 @@ impl Subject<'_> {
         };
         let button = tag("button").class("quiet").text(label);
         let form = self.form(verb, "").class("inline").child(button);
-        self.rights.may_suspend.then_some(form)
+        self.allowed.may_suspend.then_some(form)
     }
 
     pub(super) fn actions(&self, environment: &Environment, index: usize) -> Element {
         let name = environment.name.as_str();
         let mut all = tag("div").class("actions");
-        if self.rights.allow("approve", name) {
+        if self.allowed.contains("approve", name) {
             all = all.children(
-                self.waiting(name)
+                self.awaiting_approval(name)
                     .map(|revision| self.approve(name, revision)),
             );
         }
-        if self.rights.allow("promote", name) {
+        if self.allowed.contains("promote", name) {
             all = all
                 .child(self.promote(name, index))
                 .child(self.roll_back(name, index));
         }
-        if self.rights.allow("suspend", name) {
+        if self.allowed.contains("suspend", name) {
             let (verb, label) = match environment.suspend {
                 true => ("resume", "Resume"),
                 false => ("suspend", "Suspend"),
@@ -96,8 +96,8 @@ impl Subject<'_> {
         all
     }
 
-    /// The revisions that wait for a person in an environment, each once.
-    fn waiting(&self, environment: &str) -> impl Iterator<Item = &str> {
+    /// The revisions that await approval in an environment.
+    fn awaiting_approval(&self, environment: &str) -> impl Iterator<Item = &str> {
         let waiting = self.promotions.iter().filter(move |promotion| {
             let phase = promotion.status.as_ref().and_then(|status| status.phase);
             let spec = &promotion.spec;
@@ -111,7 +111,7 @@ impl Subject<'_> {
     fn approve(&self, environment: &str, revision: &str) -> Element {
         self.form("approve", environment)
             .class("approve")
-            .child(hidden("revision", revision))
+            .child(hidden_field("revision", revision))
             .child(note())
             .child(
                 tag("button")
@@ -120,8 +120,8 @@ impl Subject<'_> {
             )
     }
 
-    /// Any revision may be asked for; those that run elsewhere are suggested, and one that was never
-    /// seen needs a tick.
+    /// Any revision can be requested. Those of other environments are suggested, and one that was never
+    /// observed must be confirmed.
     fn promote(&self, environment: &str, index: usize) -> Element {
         let status = self.pipeline.status.as_ref();
         let others = status.into_iter().flat_map(|it| it.environments.values());
@@ -154,7 +154,7 @@ impl Subject<'_> {
             .child(form)
     }
 
-    /// To what ran before.
+    /// The form to go back to an earlier revision.
     fn roll_back(&self, environment: &str, index: usize) -> Option<Element> {
         let status = view::status_of(&self.pipeline, environment);
         let running = view::revisions(status);
@@ -176,7 +176,7 @@ impl Subject<'_> {
             .children(options);
         let form = self
             .form("rollback", environment)
-            .child(tag("label").with("for", &field).text("Back to"))
+            .child(tag("label").with("for", &field).text("Roll back to"))
             .child(select)
             .child(note())
             .child(
@@ -190,12 +190,12 @@ impl Subject<'_> {
 
     fn form(&self, verb: &str, environment: &str) -> Element {
         form(self.key, self.csrf)
-            .child(hidden("verb", verb))
-            .child(hidden("environment", environment))
+            .child(hidden_field("verb", verb))
+            .child(hidden_field("environment", environment))
     }
 }
 
-/// Whether to ask for a revision that nothing is known to have.
+/// The confirmation that an unknown revision is wanted.
 fn unseen(index: usize) -> Element {
     let input = tag("input")
         .id(format_args!("unseen-{index}"))
@@ -205,7 +205,7 @@ fn unseen(index: usize) -> Element {
     tag("label")
         .class("note")
         .child(input)
-        .text(" even if nothing has run this revision yet")
+        .text(" even if no target, source or report has this revision")
 }
 
 /// A form that acts on a pipeline.
@@ -213,15 +213,15 @@ pub(in crate::dashboard) fn form(key: &ObjectKey, csrf: &str) -> Element {
     tag("form")
         .with("method", "post")
         .link(&format!("{}/act", address(key)))
-        .child(hidden("csrf", csrf))
+        .child(hidden_field("csrf", csrf))
 }
 
-/// Room for a reason.
+/// The input for a note.
 pub(in crate::dashboard) fn note() -> Element {
     let input = tag("input")
         .with("name", "note")
         .with("maxlength", 1024)
         .with("autocomplete", "off")
-        .with("placeholder", "why (optional)");
+        .with("placeholder", "reason (optional)");
     tag("label").class("note").text("Note ").child(input)
 }

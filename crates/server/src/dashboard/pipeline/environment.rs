@@ -1,25 +1,25 @@
-//! One environment: what its targets run and since when, the promotion under way, and why it waits.
+//! An environment on the page of a pipeline: its targets, its current promotion, and why it waits.
 
 use api::{
     image::Image,
     pipeline::{AppStatus, Environment, EnvironmentStatus, Strategy, TargetStatus},
 };
+use planner::SummaryState;
 
-use super::Subject;
+use super::PipelineView;
 use crate::{
     dashboard::{
+        components::{badge, external_link, screen_reader_text, state_icon, timestamp},
         html::{Element, tag},
-        objects::address_of,
-        words::{aside, badge, moment, outward, shape},
+        objects::objects_address,
     },
     view,
 };
-use planner::SummaryState;
 
-/// Up to how many targets each have a card; more are squares.
-const CARDS: usize = 8;
+/// Up to this many targets are shown as cards; more as squares.
+const MAX_CARDS: usize = 8;
 
-impl Subject<'_> {
+impl PipelineView<'_> {
     pub(super) fn environment(&self, environment: &Environment, index: usize) -> Element {
         let status = view::status_of(&self.pipeline, &environment.name);
         let title = tag("h2")
@@ -29,28 +29,28 @@ impl Subject<'_> {
         tag("div")
             .class("facts")
             .child(tag("header").child(title).child(badge(state)))
-            .child(self.way(environment, index))
-            .child(self.why(&environment.name))
-            .child(self.under_way(&environment.name))
+            .child(self.strategy(environment, index))
+            .child(self.hold(&environment.name))
+            .child(self.progress(&environment.name))
             .child(status.map(|status| self.targets(&environment.name, status)))
     }
 
-    /// How promotions get in.
-    fn way(&self, environment: &Environment, index: usize) -> Element {
+    /// How revisions are promoted into the environment.
+    fn strategy(&self, environment: &Environment, index: usize) -> Element {
         let settings = self.pipeline.spec.promotion_into(&environment.name);
-        let line = tag("p").class("dim way");
+        let line = tag("p").class("dim strategy");
         if index == 0 && self.pipeline.spec.source.is_none() {
-            return line.text("where releases come in");
+            return line.text("first environment: changed outside of Sluice");
         }
         let Some(settings) = settings else {
-            return line.text("nothing is promoted into it");
+            return line.text("no promotion is configured");
         };
-        let (name, url) = strategy(&settings.strategy);
+        let (name, url) = strategy_of(&settings.strategy);
         let line = line.text(name);
         let line = match url {
             Some((url, branch)) => line
                 .text(" to ")
-                .child(outward(url, url.trim_start_matches("https://")))
+                .child(external_link(url, url.trim_start_matches("https://")))
                 .text(format_args!(" {branch}")),
             None => line,
         };
@@ -60,21 +60,24 @@ impl Subject<'_> {
         }
     }
 
-    /// In the planner's words.
-    fn why(&self, environment: &str) -> Option<Element> {
+    /// Why the next promotion waits.
+    fn hold(&self, environment: &str) -> Option<Element> {
         let hold = self.plan.environments.get(environment)?.hold.as_ref()?;
-        let opens = hold.opens_at.map(|at| {
+        let opens_at = hold.opens_at.map(|at| {
             let time = api::Time(at);
-            tag("span").text(" Opens ").child(moment(&time)).text(".")
+            tag("span")
+                .text(" Opens ")
+                .child(timestamp(&time))
+                .text(".")
         });
-        let why = tag("p")
-            .class("why")
-            .child(tag("strong").text("Waits: "))
+        let paragraph = tag("p")
+            .class("hold")
+            .child(tag("strong").text("Waiting: "))
             .text(format_args!("{}. ", hold.sentence))
             .child(tag("span").text(capital(&hold.lifted_by)).text("."))
-            .child(opens)
+            .child(opens_at)
             .child(tag("small").text(format_args!(" {}", hold.reason.word())));
-        Some(why)
+        Some(paragraph)
     }
 
     fn targets(&self, environment: &str, status: &EnvironmentStatus) -> Element {
@@ -84,22 +87,22 @@ impl Subject<'_> {
         let block = tag("div").child(tag("p").class("dim").text(count));
         let reported = status.reported.as_ref().map(|reported| {
             tag("p")
-                .text("A report says that one target runs ")
+                .text("Reported for one target: ")
                 .child(tag("code").text(&reported.revision))
         });
         let block = block.child(reported);
-        let objects = |target: &TargetStatus| address_of(self.key, environment, target);
+        let objects = |target: &TargetStatus| objects_address(self.key, environment, target);
         let card = |target| card(target, &objects(target));
-        if all.len() <= CARDS {
+        if all.len() <= MAX_CARDS {
             return block.child(tag("ul").class("targets").children(all.iter().map(card)));
         }
-        let is_troubled =
+        let is_not_ready =
             |target: &&TargetStatus| planner::target_state(target) != SummaryState::Ready;
-        let troubled = all.iter().filter(is_troubled).take(CARDS);
+        let not_ready = all.iter().filter(is_not_ready).take(MAX_CARDS);
         let squares = all.iter().map(|target| square(target, &objects(target)));
         block
             .child(tag("ol").class("heat").children(squares))
-            .child(tag("ul").class("targets").children(troubled.map(card)))
+            .child(tag("ul").class("targets").children(not_ready.map(card)))
     }
 }
 
@@ -109,8 +112,8 @@ fn capital(text: &str) -> String {
     first.unwrap_or_default() + letters.as_str()
 }
 
-/// The strategy as people say it, and where it leads.
-fn strategy(strategy: &Strategy) -> (&'static str, Option<(&str, &str)>) {
+/// The name of a strategy, and its repository and branch.
+fn strategy_of(strategy: &Strategy) -> (&'static str, Option<(&str, &str)>) {
     match strategy {
         Strategy {
             pull_request: Some(it),
@@ -130,13 +133,20 @@ fn strategy(strategy: &Strategy) -> (&'static str, Option<(&str, &str)>) {
     }
 }
 
-/// One of many.
+/// A target of an environment with many.
 fn square(target: &TargetStatus, objects: &str) -> Element {
     let state = planner::target_state(target);
-    let release = planner::release(target).unwrap_or("nothing yet".to_owned());
-    let said = format!("{}: {release}, {}", view::place(target), state.word());
-    let link = tag("a").link(objects).with("title", &said);
-    tag("li").child(link.child(shape(state)).child(aside(&said)))
+    let release = planner::release(target).unwrap_or("not deployed yet".to_owned());
+    let text = format!(
+        "{}: {release}, {}",
+        view::target_label(target),
+        state.word()
+    );
+    let link = tag("a").link(objects).with("title", &text);
+    tag("li").child(
+        link.child(state_icon(state))
+            .child(screen_reader_text(&text)),
+    )
 }
 
 fn card(target: &TargetStatus, objects: &str) -> Element {
@@ -146,7 +156,7 @@ fn card(target: &TargetStatus, objects: &str) -> Element {
         tag("span")
             .class("dim")
             .text(" since ")
-            .child(moment(since))
+            .child(timestamp(since))
     });
     let failed = planner::failed_revision(target);
     let runs = running(target, failed).map(|runs| runs.child(since));
@@ -155,7 +165,7 @@ fn card(target: &TargetStatus, objects: &str) -> Element {
         tag("p")
             .class("bad")
             .child(tag("code").text(revision))
-            .text(" failed here")
+            .text(" failed")
             .child(reported.map(|text| tag("span").text(format_args!(": {text}"))))
     });
     let error = target.error.as_ref();
@@ -164,26 +174,31 @@ fn card(target: &TargetStatus, objects: &str) -> Element {
         .class(format_args!("card {}", state.id()))
         .child(
             tag("p")
-                .class("place")
-                .child(shape(state))
-                .child(tag("a").link(objects).text(view::place(target)))
-                .child(aside(&format!(" ({})", state.word()))),
+                .class("target-name")
+                .child(state_icon(state))
+                .child(tag("a").link(objects).text(view::target_label(target)))
+                .child(screen_reader_text(&format!(" ({})", state.word()))),
         )
         .child(failed)
         .child(runs)
         .child(error)
         .child(images(&target.apps))
-        .children(target.apps.iter().filter_map(|app| says(app, target)))
+        .children(
+            target
+                .apps
+                .iter()
+                .filter_map(|app| app_message(app, target)),
+        )
 }
 
-/// What a target runs: several apps, such as those found by label, by name. Nothing where the only
-/// release failed, which is said beside it.
+/// The revision of a target; of several apps, that of each. Nothing if the only release failed, which
+/// is shown above.
 fn running(target: &TargetStatus, failed: Option<&str>) -> Option<Element> {
     if target.apps.len() < 2 {
         let is_last_good = failed.is_some() && failed != target.revision.as_deref();
         let (before, revision) = match (target.shown_revision(), failed) {
-            (Some(good), Some(_)) if is_last_good => ("last good ", good),
-            (None, None) => ("", "nothing yet".to_owned()),
+            (Some(good), Some(_)) if is_last_good => ("last successful: ", good),
+            (None, None) => ("", "not deployed yet".to_owned()),
             (revision, None) => ("", revision?),
             (_, Some(_)) => return None,
         };
@@ -191,7 +206,7 @@ fn running(target: &TargetStatus, failed: Option<&str>) -> Option<Element> {
         return Some(line.child(tag("code").text(revision)));
     }
     let apps = target.apps.iter().map(|app| {
-        let revision = app.revision.as_deref().unwrap_or("nothing yet");
+        let revision = app.revision.as_deref().unwrap_or("not deployed yet");
         tag("p")
             .text(format_args!("{} {} ", app.kind, app.name))
             .child(tag("code").text(revision))
@@ -199,15 +214,15 @@ fn running(target: &TargetStatus, failed: Option<&str>) -> Option<Element> {
     Some(tag("div").children(apps))
 }
 
-/// What an app that is not ready says about itself, unless that is the target's error already.
-fn says(app: &AppStatus, target: &TargetStatus) -> Option<Element> {
+/// The message of an app that is not ready, unless it is the error of the target.
+fn app_message(app: &AppStatus, target: &TargetStatus) -> Option<Element> {
     let message = app.message.as_ref().filter(|_| !app.ready)?;
     let is_new = target.error.as_ref() != Some(message);
     is_new.then(|| tag("p").class("bad").text(message))
 }
 
-/// Enough of a digest to tell it apart.
-fn short(version: &str) -> &str {
+/// A version; of a digest only the first characters.
+fn shortened(version: &str) -> &str {
     match version.strip_prefix("sha256:") {
         Some(_) => version.get(..19).unwrap_or(version),
         None => version,
@@ -228,7 +243,7 @@ fn images(apps: &[AppStatus]) -> Option<Element> {
                 let name = image.name().rsplit('/').next().unwrap_or_default();
                 item.text(name)
                     .text(" ")
-                    .child(tag("code").text(short(image.tag().unwrap_or(image.version()))))
+                    .child(tag("code").text(shortened(image.tag().unwrap_or(image.version()))))
             }
             None => item.text(text),
         }

@@ -1,4 +1,4 @@
-//! What happened, newest first.
+//! The history of a pipeline: promotions and failed releases, newest first.
 
 use api::{
     Promotion, Time,
@@ -7,16 +7,16 @@ use api::{
 };
 use kube::ResourceExt;
 
-use super::{Subject, steps::outcome};
+use super::{PipelineView, progress::result_line};
 use crate::dashboard::{
+    components::timestamp,
     html::{Element, tag},
-    words::moment,
 };
 
-/// How far back a page goes.
-const SHOWN: usize = 50;
+/// How many entries are shown.
+const MAX_ENTRIES: usize = 50;
 
-impl Subject<'_> {
+impl PipelineView<'_> {
     pub(super) fn history(&self) -> Element {
         let promotions = self.promotions.iter();
         let promotions = promotions.map(|it| (it.creation_timestamp(), entry(it)));
@@ -24,17 +24,17 @@ impl Subject<'_> {
         if all.is_empty() {
             return tag("div")
                 .id("history")
-                .child(tag("p").class("dim").text("Nothing has been promoted yet."));
+                .child(tag("p").class("dim").text("No promotions yet."));
         }
         all.sort_by(|(one, _), (other, _)| other.cmp(one));
-        let items = all.into_iter().take(SHOWN).map(|(_, item)| item);
+        let items = all.into_iter().take(MAX_ENTRIES).map(|(_, item)| item);
         let list = tag("ol").class("timeline").children(items);
         tag("div").id("history").child(list)
     }
 
-    /// Releases that failed, unless a promotion that failed says so.
+    /// Failed releases that are not part of a failed promotion.
     fn failures(&self) -> impl Iterator<Item = (Option<Time>, Element)> {
-        let is_said = |environment: &str, revision: &str| {
+        let is_promotion = |environment: &str, revision: &str| {
             self.promotions.iter().any(|promotion| {
                 let phase = promotion.status.as_ref().and_then(|status| status.phase);
                 let spec = &promotion.spec;
@@ -46,13 +46,13 @@ impl Subject<'_> {
         let environments = status.flat_map(|status| &status.environments);
         environments.flat_map(move |(name, environment)| {
             let failures = environment.failures.iter();
-            let unsaid = failures.filter(move |it| !is_said(name, &it.revision));
-            unsaid.map(move |failure| (failure.at.clone(), failed(name, failure)))
+            let others = failures.filter(move |it| !is_promotion(name, &it.revision));
+            others.map(move |failure| (failure.at.clone(), failed(name, failure)))
         })
     }
 }
 
-/// A release that failed without a promotion that says so.
+/// A failed release that is not part of a failed promotion.
 fn failed(environment: &str, failure: &FailedRelease) -> Element {
     let line = tag("p")
         .child(tag("b").text(environment))
@@ -62,7 +62,7 @@ fn failed(environment: &str, failure: &FailedRelease) -> Element {
     let message = failure.message.as_ref();
     tag("li")
         .class("failed")
-        .child(failure.at.as_ref().map(moment))
+        .child(failure.at.as_ref().map(timestamp))
         .child(line)
         .child(message.map(|message| tag("p").class("bad").text(message)))
 }
@@ -87,22 +87,22 @@ fn entry(promotion: &Promotion) -> Element {
         .text(" → ")
         .child(tag("code").text(spec.shown_revision()))
         .text(" ")
-        .child(outcome(promotion));
+        .child(result_line(promotion));
     let message = status.message.filter(|_| class == "failed");
     tag("li")
         .class(class)
-        .child(at.as_ref().map(moment))
+        .child(at.as_ref().map(timestamp))
         .child(line)
         .child(people(promotion))
         .child(message.map(|message| tag("p").class("bad").text(message)))
 }
 
-/// Who asked for it and who approved it.
+/// Who requested and who approved a promotion.
 fn people(promotion: &Promotion) -> Option<Element> {
     let spec = &promotion.spec;
-    let asked = spec.request.as_ref().map(|request| {
+    let requested = spec.request.as_ref().map(|request| {
         let what = match request.kind {
-            RequestKind::Promote => "asked for",
+            RequestKind::Promote => "requested",
             RequestKind::Rollback => "rolled back",
         };
         format!("{what} by {}", request.by.as_deref().unwrap_or("somebody"))
@@ -112,6 +112,6 @@ fn people(promotion: &Promotion) -> Option<Element> {
         let note = note.map(|note| format!(": {note}")).unwrap_or_default();
         format!("approved by {}{note}", approval.by)
     });
-    let said: Vec<_> = asked.into_iter().chain(approved).collect();
-    (!said.is_empty()).then(|| tag("p").class("dim").text(said.join(", ")))
+    let text: Vec<_> = requested.into_iter().chain(approved).collect();
+    (!text.is_empty()).then(|| tag("p").class("dim").text(text.join(", ")))
 }

@@ -1,16 +1,16 @@
-//! What can set the pipeline in motion.
-
-use super::Subject;
-use crate::{
-    dashboard::{
-        html::{Element, tag},
-        words::{badge, badge_saying},
-    },
-    triggers::{Last, Trigger},
-};
+//! The triggers of a pipeline.
 use planner::SummaryState;
 
-impl Subject<'_> {
+use super::PipelineView;
+use crate::{
+    dashboard::{
+        components::{badge, badge_with_text},
+        html::{Element, tag},
+    },
+    triggers::{ShownTrigger, TriggerStatus},
+};
+
+impl PipelineView<'_> {
     pub(super) fn triggers(&self) -> Element {
         let items = self.triggers.iter().map(item);
         let list = tag("ul").class("triggers").children(items);
@@ -18,7 +18,7 @@ impl Subject<'_> {
     }
 }
 
-fn item(trigger: &Trigger) -> Element {
+fn item(trigger: &ShownTrigger) -> Element {
     let listed = &trigger.listed;
     let name = tag("p")
         .child(tag("span").class("dim").text(&listed.kind))
@@ -28,29 +28,31 @@ fn item(trigger: &Trigger) -> Element {
             _ => tag("b").text(&listed.name),
         })
         .text(format_args!(" {}", listed.effect));
-    tag("li").child(name).child(trigger.last.as_ref().map(last))
+    tag("li")
+        .child(name)
+        .child(trigger.status.as_ref().map(status_line))
 }
 
-fn last(last: &Last) -> Element {
-    let ready = last.ready.as_ref();
+fn status_line(status: &TriggerStatus) -> Element {
+    let ready = status.ready.as_ref();
     let state = match ready.map(|ready| ready.status.as_str()) {
-        _ if last.suspend => badge(SummaryState::Suspended),
+        _ if status.suspend => badge(SummaryState::Suspended),
         Some("True") => badge(SummaryState::Ready),
-        Some("False") => badge_saying(SummaryState::Failed, "not ready"),
+        Some("False") => badge_with_text(SummaryState::Failed, "not ready"),
         _ => badge(SummaryState::Unknown),
     };
-    let event = last.event.as_ref();
+    let event = status.event.as_ref();
     let event = event.map(|event| {
         let text = tag("span").text(" last event ");
         text.child(tag("code").text(event))
     });
-    let run = last.run.as_ref();
+    let run = status.run.as_ref();
     let run = run.map(|run| {
         let text = tag("span").text(" last run ");
         text.child(tag("code").text(run))
     });
-    let trouble = ready.filter(|ready| ready.status == "False");
-    let trouble = trouble.map(|ready| {
+    let not_ready = ready.filter(|ready| ready.status == "False");
+    let not_ready = not_ready.map(|ready| {
         tag("span")
             .class("bad")
             .text(format_args!(" {}", ready.message))
@@ -60,5 +62,5 @@ fn last(last: &Last) -> Element {
         .child(state)
         .child(event)
         .child(run)
-        .child(trouble)
+        .child(not_ready)
 }

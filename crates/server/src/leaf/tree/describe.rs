@@ -1,4 +1,4 @@
-//! What an object says about itself, what it comes from, and what it holds.
+//! The state, sources and inventory of an object.
 
 use api::{
     app::{self, AppType},
@@ -12,20 +12,20 @@ use api::{
 use kube::api::DynamicObject;
 use serde_json::Value;
 
-use super::{Node, State};
+use super::{Node, ObjectState};
 use crate::leaf::{
     kinds::{BATCH, WORKLOADS, is_read},
-    short,
+    shortened,
 };
 
-/// The same object with how it is.
+/// The node with the state of its object.
 pub(super) fn state_of(node: Node, object: &DynamicObject) -> Node {
     let mut node = match node.group.as_str() {
         SOURCE_GROUP => source(node, object),
         BATCH => job(node, object),
         _ => app(node, object),
     };
-    node.message = node.message.map(|text| short(&text));
+    node.message = node.message.map(|text| shortened(&text));
     if WORKLOADS.contains(&(node.group.as_str(), node.kind.as_str())) {
         node.images = images(&object.data);
     }
@@ -36,12 +36,12 @@ fn app(node: Node, object: &DynamicObject) -> Node {
     let kind = AppType::of(&format!("{}/", node.group), &node.kind);
     let reading = app::read_as(kind, object, None);
     let state = match &reading {
-        it if it.suspended => State::Suspended,
-        it if it.ready => State::Ready,
-        it if it.failed => State::Failed,
-        _ => State::NotReady,
+        it if it.suspended => ObjectState::Suspended,
+        it if it.ready => ObjectState::Ready,
+        it if it.failed => ObjectState::Failed,
+        _ => ObjectState::NotReady,
     };
-    // A workload's own revision is the tag of an image, which is shown anyway.
+    // The revision of a workload is an image tag, which is shown with the images.
     let is_workload = matches!(kind, AppType::Workload(_));
     let revision = reading.revision.filter(|_| !is_workload);
     Node {
@@ -57,22 +57,22 @@ fn source(node: Node, object: &DynamicObject) -> Node {
     let revision = status.artifact.and_then(|artifact| artifact.revision);
     let node = Node { revision, ..node };
     if object.data["spec"]["suspend"] == true {
-        let state = State::Suspended;
+        let state = ObjectState::Suspended;
         return Node { state, ..node };
     }
     let conditions = status.conditions.unwrap_or_default();
     match conditions.iter().find(|it| it.type_ == "Ready") {
         Some(ready) => Node {
             state: match ready.status.as_str() {
-                "True" => State::Ready,
-                _ => State::NotReady,
+                "True" => ObjectState::Ready,
+                _ => ObjectState::NotReady,
             },
             message: ready.message.clone(),
             ..node
         },
-        // A Helm repository in an OCI registry is only an address: it is never fetched.
+        // A HelmRepository of type oci is never fetched and has no conditions.
         None if object.data["spec"]["type"] == "oci" => Node {
-            state: State::Ready,
+            state: ObjectState::Ready,
             ..node
         },
         None => node,
@@ -84,11 +84,11 @@ fn job(node: Node, object: &DynamicObject) -> Node {
     let condition = |kind: &str| conditions.conditions.iter().find(|it| it.is_true(kind));
     let failed = condition("Failed");
     let state = match node.kind.as_str() {
-        _ if object.data["spec"]["suspend"] == true => State::Suspended,
-        "CronJob" => State::Ready,
-        _ if failed.is_some() => State::Failed,
-        _ if condition("Complete").is_some() => State::Ready,
-        _ => State::NotReady,
+        _ if object.data["spec"]["suspend"] == true => ObjectState::Suspended,
+        "CronJob" => ObjectState::Ready,
+        _ if failed.is_some() => ObjectState::Failed,
+        _ if condition("Complete").is_some() => ObjectState::Ready,
+        _ => ObjectState::NotReady,
     };
     let message = failed.and_then(|failed| failed.message.clone());
     Node {
@@ -120,8 +120,8 @@ pub(in crate::leaf) fn images(workload: &Value) -> Vec<String> {
     images
 }
 
-/// What an app or a chart comes from, the farthest first.
-pub(super) fn sources(of: &Node, object: &DynamicObject) -> Vec<Node> {
+/// The sources of an app or a chart, the farthest first.
+pub(super) fn sources_of(of: &Node, object: &DynamicObject) -> Vec<Node> {
     let named = |reference: &ObjectReference| {
         let namespace = reference.namespace.as_deref().unwrap_or(&of.namespace);
         let (kind, name) = (reference.kind.as_deref()?, reference.name.as_deref()?);
@@ -150,8 +150,8 @@ pub(super) fn sources(of: &Node, object: &DynamicObject) -> Vec<Node> {
     }
 }
 
-/// What an app's inventory lists: what is read first, the rest by kind and name.
-pub(super) fn holds(object: &DynamicObject) -> Vec<Node> {
+/// The inventory of an app: first the kinds that are read, then by kind and name.
+pub(super) fn inventory_of(object: &DynamicObject) -> Vec<Node> {
     let inventory: Inventory = third_party::read(&object.data["status"]["inventory"]);
     let entry = |entry: &InventoryEntry| {
         let [namespace, name, group, kind] = entry.object()?;

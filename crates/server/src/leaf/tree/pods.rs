@@ -10,36 +10,41 @@ use kube::{
     core::Selector,
 };
 
-use super::{Look, Node, State, look::LISTED};
-use crate::leaf::{short, why};
+use super::{Node, ObjectState, TreeReader, objects::MAX_LISTED};
+use crate::leaf::{read_error_text, shortened};
 
-impl Look<'_> {
+impl TreeReader<'_> {
     /// A workload with its pods.
     pub(super) async fn pods(&self, node: Node, workload: &DynamicObject) -> Node {
         let Some(selector) = selector(workload) else {
             return node;
         };
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), &node.namespace);
-        let parameters = ListParams::default().labels_from(&selector).limit(LISTED);
-        let turn = self.turns.acquire().await;
+        let parameters = ListParams::default()
+            .labels_from(&selector)
+            .limit(MAX_LISTED);
+        let permit = self.request_permits.acquire().await;
         let listed = pods.list(&parameters).await;
-        drop(turn);
+        drop(permit);
         match listed {
             Ok(listed) => {
                 let own = listed
                     .items
                     .iter()
-                    .filter(|pod| belongs(pod, &node, workload));
+                    .filter(|pod| is_owned_by(pod, &node, workload));
                 let below = own.map(describe).collect();
                 let has_more = listed.metadata.continue_.is_some_and(|it| !it.is_empty());
-                let more = format!("only {LISTED} pods were read");
+                let more = format!("only {MAX_LISTED} pods were read");
                 Node {
                     below,
                     note: has_more.then_some(more),
                     ..node
                 }
             }
-            Err(error) => node.noting(format!("pods are left out: {}", why(&error))),
+            Err(error) => node.with_note(format!(
+                "pods could not be read: {}",
+                read_error_text(&error)
+            )),
         }
     }
 }
@@ -48,13 +53,13 @@ fn selector(workload: &DynamicObject) -> Option<Selector> {
     let selector = workload.data["spec"]["selector"].clone();
     let selector: LabelSelector = serde_json::from_value(selector).ok()?;
     let selector = Selector::try_from(selector).ok()?;
-    // One that selects everything belongs to nothing that Kubernetes would accept.
+    // Kubernetes accepts no workload whose selector is empty.
     (!selector.to_string().is_empty()).then_some(selector)
 }
 
-/// Labels may be shared: whose a pod is, its owner says. That of a Deployment's pods is a ReplicaSet
-/// named after it.
-fn belongs(pod: &Pod, workload: &Node, object: &DynamicObject) -> bool {
+/// Labels may be shared, so the owner decides. The owner of a Deployment's pods is a ReplicaSet named
+/// after it.
+fn is_owned_by(pod: &Pod, workload: &Node, object: &DynamicObject) -> bool {
     let owners = pod.metadata.owner_references.iter().flatten();
     let prefix = format!("{}-", workload.name);
     let mut owners = owners.filter(|owner| owner.controller == Some(true));
@@ -77,30 +82,30 @@ fn describe(pod: &Pod) -> Node {
     images.dedup();
     Node {
         state: match metadata.deletion_timestamp {
-            Some(_) => State::NotReady,
+            Some(_) => ObjectState::NotReady,
             None => state(&status),
         },
-        message: message(pod, &status).map(|text| short(&text)),
+        message: message(pod, &status).map(|text| shortened(&text)),
         images,
         ..Node::named("", "Pod", &text(&metadata.namespace), &text(&metadata.name))
     }
 }
 
-fn state(status: &PodStatus) -> State {
+fn state(status: &PodStatus) -> ObjectState {
     let conditions = status.conditions.iter().flatten();
     let mut ready = conditions.filter(|it| it.type_ == "Ready");
     match status.phase.as_deref() {
-        Some("Succeeded") => State::Ready,
-        Some("Failed") => State::Failed,
-        _ if ready.any(|it| it.status == "True") => State::Ready,
-        _ => State::NotReady,
+        Some("Succeeded") => ObjectState::Ready,
+        Some("Failed") => ObjectState::Failed,
+        _ if ready.any(|it| it.status == "True") => ObjectState::Ready,
+        _ => ObjectState::NotReady,
     }
 }
 
-/// What keeps a pod from being ready.
+/// Why a pod is not ready.
 fn message(pod: &Pod, status: &PodStatus) -> Option<String> {
     if pod.metadata.deletion_timestamp.is_some() {
-        return Some("it is being deleted".to_owned());
+        return Some("being deleted".to_owned());
     }
     let first = status.init_container_statuses.iter().flatten();
     let all = first.chain(status.container_statuses.iter().flatten());

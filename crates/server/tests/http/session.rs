@@ -98,7 +98,7 @@ async fn forms_without_their_sessions_token_do_nothing() {
     }
     assert!(!world.pipeline().await.spec.suspend);
     let stranger = submit(&world, "/login", &step, "csrf=0&token=owner").await;
-    assert!(stranger.body.contains("The form was too old"));
+    assert!(stranger.body.contains("The form has expired"));
     let page = look(&world, "/pipelines", &cookie).await;
     let form = format!("csrf={}&verb=suspend", csrf(&page.body));
     let answer = submit(&world, "/pipelines/default/app/act", &cookie, &form).await;

@@ -1,4 +1,4 @@
-//! The objects behind the targets of a pipeline, as far as that pipeline may look.
+//! The Flux objects, workloads and pods of a target, if the pipeline may use the target's cluster.
 
 use api::{
     Pipeline,
@@ -11,39 +11,39 @@ use kube::{Api, ResourceExt};
 use serde::Serialize;
 
 use crate::{
-    Door,
+    AppState,
     leaf::{
-        Place,
-        tree::{App, Node},
+        ClusterOrHub,
+        tree::{AppReference, Node},
     },
     watched::ObjectKey,
 };
 
-/// What is behind one target.
+/// The objects of one target.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Behind {
-    /// The GitopsCluster; the hub without one.
+pub(crate) struct TargetObjects {
+    /// The GitopsCluster; nothing for the hub.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cluster: Option<String>,
     pub(crate) target_namespace: String,
     /// Each app, below the source it comes from.
     pub(crate) apps: Vec<Node>,
-    /// Why the cluster cannot be looked at.
+    /// Why the cluster cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) problem: Option<String>,
 }
 
-/// Which targets of an environment are meant; all, where nothing is said.
+/// Selects targets of an environment; all if empty.
 #[derive(serde::Deserialize, Clone, Default)]
 #[serde(default, rename_all = "camelCase")]
-pub(crate) struct Wanted {
+pub(crate) struct TargetFilter {
     pub(crate) cluster: Option<String>,
     pub(crate) target_namespace: Option<String>,
 }
 
-impl Wanted {
-    pub(crate) fn is(&self, target: &TargetStatus) -> bool {
+impl TargetFilter {
+    pub(crate) fn matches(&self, target: &TargetStatus) -> bool {
         let cluster = cluster_of(target).map(|cluster| cluster.name.as_str());
         let is_cluster = self
             .cluster
@@ -54,47 +54,61 @@ impl Wanted {
     }
 }
 
-/// The cluster that a target names.
+/// The cluster of a target; nothing for the hub.
 pub(crate) fn cluster_of(target: &TargetStatus) -> Option<&ClusterReference> {
     target.cluster_app_ref.as_ref()?.cluster_ref.as_ref()
 }
 
-impl Door {
-    /// Looks behind a target.
-    pub(crate) async fn behind(&self, pipeline: &Pipeline, target: &TargetStatus) -> Behind {
-        let mut behind = Behind {
+/// The key of a target's GitopsCluster, by default in the namespace of the pipeline.
+pub(crate) fn cluster_key_of(target: &TargetStatus, pipeline_namespace: &str) -> Option<ObjectKey> {
+    let cluster = cluster_of(target)?;
+    let namespace = cluster.namespace.as_deref().filter(|it| !it.is_empty());
+    let namespace = namespace.unwrap_or(pipeline_namespace);
+    Some(ObjectKey::new(namespace, &cluster.name))
+}
+
+impl AppState {
+    /// Reads the objects of a target from its cluster.
+    pub(crate) async fn target_objects(
+        &self,
+        pipeline: &Pipeline,
+        target: &TargetStatus,
+    ) -> TargetObjects {
+        let mut objects = TargetObjects {
             cluster: cluster_of(target).map(|cluster| cluster.name.clone()),
             target_namespace: target.namespace.clone().unwrap_or_default(),
             apps: Vec::new(),
             problem: None,
         };
-        let cluster = match self.allowed(pipeline, target).await {
+        let cluster = match self.allowed_cluster(pipeline, target).await {
             Ok(cluster) => cluster,
             Err(because) => {
-                behind.problem = Some(because);
-                return behind;
+                objects.problem = Some(because);
+                return objects;
             }
         };
-        let looks = App::in_target(target).into_iter();
-        let looks = looks.map(|app| self.leaves.tree(&cluster, app));
-        for seen in join_all(looks).await {
-            match seen {
-                Ok(tree) => behind.apps.push(Node::clone(&tree)),
-                Err(because) => behind.problem = Some(because),
+        let apps = AppReference::in_target(target).into_iter();
+        let reads = apps.map(|app| self.leaf_reader.tree(&cluster, app));
+        for read in join_all(reads).await {
+            match read {
+                Ok(tree) => objects.apps.push(Node::clone(&tree)),
+                Err(because) => objects.problem = Some(because),
             }
         }
-        behind
+        objects
     }
 
     /// The cluster of a target, if pipelines of that namespace may use it.
-    async fn allowed(&self, pipeline: &Pipeline, target: &TargetStatus) -> Result<Place, String> {
+    async fn allowed_cluster(
+        &self,
+        pipeline: &Pipeline,
+        target: &TargetStatus,
+    ) -> Result<ClusterOrHub, String> {
         let own = pipeline.namespace().unwrap_or_default();
-        let Some(reference) = cluster_of(target) else {
+        let Some(key) = cluster_key_of(target, &own) else {
             let namespace = target.namespace.as_deref().unwrap_or_default();
             return self.allowed_on_hub(&own, namespace).await.map(|()| None);
         };
-        let namespace = reference.namespace.as_deref().filter(|it| !it.is_empty());
-        let key = ObjectKey::new(namespace.unwrap_or(&own), &reference.name);
         let cluster = self.watched.cluster(&key);
         let cluster = cluster.ok_or_else(|| format!("there is no GitopsCluster {key}"))?;
         let listed = cluster.annotations().get(ALLOWED_NAMESPACES_ANNOTATION);
@@ -113,7 +127,7 @@ impl Door {
         }
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
         let found = match namespaces.get_metadata_opt(namespace).await {
-            // As for the controller: who may not read the annotation does not obey it.
+            // Like the controller: without the right to read namespaces the annotation is ignored.
             Err(kube::Error::Api(status)) if status.code == 403 => None,
             found => found.map_err(|_| format!("namespace {namespace} cannot be read"))?,
         };

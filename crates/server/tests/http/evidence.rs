@@ -55,7 +55,7 @@ async fn an_event_that_does_not_count_says_so() {
         .await;
     let answer = world.post(DEV, &body).await;
     assert_eq!(answer.code, 202);
-    let text = "the event is not signed: it is stored and does not count; use a Provider of type \
+    let text = "the event is not signed: it is stored but ignored; use a Provider of type \
                 generic-hmac with `hmac-key` of the Secret keys; or --allow-unsigned-reports";
     assert_eq!(answer.body, text);
     let signed = world.post_signed(DEV, &body, &sign(KEY, &body)).await;

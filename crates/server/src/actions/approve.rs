@@ -1,4 +1,7 @@
-//! Approves promotions for whoever was found to have the right to.
+//! Records approvals in `spec.approval` of Promotions.
+//!
+//! Callers authorize first. Every write carries the resourceVersion that was read, so that an
+//! approval somebody else gave in between is kept.
 
 use api::{Promotion, Time, promotion::Approval};
 use kube::{
@@ -8,27 +11,27 @@ use kube::{
 use planner::hook::awaiting_approval;
 use serde_json::json;
 
-use crate::{Door, FIELD_MANAGER, watched::ObjectKey};
+use crate::{AppState, FIELD_MANAGER, watched::ObjectKey};
 
-/// How often an approval that another write came before is tried again.
-const TRIES: usize = 5;
+/// How often an approval is tried again after a conflicting write.
+const MAX_ATTEMPTS: usize = 5;
 
-impl Door {
-    /// The promotions of that revision into an environment that wait for a person, as the API
-    /// server says.
-    pub(crate) async fn waiting(
+impl AppState {
+    /// The promotions of a revision into an environment that await approval, read from the API
+    /// server.
+    pub(crate) async fn awaiting_approval(
         &self,
         pipeline: &ObjectKey,
         environment: &str,
         revision: &str,
     ) -> Result<Vec<Promotion>, kube::Error> {
-        let all = self.promotions(pipeline).await?;
+        let all = self.list_promotions(pipeline).await?;
         let waiting = awaiting_approval(&all, &pipeline.name, environment, revision);
         Ok(waiting.into_iter().cloned().collect())
     }
 
-    /// The promotions of a pipeline, as the API server says.
-    pub(crate) async fn promotions(
+    /// The promotions of a pipeline, read from the API server.
+    pub(crate) async fn list_promotions(
         &self,
         pipeline: &ObjectKey,
     ) -> Result<Vec<Promotion>, kube::Error> {
@@ -39,8 +42,8 @@ impl Door {
         Ok(promotions.list(&parameters).await?.items)
     }
 
-    /// Approves each of them, once. Who comes second finds it done. `signature` is the digest of the
-    /// signed call, where one approves.
+    /// Approves each of the promotions, unless it is approved already. `signature` is the digest of
+    /// the signed request that approves.
     pub(crate) async fn approve(
         &self,
         promotions: &[Promotion],
@@ -70,7 +73,7 @@ impl Door {
         let api: Api<Promotion> = Api::namespaced(self.client.clone(), &namespace);
         let name = promotion.name_any();
         let mut version = promotion.resource_version();
-        for tries_left in (0..TRIES).rev() {
+        for attempts_left in (0..MAX_ATTEMPTS).rev() {
             let body = json!({
                 "metadata": {"resourceVersion": version},
                 "spec": {"approval": approval},
@@ -81,7 +84,7 @@ impl Door {
                     self.watched.wrote_promotion(written);
                     return Ok(());
                 }
-                Err(kube::Error::Api(refusal)) if refusal.code == 409 && tries_left > 0 => {
+                Err(kube::Error::Api(refusal)) if refusal.code == 409 && attempts_left > 0 => {
                     let newest = api.get(&name).await?;
                     version = newest.resource_version();
                     if newest.spec.approval.is_some() {

@@ -20,7 +20,7 @@ use kube::{
     api::{ListParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
-use server::{Door, Metrics, Settings};
+use server::{AppState, Metrics, Settings};
 use sha2::{Sha224, Sha256};
 use tokio_util::{sync::CancellationToken, sync::DropGuard};
 use tower::ServiceExt;
@@ -69,12 +69,12 @@ impl World {
         let meanwhile = Meanwhile::default();
         let stop = CancellationToken::new();
         let counted = counting(&server, &calls, &meanwhile);
-        let door = Door::new(counted, settings.clone(), Metrics::default(), &stop);
+        let door = AppState::new(counted, settings.clone(), Metrics::default(), &stop);
         let world = Self {
             server,
             client,
             hooks: server::hooks::router(door.clone()),
-            rest: server::rest::router(door),
+            rest: server::web::router(door),
             settings,
             calls,
             meanwhile,
@@ -92,13 +92,13 @@ impl World {
 
     /// Another replica's REST.
     pub(crate) fn rest_replica(&self) -> Router {
-        server::rest::router(self.another_door())
+        server::web::router(self.another_door())
     }
 
-    fn another_door(&self) -> Arc<Door> {
+    fn another_door(&self) -> Arc<AppState> {
         let settings = self.settings.clone();
         let metrics = Metrics::default();
-        Door::new(self.client.clone(), settings, metrics, &self.stop)
+        AppState::new(self.client.clone(), settings, metrics, &self.stop)
     }
 
     /// Runs the loops beside the door.

@@ -1,4 +1,4 @@
-//! Reads one object from the API server and checks that it is the one that was asked for.
+//! Reads one object from the API server and checks that it is the requested one.
 
 use kube::{
     Client, Resource,
@@ -9,9 +9,12 @@ use serde::de::DeserializeOwned;
 
 use crate::watched::ObjectKey;
 
-/// The object of a kind, namespace and name; nothing where there is none. An answer of another kind or
-/// name counts as none, and a name that no object can have is not asked for.
-pub(crate) async fn read<K>(client: &Client, key: &ObjectKey) -> Result<Option<K>, kube::Error>
+/// Reads an object; nothing if it does not exist. An answer with another kind or name counts as
+/// nothing, and an invalid name is not requested.
+pub(crate) async fn get_object<K>(
+    client: &Client,
+    key: &ObjectKey,
+) -> Result<Option<K>, kube::Error>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + DeserializeOwned,
 {
@@ -29,7 +32,7 @@ where
     let types: TypeMeta = serde_json::from_str(&text).map_err(kube::Error::SerdeError)?;
     let is_of_kind = types.kind == K::kind(&()) && types.api_version == K::api_version(&());
     if !is_of_kind {
-        tracing::error!(kind = %K::kind(&()), object = %key, "the API server answered with another kind");
+        tracing::error!(kind = %K::kind(&()), object = %key, "the API server answered with an object of another kind");
         return Ok(None);
     }
     let object: K = serde_json::from_str(&text).map_err(kube::Error::SerdeError)?;
@@ -50,19 +53,21 @@ mod tests {
 
     use super::*;
 
-    /// What is read of `team/app` where the API server answers with that object.
-    async fn read_of(object: Value) -> Option<Pipeline> {
+    /// What is read of `team/app` if the API server answers with this object.
+    async fn read_answer(object: Value) -> Option<Pipeline> {
         let text = object.to_string();
         let service = service_fn(move |_: Request<kube::client::Body>| {
             let response = Response::new(Body::from(text.clone()));
             async move { Ok::<_, std::convert::Infallible>(response) }
         });
         let client = Client::new(service, "default");
-        read(&client, &ObjectKey::new("team", "app")).await.unwrap()
+        get_object(&client, &ObjectKey::new("team", "app"))
+            .await
+            .unwrap()
     }
 
     #[tokio::test]
-    async fn only_the_object_that_was_asked_for_is_taken() {
+    async fn only_the_requested_object_is_accepted() {
         let object = |kind: &str, namespace: &str, name: &str| {
             json!({
                 "apiVersion": "pipelines.weave.works/v1alpha1",
@@ -71,12 +76,24 @@ mod tests {
                 "spec": {"environments": []},
             })
         };
-        assert!(read_of(object("Pipeline", "team", "app")).await.is_some());
-        assert!(read_of(object("Change", "team", "app")).await.is_none());
-        assert!(read_of(object("Pipeline", "other", "app")).await.is_none());
-        assert!(read_of(object("Pipeline", "team", "other")).await.is_none());
+        assert!(
+            read_answer(object("Pipeline", "team", "app"))
+                .await
+                .is_some()
+        );
+        assert!(read_answer(object("Change", "team", "app")).await.is_none());
+        assert!(
+            read_answer(object("Pipeline", "other", "app"))
+                .await
+                .is_none()
+        );
+        assert!(
+            read_answer(object("Pipeline", "team", "other"))
+                .await
+                .is_none()
+        );
         let mut of_group = object("Pipeline", "team", "app");
         of_group["apiVersion"] = json!("tekton.dev/v1");
-        assert!(read_of(of_group).await.is_none());
+        assert!(read_answer(of_group).await.is_none());
     }
 }

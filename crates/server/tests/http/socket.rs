@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 /// Longer than anything here takes; what is waited for comes long before.
 const BOUND: Duration = Duration::from_secs(100);
 
-async fn serve(settings: Settings, stop: &CancellationToken) -> (SocketAddr, server::Serving) {
+async fn serve(settings: Settings, stop: &CancellationToken) -> (SocketAddr, server::ServerHandle) {
     let anywhere = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
     let settings = Settings {
         hooks_address: anywhere,

@@ -12,7 +12,7 @@ use axum::body::Body;
 use http::{HeaderValue, Request};
 use kube::{Api, Client, ResourceExt, api::PostParams};
 use serde_json::{Value, json};
-use server::{Settings, leaf::Reach};
+use server::{Settings, leaf::LeafConnector};
 use tower::ServiceExt;
 
 use crate::{
@@ -41,7 +41,7 @@ impl Fleet {
         let clients: HashMap<_, _> = [("one", &one), ("two", &two)]
             .map(|(name, server)| (name, client(server, &asked)))
             .into();
-        let reach = Reach::new(move |cluster| {
+        let leaf_connector = LeafConnector::new(move |cluster| {
             let client = clients.get(cluster.name_any().as_str()).cloned();
             Box::pin(async move {
                 if cluster.name_any() == "silent" {
@@ -51,7 +51,7 @@ impl Fleet {
             })
         });
         let settings = Settings {
-            reach,
+            leaf_connector,
             ..unlimited()
         };
         let world = World::with(settings).await;
@@ -270,10 +270,10 @@ async fn without_an_inventory_labels_tell_and_what_is_forbidden_is_said() {
     assert_eq!(
         drawn(&fleet.tree("").await),
         "GitRepository charts unknown (reading is not allowed)\n  \
-         HelmRelease app ready 5.0.0 Helm upgrade succeeded (Flux does not list what it holds: \
-         workloads with its labels are shown; StatefulSets are left out: reading is not allowed; \
-         DaemonSets are left out: reading is not allowed)\n    \
-         Deployment web ready [registry.example/web:5.0.0] (pods are left out: reading is not allowed)"
+         HelmRelease app ready 5.0.0 Helm upgrade succeeded (the release has no inventory: \
+         workloads with its labels are shown; StatefulSets could not be read: reading is not allowed; \
+         DaemonSets could not be read: reading is not allowed)\n    \
+         Deployment web ready [registry.example/web:5.0.0] (pods could not be read: reading is not allowed)"
     );
 }
 
@@ -326,8 +326,8 @@ async fn kustomizations_hold_others_and_themselves() {
          HelmRelease app ready 5.0.0 Helm upgrade succeeded\n      \
          ConfigMap settings unknown\n    \
          Kustomization app ready main@sha1:ab Applied\n    \
-         Kustomization far ready main@sha1:ab Applied (it deploys to another cluster, by a kubeConfig of \
-         its own, which is not read)"
+         Kustomization far ready main@sha1:ab Applied (it deploys to another cluster by spec.kubeConfig, \
+         which is not read)"
     );
 }
 
@@ -350,7 +350,7 @@ async fn clusters_that_cannot_be_looked_into_say_why() {
         problems,
         [
             "connection refused",
-            "it does not answer within 10 s",
+            "the cluster did not answer within 10 s",
             "there is no GitopsCluster default/missing",
             "the cluster does not allow pipelines of namespace default",
         ]
@@ -507,7 +507,7 @@ async fn every_app_on_every_cluster_for_who_may_inspect() {
         all["unread"],
         json!([
             {"cluster": "lost", "clusterNamespace": "default", "because": "connection refused"},
-            {"cluster": "silent", "clusterNamespace": "default", "because": "it does not answer within 10 s"},
+            {"cluster": "silent", "clusterNamespace": "default", "because": "the cluster did not answer within 10 s"},
         ])
     );
 }

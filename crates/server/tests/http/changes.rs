@@ -201,7 +201,7 @@ async fn a_pipeline_is_proposed_without_script() {
     );
     let shown = look(&world, &place, &cookie).await;
     assert!(
-        shown.body.contains("will propose it in a moment"),
+        shown.body.contains("has not processed it yet"),
         "{}",
         shown.body
     );

@@ -109,7 +109,7 @@ async fn an_approval_keeps_who_when_and_why() {
     );
     let other = post(&world, "alice", &path, json!({"revision": "4.0.0"})).await;
     assert_eq!(other.code, 409);
-    assert!(detail(&other).contains("but 5.0.0 does"));
+    assert!(detail(&other).contains("but 5.0.0 is"));
     assert_eq!(post(&world, "alice", &path, json!({})).await.code, 422);
 
     let answer = post(&world, "alice", &path, words.clone()).await;

@@ -1,26 +1,26 @@
-//! The promotion under way and its steps.
+//! The current promotion of an environment, as a list of milestones.
 
 use api::{Promotion, promotion::Phase};
 
-use super::Subject;
+use super::PipelineView;
 use crate::{
     dashboard::{
+        components::{external_link, pull_request_label, screen_reader_text, timestamp},
         html::{Element, tag},
-        words::{aside, moment, outward},
     },
     view,
 };
 
-/// One step: what it is, whether it is done, and what is known about it.
-struct Step {
+/// A milestone of a promotion.
+struct Milestone {
     name: &'static str,
     is_done: bool,
     detail: Option<Element>,
 }
 
-impl Subject<'_> {
-    /// Nothing, where none is under way.
-    pub(super) fn under_way(&self, environment: &str) -> Option<Element> {
+impl PipelineView<'_> {
+    /// Nothing if there is no current promotion.
+    pub(super) fn progress(&self, environment: &str) -> Option<Element> {
         let promotion = self.promotions.iter().find(|promotion| {
             let phase = promotion.status.as_ref().and_then(|status| status.phase);
             let is_over = phase.is_some_and(Phase::is_terminal);
@@ -30,18 +30,21 @@ impl Subject<'_> {
         let title = tag("h3")
             .child(tag("code").text(spec.replaces.as_deref().unwrap_or("nothing")))
             .child(tag("span").with("aria-hidden", "true").text(" → "))
-            .child(aside(" to "))
+            .child(screen_reader_text(" to "))
             .child(tag("code").text(spec.shown_revision()));
-        let steps = steps(promotion);
-        let now = steps.iter().position(|step| !step.is_done);
-        let items = steps.into_iter().enumerate().map(|(index, step)| {
-            let (class, word) = match (step.is_done, now == Some(index)) {
+        let milestones = milestones(promotion);
+        let current = milestones.iter().position(|it| !it.is_done);
+        let items = milestones.into_iter().enumerate().map(|(index, it)| {
+            let (class, word) = match (it.is_done, current == Some(index)) {
                 (true, _) => ("done", "done: "),
-                (false, true) => ("now", "now: "),
-                (false, false) => ("next", "later: "),
+                (false, true) => ("now", "in progress: "),
+                (false, false) => ("next", "pending: "),
             };
-            let item = tag("li").class(class).child(aside(word)).text(step.name);
-            item.child(step.detail)
+            let item = tag("li")
+                .class(class)
+                .child(screen_reader_text(word))
+                .text(it.name);
+            item.child(it.detail)
         });
         let status = promotion.status.as_ref();
         let trouble = status.and_then(planner::promotion_problem);
@@ -57,53 +60,70 @@ impl Subject<'_> {
     }
 }
 
-fn steps(promotion: &Promotion) -> Vec<Step> {
+fn milestones(promotion: &Promotion) -> Vec<Milestone> {
     let spec = &promotion.spec;
     let status = promotion.status.clone().unwrap_or_default();
     let is_past = |phase: Phase| status.phase.is_some_and(|now| now > phase);
-    let mut steps = Vec::new();
+    let mut milestones = Vec::new();
     if spec.needs_approval || spec.approval.is_some() {
         let approval = spec.approval.as_ref();
-        steps.push(Step {
+        milestones.push(Milestone {
             name: "Approved",
             is_done: approval.is_some(),
             detail: approval.map(|it| tag("span").text(format_args!(" by {}", it.by))),
         });
     }
-    let url = status.url.as_deref();
-    let link = url.map(|url| tag("span").text(" ").child(outward(url, "look at it")));
+    let link = status.url.as_deref();
+    let link = link.map(|url| tag("span").text(" ").child(result_link(promotion, url)));
     if spec.strategy.pull_request.is_some() {
-        steps.push(Step {
+        milestones.push(Milestone {
             name: "Pull request opened",
             is_done: is_past(Phase::Running),
             detail: link,
         });
         let merged = status.merged_at.as_ref();
-        steps.push(Step {
+        milestones.push(Milestone {
             name: "Merged",
             is_done: is_past(Phase::WaitingForMerge),
-            detail: merged.map(|at| tag("span").text(" ").child(moment(at))),
+            detail: merged.map(|at| tag("span").text(" ").child(timestamp(at))),
         });
     } else {
-        steps.push(Step {
-            name: "Carried out",
+        milestones.push(Milestone {
+            name: match spec.strategy.commit {
+                Some(_) => "Committed",
+                None => "Sent",
+            },
             is_done: is_past(Phase::Running),
             detail: link,
         });
     }
-    steps.push(Step {
-        name: "Running everywhere",
+    milestones.push(Milestone {
+        name: "Deployed to all targets",
         is_done: status.phase == Some(Phase::Succeeded),
         detail: None,
     });
-    steps
+    milestones
 }
 
-/// How a promotion went, in one line of the history.
-pub(super) fn outcome(promotion: &Promotion) -> Element {
+/// The phase of a promotion, for a line of the history.
+pub(super) fn result_line(promotion: &Promotion) -> Element {
     let status = promotion.status.as_ref();
     let url = status.and_then(|status| status.url.as_deref());
     tag("span")
         .text(view::phase_of(promotion))
-        .child(url.map(|url| tag("span").text(" · ").child(outward(url, "look at it"))))
+        .child(url.map(|url| tag("span").text(" · ").child(result_link(promotion, url))))
+}
+
+/// A link to the pull request or the commit of a promotion.
+fn result_link(promotion: &Promotion, url: &str) -> Element {
+    let strategy = &promotion.spec.strategy;
+    if strategy.pull_request.is_some() {
+        return external_link(url, &pull_request_label(url));
+    }
+    let text = if strategy.commit.is_some() {
+        "Commit"
+    } else {
+        "Details"
+    };
+    external_link(url, text)
 }

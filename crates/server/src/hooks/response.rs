@@ -1,4 +1,4 @@
-//! Answers as the ancestor gave them.
+//! Responses of the hooks, with the codes and texts of the Weave pipeline-controller.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use http::{HeaderValue, StatusCode, header};
 use jiff::{Timestamp, fmt::rfc2822::DateTimePrinter};
 use planner::hook::{HookRefusal, PromotionResult};
 
-use crate::limiter::TooMany;
+use crate::rate_limiter::RateLimited;
 
 const CANNOT_PROMOTE: &str =
     "error promoting application, please consult the promotion server's logs";
@@ -20,7 +20,7 @@ pub(super) fn text(code: StatusCode, text: impl Into<String>) -> Response {
     (code, text.into()).into_response()
 }
 
-pub(super) fn no_such_page() -> Response {
+pub(super) fn not_found_page() -> Response {
     let nosniff = [(header::X_CONTENT_TYPE_OPTIONS, "nosniff")];
     (StatusCode::NOT_FOUND, nosniff, "404 page not found\n").into_response()
 }
@@ -29,15 +29,15 @@ pub(super) fn cannot_promote() -> Response {
     text(StatusCode::INTERNAL_SERVER_ERROR, CANNOT_PROMOTE)
 }
 
-pub(super) fn too_many(too_many: TooMany) -> Response {
+pub(super) fn too_many_requests(limited: RateLimited) -> Response {
     let mut response = empty(StatusCode::TOO_MANY_REQUESTS);
-    if let Some(date) = date_in(too_many.retry_after) {
+    if let Some(date) = date_in(limited.retry_after) {
         response.headers_mut().insert(header::RETRY_AFTER, date);
     }
     response
 }
 
-/// A moment from now as HTTP writes it, not before that much has passed.
+/// The HTTP date after a duration, rounded up to whole seconds.
 fn date_in(time: Duration) -> Option<HeaderValue> {
     let whole_seconds = time.as_secs() + u64::from(time.subsec_nanos() > 0);
     let moment = Timestamp::now()
@@ -49,24 +49,23 @@ fn date_in(time: Duration) -> Option<HeaderValue> {
     date.parse().ok()
 }
 
-/// What was refused. The text may hold names from the call, and somebody may look at it in a
-/// browser.
+/// A refusal. Its text may contain names from the request, and may be shown by a browser.
 pub(super) fn refused(refusal: &HookRefusal) -> Response {
-    let said = refusal.to_string();
-    let said = match refusal {
-        HookRefusal::NoRevision | HookRefusal::BadRevision | HookRefusal::NoHook => said,
-        _ => html(&said),
+    let text_of_refusal = refusal.to_string();
+    let escaped = match refusal {
+        HookRefusal::NoRevision | HookRefusal::BadRevision | HookRefusal::NoHook => text_of_refusal,
+        _ => escape_html(&text_of_refusal),
     };
-    text(StatusCode::UNPROCESSABLE_ENTITY, said)
+    text(StatusCode::UNPROCESSABLE_ENTITY, escaped)
 }
 
-/// What is stored and has no effect.
+/// A report that is stored and ignored.
 pub(super) fn not_signed(how: &str) -> Response {
-    let said = format!("the event is not signed: it is stored and does not count; use {how}");
-    text(StatusCode::ACCEPTED, html(&said))
+    let warning = format!("the event is not signed: it is stored but ignored; use {how}");
+    text(StatusCode::ACCEPTED, escape_html(&warning))
 }
 
-pub(super) fn html(text: &str) -> String {
+fn escape_html(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -82,9 +81,9 @@ pub(super) fn html(text: &str) -> String {
     escaped
 }
 
-/// What became of it.
-pub(super) fn outcome(outcome: Option<PromotionResult>) -> Response {
-    match outcome {
+/// What the controller did about a promotion.
+pub(super) fn promotion_result(result: Option<PromotionResult>) -> Response {
+    match result {
         Some(PromotionResult::Proposed { url }) => match HeaderValue::from_str(&url) {
             Ok(url) => (StatusCode::CREATED, [(header::LOCATION, url)]).into_response(),
             Err(_) => empty(StatusCode::CREATED),

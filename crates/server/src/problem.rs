@@ -1,15 +1,15 @@
-//! What went wrong, as RFC 9457 has it.
+//! Errors as `application/problem+json` (RFC 9457).
 
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use serde_json::json;
 
-/// What went wrong: a code, and a sentence that says what to do.
+/// Why a request failed: a status code, and a sentence that says what to do.
 #[derive(Clone, Debug)]
 pub(crate) struct Problem {
     code: StatusCode,
     detail: String,
-    request: Option<String>,
+    request_id: Option<String>,
     retry_after: Option<u64>,
 }
 
@@ -18,7 +18,7 @@ impl Problem {
         Self {
             code,
             detail: detail.into(),
-            request: None,
+            request_id: None,
             retry_after: None,
         }
     }
@@ -27,30 +27,35 @@ impl Problem {
         Self::new(StatusCode::NOT_FOUND, format!("{what} does not exist"))
     }
 
-    pub(crate) fn too_many(seconds: u64) -> Self {
-        let detail = "too many calls without a valid token; wait and use a valid one";
+    /// The request is well-formed, but what it asks for cannot be done.
+    pub(crate) fn unprocessable(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, detail)
+    }
+
+    pub(crate) fn too_many_requests(seconds: u64) -> Self {
+        let detail = "too many requests without a valid token; wait, then send a valid one";
         Self {
             retry_after: Some(seconds),
             ..Self::new(StatusCode::TOO_MANY_REQUESTS, detail)
         }
     }
 
-    /// The code and the sentence.
+    /// The status code and the sentence.
     pub(crate) fn parts(&self) -> (StatusCode, &str) {
         (self.code, &self.detail)
     }
 
-    /// The same, with the id of the request it is about.
-    pub(super) fn about(mut self, request: &str) -> Self {
-        self.request = Some(request.to_owned());
+    /// The same, with the id of the request.
+    pub(crate) fn with_request_id(mut self, id: &str) -> Self {
+        self.request_id = Some(id.to_owned());
         self
     }
 }
 
-/// What the API server refused with reason is the caller's to know; the rest is in the log.
+/// Callers see why the API server refused a request of theirs; other errors are only logged.
 impl From<kube::Error> for Problem {
     fn from(error: kube::Error) -> Self {
-        tracing::error!(%error, "REST: the Kubernetes API does not do what it is asked");
+        tracing::error!(%error, "a request to the Kubernetes API failed");
         match error {
             kube::Error::Api(refusal) if matches!(refusal.code, 404 | 409 | 413 | 422) => {
                 let code = StatusCode::from_u16(refusal.code);
@@ -58,7 +63,7 @@ impl From<kube::Error> for Problem {
             }
             _ => Self::new(
                 StatusCode::SERVICE_UNAVAILABLE,
-                "the Kubernetes API does not do what it is asked; try again, or look at the log",
+                "a request to the Kubernetes API failed; try again, or see the log of Sluice",
             ),
         }
     }
@@ -69,7 +74,7 @@ impl From<crate::record::Error> for Problem {
         use crate::record::Error;
         match error {
             Error::Gone => Self::not_found("the pipeline"),
-            Error::Busy => Self::new(StatusCode::CONFLICT, format!("{error}; try again")),
+            Error::Conflict => Self::new(StatusCode::CONFLICT, format!("{error}; try again")),
             Error::Api(error) => error.into(),
         }
     }
@@ -84,11 +89,11 @@ impl IntoResponse for Problem {
             "status": self.code.as_u16(),
             "detail": self.detail,
         });
-        if let Some(request) = &self.request {
-            body["requestId"] = json!(request);
+        if let Some(id) = &self.request_id {
+            body["requestId"] = json!(id);
         }
-        let kind = [(header::CONTENT_TYPE, "application/problem+json")];
-        let mut response = (self.code, kind, body.to_string()).into_response();
+        let content_type = [(header::CONTENT_TYPE, "application/problem+json")];
+        let mut response = (self.code, content_type, body.to_string()).into_response();
         if let Some(seconds) = self.retry_after {
             let seconds = HeaderValue::from(seconds);
             response.headers_mut().insert(header::RETRY_AFTER, seconds);
@@ -99,8 +104,8 @@ impl IntoResponse for Problem {
                 .headers_mut()
                 .insert(header::WWW_AUTHENTICATE, bearer);
         }
-        // Whoever knows the id of the request words it again with that.
-        if self.request.is_none() {
+        // The middleware that knows the id of the request renders the problem again with it.
+        if self.request_id.is_none() {
             response.extensions_mut().insert(self);
         }
         response

@@ -1,4 +1,4 @@
-//! Reading single objects, and those that carry an app's labels.
+//! Reads single objects, and the workloads that carry the labels of a HelmRelease.
 
 use std::sync::atomic::Ordering;
 
@@ -12,56 +12,57 @@ use kube::{
     api::{DynamicObject, ListParams},
 };
 
-use super::{Look, Node, State, describe};
+use super::{Node, ObjectState, TreeReader, describe};
 use crate::leaf::{
     kinds::{BATCH, WORKLOADS},
-    why,
+    read_error_text,
 };
 
-/// How many objects one list has at most.
-pub(super) const LISTED: u32 = 100;
+/// How many objects one list request returns.
+pub(super) const MAX_LISTED: u32 = 100;
 
-/// What a look at an object gave.
-pub(super) enum Found {
-    Object(Box<DynamicObject>),
-    Nothing(Nothing),
+/// The result of reading an object.
+pub(super) enum ObjectLookup {
+    Found(Box<DynamicObject>),
+    Absent(ObjectAbsence),
 }
 
-/// Why there is nothing to see.
-pub(super) enum Nothing {
-    /// It is not there.
+/// Why an object was not read.
+pub(super) enum ObjectAbsence {
+    /// It does not exist.
     Missing,
-    /// It was not read.
+    /// It was not read, for this reason.
     Unread(String),
 }
 
-impl Nothing {
-    pub(super) fn about(self, named: Node) -> Node {
+impl ObjectAbsence {
+    pub(super) fn into_node(self, named: Node) -> Node {
         match self {
             Self::Missing => Node {
-                state: State::Missing,
+                state: ObjectState::Missing,
                 ..named
             },
-            Self::Unread(because) => named.noting(because),
+            Self::Unread(because) => named.with_note(because),
         }
     }
 }
 
-impl Look<'_> {
-    /// Reads an object, unless enough has been read.
-    pub(super) async fn get(&self, named: &Node) -> Found {
+impl TreeReader<'_> {
+    /// Reads an object, unless the limit of objects is reached.
+    pub(super) async fn get(&self, named: &Node) -> ObjectLookup {
         let take = |left: usize| left.checked_sub(1);
         let taken = self
-            .left
+            .objects_left
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
         if taken.is_err() {
-            return Found::Nothing(Nothing::Unread("not read: there are too many".to_owned()));
+            let because = "not read: there are too many objects";
+            return ObjectLookup::Absent(ObjectAbsence::Unread(because.to_owned()));
         }
-        let _turn = self.turns.acquire().await;
+        let _permit = self.request_permits.acquire().await;
         match self.try_get(named).await {
-            Ok(Some(object)) => Found::Object(Box::new(object)),
-            Ok(None) => Found::Nothing(Nothing::Missing),
-            Err(error) => Found::Nothing(Nothing::Unread(why(&error))),
+            Ok(Some(object)) => ObjectLookup::Found(Box::new(object)),
+            Ok(None) => ObjectLookup::Absent(ObjectAbsence::Missing),
+            Err(error) => ObjectLookup::Absent(ObjectAbsence::Unread(read_error_text(&error))),
         }
     }
 
@@ -79,26 +80,28 @@ impl Look<'_> {
         api.get_opt(&named.name).await
     }
 
-    /// What Flux labelled as belonging to a release, where it does not list what that holds.
-    pub(super) async fn labelled(&self, node: Node, release: &DynamicObject) -> Node {
+    /// The workloads with the labels of a HelmRelease, for versions of Flux without an inventory.
+    pub(super) async fn labelled_workloads(&self, node: Node, release: &DynamicObject) -> Node {
         let selector = format!(
             "{HELM_GROUP}/name={},{HELM_GROUP}/namespace={}",
             node.name, node.namespace
         );
-        let target: Target = read(&release.data["spec"]);
+        let target: ReleaseSpec = read(&release.data["spec"]);
         let namespace = target.target_namespace;
         let namespace = namespace.unwrap_or_else(|| node.namespace.clone());
         let mut below = Vec::new();
-        let mut notes = vec![
-            "Flux does not list what it holds: workloads with its labels are shown".to_owned(),
-        ];
+        let mut notes =
+            vec!["the release has no inventory: workloads with its labels are shown".to_owned()];
         for (group, kind) in WORKLOADS {
             match self.list(group, kind, &namespace, &selector).await {
                 Ok(found) => below.extend(found),
                 Err(kube::Error::Api(status)) if status.code == 404 => {}
-                // Jobs are rare, and not worth a word where they may not be read.
+                // Jobs are rare: that they may not be read is not worth a note.
                 Err(kube::Error::Api(status)) if group == BATCH && status.code == 403 => {}
-                Err(error) => notes.push(format!("{kind}s are left out: {}", why(&error))),
+                Err(error) => notes.push(format!(
+                    "{kind}s could not be read: {}",
+                    read_error_text(&error)
+                )),
             }
         }
         let below = below.into_iter().map(|(named, object)| async move {
@@ -109,7 +112,7 @@ impl Look<'_> {
             }
         });
         let below = futures::future::join_all(below).await;
-        Node { below, ..node }.noting(notes.join("; "))
+        Node { below, ..node }.with_note(notes.join("; "))
     }
 
     async fn list(
@@ -122,13 +125,13 @@ impl Look<'_> {
         if !is_dns_label(namespace) {
             return Ok(Vec::new());
         }
-        let _turn = self.turns.acquire().await;
+        let _permit = self.request_permits.acquire().await;
         let Some(resource) = self.kinds.find(self.client, group, kind).await? else {
             return Ok(Vec::new());
         };
         let api: Api<DynamicObject> =
             Api::namespaced_with(self.client.clone(), namespace, &resource);
-        let parameters = ListParams::default().labels(selector).limit(LISTED);
+        let parameters = ListParams::default().labels(selector).limit(MAX_LISTED);
         let found = api.list(&parameters).await?.items.into_iter();
         let found = found.map(|object| {
             let name = object.metadata.name.clone().unwrap_or_default();
@@ -138,9 +141,9 @@ impl Look<'_> {
     }
 }
 
-/// Where a release puts what it deploys.
+/// The part of a HelmRelease's spec that says where it deploys to.
 #[derive(serde::Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-struct Target {
+struct ReleaseSpec {
     target_namespace: Option<String>,
 }

@@ -1,0 +1,340 @@
+//! What people do to pipelines: approve, promote, roll back, suspend, resume, and propose files.
+//!
+//! REST and the dashboard both call these functions. Each one authorizes the caller with a
+//! SubjectAccessReview before it reads or writes anything, records the action in a stored object and
+//! returns what was recorded. Whether a promotion starts is decided by the controller.
+
+mod approve;
+mod propose;
+
+use std::sync::Arc;
+
+use api::{
+    Pipeline, Time,
+    pipeline::{EnvironmentStatus, Request, RequestKind},
+    revision::is_usable,
+};
+use http::StatusCode;
+use jiff::Timestamp;
+use kube::{
+    Api, ResourceExt,
+    api::{Patch, PatchParams},
+};
+use planner::hook::awaiting_approval;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::{
+    AppState, FIELD_MANAGER,
+    access::{AccessRequest, Caller},
+    problem::Problem,
+    random,
+    record::map_entry_patch,
+    view,
+    watched::ObjectKey,
+};
+
+pub(crate) use propose::{ProposedFile, propose, stored_change};
+
+const MAX_NOTE_LENGTH: usize = 1024;
+const MAX_USER_NAME_LENGTH: usize = 256;
+
+/// What can be done to an environment.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ActionVerb {
+    Approve,
+    Promote,
+    Rollback,
+    Suspend,
+    Resume,
+}
+
+impl ActionVerb {
+    pub(crate) fn parse(word: &str) -> Result<Self, Problem> {
+        match word {
+            "approve" => Ok(Self::Approve),
+            "promote" => Ok(Self::Promote),
+            "rollback" => Ok(Self::Rollback),
+            "suspend" => Ok(Self::Suspend),
+            "resume" => Ok(Self::Resume),
+            _ => Err(Problem::not_found(&format!("the action {word:?}"))),
+        }
+    }
+
+    /// The RBAC verb that it needs.
+    fn rbac_verb(self) -> &'static str {
+        match self {
+            Self::Approve => "approve",
+            Self::Promote | Self::Rollback => "promote",
+            Self::Suspend | Self::Resume => "suspend",
+        }
+    }
+}
+
+/// What an action is about. Fields that the action does not need may be absent.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ActionBody {
+    pub(crate) revision: Option<String>,
+    pub(crate) note: Option<String>,
+    /// Request the revision even though no target, source or report has it.
+    #[serde(default)]
+    pub(crate) unseen: bool,
+}
+
+impl ActionBody {
+    fn validate(&self) -> Result<(), Problem> {
+        let note = self.note.as_deref().unwrap_or_default();
+        if note.chars().count() > MAX_NOTE_LENGTH {
+            let detail = format!("a note has at most {MAX_NOTE_LENGTH} characters");
+            return Err(Problem::unprocessable(detail));
+        }
+        Ok(())
+    }
+
+    fn revision(&self) -> Result<&str, Problem> {
+        let revision = self.revision.as_deref().filter(|text| is_usable(text));
+        revision.ok_or_else(|| {
+            Problem::unprocessable("`revision` is required: up to 256 printable characters")
+        })
+    }
+}
+
+/// What an action on an environment has recorded.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(crate) enum ActionResult {
+    Approved {
+        revision: String,
+        by: String,
+        /// The names of the promotions.
+        promotions: Vec<String>,
+    },
+    /// The request is stored; the controller carries it out.
+    Requested {
+        id: String,
+        revision: String,
+        by: String,
+        /// What the controller answered; nothing if it has not within the wait time.
+        message: Option<String>,
+    },
+    SuspendSet {
+        environment: String,
+        suspend: bool,
+    },
+}
+
+/// Acts on an environment of a pipeline.
+pub(crate) async fn act_on_environment(
+    app_state: &Arc<AppState>,
+    caller: &Caller,
+    key: &ObjectKey,
+    environment: &str,
+    verb: ActionVerb,
+    body: &ActionBody,
+) -> Result<ActionResult, Problem> {
+    body.validate()?;
+    let access = AccessRequest::new(verb.rbac_verb(), key).environment(environment);
+    caller.authorize(access).await?;
+    let pipeline = app_state.stored_pipeline(key).await?;
+    let mut environments = pipeline.spec.environments.iter();
+    if environments.all(|it| it.name != environment) {
+        return Err(Problem::not_found(&format!(
+            "the environment {environment} of {key}"
+        )));
+    }
+    let action = EnvironmentAction {
+        app_state,
+        caller,
+        key,
+        environment,
+        pipeline,
+    };
+    match verb {
+        ActionVerb::Approve => action.approve(body).await,
+        ActionVerb::Promote => action.request(RequestKind::Promote, body).await,
+        ActionVerb::Rollback => action.request(RequestKind::Rollback, body).await,
+        ActionVerb::Suspend => action.set_suspend(true).await,
+        ActionVerb::Resume => action.set_suspend(false).await,
+    }
+}
+
+/// Suspends or resumes a whole pipeline.
+pub(crate) async fn suspend_pipeline(
+    app_state: &AppState,
+    caller: &Caller,
+    key: &ObjectKey,
+    suspend: bool,
+) -> Result<(), Problem> {
+    caller.authorize(AccessRequest::new("suspend", key)).await?;
+    app_state.stored_pipeline(key).await?;
+    let patch = Patch::Merge(json!({"spec": {"suspend": suspend}}));
+    patch_pipeline(app_state, key, &patch).await?;
+    tracing::info!(pipeline = %key, by = caller.name(), suspend, "set spec.suspend of the pipeline");
+    Ok(())
+}
+
+/// Writes with a field manager whose fields Flux does not revert.
+async fn patch_pipeline(
+    app_state: &AppState,
+    key: &ObjectKey,
+    patch: &Patch<Value>,
+) -> Result<(), Problem> {
+    let pipelines: Api<Pipeline> = Api::namespaced(app_state.client.clone(), &key.namespace);
+    let parameters = PatchParams::apply(FIELD_MANAGER);
+    let written = pipelines.patch(&key.name, &parameters, patch).await?;
+    app_state.watched.wrote_pipeline(written);
+    Ok(())
+}
+
+/// The name of a caller, as it is stored with an action.
+fn recorded_name(caller: &Caller) -> Result<&str, Problem> {
+    let name = caller.name();
+    if name.chars().count() > MAX_USER_NAME_LENGTH {
+        let detail = format!("a user name has at most {MAX_USER_NAME_LENGTH} characters");
+        return Err(Problem::unprocessable(detail));
+    }
+    Ok(name)
+}
+
+/// An environment that exists, and the authorized caller that acts on it.
+struct EnvironmentAction<'a> {
+    app_state: &'a Arc<AppState>,
+    caller: &'a Caller,
+    key: &'a ObjectKey,
+    environment: &'a str,
+    pipeline: Pipeline,
+}
+
+impl EnvironmentAction<'_> {
+    fn status(&self) -> Option<&EnvironmentStatus> {
+        view::status_of(&self.pipeline, self.environment)
+    }
+
+    async fn approve(&self, body: &ActionBody) -> Result<ActionResult, Problem> {
+        let revision = body.revision()?;
+        let waiting = self
+            .app_state
+            .awaiting_approval(self.key, self.environment, revision);
+        let waiting = waiting.await?;
+        if waiting.is_empty() {
+            let detail = self.not_awaiting_approval(revision);
+            return Err(Problem::new(StatusCode::CONFLICT, detail));
+        }
+        let by = recorded_name(self.caller)?;
+        let note = body.note.as_deref();
+        self.app_state.approve(&waiting, by, note, None).await?;
+        tracing::info!(pipeline = %self.key, environment = self.environment, revision, by, "approved a promotion");
+        Ok(ActionResult::Approved {
+            revision: revision.to_owned(),
+            by: by.to_owned(),
+            promotions: waiting.iter().map(ResourceExt::name_any).collect(),
+        })
+    }
+
+    fn not_awaiting_approval(&self, revision: &str) -> String {
+        let waiting = self.status().and_then(|it| it.waiting_approval.as_ref());
+        let waiting = waiting.map(|it| it.revision.as_str());
+        let environment = self.environment;
+        match waiting.filter(|it| !it.is_empty()) {
+            Some(other) if other != revision => {
+                format!("{revision} is not awaiting approval in {environment}, but {other} is")
+            }
+            _ => format!("{revision} is not awaiting approval in {environment}"),
+        }
+    }
+
+    /// Stores a request for the controller, and approves the promotion that it leads to if the caller
+    /// may approve.
+    async fn request(&self, kind: RequestKind, body: &ActionBody) -> Result<ActionResult, Problem> {
+        let revision = body.revision()?;
+        let by = recorded_name(self.caller)?;
+        let seconds = Timestamp::from_second(Timestamp::now().as_second());
+        let request = Request {
+            id: random::id(),
+            revision: revision.to_owned(),
+            kind,
+            by: Some(by.to_owned()),
+            at: seconds.ok().map(Time),
+            note: body.note.clone(),
+            unseen: body.unseen,
+        };
+        let recorded = self.app_state.record(self.key, |pipeline| {
+            let status = pipeline.status.as_ref();
+            let before = status.and_then(|status| status.requests.get(self.environment));
+            let before = before.map_or(Value::Null, |before| json!(before));
+            let after = json!(request);
+            Some(map_entry_patch("requests", self.environment, before, after))
+        });
+        recorded.await?;
+        tracing::info!(pipeline = %self.key, environment = self.environment, revision, by, ?kind, "stored a request");
+        let message = self.wait_for_controller(&request).await?;
+        Ok(ActionResult::Requested {
+            id: request.id,
+            revision: revision.to_owned(),
+            by: by.to_owned(),
+            message,
+        })
+    }
+
+    /// Waits until the controller has handled the request, up to the wait time. Returns its message.
+    async fn wait_for_controller(&self, request: &Request) -> Result<Option<String>, Problem> {
+        let handled = self.app_state.wait_for(self.key, |pipeline| {
+            let status = view::status_of(pipeline, self.environment)?;
+            let handled = status.last_request.as_ref();
+            handled.filter(|handled| handled.id == request.id).cloned()
+        });
+        let Some(handled) = handled.await else {
+            return Ok(None);
+        };
+        if handled.refused {
+            let detail = handled.message.unwrap_or_default();
+            return Err(Problem::unprocessable(detail));
+        }
+        if let Some(promotion) = &handled.promotion {
+            self.approve_own(request, promotion).await?;
+        }
+        Ok(handled.message)
+    }
+
+    /// Approves what the caller's own request led to, if they may approve.
+    async fn approve_own(&self, request: &Request, promotion: &str) -> Result<(), Problem> {
+        let access = AccessRequest::new("approve", self.key).environment(self.environment);
+        if !self.caller.may(&access).await? {
+            return Ok(());
+        }
+        let all = self.app_state.list_promotions(self.key).await?;
+        // The request may name the tag of the digest that is promoted.
+        let led_to = all.iter().find(|it| it.name_any() == promotion);
+        let revision = led_to.map_or(&request.revision, |it| &it.spec.revision);
+        let waiting = awaiting_approval(&all, &self.key.name, self.environment, revision);
+        let own = waiting.into_iter().filter(|promotion| {
+            let asked = promotion.spec.request.as_ref();
+            asked.is_some_and(|asked| asked.id == request.id)
+        });
+        let own: Vec<_> = own.cloned().collect();
+        let by = request.by.as_deref().unwrap_or_default();
+        let note = request.note.as_deref();
+        Ok(self.app_state.approve(&own, by, note, None).await?)
+    }
+
+    /// A merge patch replaces the whole list of environments, so that one field in it is set by a
+    /// JSON patch, which fails if the environment has moved since it was read.
+    async fn set_suspend(&self, suspend: bool) -> Result<ActionResult, Problem> {
+        let mut environments = self.pipeline.spec.environments.iter();
+        let position = environments.position(|it| it.name == self.environment);
+        let path = format!("/spec/environments/{}", position.unwrap_or_default());
+        let patch = serde_json::from_value(json!([
+            {"op": "test", "path": format!("{path}/name"), "value": self.environment},
+            {"op": "add", "path": format!("{path}/suspend"), "value": suspend},
+        ]));
+        let patch: Patch<Value> = Patch::Json(patch.expect("this is a JSON patch"));
+        patch_pipeline(self.app_state, self.key, &patch).await?;
+        let by = self.caller.name();
+        tracing::info!(pipeline = %self.key, environment = self.environment, by, suspend, "set suspend of the environment");
+        Ok(ActionResult::SuspendSet {
+            environment: self.environment.to_owned(),
+            suspend,
+        })
+    }
+}

@@ -1,0 +1,123 @@
+//! The forms that act on pipelines: the same actions as REST, with an answer for people.
+
+use std::sync::Arc;
+
+use axum::{
+    Form,
+    extract::{Path, State},
+    response::{IntoResponse, Redirect, Response},
+};
+use http::{HeaderMap, header};
+use serde::Deserialize;
+
+use super::{
+    ErrorPage,
+    components::address,
+    sign_in::{Viewer, is_secure},
+};
+use crate::{
+    AppState,
+    actions::{ActionBody, ActionResult, ActionVerb, act_on_environment, suspend_pipeline},
+    problem::Problem,
+    session::FlashMessage,
+    watched::ObjectKey,
+};
+
+/// The longest message that is shown after an action: it is stored in a cookie.
+const MAX_MESSAGE_LENGTH: usize = 1000;
+
+/// The fields of a form.
+#[derive(Deserialize)]
+pub(super) struct ActionForm {
+    csrf: String,
+    verb: String,
+    /// Empty for the whole pipeline.
+    #[serde(default)]
+    environment: String,
+    revision: Option<String>,
+    note: Option<String>,
+    unseen: Option<String>,
+    /// The page to return to.
+    back: Option<String>,
+}
+
+pub(super) async fn act(
+    State(app_state): State<Arc<AppState>>,
+    viewer: Viewer,
+    Path((namespace, name)): Path<(String, String)>,
+    headers: HeaderMap,
+    Form(form): Form<ActionForm>,
+) -> Result<Response, ErrorPage> {
+    viewer.check_csrf(&form.csrf)?;
+    let key = ObjectKey::parse(&namespace, &name);
+    let key = key.ok_or_else(|| Problem::not_found("a pipeline of that name"))?;
+    let back = match form.back.as_deref() {
+        Some("/approvals") => "/approvals".to_owned(),
+        _ => address(&key),
+    };
+    let done = match form.environment.is_empty() {
+        true => act_on_pipeline(&app_state, &viewer, &key, &form.verb).await,
+        false => act_on(&app_state, &viewer, &key, form).await,
+    };
+    let message = FlashMessage {
+        is_success: done.is_ok(),
+        text: done.unwrap_or_else(|problem| {
+            let (_, sentence) = problem.parts();
+            sentence.chars().take(MAX_MESSAGE_LENGTH).collect()
+        }),
+    };
+    let is_secure = is_secure(&app_state, &headers);
+    let cookie = app_state.sessions.flash_cookie(&message, is_secure).await;
+    let cookie = cookie.map_err(Problem::from)?;
+    Ok(([(header::SET_COOKIE, cookie)], Redirect::to(&back)).into_response())
+}
+
+async fn act_on_pipeline(
+    app_state: &AppState,
+    viewer: &Viewer,
+    key: &ObjectKey,
+    verb: &str,
+) -> Result<String, Problem> {
+    let suspend = match ActionVerb::parse(verb)? {
+        ActionVerb::Suspend => true,
+        ActionVerb::Resume => false,
+        _ => return Err(Problem::not_found(&format!("the action {verb:?}"))),
+    };
+    suspend_pipeline(app_state, &viewer.caller, key, suspend).await?;
+    let state = if suspend { "suspended" } else { "resumed" };
+    Ok(format!("{} is {state}.", key.name))
+}
+
+async fn act_on(
+    app_state: &Arc<AppState>,
+    viewer: &Viewer,
+    key: &ObjectKey,
+    form: ActionForm,
+) -> Result<String, Problem> {
+    let verb = ActionVerb::parse(&form.verb)?;
+    let environment = form.environment;
+    let body = ActionBody {
+        revision: form.revision.filter(|revision| !revision.is_empty()),
+        note: form.note.filter(|note| !note.is_empty()),
+        unseen: form.unseen.is_some(),
+    };
+    let done =
+        act_on_environment(app_state, &viewer.caller, key, &environment, verb, &body).await?;
+    Ok(match done {
+        ActionResult::Approved { revision, .. } => {
+            format!("{revision} is approved for {environment}.")
+        }
+        ActionResult::Requested {
+            revision,
+            message: Some(message),
+            ..
+        } => format!("Requested {revision} for {environment}: {message}."),
+        ActionResult::Requested { revision, .. } => {
+            format!("Requested {revision} for {environment}.")
+        }
+        ActionResult::SuspendSet { suspend: true, .. } => {
+            format!("{environment} is suspended: no promotion into it starts.")
+        }
+        ActionResult::SuspendSet { suspend: false, .. } => format!("{environment} is resumed."),
+    })
+}

@@ -1,0 +1,93 @@
+//! Markup that several pages share.
+
+use api::Time;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use planner::SummaryState;
+
+use super::html::{Element, tag};
+use crate::watched::ObjectKey;
+
+/// The icon of a state, hidden from screen readers.
+pub(super) fn state_icon(state: SummaryState) -> Element {
+    tag("i")
+        .class(format_args!("s {}", state.id()))
+        .with("aria-hidden", "true")
+}
+
+/// The icon and the word of a state.
+pub(super) fn badge(state: SummaryState) -> Element {
+    badge_with_text(state, state.word())
+}
+
+/// The icon of a state with another text.
+pub(super) fn badge_with_text(state: SummaryState, text: &str) -> Element {
+    tag("span")
+        .class(format_args!("badge {}", state.id()))
+        .child(state_icon(state))
+        .child(tag("span").text(text))
+}
+
+/// A point in time; the script shows it as relative time.
+pub(super) fn timestamp(time: &Time) -> Element {
+    let text = time.0.strftime("%Y-%m-%d %H:%M UTC");
+    tag("time").with("datetime", time.0).text(text)
+}
+
+/// Text for screen readers only.
+pub(super) fn screen_reader_text(text: &str) -> Element {
+    tag("span").class("vh").text(text)
+}
+
+/// Text, encoded for a URL.
+pub(super) fn percent_encoded(text: &str) -> String {
+    utf8_percent_encode(text, NON_ALPHANUMERIC).to_string()
+}
+
+/// The address of a pipeline's page.
+pub(super) fn address(key: &ObjectKey) -> String {
+    format!(
+        "/pipelines/{}/{}",
+        percent_encoded(&key.namespace),
+        percent_encoded(&key.name)
+    )
+}
+
+/// The breadcrumb navigation of a page: the pages above it, and its own name.
+pub(super) fn breadcrumbs(above: &[(&str, &str)], own: &str) -> Element {
+    let nav = tag("nav")
+        .with("aria-label", "Breadcrumb")
+        .class("breadcrumbs");
+    let nav = above.iter().fold(nav, |nav, (name, address)| {
+        nav.child(tag("a").link(address).text(name))
+            .child(tag("span").with("aria-hidden", "true").text(" / "))
+    });
+    nav.child(tag("span").text(own))
+}
+
+/// A link to another site; only the address as text if it is not a web address.
+pub(super) fn external_link(address: &str, text: &str) -> Element {
+    if super::html::is_address(address) && !address.starts_with('/') {
+        return tag("a")
+            .link(address)
+            .with("rel", "noopener noreferrer")
+            .text(text);
+    }
+    tag("span").text(address)
+}
+
+/// A hidden input field.
+pub(super) fn hidden_field(name: &str, value: &str) -> Element {
+    tag("input")
+        .with("type", "hidden")
+        .with("name", name)
+        .with("value", value)
+}
+
+/// `Pull request #7`, with the number if the address ends with one.
+pub(super) fn pull_request_label(url: &str) -> String {
+    let last = url.trim_end_matches('/').rsplit('/').next();
+    match last.and_then(|number| number.parse::<u64>().ok()) {
+        Some(number) => format!("Pull request #{number}"),
+        None => "Pull request".to_owned(),
+    }
+}

@@ -1,0 +1,74 @@
+//! The keys that hook requests are signed with, read from Secrets.
+//!
+//! What a Secret holds, or that it could not be read, is remembered for some seconds: ten thousand
+//! wrong signatures cost one read.
+
+use std::{sync::Arc, time::Duration};
+
+use k8s_openapi::api::core::v1::Secret;
+use kube::{Api, Client};
+use tracing::warn;
+
+use crate::{signature::SigningKey, ttl_cache::TtlCache, watched::ObjectKey};
+
+/// How long a key is used without reading its Secret again.
+const KEY_TTL: Duration = Duration::from_secs(10);
+/// The entry of a Secret that holds the key.
+const ENTRY: &str = "hmac-key";
+
+/// The result of looking a key up.
+#[derive(Clone)]
+pub(crate) enum SigningKeyLookup {
+    Found(Arc<SigningKey>),
+    /// There is no such Secret or no key in it, or we may not read it.
+    Missing,
+    /// The API server did not answer.
+    Unavailable,
+}
+
+pub(crate) struct SigningKeys {
+    client: Client,
+    cache: TtlCache<ObjectKey, SigningKeyLookup>,
+}
+
+impl SigningKeys {
+    pub(crate) fn new(client: Client) -> Self {
+        Self {
+            client,
+            cache: TtlCache::new(KEY_TTL),
+        }
+    }
+
+    /// The key in a Secret, at most ten seconds old.
+    pub(crate) async fn get(&self, secret: ObjectKey) -> SigningKeyLookup {
+        self.cache.get(secret.clone(), self.read(&secret)).await
+    }
+
+    async fn read(&self, key: &ObjectKey) -> SigningKeyLookup {
+        if !key.is_valid() {
+            warn!(secret = %key, "cannot check signatures: this is not a valid name of a Secret");
+            return SigningKeyLookup::Missing;
+        }
+        let secrets: Api<Secret> = Api::namespaced(self.client.clone(), &key.namespace);
+        let secret = match secrets.get_opt(&key.name).await {
+            Ok(secret) => secret,
+            Err(kube::Error::Api(refusal)) if refusal.code < 500 && refusal.code != 429 => {
+                warn!(secret = %key, %refusal, "cannot check signatures: not allowed to read the Secret");
+                return SigningKeyLookup::Missing;
+            }
+            Err(error) => {
+                warn!(secret = %key, %error, "cannot check signatures: reading the Secret failed");
+                return SigningKeyLookup::Unavailable;
+            }
+        };
+        let entries = secret.and_then(|secret| secret.data);
+        let bytes = entries.and_then(|mut entries| entries.remove(ENTRY));
+        match bytes.and_then(|bytes| SigningKey::new(bytes.0)) {
+            Some(key) => SigningKeyLookup::Found(Arc::new(key)),
+            None => {
+                warn!(secret = %key, "cannot check signatures: the Secret is missing or has no {ENTRY}");
+                SigningKeyLookup::Missing
+            }
+        }
+    }
+}

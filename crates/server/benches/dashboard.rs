@@ -1,7 +1,7 @@
 //! The dashboard with 1,000 pipelines and 10,000 targets, in Chromium: bytes of the first load, first
-//! paint, how long a change takes to the screen, and the door's memory with 100 open pages.
+//! paint, how long a change takes to the screen, and the server's memory with 100 open pages.
 //!
-//! The door is a process of its own, so that its memory is nobody else's; the API is in this one.
+//! The server is a process of its own, so that its memory is nobody else's; the API is in this one.
 //! `SLUICE_BENCH_PIPELINES` and `SLUICE_BENCH_PAGES` set how many there are.
 #![expect(
     clippy::unwrap_used,
@@ -48,14 +48,14 @@ fn main() {
     drop(rustls::crypto::ring::default_provider().install_default());
     let words: Vec<String> = std::env::args().collect();
     let runtime = Runtime::new().unwrap();
-    match words.iter().position(|word| word == "--door") {
-        Some(at) => runtime.block_on(be_the_door(Path::new(&words[at + 1]))),
+    match words.iter().position(|word| word == "--server") {
+        Some(at) => runtime.block_on(run_server(Path::new(&words[at + 1]))),
         None => measure(&runtime),
     }
 }
 
-/// The other process: the door on the API that a kubeconfig names.
-async fn be_the_door(kubeconfig: &Path) {
+/// The other process: the server on the API that a kubeconfig names.
+async fn run_server(kubeconfig: &Path) {
     let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
     let options = KubeConfigOptions::default();
     let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
@@ -71,16 +71,16 @@ async fn be_the_door(kubeconfig: &Path) {
     stop.cancelled().await;
 }
 
-/// The door, for as long as the value lives.
-struct Door {
+/// The server process, for as long as the value lives.
+struct ServerProcess {
     child: Child,
     address: SocketAddr,
 }
 
-impl Door {
+impl ServerProcess {
     fn start(kubeconfig: &Path) -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .arg("--door")
+            .arg("--server")
             .arg(kubeconfig)
             .stdout(Stdio::piped())
             .spawn()
@@ -102,7 +102,7 @@ impl Door {
     }
 }
 
-impl Drop for Door {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -119,19 +119,19 @@ fn measure(runtime: &Runtime) {
     let folder = tempfile::tempdir().unwrap();
     let (client, served, _server) = runtime.block_on(prepare(folder.path(), count));
     println!("{count} pipelines, {} targets", count * TARGETS);
-    let door = Door::start(served.kubeconfig());
+    let process = ServerProcess::start(served.kubeconfig());
     let Some(mut browser) = Chromium::start() else {
         panic!("the benchmark needs Chromium");
     };
-    sign_in(&mut browser, &door, count);
-    println!("memory of the door: {:.0} MB with one page", door.memory());
-    first_load(&mut browser, &door);
+    sign_in(&mut browser, &process, count);
+    println!("memory of the server: {:.0} MB with one page", process.memory());
+    first_load(&mut browser, &process);
     let pipelines: Api<Pipeline> = Api::namespaced(client, "shop");
     change_to_screen(&mut browser, runtime, &pipelines, "one page");
-    let open = runtime.block_on(open_pages(&mut browser, &door, pages));
+    let open = runtime.block_on(open_pages(&mut browser, &process, pages));
     println!(
-        "memory of the door: {:.0} MB with {pages} open pages",
-        door.memory()
+        "memory of the server: {:.0} MB with {pages} open pages",
+        process.memory()
     );
     change_to_screen(
         &mut browser,
@@ -140,11 +140,11 @@ fn measure(runtime: &Runtime) {
         &format!("{pages} open pages"),
     );
     println!(
-        "memory of the door: {:.0} MB after {CHANGES} changes to all of them",
-        door.memory()
+        "memory of the server: {:.0} MB after {CHANGES} changes to all of them",
+        process.memory()
     );
     drop(open);
-    one_pipeline(&mut browser, &door);
+    one_pipeline(&mut browser, &process);
 }
 
 async fn prepare(folder: &Path, count: usize) -> (Client, apiserver::Served, Server) {
@@ -228,21 +228,21 @@ async fn set_status(api: &Api<Pipeline>, name: &str, revision: &str) {
     api.patch_status(name, &parameters, &patch).await.unwrap();
 }
 
-fn sign_in(browser: &mut Chromium, door: &Door, count: usize) {
-    browser.go(&format!("http://{}/pipelines", door.address));
+fn sign_in(browser: &mut Chromium, process: &ServerProcess, count: usize) {
+    browser.go(&format!("http://{}/pipelines", process.address));
     browser.fill("#token", TOKEN);
     browser.press("Sign in");
     browser.shows(&format!("{count} pipelines"));
 }
 
 /// Loads the list again and again, with an empty cache.
-fn first_load(browser: &mut Chromium, door: &Door) {
+fn first_load(browser: &mut Chromium, process: &ServerProcess) {
     browser.call("Network.setCacheDisabled", json!({"cacheDisabled": true}));
     let entries = "[...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')]
         .filter((it) => !it.name.includes('/live'))";
     let mut paints = Vec::new();
     for _ in 0..LOADS {
-        browser.go(&format!("http://{}/pipelines", door.address));
+        browser.go(&format!("http://{}/pipelines", process.address));
         browser.until("performance.getEntriesByName('first-contentful-paint').length > 0");
         let paint = "performance.getEntriesByName('first-contentful-paint')[0].startTime";
         paints.push(browser.evaluate(paint).as_f64().unwrap());
@@ -284,7 +284,7 @@ fn change_to_screen(browser: &mut Chromium, runtime: &Runtime, api: &Api<Pipelin
 /// Pages that somebody looks at: each is loaded and then followed, until it is dropped.
 async fn open_pages(
     browser: &mut Chromium,
-    door: &Door,
+    process: &ServerProcess,
     count: usize,
 ) -> Vec<tokio::task::JoinHandle<()>> {
     let cookies = browser.call("Network.getCookies", json!({}));
@@ -301,13 +301,13 @@ async fn open_pages(
     let cookies = cookies.join("; ");
     let mut open = Vec::new();
     for _ in 0..count {
-        let mut page = ask(door.address, "/pipelines", &cookies).await;
+        let mut page = ask(process.address, "/pipelines", &cookies).await;
         let mut whole = String::new();
         page.read_to_string(&mut whole).await.unwrap();
         let digest = whole.split("data-digest=\"").nth(1).unwrap();
         let digest = digest.split('"').next().unwrap();
         let live = format!("/live?page=%2Fpipelines&digest={digest}");
-        let mut stream = ask(door.address, &live, &cookies).await;
+        let mut stream = ask(process.address, &live, &cookies).await;
         let mut first = [0; 1024];
         let read = stream.read(&mut first).await.unwrap();
         assert!(first[..read].starts_with(b"HTTP/1.1 200"));
@@ -328,12 +328,12 @@ async fn ask(address: SocketAddr, path: &str, cookies: &str) -> TcpStream {
     stream
 }
 
-fn one_pipeline(browser: &mut Chromium, door: &Door) {
+fn one_pipeline(browser: &mut Chromium, process: &ServerProcess) {
     let mut paints = Vec::new();
     for _ in 0..LOADS {
         browser.go(&format!(
             "http://{}/pipelines/shop/service-0500",
-            door.address
+            process.address
         ));
         browser.until("performance.getEntriesByName('first-contentful-paint').length > 0");
         let paint = "performance.getEntriesByName('first-contentful-paint')[0].startTime";

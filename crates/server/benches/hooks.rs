@@ -64,7 +64,7 @@ async fn main() {
     }
 }
 
-async fn measure(client: Client, of_door: Client, calls: Option<&Calls>) {
+async fn measure(client: Client, of_server: Client, calls: Option<&Calls>) {
     prepare(&client).await;
     let stop = CancellationToken::new();
     let settings = Settings {
@@ -73,7 +73,7 @@ async fn measure(client: Client, of_door: Client, calls: Option<&Calls>) {
         wait: Duration::ZERO,
         ..Settings::default()
     };
-    let serving = server::start(of_door, settings, Metrics::default(), stop.clone());
+    let serving = server::start(of_server, settings, Metrics::default(), stop.clone());
     let address = serving.await.unwrap().hooks.unwrap();
     let count = std::env::var("SLUICE_BENCH_HOOKS");
     let count = count.map_or(4000, |count| count.parse().unwrap());

@@ -10,7 +10,7 @@ mod acts;
 #[path = "../http/leaf.rs"]
 mod leaf;
 #[path = "../http/loops.rs"]
-#[expect(dead_code, reason = "strategies that only the door's own tests need")]
+#[expect(dead_code, reason = "strategies that only the tests in http need")]
 mod loops;
 mod pages;
 mod world;

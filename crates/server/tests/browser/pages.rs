@@ -214,7 +214,7 @@ fn the_address_keeps_what_was_asked_for() {
         ("?state=held", "catalogue"),
         (
             "?sort=state",
-            "payments,fleet,catalogue,checkout,search,basket",
+            "payments,fleet,search,checkout,catalogue,basket",
         ),
         ("?namespace=other", ""),
         (

@@ -1,4 +1,4 @@
-//! A door on a port, over the embedded API, with loops beside it.
+//! A server on a port over the embedded API, with reconcilers beside it.
 
 use std::{
     collections::HashMap,
@@ -113,7 +113,7 @@ impl World {
         server
     }
 
-    /// Runs the loops beside the door.
+    /// Runs the reconcilers beside the server.
     pub(crate) fn promotes(&self, strategy: Strategy) {
         let loops = loops::run(self.client.clone(), strategy);
         let running = self.stop.clone().run_until_cancelled_owned(loops);
@@ -278,8 +278,8 @@ async fn relay(to: SocketAddr, is_cut: Arc<AtomicBool>) -> SocketAddr {
                 Ok((mut browser, _)) = listener.accept() => {
                     if is_cut.load(Ordering::SeqCst) { continue; }
                     connections.spawn(async move {
-                        if let Ok(mut door) = TcpStream::connect(to).await {
-                            drop(copy_bidirectional(&mut browser, &mut door).await);
+                        if let Ok(mut server) = TcpStream::connect(to).await {
+                            drop(copy_bidirectional(&mut browser, &mut server).await);
                         }
                     });
                 }

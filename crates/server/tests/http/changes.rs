@@ -215,7 +215,7 @@ async fn a_pipeline_is_proposed_without_script() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_door_without_a_repository_says_so() {
+async fn without_a_repository_nothing_can_be_proposed() {
     let world = World::new().await;
     let cookie = signed_in(&world).await;
     let page = look(&world, "/create", &cookie).await;

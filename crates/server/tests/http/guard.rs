@@ -294,7 +294,7 @@ fn limited() -> Settings {
 }
 
 #[tokio::test(start_paused = true)]
-async fn strangers_are_limited_by_address_and_signed_calls_by_pipeline() {
+async fn unauthenticated_requests_are_limited_by_address_and_signed_ones_by_pipeline() {
     let world = World::with(limited()).await;
     world.demand_signatures().await;
     let body = event("app-dev", "5.0.0").to_string();

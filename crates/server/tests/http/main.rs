@@ -1,5 +1,6 @@
-//! The door over the embedded API: hooks as Flux, CI and the ancestor's callers send them, REST as
-//! people do, and what nobody should get away with.
+//! The HTTP server over the embedded API: hooks as Flux, CI and callers of the Weave
+//! pipeline-controller send them, REST and dashboard requests of people, and requests that must be
+//! refused.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,

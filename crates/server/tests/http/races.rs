@@ -1,4 +1,4 @@
-//! What somebody else writes between the door's look and its write is not lost.
+//! What another client writes between the server's read and its write is not lost.
 
 use api::Promotion;
 use http::Request;

@@ -19,7 +19,7 @@ async fn hooked() -> World {
     world
 }
 
-/// RFC-0001, story 7: CI triggers the pipeline by a webhook. Here the part of the door.
+/// RFC-0001, story 7: CI triggers the pipeline by a webhook. Here the part of the server.
 #[tokio::test(start_paused = true)]
 async fn story_7_a_signed_release_is_stored_and_enters_the_first_environment() {
     let world = hooked().await;

@@ -6,7 +6,7 @@ use http::{Request, header};
 use crate::world::{Answer, World, ask, unlimited};
 
 /// The cookie and the form's token of somebody who is about to sign in.
-async fn door_step(world: &World) -> (String, String) {
+async fn sign_in_form(world: &World) -> (String, String) {
     let answer = ask(&world.rest, Request::get("/login").body(String::new())).await;
     (cookie(&answer), csrf(&answer.body))
 }
@@ -37,7 +37,7 @@ pub(crate) async fn signed_in(world: &World) -> String {
     world
         .server
         .add_token("owner", User::new("olivia", &["system:masters"]));
-    let (step, token) = door_step(world).await;
+    let (step, token) = sign_in_form(world).await;
     let answer = submit(world, "/login", &step, &format!("csrf={token}&token=owner")).await;
     assert_eq!(answer.code, 303, "{}", answer.body);
     let set = answer.headers["set-cookie"].to_str().unwrap();
@@ -77,7 +77,7 @@ async fn other_cookies_lead_to_the_sign_in_page() {
     let mut forged = cookie.clone();
     let last = if forged.ends_with('A') { 'B' } else { 'A' };
     forged.replace_range(30..31, &last.to_string());
-    let (step, _) = door_step(&world).await;
+    let (step, _) = sign_in_form(&world).await;
     for wrong in ["", "sluice-session=", "sluice-session=%00", &forged, &step] {
         let answer = look(&world, "/approvals", wrong).await;
         assert_eq!(answer.code, 303, "{wrong}");
@@ -90,15 +90,15 @@ async fn other_cookies_lead_to_the_sign_in_page() {
 async fn forms_without_their_sessions_token_do_nothing() {
     let world = World::new().await;
     let cookie = signed_in(&world).await;
-    let (step, token) = door_step(&world).await;
+    let (step, token) = sign_in_form(&world).await;
     for csrf in ["", "0", &token] {
         let form = format!("csrf={csrf}&verb=suspend");
         let answer = submit(&world, "/pipelines/default/app/act", &cookie, &form).await;
         assert_eq!(answer.code, 403, "{csrf}");
     }
     assert!(!world.pipeline().await.spec.suspend);
-    let stranger = submit(&world, "/login", &step, "csrf=0&token=owner").await;
-    assert!(stranger.body.contains("The form has expired"));
+    let foreign = submit(&world, "/login", &step, "csrf=0&token=owner").await;
+    assert!(foreign.body.contains("The form has expired"));
     let page = look(&world, "/pipelines", &cookie).await;
     let form = format!("csrf={}&verb=suspend", csrf(&page.body));
     let answer = submit(&world, "/pipelines/default/app/act", &cookie, &form).await;
@@ -159,7 +159,7 @@ async fn guessing_tokens_is_slowed_down() {
         ..unlimited()
     };
     let world = World::with(settings).await;
-    let (step, token) = door_step(&world).await;
+    let (step, token) = sign_in_form(&world).await;
     let mut codes = Vec::new();
     for guess in 0..5 {
         let form = format!("csrf={token}&token=guess-{guess}");

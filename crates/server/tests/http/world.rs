@@ -1,4 +1,4 @@
-//! What every test starts from: the embedded API with our kinds, a pipeline, the door.
+//! What every test starts from: the embedded API with our kinds, a pipeline, and the server's routers.
 
 use std::{
     sync::{Arc, Mutex},
@@ -35,14 +35,14 @@ pub(crate) struct World {
     pub(crate) hooks: Router,
     pub(crate) rest: Router,
     pub(crate) settings: Settings,
-    /// The calls of the door to the API: method and path.
+    /// The requests of the server to the API: method and path.
     calls: Arc<Mutex<Vec<(Method, String)>>>,
     meanwhile: Meanwhile,
     stop: CancellationToken,
     _guard: DropGuard,
 }
 
-/// What somebody else does right before the door's next write to a path that has this part.
+/// What another client does right before the server's next write to a path that contains this text.
 type Meanwhile = Arc<Mutex<Option<(String, BoxFuture<'static, ()>)>>>;
 
 pub(crate) struct Answer {
@@ -69,12 +69,12 @@ impl World {
         let meanwhile = Meanwhile::default();
         let stop = CancellationToken::new();
         let counted = counting(&server, &calls, &meanwhile);
-        let door = AppState::new(counted, settings.clone(), Metrics::default(), &stop);
+        let app_state = AppState::new(counted, settings.clone(), Metrics::default(), &stop);
         let world = Self {
             server,
             client,
-            hooks: server::hooks::router(door.clone()),
-            rest: server::web::router(door),
+            hooks: server::hooks::router(app_state.clone()),
+            rest: server::web::router(app_state),
             settings,
             calls,
             meanwhile,
@@ -87,21 +87,21 @@ impl World {
 
     /// Another replica, which knows nothing of the first.
     pub(crate) fn replica(&self) -> Router {
-        server::hooks::router(self.another_door())
+        server::hooks::router(self.another_app_state())
     }
 
     /// Another replica's REST.
     pub(crate) fn rest_replica(&self) -> Router {
-        server::web::router(self.another_door())
+        server::web::router(self.another_app_state())
     }
 
-    fn another_door(&self) -> Arc<AppState> {
+    fn another_app_state(&self) -> Arc<AppState> {
         let settings = self.settings.clone();
         let metrics = Metrics::default();
         AppState::new(self.client.clone(), settings, metrics, &self.stop)
     }
 
-    /// Runs the loops beside the door.
+    /// Runs the reconcilers beside the server.
     pub(crate) fn promotes(&self, strategy: Strategy) {
         let loops = loops::run(self.client.clone(), strategy);
         tokio::spawn(self.stop.clone().run_until_cancelled_owned(loops));
@@ -164,7 +164,7 @@ impl World {
         api.list(&ListParams::default()).await.unwrap().items
     }
 
-    /// Has somebody else act after the door has looked and right before it writes to such a path.
+    /// Has another client act after the server has read and right before it writes to such a path.
     pub(crate) fn meanwhile(&self, path: &str, act: impl Future<Output = ()> + Send + 'static) {
         *self.meanwhile.lock().unwrap() = Some((path.to_owned(), Box::pin(act)));
     }
@@ -174,7 +174,7 @@ impl World {
         self.meanwhile.lock().unwrap().is_none()
     }
 
-    /// What the door asked of the API since the last time, apart from watching.
+    /// The requests of the server to the API since the last call, except watches.
     pub(crate) fn calls(&self) -> Vec<(Method, String)> {
         std::mem::take(&mut self.calls.lock().unwrap())
     }
@@ -204,7 +204,7 @@ pub(crate) async fn ask(router: &Router, request: http::Result<Request<String>>)
 pub(crate) fn unlimited() -> Settings {
     Settings {
         rate_limit: 0,
-        // As the loops beside the door do.
+        // Like the reconcilers beside the server.
         allow_unsigned_reports: true,
         ..Settings::default()
     }

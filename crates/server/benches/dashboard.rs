@@ -124,7 +124,10 @@ fn measure(runtime: &Runtime) {
         panic!("the benchmark needs Chromium");
     };
     sign_in(&mut browser, &process, count);
-    println!("memory of the server: {:.0} MB with one page", process.memory());
+    println!(
+        "memory of the server: {:.0} MB with one page",
+        process.memory()
+    );
     first_load(&mut browser, &process);
     let pipelines: Api<Pipeline> = Api::namespaced(client, "shop");
     change_to_screen(&mut browser, runtime, &pipelines, "one page");

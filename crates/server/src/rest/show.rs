@@ -9,6 +9,7 @@ use axum::{
 };
 use http::StatusCode;
 use kube::{Api, Resource, ResourceExt, api::ListParams, core::NamespaceResourceScope};
+use planner::SummaryState;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
@@ -217,7 +218,7 @@ pub(super) async fn environments(
         let status = view::status_of(&pipeline, &environment.name);
         json!({
             "name": environment.name,
-            "state": view::environment_state(&pipeline, &environment.name).id(),
+            "state": state_id(view::environment_state(&pipeline, &environment.name)),
             "revisions": view::revisions(status),
             "failed": failed_releases(status),
             "suspend": pipeline.spec.suspend || environment.suspend,
@@ -225,6 +226,14 @@ pub(super) async fn environments(
         })
     });
     Ok(Json(json!({"items": environments.collect::<Vec<_>>()})))
+}
+
+/// The identifier of a state. Clients know an environment without targets as `unknown`.
+fn state_id(state: SummaryState) -> &'static str {
+    match state {
+        SummaryState::Empty => SummaryState::Unknown.id(),
+        state => state.id(),
+    }
 }
 
 /// The releases that failed and have not been replaced yet, by target.

@@ -1,9 +1,8 @@
-//! Forges: where pull requests live.
+//! Pull requests on forges: GitHub, Gitea, GitLab, Bitbucket and Azure DevOps.
 //!
-//! One small trait in our own words, one file per forge. Every call is bounded in time and size,
-//! goes through one place that honours rate limits, and fails with an error that says whether
-//! trying again may help. Look before you create; "already there" is not an error for whoever
-//! looked.
+//! One trait, one file per forge. Every request is bounded in time and size and obeys the rate limits of
+//! the forge; every error says whether a retry may succeed. Callers search for a pull request before
+//! they create one.
 
 mod api_client;
 pub mod azure;
@@ -12,10 +11,10 @@ pub mod bitbucket_server;
 mod error;
 pub mod gitea;
 pub mod github;
+mod github_api;
 pub mod gitlab;
-mod reviews;
+mod review_requests;
 mod session;
-mod wire;
 
 pub use error::Error;
 pub use github::AppTokens;
@@ -29,7 +28,7 @@ use crate::credentials::Credentials;
 use crate::names::{BranchName, ObjectId};
 use crate::repository_url::RepositoryUrl;
 
-/// A forge we can talk to.
+/// The product that a forge runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ForgeProduct {
     /// github.com and GitHub Enterprise.
@@ -47,7 +46,7 @@ pub enum ForgeProduct {
 }
 
 impl ForgeProduct {
-    /// All of them, by the names that people write.
+    /// All products, by the names that users write.
     pub const ALL: [(&'static str, Self); 6] = [
         ("github", Self::GitHub),
         ("gitea", Self::Gitea),
@@ -57,53 +56,54 @@ impl ForgeProduct {
         ("azure-devops", Self::AzureDevOps),
     ];
 
-    /// The name that people write.
+    /// The name that users write.
     pub fn as_str(self) -> &'static str {
         let mut all = Self::ALL.into_iter();
-        let found = all.find(|(_, kind)| *kind == self);
-        found.expect("all of them are named").0
+        let named = all.find(|(_, product)| *product == self);
+        named.expect("every product is in the list").0
     }
 
-    /// The forge of that name.
-    pub fn named(name: &str) -> Option<Self> {
+    /// The product of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
         let mut all = Self::ALL.into_iter();
-        all.find(|(known, _)| *known == name).map(|(_, kind)| kind)
+        let named = all.find(|(own, _)| *own == name);
+        named.map(|(_, product)| product)
     }
 }
 
-/// Where a pull request stands.
+/// The state of a pull request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PullRequestState {
     /// Neither merged nor closed.
     Open,
-    /// Its change is in the base.
+    /// Merged into its base.
     Merged,
-    /// It was turned down.
+    /// Closed without a merge.
     Closed,
 }
 
-/// A pull request as the forge shows it.
+/// A pull request as the forge returns it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PullRequest {
-    /// What people call it.
+    /// Its number.
     pub number: u64,
-    /// Where people see it.
+    /// Its page in the web interface.
     pub url: String,
-    /// Without the marks that some forges keep drafts by.
+    /// Without the prefix by which some forges mark drafts.
     pub title: String,
-    /// All of it. In the lists of Azure DevOps only the first 400 characters.
+    /// The description. In the lists of Azure DevOps only the first 400 characters.
     pub body: String,
-    /// Where it stands.
+    /// Its state.
     pub state: PullRequestState,
-    /// Whether it waits to be made ready.
+    /// Whether it is a draft.
     pub draft: bool,
-    /// The branch it would merge, in the same repository.
+    /// The branch to be merged, in the same repository.
     pub head: String,
-    /// The tip of that branch, if the forge says.
+    /// The commit at the head of that branch, if the forge returns it.
     pub head_commit: Option<ObjectId>,
-    /// The branch it would merge into.
+    /// The branch to merge into.
     pub base: String,
-    /// What it became, once merged.
+    /// The commit on the base, once merged.
     pub merge_commit: Option<ObjectId>,
 }
 
@@ -114,57 +114,63 @@ pub struct NewPullRequest {
     pub head: BranchName,
     /// The branch to merge into.
     pub base: BranchName,
-    /// One line.
+    /// The title, one line.
     pub title: String,
-    /// Any text.
+    /// The description.
     pub body: String,
-    /// Whether it waits to be made ready.
+    /// Whether it is a draft.
     pub draft: bool,
 }
 
-/// What to change of a pull request. What is `None` stays.
+/// An update of a pull request. `None` leaves a field as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PullRequestUpdate {
-    /// One line.
+    /// The title, one line.
     pub title: Option<String>,
-    /// Any text.
+    /// The description.
     pub body: Option<String>,
-    /// Open or close it.
+    /// Reopens or closes it.
     pub open: Option<bool>,
 }
 
-/// What is put on a pull request beside its text.
+/// Labels and reviewers of a pull request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PullRequestMetadata {
-    /// Names of labels. Those that do not exist are made.
+    /// Names of labels. Those that do not exist are created.
     pub labels: Vec<String>,
-    /// Who should look at it; `organisation/team` for a team.
+    /// Who is asked for a review; `organisation/team` for a team.
     pub reviewers: Vec<String>,
 }
 
-/// How a pull request becomes part of its base.
+impl PullRequestMetadata {
+    fn reviewer_names(&self) -> Vec<&str> {
+        self.reviewers.iter().map(String::as_str).collect()
+    }
+}
+
+/// How a pull request is merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MergeMethod {
     /// With a merge commit.
     Merge,
     /// As one commit.
     Squash,
-    /// As its commits, put on top.
+    /// By rebasing its commits.
     Rebase,
 }
 
-/// A merge to be made.
+/// How and on which condition a pull request is merged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MergeOptions {
-    /// The tip that was looked at. A pull request with another one is not merged.
+    /// The expected head commit. A pull request with another one is not merged.
     pub head: ObjectId,
-    /// How.
+    /// The method.
     pub method: MergeMethod,
-    /// Not now, but as soon as the forge's own conditions are met.
+    /// Whether the forge merges it later, as soon as its own conditions are met.
     pub when_ready: bool,
 }
 
-/// What came of a merge.
+/// The result of a merge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MergeResult {
     /// The forge merged it.
@@ -173,76 +179,86 @@ pub enum MergeResult {
     Scheduled,
 }
 
-/// Lets a forge answer "nothing new" without listing everything.
+/// The `ETag`s of a list of pull requests, for conditional requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListingValidator(Vec<String>);
 
-/// The open pull requests, or the word that they are the same as before.
+/// The open pull requests, or that they have not changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PullRequestListing {
-    /// Nothing changed since the validator.
+    /// Nothing has changed since the validator.
     Unchanged,
-    /// All of them.
+    /// The open pull requests.
     Changed {
         /// Those with a head in the same repository.
         pull_requests: Vec<PullRequest>,
-        /// For the next time.
+        /// For the next request.
         validator: ListingValidator,
     },
 }
 
-/// What a forge answers, some time later.
+impl PullRequestListing {
+    /// A list from a forge without conditional requests.
+    fn without_validator(pull_requests: Vec<PullRequest>) -> Self {
+        Self::Changed {
+            pull_requests,
+            validator: ListingValidator::default(),
+        }
+    }
+}
+
+/// The future result of a request to a forge.
 pub type ForgeFuture<'a, T> = BoxFuture<'a, Result<T, Error>>;
 
 /// The pull requests of one repository, as one credential sees them.
 pub trait Forge: Send + Sync {
-    /// Every pull request from this branch of this repository, newest first. Forges without such a
-    /// question are searched through all open ones and the most recent others.
+    /// Every pull request from this branch of this repository, newest first. Where the API has no such
+    /// filter, all open pull requests and the most recent others are searched.
     fn find<'a>(&'a self, head: &'a BranchName) -> ForgeFuture<'a, Vec<PullRequest>>;
 
     /// One pull request.
     fn get(&self, number: u64) -> ForgeFuture<'_, PullRequest>;
 
-    /// Opens one. [`Error::AlreadyExists`] if there is an open one for the same branches.
+    /// Opens a pull request. [`Error::AlreadyExists`] if there is an open one for the same branches.
     fn create<'a>(&'a self, new: &'a NewPullRequest) -> ForgeFuture<'a, PullRequest>;
 
     /// Changes title, body or state.
     fn update<'a>(
         &'a self,
         number: u64,
-        changes: &'a PullRequestUpdate,
+        update: &'a PullRequestUpdate,
     ) -> ForgeFuture<'a, PullRequest>;
 
-    /// Adds labels and asks reviewers. Answers with a sentence for each thing that the forge does
-    /// not have, and each person it does not know; these are left out.
+    /// Adds labels and requests reviews. Returns a sentence for everything that the forge does not
+    /// support and everyone it does not know; these are left out.
     fn add_metadata<'a>(
         &'a self,
         number: u64,
         dressing: &'a PullRequestMetadata,
     ) -> ForgeFuture<'a, Vec<String>>;
 
-    /// Merges it, or asks the forge to. Done already is done. A forge that cannot be asked to merge
-    /// by itself says [`Error::NotMergeable`] until it can be merged: ask again.
+    /// Merges a pull request, or schedules the merge. Succeeds if it is merged already. A forge that
+    /// cannot schedule merges returns [`Error::NotMergeable`] until it can be merged: retry.
     fn merge<'a>(&'a self, number: u64, merge: &'a MergeOptions) -> ForgeFuture<'a, MergeResult>;
 
-    /// Says something on it.
+    /// Adds a comment.
     fn comment<'a>(&'a self, number: u64, text: &'a str) -> ForgeFuture<'a, ()>;
 
-    /// All open ones.
+    /// Lists the open pull requests.
     fn list_open<'a>(
         &'a self,
         since: Option<&'a ListingValidator>,
     ) -> ForgeFuture<'a, PullRequestListing>;
 }
 
-/// Opens the forge of a repository. Touches no network.
+/// A client for the forge of a repository. Does not connect yet.
 pub fn open(
-    kind: ForgeProduct,
+    product: ForgeProduct,
     http: &Arc<OutboundHttp>,
     url: &RepositoryUrl,
     credentials: &Credentials,
 ) -> Result<Box<dyn Forge>, Error> {
-    Ok(match kind {
+    Ok(match product {
         ForgeProduct::GitHub => Box::new(github::GitHub::new(http, url, credentials)?),
         ForgeProduct::Gitea => Box::new(gitea::Gitea::new(http, url, credentials)?),
         ForgeProduct::GitLab => Box::new(gitlab::GitLab::new(http, url, credentials)?),

@@ -1,9 +1,9 @@
-//! Azure DevOps, the service and the server.
+//! Pull requests on Azure DevOps, the service and the server.
 //!
-//! It opens pull requests without a difference, which we do not; it knows people by numbers, which
-//! another of its services tells; and to who is not known it shows a page to sign in.
+//! Peculiarities: it would open pull requests without a difference, identifies people by ids that
+//! another service resolves, and answers unknown clients with a sign-in page.
 
-mod place;
+mod urls;
 mod wire;
 
 use std::sync::Arc;
@@ -12,9 +12,9 @@ use ::http::Method;
 use net::OutboundHttp;
 use serde_json::{Value, json};
 
-use super::api_client::{ApiRequest, ApiResponse};
-use super::reviews::{self, Reviews};
-use super::session::{Authentication, ForgeSession};
+use super::api_client::ApiRequest;
+use super::review_requests::{ReviewRequester, request_from_each};
+use super::session::{Authentication, ForgeSession, PagedList};
 use super::{
     Error, Forge, ForgeFuture, ListingValidator, MergeMethod, MergeOptions, MergeResult,
     NewPullRequest, PullRequest, PullRequestListing, PullRequestMetadata, PullRequestState,
@@ -23,138 +23,123 @@ use super::{
 use crate::credentials::Credentials;
 use crate::names::BranchName;
 use crate::repository_url::RepositoryUrl;
-use place::Place;
-use wire::{Difference, Identity, Page, Pull, WhoAmI};
+use urls::AzureUrls;
+use wire::{
+    AzureConnectionData, AzureDifference, AzureIdentities, AzurePullRequest, PAGE_SIZE,
+    PullRequestPage,
+};
 
-/// Understood by the service and by every server that is still looked after.
-const VERSION: &str = "6.0";
+/// The API version: supported by the service and by all maintained versions of the server.
+const API_VERSION: &str = "6.0";
 
-/// What that version promised only as a preview is refused without the word.
-const PREVIEW: &str = "6.0-preview.1";
+/// For the parts of the API that are only a preview in that version.
+const PREVIEW_API_VERSION: &str = "6.0-preview.1";
 
-/// How many pull requests are asked for at once.
-const PAGE: usize = 100;
+/// The statuses of the sign-in page.
+const SIGN_IN_STATUSES: &[u16] = &[203, 302];
 
-/// More pages than this are more than anybody looks at.
-const PAGES: usize = 30;
+/// How many pages of pull requests are read at most.
+const MAX_PAGES: u64 = 30;
 
-/// A list shows no more of a description.
-const SHOWN: usize = 400;
+/// How many characters of a description a list contains.
+const LISTED_DESCRIPTION: usize = 400;
 
 /// One repository on Azure DevOps.
 pub struct AzureDevOps {
     repository: ForgeSession,
     collection: ForgeSession,
     identities: ForgeSession,
-    web: String,
+    web_url: String,
 }
 
 impl AzureDevOps {
-    /// `https://dev.azure.com/organisation/project/_git/repository` and its older and local kin.
+    /// `https://dev.azure.com/organisation/project/_git/repository`, and the other forms of `urls`.
     pub fn new(
         http: &Arc<OutboundHttp>,
         url: &RepositoryUrl,
         credentials: &Credentials,
     ) -> Result<Self, Error> {
-        let place = Place::of(url, credentials)?;
-        let login = match &credentials.token {
-            // An access token, not a personal one.
+        let urls = AzureUrls::new(url, credentials)?;
+        let authentication = match &credentials.token {
+            // An access token of Microsoft Entra, not a personal one.
             Some(token) if token.expose().starts_with(b"eyJ") => {
                 Authentication::Bearer(token.clone())
             }
             Some(token) => Authentication::Basic(String::new(), token.clone()),
             None => Authentication::password(credentials)?,
         };
-        let login = Arc::new(login);
-        let open = |url| ForgeSession::new(http, url, credentials, login.clone());
+        let authentication = Arc::new(authentication);
+        let open = |url| {
+            let session = ForgeSession::new(http, url, credentials, authentication.clone())?;
+            let session = session.with_api_version(API_VERSION);
+            Ok::<_, Error>(session.with_sign_in_statuses(SIGN_IN_STATUSES))
+        };
         Ok(Self {
-            repository: open(place.repository)?,
-            collection: open(place.collection)?,
-            identities: open(place.identities)?,
-            web: place.web,
+            repository: open(urls.repository)?,
+            collection: open(urls.collection)?,
+            identities: open(urls.identities)?,
+            web_url: urls.web,
         })
     }
 
-    async fn ask(
-        &self,
-        session: &ForgeSession,
-        request: ApiRequest<'_>,
-    ) -> Result<ApiResponse, Error> {
-        let attempted = request.attempted;
-        let has_version = request.query.iter().any(|(name, _)| *name == "api-version");
-        let request = if has_version {
-            request
-        } else {
-            request.query("api-version", VERSION)
-        };
-        let response = session.send(request).await?;
-        match response.status.as_u16() {
-            203 | 302 => Err(Error::Unauthorized { attempted }),
-            _ => Ok(response),
-        }
-    }
-
-    async fn send(&self, request: ApiRequest<'_>) -> Result<ApiResponse, Error> {
-        self.ask(&self.repository, request).await
-    }
-
-    async fn one(
+    async fn pull_request(
         &self,
         attempted: &'static str,
         method: Method,
         number: u64,
         body: Option<Value>,
-    ) -> Result<Pull, Error> {
+    ) -> Result<AzurePullRequest, Error> {
         let number = number.to_string();
-        let mut request = ApiRequest::new(attempted, method, &["pullrequests", &number]);
-        request.body = body;
-        self.send(request).await?.parse()
+        let path = ["pullrequests", number.as_str()];
+        self.repository.fetch(attempted, method, &path, body).await
     }
 
-    /// All pages of a list, forks left out.
-    async fn pages(
+    /// All pull requests from this repository, newest first.
+    async fn pull_requests(
         &self,
         attempted: &'static str,
-        query: &[(&'static str, String)],
+        mut query: Vec<(&'static str, String)>,
     ) -> Result<Vec<PullRequest>, Error> {
-        let mut found = Vec::new();
-        for page in 0..PAGES {
-            let mut request = ApiRequest::new(attempted, Method::GET, &["pullrequests"]);
-            request.query = query.to_vec();
-            let request = request
-                .query("$top", PAGE.to_string())
-                .query("$skip", (page * PAGE).to_string());
-            let page: Page<Pull> = self.send(request).await?.parse()?;
-            let is_last = page.value.len() < PAGE;
-            let ours = page.value.into_iter().filter(Pull::is_ours);
-            found.extend(ours.map(|pull| pull.into_ours(&self.web)));
-            if is_last {
-                found.sort_by_key(|pull: &PullRequest| std::cmp::Reverse(pull.number));
-                return Ok(found);
-            }
-        }
-        Err(Error::Unreadable {
+        query.push(("$top", PAGE_SIZE.to_string()));
+        let list = PagedList {
             attempted,
-            because: "too many pages",
-        })
+            path: vec!["pullrequests"],
+            query,
+        };
+        let found = self
+            .repository
+            .all_pages::<PullRequestPage>(&list, MAX_PAGES);
+        let found = found.await?.into_iter();
+        let own = found.filter(AzurePullRequest::is_from_same_repository);
+        let mut own: Vec<PullRequest> = own
+            .map(|pull| pull.into_pull_request(&self.web_url))
+            .collect();
+        own.sort_by_key(|pull| std::cmp::Reverse(pull.number));
+        Ok(own)
     }
 
-    async fn differ(&self, attempted: &'static str, new: &NewPullRequest) -> Result<bool, Error> {
+    /// Whether the branches differ: Azure DevOps would also open a pull request without a difference.
+    async fn has_difference(
+        &self,
+        attempted: &'static str,
+        new: &NewPullRequest,
+    ) -> Result<bool, Error> {
         let request = ApiRequest::new(attempted, Method::GET, &["diffs", "commits"])
             .query("baseVersionType", "branch")
             .query("baseVersion", new.base.as_str())
             .query("targetVersionType", "branch")
             .query("targetVersion", new.head.as_str())
             .query("$top", "1");
-        let difference: Difference = self.send(request).await?.parse()?;
+        let response = self.repository.send(request).await?;
+        let difference: AzureDifference = response.parse()?;
         Ok(difference.ahead_count > 0)
     }
 
-    /// The number of a person, by name or address, or of a team.
-    async fn identity(&self, name: &str) -> Result<String, Error> {
+    /// The id of a person, by name or e-mail address, or of a team.
+    async fn identity_id(&self, name: &str) -> Result<String, Error> {
         let attempted = "find a reviewer";
-        let is_number = name.len() == 36 && name.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
-        if is_number {
+        let is_id = name.len() == 36 && name.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
+        if is_id {
             return Ok(name.to_owned());
         }
         let team = name.split_once('/');
@@ -163,7 +148,8 @@ impl AzureDevOps {
             .query("searchFilter", "General")
             .query("filterValue", filter.unwrap_or_else(|| name.to_owned()))
             .query("queryMembership", "None");
-        let found: Page<Identity> = self.ask(&self.identities, request).await?.parse()?;
+        let response = self.identities.send(request).await?;
+        let found: AzureIdentities = response.parse()?;
         let mut found = found.value.into_iter();
         let refused = |message| Error::Refused { attempted, message };
         let first = found.next();
@@ -174,23 +160,26 @@ impl AzureDevOps {
         }
     }
 
-    async fn own_identity(&self, attempted: &'static str) -> Result<String, Error> {
+    async fn own_identity_id(&self, attempted: &'static str) -> Result<String, Error> {
         let request = ApiRequest::new(attempted, Method::GET, &["_apis", "connectionData"]);
-        let request = request.query("api-version", PREVIEW);
-        let response = self.ask(&self.collection, request).await?;
-        Ok(response.parse::<WhoAmI>()?.authenticated_user.id)
+        let request = request.query("api-version", PREVIEW_API_VERSION);
+        let response = self.collection.send(request).await?;
+        Ok(response
+            .parse::<AzureConnectionData>()?
+            .authenticated_user
+            .id)
     }
 
-    /// Everything that is needed is there and yet it is not merged: it is, as soon as it may be.
-    async fn merge_later(
+    /// Asks Azure DevOps to merge it as soon as its policies allow that.
+    async fn schedule_merge(
         &self,
         attempted: &'static str,
         number: u64,
         merge: &MergeOptions,
     ) -> Result<MergeResult, Error> {
-        let id = self.own_identity(attempted).await?;
-        let body = json!({"autoCompleteSetBy": {"id": id}, "completionOptions": options(merge)});
-        let pull = self.one(attempted, Method::PATCH, number, Some(body));
+        let id = self.own_identity_id(attempted).await?;
+        let body = json!({"autoCompleteSetBy": {"id": id}, "completionOptions": completion_options(merge)});
+        let pull = self.pull_request(attempted, Method::PATCH, number, Some(body));
         let is_merged = pull.await?.is_merged();
         Ok(if is_merged {
             MergeResult::Merged
@@ -200,14 +189,14 @@ impl AzureDevOps {
     }
 }
 
-/// Leaves whole lines of a text that may be cut: half a line says something else than all of it.
-fn cut_back(text: &mut String) {
-    if text.chars().count() >= SHOWN {
+/// Removes the last line of a description that may be truncated: half a line may be misread.
+fn remove_partial_line(text: &mut String) {
+    if text.chars().count() >= LISTED_DESCRIPTION {
         text.truncate(text.rfind('\n').unwrap_or_default());
     }
 }
 
-fn options(merge: &MergeOptions) -> Value {
+fn completion_options(merge: &MergeOptions) -> Value {
     let strategy = match merge.method {
         MergeMethod::Merge => "noFastForward",
         MergeMethod::Squash => "squash",
@@ -216,15 +205,16 @@ fn options(merge: &MergeOptions) -> Value {
     json!({"mergeStrategy": strategy})
 }
 
-impl Reviews for AzureDevOps {
-    fn ask_all<'a>(&'a self, number: u64, names: &'a [&'a str]) -> ForgeFuture<'a, ()> {
+impl ReviewRequester for AzureDevOps {
+    fn request_reviews<'a>(&'a self, number: u64, names: &'a [&'a str]) -> ForgeFuture<'a, ()> {
         Box::pin(async move {
             let number = number.to_string();
             for name in names {
-                let id = self.identity(name).await?;
+                let id = self.identity_id(name).await?;
                 let path = ["pullrequests", &number, "reviewers", &id];
                 let request = ApiRequest::new("ask for reviews", Method::PUT, &path);
-                self.send(request.body(json!({"vote": 0})))
+                self.repository
+                    .send(request.body(json!({"vote": 0})))
                     .await?
                     .success()?;
             }
@@ -236,14 +226,14 @@ impl Reviews for AzureDevOps {
 impl Forge for AzureDevOps {
     fn find<'a>(&'a self, head: &'a BranchName) -> ForgeFuture<'a, Vec<PullRequest>> {
         Box::pin(async move {
-            let query = [
+            let query = vec![
                 ("searchCriteria.status", "all".to_owned()),
                 ("searchCriteria.sourceRefName", head.reference()),
             ];
-            let mut found = self.pages("look for pull requests", &query).await?;
+            let mut found = self.pull_requests("look for pull requests", query).await?;
             found.retain(|pull| pull.head == head.as_str());
             for pull in &mut found {
-                if pull.body.chars().count() >= SHOWN {
+                if pull.body.chars().count() >= LISTED_DESCRIPTION {
                     *pull = self.get(pull.number).await?;
                 }
             }
@@ -254,15 +244,17 @@ impl Forge for AzureDevOps {
     fn get(&self, number: u64) -> ForgeFuture<'_, PullRequest> {
         Box::pin(async move {
             let attempted = "read the pull request";
-            let pull = self.one(attempted, Method::GET, number, None).await?;
-            Ok(pull.into_ours(&self.web))
+            let pull = self
+                .pull_request(attempted, Method::GET, number, None)
+                .await?;
+            Ok(pull.into_pull_request(&self.web_url))
         })
     }
 
     fn create<'a>(&'a self, new: &'a NewPullRequest) -> ForgeFuture<'a, PullRequest> {
         Box::pin(async move {
             let attempted = "open a pull request";
-            if !self.differ(attempted, new).await? {
+            if !self.has_difference(attempted, new).await? {
                 return Err(Error::NoDifference { attempted });
             }
             let body = json!({
@@ -270,95 +262,101 @@ impl Forge for AzureDevOps {
                 "title": new.title, "description": new.body, "isDraft": new.draft,
             });
             let request = ApiRequest::new(attempted, Method::POST, &["pullrequests"]).body(body);
-            let response = self.send(request).await?;
+            let response = self.repository.send(request).await?;
             if response.json()["typeKey"] == "GitPullRequestExistsException" {
                 return Err(Error::AlreadyExists { attempted });
             }
-            Ok(response.parse::<Pull>()?.into_ours(&self.web))
+            Ok(response
+                .parse::<AzurePullRequest>()?
+                .into_pull_request(&self.web_url))
         })
     }
 
     fn update<'a>(
         &'a self,
         number: u64,
-        changes: &'a PullRequestUpdate,
+        update: &'a PullRequestUpdate,
     ) -> ForgeFuture<'a, PullRequest> {
         Box::pin(async move {
             let attempted = "update the pull request";
             let mut body = json!({});
-            if let Some(title) = &changes.title {
+            if let Some(title) = &update.title {
                 body["title"] = json!(title);
             }
-            if let Some(text) = &changes.body {
+            if let Some(text) = &update.body {
                 body["description"] = json!(text);
             }
-            if let Some(open) = changes.open {
+            if let Some(open) = update.open {
                 body["status"] = json!(if open { "active" } else { "abandoned" });
             }
-            let method = if *changes == PullRequestUpdate::default() {
+            let method = if *update == PullRequestUpdate::default() {
                 Method::GET
             } else {
                 Method::PATCH
             };
             let body = Some(body).filter(|_| method == Method::PATCH);
-            let pull = self.one(attempted, method, number, body).await?;
-            Ok(pull.into_ours(&self.web))
+            let pull = self.pull_request(attempted, method, number, body).await?;
+            Ok(pull.into_pull_request(&self.web_url))
         })
     }
 
     fn add_metadata<'a>(
         &'a self,
         number: u64,
-        dressing: &'a PullRequestMetadata,
+        metadata: &'a PullRequestMetadata,
     ) -> ForgeFuture<'a, Vec<String>> {
         Box::pin(async move {
             let text = number.to_string();
-            for label in &dressing.labels {
+            for label in &metadata.labels {
                 let path = ["pullrequests", &text, "labels"];
                 let request = ApiRequest::new("label the pull request", Method::POST, &path)
-                    .query("api-version", PREVIEW);
-                self.send(request.body(json!({"name": label})))
+                    .query("api-version", PREVIEW_API_VERSION);
+                self.repository
+                    .send(request.body(json!({"name": label})))
                     .await?
                     .success()?;
             }
-            let names: Vec<&str> = dressing.reviewers.iter().map(String::as_str).collect();
-            reviews::ask(self, number, &names).await
+            request_from_each(self, number, &metadata.reviewer_names()).await
         })
     }
 
     fn merge<'a>(&'a self, number: u64, merge: &'a MergeOptions) -> ForgeFuture<'a, MergeResult> {
         Box::pin(async move {
             let attempted = "merge the pull request";
-            let seen = self.one(attempted, Method::GET, number, None).await?;
-            if seen.is_merged() {
+            let current = self
+                .pull_request(attempted, Method::GET, number, None)
+                .await?;
+            if current.is_merged() {
                 return Ok(MergeResult::Merged);
             }
-            if seen.head() != Some(merge.head.as_str()) {
+            if current.head() != Some(merge.head.as_str()) {
                 return Err(Error::HeadMoved { attempted });
             }
             let body = json!({
                 "status": "completed",
                 "lastMergeSourceCommit": {"commitId": merge.head.as_str()},
-                "completionOptions": options(merge),
+                "completionOptions": completion_options(merge),
             });
             let text = number.to_string();
             let path = ["pullrequests", text.as_str()];
             let request = ApiRequest::new(attempted, Method::PATCH, &path).body(body);
-            let response = self.send(request).await?;
+            let response = self.repository.send(request).await?;
             let (status, mut message) = (response.status.as_u16(), response.message());
             if response.json()["typeKey"] == "GitPullRequestStaleException" {
                 return Err(Error::HeadMoved { attempted });
             }
-            // What policies forbid is a refusal of the merge, not of the token.
+            // With these statuses, policies forbid the merge; the token is not refused.
             if !matches!(status, 400 | 403 | 409) {
-                let seen = response.parse::<Pull>()?;
-                message = format!("its merge status is {}", seen.merge_status);
+                let current = response.parse::<AzurePullRequest>()?;
+                message = format!("its merge status is {}", current.merge_status);
             }
-            let seen = self.one(attempted, Method::GET, number, None).await?;
-            match seen.into_ours(&self.web).state {
+            let current = self
+                .pull_request(attempted, Method::GET, number, None)
+                .await?;
+            match current.into_pull_request(&self.web_url).state {
                 PullRequestState::Merged => Ok(MergeResult::Merged),
                 PullRequestState::Open if merge.when_ready => {
-                    self.merge_later(attempted, number, merge).await
+                    self.schedule_merge(attempted, number, merge).await
                 }
                 _ => Err(Error::NotMergeable { attempted, message }),
             }
@@ -370,11 +368,11 @@ impl Forge for AzureDevOps {
             let number = number.to_string();
             let path = ["pullrequests", &number, "threads"];
             let comment = json!({"parentCommentId": 0, "content": text, "commentType": "text"});
-            // An open thread may stand in the way of the merge.
+            // An open thread may block the merge.
             let body = json!({"comments": [comment], "status": "closed"});
             let request =
                 ApiRequest::new("comment on the pull request", Method::POST, &path).body(body);
-            self.send(request).await?.success().map(drop)
+            self.repository.send(request).await?.success().map(drop)
         })
     }
 
@@ -384,15 +382,13 @@ impl Forge for AzureDevOps {
     ) -> ForgeFuture<'a, PullRequestListing> {
         // Azure DevOps has no validators for lists.
         Box::pin(async move {
-            let query = [("searchCriteria.status", "active".to_owned())];
-            let mut pull_requests = self.pages("list the open pull requests", &query).await?;
-            for pull in &mut pull_requests {
-                cut_back(&mut pull.body);
+            let query = vec![("searchCriteria.status", "active".to_owned())];
+            let attempted = "list the open pull requests";
+            let mut open = self.pull_requests(attempted, query).await?;
+            for pull in &mut open {
+                remove_partial_line(&mut pull.body);
             }
-            Ok(PullRequestListing::Changed {
-                pull_requests,
-                validator: ListingValidator::default(),
-            })
+            Ok(PullRequestListing::without_validator(open))
         })
     }
 }

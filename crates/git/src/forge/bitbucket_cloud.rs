@@ -1,7 +1,7 @@
-//! Bitbucket Cloud.
+//! Pull requests on Bitbucket Cloud.
 //!
-//! It has no labels, never opens again what was declined, shows commits by their first twelve digits,
-//! and is not asked to merge by itself: whoever wants a merge asks again until nothing is in the way.
+//! Peculiarities: it has no labels, cannot reopen declined pull requests, abbreviates commit ids to
+//! twelve digits, and cannot schedule a merge, so that the caller has to retry until it succeeds.
 
 mod wire;
 
@@ -9,13 +9,11 @@ use std::sync::Arc;
 
 use ::http::Method;
 use net::OutboundHttp;
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::api_client::ApiRequest;
-use super::reviews::{self, Reviews};
-use super::session::{Authentication, ForgeSession, api, unusable};
-use super::wire::teams_and_people;
+use super::review_requests::{ReviewRequester, bitbucket_metadata};
+use super::session::{Authentication, ForgeSession, ListPage, PagedList, api_url, unusable};
 use super::{
     Error, Forge, ForgeFuture, ListingValidator, MergeMethod, MergeOptions, MergeResult,
     NewPullRequest, PullRequest, PullRequestListing, PullRequestMetadata, PullRequestState,
@@ -24,13 +22,13 @@ use super::{
 use crate::credentials::Credentials;
 use crate::names::{BranchName, ObjectId};
 use crate::repository_url::RepositoryUrl;
-use wire::{Commit, Member, Page, Pull};
+use wire::{CloudCommit, CloudMember, CloudPage, CloudPullRequest};
 
-/// What it shows at most on one page of pull requests.
-const PAGE: &str = "50";
+/// The largest page of pull requests.
+const PAGE_SIZE: &str = "50";
 
-/// More pages than this are more than anybody looks at.
-const PAGES: usize = 60;
+/// How many pages are read at most.
+const MAX_PAGES: u64 = 60;
 
 /// One repository on bitbucket.org.
 pub struct BitbucketCloud {
@@ -39,8 +37,8 @@ pub struct BitbucketCloud {
     slug: String,
 }
 
-/// Access tokens are bearers. Tokens and app passwords of people go with their name.
-fn login(credentials: &Credentials) -> Result<Authentication, Error> {
+/// Access tokens are bearer tokens. API tokens and app passwords need the user name.
+fn authentication(credentials: &Credentials) -> Result<Authentication, Error> {
     let Some(token) = &credentials.token else {
         return Authentication::password(credentials);
     };
@@ -62,17 +60,17 @@ impl BitbucketCloud {
         url: &RepositoryUrl,
         credentials: &Credentials,
     ) -> Result<Self, Error> {
-        let is_known = matches!(url.host(), "bitbucket.org" | "altssh.bitbucket.org");
-        if !is_known && credentials.api_url.is_none() {
+        let is_bitbucket_org = matches!(url.host(), "bitbucket.org" | "altssh.bitbucket.org");
+        if !is_bitbucket_org && credentials.api_url.is_none() {
             return Err(unusable("Bitbucket Cloud is at bitbucket.org"));
         }
-        let base = api(credentials, || "https://api.bitbucket.org/2.0".to_owned())?;
+        let base = api_url(credentials, || "https://api.bitbucket.org/2.0".to_owned())?;
         let parts = url.project().split_once('/');
         let Some((workspace, slug)) = parts.filter(|(_, slug)| !slug.contains('/')) else {
             return Err(unusable("a Bitbucket URL ends in workspace/repository"));
         };
         Ok(Self {
-            session: ForgeSession::new(http, base, credentials, login(credentials)?)?,
+            session: ForgeSession::new(http, base, credentials, authentication(credentials)?)?,
             workspace: workspace.to_owned(),
             slug: slug.to_owned(),
         })
@@ -82,46 +80,35 @@ impl BitbucketCloud {
         [&["repositories", &self.workspace, &self.slug], rest].concat()
     }
 
-    async fn one(
+    async fn pull_request(
         &self,
         attempted: &'static str,
         method: Method,
         path: &[&str],
         body: Option<Value>,
-    ) -> Result<Pull, Error> {
-        let path = [&["pullrequests"], path].concat();
-        let mut request = ApiRequest::new(attempted, method, &self.path(&path));
-        request.body = body;
-        self.session.send(request).await?.parse()
+    ) -> Result<CloudPullRequest, Error> {
+        let path = self.path(&[&["pullrequests"], path].concat());
+        self.session.fetch(attempted, method, &path, body).await
     }
 
-    async fn pages<T: DeserializeOwned>(
+    async fn all<P: ListPage>(
         &self,
         attempted: &'static str,
         path: &[&str],
-        query: &[(&'static str, String)],
-    ) -> Result<Vec<T>, Error> {
-        let mut found = Vec::new();
-        for page in 1..=PAGES {
-            let mut request = ApiRequest::new(attempted, Method::GET, path);
-            request.query = query.to_vec();
-            let request = request
-                .query("pagelen", PAGE)
-                .query("page", page.to_string());
-            let page: Page<T> = self.session.send(request).await?.parse()?;
-            found.extend(page.values);
-            if page.next.is_none() {
-                return Ok(found);
-            }
-        }
-        Err(Error::Unreadable {
+        mut query: Vec<(&'static str, String)>,
+    ) -> Result<Vec<P::Item>, Error> {
+        query.push(("pagelen", PAGE_SIZE.to_owned()));
+        let path = path.to_vec();
+        let list = PagedList {
             attempted,
-            because: "too many pages",
-        })
+            path,
+            query,
+        };
+        self.session.all_pages::<P>(&list, MAX_PAGES).await
     }
 
     /// Pull requests from this repository, newest first.
-    async fn pulls(
+    async fn pull_requests(
         &self,
         attempted: &'static str,
         states: &[&str],
@@ -130,46 +117,56 @@ impl BitbucketCloud {
         let states = states.iter().map(|state| ("state", (*state).to_owned()));
         let query: Vec<_> = states.chain(filter.map(|filter| ("q", filter))).collect();
         let path = self.path(&["pullrequests"]);
-        let found: Vec<Pull> = self.pages(attempted, &path, &query).await?;
+        let found = self
+            .all::<CloudPage<CloudPullRequest>>(attempted, &path, query)
+            .await?;
         let own = format!("{}/{}", self.workspace, self.slug);
-        let is_ours = |pull: &Pull| {
+        let is_from_same_repository = |pull: &CloudPullRequest| {
             let from = pull.source.repository.as_ref();
             from.is_some_and(|from| from.full_name.eq_ignore_ascii_case(&own))
         };
-        let ours = found.into_iter().filter(is_ours).map(Pull::into_ours);
-        let mut ours: Vec<PullRequest> = ours.collect();
-        ours.sort_by_key(|pull| std::cmp::Reverse(pull.number));
-        Ok(ours)
+        let found = found.into_iter().filter(is_from_same_repository);
+        let mut found: Vec<PullRequest> = found.map(CloudPullRequest::into_pull_request).collect();
+        found.sort_by_key(|pull| std::cmp::Reverse(pull.number));
+        Ok(found)
     }
 
-    /// The whole id of a commit.
-    async fn commit(&self, attempted: &'static str, hash: &str) -> Result<Option<ObjectId>, Error> {
+    /// The full id of a commit; `None` if it does not exist any more.
+    async fn commit_id(
+        &self,
+        attempted: &'static str,
+        hash: &str,
+    ) -> Result<Option<ObjectId>, Error> {
         let request = ApiRequest::new(attempted, Method::GET, &self.path(&["commit", hash]));
-        match self.session.send(request).await?.parse::<Commit>() {
+        match self.session.send(request).await?.parse::<CloudCommit>() {
             Ok(commit) => Ok(ObjectId::new(commit.hash).ok()),
-            // Gone with its branch.
             Err(Error::NotFound { .. }) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    async fn complete(&self, attempted: &'static str, pull: Pull) -> Result<PullRequest, Error> {
+    /// Completes a pull request with the full ids of its commits.
+    async fn with_commits(
+        &self,
+        attempted: &'static str,
+        pull: CloudPullRequest,
+    ) -> Result<PullRequest, Error> {
         let (head, merge) = (pull.short_head().map(str::to_owned), &pull.merge_commit);
         let merge = merge.as_ref().map(|commit| commit.hash.clone());
-        let mut ours = pull.into_ours();
+        let mut pull = pull.into_pull_request();
         if let Some(head) = head {
-            ours.head_commit = self.commit(attempted, &head).await?;
+            pull.head_commit = self.commit_id(attempted, &head).await?;
         }
-        if let Some(merge) = merge.filter(|_| ours.state == PullRequestState::Merged) {
-            ours.merge_commit = self.commit(attempted, &merge).await?;
+        if let Some(merge) = merge.filter(|_| pull.state == PullRequestState::Merged) {
+            pull.merge_commit = self.commit_id(attempted, &merge).await?;
         }
-        Ok(ours)
+        Ok(pull)
     }
 
-    async fn account(&self, name: &str, members: &[Member]) -> Result<String, Error> {
-        let mut known = members.iter().map(|member| &member.user);
-        let found = known.find(|account| account.is(name));
-        match found {
+    /// The id of a member of the workspace.
+    fn account_id(&self, name: &str, members: &[CloudMember]) -> Result<String, Error> {
+        let mut accounts = members.iter().map(|member| &member.user);
+        match accounts.find(|account| account.is_called(name)) {
             Some(account) => Ok(account.uuid.clone()),
             None if is_uuid(name) => Ok(name.to_owned()),
             None => Err(Error::Refused {
@@ -179,13 +176,21 @@ impl BitbucketCloud {
         }
     }
 
-    /// Everyone who is asked, and these.
-    async fn reviewers(&self, pull: &Pull, people: &[&str]) -> Result<Vec<Value>, Error> {
+    /// The reviewers of a pull request, and these in addition.
+    async fn reviewers(
+        &self,
+        pull: &CloudPullRequest,
+        people: &[&str],
+    ) -> Result<Vec<Value>, Error> {
         let path = ["workspaces", &self.workspace, "members"];
-        // Not everyone may list the members; an id needs no look.
-        let members: Vec<Member> = match people.iter().all(|name| is_uuid(name)) {
+        // Not every token may list the members, and ids need no lookup.
+        let members = match people.iter().all(|name| is_uuid(name)) {
             true => Vec::new(),
-            false => self.pages("find a reviewer", &path, &[]).await?,
+            false => {
+                let attempted = "find a reviewer";
+                self.all::<CloudPage<CloudMember>>(attempted, &path, Vec::new())
+                    .await?
+            }
         };
         let mut asked: Vec<String> = pull
             .reviewers
@@ -193,7 +198,7 @@ impl BitbucketCloud {
             .map(|user| user.uuid.clone())
             .collect();
         for name in people {
-            let uuid = self.account(name, &members).await?;
+            let uuid = self.account_id(name, &members)?;
             if !asked.contains(&uuid) {
                 asked.push(uuid);
             }
@@ -202,8 +207,8 @@ impl BitbucketCloud {
     }
 }
 
-/// Everything that may change, as it is.
-fn as_is(pull: &Pull) -> Value {
+/// The current values of all fields that an update replaces.
+fn current_fields(pull: &CloudPullRequest) -> Value {
     let reviewers = pull.reviewers.iter().map(|user| json!({"uuid": user.uuid}));
     json!({
         "title": pull.title, "description": pull.description,
@@ -215,7 +220,7 @@ fn is_uuid(name: &str) -> bool {
     name.starts_with('{') && name.ends_with('}')
 }
 
-fn strategy(method: MergeMethod) -> &'static str {
+fn merge_strategy(method: MergeMethod) -> &'static str {
     match method {
         MergeMethod::Merge => "merge_commit",
         MergeMethod::Squash => "squash",
@@ -227,16 +232,19 @@ fn quoted(branch: &BranchName) -> String {
     format!("\"{}\"", branch.as_str().replace('"', "\\\""))
 }
 
-impl Reviews for BitbucketCloud {
-    fn ask_all<'a>(&'a self, number: u64, names: &'a [&'a str]) -> ForgeFuture<'a, ()> {
+impl ReviewRequester for BitbucketCloud {
+    fn request_reviews<'a>(&'a self, number: u64, names: &'a [&'a str]) -> ForgeFuture<'a, ()> {
         Box::pin(async move {
             let (attempted, number) = ("ask for reviews", number.to_string());
             let path = [number.as_str()];
-            let pull = self.one(attempted, Method::GET, &path, None).await?;
-            let mut body = as_is(&pull);
+            let pull = self
+                .pull_request(attempted, Method::GET, &path, None)
+                .await?;
+            let mut body = current_fields(&pull);
             body["reviewers"] = json!(self.reviewers(&pull, names).await?);
-            if body != as_is(&pull) {
-                self.one(attempted, Method::PUT, &path, Some(body)).await?;
+            if body != current_fields(&pull) {
+                self.pull_request(attempted, Method::PUT, &path, Some(body))
+                    .await?;
             }
             Ok(())
         })
@@ -249,7 +257,7 @@ impl Forge for BitbucketCloud {
             let states = ["OPEN", "MERGED", "DECLINED", "SUPERSEDED"];
             let filter = format!("source.branch.name = {}", quoted(head));
             let attempted = "look for pull requests";
-            let mut found = self.pulls(attempted, &states, Some(filter)).await?;
+            let mut found = self.pull_requests(attempted, &states, Some(filter)).await?;
             found.retain(|pull| pull.head == head.as_str());
             Ok(found)
         })
@@ -258,17 +266,21 @@ impl Forge for BitbucketCloud {
     fn get(&self, number: u64) -> ForgeFuture<'_, PullRequest> {
         Box::pin(async move {
             let (attempted, number) = ("read the pull request", number.to_string());
-            let pull = self.one(attempted, Method::GET, &[&number], None).await?;
-            self.complete(attempted, pull).await
+            let pull = self
+                .pull_request(attempted, Method::GET, &[&number], None)
+                .await?;
+            self.with_commits(attempted, pull).await
         })
     }
 
     fn create<'a>(&'a self, new: &'a NewPullRequest) -> ForgeFuture<'a, PullRequest> {
         Box::pin(async move {
             let attempted = "open a pull request";
-            // It would take the one that is there and overwrite its text.
+            // Bitbucket would overwrite the text of an existing pull request.
             let filter = format!("source.branch.name = {}", quoted(&new.head));
-            let open = self.pulls(attempted, &["OPEN"], Some(filter)).await?;
+            let open = self
+                .pull_requests(attempted, &["OPEN"], Some(filter))
+                .await?;
             if open.iter().any(|pull| pull.base == new.base.as_str()) {
                 return Err(Error::AlreadyExists { attempted });
             }
@@ -284,82 +296,80 @@ impl Forge for BitbucketCloud {
             if is_refused && response.message().contains("no changes to be pulled") {
                 return Err(Error::NoDifference { attempted });
             }
-            self.complete(attempted, response.parse()?).await
+            self.with_commits(attempted, response.parse()?).await
         })
     }
 
     fn update<'a>(
         &'a self,
         number: u64,
-        changes: &'a PullRequestUpdate,
+        update: &'a PullRequestUpdate,
     ) -> ForgeFuture<'a, PullRequest> {
         Box::pin(async move {
             let (attempted, number) = ("update the pull request", number.to_string());
-            let mut pull = self.one(attempted, Method::GET, &[&number], None).await?;
-            let mut body = as_is(&pull);
-            if let Some(title) = &changes.title {
+            let mut pull = self
+                .pull_request(attempted, Method::GET, &[&number], None)
+                .await?;
+            let mut body = current_fields(&pull);
+            if let Some(title) = &update.title {
                 body["title"] = json!(title);
             }
-            if let Some(text) = &changes.body {
+            if let Some(text) = &update.body {
                 body["description"] = json!(text);
             }
-            if changes.open == Some(true) && !pull.is_open() {
-                let message = "Bitbucket Cloud does not open again what was closed".to_owned();
+            if update.open == Some(true) && !pull.is_open() {
+                let message = "Bitbucket Cloud cannot reopen a closed pull request".to_owned();
                 return Err(Error::Refused { attempted, message });
             }
-            if body != as_is(&pull) {
+            if body != current_fields(&pull) {
                 let path = [number.as_str()];
-                pull = self.one(attempted, Method::PUT, &path, Some(body)).await?;
+                pull = self
+                    .pull_request(attempted, Method::PUT, &path, Some(body))
+                    .await?;
             }
-            if changes.open == Some(false) && pull.is_open() {
+            if update.open == Some(false) && pull.is_open() {
                 let path = [number.as_str(), "decline"];
-                pull = self.one(attempted, Method::POST, &path, None).await?;
+                pull = self
+                    .pull_request(attempted, Method::POST, &path, None)
+                    .await?;
             }
-            self.complete(attempted, pull).await
+            self.with_commits(attempted, pull).await
         })
     }
 
     fn add_metadata<'a>(
         &'a self,
         number: u64,
-        dressing: &'a PullRequestMetadata,
+        metadata: &'a PullRequestMetadata,
     ) -> ForgeFuture<'a, Vec<String>> {
-        Box::pin(async move {
-            let (teams, people) = teams_and_people(&dressing.reviewers);
-            let mut notes = reviews::ask(self, number, &people).await?;
-            if !dressing.labels.is_empty() {
-                let labels = dressing.labels.join(", ");
-                notes.push(format!("Bitbucket has no labels: {labels} left out"));
-            }
-            let note = |team| format!("Bitbucket does not ask groups for reviews: {team} left out");
-            notes.extend(teams.into_iter().map(note));
-            Ok(notes)
-        })
+        Box::pin(async move { bitbucket_metadata(self, number, metadata).await })
     }
 
     fn merge<'a>(&'a self, number: u64, merge: &'a MergeOptions) -> ForgeFuture<'a, MergeResult> {
         Box::pin(async move {
             let (attempted, number) = ("merge the pull request", number.to_string());
             let path = [number.as_str()];
-            let seen = self.one(attempted, Method::GET, &path, None).await?;
-            if seen.state == "MERGED" {
+            let current = self
+                .pull_request(attempted, Method::GET, &path, None)
+                .await?;
+            if current.state == "MERGED" {
                 return Ok(MergeResult::Merged);
             }
             let is_same = |short: &str| short.len() >= 12 && merge.head.as_str().starts_with(short);
-            if !seen.short_head().is_some_and(is_same) {
+            if !current.short_head().is_some_and(is_same) {
                 return Err(Error::HeadMoved { attempted });
             }
-            if seen.draft {
+            if current.draft {
                 let message = "it is a draft".to_owned();
                 return Err(Error::NotMergeable { attempted, message });
             }
             let path = self.path(&["pullrequests", &number, "merge"]);
-            let body = json!({"type": "pullrequest_merge_parameters", "merge_strategy": strategy(merge.method)});
+            let body = json!({"type": "pullrequest_merge_parameters", "merge_strategy": merge_strategy(merge.method)});
             let request = ApiRequest::new(attempted, Method::POST, &path).body(body);
             let response = self.session.send(request).await?;
             let message = response.message();
             match response.status.as_u16() {
-                // It takes its time.
+                // Bitbucket merges asynchronously.
                 202 => Ok(MergeResult::Scheduled),
                 400 | 409 | 555 => Err(Error::NotMergeable { attempted, message }),
                 _ => response.success().map(|_| MergeResult::Merged),
@@ -371,10 +381,10 @@ impl Forge for BitbucketCloud {
         Box::pin(async move {
             let number = number.to_string();
             let path = self.path(&["pullrequests", &number, "comments"]);
-            let request = ApiRequest::new("comment on the pull request", Method::POST, &path);
             let body = json!({"content": {"raw": text}});
-            let response = self.session.send(request.body(body)).await?;
-            response.success().map(drop)
+            self.session
+                .post("comment on the pull request", &path, body)
+                .await
         })
     }
 
@@ -385,10 +395,8 @@ impl Forge for BitbucketCloud {
         // Bitbucket has no validators for lists.
         Box::pin(async move {
             let attempted = "list the open pull requests";
-            Ok(PullRequestListing::Changed {
-                pull_requests: self.pulls(attempted, &["OPEN"], None).await?,
-                validator: ListingValidator::default(),
-            })
+            let open = self.pull_requests(attempted, &["OPEN"], None).await?;
+            Ok(PullRequestListing::without_validator(open))
         })
     }
 }

@@ -1,116 +1,116 @@
-//! Why a forge did not do what was asked.
+//! Why a request to a forge failed.
 
 use std::time::Duration;
 
 use net::Remedy;
 
-/// What went wrong. `attempted` completes "cannot …".
+/// Why a request to a forge failed. `attempted` completes "cannot …".
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The repository's URL does not fit the forge, or the credentials do not.
+    /// The URL or the credentials do not fit the forge.
     #[error("the forge cannot be used: {because}")]
     Unusable {
-        /// A sentence.
+        /// The reason, a sentence.
         because: String,
     },
-    /// Wrong or missing token.
+    /// The token is wrong or missing.
     #[error("cannot {attempted}: the forge refused the token")]
     Unauthorized {
-        /// What for.
+        /// What was attempted.
         attempted: &'static str,
     },
-    /// Right token, not enough rights.
-    #[error("cannot {attempted}: the token is not permitted to ({message})")]
+    /// The token lacks a permission.
+    #[error("cannot {attempted}: the token lacks the permission ({message})")]
     Forbidden {
-        /// What for.
+        /// What was attempted.
         attempted: &'static str,
-        /// What the forge said.
+        /// The message of the forge.
         message: String,
     },
-    /// No such repository or pull request, or none that the token may see.
-    #[error("cannot {attempted}: the forge does not know it, or the token does not open it")]
+    /// The repository or pull request does not exist, or the token may not read it.
+    #[error("cannot {attempted}: it does not exist on the forge, or the token may not read it")]
     NotFound {
-        /// What for.
+        /// What was attempted.
         attempted: &'static str,
     },
     /// There is an open pull request for these branches.
-    #[error("cannot {attempted}: there is one already")]
+    #[error("cannot {attempted}: one exists already")]
     AlreadyExists {
-        /// What for.
+        /// What was attempted.
         attempted: &'static str,
     },
-    /// The branch has nothing that the base does not have.
+    /// The branch has no commit that is not in the base.
     #[error("cannot {attempted}: the branches do not differ")]
     NoDifference {
-        /// What for.
+        /// What was attempted.
         attempted: &'static str,
     },
-    /// The pull request is not what was looked at any more.
-    #[error("cannot {attempted}: its branch moved")]
+    /// The head of the pull request is not the expected commit.
+    #[error("cannot {attempted}: its branch has new commits")]
     HeadMoved {
-        /// What for.
+        /// What was attempted.
         attempted: &'static str,
     },
     /// Conflicts, missing reviews, failing checks.
-    #[error("cannot {attempted}: it is not ready to be merged ({message})")]
+    #[error("cannot {attempted}: it cannot be merged yet ({message})")]
     NotMergeable {
-        /// What for.
+        /// What was attempted.
         attempted: &'static str,
-        /// What the forge said.
+        /// The message of the forge.
         message: String,
     },
-    /// Anything else the forge does not want.
+    /// The forge refused the request for another reason.
     #[error("cannot {attempted}: the forge refused it ({message})")]
     Refused {
-        /// What for.
+        /// What was attempted.
         attempted: &'static str,
-        /// What the forge said.
+        /// The message of the forge.
         message: String,
     },
-    /// We asked too much.
+    /// The rate limit is used up.
     #[error("cannot {attempted}: rate limited for {} more seconds", after.as_secs())]
     RateLimited {
-        /// What for.
+        /// What was attempted.
         attempted: &'static str,
-        /// When asking is allowed again.
+        /// The time until requests are allowed again.
         after: Duration,
     },
-    /// The forge is not well.
+    /// The forge has an internal error.
     #[error("cannot {attempted}: the forge answered {status}")]
     Unavailable {
-        /// What for.
+        /// What was attempted.
         attempted: &'static str,
         /// The HTTP status.
         status: u16,
     },
-    /// The forge does not answer.
+    /// The connection to the forge failed.
     #[error("cannot {attempted}: the forge cannot be reached")]
     Unreachable {
-        /// What for.
+        /// What was attempted.
         attempted: &'static str,
-        /// Why.
+        /// The cause.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The forge takes too long.
+    /// The forge did not answer in time.
     #[error("cannot {attempted}: no complete answer within {} seconds", limit.as_secs())]
     TimedOut {
-        /// What for.
+        /// What was attempted.
         attempted: &'static str,
-        /// How long it may take.
+        /// The time limit.
         limit: Duration,
     },
-    /// The forge says something we cannot read, or too much.
-    #[error("cannot {attempted}: the forge's answer is not understood ({because})")]
+    /// The response cannot be parsed, or is too long.
+    #[error("cannot {attempted}: the response of the forge cannot be read ({because})")]
     Unreadable {
-        /// What for.
+        /// What was attempted.
         attempted: &'static str,
-        /// A few words.
+        /// The reason.
         because: &'static str,
     },
 }
 
 impl Error {
-    /// A fixed word.
+    /// A fixed word for metrics, events and conditions.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Unusable { .. } => "ForgeUnusable",
@@ -130,13 +130,13 @@ impl Error {
         }
     }
 
-    /// What would help.
+    /// Whether to retry or to wait for an edit.
     pub fn remedy(&self) -> Remedy {
         match self {
             Self::RateLimited { after, .. } => Remedy::Retry {
                 after: Some(*after),
             },
-            // A pull request becomes mergeable by what others do, without an edit of ours.
+            // A pull request becomes mergeable by reviews and checks, without an edit.
             Self::HeadMoved { .. }
             | Self::NotMergeable { .. }
             | Self::AlreadyExists { .. }

@@ -1,4 +1,4 @@
-//! Gitea and Forgejo.
+//! Pull requests on Gitea and Forgejo.
 
 use std::sync::Arc;
 
@@ -8,9 +8,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::api_client::ApiRequest;
-use super::reviews::{self, Reviews};
-use super::session::{Authentication, ForgeSession, List, Pages, api, origin, unusable};
-use super::wire::{self, Pull};
+use super::github_api::{GitHubPullRequest, GitHubStyleRepository, merge_method, update_body};
+use super::review_requests::{ReviewRequester, request_from_each};
+use super::session::{
+    Authentication, FetchedPages, ForgeSession, PagedList, api_url, origin, unusable,
+};
 use super::{
     Error, Forge, ForgeFuture, ListingValidator, MergeOptions, MergeResult, NewPullRequest,
     PullRequest, PullRequestListing, PullRequestMetadata, PullRequestState, PullRequestUpdate,
@@ -19,39 +21,37 @@ use crate::credentials::Credentials;
 use crate::names::BranchName;
 use crate::repository_url::RepositoryUrl;
 
-/// Gitea keeps drafts by a mark at the start of the title.
-const DRAFT: &str = "WIP: ";
+/// Gitea marks drafts by a prefix of the title.
+const DRAFT_PREFIX: &str = "WIP: ";
 
-/// What it shows at most on one page, unless configured otherwise.
-const PAGE: &str = "50";
+/// The largest page that Gitea returns, unless configured otherwise.
+const PAGE_SIZE: &str = "50";
 
-/// How many pages of open pull requests, or labels, are looked through.
-const PAGES: usize = 60;
+/// How many pages of open pull requests, or of labels, are read at most.
+const MAX_PAGES: u64 = 60;
 
-/// How many pages of finished ones.
-const FINISHED_PAGES: usize = 10;
+/// How many pages of merged and closed pull requests are searched.
+const FINISHED_PAGES: u64 = 10;
 
-/// What it says to whom the branch protection does not let merge.
+/// In the message of Gitea if the branch protection forbids the merge to this user.
 const NOT_ALLOWED: &str = "not allowed to merge";
 
-/// What new labels look like.
-const COLOUR: &str = "#ededed";
+/// The colour of labels that are created.
+const LABEL_COLOUR: &str = "#ededed";
 
 /// One repository on a Gitea.
 pub struct Gitea {
-    session: ForgeSession,
-    owner: String,
-    name: String,
+    repository: GitHubStyleRepository,
 }
 
 #[derive(Deserialize)]
-struct Label {
+struct GiteaLabel {
     id: u64,
     name: String,
 }
 
 impl Gitea {
-    /// The API is below where the repository is.
+    /// The API is below the address of the repository.
     pub fn new(
         http: &Arc<OutboundHttp>,
         url: &RepositoryUrl,
@@ -61,118 +61,110 @@ impl Gitea {
         let (Some(name), Some(owner)) = (parts.pop(), parts.pop()) else {
             return Err(unusable("a Gitea URL ends in owner/repository"));
         };
-        // Gitea may live below a path of its host.
+        // Gitea may be served below a path of its host.
         let root: String = parts.iter().map(|part| format!("/{part}")).collect();
-        let base = api(credentials, || format!("{}{root}/api/v1", origin(url)))?;
-        let login = match &credentials.token {
+        let base = api_url(credentials, || format!("{}{root}/api/v1", origin(url)))?;
+        let authentication = match &credentials.token {
             Some(token) => Authentication::Token(token.clone()),
             None => Authentication::password(credentials)?,
         };
         Ok(Self {
-            session: ForgeSession::new(http, base, credentials, login)?,
-            owner: owner.to_owned(),
-            name: name.to_owned(),
+            repository: GitHubStyleRepository {
+                session: ForgeSession::new(http, base, credentials, authentication)?,
+                owner: owner.to_owned(),
+                name: name.to_owned(),
+            },
         })
     }
 
-    fn project(&self) -> String {
-        format!("{}/{}", self.owner, self.name)
-    }
-
-    fn path<'a>(&'a self, rest: &[&'a str]) -> Vec<&'a str> {
-        [&["repos", &self.owner, &self.name], rest].concat()
-    }
-
-    async fn one(
+    async fn pull_request(
         &self,
         attempted: &'static str,
         method: Method,
         number: u64,
         body: Option<Value>,
     ) -> Result<PullRequest, Error> {
-        let number = number.to_string();
-        let mut request = ApiRequest::new(attempted, method, &self.path(&["pulls", &number]));
-        request.body = body;
-        Ok(as_ours(self.session.send(request).await?.parse()?))
+        let pull = self
+            .repository
+            .pull_request(attempted, method, number, body);
+        Ok(into_pull_request(pull.await?))
     }
 
-    fn list<'a>(&'a self, attempted: &'static str, what: &'a str) -> List<'a> {
-        List {
+    fn list<'a>(&'a self, attempted: &'static str, what: &'a str) -> PagedList<'a> {
+        PagedList {
             attempted,
-            path: self.path(&[what]),
-            query: vec![("limit", PAGE.to_owned())],
+            path: self.repository.path(&[what]),
+            query: vec![("limit", PAGE_SIZE.to_owned())],
         }
     }
 
-    /// Pages of pull requests from this repository, the most recently changed first.
-    async fn pulls(
+    /// The first pages of pull requests from this repository, the most recently changed first.
+    async fn pull_requests(
         &self,
         attempted: &'static str,
         state: &'static str,
-        limit: usize,
-    ) -> Result<Pages<PullRequest>, Error> {
-        let project = self.project();
+        limit: u64,
+    ) -> Result<FetchedPages<PullRequest>, Error> {
+        let full_name = self.repository.full_name();
         let mut list = self.list(attempted, "pulls");
         list.query.push(("state", state.to_owned()));
         list.query.push(("sort", "recentupdate".to_owned()));
-        let pages = self.session.pages::<Pull>(&list, limit).await?;
-        let ours = pages
-            .items
-            .into_iter()
-            .filter(|pull| pull.is_from(&project));
-        Ok(Pages {
-            items: ours.map(as_ours).collect(),
+        let session = &self.repository.session;
+        let pages = session
+            .first_pages::<GitHubPullRequest>(&list, limit)
+            .await?;
+        let pulls = pages.items.into_iter();
+        let pulls = pulls.filter(|pull| pull.is_from(&full_name));
+        Ok(FetchedPages {
+            items: pulls.map(into_pull_request).collect(),
             validator: pages.validator,
-            is_whole: pages.is_whole,
+            is_complete: pages.is_complete,
         })
     }
 
     async fn all_open(&self, attempted: &'static str) -> Result<Vec<PullRequest>, Error> {
-        let pages = self.pulls(attempted, "open", PAGES).await?;
-        Ok(pages.whole(attempted)?.0)
+        let pages = self.pull_requests(attempted, "open", MAX_PAGES).await?;
+        pages.into_complete(attempted)
     }
 
-    /// Gitea takes labels by number. Those it does not know are made.
+    /// The ids of labels, which Gitea expects instead of names. Creates those that do not exist.
     async fn label_ids(&self, names: &[String]) -> Result<Vec<u64>, Error> {
         let list = self.list("find the labels", "labels");
-        let known = self.session.pages::<Label>(&list, PAGES).await?.items;
+        let session = &self.repository.session;
+        let existing = session.first_pages::<GiteaLabel>(&list, MAX_PAGES).await?;
         let mut ids = Vec::new();
         for name in names {
-            let id = match known.iter().find(|label| label.name == *name) {
+            let mut existing = existing.items.iter();
+            let id = match existing.find(|label| label.name == *name) {
                 Some(label) => label.id,
-                None => self.make_label(name).await?,
+                None => self.create_label(name).await?,
             };
             ids.push(id);
         }
         Ok(ids)
     }
 
-    async fn make_label(&self, name: &str) -> Result<u64, Error> {
-        let body = json!({"name": name, "color": COLOUR});
-        let request =
-            ApiRequest::new("make a label", Method::POST, &self.path(&["labels"])).body(body);
-        Ok(self.session.send(request).await?.parse::<Label>()?.id)
+    async fn create_label(&self, name: &str) -> Result<u64, Error> {
+        let body = json!({"name": name, "color": LABEL_COLOUR});
+        let (attempted, path) = ("make a label", self.repository.path(&["labels"]));
+        let session = &self.repository.session;
+        let label = session.fetch::<GiteaLabel>(attempted, Method::POST, &path, Some(body));
+        Ok(label.await?.id)
     }
 }
 
-fn as_ours(pull: Pull) -> PullRequest {
-    let mut ours = pull.into_ours();
-    if let Some(title) = ours.title.strip_prefix(DRAFT) {
-        ours.title = title.to_owned();
-        ours.draft = true;
+fn into_pull_request(pull: GitHubPullRequest) -> PullRequest {
+    let mut pull = pull.into_pull_request();
+    if let Some(title) = pull.title.strip_prefix(DRAFT_PREFIX) {
+        pull.title = title.to_owned();
+        pull.draft = true;
     }
-    ours
+    pull
 }
 
-impl Reviews for Gitea {
-    fn ask_all<'a>(&'a self, number: u64, names: &'a [&'a str]) -> ForgeFuture<'a, ()> {
-        Box::pin(async move {
-            let number = number.to_string();
-            let path = self.path(&["pulls", &number, "requested_reviewers"]);
-            let request = ApiRequest::new("ask for reviews", Method::POST, &path);
-            let request = request.body(wire::reviewers(names));
-            self.session.send(request).await?.success().map(drop)
-        })
+impl ReviewRequester for Gitea {
+    fn request_reviews<'a>(&'a self, number: u64, names: &'a [&'a str]) -> ForgeFuture<'a, ()> {
+        Box::pin(self.repository.request_reviews(number, names))
     }
 }
 
@@ -181,37 +173,37 @@ impl Forge for Gitea {
         Box::pin(async move {
             let attempted = "look for pull requests";
             let mut found = self.all_open(attempted).await?;
-            let finished = self.pulls(attempted, "closed", FINISHED_PAGES).await?;
-            found.extend(finished.items);
+            let finished = self.pull_requests(attempted, "closed", FINISHED_PAGES);
+            found.extend(finished.await?.items);
             found.retain(|pull| pull.head == head.as_str());
             found.sort_by_key(|pull| std::cmp::Reverse(pull.number));
-            // One that was closed between the two questions was seen by both.
+            // One that was closed between the two requests is in both lists.
             found.dedup_by_key(|pull| pull.number);
             Ok(found)
         })
     }
 
     fn get(&self, number: u64) -> ForgeFuture<'_, PullRequest> {
-        Box::pin(self.one("read the pull request", Method::GET, number, None))
+        Box::pin(self.pull_request("read the pull request", Method::GET, number, None))
     }
 
     fn create<'a>(&'a self, new: &'a NewPullRequest) -> ForgeFuture<'a, PullRequest> {
         Box::pin(async move {
             let attempted = "open a pull request";
-            let mark = if new.draft { DRAFT } else { "" };
+            let prefix = if new.draft { DRAFT_PREFIX } else { "" };
             let body = json!({
                 "head": new.head.as_str(), "base": new.base.as_str(),
-                "title": format!("{mark}{}", new.title), "body": new.body,
+                "title": format!("{prefix}{}", new.title), "body": new.body,
             });
-            let request =
-                ApiRequest::new(attempted, Method::POST, &self.path(&["pulls"])).body(body);
-            let response = self.session.send(request).await?;
+            let path = self.repository.path(&["pulls"]);
+            let request = ApiRequest::new(attempted, Method::POST, &path).body(body);
+            let response = self.repository.session.send(request).await?;
             match response.status.as_u16() {
                 409 => Err(Error::AlreadyExists { attempted }),
                 422 if response.message().contains("no changes between") => {
                     Err(Error::NoDifference { attempted })
                 }
-                _ => Ok(as_ours(response.parse()?)),
+                _ => Ok(into_pull_request(response.parse()?)),
             }
         })
     }
@@ -219,16 +211,16 @@ impl Forge for Gitea {
     fn update<'a>(
         &'a self,
         number: u64,
-        changes: &'a PullRequestUpdate,
+        update: &'a PullRequestUpdate,
     ) -> ForgeFuture<'a, PullRequest> {
         Box::pin(async move {
-            let mut body = wire::changes(changes);
-            if let Some(title) = &changes.title
+            let mut body = update_body(update);
+            if let Some(title) = &update.title
                 && self.get(number).await?.draft
             {
-                body["title"] = json!(format!("{DRAFT}{title}"));
+                body["title"] = json!(format!("{DRAFT_PREFIX}{title}"));
             }
-            self.one("update the pull request", Method::PATCH, number, Some(body))
+            self.pull_request("update the pull request", Method::PATCH, number, Some(body))
                 .await
         })
     }
@@ -236,48 +228,39 @@ impl Forge for Gitea {
     fn add_metadata<'a>(
         &'a self,
         number: u64,
-        dressing: &'a PullRequestMetadata,
+        metadata: &'a PullRequestMetadata,
     ) -> ForgeFuture<'a, Vec<String>> {
         Box::pin(async move {
-            if !dressing.labels.is_empty() {
-                let number = number.to_string();
-                let ids = self.label_ids(&dressing.labels).await?;
-                let path = self.path(&["issues", &number, "labels"]);
-                let request = ApiRequest::new("label the pull request", Method::POST, &path);
-                self.session
-                    .send(request.body(json!({"labels": ids})))
-                    .await?
-                    .success()?;
+            if !metadata.labels.is_empty() {
+                let ids = self.label_ids(&metadata.labels).await?;
+                self.repository.add_labels(number, json!(ids)).await?;
             }
-            let names: Vec<&str> = dressing.reviewers.iter().map(String::as_str).collect();
-            reviews::ask(self, number, &names).await
+            request_from_each(self, number, &metadata.reviewer_names()).await
         })
     }
 
-    /// Gitea would also schedule a merge, but it schedules those of people whom the branch protection
-    /// keeps from merging, and never carries them out. It merges at once or says why not.
+    /// Never schedules a merge: Gitea accepts scheduled merges of users whom the branch protection
+    /// forbids to merge, and then does not carry them out.
     fn merge<'a>(&'a self, number: u64, merge: &'a MergeOptions) -> ForgeFuture<'a, MergeResult> {
         Box::pin(async move {
             let attempted = "merge the pull request";
             let body = json!({
-                "Do": wire::method(merge.method),
+                "Do": merge_method(merge.method),
                 "head_commit_id": merge.head.as_str(),
             });
             let text = number.to_string();
-            let path = self.path(&["pulls", &text, "merge"]);
-            let response = self
-                .session
-                .send(ApiRequest::new(attempted, Method::POST, &path).body(body))
-                .await?;
+            let path = self.repository.path(&["pulls", &text, "merge"]);
+            let request = ApiRequest::new(attempted, Method::POST, &path).body(body);
+            let response = self.repository.session.send(request).await?;
             let (status, message) = (response.status.as_u16(), response.message());
             if !matches!(status, 405 | 409) {
                 response.success()?;
             }
-            let seen = self.get(number).await?;
+            let current = self.get(number).await?;
             match status {
-                _ if seen.state == PullRequestState::Merged => Ok(MergeResult::Merged),
+                _ if current.state == PullRequestState::Merged => Ok(MergeResult::Merged),
                 200..=299 => Ok(MergeResult::Merged),
-                _ if seen.head_commit.as_ref() != Some(&merge.head) => {
+                _ if current.head_commit.as_ref() != Some(&merge.head) => {
                     Err(Error::HeadMoved { attempted })
                 }
                 405 if message.contains(NOT_ALLOWED) => {
@@ -289,16 +272,7 @@ impl Forge for Gitea {
     }
 
     fn comment<'a>(&'a self, number: u64, text: &'a str) -> ForgeFuture<'a, ()> {
-        Box::pin(async move {
-            let number = number.to_string();
-            let path = self.path(&["issues", &number, "comments"]);
-            let request = ApiRequest::new("comment on the pull request", Method::POST, &path);
-            self.session
-                .send(request.body(json!({"body": text})))
-                .await?
-                .success()
-                .map(drop)
-        })
+        Box::pin(self.repository.comment(number, text))
     }
 
     fn list_open<'a>(
@@ -307,11 +281,8 @@ impl Forge for Gitea {
     ) -> ForgeFuture<'a, PullRequestListing> {
         // Gitea has no validators for lists.
         Box::pin(async move {
-            let pull_requests = self.all_open("list the open pull requests").await?;
-            Ok(PullRequestListing::Changed {
-                pull_requests,
-                validator: ListingValidator::default(),
-            })
+            let open = self.all_open("list the open pull requests").await?;
+            Ok(PullRequestListing::without_validator(open))
         })
     }
 }

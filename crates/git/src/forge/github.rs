@@ -1,4 +1,4 @@
-//! GitHub and GitHub Enterprise.
+//! Pull requests on github.com and GitHub Enterprise.
 
 mod app;
 
@@ -12,9 +12,11 @@ use serde_json::{Value, json};
 use url::Url;
 
 use super::api_client::{ApiRequest, ApiResponse};
-use super::reviews::{self, Reviews};
-use super::session::{Authentication, ForgeSession, List, api, below, origin, unusable};
-use super::wire::{self, Pull};
+use super::github_api::{GitHubPullRequest, GitHubStyleRepository, merge_method, update_body};
+use super::review_requests::{ReviewRequester, request_from_each};
+use super::session::{
+    Authentication, ForgeSession, PagedList, api_url, origin, project_below, unusable,
+};
 use super::{
     Error, Forge, ForgeFuture, ListingValidator, MergeOptions, MergeResult, NewPullRequest,
     PullRequest, PullRequestListing, PullRequestMetadata, PullRequestState, PullRequestUpdate,
@@ -25,92 +27,70 @@ use crate::repository_url::RepositoryUrl;
 
 const ACCEPT: &str = "application/vnd.github+json";
 
-/// More pages of pull requests than this are more than anybody looks at.
-const PAGES: usize = 30;
+/// How many pages of 100 pull requests are read at most.
+const MAX_PAGES: u64 = 30;
 
 /// One repository on GitHub.
 pub struct GitHub {
-    session: ForgeSession,
+    repository: GitHubStyleRepository,
+    /// The GraphQL API, the only one that schedules merges.
     graph: ForgeSession,
-    owner: String,
-    name: String,
 }
 
 impl GitHub {
-    /// The API is found by the repository's host.
+    /// The URL of the API follows from the host of the repository.
     pub fn new(
         http: &Arc<OutboundHttp>,
         url: &RepositoryUrl,
         credentials: &Credentials,
     ) -> Result<Self, Error> {
-        let base = api(credentials, || match url.host() {
+        let base = api_url(credentials, || match url.host() {
             "github.com" | "www.github.com" | "ssh.github.com" => {
                 "https://api.github.com".to_owned()
             }
             _ => format!("{}/api/v3", origin(url)),
         })?;
-        let project = below(url.project(), &base, "/api/v3");
+        let project = project_below(url.project(), &base, "/api/v3");
         let Some((owner, name)) = project
             .split_once('/')
             .filter(|(_, name)| !name.contains('/'))
         else {
             return Err(unusable("a GitHub URL ends in owner/repository"));
         };
-        let login = match (&credentials.token, &credentials.app) {
+        let authentication = match (&credentials.token, &credentials.app) {
             (None, Some(app)) => {
                 Authentication::App(app.clone(), Arc::new(AppTokens::new(http.clone())))
             }
             _ => Authentication::Bearer(Authentication::token(credentials)?),
         };
-        let login = Arc::new(login);
-        let open = |url| ForgeSession::new(http, url, credentials, login.clone());
+        let authentication = Arc::new(authentication);
+        let open = |url| ForgeSession::new(http, url, credentials, authentication.clone());
         Ok(Self {
             graph: open(graph_url(&base))?.accepting(ACCEPT),
-            session: open(base)?.accepting(ACCEPT),
-            owner: owner.to_owned(),
-            name: name.to_owned(),
+            repository: GitHubStyleRepository {
+                session: open(base)?.accepting(ACCEPT),
+                owner: owner.to_owned(),
+                name: name.to_owned(),
+            },
         })
     }
 
-    fn project(&self) -> String {
-        format!("{}/{}", self.owner, self.name)
-    }
-
-    fn path<'a>(&'a self, rest: &[&'a str]) -> Vec<&'a str> {
-        [&["repos", &self.owner, &self.name], rest].concat()
-    }
-
-    async fn one(
-        &self,
-        attempted: &'static str,
-        method: Method,
-        number: u64,
-        body: Option<Value>,
-    ) -> Result<Pull, Error> {
-        let number = number.to_string();
-        let mut request = ApiRequest::new(attempted, method, &self.path(&["pulls", &number]));
-        request.body = body;
-        self.session.send(request).await?.parse()
-    }
-
-    fn list(&self, attempted: &'static str, state: &str) -> List<'_> {
-        List {
+    fn list(&self, attempted: &'static str, state: &str) -> PagedList<'_> {
+        PagedList {
             attempted,
-            path: self.path(&["pulls"]),
+            path: self.repository.path(&["pulls"]),
             query: vec![("state", state.to_owned()), ("per_page", "100".to_owned())],
         }
     }
 
     async fn merge_now(&self, number: u64, merge: &MergeOptions) -> Result<MergeResult, Error> {
         let attempted = "merge the pull request";
-        let body = json!({"sha": merge.head.as_str(), "merge_method": wire::method(merge.method)});
+        let method = merge_method(merge.method);
+        let body = json!({"sha": merge.head.as_str(), "merge_method": method});
         let text = number.to_string();
-        let request = ApiRequest::new(
-            attempted,
-            Method::PUT,
-            &self.path(&["pulls", &text, "merge"]),
-        );
-        let response = self.session.send(request.body(body)).await?;
+        let path = self.repository.path(&["pulls", &text, "merge"]);
+        let request = ApiRequest::new(attempted, Method::PUT, &path).body(body);
+        let response = self.repository.session.send(request).await?;
         match response.status.as_u16() {
             405 | 422 => {}
             409 => return Err(Error::HeadMoved { attempted }),
@@ -125,14 +105,17 @@ impl GitHub {
 
     async fn merge_later(&self, number: u64, merge: &MergeOptions) -> Result<MergeResult, Error> {
         let attempted = "ask for the pull request to be merged";
-        let pull = self.one(attempted, Method::GET, number, None).await?;
+        let pull = self
+            .repository
+            .pull_request(attempted, Method::GET, number, None)
+            .await?;
         let body = json!({
             "query": "mutation($input: EnablePullRequestAutoMergeInput!) \
                 { enablePullRequestAutoMerge(input: $input) { clientMutationId } }",
             "variables": {"input": {
                 "pullRequestId": pull.node_id,
                 "expectedHeadOid": merge.head.as_str(),
-                "mergeMethod": wire::method(merge.method).to_uppercase(),
+                "mergeMethod": merge_method(merge.method).to_uppercase(),
             }},
         });
         let request = ApiRequest::new(attempted, Method::POST, &[]).body(body);
@@ -142,15 +125,16 @@ impl GitHub {
         if answer["errors"].as_array().is_none_or(Vec::is_empty) {
             return Ok(MergeResult::Scheduled);
         }
-        // Nothing to wait for: GitHub wants it merged the ordinary way then.
-        if message.contains("clean status") || pull.into_ours().state == PullRequestState::Merged {
+        // GitHub refuses to schedule a merge that can be made now.
+        let is_merged = pull.into_pull_request().state == PullRequestState::Merged;
+        if message.contains("clean status") || is_merged {
             return self.merge_now(number, merge).await;
         }
         Err(Error::Refused { attempted, message })
     }
 }
 
-/// `/api/v3` is beside `/api/graphql`; github.com has it below its root.
+/// GitHub Enterprise has `/api/graphql` beside `/api/v3`; github.com has `/graphql`.
 fn graph_url(base: &Url) -> Url {
     let mut graph = base.clone();
     let root = base
@@ -162,8 +146,8 @@ fn graph_url(base: &Url) -> Url {
     graph
 }
 
-/// GitHub says 422 to everything it does not like; only the message tells what it was.
-fn sort_refusal(attempted: &'static str, response: &ApiResponse) -> Error {
+/// The error for a 422, whose reason is only in the message.
+fn classify_refusal(attempted: &'static str, response: &ApiResponse) -> Error {
     let message = response.message();
     if message.contains("pull request already exists") {
         return Error::AlreadyExists { attempted };
@@ -174,41 +158,37 @@ fn sort_refusal(attempted: &'static str, response: &ApiResponse) -> Error {
     Error::Refused { attempted, message }
 }
 
-impl Reviews for GitHub {
-    fn ask_all<'a>(&'a self, number: u64, names: &'a [&'a str]) -> ForgeFuture<'a, ()> {
-        Box::pin(async move {
-            let number = number.to_string();
-            let path = self.path(&["pulls", &number, "requested_reviewers"]);
-            let request = ApiRequest::new("ask for reviews", Method::POST, &path);
-            let request = request.body(wire::reviewers(names));
-            self.session.send(request).await?.success().map(drop)
-        })
+impl ReviewRequester for GitHub {
+    fn request_reviews<'a>(&'a self, number: u64, names: &'a [&'a str]) -> ForgeFuture<'a, ()> {
+        Box::pin(self.repository.request_reviews(number, names))
     }
 }
 
 impl Forge for GitHub {
     fn find<'a>(&'a self, head: &'a BranchName) -> ForgeFuture<'a, Vec<PullRequest>> {
         Box::pin(async move {
-            let attempted = "look for pull requests";
-            let mut list = self.list(attempted, "all");
-            list.query.push(("head", format!("{}:{head}", self.owner)));
-            let (pulls, _) = self.session.pages(&list, PAGES).await?.whole(attempted)?;
-            let project = self.project();
-            let mut found: Vec<Pull> = pulls
-                .into_iter()
-                .filter(|pull: &Pull| pull.head() == head.as_str() && pull.is_from(&project))
-                .collect();
+            let mut list = self.list("look for pull requests", "all");
+            let owner = &self.repository.owner;
+            list.query.push(("head", format!("{owner}:{head}")));
+            let session = &self.repository.session;
+            let (pulls, _) = session.all_linked_pages(&list, MAX_PAGES).await?;
+            let full_name = self.repository.full_name();
+            let is_wanted =
+                |pull: &GitHubPullRequest| pull.head() == head.as_str() && pull.is_from(&full_name);
+            let mut found: Vec<_> = pulls.into_iter().filter(is_wanted).collect();
             found.sort_by_key(|pull| std::cmp::Reverse(pull.number));
-            Ok(found.into_iter().map(Pull::into_ours).collect())
+            let found = found.into_iter();
+            Ok(found.map(GitHubPullRequest::into_pull_request).collect())
         })
     }
 
     fn get(&self, number: u64) -> ForgeFuture<'_, PullRequest> {
         Box::pin(async move {
+            let attempted = "read the pull request";
             let pull = self
-                .one("read the pull request", Method::GET, number, None)
-                .await?;
-            Ok(pull.into_ours())
+                .repository
+                .pull_request(attempted, Method::GET, number, None);
+            Ok(pull.await?.into_pull_request())
         })
     }
 
@@ -219,51 +199,40 @@ impl Forge for GitHub {
                 "head": new.head.as_str(), "base": new.base.as_str(),
                 "title": new.title, "body": new.body, "draft": new.draft,
             });
-            let request =
-                ApiRequest::new(attempted, Method::POST, &self.path(&["pulls"])).body(body);
-            let response = self.session.send(request).await?;
+            let path = self.repository.path(&["pulls"]);
+            let request = ApiRequest::new(attempted, Method::POST, &path).body(body);
+            let response = self.repository.session.send(request).await?;
             if response.status == StatusCode::UNPROCESSABLE_ENTITY {
-                return Err(sort_refusal(attempted, &response));
+                return Err(classify_refusal(attempted, &response));
             }
-            Ok(response.parse::<Pull>()?.into_ours())
+            Ok(response.parse::<GitHubPullRequest>()?.into_pull_request())
         })
     }
 
     fn update<'a>(
         &'a self,
         number: u64,
-        changes: &'a PullRequestUpdate,
+        update: &'a PullRequestUpdate,
     ) -> ForgeFuture<'a, PullRequest> {
         Box::pin(async move {
-            let pull = self
-                .one(
-                    "update the pull request",
-                    Method::PATCH,
-                    number,
-                    Some(wire::changes(changes)),
-                )
-                .await?;
-            Ok(pull.into_ours())
+            let (attempted, body) = ("update the pull request", update_body(update));
+            let repository = &self.repository;
+            let pull = repository.pull_request(attempted, Method::PATCH, number, Some(body));
+            Ok(pull.await?.into_pull_request())
         })
     }
 
     fn add_metadata<'a>(
         &'a self,
         number: u64,
-        dressing: &'a PullRequestMetadata,
+        metadata: &'a PullRequestMetadata,
     ) -> ForgeFuture<'a, Vec<String>> {
         Box::pin(async move {
-            if !dressing.labels.is_empty() {
-                let number = number.to_string();
-                let path = self.path(&["issues", &number, "labels"]);
-                let request = ApiRequest::new("label the pull request", Method::POST, &path);
-                self.session
-                    .send(request.body(json!({"labels": dressing.labels})))
-                    .await?
-                    .success()?;
+            if !metadata.labels.is_empty() {
+                let labels = json!(metadata.labels);
+                self.repository.add_labels(number, labels).await?;
             }
-            let names: Vec<&str> = dressing.reviewers.iter().map(String::as_str).collect();
-            reviews::ask(self, number, &names).await
+            request_from_each(self, number, &metadata.reviewer_names()).await
         })
     }
 
@@ -278,16 +247,7 @@ impl Forge for GitHub {
     }
 
     fn comment<'a>(&'a self, number: u64, text: &'a str) -> ForgeFuture<'a, ()> {
-        Box::pin(async move {
-            let number = number.to_string();
-            let path = self.path(&["issues", &number, "comments"]);
-            let request = ApiRequest::new("comment on the pull request", Method::POST, &path);
-            self.session
-                .send(request.body(json!({"body": text})))
-                .await?
-                .success()
-                .map(drop)
-        })
+        Box::pin(self.repository.comment(number, text))
     }
 
     fn list_open<'a>(
@@ -295,22 +255,17 @@ impl Forge for GitHub {
         since: Option<&'a ListingValidator>,
     ) -> ForgeFuture<'a, PullRequestListing> {
         Box::pin(async move {
-            let attempted = "list the open pull requests";
-            let list = self.list(attempted, "open");
-            // Costs nothing of the rate limit if nothing changed.
-            if let Some(since) = since
-                && self.session.is_same(&list, since).await?
-            {
-                return Ok(PullRequestListing::Unchanged);
-            }
-            let pages = self.session.pages::<Pull>(&list, PAGES).await?;
-            let (pulls, validator) = pages.whole(attempted)?;
-            let project = self.project();
-            let ours = pulls.into_iter().filter(|pull| pull.is_from(&project));
-            Ok(PullRequestListing::Changed {
-                pull_requests: ours.map(Pull::into_ours).collect(),
-                validator,
-            })
+            let list = self.list("list the open pull requests", "open");
+            let full_name = self.repository.full_name();
+            let from_same_repository = |pulls: Vec<GitHubPullRequest>| {
+                let pulls = pulls.into_iter().filter(|pull| pull.is_from(&full_name));
+                pulls.map(GitHubPullRequest::into_pull_request).collect()
+            };
+            // Unchanged lists do not count against the rate limit.
+            let session = &self.repository.session;
+            session
+                .list_if_changed(&list, MAX_PAGES, since, from_same_repository)
+                .await
         })
     }
 }

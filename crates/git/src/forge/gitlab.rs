@@ -1,7 +1,7 @@
-//! GitLab, gitlab.com and self-managed.
+//! Merge requests on gitlab.com and self-managed GitLab.
 //!
-//! A project may be in groups within groups. A GitLab that lives below a path of its host cannot be
-//! told from one more group: the secret then says where the API is.
+//! A project may be in nested groups. A GitLab that is served below a path of its host cannot be told
+//! from one more group, so that the secret has to contain the URL of the API.
 
 mod wire;
 
@@ -14,9 +14,10 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::api_client::{ApiRequest, ApiResponse};
-use super::reviews::{self, Reviews};
-use super::session::{Authentication, ForgeSession, List, api, below, origin, unusable};
-use super::wire::teams_and_people;
+use super::review_requests::{ReviewRequester, request_from_each, teams_and_people};
+use super::session::{
+    Authentication, ForgeSession, PagedList, api_url, origin, project_below, unusable,
+};
 use super::{
     Error, Forge, ForgeFuture, ListingValidator, MergeMethod, MergeOptions, MergeResult,
     NewPullRequest, PullRequest, PullRequestListing, PullRequestMetadata, PullRequestState,
@@ -25,38 +26,38 @@ use super::{
 use crate::credentials::Credentials;
 use crate::names::{BranchName, ObjectId};
 use crate::repository_url::RepositoryUrl;
-use wire::{Comparison, DRAFT, MergeRequest, User};
+use wire::{DRAFT_PREFIX, GitLabComparison, GitLabMergeRequest, GitLabUser};
 
-/// More pages than this are more than anybody looks at.
-const PAGES: usize = 30;
+/// How many pages of 100 merge requests are read at most.
+const MAX_PAGES: u64 = 30;
 
-/// More merge requests than this are not remembered.
-const REMEMBERED: usize = 1000;
+/// How many merge requests without a pipeline are remembered.
+const MAX_WITHOUT_PIPELINE: usize = 1000;
 
 /// One project on a GitLab.
 pub struct GitLab {
     session: ForgeSession,
     project: String,
-    /// The tips of merge requests that had no pipeline when their merge was asked for.
+    /// The head commits of merge requests that had no pipeline when the merge was requested.
     without_pipeline: Mutex<HashMap<u64, ObjectId>>,
 }
 
 impl GitLab {
-    /// The whole path of the repository is the project.
+    /// The project is the whole path of the repository.
     pub fn new(
         http: &Arc<OutboundHttp>,
         url: &RepositoryUrl,
         credentials: &Credentials,
     ) -> Result<Self, Error> {
-        let base = api(credentials, || format!("{}/api/v4", origin(url)))?;
-        let project = below(url.project(), &base, "/api/v4").to_owned();
+        let base = api_url(credentials, || format!("{}/api/v4", origin(url)))?;
+        let project = project_below(url.project(), &base, "/api/v4").to_owned();
         if !project.contains('/') {
             return Err(unusable("a GitLab URL ends in group/project"));
         }
-        // Personal, project and group tokens, also where they are kept as a password.
-        let login = Authentication::Bearer(Authentication::token(credentials)?);
+        // Personal, project and group tokens, which some keep as a password.
+        let authentication = Authentication::Bearer(Authentication::token(credentials)?);
         Ok(Self {
-            session: ForgeSession::new(http, base, credentials, login)?,
+            session: ForgeSession::new(http, base, credentials, authentication)?,
             project,
             without_pipeline: Mutex::default(),
         })
@@ -66,22 +67,20 @@ impl GitLab {
         [&["projects", self.project.as_str()], rest].concat()
     }
 
-    async fn one(
+    async fn merge_request(
         &self,
         attempted: &'static str,
         method: Method,
         number: u64,
         body: Option<Value>,
-    ) -> Result<MergeRequest, Error> {
+    ) -> Result<GitLabMergeRequest, Error> {
         let number = number.to_string();
         let path = self.path(&["merge_requests", &number]);
-        let mut request = ApiRequest::new(attempted, method, &path);
-        request.body = body;
-        self.session.send(request).await?.parse()
+        self.session.fetch(attempted, method, &path, body).await
     }
 
-    fn list(&self, attempted: &'static str, state: &str) -> List<'_> {
-        List {
+    fn list(&self, attempted: &'static str, state: &str) -> PagedList<'_> {
+        PagedList {
             attempted,
             path: self.path(&["merge_requests"]),
             query: vec![
@@ -92,29 +91,32 @@ impl GitLab {
         }
     }
 
-    /// GitLab opens merge requests without a difference; we do not.
-    async fn differ(&self, attempted: &'static str, new: &NewPullRequest) -> Result<bool, Error> {
+    /// Whether the branches differ: GitLab would also open a merge request without a difference.
+    async fn has_difference(
+        &self,
+        attempted: &'static str,
+        new: &NewPullRequest,
+    ) -> Result<bool, Error> {
         let path = self.path(&["repository", "compare"]);
         let request = ApiRequest::new(attempted, Method::GET, &path)
             .query("from", new.base.as_str())
             .query("to", new.head.as_str());
-        let comparison: Comparison = self.session.send(request).await?.parse()?;
+        let comparison: GitLabComparison = self.session.send(request).await?.parse()?;
         Ok(!comparison.commits.is_empty())
     }
 
-    async fn user(&self, name: &str) -> Result<u64, Error> {
+    async fn user_id(&self, name: &str) -> Result<u64, Error> {
         let attempted = "find a reviewer";
         let request = ApiRequest::new(attempted, Method::GET, &["users"]).query("username", name);
-        let found: Vec<User> = self.session.send(request).await?.parse()?;
-        let message = || format!("there is no user {name:?}");
+        let found: Vec<GitLabUser> = self.session.send(request).await?.parse()?;
         let user = found.first().ok_or_else(|| Error::Refused {
             attempted,
-            message: message(),
+            message: format!("there is no user {name:?}"),
         })?;
         Ok(user.id)
     }
 
-    async fn ask_to_merge(
+    async fn request_merge(
         &self,
         attempted: &'static str,
         number: u64,
@@ -122,12 +124,12 @@ impl GitLab {
         when_ready: bool,
     ) -> Result<ApiResponse, Error> {
         let mut body = json!({"sha": merge.head.as_str()});
-        // All else is a setting of the project.
+        // The other methods are a setting of the project.
         if merge.method == MergeMethod::Squash {
             body["squash"] = json!(true);
         }
         if when_ready {
-            // The newer word and the older one.
+            // The newer parameter and the older one.
             body["auto_merge"] = json!(true);
             body["merge_when_pipeline_succeeds"] = json!(true);
         }
@@ -137,59 +139,71 @@ impl GitLab {
         self.session.send(request).await
     }
 
-    /// What keeps a merge request from being merged the ordinary way, where GitLab does not merge it
-    /// by itself. Nothing if there is no pipeline to wait for.
-    fn obstacle(&self, seen: &MergeRequest, head: &ObjectId) -> Option<String> {
-        let status = seen.detailed_merge_status.as_ref();
-        let status = status.or(seen.merge_status.as_ref());
+    /// Why a merge request cannot be merged immediately after GitLab refused to schedule the merge.
+    /// `None` if there is no pipeline to wait for.
+    fn obstacle(&self, current: &GitLabMergeRequest, head: &ObjectId) -> Option<String> {
+        let status = current.detailed_merge_status.as_ref();
+        let status = status.or(current.merge_status.as_ref());
         let status = status.map_or("unknown", String::as_str);
         if !matches!(status, "mergeable" | "can_be_merged") {
             return Some(format!("its merge status is {status}"));
         }
-        if let Some(pipeline) = &seen.head_pipeline {
+        if let Some(pipeline) = &current.head_pipeline {
             return Some(format!("its pipeline is {}", pipeline.status));
         }
-        // A pipeline is made some time after a push: one look does not tell that there is none.
+        // A pipeline starts some time after a push: only the second time it is missing counts.
         let mut known = self.without_pipeline.lock();
-        if known.len() > REMEMBERED {
+        if known.len() > MAX_WITHOUT_PIPELINE {
             known.clear();
         }
-        let before = known.insert(seen.iid, head.clone());
+        let before = known.insert(current.iid, head.clone());
         let is_new = before.as_ref() != Some(head);
         is_new.then(|| "a pipeline may still start for it".to_owned())
     }
 }
 
-/// What it means that GitLab does not merge what looks like this.
-fn refused(
+/// The result of a merge that GitLab refused, by the current state of the merge request.
+fn classify_refusal(
     attempted: &'static str,
-    seen: &PullRequest,
+    current: &PullRequest,
     merge: &MergeOptions,
     message: String,
 ) -> Result<MergeResult, Error> {
-    if seen.state == PullRequestState::Merged {
+    if current.state == PullRequestState::Merged {
         return Ok(MergeResult::Merged);
     }
-    Err(match seen.head_commit.as_ref() == Some(&merge.head) {
+    Err(match current.head_commit.as_ref() == Some(&merge.head) {
         true => Error::NotMergeable { attempted, message },
         false => Error::HeadMoved { attempted },
     })
 }
 
-impl Reviews for GitLab {
-    fn ask_all<'a>(&'a self, number: u64, names: &'a [&'a str]) -> ForgeFuture<'a, ()> {
+/// Leaves out merge requests from forks, which may have a branch of the same name.
+fn from_same_repository(found: Vec<GitLabMergeRequest>) -> Vec<PullRequest> {
+    let own = found
+        .into_iter()
+        .filter(GitLabMergeRequest::is_from_same_repository);
+    own.map(GitLabMergeRequest::into_pull_request).collect()
+}
+
+impl ReviewRequester for GitLab {
+    fn request_reviews<'a>(&'a self, number: u64, names: &'a [&'a str]) -> ForgeFuture<'a, ()> {
         Box::pin(async move {
             let attempted = "ask for reviews";
-            // The list replaces the one that is there.
-            let seen = self.one(attempted, Method::GET, number, None).await?;
-            let mut ids: Vec<u64> = seen.reviewers.iter().map(|user| user.id).collect();
+            // The request replaces the list of reviewers.
+            let current = self
+                .merge_request(attempted, Method::GET, number, None)
+                .await?;
+            let mut ids: Vec<u64> = current.reviewers.iter().map(|user| user.id).collect();
             for name in names {
-                ids.push(self.user(name).await?);
+                ids.push(self.user_id(name).await?);
             }
             ids.sort_unstable();
             ids.dedup();
             let body = json!({"reviewer_ids": ids});
-            let asked = self.one(attempted, Method::PUT, number, Some(body)).await;
+            let asked = self
+                .merge_request(attempted, Method::PUT, number, Some(body))
+                .await;
             asked.map(drop)
         })
     }
@@ -198,37 +212,36 @@ impl Reviews for GitLab {
 impl Forge for GitLab {
     fn find<'a>(&'a self, head: &'a BranchName) -> ForgeFuture<'a, Vec<PullRequest>> {
         Box::pin(async move {
-            let attempted = "look for merge requests";
-            let mut list = self.list(attempted, "all");
+            let mut list = self.list("look for merge requests", "all");
             list.query.push(("source_branch", head.as_str().to_owned()));
-            let pages = self.session.pages::<MergeRequest>(&list, PAGES).await?;
-            let (found, _) = pages.whole(attempted)?;
-            let ours = found.into_iter().filter(MergeRequest::is_ours);
-            let mut ours: Vec<PullRequest> = ours.map(MergeRequest::into_ours).collect();
-            ours.retain(|pull| pull.head == head.as_str());
-            ours.sort_by_key(|pull| std::cmp::Reverse(pull.number));
-            Ok(ours)
+            let (found, _) = self.session.all_linked_pages(&list, MAX_PAGES).await?;
+            let mut found = from_same_repository(found);
+            found.retain(|pull| pull.head == head.as_str());
+            found.sort_by_key(|pull| std::cmp::Reverse(pull.number));
+            Ok(found)
         })
     }
 
     fn get(&self, number: u64) -> ForgeFuture<'_, PullRequest> {
         Box::pin(async move {
             let attempted = "read the merge request";
-            let found = self.one(attempted, Method::GET, number, None).await?;
-            Ok(found.into_ours())
+            let found = self
+                .merge_request(attempted, Method::GET, number, None)
+                .await?;
+            Ok(found.into_pull_request())
         })
     }
 
     fn create<'a>(&'a self, new: &'a NewPullRequest) -> ForgeFuture<'a, PullRequest> {
         Box::pin(async move {
             let attempted = "open a merge request";
-            if !self.differ(attempted, new).await? {
+            if !self.has_difference(attempted, new).await? {
                 return Err(Error::NoDifference { attempted });
             }
-            let mark = if new.draft { DRAFT } else { "" };
+            let prefix = if new.draft { DRAFT_PREFIX } else { "" };
             let body = json!({
                 "source_branch": new.head.as_str(), "target_branch": new.base.as_str(),
-                "title": format!("{mark}{}", new.title), "description": new.body,
+                "title": format!("{prefix}{}", new.title), "description": new.body,
             });
             let path = self.path(&["merge_requests"]);
             let request = ApiRequest::new(attempted, Method::POST, &path).body(body);
@@ -236,55 +249,60 @@ impl Forge for GitLab {
             if response.status.as_u16() == 409 {
                 return Err(Error::AlreadyExists { attempted });
             }
-            Ok(response.parse::<MergeRequest>()?.into_ours())
+            Ok(response.parse::<GitLabMergeRequest>()?.into_pull_request())
         })
     }
 
     fn update<'a>(
         &'a self,
         number: u64,
-        changes: &'a PullRequestUpdate,
+        update: &'a PullRequestUpdate,
     ) -> ForgeFuture<'a, PullRequest> {
         Box::pin(async move {
             let attempted = "update the merge request";
-            let seen = self.one(attempted, Method::GET, number, None).await?;
+            let current = self
+                .merge_request(attempted, Method::GET, number, None)
+                .await?;
             let mut body = json!({});
-            if let Some(title) = &changes.title {
-                let mark = if seen.draft { DRAFT } else { "" };
-                body["title"] = json!(format!("{mark}{title}"));
+            if let Some(title) = &update.title {
+                let prefix = if current.draft { DRAFT_PREFIX } else { "" };
+                body["title"] = json!(format!("{prefix}{title}"));
             }
-            if let Some(text) = &changes.body {
+            if let Some(text) = &update.body {
                 body["description"] = json!(text);
             }
-            // Closing what is closed is refused.
-            if let Some(open) = changes
+            // GitLab refuses to close what is closed.
+            if let Some(open) = update
                 .open
-                .filter(|open| *open != (seen.state == "opened"))
+                .filter(|open| *open != (current.state == "opened"))
             {
                 body["state_event"] = json!(if open { "reopen" } else { "close" });
             }
             if body.as_object().is_some_and(serde_json::Map::is_empty) {
-                return Ok(seen.into_ours());
+                return Ok(current.into_pull_request());
             }
-            let changed = self.one(attempted, Method::PUT, number, Some(body)).await?;
-            Ok(changed.into_ours())
+            let changed = self
+                .merge_request(attempted, Method::PUT, number, Some(body))
+                .await?;
+            Ok(changed.into_pull_request())
         })
     }
 
     fn add_metadata<'a>(
         &'a self,
         number: u64,
-        dressing: &'a PullRequestMetadata,
+        metadata: &'a PullRequestMetadata,
     ) -> ForgeFuture<'a, Vec<String>> {
         Box::pin(async move {
-            let attempted = "dress the merge request";
-            // Labels that do not exist are made by GitLab.
-            if !dressing.labels.is_empty() {
-                let body = json!({"add_labels": dressing.labels.join(",")});
-                self.one(attempted, Method::PUT, number, Some(body)).await?;
+            // GitLab creates labels that do not exist.
+            if !metadata.labels.is_empty() {
+                let body = json!({"add_labels": metadata.labels.join(",")});
+                let attempted = "label the merge request";
+                self.merge_request(attempted, Method::PUT, number, Some(body))
+                    .await?;
             }
-            let (teams, people) = teams_and_people(&dressing.reviewers);
-            let mut notes = reviews::ask(self, number, &people).await?;
+            let (teams, people) = teams_and_people(&metadata.reviewers);
+            let mut notes = request_from_each(self, number, &people).await?;
             let note =
                 |team| format!("GitLab does not ask groups for reviews: {team} was left out");
             notes.extend(teams.into_iter().map(note));
@@ -296,30 +314,32 @@ impl Forge for GitLab {
         Box::pin(async move {
             let attempted = "merge the merge request";
             let mut response = self
-                .ask_to_merge(attempted, number, merge, merge.when_ready)
+                .request_merge(attempted, number, merge, merge.when_ready)
                 .await?;
             let is_refused =
                 |response: &ApiResponse| matches!(response.status.as_u16(), 405 | 406 | 422);
             let mut obstacle = None;
             if merge.when_ready && is_refused(&response) {
-                let seen = self.one(attempted, Method::GET, number, None).await?;
-                if seen.merge_when_pipeline_succeeds {
+                let current = self
+                    .merge_request(attempted, Method::GET, number, None)
+                    .await?;
+                if current.merge_when_pipeline_succeeds {
                     return Ok(MergeResult::Scheduled);
                 }
-                obstacle = self.obstacle(&seen, &merge.head);
-                // Where there is nothing to wait for, GitLab wants it merged the ordinary way.
+                obstacle = self.obstacle(&current, &merge.head);
+                // GitLab refuses to schedule a merge that can be made now.
                 if obstacle.is_none() {
-                    response = self.ask_to_merge(attempted, number, merge, false).await?;
+                    response = self.request_merge(attempted, number, merge, false).await?;
                 }
             }
             let message = obstacle.unwrap_or_else(|| response.message());
             match response.status.as_u16() {
                 409 => return Err(Error::HeadMoved { attempted }),
-                // Who may see the merge request but not merge it is told so.
+                // This user may read the merge request but not merge it.
                 401 => return Err(Error::Forbidden { attempted, message }),
                 _ if is_refused(&response) => {}
                 _ => {
-                    let merged: MergeRequest = response.parse()?;
+                    let merged: GitLabMergeRequest = response.parse()?;
                     let is_merged = merged.state == "merged";
                     return Ok(if is_merged {
                         MergeResult::Merged
@@ -328,8 +348,8 @@ impl Forge for GitLab {
                     });
                 }
             }
-            let seen = self.get(number).await?;
-            refused(attempted, &seen, merge, message)
+            let current = self.get(number).await?;
+            classify_refusal(attempted, &current, merge, message)
         })
     }
 
@@ -337,12 +357,10 @@ impl Forge for GitLab {
         Box::pin(async move {
             let number = number.to_string();
             let path = self.path(&["merge_requests", &number, "notes"]);
-            let request = ApiRequest::new("comment on the merge request", Method::POST, &path);
-            let response = self
-                .session
-                .send(request.body(json!({"body": text})))
-                .await?;
-            response.success().map(drop)
+            let body = json!({"body": text});
+            self.session
+                .post("comment on the merge request", &path, body)
+                .await
         })
     }
 
@@ -351,20 +369,11 @@ impl Forge for GitLab {
         since: Option<&'a ListingValidator>,
     ) -> ForgeFuture<'a, PullRequestListing> {
         Box::pin(async move {
-            let attempted = "list the open merge requests";
-            let list = self.list(attempted, "opened");
-            if let Some(since) = since
-                && self.session.is_same(&list, since).await?
-            {
-                return Ok(PullRequestListing::Unchanged);
-            }
-            let pages = self.session.pages::<MergeRequest>(&list, PAGES).await?;
-            let (found, validator) = pages.whole(attempted)?;
-            let ours = found.into_iter().filter(MergeRequest::is_ours);
-            Ok(PullRequestListing::Changed {
-                pull_requests: ours.map(MergeRequest::into_ours).collect(),
-                validator,
-            })
+            let list = self.list("list the open merge requests", "opened");
+            let session = &self.session;
+            session
+                .list_if_changed(&list, MAX_PAGES, since, from_same_repository)
+                .await
         })
     }
 }

@@ -274,9 +274,9 @@ fn nothing_to_show_and_foreign_urls_are_refused_without_asking() {
 fn every_type_has_its_name() {
     for (name, kind) in ForgeProduct::ALL {
         assert_eq!(
-            (ForgeProduct::named(name), kind.as_str()),
+            (ForgeProduct::from_name(name), kind.as_str()),
             (Some(kind), name)
         );
     }
-    assert_eq!(ForgeProduct::named("forgejo"), None);
+    assert_eq!(ForgeProduct::from_name("forgejo"), None);
 }

@@ -1,14 +1,15 @@
-//! What Azure DevOps writes.
+//! The responses of Azure DevOps that are read.
 
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::forge::session::ListPage;
 use crate::forge::{PullRequest, PullRequestState};
 use crate::names::ObjectId;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Pull {
+pub(super) struct AzurePullRequest {
     pull_request_id: u64,
     status: String,
     title: String,
@@ -18,8 +19,8 @@ pub(super) struct Pull {
     is_draft: bool,
     source_ref_name: String,
     target_ref_name: String,
-    last_merge_source_commit: Option<Commit>,
-    last_merge_commit: Option<Commit>,
+    last_merge_source_commit: Option<AzureCommit>,
+    last_merge_commit: Option<AzureCommit>,
     #[serde(default)]
     pub(super) merge_status: String,
     fork_source: Option<Value>,
@@ -27,34 +28,57 @@ pub(super) struct Pull {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Commit {
+struct AzureCommit {
     commit_id: String,
 }
 
+/// How many pull requests a page has.
+pub(super) const PAGE_SIZE: usize = 100;
+
 #[derive(Deserialize)]
-pub(super) struct Page<T> {
-    pub(super) value: Vec<T>,
+pub(super) struct PullRequestPage {
+    value: Vec<AzurePullRequest>,
+}
+
+impl ListPage for PullRequestPage {
+    type Item = AzurePullRequest;
+    const PARAMETER: &'static str = "$skip";
+    const FIRST: u64 = 0;
+
+    fn next(&self, current: u64) -> Option<u64> {
+        let is_full = self.value.len() >= PAGE_SIZE;
+        is_full.then_some(current + PAGE_SIZE as u64)
+    }
+
+    fn into_items(self) -> Vec<AzurePullRequest> {
+        self.value
+    }
 }
 
 #[derive(Deserialize)]
-pub(super) struct Identity {
+pub(super) struct AzureIdentities {
+    pub(super) value: Vec<AzureIdentity>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct AzureIdentity {
     pub(super) id: String,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct WhoAmI {
-    pub(super) authenticated_user: Identity,
+pub(super) struct AzureConnectionData {
+    pub(super) authenticated_user: AzureIdentity,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Difference {
+pub(super) struct AzureDifference {
     pub(super) ahead_count: u64,
 }
 
-impl Pull {
-    pub(super) fn is_ours(&self) -> bool {
+impl AzurePullRequest {
+    pub(super) fn is_from_same_repository(&self) -> bool {
         self.fork_source.is_none()
     }
 
@@ -67,7 +91,7 @@ impl Pull {
         commit.map(|commit| commit.commit_id.as_str())
     }
 
-    pub(super) fn into_ours(self, web: &str) -> PullRequest {
+    pub(super) fn into_pull_request(self, web: &str) -> PullRequest {
         let state = match self.status.as_str() {
             "active" => PullRequestState::Open,
             "completed" => PullRequestState::Merged,
@@ -77,7 +101,7 @@ impl Pull {
             Some(branch) => branch.to_owned(),
             None => name,
         };
-        let id = |commit: Option<Commit>| ObjectId::new(commit?.commit_id).ok();
+        let id = |commit: Option<AzureCommit>| ObjectId::new(commit?.commit_id).ok();
         PullRequest {
             number: self.pull_request_id,
             url: format!("{web}/pullrequest/{}", self.pull_request_id),
@@ -88,7 +112,7 @@ impl Pull {
             head: branch(self.source_ref_name),
             head_commit: id(self.last_merge_source_commit),
             base: branch(self.target_ref_name),
-            // Before the merge it is a trial merge.
+            // Before the merge this is the commit of a test merge.
             merge_commit: id(self.last_merge_commit).filter(|_| state == PullRequestState::Merged),
         }
     }

@@ -1,64 +1,66 @@
-//! What Bitbucket Cloud writes.
+//! The responses of Bitbucket Cloud that are read.
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
+use crate::forge::session::ListPage;
 use crate::forge::{PullRequest, PullRequestState};
 
 #[derive(Deserialize)]
-pub(super) struct Pull {
+pub(super) struct CloudPullRequest {
     pub(super) id: u64,
     pub(super) title: String,
     pub(super) description: Option<String>,
     pub(super) state: String,
     #[serde(default)]
     pub(super) draft: bool,
-    pub(super) source: End,
-    pub(super) destination: End,
-    pub(super) merge_commit: Option<Commit>,
+    pub(super) source: CloudBranchReference,
+    pub(super) destination: CloudBranchReference,
+    pub(super) merge_commit: Option<CloudCommit>,
     #[serde(default)]
-    pub(super) reviewers: Vec<Account>,
-    links: Links,
+    pub(super) reviewers: Vec<CloudAccount>,
+    links: CloudLinks,
 }
 
 #[derive(Deserialize)]
-pub(super) struct End {
-    pub(super) branch: Branch,
-    commit: Option<Commit>,
-    pub(super) repository: Option<Repository>,
+pub(super) struct CloudBranchReference {
+    pub(super) branch: CloudBranch,
+    commit: Option<CloudCommit>,
+    pub(super) repository: Option<CloudRepository>,
 }
 
 #[derive(Deserialize)]
-pub(super) struct Branch {
+pub(super) struct CloudBranch {
     pub(super) name: String,
 }
 
 #[derive(Deserialize)]
-pub(super) struct Commit {
+pub(super) struct CloudCommit {
     pub(super) hash: String,
 }
 
 #[derive(Deserialize)]
-pub(super) struct Repository {
+pub(super) struct CloudRepository {
     pub(super) full_name: String,
 }
 
 #[derive(Deserialize)]
-struct Links {
-    html: Link,
+struct CloudLinks {
+    html: CloudLink,
 }
 
 #[derive(Deserialize)]
-struct Link {
+struct CloudLink {
     href: String,
 }
 
 #[derive(Deserialize)]
-pub(super) struct Member {
-    pub(super) user: Account,
+pub(super) struct CloudMember {
+    pub(super) user: CloudAccount,
 }
 
 #[derive(Deserialize)]
-pub(super) struct Account {
+pub(super) struct CloudAccount {
     pub(super) uuid: String,
     nickname: Option<String>,
     account_id: Option<String>,
@@ -66,12 +68,26 @@ pub(super) struct Account {
 }
 
 #[derive(Deserialize)]
-pub(super) struct Page<T> {
-    pub(super) values: Vec<T>,
-    pub(super) next: Option<String>,
+pub(super) struct CloudPage<T> {
+    values: Vec<T>,
+    next: Option<String>,
 }
 
-impl Pull {
+impl<T: DeserializeOwned> ListPage for CloudPage<T> {
+    type Item = T;
+    const PARAMETER: &'static str = "page";
+    const FIRST: u64 = 1;
+
+    fn next(&self, current: u64) -> Option<u64> {
+        self.next.is_some().then_some(current + 1)
+    }
+
+    fn into_items(self) -> Vec<T> {
+        self.values
+    }
+}
+
+impl CloudPullRequest {
     pub(super) fn is_open(&self) -> bool {
         self.state == "OPEN"
     }
@@ -81,8 +97,8 @@ impl Pull {
         commit.map(|commit| commit.hash.as_str())
     }
 
-    /// Without commits: what it says of them is too short to name one.
-    pub(super) fn into_ours(self) -> PullRequest {
+    /// Without commits, whose ids are abbreviated in the response.
+    pub(super) fn into_pull_request(self) -> PullRequest {
         let state = match self.state.as_str() {
             "OPEN" => PullRequestState::Open,
             "MERGED" => PullRequestState::Merged,
@@ -103,9 +119,9 @@ impl Pull {
     }
 }
 
-impl Account {
-    pub(super) fn is(&self, name: &str) -> bool {
+impl CloudAccount {
+    pub(super) fn is_called(&self, name: &str) -> bool {
         let names = [&self.nickname, &self.account_id, &self.display_name];
-        self.uuid == name || names.into_iter().flatten().any(|known| known == name)
+        self.uuid == name || names.into_iter().flatten().any(|own| own == name)
     }
 }

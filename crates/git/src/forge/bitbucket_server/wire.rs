@@ -1,15 +1,16 @@
-//! What Bitbucket Server writes.
+//! The responses of Bitbucket Server that are read.
 
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::forge::api_client::ApiResponse;
+use crate::forge::session::ListPage;
 use crate::forge::{PullRequest, PullRequestState};
 use crate::names::ObjectId;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Pull {
+pub(super) struct ServerPullRequest {
     pub(super) id: u64,
     pub(super) version: u64,
     pub(super) title: String,
@@ -18,66 +19,80 @@ pub(super) struct Pull {
     pub(super) state: String,
     #[serde(default)]
     pub(super) draft: bool,
-    pub(super) from_ref: Ref,
-    pub(super) to_ref: Ref,
+    pub(super) from_ref: ServerBranchReference,
+    pub(super) to_ref: ServerBranchReference,
     #[serde(default)]
     pub(super) reviewers: Vec<Value>,
-    links: Links,
+    links: ServerLinks,
     #[serde(default)]
-    properties: Properties,
+    properties: ServerProperties,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Ref {
+pub(super) struct ServerBranchReference {
     display_id: String,
     pub(super) latest_commit: Option<String>,
-    pub(super) repository: Repository,
+    pub(super) repository: ServerRepository,
 }
 
 #[derive(Deserialize)]
-pub(super) struct Repository {
+pub(super) struct ServerRepository {
     pub(super) slug: String,
-    pub(super) project: Project,
+    pub(super) project: ServerProject,
 }
 
 #[derive(Deserialize)]
-pub(super) struct Project {
+pub(super) struct ServerProject {
     pub(super) key: String,
 }
 
 #[derive(Deserialize)]
-struct Links {
+struct ServerLinks {
     #[serde(rename = "self", default)]
-    own: Vec<Link>,
+    own: Vec<ServerLink>,
 }
 
 #[derive(Deserialize)]
-struct Link {
+struct ServerLink {
     href: String,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Properties {
-    merge_commit: Option<Commit>,
+struct ServerProperties {
+    merge_commit: Option<ServerCommit>,
 }
 
 #[derive(Deserialize)]
-struct Commit {
+struct ServerCommit {
     id: String,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Page {
-    pub(super) values: Vec<Pull>,
-    pub(super) is_last_page: bool,
-    pub(super) next_page_start: Option<u64>,
+pub(super) struct ServerPage {
+    values: Vec<ServerPullRequest>,
+    is_last_page: bool,
+    next_page_start: Option<u64>,
 }
 
-impl Pull {
-    pub(super) fn into_ours(self) -> PullRequest {
+impl ListPage for ServerPage {
+    type Item = ServerPullRequest;
+    const PARAMETER: &'static str = "start";
+    const FIRST: u64 = 0;
+
+    fn next(&self, _current: u64) -> Option<u64> {
+        self.next_page_start.filter(|_| !self.is_last_page)
+    }
+
+    fn into_items(self) -> Vec<ServerPullRequest> {
+        self.values
+    }
+}
+
+impl ServerPullRequest {
+    pub(super) fn into_pull_request(self) -> PullRequest {
         let id = |text: String| ObjectId::new(text).ok();
         let state = match self.state.as_str() {
             "OPEN" => PullRequestState::Open,
@@ -103,8 +118,8 @@ impl Pull {
     }
 }
 
-/// Whether a refusal is of this kind. Older versions name the exceptions after another product.
-pub(super) fn is_because(response: &ApiResponse, exception: &str) -> bool {
+/// Whether the response names this exception, whose package differs between versions.
+pub(super) fn has_exception(response: &ApiResponse, exception: &str) -> bool {
     let body = response.json();
     let errors = body["errors"].as_array();
     errors.into_iter().flatten().any(|error| {

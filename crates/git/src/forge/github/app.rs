@@ -1,4 +1,7 @@
-//! Tokens of GitHub Apps: a signed statement of who we are, traded for an hour of access.
+//! Installation tokens of GitHub Apps, which are valid for an hour.
+//!
+//! A token is requested with a JWT that is signed with the key of the app, and is cached until shortly
+//! before it expires.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,48 +22,48 @@ use crate::credentials::{Credentials, GitHubApp};
 
 const ATTEMPTED: &str = "get a token for the app";
 
-/// How long before its end a token is not used any more.
+/// How long before it expires a token is renewed.
 const MARGIN: SignedDuration = SignedDuration::from_mins(5);
 
-/// Tokens by app and installation, kept until shortly before they end.
+/// Cache of installation tokens, by app and installation.
 pub struct AppTokens {
     http: Arc<OutboundHttp>,
-    kept: Mutex<HashMap<(String, String), (SecretValue, Timestamp)>>,
+    cached: Mutex<HashMap<(String, String), (SecretValue, Timestamp)>>,
 }
 
 #[derive(Deserialize)]
-struct Granted {
+struct InstallationToken {
     token: String,
     expires_at: Timestamp,
 }
 
 impl AppTokens {
-    /// An empty store.
+    /// An empty cache.
     pub fn new(http: Arc<OutboundHttp>) -> Self {
         Self {
             http,
-            kept: Mutex::default(),
+            cached: Mutex::default(),
         }
     }
 
-    /// A token that is good for some minutes at least.
+    /// A token that is valid for at least some minutes.
     pub(crate) async fn token(&self, app: &GitHubApp) -> Result<SecretValue, Error> {
         let key = (app.id.clone(), app.installation.clone());
-        // Held while asking, so that many who need a token ask once.
-        let mut kept = self.kept.lock().await;
+        // Locked during the request, so that concurrent callers send only one.
+        let mut cached = self.cached.lock().await;
         let now = Timestamp::now();
-        if let Some((token, end)) = kept.get(&key)
-            && end.duration_since(now) > MARGIN
+        if let Some((token, expires_at)) = cached.get(&key)
+            && expires_at.duration_since(now) > MARGIN
         {
             return Ok(token.clone());
         }
-        let granted = self.ask(app, now).await?;
+        let granted = self.request(app, now).await?;
         let token = SecretValue::new(granted.token);
-        kept.insert(key, (token.clone(), granted.expires_at));
+        cached.insert(key, (token.clone(), granted.expires_at));
         Ok(token)
     }
 
-    async fn ask(&self, app: &GitHubApp, now: Timestamp) -> Result<Granted, Error> {
+    async fn request(&self, app: &GitHubApp, now: Timestamp) -> Result<InstallationToken, Error> {
         let unusable = |because: &str| Error::Unusable {
             because: because.to_owned(),
         };
@@ -69,25 +72,25 @@ impl AppTokens {
         if base.scheme() != "https" && !self.http.policy().allow_insecure {
             return Err(unusable("the app's base URL is not https"));
         }
-        let statement = statement(app, now)?;
+        let jwt = signed_jwt(app, now)?;
         let client = ApiClient::new(&self.http, base, &Credentials::default())?;
         let path = ["app", "installations", &app.installation, "access_tokens"];
         let request = ApiRequest::new(ATTEMPTED, Method::POST, &path);
         client
-            .send(request, &format!("Bearer {statement}"), super::ACCEPT)
+            .send(request, &format!("Bearer {jwt}"), super::ACCEPT)
             .await?
             .parse()
     }
 }
 
-/// A JSON web token, signed with the app's key.
-fn statement(app: &GitHubApp, now: Timestamp) -> Result<String, Error> {
+/// A JSON Web Token, signed with the key of the app.
+fn signed_jwt(app: &GitHubApp, now: Timestamp) -> Result<String, Error> {
     let unusable = || Error::Unusable {
         because: "the app's private key is not readable".to_owned(),
     };
-    let key = read_key(&app.private_key).ok_or_else(unusable)?;
+    let key = parse_key(&app.private_key).ok_or_else(unusable)?;
     let now = now.as_second();
-    // A minute back, for clocks that differ; GitHub takes ten minutes at most.
+    // Issued a minute ago, in case the clocks differ; GitHub accepts ten minutes at most.
     let claims = json!({"iat": now - 60, "exp": now + 540, "iss": app.id});
     let header = URL_SAFE_NO_PAD.encode(r#"{"alg":"RS256","typ":"JWT"}"#);
     let signed = format!("{header}.{}", URL_SAFE_NO_PAD.encode(claims.to_string()));
@@ -103,8 +106,8 @@ fn statement(app: &GitHubApp, now: Timestamp) -> Result<String, Error> {
     Ok(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)))
 }
 
-/// PEM, as GitHub hands it out (PKCS#1) or as tools convert it (PKCS#8).
-fn read_key(key: &SecretValue) -> Option<RsaKeyPair> {
+/// Parses a PEM key: PKCS#1, as GitHub issues it, or PKCS#8, as tools convert it.
+fn parse_key(key: &SecretValue) -> Option<RsaKeyPair> {
     let text = key.expose_text()?;
     let body = |label: &str| {
         let (_, rest) = text.split_once(&format!("-----BEGIN {label}-----"))?;

@@ -1,4 +1,4 @@
-//! What GitLab writes.
+//! The responses of GitLab that are read.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -6,11 +6,11 @@ use serde_json::Value;
 use crate::forge::{PullRequest, PullRequestState};
 use crate::names::ObjectId;
 
-/// GitLab keeps drafts by a mark at the start of the title.
-pub(super) const DRAFT: &str = "Draft: ";
+/// GitLab marks drafts by a prefix of the title.
+pub(super) const DRAFT_PREFIX: &str = "Draft: ";
 
 #[derive(Deserialize)]
-pub(super) struct MergeRequest {
+pub(super) struct GitLabMergeRequest {
     pub(super) iid: u64,
     pub(super) web_url: String,
     pub(super) title: String,
@@ -27,50 +27,50 @@ pub(super) struct MergeRequest {
     pub(super) squash_commit_sha: Option<String>,
     #[serde(default)]
     pub(super) merge_when_pipeline_succeeds: bool,
-    pub(super) head_pipeline: Option<Pipeline>,
-    /// The newer word and the older one.
+    pub(super) head_pipeline: Option<GitLabPipeline>,
+    /// The newer field and the older one.
     pub(super) detailed_merge_status: Option<String>,
     pub(super) merge_status: Option<String>,
     #[serde(default)]
-    pub(super) reviewers: Vec<User>,
+    pub(super) reviewers: Vec<GitLabUser>,
 }
 
 #[derive(Deserialize)]
-pub(super) struct Pipeline {
+pub(super) struct GitLabPipeline {
     pub(super) status: String,
 }
 
 #[derive(Deserialize)]
-pub(super) struct User {
+pub(super) struct GitLabUser {
     pub(super) id: u64,
 }
 
 #[derive(Deserialize)]
-pub(super) struct Comparison {
+pub(super) struct GitLabComparison {
     pub(super) commits: Vec<Value>,
 }
 
-impl MergeRequest {
-    /// A fork may have a branch of the same name; its merge requests are not ours.
-    pub(super) fn is_ours(&self) -> bool {
+impl GitLabMergeRequest {
+    /// Whether its branch is in the project itself, not in a fork.
+    pub(super) fn is_from_same_repository(&self) -> bool {
         self.source_project_id == Some(self.target_project_id)
     }
 
-    pub(super) fn into_ours(self) -> PullRequest {
+    pub(super) fn into_pull_request(self) -> PullRequest {
         let state = match self.state.as_str() {
             "merged" => PullRequestState::Merged,
             "closed" => PullRequestState::Closed,
-            // Locked is a merge under way.
+            // `locked` is a merge in progress.
             _ => PullRequestState::Open,
         };
         let id = |text: Option<String>| text.and_then(|text| ObjectId::new(text).ok());
         let head_commit = id(self.sha);
-        // Where branches are only moved forward there is no commit for the merge.
+        // A fast-forward merge has no merge commit.
         let merge_commit = id(self.merge_commit_sha)
             .or_else(|| id(self.squash_commit_sha))
             .or_else(|| head_commit.clone())
             .filter(|_| state == PullRequestState::Merged);
-        let title = self.title.strip_prefix(DRAFT).filter(|_| self.draft);
+        let title = self.title.strip_prefix(DRAFT_PREFIX).filter(|_| self.draft);
         PullRequest {
             number: self.iid,
             url: self.web_url,

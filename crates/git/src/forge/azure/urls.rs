@@ -1,4 +1,4 @@
-//! Where Azure DevOps has what belongs to a repository.
+//! The URLs of a repository on Azure DevOps and of the APIs that belong to it.
 //!
 //! | repository | |
 //! | --- | --- |
@@ -7,7 +7,7 @@
 //! | its older name | `https://organisation.visualstudio.com/project/_git/repository` |
 //! | a server | `https://host/below/collection/project/_git/repository` |
 //!
-//! The project may be left out where the repository has its name.
+//! The project may be left out if the repository has the same name.
 
 use url::Url;
 
@@ -16,23 +16,23 @@ use crate::forge::Error;
 use crate::forge::session::{origin, unusable};
 use crate::repository_url::RepositoryUrl;
 
-pub(super) struct Place {
+pub(super) struct AzureUrls {
     /// The API of the repository.
     pub(super) repository: Url,
-    /// Where everything of the organisation is.
+    /// The API of the organisation.
     pub(super) collection: Url,
-    /// Where its people are known.
+    /// The API that resolves people and teams.
     pub(super) identities: Url,
-    /// Where people see the repository.
+    /// The repository in the web interface.
     pub(super) web: String,
 }
 
-impl Place {
-    pub(super) fn of(url: &RepositoryUrl, credentials: &Credentials) -> Result<Self, Error> {
+impl AzureUrls {
+    pub(super) fn new(url: &RepositoryUrl, credentials: &Credentials) -> Result<Self, Error> {
         let (collection, project, repository) = parts(url).ok_or_else(|| {
             unusable("an Azure DevOps URL ends in project/_git/repository, or v3/organisation/project/repository for ssh")
         })?;
-        // The secret names the collection, whose parts are below it as ever.
+        // An API URL in the secret is that of the collection.
         let collection = match &credentials.api_url {
             Some(url) => url.trim_end_matches('/').to_owned(),
             None => collection,
@@ -42,7 +42,7 @@ impl Place {
         let api = format!("{collection}/{project}/_apis/git/repositories/{repository}");
         Ok(Self {
             repository: parse(&api)?,
-            identities: parse(&identities(&collection))?,
+            identities: parse(&identities_url(&collection))?,
             web: format!("{collection}/{project}/_git/{repository}"),
             collection: parse(&collection)?,
         })
@@ -67,7 +67,7 @@ fn parts(url: &RepositoryUrl) -> Option<(String, &str, &str)> {
         return None;
     }
     let before: Vec<&str> = before.split('/').filter(|part| !part.is_empty()).collect();
-    // How many parts name the collection; what follows them is the project.
+    // How many parts of the path name the collection. The project follows.
     let depth = match url.host() {
         "dev.azure.com" => 1,
         host if host.ends_with(".visualstudio.com") => {
@@ -85,8 +85,8 @@ fn parts(url: &RepositoryUrl) -> Option<(String, &str, &str)> {
     Some((format!("{}{collection}", origin(url)), project, repository))
 }
 
-/// The service knows people in another place than their work.
-fn identities(collection: &str) -> String {
+/// The service has another host for people and teams.
+fn identities_url(collection: &str) -> String {
     if let Some(organisation) = collection.strip_prefix("https://dev.azure.com/") {
         return format!("https://vssps.dev.azure.com/{organisation}");
     }
@@ -100,7 +100,7 @@ mod tests {
 
     fn check(repository: &str, api: &str, people: &str) {
         let url = RepositoryUrl::parse(repository, AddressPolicy::default()).expect(repository);
-        let place = Place::of(&url, &Credentials::default()).expect(repository);
+        let place = AzureUrls::new(&url, &Credentials::default()).expect(repository);
         let suffix = "/_apis/git/repositories/";
         assert_eq!(place.repository.as_str().replace(suffix, " "), api);
         assert_eq!(place.identities.as_str(), people);
@@ -158,7 +158,10 @@ mod tests {
             "https://dev.azure.com/_git/config",
         ] {
             let url = RepositoryUrl::parse(text, AddressPolicy::default()).expect(text);
-            assert!(Place::of(&url, &Credentials::default()).is_err(), "{text}");
+            assert!(
+                AzureUrls::new(&url, &Credentials::default()).is_err(),
+                "{text}"
+            );
         }
     }
 }

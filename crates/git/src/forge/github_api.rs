@@ -1,0 +1,161 @@
+//! The part of GitHub's API that Gitea and Forgejo share.
+
+use ::http::Method;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::review_requests::teams_and_people;
+use super::session::ForgeSession;
+use super::{Error, MergeMethod, PullRequest, PullRequestState, PullRequestUpdate};
+use crate::names::ObjectId;
+
+/// One repository behind an API in the style of GitHub.
+pub(super) struct GitHubStyleRepository {
+    pub(super) session: ForgeSession,
+    pub(super) owner: String,
+    pub(super) name: String,
+}
+
+impl GitHubStyleRepository {
+    /// The repository as the API names it in pull requests.
+    pub(super) fn full_name(&self) -> String {
+        format!("{}/{}", self.owner, self.name)
+    }
+
+    pub(super) fn path<'a>(&'a self, rest: &[&'a str]) -> Vec<&'a str> {
+        [&["repos", &self.owner, &self.name], rest].concat()
+    }
+
+    pub(super) async fn pull_request(
+        &self,
+        attempted: &'static str,
+        method: Method,
+        number: u64,
+        body: Option<Value>,
+    ) -> Result<GitHubPullRequest, Error> {
+        let number = number.to_string();
+        let path = self.path(&["pulls", &number]);
+        self.session.fetch(attempted, method, &path, body).await
+    }
+
+    /// Adds labels: names for GitHub, ids for Gitea.
+    pub(super) async fn add_labels(&self, number: u64, labels: Value) -> Result<(), Error> {
+        let number = number.to_string();
+        let path = self.path(&["issues", &number, "labels"]);
+        let body = json!({"labels": labels});
+        self.session
+            .post("label the pull request", &path, body)
+            .await
+    }
+
+    /// Teams are named without their organisation.
+    pub(super) async fn request_reviews(&self, number: u64, names: &[&str]) -> Result<(), Error> {
+        let (teams, people) = teams_and_people(names);
+        let teams = teams.iter().filter_map(|team| team.rsplit('/').next());
+        let teams: Vec<&str> = teams.collect();
+        let number = number.to_string();
+        let path = self.path(&["pulls", &number, "requested_reviewers"]);
+        let body = json!({"reviewers": people, "team_reviewers": teams});
+        self.session.post("ask for reviews", &path, body).await
+    }
+
+    pub(super) async fn comment(&self, number: u64, text: &str) -> Result<(), Error> {
+        let number = number.to_string();
+        let path = self.path(&["issues", &number, "comments"]);
+        let body = json!({"body": text});
+        self.session
+            .post("comment on the pull request", &path, body)
+            .await
+    }
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct GitHubPullRequest {
+    pub(super) number: u64,
+    #[serde(default)]
+    pub(super) node_id: String,
+    html_url: String,
+    title: String,
+    body: Option<String>,
+    state: String,
+    #[serde(default)]
+    draft: bool,
+    merged: Option<bool>,
+    merged_at: Option<String>,
+    merge_commit_sha: Option<String>,
+    head: BranchReference,
+    base: BranchReference,
+}
+
+#[derive(Debug, Deserialize)]
+struct BranchReference {
+    #[serde(rename = "ref")]
+    branch: String,
+    sha: Option<String>,
+    repo: Option<HeadRepository>,
+}
+
+#[derive(Debug, Deserialize)]
+struct HeadRepository {
+    full_name: String,
+}
+
+impl GitHubPullRequest {
+    /// Whether its branch is in this repository. A fork may have a branch of the same name.
+    pub(super) fn is_from(&self, full_name: &str) -> bool {
+        let repository = self.head.repo.as_ref();
+        repository.is_some_and(|repository| repository.full_name.eq_ignore_ascii_case(full_name))
+    }
+
+    pub(super) fn head(&self) -> &str {
+        &self.head.branch
+    }
+
+    pub(super) fn into_pull_request(self) -> PullRequest {
+        let is_merged = self.merged.unwrap_or(self.merged_at.is_some());
+        let state = match self.state.as_str() {
+            _ if is_merged => PullRequestState::Merged,
+            "open" => PullRequestState::Open,
+            _ => PullRequestState::Closed,
+        };
+        PullRequest {
+            number: self.number,
+            url: self.html_url,
+            title: self.title,
+            body: self.body.unwrap_or_default().replace("\r\n", "\n"),
+            state,
+            draft: self.draft,
+            head: self.head.branch,
+            head_commit: self.head.sha.and_then(|id| ObjectId::new(id).ok()),
+            base: self.base.branch,
+            // Before the merge this is the commit of a test merge.
+            merge_commit: self
+                .merge_commit_sha
+                .filter(|_| is_merged)
+                .and_then(|id| ObjectId::new(id).ok()),
+        }
+    }
+}
+
+/// The body of a request that changes a pull request.
+pub(super) fn update_body(update: &PullRequestUpdate) -> Value {
+    let mut body = json!({});
+    if let Some(title) = &update.title {
+        body["title"] = json!(title);
+    }
+    if let Some(text) = &update.body {
+        body["body"] = json!(text);
+    }
+    if let Some(open) = update.open {
+        body["state"] = json!(if open { "open" } else { "closed" });
+    }
+    body
+}
+
+pub(super) fn merge_method(method: MergeMethod) -> &'static str {
+    match method {
+        MergeMethod::Merge => "merge",
+        MergeMethod::Squash => "squash",
+        MergeMethod::Rebase => "rebase",
+    }
+}

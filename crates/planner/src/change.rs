@@ -142,9 +142,9 @@ pub fn conclude(
         Outcome::Failed(failure) => {
             let attempts = status.attempts;
             let pause = match failure.remedy {
-                Remedy::Retry => backoff::pause(attempts, seed),
-                Remedy::RetryAfter(least) => backoff::pause(attempts, seed).max(least),
-                Remedy::WaitForEdit => backoff::slow_pause(attempts, seed),
+                Remedy::Retry => backoff::backoff(attempts, seed),
+                Remedy::RetryAfter(least) => backoff::backoff(attempts, seed).max(least),
+                Remedy::WaitForEdit => backoff::slow_backoff(attempts, seed),
             };
             status.next_attempt = Some(stored(later(now, pause)));
             return failed(status, change, &failure, now);

@@ -12,7 +12,7 @@ mod tags;
 mod target;
 
 pub(crate) use ran::push_front;
-pub(crate) use report::{ReportMeaning, told};
+pub(crate) use report::{ReportMeaning, revision_and_version};
 
 use api::{
     Pipeline,
@@ -164,6 +164,6 @@ pub(crate) fn proposed(spec: &PipelineSpec, text: &str) -> (String, String) {
     let app = spec.app_ref.clone().unwrap_or_default();
     match AppType::of(&app.api_version, &app.kind) {
         AppType::HelmRelease => (text.to_owned(), text.to_owned()),
-        _ => told(spec, text),
+        _ => revision_and_version(spec, text),
     }
 }

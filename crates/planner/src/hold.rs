@@ -1,4 +1,4 @@
-//! Why nothing starts: a fixed word, a sentence, and what or when would change that.
+//! Why a promotion does not start or go on: a fixed reason, a sentence, and what resolves it.
 
 use api::pipeline::HoldStatus;
 
@@ -7,125 +7,98 @@ use crate::{
     time::{Timestamp, stored},
 };
 
-/// The fixed words for why a promotion does not start or go on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum HoldReason {
-    /// The pipeline can never work as it is written.
-    InvalidSpec,
-    /// The pipeline's source does not fit its app.
-    InvalidSource,
-    /// The pipeline's source could not be read.
-    SourceUnreadable,
-    /// The promotion settings name no strategy.
-    NoStrategy,
-    /// Without `appRef` apps are only shown.
-    NoAppRef,
-    /// A cluster selector matches nothing.
-    NoTargetsMatch,
-    /// The environment has not been looked at yet.
-    NotObserved,
-    /// A target of the source environment runs nothing that is known.
-    SourceNotDeployed,
-    /// The targets of the source environment run different revisions.
-    SourceTargetsDiffer,
-    /// The source environment is not ready at its revision.
-    SourceNotReady,
-    /// Reports do not tell which target they are about, and all targets count.
-    TargetsNotDistinguishable,
-    /// The source environment has reported without a signature.
-    ReportNotSigned,
-    /// The source environment has not been ready for long enough.
-    Soaking,
-    /// Both environments follow the same source, so the revision tells nothing.
-    SharedSource,
-    /// The app is missing in a target.
-    AppMissing,
-    /// A target cannot be read.
-    TargetUnreachable,
-    /// A newer revision runs there.
-    OlderThanRunning,
-    /// The revision has been there before.
-    AlreadyRan,
-    /// The revision was rolled back, or its pull request closed.
-    Rejected,
-    /// The revision was brought there and did not work.
-    PromotionFailed,
-    /// What a person asked for comes first.
-    RequestUnderWay,
-    /// A person must approve.
-    AwaitingApproval,
-    /// The pipeline or the environment is suspended.
-    Suspended,
+/// Declares the reasons: for each its documentation, its variant, which is also its word, and the
+/// gate that it belongs to.
+macro_rules! hold_reasons {
+    ($($(#[$doc:meta])* $reason:ident of $gate:ident,)*) => {
+        /// The fixed reasons why a promotion does not start or go on.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum HoldReason {
+            $($(#[$doc])* $reason,)*
+        }
+
+        impl HoldReason {
+            /// Every reason, for metrics that start at zero.
+            pub const ALL: &[Self] = &[$(Self::$reason,)*];
+
+            /// The word in status, events and metrics.
+            pub const fn word(self) -> &'static str {
+                match self {
+                    $(Self::$reason => stringify!($reason),)*
+                }
+            }
+
+            /// The name of the gate that answers with it.
+            pub const fn gate(self) -> &'static str {
+                match self {
+                    $(Self::$reason => stringify!($gate),)*
+                }
+            }
+        }
+    };
 }
 
-impl HoldReason {
-    /// Every reason, for metrics that start at zero.
-    pub const ALL: &[Self] = &[
-        Self::InvalidSpec,
-        Self::InvalidSource,
-        Self::SourceUnreadable,
-        Self::NoStrategy,
-        Self::NoAppRef,
-        Self::NoTargetsMatch,
-        Self::NotObserved,
-        Self::SourceNotDeployed,
-        Self::SourceTargetsDiffer,
-        Self::SourceNotReady,
-        Self::TargetsNotDistinguishable,
-        Self::ReportNotSigned,
-        Self::Soaking,
-        Self::SharedSource,
-        Self::AppMissing,
-        Self::TargetUnreachable,
-        Self::OlderThanRunning,
-        Self::AlreadyRan,
-        Self::Rejected,
-        Self::PromotionFailed,
-        Self::RequestUnderWay,
-        Self::AwaitingApproval,
-        Self::Suspended,
-    ];
-
-    /// The word itself.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::InvalidSpec => "InvalidSpec",
-            Self::InvalidSource => "InvalidSource",
-            Self::SourceUnreadable => "SourceUnreadable",
-            Self::NoStrategy => "NoStrategy",
-            Self::NoAppRef => "NoAppRef",
-            Self::NoTargetsMatch => "NoTargetsMatch",
-            Self::NotObserved => "NotObserved",
-            Self::SourceNotDeployed => "SourceNotDeployed",
-            Self::SourceTargetsDiffer => "SourceTargetsDiffer",
-            Self::SourceNotReady => "SourceNotReady",
-            Self::TargetsNotDistinguishable => "TargetsNotDistinguishable",
-            Self::ReportNotSigned => "ReportNotSigned",
-            Self::Soaking => "Soaking",
-            Self::SharedSource => "SharedSource",
-            Self::AppMissing => "AppMissing",
-            Self::TargetUnreachable => "TargetUnreachable",
-            Self::OlderThanRunning => "OlderThanRunning",
-            Self::AlreadyRan => "AlreadyRan",
-            Self::Rejected => "Rejected",
-            Self::PromotionFailed => "PromotionFailed",
-            Self::RequestUnderWay => "RequestUnderWay",
-            Self::AwaitingApproval => "AwaitingApproval",
-            Self::Suspended => "Suspended",
-        }
-    }
+hold_reasons! {
+    /// The pipeline can never work as it is written.
+    InvalidSpec of valid,
+    /// The pipeline's source does not fit its app.
+    InvalidSource of valid,
+    /// The pipeline's source could not be read.
+    SourceUnreadable of valid,
+    /// The promotion settings name no strategy.
+    NoStrategy of valid,
+    /// Without `appRef`, apps are shown and not promoted.
+    NoAppRef of valid,
+    /// A cluster selector matches no cluster.
+    NoTargetsMatch of targets,
+    /// The environment has not been observed yet.
+    NotObserved of targets,
+    /// The revision of a target of the source environment is not known.
+    SourceNotDeployed of readiness,
+    /// The targets of the source environment run different revisions.
+    SourceTargetsDiffer of readiness,
+    /// The source environment is not ready at its revision.
+    SourceNotReady of readiness,
+    /// Reports do not name their target, and all targets count.
+    TargetsNotDistinguishable of readiness,
+    /// The source environment has reported without a signature.
+    ReportNotSigned of readiness,
+    /// The source environment has not been ready for long enough.
+    Soaking of soak,
+    /// Both environments follow the same source, so that the revision proves nothing.
+    SharedSource of readiness,
+    /// The app is missing in a target.
+    AppMissing of targets,
+    /// A target cannot be read.
+    TargetUnreachable of targets,
+    /// A newer revision runs in the site.
+    OlderThanRunning of order,
+    /// The revision ran in the site before and was replaced.
+    AlreadyRan of order,
+    /// The revision was rolled back, or its pull request was closed.
+    Rejected of order,
+    /// An earlier promotion of the revision failed.
+    PromotionFailed of order,
+    /// A promotion that a person requested comes first.
+    RequestUnderWay of turn,
+    /// An earlier promotion into the site has not ended.
+    WaitingForPredecessor of turn,
+    /// A person must approve.
+    AwaitingApproval of approvals,
+    /// The pipeline or the environment is suspended.
+    Suspended of suspended,
 }
 
 /// Why nothing starts in one environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hold {
-    /// The fixed word.
+    /// The fixed reason.
     pub reason: HoldReason,
     /// What is the case, as a clause without a full stop.
     pub sentence: String,
-    /// What would lift the hold, as a clause without a full stop.
-    pub lifted_by: String,
-    /// When time alone lifts it.
+    /// What resolves it, as a noun phrase without a full stop.
+    pub resolved_by: String,
+    /// When time alone resolves it.
     pub opens_at: Option<Timestamp>,
 }
 
@@ -133,19 +106,19 @@ impl Hold {
     pub(crate) fn new(
         reason: HoldReason,
         sentence: impl Into<String>,
-        lifted_by: impl Into<String>,
+        resolved_by: impl Into<String>,
     ) -> Self {
         Self {
             reason,
             sentence: sentence.into(),
-            lifted_by: lifted_by.into(),
+            resolved_by: resolved_by.into(),
             opens_at: None,
         }
     }
 
-    /// Both clauses as people read them.
+    /// The sentence and what resolves it.
     pub fn message(&self) -> String {
-        format!("{}; {}", self.sentence, self.lifted_by)
+        format!("{}; resolved by {}", self.sentence, self.resolved_by)
     }
 
     /// The hold as it is stored.
@@ -157,8 +130,8 @@ impl Hold {
         }
     }
 
-    /// The hold as the condition `PromotionPending`. What the ancestor also waited for keeps its
-    /// words.
+    /// The hold as the condition `PromotionPending`. Where the Weave pipeline-controller waited too,
+    /// the condition has its texts.
     pub(crate) fn pending(&self) -> ConditionValue {
         let reason = "EnvironmentNotReady";
         match self.reason {
@@ -174,7 +147,7 @@ impl Hold {
     }
 }
 
-/// How many of many are named.
+/// How many items a list names at most.
 const NAMED: usize = 5;
 
 /// `a`, `a and b`, `a, b and c`; of many the first few, `and 7 more`.
@@ -194,7 +167,7 @@ pub(crate) fn list<T: AsRef<str>>(parts: &[T]) -> String {
     }
 }
 
-/// ` and 7 more` where one of eight was named.
+/// ` and 7 more` where one of eight is named.
 pub(crate) fn and_more(count: usize) -> String {
     match count.saturating_sub(1) {
         0 => String::new(),
@@ -207,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_many_the_first_few_are_named() {
+    fn a_long_list_names_the_first_items() {
         let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
         for (count, expected) in [
             (0, ""),

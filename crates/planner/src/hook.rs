@@ -11,10 +11,10 @@ mod result;
 mod secret;
 mod unsigned;
 
+pub(crate) use approval::guards_signature;
 pub use approval::{
     ApprovalSignature, SIGNATURE_AGE, SignatureRefusal, approved_by, awaiting_approval,
 };
-pub(crate) use approval::{guards_signature, is_waiting};
 pub use event::{
     FluxEvent, HookAnswer, HookDecision, HookRefusal, InvolvedObject, evaluate_event,
     evaluate_release,

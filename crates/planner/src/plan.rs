@@ -1,15 +1,14 @@
-//! Which promotions start, which end, and why the others wait.
+//! Plans which promotions of a pipeline start, which are withdrawn, and why the others wait.
 //!
-//! A plan is computed from stored objects alone and leaves no choice to whoever carries it out.
-//! Promises: at most one promotion per place that is neither merged nor taken back; nothing that
-//! was not verified, and nothing older than what runs, unless a person asked; carried out and
-//! planned again, it is empty.
+//! A plan is computed from stored objects alone and leaves no choice to whoever carries it out. It
+//! guarantees: at most one promotion per site that is neither merged nor withdrawn; unless a person
+//! requests it, nothing unverified and nothing older than what runs; a plan that was carried out is
+//! empty the next time.
 
 mod candidate;
 mod environment;
 mod history;
 mod input;
-mod order;
 mod report;
 mod request;
 mod restart;
@@ -25,48 +24,51 @@ use api::{
 
 use crate::{
     conditions::{self, ConditionValue},
+    gate::valid,
     hold::{Hold, HoldReason},
     time::Timestamp,
     validity,
 };
 use input::PlanInput;
 
+pub(crate) use candidate::{Candidate, CandidateSource, SourceVotes, source_of};
 pub use history::surplus;
-pub(crate) use input::{assumed, is_deploying, is_unmerged, shown_by};
+pub(crate) use input::unmatched_selector;
 pub use report::apply;
 pub(crate) use request::{pending as pending_request, written as written_requests};
+pub(crate) use site::WantedRevision;
 
-/// What is to be done for a pipeline, and what there is to say about it.
+/// The steps to carry out for a pipeline, and what its status says.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// What to do, in this order.
+    /// The steps, in order.
     pub steps: Vec<Step>,
-    /// What to say, by environment name.
+    /// What the status says, by environment name.
     pub environments: BTreeMap<String, EnvironmentPlan>,
-    /// What could not be made sense of, for an event.
+    /// Requests that cannot be read, for an event.
     pub warnings: Vec<String>,
-    /// When to look again even if nothing happens.
+    /// When to plan again even if nothing changes.
     pub requeue_at: Option<Timestamp>,
     pub(crate) ready: ConditionValue,
     pub(crate) pending: Option<ConditionValue>,
 }
 
-/// One thing to do. Carrying it out requires no further decision.
+/// One action. Carrying it out requires no further decision.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     /// Create this promotion. That it exists already is fine.
     StartPromotion(Box<Promotion>),
-    /// Take a promotion back because another one leads into the same place: set its
+    /// Withdraw a promotion because another one leads into the same site: set its
     /// `spec.withdrawn` to [`superseded_by`] that one.
     SupersedePromotion {
-        /// The promotion to take back.
+        /// The promotion to withdraw.
         name: String,
         /// Its successor.
         by: String,
     },
-    /// Take a promotion back for good: set its `spec.withdrawn` to this reason.
+    /// Withdraw a promotion without a successor: set its `spec.withdrawn` to this reason.
     WithdrawPromotion {
-        /// The promotion to take back.
+        /// The promotion to withdraw.
         name: String,
         /// Why.
         reason: String,
@@ -78,14 +80,14 @@ pub enum Step {
     },
 }
 
-/// What there is to say about one environment.
+/// What the status says about one environment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct EnvironmentPlan {
     /// Why nothing starts.
     pub hold: Option<Hold>,
-    /// The revision that waits for a person.
+    /// The revision that waits for approval.
     pub waiting_approval: Option<String>,
-    /// The promotion that is under way or came last.
+    /// The promotion under way, else the last one.
     pub promotion: Option<PromotionSummary>,
     /// Revisions that are not proposed again.
     pub rejected: Vec<String>,
@@ -112,34 +114,33 @@ pub fn plan(
     promotions: &[Promotion],
     now: Timestamp,
 ) -> Plan {
-    let world = PlanInput::new(pipeline, model, promotions, now);
-    let order: Vec<_> = world.environment_names().collect();
-    if let Some(text) = validity::invalid_spec(world.spec) {
-        return invalid(&world, &text);
+    let input = PlanInput::new(pipeline, model, promotions, now);
+    let order: Vec<_> = input.environment_names().collect();
+    if let Some(hold) = valid::invalid_spec(input.spec) {
+        return invalid(&input, &hold);
     }
     let mut plan = Plan {
-        steps: world.gone_places(),
+        steps: input.withdraw_from_removed_sites(),
         environments: BTreeMap::new(),
-        warnings: request::warnings(&world),
+        warnings: request::warnings(&input),
         requeue_at: None,
-        ready: match validity::invalid_source(world.spec) {
+        ready: match validity::invalid_source(input.spec) {
             Some(text) => ConditionValue::new("False", HoldReason::InvalidSource.word(), text),
             None => conditions::readable(model, &order),
         },
         pending: None,
     };
-    for index in 0..world.spec.environments.len() {
-        let outcome = environment::plan(&world, index);
-        let name = world.spec.environments[index].name.clone();
-        plan.pending = plan
-            .pending
-            .or(outcome.says.hold.as_ref().map(Hold::pending));
-        plan.requeue_at = [plan.requeue_at, outcome.requeue_at]
+    for environment in &input.spec.environments {
+        let decision = environment::plan(&input, environment);
+        let hold = decision.says.hold.as_ref();
+        plan.pending = plan.pending.or(hold.map(Hold::pending));
+        plan.requeue_at = [plan.requeue_at, decision.requeue_at]
             .into_iter()
             .flatten()
             .min();
-        plan.steps.extend(outcome.steps);
-        plan.environments.insert(name, outcome.says);
+        plan.steps.extend(decision.steps);
+        plan.environments
+            .insert(environment.name.clone(), decision.says);
     }
     plan.requeue_at = [plan.requeue_at, canaries_count_at(model, now)]
         .into_iter()
@@ -160,23 +161,21 @@ fn canaries_count_at(model: &PipelineStatus, now: Timestamp) -> Option<Timestamp
         .min()
 }
 
-/// What is written to git to get a revision: as it was written or seen somewhere, else by its form.
+/// What to write to git to get a revision: as a promotion or a target has it, else by its form.
 pub fn version_for(pipeline: &Pipeline, promotions: &[Promotion], revision: &str) -> String {
     let nothing = PipelineStatus::default();
     let model = pipeline.status.as_ref().unwrap_or(&nothing);
-    let world = PlanInput::new(pipeline, model, promotions, Timestamp::MIN);
-    request::known_version(&world, revision)
+    let input = PlanInput::new(pipeline, model, promotions, Timestamp::MIN);
+    request::known_version(&input, revision)
 }
 
-/// The plan for what can never work: start nothing, touch nothing, say why.
-fn invalid(world: &PlanInput<'_>, text: &str) -> Plan {
-    let reason = HoldReason::InvalidSpec;
-    let hold = Hold::new(reason, text, "an edit of the pipeline lifts this");
+/// The plan for a pipeline that can never work: nothing starts or ends, and the hold says why.
+fn invalid(input: &PlanInput<'_>, hold: &Hold) -> Plan {
     let mut environments = BTreeMap::new();
     let mut pending = None;
-    for name in world.environment_names() {
-        let mut says = environment::unchanged(world, name);
-        says.hold = world.spec.promotion_into(name).map(|_| hold.clone());
+    for name in input.environment_names() {
+        let mut says = environment::unchanged(input, name);
+        says.hold = input.spec.promotion_into(name).map(|_| hold.clone());
         pending = pending.or(says.hold.as_ref().map(Hold::pending));
         environments.entry(name.to_owned()).or_insert(says);
     }
@@ -185,7 +184,7 @@ fn invalid(world: &PlanInput<'_>, text: &str) -> Plan {
         environments,
         warnings: Vec::new(),
         requeue_at: None,
-        ready: ConditionValue::new("False", reason.word(), text),
+        ready: ConditionValue::new("False", hold.reason.word(), &*hold.sentence),
         pending,
     }
 }

@@ -9,7 +9,7 @@ use api::{
 };
 use serde_json::Value;
 
-use crate::{hook::is_waiting, plan::written_requests, release::failed_revision};
+use crate::{gate::approvals::is_awaited, plan::written_requests, release::failed_revision};
 
 /// A request of somebody else that has not been taken up yet and would be lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,7 +70,9 @@ pub fn approvable<'a>(
         promotion.spec.pipeline == pipeline && promotion.spec.environment == environment
     };
     let there = promotions.iter().filter(leads_there);
-    there.filter(|promotion| is_waiting(promotion)).collect()
+    there
+        .filter(|promotion| is_awaited(promotion, None))
+        .collect()
 }
 
 /// What a rollback goes back to unless a revision is named: where a release failed, the last good one;

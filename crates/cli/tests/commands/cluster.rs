@@ -256,7 +256,7 @@ fn target(namespace: &str, revision: &str, cluster: Option<&str>) -> Value {
 pub(crate) fn status() -> Value {
     let hold = json!({
         "reason": "AwaitingApproval",
-        "message": "2.0.0 waits for approval to enter prod; an approval of 2.0.0 lifts this",
+        "message": "2.0.0 waits for approval to enter prod; resolved by an approval of 2.0.0",
     });
     json!({
         "observedGeneration": 1,

@@ -95,7 +95,7 @@ async fn status_tree_history_and_explain_agree() {
 
         ◇ prod
             waits: 2.0.0 waits for approval to enter prod [AwaitingApproval]
-            an approval of 2.0.0 lifts this
+            resolved by an approval of 2.0.0
             promotion of 2.0.0: AwaitingApproval
             try: sluice approve web prod -n default",
     );
@@ -117,7 +117,7 @@ async fn status_tree_history_and_explain_agree() {
         "
         prod: runs 1.0.0, ready
           promotion of 2.0.0: AwaitingApproval https://forge.example.com/shop/pulls/7
-          waits: 2.0.0 waits for approval to enter prod; an approval of 2.0.0 lifts this [AwaitingApproval]",
+          waits: 2.0.0 waits for approval to enter prod; resolved by an approval of 2.0.0 [AwaitingApproval]",
     );
     let whole = cluster.prints(&["explain", "web"]).await;
     assert!(whole.starts_with("dev: runs 2.0.0, ready\n"), "{whole}");

@@ -63,7 +63,7 @@ async fn two_hundred_clusters_by_selector_in_one_environment() {
     let hold = status.environments["last"].hold.clone().unwrap();
     assert_eq!(
         hold.message,
-        "edge targets run 1.0.0 and 1.1.0; one revision on all targets of edge lifts this"
+        "edge targets run 1.0.0 and 1.1.0; resolved by one revision on all targets of edge"
     );
 
     // The rest follows, and one promotion was enough for all.

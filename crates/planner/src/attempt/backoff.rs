@@ -1,17 +1,17 @@
-//! When to try again.
+//! Exponential backoff with jitter for failed attempts.
 
 use std::time::Duration;
 
 /// The first pause.
 const SHORTEST: Duration = Duration::from_secs(5);
-/// The longest pause after a failure that passes.
+/// The longest pause after a transient failure.
 const LONGEST: Duration = Duration::from_secs(600);
 /// The pause after a failure that waits for an edit.
 const SLOW: Duration = Duration::from_secs(1800);
 
 /// The pause after that many attempts: it doubles up to a limit, and no two promotions that
 /// failed together try again together.
-pub(crate) fn pause(attempts: i64, seed: u64) -> Duration {
+pub(crate) fn backoff(attempts: i64, seed: u64) -> Duration {
     let doublings = u32::try_from(attempts.saturating_sub(1))
         .unwrap_or_default()
         .min(16);
@@ -19,8 +19,8 @@ pub(crate) fn pause(attempts: i64, seed: u64) -> Duration {
     jittered(pause, attempts, seed)
 }
 
-/// The pause before a look whether somebody mended what was at fault.
-pub(crate) fn slow_pause(attempts: i64, seed: u64) -> Duration {
+/// The pause before a retry of what only an edit resolves.
+pub(crate) fn slow_backoff(attempts: i64, seed: u64) -> Duration {
     jittered(SLOW, attempts, seed)
 }
 
@@ -49,16 +49,16 @@ mod tests {
         for seed in 0..100 {
             for attempts in 1..40 {
                 let expected = (5.0 * 2_f64.powi(attempts - 1)).min(600.0);
-                let actual = pause(attempts.into(), seed).as_secs_f64();
+                let actual = backoff(attempts.into(), seed).as_secs_f64();
                 assert!(
                     (expected * 0.8..=expected * 1.2).contains(&actual),
                     "{attempts}: {actual}"
                 );
             }
         }
-        assert_ne!(pause(5, 1), pause(5, 2));
-        assert_eq!(pause(5, 1), pause(5, 1));
-        assert!(pause(i64::MAX, 1) <= LONGEST * 2);
-        assert!(pause(0, 1) <= SHORTEST * 2);
+        assert_ne!(backoff(5, 1), backoff(5, 2));
+        assert_eq!(backoff(5, 1), backoff(5, 1));
+        assert!(backoff(i64::MAX, 1) <= LONGEST * 2);
+        assert!(backoff(0, 1) <= SHORTEST * 2);
     }
 }

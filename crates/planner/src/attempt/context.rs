@@ -1,42 +1,44 @@
-//! What is around a promotion: its pipeline, its place, its predecessors, its pull request.
+//! What an attempt is decided from: the promotion, its pipeline, its site and its pull request.
 
 use api::{
     Pipeline, Promotion,
-    pipeline::{Environment, PromotionSettings, Reported, Request, TargetStatus},
+    pipeline::{
+        Environment, EnvironmentStatus, PipelineStatus, PromotionSettings, Reported, TargetStatus,
+    },
     promotion::{Phase, PromotionSpec},
-    revision::{identity, is_digest},
+    revision::is_digest,
 };
 
 use crate::{
-    backwards::{PlaceState, ask_again},
     evidence::is_silent,
-    hold::{Hold, HoldReason},
-    plan::{assumed, pending_request},
+    gate::{self, GateVerdict, PromotionQuestion, approvals, order},
+    hold::Hold,
+    promotion_phase::{merged_at, phase_of},
     release::failure_message,
     site::{cluster_key, cluster_of_status, is_report_of, site_of, target_name},
-    validity,
+    site_state::SiteState,
 };
 
-/// What was seen around a promotion.
+/// What was observed for a promotion.
 #[derive(Clone, Debug)]
 pub struct AttemptInput<'a> {
-    /// The pipeline as it is stored; none when it is gone.
+    /// The pipeline as it is stored; none when it was deleted.
     pub pipeline: Option<&'a Pipeline>,
     /// All promotions of that pipeline.
     pub promotions: &'a [Promotion],
     /// The promotion's own pull request.
     pub pull_request: ObservedPullRequest,
-    /// Whether something that was at fault was edited since the last attempt, such as a Secret.
+    /// Whether what the last attempt failed on, such as a Secret, was edited since.
     pub edited: bool,
 }
 
-/// What was seen of a promotion's pull request, found by its branch and trailer.
+/// What was observed of a promotion's pull request, which is found by its branch and trailer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ObservedPullRequest {
-    /// Nobody looked, because it does not matter.
+    /// The forge was not queried, because the answer does not matter.
     #[default]
     NotQueried,
-    /// The forge did not answer, or was not asked because it lately did not. It may later.
+    /// The forge did not answer, or is not queried again yet after it did not.
     Unanswered,
     /// There is none.
     Missing,
@@ -64,36 +66,53 @@ pub enum ObservedPullRequest {
 }
 
 impl<'a> AttemptInput<'a> {
-    /// The pipeline, unless it is on its way out. When it goes, so will the promotion; its pull
-    /// request is left to people.
-    pub(super) fn staying_pipeline(&self) -> Option<&'a Pipeline> {
+    /// The pipeline, unless it is being deleted. The promotion is deleted with it, and its pull request
+    /// is left to people.
+    pub(super) fn live_pipeline(&self) -> Option<&'a Pipeline> {
         self.pipeline
             .filter(|pipeline| pipeline.metadata.deletion_timestamp.is_none())
     }
 }
 
-/// Whether a target runs what a promotion brings. Where git names a tag alone nobody can see its
-/// digest.
+/// Whether a target runs the promotion's revision. Where git names only a tag, its digest is not
+/// known.
 fn runs(target: &TargetStatus, spec: &PromotionSpec) -> bool {
     let is_tag = |revision: &str| is_digest(&spec.revision) && revision == spec.version;
     let revision = target.revision.as_deref();
     revision.is_some_and(|revision| revision == spec.revision || is_tag(revision))
 }
 
-/// A promotion with its surroundings and the questions asked about them.
+/// A promotion with what its attempt is decided from.
 pub(super) struct AttemptContext<'a> {
     pub(super) promotion: &'a Promotion,
     pub(super) pipeline: &'a Pipeline,
-    pub(super) around: &'a AttemptInput<'a>,
+    pub(super) input: &'a AttemptInput<'a>,
+    site: SiteState<'a>,
 }
 
 impl<'a> AttemptContext<'a> {
-    pub(super) fn environment(&self) -> Option<&'a Environment> {
+    pub(super) fn new(
+        promotion: &'a Promotion,
+        pipeline: &'a Pipeline,
+        input: &'a AttemptInput<'a>,
+    ) -> Self {
+        Self {
+            site: site_state(promotion, pipeline, input.promotions),
+            promotion,
+            pipeline,
+            input,
+        }
+    }
+
+    fn environment(&self) -> Option<&'a Environment> {
         let name = &self.promotion.spec.environment;
-        let environments = &self.pipeline.spec.environments;
-        environments
-            .iter()
-            .find(|environment| environment.name == *name)
+        let mut environments = self.pipeline.spec.environments.iter();
+        environments.find(|environment| environment.name == *name)
+    }
+
+    fn status(&self) -> Option<&'a EnvironmentStatus> {
+        let status = self.pipeline.status.as_ref()?;
+        status.environments.get(&self.promotion.spec.environment)
     }
 
     pub(super) fn settings(&self) -> Option<&'a PromotionSettings> {
@@ -101,68 +120,36 @@ impl<'a> AttemptContext<'a> {
         self.pipeline.spec.promotion_into(name)
     }
 
-    fn namespace(&self) -> &'a str {
-        self.pipeline
-            .metadata
-            .namespace
-            .as_deref()
-            .unwrap_or_default()
-    }
-
-    /// The targets of the promotion's place.
-    fn targets(&self) -> Vec<&'a TargetStatus> {
-        let spec = &self.promotion.spec;
-        let status = self.pipeline.status.as_ref();
-        let environment = status.and_then(|status| status.environments.get(&spec.environment));
-        let Some(environment) = environment else {
-            return Vec::new();
-        };
-        let place = site_of(spec, self.namespace());
-        let is_in_place = |target: &&TargetStatus| {
-            let Some((cluster, namespace)) = &place.target else {
-                return true;
-            };
-            let of_target = cluster_of_status(target).map(|one| cluster_key(one, self.namespace()));
-            of_target == *cluster && target.namespace.as_ref() == Some(namespace)
-        };
-        environment.targets.iter().filter(is_in_place).collect()
-    }
-
     /// Whether it needs an approval that nobody has given.
     pub(super) fn lacks_approval(&self) -> bool {
-        let spec = &self.promotion.spec;
-        let is_manual = self.settings().is_some_and(|settings| settings.manual);
-        (spec.needs_approval || is_manual) && spec.approval.is_none()
+        approvals::is_missing(self.promotion, self.settings())
     }
 
-    /// Whether every target of the place runs the revision as it should.
-    pub(super) fn has_arrived(&self) -> bool {
-        let targets = self.targets();
+    /// Whether every target of the site is ready at the revision.
+    pub(super) fn is_deployed(&self) -> bool {
+        let targets = &self.site.targets;
         let spec = &self.promotion.spec;
         let is_there = |target: &&TargetStatus| target.ready && runs(target, spec);
-        let is_reported = self
-            .reported()
-            .is_some_and(|it| it.revision == spec.revision);
-        let has_arrived = !targets.is_empty() && targets.iter().all(is_there) || is_reported;
-        has_arrived && !self.is_about_to_move()
+        let reported = self.reported();
+        let is_reported = reported.is_some_and(|it| it.revision == spec.revision);
+        let is_deployed = !targets.is_empty() && targets.iter().all(is_there) || is_reported;
+        is_deployed && !self.is_about_to_change()
     }
 
-    /// What reports say about the place as a whole, where they tell nothing about its targets.
+    /// What reports say about the whole environment, where they say nothing about its targets.
     fn reported(&self) -> Option<&'a Reported> {
-        let spec = &self.promotion.spec;
-        let status = self.pipeline.status.as_ref()?;
-        let environment = status.environments.get(&spec.environment)?;
-        let is_whole = spec.target.is_none() && environment.targets.iter().all(is_silent);
-        environment.reported.as_ref().filter(|_| is_whole)
+        let status = self.status()?;
+        let is_whole = self.site.site.target.is_none() && status.targets.iter().all(is_silent);
+        status.reported.as_ref().filter(|_| is_whole)
     }
 
-    /// That nothing will tell whether the place runs the revision, if that is so: reports are all
-    /// that is asked for, and none has ever come from there.
-    pub(super) fn silence(&self) -> Option<String> {
+    /// Why it will never be known whether the site runs the revision: only reports would tell, and the
+    /// site has never sent one.
+    pub(super) fn nothing_reports(&self) -> Option<String> {
         let spec = &self.promotion.spec;
         let name = &spec.environment;
-        let targets = self.targets();
-        let is_known = targets.is_empty() || !targets.into_iter().all(is_silent);
+        let targets = &self.site.targets;
+        let is_known = targets.is_empty() || !targets.iter().copied().all(is_silent);
         let reports = self.pipeline.status.iter().flat_map(|it| &it.reports);
         let mut signed = reports.filter(|(_, report)| report.signed);
         let has_reported = spec.target.is_none() && signed.any(|(key, _)| is_report_of(key, name));
@@ -176,63 +163,28 @@ impl<'a> AttemptContext<'a> {
         ))
     }
 
-    /// Whether git holds another revision that the place has yet to get. Then what runs today says
-    /// nothing about whether this promotion is still needed.
-    fn is_about_to_move(&self) -> bool {
-        let is_merged = |promotion: &Promotion| {
-            let status = promotion.status.as_ref();
-            status
-                .and_then(|status| status.merged_at.clone())
-                .map(|time| time.0)
-        };
-        if is_merged(self.promotion).is_some() {
+    /// Whether git has another revision that is not deployed in the site yet. Then what runs now does
+    /// not say whether this promotion is still needed.
+    fn is_about_to_change(&self) -> bool {
+        if merged_at(self.promotion).is_some() {
             return false;
         }
-        let merged = self.others().filter(|other| is_merged(other).is_some());
-        let last = merged.max_by_key(|other| is_merged(other));
-        last.is_some_and(|last| {
-            let phase = last.status.as_ref().and_then(|status| status.phase);
-            last.spec.revision != self.promotion.spec.revision && phase != Some(Phase::Succeeded)
-        })
-    }
-
-    /// The other promotions of the place.
-    fn others(&self) -> impl Iterator<Item = &'a Promotion> {
-        let place = site_of(&self.promotion.spec, self.namespace());
-        let name = self.promotion.metadata.name.clone();
-        let pipeline = self.promotion.spec.pipeline.clone();
-        let namespace = self.namespace();
-        self.around.promotions.iter().filter(move |other| {
-            other.metadata.name != name
-                && other.spec.pipeline == pipeline
-                && site_of(&other.spec, namespace) == place
-        })
-    }
-
-    /// An earlier promotion of the place that could still bring its change into git.
-    pub(super) fn predecessor(&self) -> Option<&'a Promotion> {
-        let order = |promotion: &Promotion| {
-            let created = promotion.metadata.creation_timestamp.clone();
-            let name = promotion.metadata.name.clone();
-            (created.map(|time| time.0), promotion.spec.ordinal, name)
-        };
-        let own = order(self.promotion);
-        // Of two that are as old as each other to the second, one that was taken back goes first.
-        let is_earlier = |other: &&Promotion| other.spec.withdrawn.is_some() || order(other) < own;
-        let may_merge = |other: &&Promotion| {
-            let phase = other.status.as_ref().and_then(|status| status.phase);
-            phase.is_none_or(|phase| !phase.lets_successor_act())
-        };
-        self.others().filter(is_earlier).find(may_merge)
+        let others = self.site.others(self.promotion);
+        let merged = others.filter(|other| merged_at(other).is_some());
+        merged
+            .max_by_key(|other| merged_at(other))
+            .is_some_and(|last| {
+                let is_other = last.spec.revision != self.promotion.spec.revision;
+                is_other && phase_of(last) != Some(Phase::Succeeded)
+            })
     }
 
     /// Where the revision failed, if it did.
     pub(super) fn failure(&self) -> Option<String> {
         let revision = &self.promotion.spec.revision;
-        let targets = self.targets();
-        let failed = targets
-            .into_iter()
-            .find(|target| !target.ready && target.failed.as_ref() == Some(revision))?;
+        let mut targets = self.site.targets.iter();
+        let failed =
+            targets.find(|target| !target.ready && target.failed.as_ref() == Some(revision))?;
         let because = failure_message(failed)
             .map(|message| format!(": {message}"))
             .unwrap_or_default();
@@ -256,93 +208,76 @@ impl<'a> AttemptContext<'a> {
             .then(|| "the pipeline's strategy was edited; it is started again with that".to_owned())
     }
 
-    /// Whether the forge is to merge the pull request, and nothing is against that now.
+    /// Whether the forge is to merge the pull request, and no gate is closed.
     pub(super) fn may_merge(&self) -> bool {
-        let is_held = self.lacks_approval() || self.pause().is_some();
+        let is_held = self.lacks_approval() || self.hold().is_some();
         self.is_automatic() && self.refusal().is_none() && !is_held
     }
 
-    /// Whether the forge is asked to merge the pull request.
+    /// Whether Sluice asks the forge to merge the pull request.
     fn is_automatic(&self) -> bool {
         let to = self.promotion.spec.strategy.pull_request.as_ref();
         to.is_some_and(|to| to.auto_merge && !to.draft)
     }
 
-    /// Why an open pull request is not merged by itself, or should not be merged by people either.
-    pub(super) fn unmergeable(&self) -> Option<(&'static str, String)> {
-        if self.is_automatic() {
-            return self.pause();
+    /// The hold of an open pull request: of any gate where Sluice merges it, else of the gate `order`,
+    /// which people should heed too.
+    pub(super) fn merge_hold(&self) -> Option<Hold> {
+        match self.is_automatic() {
+            true => self.hold(),
+            false => self.ask(order::ask_again),
         }
-        let hold = self.out_of_order()?;
-        Some((hold.reason.word(), hold.message()))
     }
 
-    /// Why nothing may be started at the moment.
-    pub(super) fn pause(&self) -> Option<(&'static str, String)> {
-        if let Some(text) = validity::invalid_spec(&self.pipeline.spec) {
-            return Some(("InvalidSpec", text));
-        }
-        if let Some(text) = self.invalid_source() {
-            return Some((HoldReason::InvalidSource.word(), text));
-        }
-        let environment = self
-            .environment()
-            .is_some_and(|environment| environment.suspend);
-        if self.pipeline.spec.suspend || environment {
-            let text = "it goes on when the pipeline and the environment are resumed";
-            return Some(("Suspended", text.to_owned()));
-        }
-        if let Some(predecessor) = self.predecessor() {
-            let name = predecessor.metadata.name.clone().unwrap_or_default();
-            let text = format!("it goes on when {name} has ended");
-            return Some(("WaitingForPredecessor", text));
-        }
-        if let Some(request) = self.other_request() {
-            let text = format!("a person asked for {}, which goes first", request.revision);
-            return Some((HoldReason::RequestUnderWay.word(), text));
-        }
-        let hold = self.out_of_order()?;
-        Some((hold.reason.word(), hold.message()))
+    /// The hold of the first gate that is closed before the next external step. Approvals are not
+    /// among them: they decide the phase.
+    pub(super) fn hold(&self) -> Option<Hold> {
+        self.ask(gate::ask_again)
     }
 
-    /// Why the pipeline's source cannot have proposed it.
-    fn invalid_source(&self) -> Option<String> {
-        let spec = &self.promotion.spec;
-        let mut environments = self.pipeline.spec.environments.iter();
-        let first = environments.find(|environment| !environment.targets.is_empty());
-        let is_proposed = first.is_some_and(|first| first.name == spec.environment);
-        validity::invalid_source(&self.pipeline.spec)
-            .filter(|_| is_proposed && spec.request.is_none())
-    }
-
-    /// A request for another revision that has not been taken up yet.
-    fn other_request(&self) -> Option<Request> {
-        let spec = &self.promotion.spec;
-        let model = self.pipeline.status.as_ref()?;
-        let pending = pending_request(self.pipeline, model, &spec.environment)?;
-        let is_own = spec
-            .request
-            .as_ref()
-            .is_some_and(|own| own.id == pending.id);
-        let is_same =
-            identity(&pending.revision) == spec.revision || pending.revision == spec.version;
-        (!is_own && !is_same).then_some(pending)
-    }
-
-    /// Why bringing the revision now would be a step back.
-    pub(super) fn out_of_order(&self) -> Option<Hold> {
-        let environment = &self.promotion.spec.environment;
-        let status = self.pipeline.status.as_ref()?;
-        let status = status.environments.get(environment)?;
-        let promotions: Vec<_> = self.others().chain([self.promotion]).collect();
-        let targets = self.targets();
-        let place = PlaceState {
-            environment,
-            assumed: assumed(&targets, self.reported(), &promotions),
-            targets: &targets,
-            promotions: &promotions,
-            rejected: &status.rejected,
+    fn ask(&self, ask: fn(&PromotionQuestion<'_>) -> GateVerdict) -> Option<Hold> {
+        let unobserved = PipelineStatus::default();
+        let status = self.status();
+        let question = PromotionQuestion {
+            pipeline: self.pipeline,
+            model: self.pipeline.status.as_ref().unwrap_or(&unobserved),
+            environment: self.environment()?,
+            settings: self.settings(),
+            site: &self.site,
+            promotion: self.promotion,
+            rejected: status.map(|it| it.rejected.as_slice()).unwrap_or_default(),
         };
-        ask_again(self.promotion, &place, status.last_request.as_ref())
+        ask(&question).hold()
     }
+}
+
+/// The site that a promotion leads into.
+fn site_state<'a>(
+    promotion: &'a Promotion,
+    pipeline: &'a Pipeline,
+    promotions: &'a [Promotion],
+) -> SiteState<'a> {
+    let namespace = pipeline.metadata.namespace.as_deref().unwrap_or_default();
+    let site = site_of(&promotion.spec, namespace);
+    let is_other = |other: &&Promotion| {
+        other.metadata.name != promotion.metadata.name
+            && other.spec.pipeline == promotion.spec.pipeline
+            && site_of(&other.spec, namespace) == site
+    };
+    let promotions = promotions.iter().filter(is_other).chain([promotion]);
+    let promotions = promotions.collect();
+    let status = pipeline.status.as_ref();
+    let status = status.and_then(|it| it.environments.get(&site.environment));
+    let targets = status.into_iter().flat_map(|status| &status.targets);
+    let is_in_site = |target: &&TargetStatus| {
+        let Some((cluster, namespace_on_cluster)) = &site.target else {
+            return true;
+        };
+        let own = cluster_of_status(target).map(|it| cluster_key(it, namespace));
+        own == *cluster && target.namespace.as_ref() == Some(namespace_on_cluster)
+    };
+    let targets = targets.filter(is_in_site).collect();
+    let reported = status.and_then(|status| status.reported.as_ref());
+    let target = promotion.spec.target.clone();
+    SiteState::new((site, target), targets, reported, promotions)
 }

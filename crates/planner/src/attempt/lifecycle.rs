@@ -1,4 +1,5 @@
-//! `AwaitingApproval → Running → WaitingForMerge → Deploying → Succeeded`, and the other ends.
+//! The phases of a promotion: `AwaitingApproval → Running → WaitingForMerge → Deploying → Succeeded`, and
+//! how it ends otherwise.
 
 use std::{ops::ControlFlow, time::Duration};
 
@@ -14,27 +15,29 @@ use super::{
     outcome::{WAITS_TO_BE_MERGED, with_condition},
 };
 use crate::{
+    gate::approvals,
     plan::successor,
     time::{Timestamp, later, stored},
 };
 
-/// How often an open pull request is looked at.
+/// How often an open pull request is polled.
 const FOLLOW: Duration = Duration::from_secs(60);
-/// How long an environment may take unless the pipeline says otherwise.
+/// How long a deployment may take unless the pipeline sets `deployTimeout`.
 const DEPLOY_TIMEOUT: Duration = Duration::from_secs(3600);
 
-/// What comes next for a promotion.
-pub fn attempt(promotion: &Promotion, around: &AttemptInput<'_>, now: Timestamp) -> AttemptPlan {
+/// The next external action of a promotion, and its status.
+pub fn attempt(promotion: &Promotion, input: &AttemptInput<'_>, now: Timestamp) -> AttemptPlan {
     let status = promotion.status.clone().unwrap_or_default();
-    let Some(pipeline) = around.staying_pipeline() else {
+    let Some(pipeline) = input.live_pipeline() else {
         return stay(status);
     };
-    let scene = AttemptContext {
-        promotion,
-        pipeline,
-        around,
-    };
-    let mut next = Attempt { scene, status, now }.next();
+    let context = AttemptContext::new(promotion, pipeline, input);
+    let mut next = Attempt {
+        context,
+        status,
+        now,
+    }
+    .next();
     next.status = with_condition(next.status, now);
     next.status.observed_generation = promotion.metadata.generation;
     next
@@ -49,7 +52,7 @@ fn stay(status: PromotionStatus) -> AttemptPlan {
 }
 
 struct Attempt<'a> {
-    scene: AttemptContext<'a>,
+    context: AttemptContext<'a>,
     status: PromotionStatus,
     now: Timestamp,
 }
@@ -57,20 +60,20 @@ struct Attempt<'a> {
 impl Attempt<'_> {
     fn next(self) -> AttemptPlan {
         let phase = self.status.phase.unwrap_or(Phase::AwaitingApproval);
-        let has_arrived = self.scene.has_arrived();
+        let is_deployed = self.context.is_deployed();
         if phase.is_terminal() {
             let is_late =
                 phase == Phase::Failed && self.status.reason.as_deref() == Some(DEPLOY_FAILED);
-            return match is_late && has_arrived {
-                true => self.arrive(),
+            return match is_late && is_deployed {
+                true => self.succeed(),
                 false => stay(self.status),
             };
         }
-        if self.scene.promotion.spec.withdrawn.is_some() {
-            return self.leave(has_arrived);
+        if self.context.promotion.spec.withdrawn.is_some() {
+            return self.end_withdrawn(is_deployed);
         }
-        if has_arrived {
-            return self.arrive();
+        if is_deployed {
+            return self.succeed();
         }
         match phase {
             Phase::WaitingForMerge => self.follow(),
@@ -79,20 +82,20 @@ impl Attempt<'_> {
         }
     }
 
-    /// The place runs the revision, by this promotion or by other means.
-    fn arrive(self) -> AttemptPlan {
-        let name = &self.scene.promotion.spec.environment;
-        let message = format!("{name} runs {}", self.scene.promotion.spec.revision);
+    /// The site runs the revision, by this promotion or by other means.
+    fn succeed(self) -> AttemptPlan {
+        let name = &self.context.promotion.spec.environment;
+        let message = format!("{name} runs {}", self.context.promotion.spec.revision);
         self.close(Phase::Succeeded, "Deployed", message)
     }
 
-    /// It was taken back: for a successor, which takes over the pull request, or for good.
-    fn leave(mut self, has_arrived: bool) -> AttemptPlan {
+    /// It was withdrawn: for a successor, which takes over the pull request, or without one.
+    fn end_withdrawn(mut self, is_deployed: bool) -> AttemptPlan {
         self.note_merge();
-        if has_arrived && self.status.merged_at.is_some() {
-            return self.arrive();
+        if is_deployed && self.status.merged_at.is_some() {
+            return self.succeed();
         }
-        let withdrawn = self.scene.promotion.spec.withdrawn.as_ref();
+        let withdrawn = self.context.promotion.spec.withdrawn.as_ref();
         let reason = withdrawn.map_or("", |withdrawn| withdrawn.reason.as_str());
         match successor(reason) {
             Some(_) => {
@@ -100,7 +103,7 @@ impl Attempt<'_> {
                 self.end(Phase::Superseded, "Superseded", message)
             }
             None => {
-                let message = format!("it was taken back: {reason}");
+                let message = format!("it was withdrawn: {reason}");
                 self.close(Phase::Withdrawn, "Withdrawn", message)
             }
         }
@@ -108,38 +111,37 @@ impl Attempt<'_> {
 
     /// Before the change is proposed.
     fn run(mut self) -> AttemptPlan {
-        let spec = &self.scene.promotion.spec;
-        if self.scene.lacks_approval() {
-            let message = format!("{} waits for approval", spec.revision);
-            self.say(Phase::AwaitingApproval, "AwaitingApproval", message);
+        if self.context.lacks_approval() {
+            let hold = approvals::hold(self.context.promotion);
+            self.set(Phase::AwaitingApproval, hold.reason.word(), hold.message());
             return stay(self.status);
         }
-        let mut step = match self.meet_pull_request() {
-            ControlFlow::Break(next) => return next,
-            ControlFlow::Continue(step) => step,
+        let mut attempt = match self.follow_pull_request() {
+            ControlFlow::Break(plan) => return plan,
+            ControlFlow::Continue(attempt) => attempt,
         };
-        if let Some(text) = step.scene.refusal() {
-            return step.refuse(text);
+        if let Some(text) = attempt.context.refusal() {
+            return attempt.refuse(text);
         }
-        if let Some((reason, text)) = step.scene.pause() {
-            step.say(Phase::Running, reason, text);
-            return stay(step.status);
+        if let Some(hold) = attempt.context.hold() {
+            attempt.set(Phase::Running, hold.reason.word(), hold.message());
+            return stay(attempt.status);
         }
-        step.carry_out()
+        attempt.carry_out()
     }
 
-    /// It is not what the pipeline asks for. Where that is only another strategy now, the pipeline's
-    /// next plan starts it again with that one.
+    /// The settings of the pipeline differ from it. If only the strategy does, the pipeline's next plan
+    /// starts the promotion again with the new one.
     fn refuse(mut self, text: String) -> AttemptPlan {
-        if self.scene.settings().is_none() {
+        if self.context.settings().is_none() {
             return self.end(Phase::Failed, STRATEGY_CHANGED, text);
         }
         self.status.next_attempt = None;
-        self.say(Phase::Running, STRATEGY_CHANGED, text);
+        self.set(Phase::Running, STRATEGY_CHANGED, text);
         stay(self.status)
     }
 
-    /// Carries the strategy out, once it is time.
+    /// Carries the strategy out, unless the retry is not due yet.
     fn carry_out(mut self) -> AttemptPlan {
         if let Some(requeue_at) = self.too_early() {
             self.status.phase = Some(Phase::Running);
@@ -150,7 +152,7 @@ impl Attempt<'_> {
         }
         self.status.started_at = self.status.started_at.or(Some(stored(self.now)));
         let message = "the strategy is being carried out".to_owned();
-        self.say(Phase::Running, "Running", message);
+        self.set(Phase::Running, "Running", message);
         AttemptPlan {
             action: ExternalAction::CarryOut,
             ..stay(self.status)
@@ -160,12 +162,12 @@ impl Attempt<'_> {
     /// When the next attempt is due, unless that is now.
     fn too_early(&self) -> Option<Timestamp> {
         let due = self.status.next_attempt.as_ref()?.0;
-        (self.now < due && !self.scene.around.edited).then_some(due)
+        (self.now < due && !self.context.input.edited).then_some(due)
     }
 
-    /// A pull request that was found decides, also where a crash left it unwritten.
-    fn meet_pull_request(mut self) -> ControlFlow<AttemptPlan, Self> {
-        let next = match self.scene.around.pull_request.clone() {
+    /// Acts on the pull request, also on one that a crash left unrecorded.
+    fn follow_pull_request(mut self) -> ControlFlow<AttemptPlan, Self> {
+        let next = match self.context.input.pull_request.clone() {
             ObservedPullRequest::Merged { url, .. } => {
                 self.note_merge();
                 self.status.url = Some(url);
@@ -176,7 +178,7 @@ impl Attempt<'_> {
                 let message = "its pull request was closed without being merged".to_owned();
                 self.end(Phase::Abandoned, "Closed", message)
             }
-            // Somebody else's push is not overwritten, whatever it left of the change.
+            // Commits of others on the branch are not overwritten.
             ObservedPullRequest::Open {
                 url,
                 is_current,
@@ -192,21 +194,24 @@ impl Attempt<'_> {
 
     fn wait_for_merge(mut self, changed_by_others: bool) -> AttemptPlan {
         self.status.next_attempt = None;
-        let (reason, message) = match (changed_by_others, self.scene.unmergeable()) {
+        let (reason, message) = match (changed_by_others, self.context.merge_hold()) {
             (true, _) => (
                 BRANCH_CHANGED_BY_OTHERS,
                 "somebody else pushed to the branch; it is followed and not pushed to any more"
                     .to_owned(),
             ),
-            (false, Some((reason, text))) => (reason, format!("it is not merged now: {text}")),
+            (false, Some(hold)) => {
+                let message = format!("it is not merged now: {}", hold.message());
+                (hold.reason.word(), message)
+            }
             (false, None) => ("WaitingForMerge", WAITS_TO_BE_MERGED.to_owned()),
         };
-        // What was left out when it was opened goes on being said.
-        let said = self.status.message.take();
-        let said = said.filter(|said| said.starts_with(&message));
-        let message = said.unwrap_or(message);
-        self.say(Phase::WaitingForMerge, reason, message);
-        let action = match changed_by_others || !self.scene.may_merge() {
+        // Keep the notes from when it was opened, such as a reviewer whom the forge does not know.
+        let before = self.status.message.take();
+        let before = before.filter(|before| before.starts_with(&message));
+        let message = before.unwrap_or(message);
+        self.set(Phase::WaitingForMerge, reason, message);
+        let action = match changed_by_others || !self.context.may_merge() {
             true => ExternalAction::Nothing,
             false => ExternalAction::AskForMerge,
         };
@@ -219,42 +224,42 @@ impl Attempt<'_> {
 
     /// A pull request is open.
     fn follow(self) -> AttemptPlan {
-        let step = match self.meet_pull_request() {
-            ControlFlow::Break(next) => return next,
-            ControlFlow::Continue(step) => step,
+        let attempt = match self.follow_pull_request() {
+            ControlFlow::Break(plan) => return plan,
+            ControlFlow::Continue(attempt) => attempt,
         };
-        match step.scene.around.pull_request {
+        match attempt.context.input.pull_request {
             ObservedPullRequest::NotQueried | ObservedPullRequest::Unanswered => AttemptPlan {
-                requeue_at: Some(later(step.now, FOLLOW)),
-                ..stay(step.status)
+                requeue_at: Some(later(attempt.now, FOLLOW)),
+                ..stay(attempt.status)
             },
-            _ => step.run(),
+            _ => attempt.run(),
         }
     }
 
     /// The change is in git.
     fn deploy(mut self) -> AttemptPlan {
-        if let Some(text) = self.scene.failure() {
+        if let Some(text) = self.context.failure() {
             return self.end(Phase::Failed, DEPLOY_FAILED, text);
         }
         let merged_at = self.status.merged_at.clone().unwrap_or(stored(self.now));
         self.status.merged_at = Some(merged_at.clone());
-        if let Some(text) = self.scene.silence() {
+        if let Some(text) = self.context.nothing_reports() {
             return self.end(Phase::Succeeded, NOTHING_REPORTS, text);
         }
         let timeout = self
-            .scene
+            .context
             .settings()
             .and_then(|settings| settings.deploy_timeout.clone());
         let timeout = timeout.map_or(DEPLOY_TIMEOUT, |timeout| timeout.length());
         let deadline = later(merged_at.0, timeout);
-        let spec = &self.scene.promotion.spec;
+        let spec = &self.context.promotion.spec;
         if self.now >= deadline {
             let text = format!("{} did not run {} in time", spec.environment, spec.revision);
             return self.end(Phase::Failed, DEPLOY_FAILED, text);
         }
         let message = format!("{} does not run {} yet", spec.environment, spec.revision);
-        self.say(Phase::Deploying, "Deploying", message);
+        self.set(Phase::Deploying, "Deploying", message);
         AttemptPlan {
             requeue_at: Some(deadline),
             ..stay(self.status)
@@ -264,11 +269,11 @@ impl Attempt<'_> {
     /// Ends it after closing its pull request, where one is open or may be.
     fn close(self, phase: Phase, reason: &str, message: String) -> AttemptPlan {
         let may_be_open = matches!(
-            self.scene.around.pull_request,
+            self.context.input.pull_request,
             ObservedPullRequest::Open { .. } | ObservedPullRequest::Unanswered
         );
         if !may_be_open {
-            let message = self.with_what_is_left(message);
+            let message = self.with_open_pull_request(message);
             return self.end(phase, reason, message);
         }
         if let Some(requeue_at) = self.too_early() {
@@ -283,10 +288,10 @@ impl Attempt<'_> {
         }
     }
 
-    /// A pull request that could not be looked at and may be open is named, so that people close it.
-    fn with_what_is_left(&self, message: String) -> String {
+    /// Names a pull request that was not queried and may be open, so that people close it.
+    fn with_open_pull_request(&self, message: String) -> String {
         let is_merged = self.status.merged_at.is_some();
-        match (&self.scene.around.pull_request, &self.status.url) {
+        match (&self.context.input.pull_request, &self.status.url) {
             (ObservedPullRequest::NotQueried, Some(url)) if !is_merged => {
                 format!("{message}; its pull request may still be open, close it: {url}")
             }
@@ -297,11 +302,11 @@ impl Attempt<'_> {
     fn end(mut self, phase: Phase, reason: &str, message: String) -> AttemptPlan {
         self.status.finished_at = Some(stored(self.now));
         self.status.next_attempt = None;
-        self.say(phase, reason, message);
+        self.set(phase, reason, message);
         stay(self.status)
     }
 
-    fn say(&mut self, phase: Phase, reason: &str, message: String) {
+    fn set(&mut self, phase: Phase, reason: &str, message: String) {
         self.status.phase = Some(phase);
         self.status.reason = Some(reason.to_owned());
         self.status.message = Some(message);
@@ -309,7 +314,7 @@ impl Attempt<'_> {
 
     /// Records that the change is in git.
     fn note_merge(&mut self) {
-        let ObservedPullRequest::Merged { commit, .. } = &self.scene.around.pull_request else {
+        let ObservedPullRequest::Merged { commit, .. } = &self.context.input.pull_request else {
             return;
         };
         let now = stored(self.now);

@@ -45,20 +45,16 @@ pub fn observed_after_failed_lookup(
 }
 
 /// How closely to look at a promotion's pull request before [`attempt`](super::attempt). What
-/// `around` says about it is ignored.
+/// `input` says about it is ignored.
 pub fn pull_request_lookup(
     promotion: &Promotion,
-    around: &AttemptInput<'_>,
+    input: &AttemptInput<'_>,
     now: Timestamp,
 ) -> PullRequestLookup {
-    let Some(pipeline) = around.staying_pipeline() else {
+    let Some(pipeline) = input.live_pipeline() else {
         return PullRequestLookup::Skip;
     };
-    let scene = AttemptContext {
-        promotion,
-        pipeline,
-        around,
-    };
+    let context = AttemptContext::new(promotion, pipeline, input);
     let status = promotion.status.clone().unwrap_or_default();
     let phase = status.phase.unwrap_or(Phase::AwaitingApproval);
     let is_settled = phase.is_terminal() || phase == Phase::Deploying;
@@ -66,13 +62,13 @@ pub fn pull_request_lookup(
         return PullRequestLookup::Skip;
     }
     // Without the approval it needs it was never carried out.
-    let is_untouched = phase == Phase::AwaitingApproval && scene.lacks_approval();
+    let is_untouched = phase == Phase::AwaitingApproval && context.lacks_approval();
     if is_untouched {
         return PullRequestLookup::Skip;
     }
     let due = status.next_attempt.as_ref().map(|time| time.0);
-    let is_early = due.is_some_and(|due| now < due) && !around.edited;
-    if promotion.spec.withdrawn.is_some() || scene.has_arrived() {
+    let is_early = due.is_some_and(|due| now < due) && !input.edited;
+    if promotion.spec.withdrawn.is_some() || context.is_deployed() {
         // While nothing is known to be open, what an attempt waits for must not delay the end.
         let may_be_open = status.url.is_some() || phase == Phase::WaitingForMerge;
         return match is_early && may_be_open {
@@ -83,7 +79,7 @@ pub fn pull_request_lookup(
     if phase == Phase::WaitingForMerge {
         return PullRequestLookup::Cached;
     }
-    let waits = is_early || scene.refusal().is_some() || scene.pause().is_some();
+    let waits = is_early || context.refusal().is_some() || context.hold().is_some();
     if !waits {
         return PullRequestLookup::Fresh;
     }

@@ -116,9 +116,9 @@ fn failed(
 ) -> PromotionStatus {
     status.attempts = status.attempts.saturating_add(1);
     let pause = match failure.remedy {
-        Remedy::Retry => backoff::pause(status.attempts, seed),
-        Remedy::RetryAfter(least) => backoff::pause(status.attempts, seed).max(least),
-        Remedy::WaitForEdit => backoff::slow_pause(status.attempts, seed),
+        Remedy::Retry => backoff::backoff(status.attempts, seed),
+        Remedy::RetryAfter(least) => backoff::backoff(status.attempts, seed).max(least),
+        Remedy::WaitForEdit => backoff::slow_backoff(status.attempts, seed),
     };
     status.next_attempt = Some(stored(later(now, pause)));
     status.reason = Some(failure.reason.clone());

@@ -5,23 +5,25 @@
 
 use api::promotion::{Phase, PromotionStatus};
 
-use crate::conditions::cut;
+use crate::{conditions::cut, hold::HoldReason};
 
-use super::{BRANCH_CHANGED_BY_OTHERS, DEPLOY_FAILED, MERGE_NOT_ALLOWED, NOT_MERGEABLE};
+use super::{
+    BRANCH_CHANGED_BY_OTHERS, DEPLOY_FAILED, MERGE_NOT_ALLOWED, NOT_MERGEABLE, STRATEGY_CHANGED,
+};
 
-/// How much of it is kept.
+/// The longest message, in bytes.
 const LONGEST: usize = 1500;
 
-/// What keeps a promotion where it is.
+/// Why a promotion does not go on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PromotionProblem {
     /// The fixed word.
     pub reason: String,
-    /// What is the case, and what resolves it.
+    /// What is wrong, and what resolves it.
     pub message: String,
 }
 
-/// What keeps a promotion where it is; nothing where its phase says everything.
+/// Why a promotion does not go on; nothing where its phase says everything.
 pub fn promotion_problem(status: &PromotionStatus) -> Option<PromotionProblem> {
     let (phase, reason) = (status.phase?, status.reason.as_deref()?);
     let is_usual = reason == format!("{phase:?}") || phase == Phase::Succeeded;
@@ -92,14 +94,15 @@ fn in_strategy(reason: &str, phase: Phase) -> Option<&'static str> {
         | "WebhookUnavailable" => {
             "retried automatically; look at the network between, a proxy or a NetworkPolicy"
         }
-        // What people wait for is in the message.
-        "Suspended" | "WaitingForPredecessor" | "InvalidSpec" | "StrategyChanged" => return None,
+        // The message of a hold says what resolves it.
+        STRATEGY_CHANGED => return None,
+        _ if HoldReason::ALL.iter().any(|it| it.word() == reason) => return None,
         _ if phase.is_terminal() => return None,
         _ => "retried automatically",
     })
 }
 
-/// Whether an edit of the repository may resolve it: then the branches are worth another look.
+/// Whether an edit of the repository may resolve it: then its branches are polled.
 pub fn is_resolved_by_repository_edit(reason: &str) -> bool {
     reason == BRANCH_CHANGED_BY_OTHERS || in_repository(reason).is_some()
 }

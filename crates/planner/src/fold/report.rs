@@ -1,4 +1,4 @@
-//! What webhooks told, where nothing else tells.
+//! What webhooks revision_and_version, where nothing else tells.
 //!
 //! An event counts as a deployment only when it says that one succeeded. For a target that should be
 //! read and cannot be, a report counts that is newer than what was last read.
@@ -69,7 +69,7 @@ impl Context<'_> {
         }
         let Some(known) = known else { return false };
         // The connection may have been lost a while before that was noticed.
-        let (revision, _) = told(&self.pipeline.spec, &report.revision);
+        let (revision, _) = revision_and_version(&self.pipeline.spec, &report.revision);
         let is_later = known.ready_since.as_ref().is_some_and(|since| at > since);
         known.source == Some(Evidence::Report)
             || is_later && known.revision.as_ref() != Some(&revision)
@@ -89,7 +89,7 @@ impl Context<'_> {
             ..blank
         };
         let before = known.cloned().unwrap_or_else(|| blank.clone());
-        let (revision, version) = told(&self.pipeline.spec, &report.revision);
+        let (revision, version) = revision_and_version(&self.pipeline.spec, &report.revision);
         match ReportMeaning::of(report) {
             ReportMeaning::Deployed if awaits_canary(&blank, &revision) => TargetStatus {
                 revision: Some(revision),
@@ -142,7 +142,7 @@ fn awaits_canary(target: &TargetStatus, revision: &str) -> bool {
 }
 
 /// The revision an event names and what to write to git for it, as an app of that kind would say it.
-pub(crate) fn told(spec: &PipelineSpec, text: &str) -> (String, String) {
+pub(crate) fn revision_and_version(spec: &PipelineSpec, text: &str) -> (String, String) {
     let app = spec.app_ref.clone().unwrap_or_default();
     match AppType::of(&app.api_version, &app.kind) {
         AppType::HelmRelease => {
@@ -174,7 +174,7 @@ pub(super) fn environment(
         ReportMeaning::Failed => None,
         ReportMeaning::UnderWay => known.cloned(),
         ReportMeaning::Deployed => {
-            let (revision, _) = told(&context.pipeline.spec, &report.revision);
+            let (revision, _) = revision_and_version(&context.pipeline.spec, &report.revision);
             let since = known
                 .filter(|known| known.revision == revision)
                 .and_then(|known| known.ready_since.clone());

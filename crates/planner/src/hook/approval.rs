@@ -2,9 +2,12 @@
 
 use std::{fmt, time::Duration};
 
-use api::{Promotion, promotion::Phase, revision::identity};
+use api::{Promotion, revision::identity};
 
-use crate::time::{Timestamp, later};
+use crate::{
+    gate::approvals::is_awaited,
+    time::{Timestamp, later},
+};
 
 /// How far the time of a signature may be from ours.
 pub const SIGNATURE_AGE: Duration = Duration::from_secs(300);
@@ -85,18 +88,6 @@ pub fn awaiting_approval<'a>(
         let spec = &promotion.spec;
         spec.pipeline == pipeline && spec.environment == environment && spec.revision == revision
     };
-    let waits = |promotion: &&Promotion| is_waiting(promotion);
+    let waits = |promotion: &&Promotion| is_awaited(promotion, None);
     promotions.iter().filter(is_meant).filter(waits).collect()
-}
-
-/// Whether nothing but an approval is missing. The pipeline may have become manual later, so that
-/// the phase counts as well as what the promotion was created with.
-pub(crate) fn is_waiting(promotion: &Promotion) -> bool {
-    let spec = &promotion.spec;
-    let phase = promotion.status.as_ref().and_then(|status| status.phase);
-    let waits = match phase {
-        None => spec.needs_approval,
-        Some(phase) => phase == Phase::AwaitingApproval,
-    };
-    waits && spec.approval.is_none() && spec.withdrawn.is_none()
 }

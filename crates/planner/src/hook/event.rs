@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     conditions::cut,
-    fold::{ReportMeaning, proposed, told},
+    fold::{ReportMeaning, proposed, revision_and_version},
     site::{RELEASE_REPORT, is_report_of},
     time::{Timestamp, later, stored},
     validity,
@@ -259,7 +259,7 @@ fn answer(
     if next.targets.is_empty() {
         return HookAnswer::NothingNext(HookRefusal::NoTargets(next.name.clone()));
     }
-    let (revision, _) = told(&pipeline.spec, revision);
+    let (revision, _) = revision_and_version(&pipeline.spec, revision);
     promote_into(pipeline, Some(environment), &next.name, revision)
 }
 

@@ -6,7 +6,7 @@ use api::{
     promotion::{Phase, PromotionStatus},
 };
 
-use super::approval::is_waiting;
+use crate::gate::approvals::is_awaited;
 
 /// The promotion a caller waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,7 +66,7 @@ pub fn promotion_result(
 }
 
 fn of_promotion(promotion: &Promotion) -> Option<PromotionResult> {
-    if is_waiting(promotion) {
+    if is_awaited(promotion, None) {
         return Some(PromotionResult::Quiet);
     }
     let status = promotion.status.as_ref()?;

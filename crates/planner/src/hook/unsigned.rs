@@ -8,7 +8,7 @@ use api::{
 use super::secret::report_secret;
 use crate::{
     evidence::needs_reports,
-    fold::{ReportMeaning, told},
+    fold::{ReportMeaning, revision_and_version},
     site::{cluster_of_status, environment_report_key, is_report_of, target_report_key},
 };
 
@@ -59,7 +59,7 @@ fn has_counted(
     environment: &str,
     (key, report): (&str, &Report),
 ) -> bool {
-    let (revision, _) = told(&pipeline.spec, &report.revision);
+    let (revision, _) = revision_and_version(&pipeline.spec, &report.revision);
     let status = model.environments.get(environment);
     let reported = status.and_then(|status| status.reported.as_ref());
     if key == environment_report_key(environment) {

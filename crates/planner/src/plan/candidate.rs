@@ -1,183 +1,137 @@
-//! Which revision an environment should get next, by what its source environment runs.
+//! Which revision an environment should get next: what the source environment runs, or what the
+//! pipeline's source proposes.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use api::{
-    pipeline::{Environment, PromotionSettings, Reported, SourceKind, TargetStatus, When},
+    Pipeline,
+    pipeline::{
+        Environment, PipelineSpec, PipelineStatus, PromotionSettings, Proposal, Reported,
+        TargetStatus, When,
+    },
     revision::shown,
 };
 
 use super::input::PlanInput;
 use crate::{
     evidence::relies_on_reports,
-    fold::told,
-    hold::{Hold, HoldReason, and_more, list},
-    hook::{how_to_sign, unsigned_report},
-    release::failed_release,
-    site::{environment_report_key, target_name},
+    fold::revision_and_version,
+    gate::soak,
+    hold::Hold,
+    site::environment_report_key,
     time::{Timestamp, later},
-    validity, version_order,
+    version_order,
 };
 
-/// A revision that may go on, and where it was verified.
+/// A revision that may be promoted, and what verified it.
 #[derive(Clone, Debug)]
-pub(super) struct Candidate<'a> {
-    pub(super) revision: String,
-    pub(super) version: String,
-    /// When that was; not known when a source proposes it.
-    pub(super) verified_at: Option<Timestamp>,
-    /// The targets that vouch for it; none when a source proposes it.
-    pub(super) vouched_by: Vec<&'a TargetStatus>,
-    /// A younger revision that is not old enough yet.
-    pub(super) soaking: Option<Hold>,
+pub(crate) struct Candidate<'a> {
+    pub(crate) revision: String,
+    pub(crate) version: String,
+    /// Since when it may be promoted; not known when the pipeline's source proposes it.
+    pub(crate) verified_at: Option<Timestamp>,
+    /// The targets that run it; none when the pipeline's source proposes it.
+    pub(crate) vouched_by: Vec<&'a TargetStatus>,
+    /// The hold of a newer revision that is still soaking.
+    pub(crate) soaking: Option<Hold>,
 }
 
-/// What is to go into the environment next: nothing where others move it.
-pub(super) fn candidate<'a>(
-    world: &PlanInput<'a>,
-    index: usize,
-    settings: &PromotionSettings,
-) -> Result<Option<Candidate<'a>>, Hold> {
-    let Some(source) = world.source_of(index) else {
-        return proposed(world);
-    };
-    if let Some(hold) = unknown_source(world, source) {
-        return Err(hold);
+/// Where the next revision of an environment comes from.
+pub(crate) enum CandidateSource<'a> {
+    /// Nowhere: Sluice does not promote into it by itself.
+    Nothing,
+    /// The pipeline's source, for the first environment.
+    Proposal {
+        spec: &'a PipelineSpec,
+        proposal: Option<&'a Proposal>,
+    },
+    /// The environment before it.
+    Environment(SourceVotes<'a>),
+}
+
+impl<'a> CandidateSource<'a> {
+    pub(super) fn new(
+        input: &PlanInput<'a>,
+        environment: &Environment,
+        settings: &PromotionSettings,
+    ) -> Self {
+        let Some(source) = source_of(input.spec, &environment.name) else {
+            return match &input.spec.source {
+                None => Self::Nothing,
+                Some(_) => Self::Proposal {
+                    spec: input.spec,
+                    proposal: input.model.proposal.as_ref(),
+                },
+            };
+        };
+        let targets = input.targets(&source.name);
+        let status = input.status(&source.name);
+        let soak = settings.soak.as_ref();
+        Self::Environment(SourceVotes {
+            pipeline: input.pipeline,
+            model: input.model,
+            source,
+            targets,
+            reported: status.and_then(|status| status.reported.as_ref()),
+            when: settings.when.unwrap_or_else(|| default_when(targets)),
+            soak: soak.map_or(Duration::ZERO, |soak| soak.length()),
+            now: input.now,
+        })
     }
-    let targets = world.targets(&source.name);
-    let reported = world
-        .status(&source.name)
-        .and_then(|status| status.reported.as_ref());
-    let vote = SourceVotes {
-        source,
-        targets,
-        reported,
-        reported_version: reported.and_then(|reported| version_reported(world, source, reported)),
-        soak: settings
-            .soak
-            .as_ref()
-            .map_or(std::time::Duration::ZERO, |soak| soak.length()),
-        now: world.now,
-    };
-    let candidate = match settings.when.unwrap_or_else(|| usual_when(targets)) {
-        When::AllTargetsReady => vote.all(),
-        When::AnyTargetReady => vote.any(),
-    };
-    match candidate {
-        Ok(candidate) => Ok(Some(candidate)),
-        Err(hold) => Err(not_signed(world, source, &hold).unwrap_or(hold)),
-    }
-}
 
-/// What to write to git for what a report says that names no target, by the report itself.
-fn version_reported(
-    world: &PlanInput<'_>,
-    source: &Environment,
-    reported: &Reported,
-) -> Option<String> {
-    let report = world
-        .model
-        .reports
-        .get(&environment_report_key(&source.name))?;
-    let (revision, version) = told(world.spec, &report.revision);
-    (revision == reported.revision).then_some(version)
-}
-
-/// That a source environment is not ready because what it reported does not count, if that is so.
-fn not_signed(world: &PlanInput<'_>, source: &Environment, hold: &Hold) -> Option<Hold> {
-    let is_unready = matches!(
-        hold.reason,
-        HoldReason::SourceNotDeployed
-            | HoldReason::SourceNotReady
-            | HoldReason::SourceTargetsDiffer
-    );
-    let name = &source.name;
-    let report = unsigned_report(world.pipeline, world.model, name).filter(|_| is_unready)?;
-    let revision = &report.revision;
-    let how = how_to_sign(world.pipeline, name);
-    Some(Hold::new(
-        HoldReason::ReportNotSigned,
-        format!("{name} reported {revision} without a signature, which does not count"),
-        format!("a signed report lifts this: {how}"),
-    ))
-}
-
-/// Why nothing is known about a source environment.
-fn unknown_source<'a>(world: &PlanInput<'a>, source: &'a Environment) -> Option<Hold> {
-    let name = &source.name;
-    if let Some(namespace) = world.unmatched_selector(source) {
-        return Some(Hold::new(
-            HoldReason::SourceNotReady,
-            format!("no cluster matches the selector of {name} for namespace {namespace}"),
-            format!("a cluster that matches and is ready in {name} lifts this"),
-        ));
-    }
-    world.targets(name).is_empty().then(|| {
-        Hold::new(
-            HoldReason::SourceNotDeployed,
-            format!("{name} has not been looked at yet"),
-            "the first look at it lifts this",
-        )
-    })
-}
-
-/// Where reports are all there is, one is enough, as it was for the ancestor.
-fn usual_when(targets: &[TargetStatus]) -> When {
-    if targets.iter().all(relies_on_reports) {
-        When::AnyTargetReady
-    } else {
-        When::AllTargetsReady
+    /// The revision that passes the gates of its source.
+    pub(super) fn candidate(&self) -> Option<Candidate<'a>> {
+        match self {
+            Self::Nothing => None,
+            Self::Environment(votes) => votes.candidate(),
+            Self::Proposal { proposal, .. } => {
+                let proposal = proposal.as_ref()?;
+                let revision = proposal.revision.clone()?;
+                Some(Candidate {
+                    version: proposal.version.clone().unwrap_or_else(|| revision.clone()),
+                    revision,
+                    verified_at: None,
+                    vouched_by: Vec::new(),
+                    soaking: None,
+                })
+            }
+        }
     }
 }
 
-/// What the pipeline's source proposes for the first environment.
-fn proposed<'a>(world: &PlanInput<'a>) -> Result<Option<Candidate<'a>>, Hold> {
-    let Some(source) = &world.spec.source else {
-        return Ok(None);
-    };
-    if let Some(text) = validity::invalid_source(world.spec) {
-        let lifted_by = "an edit of the pipeline's source lifts this";
-        return Err(Hold::new(HoldReason::InvalidSource, text, lifted_by));
-    }
-    let Some(proposal) = &world.model.proposal else {
-        return Ok(None);
-    };
-    if let Some(error) = &proposal.error {
-        let name = source.name.as_deref().unwrap_or_default();
-        return Err(Hold::new(
-            HoldReason::SourceUnreadable,
-            format!("the {:?} {name} proposes nothing: {error}", source.kind),
-            match source.kind {
-                SourceKind::Hook => "the next call lifts this",
-                _ => "its next revision lifts this",
-            },
-        ));
-    }
-    Ok(proposal.revision.clone().map(|revision| Candidate {
-        version: proposal.version.clone().unwrap_or_else(|| revision.clone()),
-        revision,
-        verified_at: None,
-        vouched_by: Vec::new(),
-        soaking: None,
-    }))
+/// The nearest earlier environment that has targets.
+pub(crate) fn source_of<'a>(spec: &'a PipelineSpec, environment: &str) -> Option<&'a Environment> {
+    let environments = spec.environments.iter();
+    let earlier = environments.take_while(|it| it.name != environment);
+    earlier.filter(|it| !it.targets.is_empty()).last()
 }
 
-/// The targets of a source environment, asked for the revision they vouch for.
-struct SourceVotes<'a> {
-    source: &'a Environment,
-    targets: &'a [TargetStatus],
-    reported: Option<&'a Reported>,
-    /// What to write to git for what was reported.
-    reported_version: Option<String>,
-    soak: std::time::Duration,
+/// Where reports are all there is, one is enough, as for the Weave pipeline-controller.
+fn default_when(targets: &[TargetStatus]) -> When {
+    match targets.iter().all(relies_on_reports) {
+        true => When::AnyTargetReady,
+        false => When::AllTargetsReady,
+    }
+}
+
+/// The targets of a source environment, and the revisions that they are ready at.
+pub(crate) struct SourceVotes<'a> {
+    pub(crate) pipeline: &'a Pipeline,
+    pub(crate) model: &'a PipelineStatus,
+    pub(crate) source: &'a Environment,
+    pub(crate) targets: &'a [TargetStatus],
+    /// What is reported about the environment without naming a target.
+    pub(crate) reported: Option<&'a Reported>,
+    pub(crate) when: When,
+    soak: Duration,
     now: Timestamp,
 }
 
-/// One target's word for a revision, or a report's that names no target.
-struct TargetVote<'a> {
+/// The revision that one target is ready at, or that a report without a target names.
+pub(crate) struct TargetVote<'a> {
     revision: &'a str,
     version: Option<String>,
-    since: Timestamp,
+    pub(crate) since: Timestamp,
     target: Option<&'a TargetStatus>,
 }
 
@@ -186,83 +140,75 @@ impl TargetVote<'_> {
         self.version.as_deref().unwrap_or(self.revision)
     }
 
-    fn shown(&self) -> String {
+    /// The revision as people read it.
+    pub(crate) fn shown(&self) -> String {
         shown(self.revision, self.version.as_deref())
     }
 }
 
 impl<'a> SourceVotes<'a> {
-    fn all(&self) -> Result<Candidate<'a>, Hold> {
-        let revision = self.shared_revision()?;
-        let version = version_on(self.targets.first(), revision);
-        let shown = shown(revision, Some(&version));
-        let unready: Vec<_> = self.targets.iter().filter(|it| !it.ready).collect();
-        if let Some(target) = unready.first() {
-            return Err(self.not_ready(target, unready.len(), &shown));
+    /// The revision that has been ready for long enough.
+    pub(crate) fn candidate(&self) -> Option<Candidate<'a>> {
+        match self.when {
+            When::AllTargetsReady => self.of_all_targets(),
+            When::AnyTargetReady => self.of_any_target(),
         }
-        let voices = self.targets.iter().filter_map(|target| self.voice(target));
-        let since = voices.map(|voice| voice.since).max().unwrap_or(self.now);
-        let opens_at = later(since, self.soak);
-        if self.now < opens_at {
-            return Err(self.soaking(&shown, opens_at));
-        }
-        Ok(Candidate {
+    }
+
+    fn of_all_targets(&self) -> Option<Candidate<'a>> {
+        let revision = self.shared_revision().ok()?;
+        let opens_at = self.all_opens_at();
+        (opens_at <= self.now).then(|| Candidate {
             revision: revision.to_owned(),
-            version,
+            version: self.version(revision),
             verified_at: Some(opens_at),
             vouched_by: self.targets.iter().collect(),
             soaking: None,
         })
     }
 
-    fn any(&self) -> Result<Candidate<'a>, Hold> {
-        let mut voices: Vec<_> = self
-            .targets
-            .iter()
-            .filter(|target| target.ready)
-            .filter_map(|target| self.voice(target))
-            .chain(self.reported.map(|reported| self.unattributed(reported)))
-            .collect();
-        // The most recently ready one first.
-        voices.sort_by(|one, other| {
+    /// If a newer revision is still soaking, its hold is reported; the older candidate proceeds.
+    fn of_any_target(&self) -> Option<Candidate<'a>> {
+        let votes = self.newest_first();
+        let newest = votes.first()?;
+        let vote = votes.iter().find(|vote| self.opens_at(vote) <= self.now)?;
+        let is_newer = newest.revision != vote.revision && self.now < self.opens_at(newest);
+        let soaking = || soak::hold(self, &newest.shown(), self.opens_at(newest));
+        Some(Candidate {
+            revision: vote.revision.to_owned(),
+            version: vote.version().to_owned(),
+            verified_at: Some(self.opens_at(vote)),
+            vouched_by: vote.target.into_iter().collect(),
+            soaking: is_newer.then(soaking),
+        })
+    }
+
+    /// When a revision has soaked.
+    pub(crate) fn opens_at(&self, vote: &TargetVote<'_>) -> Timestamp {
+        later(vote.since, self.soak)
+    }
+
+    /// When the revision of all targets has soaked.
+    pub(crate) fn all_opens_at(&self) -> Timestamp {
+        let votes = self.targets.iter().filter_map(|target| self.vote(target));
+        let since = votes.map(|vote| vote.since).max().unwrap_or(self.now);
+        later(since, self.soak)
+    }
+
+    /// The votes of ready targets, and the report's; the one that became ready last first.
+    pub(crate) fn newest_first(&self) -> Vec<TargetVote<'a>> {
+        let ready = self.targets.iter().filter(|target| target.ready);
+        let votes = ready.filter_map(|target| self.vote(target));
+        let mut votes: Vec<_> = votes.chain(self.reported_vote()).collect();
+        votes.sort_by(|one, other| {
             let by_age = other.since.cmp(&one.since);
             by_age.then_with(|| version_order::total(&other.shown(), &one.shown()))
         });
-        let name = &self.source.name;
-        let Some(youngest) = voices.first() else {
-            let failed = self.targets.iter().find_map(failed_release);
-            let because = failed.map(|text| format!(": {text}")).unwrap_or_default();
-            return Err(Hold::new(
-                HoldReason::SourceNotReady,
-                format!("no target of {name} is ready{because}"),
-                format!("one ready target of {name} lifts this"),
-            ));
-        };
-        let opens_at = later(youngest.since, self.soak);
-        let soaking = (self.now < opens_at).then(|| self.soaking(&youngest.shown(), opens_at));
-        let is_old_enough = |voice: &&TargetVote<'_>| later(voice.since, self.soak) <= self.now;
-        match voices.iter().find(is_old_enough) {
-            Some(voice) => Ok(Candidate {
-                revision: voice.revision.to_owned(),
-                version: voice.version().to_owned(),
-                verified_at: Some(later(voice.since, self.soak)),
-                vouched_by: voice.target.into_iter().collect(),
-                soaking: soaking.filter(|_| youngest.revision != voice.revision),
-            }),
-            None => Err(self.earliest_soaking(&voices)),
-        }
+        votes
     }
 
-    fn earliest_soaking(&self, voices: &[TargetVote<'_>]) -> Hold {
-        let oldest = voices.iter().min_by_key(|voice| voice.since);
-        let revision = oldest.map(TargetVote::shown).unwrap_or_default();
-        let since = oldest.map_or(self.now, |voice| voice.since);
-        self.soaking(&revision, later(since, self.soak))
-    }
-
-    /// The one revision all targets run.
-    fn shared_revision(&self) -> Result<&'a str, Hold> {
-        let name = &self.source.name;
+    /// The one revision that all targets run; else the revisions that they run, as they are shown.
+    pub(crate) fn shared_revision(&self) -> Result<&'a str, Vec<String>> {
         let mut running: Vec<_> = self
             .targets
             .iter()
@@ -272,79 +218,25 @@ impl<'a> SourceVotes<'a> {
         // Two tags of one digest need not be neighbours.
         let mut known = BTreeSet::new();
         running.retain(|(_, revision)| known.insert(*revision));
-        if running.len() > 1 {
-            let shown: Vec<_> = running.into_iter().map(|(shown, _)| shown).collect();
-            let failed = |target: &TargetStatus| {
-                let text = failed_release(target)?;
-                Some(format!(" ({}: {text})", target_name(target)))
-            };
-            let failed = self.targets.iter().find_map(failed).unwrap_or_default();
-            return Err(Hold::new(
-                HoldReason::SourceTargetsDiffer,
-                format!("{name} targets run {}{failed}", list(&shown)),
-                format!("one revision on all targets of {name} lifts this"),
-            ));
-        }
-        let silent = self.targets.iter().find(|target| target.revision.is_none());
-        match (silent, running.first()) {
-            (None, Some((_, revision))) => Ok(revision),
-            (silent, _) => Err(self.not_deployed(silent)),
+        let is_everywhere = self.targets.iter().all(|target| target.revision.is_some());
+        match running.as_slice() {
+            [(_, revision)] if is_everywhere => Ok(revision),
+            _ => Err(running.into_iter().map(|(shown, _)| shown).collect()),
         }
     }
 
-    fn not_deployed(&self, target: Option<&TargetStatus>) -> Hold {
-        let name = &self.source.name;
-        if let Some(reported) = self.reported {
-            let revision = &reported.revision;
-            return Hold::new(
-                HoldReason::TargetsNotDistinguishable,
-                format!("reports say that {name} runs {revision}, but not on which of its targets"),
-                "the metadata field `cluster` on the alerts, or `when: AnyTargetReady`, lifts this",
-            );
-        }
-        let sentence = match target {
-            Some(target) => {
-                let because = target.error.clone().or_else(|| failed_release(target));
-                let because = because.unwrap_or("no revision is known".to_owned());
-                format!("{name} target {}: {because}", target_name(target))
-            }
-            None => format!("no revision of {name} is known"),
-        };
-        let lifted_by = format!("one revision on all targets of {name} lifts this");
-        Hold::new(HoldReason::SourceNotDeployed, sentence, lifted_by)
+    /// The shared revision as people read it.
+    pub(crate) fn shown(&self, revision: &str) -> String {
+        shown(revision, Some(&self.version(revision)))
     }
 
-    fn not_ready(&self, target: &TargetStatus, count: usize, revision: &str) -> Hold {
-        let more = and_more(count);
-        let because = match target.error.clone().or_else(|| failed_release(target)) {
-            Some(error) => format!("{more}: {error}"),
-            None if count > 1 => format!("{more} are not ready at {revision}"),
-            None => format!(" is not ready at {revision}"),
-        };
-        let name = &self.source.name;
-        Hold::new(
-            HoldReason::SourceNotReady,
-            format!("{name} target {}{because}", target_name(target)),
-            format!("all targets of {name} being ready lifts this"),
-        )
+    fn version(&self, revision: &str) -> String {
+        let first = self.targets.first();
+        let version = first.and_then(|target| target.version.clone());
+        version.unwrap_or_else(|| revision.to_owned())
     }
 
-    fn soaking(&self, revision: &str, opens_at: Timestamp) -> Hold {
-        let sentence = format!(
-            "{revision} has not been ready in {} for long enough",
-            self.source.name
-        );
-        Hold {
-            opens_at: Some(opens_at),
-            ..Hold::new(
-                HoldReason::Soaking,
-                sentence,
-                format!("lifts at {opens_at:.0}"),
-            )
-        }
-    }
-
-    fn voice(&self, target: &'a TargetStatus) -> Option<TargetVote<'a>> {
+    fn vote(&self, target: &'a TargetStatus) -> Option<TargetVote<'a>> {
         Some(TargetVote {
             revision: target.revision.as_deref()?,
             version: target.version.clone(),
@@ -353,20 +245,22 @@ impl<'a> SourceVotes<'a> {
         })
     }
 
-    fn unattributed(&self, reported: &'a Reported) -> TargetVote<'a> {
-        TargetVote {
+    fn reported_vote(&self) -> Option<TargetVote<'a>> {
+        let reported = self.reported?;
+        let since = reported.ready_since.as_ref();
+        Some(TargetVote {
             revision: &reported.revision,
-            version: self.reported_version.clone(),
-            since: reported
-                .ready_since
-                .as_ref()
-                .map_or(self.now, |time| time.0),
+            version: self.reported_version(reported),
+            since: since.map_or(self.now, |time| time.0),
             target: None,
-        }
+        })
     }
-}
 
-fn version_on(target: Option<&TargetStatus>, revision: &str) -> String {
-    let version = target.and_then(|target| target.version.clone());
-    version.unwrap_or_else(|| revision.to_owned())
+    /// What to write to git for a reported revision, by the report itself.
+    fn reported_version(&self, reported: &Reported) -> Option<String> {
+        let key = environment_report_key(&self.source.name);
+        let report = self.model.reports.get(&key)?;
+        let (revision, version) = revision_and_version(&self.pipeline.spec, &report.revision);
+        (revision == reported.revision).then_some(version)
+    }
 }

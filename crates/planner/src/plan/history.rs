@@ -1,18 +1,20 @@
-//! Which finished promotions are old enough to go.
+//! Which finished promotions are removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::{Pipeline, Promotion, pipeline::PipelineStatus};
 
-use super::{
-    Step,
-    input::{PlanInput, name_of, phase_of},
+use super::{Step, input::PlanInput};
+use crate::{
+    hook::guards_signature,
+    promotion_phase::{name_of, phase_of},
+    site::site_of,
+    time::Timestamp,
 };
-use crate::{hook::guards_signature, site::site_of, time::Timestamp};
 
 /// The finished promotions of each environment beyond the newest `limit`, oldest first. The last one
-/// of each place stays: it is how a revision that failed there is known. So does one that was approved
-/// by a signature a moment ago: it is how the signature is known to be used.
+/// of each site stays: it records a revision that failed there. So does one that was approved by a
+/// signature that is still valid: it records that the signature was used.
 pub fn surplus(
     pipeline: &Pipeline,
     promotions: &[Promotion],
@@ -20,15 +22,15 @@ pub fn surplus(
     now: Timestamp,
 ) -> Vec<Step> {
     let status = PipelineStatus::default();
-    let world = PlanInput::new(pipeline, &status, promotions, now);
+    let input = PlanInput::new(pipeline, &status, promotions, now);
     let mut finished: BTreeMap<&str, Vec<&Promotion>> = BTreeMap::new();
-    let (mut last, mut places) = (BTreeSet::new(), BTreeSet::new());
-    for promotion in world.promotions.iter().rev() {
-        if places.insert(site_of(&promotion.spec, world.namespace()).key()) {
+    let (mut last, mut sites) = (BTreeSet::new(), BTreeSet::new());
+    for promotion in input.promotions.iter().rev() {
+        if sites.insert(site_of(&promotion.spec, input.namespace()).key()) {
             last.insert(name_of(promotion));
         }
     }
-    for promotion in &world.promotions {
+    for promotion in &input.promotions {
         if phase_of(promotion).is_some_and(|phase| phase.is_terminal()) {
             let environment = promotion.spec.environment.as_str();
             finished.entry(environment).or_default().push(promotion);

@@ -1,7 +1,7 @@
-//! What people asked for: from the server, or with kubectl in an annotation.
+//! Requests of people: stored by the server, or written with kubectl in an annotation.
 //!
-//! A request is taken up once, by its id. Of two that wait the later one counts, by its own account,
-//! and the other one is dropped.
+//! A request is taken up once, by its id. Of two that wait, the one with the later timestamp counts, and
+//! the other one is dropped.
 
 use std::collections::BTreeSet;
 
@@ -20,12 +20,13 @@ use serde_json::Value;
 
 use super::{
     EnvironmentPlan,
-    input::{PlanInput, was_merged},
+    input::PlanInput,
     site::{SiteDecision, WantedRevision},
 };
 use crate::{
-    fold::{push_front, told},
+    fold::{push_front, revision_and_version},
     hold::list,
+    promotion_phase::was_merged,
     time::Timestamp,
 };
 
@@ -58,13 +59,13 @@ fn at(time: Option<&Time>) -> Timestamp {
 }
 
 /// What is wrong with requests that will never be taken up.
-pub(super) fn warnings(world: &PlanInput<'_>) -> Vec<String> {
-    let value = match annotation(world.pipeline) {
+pub(super) fn warnings(input: &PlanInput<'_>) -> Vec<String> {
+    let value = match annotation(input.pipeline) {
         Ok(Some(value)) => value,
         Ok(None) => return Vec::new(),
         Err(error) => return vec![format!("the annotation {REQUEST_ANNOTATION}: {error}")],
     };
-    let mut names = world.environment_names();
+    let mut names = input.environment_names();
     if names.any(|name| for_environment(&value, name).is_some()) {
         return Vec::new();
     }
@@ -128,24 +129,24 @@ fn id_of(environment: &str, request: &Request) -> String {
 
 /// What the request asks for, or why that is refused.
 pub(super) fn wanted(
-    world: &PlanInput<'_>,
+    input: &PlanInput<'_>,
     environment: &str,
     request: &Request,
 ) -> Result<WantedRevision, HandledRequest> {
     if !is_usable(&request.revision) {
-        return Err(refused(world, environment, request, "it names no revision"));
+        return Err(refused(input, environment, request, "it names no revision"));
     }
-    let revision = meant(world, &request.revision)
-        .map_err(|text| refused(world, environment, request, &text))?;
-    if !request.unseen && !is_known(world, &revision, request) {
+    let revision = meant(input, &request.revision)
+        .map_err(|text| refused(input, environment, request, &text))?;
+    if !request.unseen && !is_known(input, &revision, request) {
         let text = format!(
             "no target, source or report of this pipeline has {revision}, and it never ran; \
              check the revision, or ask for it with --unseen (`unseen: true`)"
         );
-        return Err(refused(world, environment, request, &text));
+        return Err(refused(input, environment, request, &text));
     }
     Ok(WantedRevision {
-        version: known_version(world, &request.revision),
+        version: known_version(input, &request.revision),
         revision,
         verified_at: None,
         request: Some(request.clone()),
@@ -153,9 +154,9 @@ pub(super) fn wanted(
 }
 
 /// The revision that a text means: what it names, or the one digest that it is the tag of.
-fn meant(world: &PlanInput<'_>, text: &str) -> Result<String, String> {
+fn meant(input: &PlanInput<'_>, text: &str) -> Result<String, String> {
     let revision = identity(text);
-    let environments = world.model.environments.values();
+    let environments = input.model.environments.values();
     let mut targets = environments.clone().flat_map(|it| &it.targets);
     let is_known = targets.any(|target| target.revision.as_deref() == Some(revision))
         || environments
@@ -170,7 +171,7 @@ fn meant(world: &PlanInput<'_>, text: &str) -> Result<String, String> {
             let digest = target.revision.as_deref()?;
             (target.version.as_deref() == Some(text)).then_some(digest)
         });
-    let promotions = world.promotions.iter().map(|promotion| &promotion.spec);
+    let promotions = input.promotions.iter().map(|promotion| &promotion.spec);
     let promoted = promotions.filter(|spec| spec.version == text);
     let all = running.chain(promoted.map(|spec| spec.revision.as_str()));
     let digests: BTreeSet<&str> = all.filter(|digest| is_digest(digest)).collect();
@@ -187,8 +188,8 @@ fn meant(world: &PlanInput<'_>, text: &str) -> Result<String, String> {
 
 /// Whether the revision was ever seen: on a target, at the source, in a report, or in what ran, was
 /// rejected or promoted.
-fn is_known(world: &PlanInput<'_>, revision: &str, request: &Request) -> bool {
-    let model = world.model;
+fn is_known(input: &PlanInput<'_>, revision: &str, request: &Request) -> bool {
+    let model = input.model;
     let runs = |target: &TargetStatus| {
         let known = [&target.revision, &target.failed];
         known.into_iter().flatten().any(|it| it == revision)
@@ -200,10 +201,11 @@ fn is_known(world: &PlanInput<'_>, revision: &str, request: &Request) -> bool {
         let mut named = ran.chain(failed).chain(reported);
         named.any(|it| identity(it) == revision) || environment.targets.iter().any(runs)
     };
-    let is_reported = |report: &Report| told(world.spec, &report.revision).0 == revision;
+    let is_reported =
+        |report: &Report| revision_and_version(input.spec, &report.revision).0 == revision;
     let proposal = model.proposal.as_ref();
     let proposed = proposal.and_then(|proposal| proposal.revision.as_deref());
-    let mut promotions = world.promotions.iter();
+    let mut promotions = input.promotions.iter();
     model.environments.values().any(has)
         || model.reports.values().any(is_reported)
         || proposed == Some(revision)
@@ -217,28 +219,28 @@ fn is_known(world: &PlanInput<'_>, revision: &str, request: &Request) -> bool {
 
 /// What to write to git for a revision: the tag that is named with it, as it was written or seen
 /// somewhere, else by its form.
-pub(super) fn known_version(world: &PlanInput<'_>, text: &str) -> String {
+pub(super) fn known_version(input: &PlanInput<'_>, text: &str) -> String {
     let revision = identity(text);
     if tag(text) != revision && revision != text {
         return tag(text).to_owned();
     }
-    let environments = world.model.environments.values();
+    let environments = input.model.environments.values();
     let seen = environments
         .flat_map(|environment| &environment.targets)
         .filter(|target| target.revision.as_deref() == Some(revision))
         .find_map(|target| target.version.clone());
     let written = || {
-        let promotions = world.promotions.iter().rev();
+        let promotions = input.promotions.iter().rev();
         let mut same = promotions.filter(|promotion| promotion.spec.revision == revision);
         same.next().map(|promotion| promotion.spec.version.clone())
     };
     let by_form = || {
-        let app = world.spec.app_ref.clone().unwrap_or_default();
+        let app = input.spec.app_ref.clone().unwrap_or_default();
         let is_git = AppType::of(&app.api_version, &app.kind) == AppType::Kustomization;
         let source = SourceRevision::parse(revision);
         let version = source
             .version()
-            .filter(|_| is_git && world.spec.track.is_none());
+            .filter(|_| is_git && input.spec.track.is_none());
         version.unwrap_or_else(|| revision.to_owned())
     };
     seen.or_else(written).unwrap_or_else(by_form)
@@ -246,19 +248,19 @@ pub(super) fn known_version(world: &PlanInput<'_>, text: &str) -> String {
 
 /// Refuses a request for an environment that is only shown.
 pub(super) fn refuse_where_nothing_is_promoted(
-    world: &PlanInput<'_>,
+    input: &PlanInput<'_>,
     environment: &Environment,
     says: &mut EnvironmentPlan,
 ) {
-    if let Some(request) = pending(world.pipeline, world.model, &environment.name) {
+    if let Some(request) = pending(input.pipeline, input.model, &environment.name) {
         let text = "nothing is promoted into this environment";
-        says.last_request = Some(refused(world, &environment.name, &request, text));
+        says.last_request = Some(refused(input, &environment.name, &request, text));
     }
 }
 
 /// Records a request that every place has taken up, and what it rejects. Says whether all have.
 pub(super) fn conclude(
-    world: &PlanInput<'_>,
+    input: &PlanInput<'_>,
     environment: &str,
     wanted: &WantedRevision,
     sites: &[SiteDecision],
@@ -278,7 +280,7 @@ pub(super) fn conclude(
         None => format!("{} runs already", wanted.shown()),
     };
     let name = promotion.map(|promotion| promotion.name.as_str());
-    says.last_request = Some(handled(world, environment, request, (name, &text)));
+    says.last_request = Some(handled(input, environment, request, (name, &text)));
     let is_abandoned = |promotion: &PromotionSummary| promotion.phase == Some(Phase::Abandoned);
     if !promotion.is_some_and(is_abandoned) {
         says.rejected.retain(|rejected| rejected != revision);
@@ -293,7 +295,7 @@ pub(super) fn conclude(
 
 /// That a request was refused, and why.
 fn refused(
-    world: &PlanInput<'_>,
+    input: &PlanInput<'_>,
     environment: &str,
     request: &Request,
     because: &str,
@@ -301,18 +303,18 @@ fn refused(
     let text = format!("refused: {because}");
     HandledRequest {
         refused: true,
-        ..handled(world, environment, request, (None, &text))
+        ..handled(input, environment, request, (None, &text))
     }
 }
 
 /// That a request was taken up: which promotion it led to, and in words.
 fn handled(
-    world: &PlanInput<'_>,
+    input: &PlanInput<'_>,
     environment: &str,
     request: &Request,
     (promotion, text): (Option<&str>, &str),
 ) -> HandledRequest {
-    let others = present(world.pipeline, world.model, environment).map(|other| other.id);
+    let others = present(input.pipeline, input.model, environment).map(|other| other.id);
     HandledRequest {
         id: request.id.clone(),
         promotion: promotion.map(str::to_owned),

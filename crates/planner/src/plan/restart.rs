@@ -1,4 +1,4 @@
-//! Starting a promotion again after somebody edited its strategy.
+//! Starts a requested promotion again after somebody edited its strategy.
 
 use api::{
     Promotion,
@@ -9,10 +9,15 @@ use api::{
 
 use super::{
     environment::summary,
-    input::{SiteState, is_unmerged, name_of, phase_of},
     site::{SiteDecision, SitePlanner, WantedRevision},
     start::ordinal,
     successor,
+};
+use crate::{
+    attempt::STRATEGY_CHANGED,
+    gate::SiteQuestion,
+    promotion_phase::{is_unmerged, name_of, phase_of},
+    site_state::SiteState,
 };
 
 impl SitePlanner<'_> {
@@ -20,13 +25,13 @@ impl SitePlanner<'_> {
     pub(super) fn is_outdated(&self, promotion: &Promotion) -> bool {
         let status = promotion.status.as_ref();
         let reason = status.and_then(|status| status.reason.as_deref());
-        let is_refused = phase_of(promotion) == Some(Phase::Failed)
-            && reason == Some(crate::attempt::STRATEGY_CHANGED);
+        let is_refused =
+            phase_of(promotion) == Some(Phase::Failed) && reason == Some(STRATEGY_CHANGED);
         let differs = promotion.spec.strategy != self.settings.strategy;
         is_refused || is_unmerged(promotion) && differs
     }
 
-    /// What goes on without a candidate: a request whose strategy was edited starts again.
+    /// A promotion under way goes on; a requested one whose strategy was edited starts again.
     pub(super) fn goes_on_alone(
         &self,
         promotion: &Promotion,
@@ -43,7 +48,7 @@ impl SitePlanner<'_> {
         }
     }
 
-    /// Brings what a person asked for by the strategy that the pipeline names today.
+    /// Starts what a person requested with the strategy that the pipeline has now.
     fn start_again(
         &self,
         promotion: &Promotion,
@@ -51,14 +56,6 @@ impl SitePlanner<'_> {
         site: &SiteState<'_>,
     ) -> SiteDecision {
         let spec = &promotion.spec;
-        let hold = self.unusable(site);
-        if let Some(hold) = hold.or_else(|| self.suspended(&spec.shown_revision())) {
-            return SiteDecision {
-                hold: Some(hold),
-                promotion: Some(summary(promotion)),
-                ..SiteDecision::default()
-            };
-        }
         let wanted = WantedRevision {
             revision: spec.revision.clone(),
             version: spec.version.clone(),
@@ -70,16 +67,28 @@ impl SitePlanner<'_> {
                 ..Request::default()
             }),
         };
-        self.start(&wanted, site)
+        let decision = self.start_if_gates_pass(&SiteQuestion {
+            pipeline: self.input.pipeline,
+            model: self.input.model,
+            environment: self.environment,
+            site,
+            wanted: &wanted,
+            rejected: &[],
+            requested: None,
+        });
+        SiteDecision {
+            promotion: decision.promotion.or_else(|| Some(summary(promotion))),
+            ..decision
+        }
     }
 
-    /// Whether a promotion made way for one that starts it again and was never created: the process
-    /// ended between the two writes.
+    /// Whether a promotion was superseded by one that was never created: the process ended between the
+    /// two writes.
     pub(super) fn lacks_successor(&self, promotion: &Promotion, site: &SiteState<'_>) -> bool {
         let revision = &promotion.spec.revision;
         let name = promotion_name(
-            self.world.name(),
-            &site.place,
+            self.input.name(),
+            &site.site,
             revision,
             ordinal(site, revision),
         );

@@ -1,37 +1,37 @@
-//! One place: whether what is wanted may go there now.
+//! Plans for one site: whether the wanted revision starts there, or why it waits.
 
 use api::{
     Promotion,
-    pipeline::{
-        Environment, PromotionSettings, PromotionSummary, Request, RequestKind, TargetProblem,
-    },
+    pipeline::{Environment, PromotionSettings, PromotionSummary, Request, RequestKind},
     promotion::Phase,
 };
 
-use super::{
-    Step,
-    environment::summary,
-    input::{PlanInput, SiteState, is_deploying, is_unmerged, name_of, phase_of},
-};
+use super::{Step, environment::summary, input::PlanInput};
 use crate::{
-    hold::{Hold, HoldReason, and_more},
+    gate::{
+        self, GateVerdict, PromotionQuestion, SiteQuestion, approvals, order,
+        suspended::{self, is_suspended},
+        turn,
+    },
+    hold::{Hold, HoldReason},
+    promotion_phase::{is_deploying, is_unmerged, name_of, phase_of},
     release::failed_revision,
-    site::target_name,
+    site_state::SiteState,
     time::Timestamp,
 };
 
-/// What should be brought in.
+/// The revision that a site should get.
 #[derive(Clone, Debug)]
-pub(super) struct WantedRevision {
-    pub(super) revision: String,
-    pub(super) version: String,
-    /// Since when nothing but gates kept it back.
-    pub(super) verified_at: Option<Timestamp>,
-    /// The request, if a person asked.
-    pub(super) request: Option<Request>,
+pub(crate) struct WantedRevision {
+    pub(crate) revision: String,
+    pub(crate) version: String,
+    /// Since when it may be promoted.
+    pub(crate) verified_at: Option<Timestamp>,
+    /// The request, if a person asked for it.
+    pub(crate) request: Option<Request>,
 }
 
-/// What is to be done and said about one place.
+/// The steps for one site, and what the status says about it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SiteDecision {
     pub(super) steps: Vec<Step>,
@@ -39,13 +39,13 @@ pub(super) struct SiteDecision {
     pub(super) waiting_approval: Option<String>,
     /// The promotion that brings the revision.
     pub(super) promotion: Option<PromotionSummary>,
-    /// Revisions the place would leave behind.
+    /// Revisions that the site would leave behind.
     pub(super) leaves: Vec<String>,
 }
 
-/// Decides about the places of one environment.
+/// Plans for the sites of one environment.
 pub(super) struct SitePlanner<'a> {
-    pub(super) world: &'a PlanInput<'a>,
+    pub(super) input: &'a PlanInput<'a>,
     pub(super) environment: &'a Environment,
     pub(super) settings: &'a PromotionSettings,
     pub(super) sites: Vec<SiteState<'a>>,
@@ -53,15 +53,15 @@ pub(super) struct SitePlanner<'a> {
 
 impl<'a> SitePlanner<'a> {
     pub(super) fn new(
-        world: &'a PlanInput<'a>,
+        input: &'a PlanInput<'a>,
         environment: &'a Environment,
         settings: &'a PromotionSettings,
     ) -> Self {
         Self {
-            world,
+            input,
             environment,
             settings,
-            sites: world.sites(&environment.name, settings),
+            sites: input.sites(&environment.name, settings),
         }
     }
 
@@ -71,9 +71,9 @@ impl<'a> SitePlanner<'a> {
         site: &SiteState<'_>,
         rejected: &[String],
     ) -> SiteDecision {
-        let mut outcome = self.move_on(wanted, site, rejected);
-        outcome.leaves = leaves(wanted, site);
-        outcome
+        let mut decision = self.move_on(wanted, site, rejected);
+        decision.leaves = leaves(wanted, site);
+        decision
     }
 
     fn move_on(
@@ -85,47 +85,78 @@ impl<'a> SitePlanner<'a> {
         if let Some(promotion) = self.under_way(wanted, site, rejected) {
             return self.goes_on_in_order(promotion, site, rejected);
         }
-        if let Some(asked) = self.asked_for(site).filter(|_| wanted.request.is_none()) {
-            return self.gives_way(wanted, (site, rejected), asked);
+        let mut question = SiteQuestion {
+            pipeline: self.input.pipeline,
+            model: self.input.model,
+            environment: self.environment,
+            site,
+            wanted,
+            rejected,
+            requested: None,
+        };
+        if let Some(requested) = self.requested(site).filter(|_| wanted.request.is_none()) {
+            question.requested = Some(requested);
+            return self.gives_way(&question, requested);
         }
-        // Asked to stay while something else is on its way from git, or failed on its way, the place
-        // needs a new change.
+        // A request to stay, while another revision is being deployed or failed, needs a new change.
         let is_deploying = || site.promotions.iter().any(|it| is_deploying(it));
-        let is_moving =
-            wanted.request.is_some() && (is_deploying() || site.failed_at_another(wanted));
+        let is_moving = wanted.request.is_some()
+            && (is_deploying() || site.failed_at_another(&wanted.revision));
         if site.runs(&wanted.revision) && !is_moving {
             return SiteDecision {
                 steps: self.withdraw_stale(wanted, site),
                 ..SiteDecision::default()
             };
         }
-        if let Some(hold) = self.unusable(site) {
-            return held(hold);
-        }
-        if wanted.request.is_none()
-            && let Some(hold) = self.backwards(wanted, site, rejected)
-        {
-            return SiteDecision {
-                steps: self.withdraw_stale(wanted, site),
-                ..held(hold)
-            };
-        }
-        match self.suspended(&wanted.shown()) {
-            Some(hold) => held(hold),
-            None => self.start(wanted, site),
+        self.start_if_gates_pass(&question)
+    }
+
+    /// Starts the promotion, or says which gate does not pass. Where the revision fails a gate, what
+    /// leads elsewhere is withdrawn.
+    pub(super) fn start_if_gates_pass(&self, question: &SiteQuestion<'_>) -> SiteDecision {
+        let (wanted, site) = (question.wanted, question.site);
+        let verdict = gate::ask_site(question);
+        let steps = match &verdict {
+            GateVerdict::Pass => return self.start(wanted, site),
+            GateVerdict::Wait(_) => Vec::new(),
+            GateVerdict::Fail { .. } => self.withdraw_stale(wanted, site),
+        };
+        SiteDecision {
+            steps,
+            hold: verdict.hold(),
+            ..SiteDecision::default()
         }
     }
 
-    /// The promotion that already brings what is wanted, as the pipeline asks for it today. A request
-    /// does not join one that order keeps back: it gets a promotion of its own.
+    /// A promotion under way as the gates are asked about it.
+    fn question<'b>(
+        &'b self,
+        promotion: &'b Promotion,
+        site: &'b SiteState<'b>,
+        rejected: &'b [String],
+    ) -> PromotionQuestion<'b> {
+        PromotionQuestion {
+            pipeline: self.input.pipeline,
+            model: self.input.model,
+            environment: self.environment,
+            settings: Some(self.settings),
+            site,
+            promotion,
+            rejected,
+        }
+    }
+
+    /// The promotion that already brings the revision, with today's settings. A request does not join
+    /// one that the gate `order` holds: it gets a promotion of its own.
     fn under_way<'b>(
         &self,
         wanted: &WantedRevision,
         site: &SiteState<'b>,
         rejected: &[String],
     ) -> Option<&'b Promotion> {
-        let is_kept_back = |promotion: &Promotion| {
-            wanted.request.is_some() && self.out_of_order(promotion, site, rejected).is_some()
+        let is_held = |promotion: &Promotion| {
+            let question = self.question(promotion, site, rejected);
+            wanted.request.is_some() && order::ask_again(&question) != GateVerdict::Pass
         };
         let is_asked = |promotion: &&&Promotion| {
             let asked = wanted.request.as_ref().map(|request| request.id.as_str());
@@ -135,7 +166,7 @@ impl<'a> SitePlanner<'a> {
         let brings = |promotion: &&&Promotion| {
             promotion.spec.revision == wanted.revision
                 && (is_deploying(promotion) || is_unmerged(promotion) && self.fits(promotion))
-                && !is_kept_back(promotion)
+                && !is_held(promotion)
         };
         let mut newest_first = site.promotions.iter().rev();
         let answer = newest_first.clone().find(is_asked);
@@ -143,8 +174,8 @@ impl<'a> SitePlanner<'a> {
         answer.or_else(|| newest_first.find(brings)).copied()
     }
 
-    /// Whether it is carried out as the pipeline says today. Approval matters until the change has
-    /// been proposed to people, or until the forge would merge it without any.
+    /// Whether it has today's settings. Approval matters until the change has been proposed to people,
+    /// or as long as the forge would merge it without them.
     fn fits(&self, promotion: &Promotion) -> bool {
         let spec = &promotion.spec;
         let to = spec.strategy.pull_request.as_ref();
@@ -155,22 +186,23 @@ impl<'a> SitePlanner<'a> {
             && (is_past_approval || spec.needs_approval == self.settings.manual)
     }
 
-    /// A promotion under way goes on, unless it would now take the place backwards: then it is
-    /// withdrawn where something newer runs, and held otherwise.
+    /// A promotion under way goes on unless the gate `order` fails it: then it is withdrawn where
+    /// something newer runs, and held otherwise.
     pub(super) fn goes_on_in_order(
         &self,
         promotion: &Promotion,
         site: &SiteState<'_>,
         rejected: &[String],
     ) -> SiteDecision {
-        let Some(hold) = self.out_of_order(promotion, site, rejected) else {
-            return self.goes_on(promotion);
+        let question = self.question(promotion, site, rejected);
+        let Some(hold) = order::ask_again(&question).hold() else {
+            return self.goes_on(&question);
         };
-        let is_suspended = self.suspended("").is_some();
-        if hold.reason != HoldReason::OlderThanRunning || is_suspended {
+        if hold.reason != HoldReason::OlderThanRunning || self.is_suspended() {
             return SiteDecision {
+                hold: Some(hold),
                 promotion: Some(summary(promotion)),
-                ..held(hold)
+                ..SiteDecision::default()
             };
         }
         SiteDecision {
@@ -178,130 +210,59 @@ impl<'a> SitePlanner<'a> {
                 name: name_of(promotion),
                 reason: format!("{}: {}", hold.reason.word(), hold.sentence),
             }],
-            ..held(hold)
+            hold: Some(hold),
+            ..SiteDecision::default()
         }
     }
 
-    /// What there is to say about a promotion that goes on.
-    fn goes_on(&self, promotion: &Promotion) -> SiteDecision {
-        let revision = &promotion.spec.revision;
-        let shown = promotion.spec.shown_revision();
-        let needs_approval = promotion.spec.needs_approval || self.settings.manual;
-        let is_waiting = needs_approval
-            && promotion.spec.approval.is_none()
-            && matches!(phase_of(promotion), None | Some(Phase::AwaitingApproval));
-        let is_idle = !matches!(phase_of(promotion), Some(Phase::WaitingForMerge));
+    /// What the status says about a promotion that goes on.
+    fn goes_on(&self, question: &PromotionQuestion<'_>) -> SiteDecision {
+        let promotion = question.promotion;
+        let is_awaited = approvals::is_awaited(promotion, Some(self.settings));
+        let is_proposed = phase_of(promotion) == Some(Phase::WaitingForMerge);
+        let hold = match is_awaited {
+            true => Some(approvals::hold(promotion)),
+            false if is_proposed => None,
+            false => suspended::again(question).hold(),
+        };
         SiteDecision {
-            hold: match is_waiting && is_unmerged(promotion) {
-                true => Some(self.awaiting_approval(&shown)),
-                false => self
-                    .suspended(&shown)
-                    .filter(|_| is_idle && is_unmerged(promotion)),
-            },
-            waiting_approval: is_waiting.then(|| revision.clone()),
+            hold: hold.filter(|_| is_unmerged(promotion)),
+            waiting_approval: is_awaited.then(|| promotion.spec.revision.clone()),
             promotion: Some(summary(promotion)),
             ..SiteDecision::default()
         }
     }
 
-    /// The promotion under way that a person asked for, also one whose successor was never created.
-    fn asked_for<'b>(&self, site: &SiteState<'b>) -> Option<&'b Promotion> {
-        let is_asked_for = |promotion: &&&Promotion| {
+    /// The promotion under way that a person requested, also one whose successor was never created.
+    fn requested<'b>(&self, site: &SiteState<'b>) -> Option<&'b Promotion> {
+        let is_requested = |promotion: &&&Promotion| {
             let is_under_way = is_unmerged(promotion) || is_deploying(promotion);
             promotion.spec.request.is_some()
                 && (is_under_way || self.lacks_successor(promotion, site))
         };
-        site.promotions.iter().rev().find(is_asked_for).copied()
+        site.promotions.iter().rev().find(is_requested).copied()
     }
 
-    /// What a person asked for is not overtaken by what comes along.
-    fn gives_way(
-        &self,
-        wanted: &WantedRevision,
-        (site, rejected): (&SiteState<'_>, &[String]),
-        asked: &Promotion,
-    ) -> SiteDecision {
-        let mut outcome = self.goes_on_alone(asked, site, rejected);
-        if outcome.hold.is_none() && !site.runs(&wanted.revision) {
-            let revision = asked.spec.shown_revision();
-            let name = outcome.promotion.as_ref().map(|it| it.name.as_str());
-            outcome.hold = Some(Hold::new(
-                HoldReason::RequestUnderWay,
-                format!("{revision}, which a person asked for, is under way"),
-                format!(
-                    "the end of promotion {} lifts this",
-                    name.unwrap_or_default()
-                ),
-            ));
+    /// What a person requested goes on, and other revisions wait for it.
+    fn gives_way(&self, question: &SiteQuestion<'_>, requested: &Promotion) -> SiteDecision {
+        let (site, wanted) = (question.site, question.wanted);
+        let mut decision = self.goes_on_alone(requested, site, question.rejected);
+        if decision.hold.is_none() && !site.runs(&wanted.revision) {
+            decision.hold = turn::ask(question).hold();
         }
-        outcome
+        decision
     }
 
-    pub(super) fn awaiting_approval(&self, revision: &str) -> Hold {
-        Hold::new(
-            HoldReason::AwaitingApproval,
-            format!(
-                "{revision} waits for approval to enter {}",
-                self.environment.name
-            ),
-            format!("an approval of {revision} lifts this"),
-        )
+    fn is_suspended(&self) -> bool {
+        is_suspended(self.input.spec, self.environment)
     }
 
-    pub(super) fn not_observed(&self) -> Hold {
-        Hold::new(
-            HoldReason::NotObserved,
-            format!("{} has not been looked at yet", self.environment.name),
-            "the first look at it lifts this",
-        )
-    }
-
-    /// Why nothing can be brought to a place that is not as it should be.
-    pub(super) fn unusable(&self, site: &SiteState<'_>) -> Option<Hold> {
-        if site.targets.is_empty() {
-            return Some(self.not_observed());
-        }
-        let unusable = site.unreadable();
-        let target = unusable.first()?;
-        let (reason, lifted_by) = match target.problem? {
-            TargetProblem::AppMissing
-            | TargetProblem::NamespaceMissing
-            | TargetProblem::KindMissing => {
-                (HoldReason::AppMissing, "the app being there lifts this")
-            }
-            _ => (
-                HoldReason::TargetUnreachable,
-                "the target being readable again lifts this",
-            ),
-        };
-        let error = target.error.as_deref().unwrap_or("cannot be read");
-        let name = &self.environment.name;
-        let more = and_more(unusable.len());
-        let sentence = format!("{name} target {}{more}: {error}", target_name(target));
-        Some(Hold::new(reason, sentence, lifted_by))
-    }
-
-    pub(super) fn suspended(&self, revision: &str) -> Option<Hold> {
-        let what = if self.world.spec.suspend {
-            "the pipeline"
-        } else if self.environment.suspend {
-            self.environment.name.as_str()
-        } else {
-            return None;
-        };
-        Some(Hold::new(
-            HoldReason::Suspended,
-            format!("{what} is suspended, {revision} waits"),
-            format!("resuming {what} lifts this"),
-        ))
-    }
-
-    /// Takes back what leads elsewhere although the place should stay or go back. What a person
-    /// asked for is left alone unless a person asks to go back.
+    /// Withdraws what leads elsewhere although the site should stay or go back. What a person requested
+    /// is left alone unless a person requests to go back.
     fn withdraw_stale(&self, wanted: &WantedRevision, site: &SiteState<'_>) -> Vec<Step> {
         let request = wanted.request.as_ref();
         let is_detour = request.is_some_and(|request| request.kind == RequestKind::Promote);
-        if is_detour || self.suspended("").is_some() {
+        if is_detour || self.is_suspended() {
             return Vec::new();
         }
         let is_stale = |promotion: &&&Promotion| {
@@ -320,15 +281,8 @@ impl<'a> SitePlanner<'a> {
     }
 }
 
-fn held(hold: Hold) -> SiteDecision {
-    SiteDecision {
-        hold: Some(hold),
-        ..SiteDecision::default()
-    }
-}
-
-/// The revisions a place has or is about to get, other than the wanted one. Where it stays as it
-/// is, that is what was on its way.
+/// The revisions that a site has or is about to get, other than the wanted one. Where it stays as it
+/// is, that is what was being deployed.
 fn leaves(wanted: &WantedRevision, site: &SiteState<'_>) -> Vec<String> {
     let id = wanted.request.as_ref().map(|request| request.id.as_str());
     let replaced = site.promotions.iter().filter(|promotion| {
@@ -360,23 +314,4 @@ fn leaves(wanted: &WantedRevision, site: &SiteState<'_>) -> Vec<String> {
         .collect();
     all.dedup();
     all
-}
-
-impl SiteState<'_> {
-    /// Whether the release of another revision failed here: git asks for that one.
-    fn failed_at_another(&self, wanted: &WantedRevision) -> bool {
-        let mut failed = self
-            .targets
-            .iter()
-            .filter_map(|target| failed_revision(target));
-        failed.any(|revision| revision != wanted.revision)
-    }
-
-    /// Whether every target runs the revision.
-    pub(super) fn runs(&self, revision: &str) -> bool {
-        let is_there =
-            |target: &&api::pipeline::TargetStatus| target.revision.as_deref() == Some(revision);
-        let is_assumed = self.assumed == Some(revision);
-        !self.targets.is_empty() && self.targets.iter().all(is_there) || is_assumed
-    }
 }

@@ -1,4 +1,4 @@
-//! Starting a promotion: the object itself, and what has to make way for it.
+//! Builds the Promotion object that starts, and withdraws or supersedes what is under way in its site.
 
 use std::collections::BTreeMap;
 
@@ -14,14 +14,19 @@ use kube::Resource;
 use super::{
     Step,
     environment::summary,
-    input::{SiteState, is_deploying, is_unmerged, name_of, shown_by},
     site::{SiteDecision, SitePlanner, WantedRevision},
 };
-use crate::{time::stored, version_order};
+use crate::{
+    gate::approvals,
+    promotion_phase::{is_deploying, is_unmerged, name_of, shown_by},
+    site_state::SiteState,
+    time::stored,
+    version_order,
+};
 
 impl WantedRevision {
     /// The revision for people and for ordering: with its tag where it is a digest.
-    pub(super) fn shown(&self) -> String {
+    pub(crate) fn shown(&self) -> String {
         shown(&self.revision, Some(&self.version))
     }
 }
@@ -34,27 +39,27 @@ impl SitePlanner<'_> {
             .promotions
             .iter()
             .filter(|old| is_unmerged(old) || is_deploying(old))
-            .map(|old| make_way(old, &promotion, &by))
+            .map(|old| end_for_successor(old, &promotion, &by))
             .collect();
-        let needs_approval = promotion.spec.needs_approval;
-        let outcome = SiteDecision {
-            hold: needs_approval.then(|| self.awaiting_approval(&wanted.shown())),
-            waiting_approval: needs_approval.then(|| wanted.revision.clone()),
+        let is_awaited = approvals::is_awaited(&promotion, Some(self.settings));
+        let decision = SiteDecision {
+            hold: is_awaited.then(|| approvals::hold(&promotion)),
+            waiting_approval: is_awaited.then(|| wanted.revision.clone()),
             promotion: Some(summary(&promotion)),
             ..SiteDecision::default()
         };
         steps.push(Step::StartPromotion(Box::new(promotion)));
-        SiteDecision { steps, ..outcome }
+        SiteDecision { steps, ..decision }
     }
 
     fn promotion(&self, wanted: &WantedRevision, site: &SiteState<'_>) -> Promotion {
-        let world = self.world;
+        let input = self.input;
         let ordinal = ordinal(site, &wanted.revision);
-        let name = promotion_name(world.name(), &site.place, &wanted.revision, ordinal);
+        let name = promotion_name(input.name(), &site.site, &wanted.revision, ordinal);
         let mut promotion = Promotion::new(
             &name,
             PromotionSpec {
-                pipeline: world.name().to_owned(),
+                pipeline: input.name().to_owned(),
                 environment: self.environment.name.clone(),
                 target: site.target.clone(),
                 revision: wanted.revision.clone(),
@@ -76,25 +81,25 @@ impl SitePlanner<'_> {
         promotion
             .metadata
             .namespace
-            .clone_from(&world.pipeline.metadata.namespace);
+            .clone_from(&input.pipeline.metadata.namespace);
         promotion.metadata.labels = Some(self.labels(site));
-        let owner = world.pipeline.controller_owner_ref(&());
+        let owner = input.pipeline.controller_owner_ref(&());
         promotion.metadata.owner_references = owner.map(|owner| vec![owner]);
         promotion
     }
 
     fn labels(&self, site: &SiteState<'_>) -> BTreeMap<String, String> {
         [
-            (PIPELINE_LABEL, self.world.name()),
+            (PIPELINE_LABEL, self.input.name()),
             (ENVIRONMENT_LABEL, &self.environment.name),
-            (SITE_LABEL, &site.place.key()),
+            (SITE_LABEL, &site.site.key()),
         ]
         .map(|(label, text)| (label.to_owned(), label_value(text)))
         .into()
     }
 }
 
-/// A number no promotion of that revision into that place has yet.
+/// A number that no promotion of that revision into that site has yet.
 pub(super) fn ordinal(site: &SiteState<'_>, revision: &str) -> i64 {
     let same = site
         .promotions
@@ -105,7 +110,7 @@ pub(super) fn ordinal(site: &SiteState<'_>, revision: &str) -> i64 {
         .unwrap_or_default()
 }
 
-/// What runs in the place, the newest where its targets differ.
+/// The revision that runs in the site, the newest where its targets differ.
 fn replaced(site: &SiteState<'_>, revision: &str) -> Option<String> {
     let running = site.targets.iter().filter_map(|target| {
         let other = target.revision.as_deref().filter(|it| *it != revision)?;
@@ -119,10 +124,10 @@ fn replaced(site: &SiteState<'_>, revision: &str) -> Option<String> {
         .map(|(_, revision)| revision.to_owned())
 }
 
-/// A successor takes the old one's pull request over, unless it would be opened elsewhere.
-fn make_way(old: &Promotion, new: &Promotion, by: &str) -> Step {
+/// A successor takes over the old promotion's pull request, unless it would be opened elsewhere.
+fn end_for_successor(old: &Promotion, new: &Promotion, by: &str) -> Step {
     let name = name_of(old);
-    if is_deploying(old) || channel(&old.spec.strategy) == channel(&new.spec.strategy) {
+    if is_deploying(old) || destination(&old.spec.strategy) == destination(&new.spec.strategy) {
         return Step::SupersedePromotion {
             name,
             by: by.to_owned(),
@@ -134,8 +139,8 @@ fn make_way(old: &Promotion, new: &Promotion, by: &str) -> Step {
     }
 }
 
-/// Where a strategy leads, apart from how it is dressed.
-fn channel(strategy: &Strategy) -> impl PartialEq + '_ {
+/// Where a strategy leads: repository and branch, or URL.
+fn destination(strategy: &Strategy) -> impl PartialEq + '_ {
     let pull_request = strategy.pull_request.as_ref();
     let commit = strategy.commit.as_ref();
     (

@@ -48,7 +48,7 @@ fn what_was_promoted_is_not_promoted_again_until_it_shows() {
 fn nothing_is_promoted_into_targets_that_cannot_be_read() {
     check(
         "dev[2.0.0 ok] > prod[1.0.0 unreachable]",
-        "prod: TargetUnreachable: prod target prod: no answer; the target being readable again lifts this",
+        "prod: TargetUnreachable: prod target prod: no answer; resolved by making the target readable again",
     );
 }
 
@@ -57,8 +57,8 @@ fn one_unreachable_target_stops_nothing_elsewhere() {
     check(
         "dev[3.0.0 ok] > test[2.0.0 ok] > staging[1.0.0 unreachable] > prod[0.9.0 ok]",
         "start test 3.0.0 instead of 2.0.0
-         staging: TargetUnreachable: staging target staging: no answer; the target being readable again lifts this
-         prod: SourceNotReady: staging target staging: no answer; all targets of staging being ready lifts this",
+         staging: TargetUnreachable: staging target staging: no answer; resolved by making the target readable again
+         prod: SourceNotReady: staging target staging: no answer; resolved by readiness of all targets of staging",
     );
 }
 
@@ -66,7 +66,7 @@ fn one_unreachable_target_stops_nothing_elsewhere() {
 fn going_back_in_the_first_environment_does_not_drag_the_others_back() {
     check(
         "dev[1.0.0 ok] > staging[2.0.0 ok] > prod[2.0.0 ok]",
-        "staging: OlderThanRunning: staging runs 2.0.0, which is newer than 1.0.0; a newer revision, or a request for 1.0.0, lifts this",
+        "staging: OlderThanRunning: staging runs 2.0.0, which is newer than 1.0.0; resolved by a newer revision or a request for 1.0.0",
     );
 }
 

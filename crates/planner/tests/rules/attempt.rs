@@ -170,7 +170,7 @@ fn automatic(drawing: &str, seen: &str) -> String {
 /// Somebody deployed something newer while the pull request was open.
 #[test]
 fn what_would_now_be_a_step_back_is_neither_merged_nor_pushed() {
-    let why = "prod runs 3.0.0, which is newer than 2.0.0; a newer revision, or a request for 2.0.0, lifts this";
+    let why = "prod runs 3.0.0, which is newer than 2.0.0; resolved by a newer revision or a request for 2.0.0";
     let not_merged = format!("WaitingForMerge/OlderThanRunning: it is not merged now: {why}");
     let open = "prod[3.0.0 ok]\npromotion prod 2.0.0 WaitingForMerge";
     assert_eq!(automatic(open, "open"), not_merged);
@@ -190,7 +190,7 @@ fn what_would_now_be_a_step_back_is_neither_merged_nor_pushed() {
             "prod[1.0.0 ok]\nrejected prod 2.0.0\npromotion prod 2.0.0 WaitingForMerge",
             "open"
         ),
-        "WaitingForMerge/Rejected: it is not merged now: 2.0.0 was rolled back in prod, or its pull request closed; a newer revision, or a request for 2.0.0, lifts this"
+        "WaitingForMerge/Rejected: it is not merged now: 2.0.0 was rolled back in prod, or its pull request was closed; resolved by a newer revision or a request for 2.0.0"
     );
     // What people merged is followed.
     check(
@@ -239,24 +239,24 @@ fn validity_and_requests_are_asked_again_before_a_merge() {
     let waiting = format!("{open}\nrequest prod Rollback 0.9.0 r1");
     assert_eq!(
         automatic(&waiting, "open"),
-        "WaitingForMerge/RequestUnderWay: it is not merged now: a person asked for 0.9.0, which goes first"
+        "WaitingForMerge/RequestUnderWay: it is not merged now: a person requested 0.9.0, which goes first; resolved by the end of that promotion"
     );
     assert_eq!(
         automatic(&format!("{open}\nsuspend"), "open"),
-        "WaitingForMerge/Suspended: it is not merged now: it goes on when the pipeline and the environment are resumed"
+        "WaitingForMerge/Suspended: it is not merged now: the pipeline is suspended, 2.0.0 waits; resolved by resuming the pipeline"
     );
     let mut world = draw("dev[1.0.0 ok]\nsource HelmChart 2.0.0\npromotion dev 2.0.0 Running");
     world.pipeline.spec.source.as_mut().unwrap().name = None;
     let next = next_of(&world, "missing");
     assert_eq!(
         show(next.action, &next.status, next.requeue_at),
-        "Running/InvalidSource: the source names no HelmChart"
+        "Running/InvalidSource: the source names no HelmChart; resolved by an edit of the pipeline's source"
     );
 }
 
 #[test]
 fn waits_for_the_approval_it_needs() {
-    let awaiting = "AwaitingApproval/AwaitingApproval: 2.0.0 waits for approval";
+    let awaiting = "AwaitingApproval/AwaitingApproval: 2.0.0 waits for approval to enter prod; resolved by an approval of 2.0.0";
     check("prod{manual}[1.0.0 ok]\npromotion prod 2.0.0", "", awaiting);
     check(
         "prod{manual}[1.0.0 ok]\npromotion prod 2.0.0 AwaitingApproval approved",
@@ -691,12 +691,12 @@ fn withdrawn_closes_the_pull_request() {
     check(
         "prod[1.0.0 ok]\npromotion prod 2.0.0 WaitingForMerge withdrawn",
         "open",
-        "ClosePullRequest, Withdrawn/Withdrawn: it was taken back: NoLongerCandidate",
+        "ClosePullRequest, Withdrawn/Withdrawn: it was withdrawn: NoLongerCandidate",
     );
     check(
         "prod{manual}[1.0.0 ok]\npromotion prod 2.0.0 AwaitingApproval withdrawn",
         "",
-        "Withdrawn/Withdrawn: it was taken back: NoLongerCandidate",
+        "Withdrawn/Withdrawn: it was withdrawn: NoLongerCandidate",
     );
     check(
         "prod[2.0.0 ok]\npromotion prod 2.0.0 Deploying merged 5m withdrawn",
@@ -719,7 +719,7 @@ fn a_successor_waits_for_its_predecessors() {
         let next = next_of(&drawn, "");
         assert_eq!(
             show(next.action, &next.status, next.requeue_at),
-            "Running/WaitingForPredecessor: it goes on when earlier has ended"
+            "Running/WaitingForPredecessor: the earlier promotion earlier has not ended; resolved by its end"
         );
     }
     for phase in [
@@ -745,17 +745,15 @@ fn a_successor_waits_for_its_predecessors() {
 
 #[test]
 fn suspended_it_is_followed_and_not_carried_out() {
-    let suspended =
-        "Running/Suspended: it goes on when the pipeline and the environment are resumed";
     check(
         "prod{suspended}[1.0.0 ok]\npromotion prod 2.0.0 Running",
         "",
-        suspended,
+        "Running/Suspended: prod is suspended, 2.0.0 waits; resolved by resuming prod",
     );
     check(
         "prod[1.0.0 ok]\nsuspend\npromotion prod 2.0.0 Running",
         "missing",
-        suspended,
+        "Running/Suspended: the pipeline is suspended, 2.0.0 waits; resolved by resuming the pipeline",
     );
     check(
         "prod[1.0.0 ok]\nsuspend\npromotion prod 2.0.0 WaitingForMerge",

@@ -23,10 +23,10 @@ fn says_where_each_environment_is_and_why_the_next_one_waits() {
         dev: runs 3.0.0, ready
         staging: runs 2.0.0; not ready: staging-2 (3.0.0 failed)
           staging is suspended: nothing starts
-          waits: staging is suspended, 3.0.0 waits; resuming staging lifts this [Suspended]
+          waits: staging is suspended, 3.0.0 waits; resolved by resuming staging [Suspended]
         prod: runs 1.0.0; not ready: c1/prod (no answer)
           promotion of 2.0.0: AwaitingApproval
-          waits: 2.0.0 waits for approval to enter prod; an approval of 2.0.0 lifts this [AwaitingApproval]",
+          waits: 2.0.0 waits for approval to enter prod; resolved by an approval of 2.0.0 [AwaitingApproval]",
     );
 }
 
@@ -126,9 +126,9 @@ fn a_failed_release_is_named_with_its_message() {
         text,
         "dev: runs 1.0.0; not ready: dev (2.0.0 failed: timed out)\n\
          test: not ready: test-1 (2.0.0 failed: timed out) and test-2 (2.0.0 failed: timed out)\n  \
-         waits: dev target dev: 2.0.0 failed: timed out; all targets of dev being ready lifts this [SourceNotReady]\n\
+         waits: dev target dev: 2.0.0 failed: timed out; resolved by readiness of all targets of dev [SourceNotReady]\n\
          prod: runs 1.0.0, ready\n  \
-         waits: no target of test is ready: 2.0.0 failed: timed out; one ready target of test lifts this [SourceNotReady]"
+         waits: no target of test is ready: 2.0.0 failed: timed out; resolved by one ready target of test [SourceNotReady]"
     );
     let targets = &world.model().environments;
     let release = |name: &str| planner::release(&targets[name].targets[0]);
@@ -167,9 +167,9 @@ fn a_fleet_stays_readable() {
         TargetNotReadable: One or more targets was not reachable or not present
         dev: runs 3.0.0, ready
         edge: runs 1.0.0 on 40 and 2.0.0 on 160; not ready: c000/edge-1 (no answer), c001/edge-2 (no answer), c002/edge-3 (no answer), c003/edge-4, c004/edge-5 and 35 more
-          waits: edge target c000/edge-1 and 2 more: no answer; the target being readable again lifts this [TargetUnreachable]
+          waits: edge target c000/edge-1 and 2 more: no answer; resolved by making the target readable again [TargetUnreachable]
         prod: runs 1.0.0, ready
-          waits: edge targets run 1.0.0 and 2.0.0; one revision on all targets of edge lifts this [SourceTargetsDiffer]",
+          waits: edge targets run 1.0.0 and 2.0.0; resolved by one revision on all targets of edge [SourceTargetsDiffer]",
     );
     // One promotion for each target is one line all the same.
     let drawing = format!("dev[3.0.0 ok] > edge{{per target}}[{}]", fleet(0, 0));

@@ -32,7 +32,7 @@ fn tags_of_one_digest_are_one_revision() {
     );
     check(
         "dev[1.2.0@sha256:b ok, 1.2.0@sha256:c ok] > prod[sha256:a ok]\nkustomization",
-        "prod: SourceTargetsDiffer: dev targets run 1.2.0@sha256:b and 1.2.0@sha256:c; one revision on all targets of dev lifts this",
+        "prod: SourceTargetsDiffer: dev targets run 1.2.0@sha256:b and 1.2.0@sha256:c; resolved by one revision on all targets of dev",
     );
 }
 
@@ -40,7 +40,7 @@ fn tags_of_one_digest_are_one_revision() {
 fn tags_say_which_is_older() {
     check(
         "dev[1.9.0@sha256:b ok] > prod[1.10.0@sha256:a ok]\nkustomization",
-        "prod: OlderThanRunning: prod runs 1.10.0@sha256:a, which is newer than 1.9.0@sha256:b; a newer revision, or a request for 1.9.0@sha256:b, lifts this",
+        "prod: OlderThanRunning: prod runs 1.10.0@sha256:a, which is newer than 1.9.0@sha256:b; resolved by a newer revision or a request for 1.9.0@sha256:b",
     );
     check(
         "dev[1.10.0@sha256:b ok] > prod[1.9.0@sha256:a ok, 1.8.0@sha256:c ok]\nkustomization",
@@ -52,12 +52,12 @@ fn tags_say_which_is_older() {
 fn what_was_rejected_or_left_is_known_by_its_digest() {
     check(
         "dev[latest@sha256:b ok] > prod[latest@sha256:a ok]\nkustomization\nrejected prod sha256:b",
-        "prod: Rejected: latest@sha256:b was rolled back in prod, or its pull request closed; a newer revision, or a request for latest@sha256:b, lifts this
+        "prod: Rejected: latest@sha256:b was rolled back in prod, or its pull request was closed; resolved by a newer revision or a request for latest@sha256:b
          prod rejects sha256:b",
     );
     check(
         "dev[latest@sha256:b ok] > prod[latest@sha256:a ok]\nkustomization\nran prod sha256:a sha256:b",
-        "prod: AlreadyRan: latest@sha256:b was in prod before and was left; a newer revision, or a request for latest@sha256:b, lifts this",
+        "prod: AlreadyRan: latest@sha256:b ran in prod before and was replaced; resolved by a newer revision or a request for latest@sha256:b",
     );
 }
 

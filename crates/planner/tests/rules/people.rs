@@ -43,7 +43,7 @@ fn a_state_is_one_word() {
     check(
         "dev[2.0.0 ok] > prod{manual}[1.0.0 ok]\npromotion prod 2.0.0 AwaitingApproval",
         "ready > awaiting approval
-         not yet: prod is awaiting approval: 2.0.0 waits for approval to enter prod; an approval of 2.0.0 lifts this",
+         not yet: prod is awaiting approval: 2.0.0 waits for approval to enter prod; resolved by an approval of 2.0.0",
     );
     check(
         "dev[2.0.0 ok] > prod[1.0.0 ok]\npromotion prod 2.0.0 WaitingForMerge",
@@ -52,7 +52,7 @@ fn a_state_is_one_word() {
     check(
         "dev[2.0.0 ok] > prod[1.0.0 ok]\nrejected prod 2.0.0",
         "ready > held
-         not yet: prod is held: 2.0.0 was rolled back in prod, or its pull request closed; a newer revision, or a request for 2.0.0, lifts this",
+         not yet: prod is held: 2.0.0 was rolled back in prod, or its pull request was closed; resolved by a newer revision or a request for 2.0.0",
     );
     check(
         "dev[2.0.0 unreachable] > prod{suspended}[2.0.0 ok]",

@@ -46,7 +46,7 @@ fn pairs_not_races() {
     check(
         "dev[3.0.0 broken] > staging[2.0.0 ok] > prod[1.0.0 ok]",
         "start prod 2.0.0 instead of 1.0.0
-         staging: SourceNotReady: dev target dev is not ready at 3.0.0; all targets of dev being ready lifts this",
+         staging: SourceNotReady: dev target dev is not ready at 3.0.0; resolved by readiness of all targets of dev",
     );
 }
 
@@ -54,23 +54,23 @@ fn pairs_not_races() {
 fn all_targets_of_the_source_must_agree_and_be_ready() {
     check(
         "dev[2.0.0 ok, 1.0.0 ok] > prod[1.0.0 ok]",
-        "prod: SourceTargetsDiffer: dev targets run 1.0.0 and 2.0.0; one revision on all targets of dev lifts this",
+        "prod: SourceTargetsDiffer: dev targets run 1.0.0 and 2.0.0; resolved by one revision on all targets of dev",
     );
     check(
         "dev[2.0.0 ok, 1.0.0 broken failed 2.0.0] > prod[1.0.0 ok]",
-        "prod: SourceTargetsDiffer: dev targets run 1.0.0 and 2.0.0 (dev-2: 2.0.0 failed); one revision on all targets of dev lifts this",
+        "prod: SourceTargetsDiffer: dev targets run 1.0.0 and 2.0.0 (dev-2: 2.0.0 failed); resolved by one revision on all targets of dev",
     );
     check(
         "dev[2.0.0 ok, 2.0.0 broken] > prod[1.0.0 ok]",
-        "prod: SourceNotReady: dev target dev-2 is not ready at 2.0.0; all targets of dev being ready lifts this",
+        "prod: SourceNotReady: dev target dev-2 is not ready at 2.0.0; resolved by readiness of all targets of dev",
     );
     check(
         "dev[2.0.0 ok, 2.0.0 unreachable on c1] > prod[1.0.0 ok]",
-        "prod: SourceNotReady: dev target c1/dev-2: no answer; all targets of dev being ready lifts this",
+        "prod: SourceNotReady: dev target c1/dev-2: no answer; resolved by readiness of all targets of dev",
     );
     check(
         "dev[2.0.0 ok, - missing] > prod[1.0.0 ok]",
-        "prod: SourceNotDeployed: dev target dev-2: not found; one revision on all targets of dev lifts this",
+        "prod: SourceNotDeployed: dev target dev-2: not found; resolved by one revision on all targets of dev",
     );
     check(
         "dev[2.0.0 ok, 2.0.0 ok] > prod[1.0.0 ok]",
@@ -90,7 +90,7 @@ fn any_target_takes_the_most_recently_ready_one() {
     );
     check(
         "dev[2.0.0 broken, - unreachable] > prod{any}[1.0.0 ok]",
-        "prod: SourceNotReady: no target of dev is ready; one ready target of dev lifts this",
+        "prod: SourceNotReady: no target of dev is ready; resolved by one ready target of dev",
     );
 }
 
@@ -98,7 +98,7 @@ fn any_target_takes_the_most_recently_ready_one() {
 fn soak_is_counted_from_the_last_target_to_get_ready() {
     check(
         "dev[2.0.0 ok 40m, 2.0.0 ok 10m] > prod{soak 30m}[1.0.0 ok]",
-        "prod: Soaking: 2.0.0 has not been ready in dev for long enough; lifts at 2027-01-15T08:20:00Z",
+        "prod: Soaking: 2.0.0 has not been ready in dev for long enough; resolved by waiting until 2027-01-15T08:20:00Z",
     );
     check(
         "dev[2.0.0 ok 40m, 2.0.0 ok 30m] > prod{soak 30m}[1.0.0 ok]",
@@ -117,17 +117,17 @@ fn with_any_a_busy_target_does_not_keep_an_old_enough_revision_waiting() {
     check(
         "dev[2.0.0 ok 40m, 3.0.0 ok 10m] > prod{any, soak 30m}[1.0.0 ok]",
         "start prod 2.0.0 instead of 1.0.0
-         prod: Soaking: 3.0.0 has not been ready in dev for long enough; lifts at 2027-01-15T08:20:00Z",
+         prod: Soaking: 3.0.0 has not been ready in dev for long enough; resolved by waiting until 2027-01-15T08:20:00Z",
     );
     let drawing = "dev[2.0.0 ok 40m, 3.0.0 ok 10m] > prod{any, soak 30m}[2.0.0 ok]";
     check(
         drawing,
-        "prod: Soaking: 3.0.0 has not been ready in dev for long enough; lifts at 2027-01-15T08:20:00Z",
+        "prod: Soaking: 3.0.0 has not been ready in dev for long enough; resolved by waiting until 2027-01-15T08:20:00Z",
     );
     assert!(draw(drawing).plan().requeue_at.is_some());
     check(
         "dev[2.0.0 ok 20m, 3.0.0 ok 10m] > prod{any, soak 30m}[1.0.0 ok]",
-        "prod: Soaking: 2.0.0 has not been ready in dev for long enough; lifts at 2027-01-15T08:10:00Z",
+        "prod: Soaking: 2.0.0 has not been ready in dev for long enough; resolved by waiting until 2027-01-15T08:10:00Z",
     );
 }
 
@@ -165,7 +165,7 @@ fn after_merge_a_promotion_no_longer_blocks() {
 fn while_the_source_is_not_verified_what_is_under_way_goes_on() {
     check(
         "dev[3.0.0 broken] > prod[1.0.0 ok]\npromotion prod 2.0.0 WaitingForMerge",
-        "prod: SourceNotReady: dev target dev is not ready at 3.0.0; all targets of dev being ready lifts this",
+        "prod: SourceNotReady: dev target dev is not ready at 3.0.0; resolved by readiness of all targets of dev",
     );
 }
 
@@ -178,7 +178,7 @@ fn a_pull_request_for_what_the_source_left_is_taken_back() {
     check(
         "dev[0.9.0 ok] > prod[1.0.0 ok]\npromotion prod 2.0.0 WaitingForMerge",
         "withdraw prod 2.0.0: NoLongerCandidate
-         prod: OlderThanRunning: prod runs 1.0.0, which is newer than 0.9.0; a newer revision, or a request for 0.9.0, lifts this",
+         prod: OlderThanRunning: prod runs 1.0.0, which is newer than 0.9.0; resolved by a newer revision or a request for 0.9.0",
     );
 }
 
@@ -186,19 +186,19 @@ fn a_pull_request_for_what_the_source_left_is_taken_back() {
 fn never_backwards_by_itself() {
     check(
         "dev[1.0.0 ok] > prod[2.0.0 ok]",
-        "prod: OlderThanRunning: prod runs 2.0.0, which is newer than 1.0.0; a newer revision, or a request for 1.0.0, lifts this",
+        "prod: OlderThanRunning: prod runs 2.0.0, which is newer than 1.0.0; resolved by a newer revision or a request for 1.0.0",
     );
     check(
         "dev[1.5.0 ok] > prod[1.0.0 ok, 2.0.0 ok]",
-        "prod: OlderThanRunning: prod runs 2.0.0, which is newer than 1.5.0; a newer revision, or a request for 1.5.0, lifts this",
+        "prod: OlderThanRunning: prod runs 2.0.0, which is newer than 1.5.0; resolved by a newer revision or a request for 1.5.0",
     );
     check(
         "dev[2.0.0 ok] > prod[1.0.0 ok]\npromotion prod 3.0.0 Deploying merged 1m",
-        "prod: OlderThanRunning: prod runs 3.0.0, which is newer than 2.0.0; a newer revision, or a request for 2.0.0, lifts this",
+        "prod: OlderThanRunning: prod runs 3.0.0, which is newer than 2.0.0; resolved by a newer revision or a request for 2.0.0",
     );
     check(
         "dev[abc ok] > prod[def ok]\nran prod def abc",
-        "prod: AlreadyRan: abc was in prod before and was left; a newer revision, or a request for abc, lifts this",
+        "prod: AlreadyRan: abc ran in prod before and was replaced; resolved by a newer revision or a request for abc",
     );
     check(
         "dev[abc ok] > prod[def ok]\nran prod def",
@@ -213,17 +213,17 @@ fn what_would_now_be_a_step_back_is_withdrawn() {
         check(
             &format!("dev[2.0.0 ok] > prod[3.0.0 ok]\npromotion prod 2.0.0 {phase}"),
             "withdraw prod 2.0.0: OlderThanRunning: prod runs 3.0.0, which is newer than 2.0.0
-             prod: OlderThanRunning: prod runs 3.0.0, which is newer than 2.0.0; a newer revision, or a request for 2.0.0, lifts this",
+             prod: OlderThanRunning: prod runs 3.0.0, which is newer than 2.0.0; resolved by a newer revision or a request for 2.0.0",
         );
     }
     check(
         "dev[2.0.0 broken] > prod[3.0.0 ok]\npromotion prod 2.0.0 WaitingForMerge",
         "withdraw prod 2.0.0: OlderThanRunning: prod runs 3.0.0, which is newer than 2.0.0
-         prod: SourceNotReady: dev target dev is not ready at 2.0.0; all targets of dev being ready lifts this",
+         prod: SourceNotReady: dev target dev is not ready at 2.0.0; resolved by readiness of all targets of dev",
     );
     check(
         "dev[2.0.0 ok] > prod[3.0.0 ok]\nsuspend\npromotion prod 2.0.0 WaitingForMerge",
-        "prod: OlderThanRunning: prod runs 3.0.0, which is newer than 2.0.0; a newer revision, or a request for 2.0.0, lifts this",
+        "prod: OlderThanRunning: prod runs 3.0.0, which is newer than 2.0.0; resolved by a newer revision or a request for 2.0.0",
     );
     // What is merged is followed.
     check(
@@ -250,7 +250,7 @@ fn what_was_rejected_meanwhile_is_held() {
         "dev[2.0.0 ok] > prod{per target}[1.0.0 ok on c1, 1.0.0 ok on c2]
          promotion prod 2.0.0 Abandoned at c1 prod-1
          promotion prod 2.0.0 WaitingForMerge at c2 prod-2",
-        "prod: Rejected: 2.0.0 was rolled back in prod, or its pull request closed; a newer revision, or a request for 2.0.0, lifts this
+        "prod: Rejected: 2.0.0 was rolled back in prod, or its pull request was closed; resolved by a newer revision or a request for 2.0.0
          prod rejects 2.0.0",
     );
 }
@@ -259,11 +259,11 @@ fn what_was_rejected_meanwhile_is_held() {
 fn what_a_person_reverted_in_git_is_not_brought_back() {
     check(
         "dev[2.0.0 ok] > prod[1.0.0 ok]\nran prod 1.0.0 2.0.0\npromotion prod 2.0.0 Succeeded merged 1h",
-        "prod: AlreadyRan: 2.0.0 was in prod before and was left; a newer revision, or a request for 2.0.0, lifts this",
+        "prod: AlreadyRan: 2.0.0 ran in prod before and was replaced; resolved by a newer revision or a request for 2.0.0",
     );
     check(
         "dev[2.0.0 ok] > prod[1.0.0 ok]\npromotion prod 2.0.0 Superseded merged 1h",
-        "prod: AlreadyRan: 2.0.0 was in prod before and was left; a newer revision, or a request for 2.0.0, lifts this",
+        "prod: AlreadyRan: 2.0.0 ran in prod before and was replaced; resolved by a newer revision or a request for 2.0.0",
     );
 }
 
@@ -275,7 +275,7 @@ fn a_revision_that_reached_only_some_targets_has_not_been_left() {
     );
     check(
         "dev[abc ok] > prod[abc ok, def ok]\nran prod def abc",
-        "prod: AlreadyRan: abc was in prod before and was left; a newer revision, or a request for abc, lifts this",
+        "prod: AlreadyRan: abc ran in prod before and was replaced; resolved by a newer revision or a request for abc",
     );
 }
 
@@ -283,7 +283,7 @@ fn a_revision_that_reached_only_some_targets_has_not_been_left() {
 fn rejected_revisions_wait_for_a_person() {
     check(
         "dev[2.0.0 ok] > prod[1.0.0 ok]\npromotion prod 2.0.0 Abandoned",
-        "prod: Rejected: 2.0.0 was rolled back in prod, or its pull request closed; a newer revision, or a request for 2.0.0, lifts this
+        "prod: Rejected: 2.0.0 was rolled back in prod, or its pull request was closed; resolved by a newer revision or a request for 2.0.0
          prod rejects 2.0.0",
     );
     check(
@@ -298,12 +298,12 @@ fn rejected_revisions_wait_for_a_person() {
 fn tries_are_told_apart_by_number() {
     check(
         "dev[2.0.0 ok] > prod[1.0.0 ok]\npromotion prod 2.0.0 Abandoned #1\npromotion prod 2.0.0 Withdrawn",
-        "prod: Rejected: 2.0.0 was rolled back in prod, or its pull request closed; a newer revision, or a request for 2.0.0, lifts this
+        "prod: Rejected: 2.0.0 was rolled back in prod, or its pull request was closed; resolved by a newer revision or a request for 2.0.0
          prod rejects 2.0.0",
     );
     check(
         "dev[2.0.0 ok] > prod[1.0.0 ok]\npromotion prod 2.0.0 Failed because DeployFailed #1\npromotion prod 2.0.0 Withdrawn",
-        "prod: PromotionFailed: 2.0.0 failed in prod: it did not get ready; a newer revision, or a request for 2.0.0, lifts this",
+        "prod: PromotionFailed: 2.0.0 failed in prod: it did not become ready; resolved by a newer revision or a request for 2.0.0",
     );
 }
 
@@ -311,7 +311,7 @@ fn tries_are_told_apart_by_number() {
 fn a_failed_revision_is_not_tried_again_by_itself() {
     check(
         "dev[2.0.0 ok] > prod[1.0.0 broken failed 2.0.0]\npromotion prod 2.0.0 Failed because DeployFailed merged 1h",
-        "prod: PromotionFailed: 2.0.0 failed in prod: it did not get ready; a newer revision, or a request for 2.0.0, lifts this",
+        "prod: PromotionFailed: 2.0.0 failed in prod: it did not become ready; resolved by a newer revision or a request for 2.0.0",
     );
     check(
         "dev[3.0.0 ok] > prod[1.0.0 broken]\npromotion prod 2.0.0 Failed because DeployFailed merged 1h",
@@ -334,11 +334,11 @@ fn manual_waits_for_an_approval() {
     check(
         "dev[2.0.0 ok] > prod{manual}[1.0.0 ok]",
         "start prod 2.0.0 instead of 1.0.0, needs approval
-         prod: AwaitingApproval: 2.0.0 waits for approval to enter prod; an approval of 2.0.0 lifts this",
+         prod: AwaitingApproval: 2.0.0 waits for approval to enter prod; resolved by an approval of 2.0.0",
     );
     check(
         "dev[2.0.0 ok] > prod{manual}[1.0.0 ok]\npromotion prod 2.0.0 AwaitingApproval",
-        "prod: AwaitingApproval: 2.0.0 waits for approval to enter prod; an approval of 2.0.0 lifts this",
+        "prod: AwaitingApproval: 2.0.0 waits for approval to enter prod; resolved by an approval of 2.0.0",
     );
     check(
         "dev[2.0.0 ok] > prod{manual}[1.0.0 ok]\npromotion prod 2.0.0 Running approved",
@@ -352,7 +352,7 @@ fn a_superseded_approval_does_not_carry_over() {
         "dev[3.0.0 ok] > prod{manual}[1.0.0 ok]\npromotion prod 2.0.0 Running approved",
         "supersede prod 2.0.0
          start prod 3.0.0 instead of 1.0.0, needs approval
-         prod: AwaitingApproval: 3.0.0 waits for approval to enter prod; an approval of 3.0.0 lifts this",
+         prod: AwaitingApproval: 3.0.0 waits for approval to enter prod; resolved by an approval of 3.0.0",
     );
 }
 
@@ -376,12 +376,12 @@ fn waiting_approval_names_the_revision() {
 fn a_target_that_cannot_be_read_holds_its_own_environment() {
     check(
         "dev[2.0.0 ok] > staging[1.0.0 ok, 1.0.0 unreachable on c1] > prod[1.0.0 ok]",
-        "staging: TargetUnreachable: staging target c1/staging-2: no answer; the target being readable again lifts this
-         prod: SourceNotReady: staging target c1/staging-2: no answer; all targets of staging being ready lifts this",
+        "staging: TargetUnreachable: staging target c1/staging-2: no answer; resolved by making the target readable again
+         prod: SourceNotReady: staging target c1/staging-2: no answer; resolved by readiness of all targets of staging",
     );
     check(
         "dev[2.0.0 ok] > prod[- missing]",
-        "prod: AppMissing: prod target prod: not found; the app being there lifts this",
+        "prod: AppMissing: prod target prod: not found; resolved by creating the app",
     );
     check(
         "dev[2.0.0 ok] > staging[1.0.0 ok] > prod[1.0.0 unreachable]",
@@ -406,16 +406,16 @@ fn environments_without_targets_are_skipped() {
 fn a_selector_that_matches_nothing_holds() {
     check(
         "dev[2.0.0 ok] > prod[selector]",
-        "prod: NoTargetsMatch: no cluster matches the selector of prod for namespace prod; a cluster with matching labels lifts this",
+        "prod: NoTargetsMatch: no cluster matches the selector of prod for namespace prod; resolved by a cluster with matching labels",
     );
     check(
         "dev[selector] > prod[1.0.0 ok]",
-        "dev: NoTargetsMatch: no cluster matches the selector of dev for namespace dev; a cluster with matching labels lifts this
-         prod: SourceNotReady: no cluster matches the selector of dev for namespace dev; a cluster that matches and is ready in dev lifts this",
+        "dev: NoTargetsMatch: no cluster matches the selector of dev for namespace dev; resolved by a cluster with matching labels
+         prod: SourceNotReady: no cluster matches the selector of dev for namespace dev; resolved by a cluster that matches and is ready in dev",
     );
     check(
         "dev[2.0.0 ok] > prod[1.0.0 ok on c1 selected, selector]",
-        "prod: NoTargetsMatch: no cluster matches the selector of prod for namespace prod-2; a cluster with matching labels lifts this",
+        "prod: NoTargetsMatch: no cluster matches the selector of prod for namespace prod-2; resolved by a cluster with matching labels",
     );
     check(
         "dev[2.0.0 ok] > prod[1.0.0 ok on c1 selected]",
@@ -428,15 +428,15 @@ fn an_environment_without_promotion_is_shown_and_feeds_the_next() {
     check(
         "dev[3.0.0 ok] > staging[2.0.0 ok] > prod{manual}[1.0.0 ok]\nwithout promotion",
         "start prod 2.0.0 instead of 1.0.0, needs approval
-         prod: AwaitingApproval: 2.0.0 waits for approval to enter prod; an approval of 2.0.0 lifts this",
+         prod: AwaitingApproval: 2.0.0 waits for approval to enter prod; resolved by an approval of 2.0.0",
     );
     check(
         "dev[3.0.0 ok] > prod{no strategy}[1.0.0 ok]",
-        "prod: NoStrategy: the promotion settings of prod name no strategy; a strategy in the pipeline lifts this",
+        "prod: NoStrategy: the promotion settings of prod name no strategy; resolved by a strategy in the pipeline",
     );
     check(
         "dev[3.0.0 ok] > prod{manual}[1.0.0 ok]\nwithout appRef",
-        "prod: NoAppRef: without appRef the apps are shown but not promoted; an appRef in the pipeline lifts this",
+        "prod: NoAppRef: without appRef the apps are shown but not promoted; resolved by an appRef in the pipeline",
     );
 }
 
@@ -446,7 +446,7 @@ fn per_target_each_has_its_own_promotion() {
         "dev[2.0.0 ok] > prod{per target}[1.0.0 ok on c1, 2.0.0 ok on c2, 1.0.0 unreachable on c3, 1.0.0 ok]",
         "start prod/c1/prod-1 2.0.0 instead of 1.0.0
          start prod/-/prod-4 2.0.0 instead of 1.0.0
-         prod: TargetUnreachable: prod target c3/prod-3: no answer; the target being readable again lifts this",
+         prod: TargetUnreachable: prod target c3/prod-3: no answer; resolved by making the target readable again",
     );
     check(
         "dev[3.0.0 ok] > prod{per target}[1.0.0 ok on c1, 1.0.0 ok on c2]
@@ -579,16 +579,16 @@ fn a_repository_without_encryption_is_told_at_once() {
 fn suspended_starts_nothing() {
     check(
         "dev[2.0.0 ok] > prod[1.0.0 ok]\nsuspend",
-        "prod: Suspended: the pipeline is suspended, 2.0.0 waits; resuming the pipeline lifts this",
+        "prod: Suspended: the pipeline is suspended, 2.0.0 waits; resolved by resuming the pipeline",
     );
     check(
         "dev[3.0.0 ok] > staging{suspended}[2.0.0 ok] > prod[1.0.0 ok]",
         "start prod 2.0.0 instead of 1.0.0
-         staging: Suspended: staging is suspended, 3.0.0 waits; resuming staging lifts this",
+         staging: Suspended: staging is suspended, 3.0.0 waits; resolved by resuming staging",
     );
     check(
         "dev[3.0.0 ok] > prod[1.0.0 ok]\nsuspend\npromotion prod 2.0.0 WaitingForMerge",
-        "prod: Suspended: the pipeline is suspended, 3.0.0 waits; resuming the pipeline lifts this",
+        "prod: Suspended: the pipeline is suspended, 3.0.0 waits; resolved by resuming the pipeline",
     );
     check("dev[2.0.0 ok] > prod[2.0.0 ok]\nsuspend", "nothing");
 }
@@ -607,16 +607,16 @@ fn a_source_moves_the_first_environment() {
     check("dev[1.0.0 ok]\nsource Hook", "nothing");
     check(
         "dev[2.0.0 ok]\nsource HelmChart 1.0.0",
-        "dev: OlderThanRunning: dev runs 2.0.0, which is newer than 1.0.0; a newer revision, or a request for 1.0.0, lifts this",
+        "dev: OlderThanRunning: dev runs 2.0.0, which is newer than 1.0.0; resolved by a newer revision or a request for 1.0.0",
     );
     check(
         "dev[2.0.0 ok]\nsource HelmChart unreadable",
-        "dev: SourceUnreadable: the HelmChart shop proposes nothing: no answer; its next revision lifts this",
+        "dev: SourceUnreadable: the HelmChart shop proposes nothing: no answer; resolved by its next revision",
     );
     check(
         "dev[1.0.0 ok] > prod[0.9.0 ok]\nsource GitRepository 2.0.0",
         "start prod 1.0.0 instead of 0.9.0
-         dev: InvalidSource: a GitRepository proposes nothing for a HelmRelease; one of [HelmChart, OCIRepository, Hook] does; an edit of the pipeline's source lifts this",
+         dev: InvalidSource: a GitRepository proposes nothing for a HelmRelease; one of [HelmChart, OCIRepository, Hook] does; resolved by an edit of the pipeline's source",
     );
 }
 
@@ -626,7 +626,7 @@ fn what_follows_the_same_source_moves_by_itself() {
         "dev[main@sha1:b ok from git/main] > prod[main@sha1:a ok from git/main]\nkustomization";
     check(
         drawing,
-        "prod: SharedSource: this environment and the one before it both follow git/main; `track` with the image's name, or a source of its own, lifts this",
+        "prod: SharedSource: this environment and the one before it both follow git/main; resolved by `track` with the image's name, or a source of its own",
     );
     check(
         &format!("{drawing}\ntrack acme/shop"),
@@ -661,7 +661,7 @@ fn what_follows_the_same_tag_is_held_only_if_the_tag_moves() {
         follow("b", "a"),
         "prod: SharedSource: this environment and the one before it both follow \
          oci://registry.example/fleet (tag stable); `track` with the image's name, or a source of its \
-         own, lifts this"
+         resolved by own,"
     );
 }
 
@@ -673,7 +673,7 @@ fn reports_without_a_target_satisfy_any_and_never_all() {
     );
     check(
         "dev[- broken told, - broken told] > prod{all}[1.0.0 ok]\nreported dev 2.0.0",
-        "prod: TargetsNotDistinguishable: reports say that dev runs 2.0.0, but not on which of its targets; the metadata field `cluster` on the alerts, or `when: AnyTargetReady`, lifts this",
+        "prod: TargetsNotDistinguishable: reports say that dev runs 2.0.0, but not on which of its targets; resolved by the metadata field `cluster` on the alerts, or `when: AnyTargetReady`",
     );
     check(
         "dev[2.0.0 ok told, 1.0.0 ok told 2h] > prod[1.0.0 ok]",
@@ -719,7 +719,7 @@ fn conditions_keep_the_ancestors_words() {
     check_conditions(
         "dev[2.0.0 ok] > prod[- missing]",
         "Ready=False TargetNotReadable: One or more targets was not reachable or not present
-         PromotionPending=True AppMissing: prod target prod: not found; the app being there lifts this",
+         PromotionPending=True AppMissing: prod target prod: not found; resolved by creating the app",
     );
 }
 
@@ -732,7 +732,7 @@ fn what_can_never_work_is_said() {
         &format!(
             "{}\nPromotionPending=True InvalidSpec: {}",
             invalid("two environments are called dev"),
-            "two environments are called dev; an edit of the pipeline lifts this"
+            "two environments are called dev; resolved by an edit of the pipeline"
         ),
     );
     let mut world = draw("dev[2.0.0 ok] > prod[1.0.0 ok]\npromotion prod 1.5.0 WaitingForMerge");

@@ -203,7 +203,7 @@ fn what_is_reported_goes_on_and_is_gone_into() {
     );
     check(
         "dev[2.0.0 ok] > prod[1.0.0 broken lost]",
-        "prod: TargetUnreachable: prod target prod: no answer; the target being readable again lifts this",
+        "prod: TargetUnreachable: prod target prod: no answer; resolved by making the target readable again",
     );
 }
 
@@ -212,7 +212,7 @@ fn what_is_reported_goes_on_and_is_gone_into() {
 fn an_outage_does_not_change_how_many_targets_must_be_ready() {
     check(
         "dev[2.0.0 ok told lost, 1.0.0 ok told lost] > prod[1.0.0 ok]",
-        "prod: SourceTargetsDiffer: dev targets run 1.0.0 and 2.0.0; one revision on all targets of dev lifts this",
+        "prod: SourceTargetsDiffer: dev targets run 1.0.0 and 2.0.0; resolved by one revision on all targets of dev",
     );
 }
 
@@ -295,7 +295,7 @@ fn where_nothing_reports_what_is_in_git_is_not_brought_again() {
     );
     check(
         &format!("dev[2.0.0 ok told] > prod[- broken told] > last[- broken told]\n{brought}"),
-        "last: SourceNotReady: no target of prod is ready; one ready target of prod lifts this",
+        "last: SourceNotReady: no target of prod is ready; resolved by one ready target of prod",
     );
     check(
         &format!("dev[3.0.0 ok told] > prod[- broken told]\n{brought}"),
@@ -303,11 +303,11 @@ fn where_nothing_reports_what_is_in_git_is_not_brought_again() {
     );
     check(
         &format!("dev[1.0.0 ok told] > prod[- broken told]\n{brought}"),
-        "prod: OlderThanRunning: prod runs 2.0.0, which is newer than 1.0.0; a newer revision, or a request for 1.0.0, lifts this",
+        "prod: OlderThanRunning: prod runs 2.0.0, which is newer than 1.0.0; resolved by a newer revision or a request for 1.0.0",
     );
     check(
         &format!("dev[2.0.0 ok told] > prod[1.0.0 ok told]\n{brought}"),
-        "prod: AlreadyRan: 2.0.0 was in prod before and was left; a newer revision, or a request for 2.0.0, lifts this",
+        "prod: AlreadyRan: 2.0.0 ran in prod before and was replaced; resolved by a newer revision or a request for 2.0.0",
     );
 }
 

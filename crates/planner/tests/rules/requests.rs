@@ -43,12 +43,12 @@ fn a_request_never_overrides_manual_or_suspend() {
     check(
         "dev[1.0.0 ok] > prod{manual}[1.0.0 ok]\nrequest prod Promote 2.0.0 r1 unseen",
         "start prod 2.0.0 instead of 1.0.0, needs approval
-         prod: AwaitingApproval: 2.0.0 waits for approval to enter prod; an approval of 2.0.0 lifts this
+         prod: AwaitingApproval: 2.0.0 waits for approval to enter prod; resolved by an approval of 2.0.0
          prod request r1: bringing 2.0.0",
     );
     check(
         "dev[1.0.0 ok] > prod[1.0.0 ok]\nsuspend\nrequest prod Promote 2.0.0 r1 unseen",
-        "prod: Suspended: the pipeline is suspended, 2.0.0 waits; resuming the pipeline lifts this",
+        "prod: Suspended: the pipeline is suspended, 2.0.0 waits; resolved by resuming the pipeline",
     );
 }
 
@@ -101,7 +101,7 @@ fn a_rollback_rejects_what_it_leaves() {
     );
     check(
         "dev[2.0.0 ok] > prod[1.0.0 ok]\nran prod 1.0.0 2.0.0\nrejected prod 2.0.0\nhandled prod r1\npromotion prod 1.0.0 Succeeded merged 1m asked r1",
-        "prod: Rejected: 2.0.0 was rolled back in prod, or its pull request closed; a newer revision, or a request for 2.0.0, lifts this
+        "prod: Rejected: 2.0.0 was rolled back in prod, or its pull request was closed; resolved by a newer revision or a request for 2.0.0
          prod rejects 2.0.0
          prod request r1: -",
     );
@@ -133,7 +133,7 @@ fn what_a_person_asked_for_is_not_overtaken() {
     for phase in ["WaitingForMerge", "Deploying merged 1m"] {
         check(
             &format!("dev[3.0.0 ok] > prod[2.0.0 ok]\nhandled prod r1\npromotion prod 1.0.0 {phase} asked r1"),
-            "prod: RequestUnderWay: 1.0.0, which a person asked for, is under way; the end of promotion shop-prod-abc9d2033870 lifts this
+            "prod: RequestUnderWay: 1.0.0, which a person requested, is under way; resolved by the end of promotion shop-prod-abc9d2033870
              prod request r1: -",
         );
     }
@@ -235,7 +235,7 @@ fn per_target_a_request_stays_until_every_target_has_taken_it_up() {
     check(
         "dev[1.0.0 ok] > prod{per target}[1.0.0 ok on c1, 1.0.0 unreachable on c2]\nrequest prod Promote 2.0.0 r1 unseen",
         "start prod/c1/prod-1 2.0.0 instead of 1.0.0
-         prod: TargetUnreachable: prod target c2/prod-2: no answer; the target being readable again lifts this",
+         prod: TargetUnreachable: prod target c2/prod-2: no answer; resolved by making the target readable again",
     );
     check(
         "dev[1.0.0 ok] > prod{per target}[1.0.0 ok on c1, 1.0.0 ok on c2]

@@ -25,7 +25,7 @@ fn unsigned(drawing: &str, key: &str) -> World {
 #[test]
 fn what_waits_for_a_signature_says_so() {
     let hold = "prod: ReportNotSigned: dev reported 2.0.0 without a signature, which does not count; \
-                a signed report lifts this: a Secret with `hmac-key` that \
+                resolved by a signed report: a Secret with `hmac-key` that \
                 spec.promotion.strategy.secretRef names, and a Provider of type generic-hmac; \
                 or --allow-unsigned-reports";
     for (drawing, key) in [

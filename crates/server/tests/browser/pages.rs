@@ -49,7 +49,7 @@ fn gallery(world: &World) {
         .map(|n| target(&format!("edge-{n}"), "6.2.0", n % 17 != 3))
         .chain([unreachable])
         .collect();
-    let hold = json!({"reason": "Soaking", "message": "dev has not been ready at 6.2.0 for long enough; time lifts this"});
+    let hold = json!({"reason": "Soaking", "message": "dev has not been ready at 6.2.0 for long enough; resolved by time"});
     let promotion = json!({
         "name": "checkout-prod", "revision": "6.2.0", "phase": "WaitingForMerge",
         "url": "https://forge.example/shop/pulls/7",

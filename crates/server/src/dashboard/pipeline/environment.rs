@@ -74,7 +74,7 @@ impl PipelineView<'_> {
             .class("hold")
             .child(tag("strong").text("Waiting: "))
             .text(format_args!("{}. ", hold.sentence))
-            .child(tag("span").text(capital(&hold.lifted_by)).text("."))
+            .child(tag("span").text(format_args!("Resolved by: {}.", hold.resolved_by)))
             .child(opens_at)
             .child(tag("small").text(format_args!(" {}", hold.reason.word())));
         Some(paragraph)
@@ -104,12 +104,6 @@ impl PipelineView<'_> {
             .child(tag("ol").class("heat").children(squares))
             .child(tag("ul").class("targets").children(not_ready.map(card)))
     }
-}
-
-fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    let first = letters.next().map(|first| first.to_uppercase().to_string());
-    first.unwrap_or_default() + letters.as_str()
 }
 
 /// The name of a strategy, and its repository and branch.

@@ -54,7 +54,7 @@ fn pipeline() -> Pipeline {
     let prod = environments.get_mut("prod").unwrap();
     prod.hold = Some(HoldStatus {
         reason: "AwaitingApproval".to_owned(),
-        message: "2.0.0 waits for approval to enter prod; an approval of 2.0.0 lifts this"
+        message: "2.0.0 waits for approval to enter prod; resolved by an approval of 2.0.0"
             .to_owned(),
         opens_at: None,
     });
@@ -87,7 +87,7 @@ fn check(width: Option<usize>, expected: &str) {
 const REMARKS: &str = "
         ◇ prod
             waits: 2.0.0 waits for approval to enter prod [AwaitingApproval]
-            an approval of 2.0.0 lifts this
+            resolved by an approval of 2.0.0
             promotion of 2.0.0: AwaitingApproval https://forge.example.com/1\u{fffd}[2J
             try: sluice approve web prod -n shop";
 

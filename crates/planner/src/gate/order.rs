@@ -1,0 +1,107 @@
+//! Gate `order`: the revision is not older than what runs in the site, was not rejected, did not fail
+//! and was not replaced there before.
+//!
+//! It is asked again before each later external step, all but "replaced before": an open pull request
+//! must not be merged after somebody deployed something newer.
+
+use super::{Ask, Gate, GateVerdict, PromotionQuestion, SiteQuestion};
+use crate::{
+    hold::HoldReason,
+    promotion_phase::{is_unmerged, was_merged},
+    site_state::SiteState,
+};
+
+pub(super) const GATE: Gate = Gate {
+    name: "order",
+    request_overrides: true,
+    rollback_skips: true,
+    asks: &[Ask::Site(ask)],
+    again: Some(again),
+};
+
+fn ask(question: &SiteQuestion<'_>) -> GateVerdict {
+    let wanted = question.wanted;
+    let (name, shown) = (&question.environment.name, wanted.shown());
+    let verdict = compare(
+        (&wanted.revision, &shown),
+        (name, question.site, question.rejected),
+    );
+    if verdict == GateVerdict::Pass && has_been_replaced(question) {
+        let sentence = format!("{shown} ran in {name} before and was replaced");
+        return fail(HoldReason::AlreadyRan, &shown, sentence);
+    }
+    verdict
+}
+
+/// What is merged is followed, and not asked again.
+fn again(question: &PromotionQuestion<'_>) -> GateVerdict {
+    if !is_unmerged(question.promotion) {
+        return GateVerdict::Pass;
+    }
+    let spec = &question.promotion.spec;
+    compare(
+        (&spec.revision, &spec.shown_revision()),
+        (&spec.environment, question.site, question.rejected),
+    )
+}
+
+/// The answer of the gate for an existing promotion, unless a person requested it.
+pub(crate) fn ask_again(question: &PromotionQuestion<'_>) -> GateVerdict {
+    GATE.ask_again(question)
+}
+
+/// Revisions are ordered by how they are shown: a digest has no order, its tag does.
+fn compare(
+    (revision, shown): (&str, &str),
+    (environment, site, rejected): (&str, &SiteState<'_>, &[String]),
+) -> GateVerdict {
+    if rejected.iter().any(|it| it == revision) {
+        let sentence =
+            format!("{shown} was rolled back in {environment}, or its pull request was closed");
+        return fail(HoldReason::Rejected, shown, sentence);
+    }
+    if let Some(newer) = site.newer_than(shown) {
+        let sentence = format!("{environment} runs {newer}, which is newer than {shown}");
+        return fail(HoldReason::OlderThanRunning, shown, sentence);
+    }
+    let Some(failed) = site.failed(revision) else {
+        return GateVerdict::Pass;
+    };
+    let status = failed.status.as_ref();
+    let message = status.and_then(|status| status.message.clone());
+    let because = message.unwrap_or("it did not become ready".to_owned());
+    let sentence = format!("{shown} failed in {environment}: {because}");
+    fail(HoldReason::PromotionFailed, shown, sentence)
+}
+
+fn fail(reason: HoldReason, revision: &str, sentence: String) -> GateVerdict {
+    GateVerdict::Fail {
+        reason,
+        sentence,
+        revision: revision.to_owned(),
+    }
+}
+
+/// Whether the revision ran here and another one came after it. A revision that has reached only some
+/// targets so far has not been replaced.
+fn has_been_replaced(question: &SiteQuestion<'_>) -> bool {
+    let (site, revision) = (question.site, &question.wanted.revision);
+    let Some(status) = question.model.environments.get(&question.environment.name) else {
+        return false;
+    };
+    let position = |revision: &str| status.ran.iter().position(|known| known == revision);
+    let has_run = position(revision).is_some();
+    let promotions = site.promotions.iter();
+    let mut same = promotions.filter(|promotion| promotion.spec.revision == *revision);
+    if !has_run && !same.any(|promotion| was_merged(promotion)) {
+        return false;
+    }
+    let mut targets = status.targets.iter();
+    let is_running = targets.any(|target| target.revision.as_ref() == Some(revision));
+    let came_later = |other: &str| position(other) < position(revision) && has_run;
+    let targets = site.targets.iter();
+    let mut others = targets.filter_map(|target| target.revision.as_deref());
+    let is_followed =
+        others.any(|other| other != revision && position(other).is_some() && came_later(other));
+    !is_running || is_followed
+}

@@ -1,0 +1,181 @@
+//! Gate `readiness`: the source environment is ready at the revision, by `when`, and its revision says
+//! something about this environment.
+
+use api::{
+    flux::is_tag,
+    pipeline::{TargetStatus, When},
+};
+
+use super::{Ask, CandidateQuestion, Gate, GateVerdict};
+use crate::{
+    hold::{Hold, HoldReason, and_more, list},
+    hook::{how_to_sign, unsigned_report},
+    plan::{CandidateSource, SourceVotes, unmatched_selector},
+    release::failed_release,
+    site::target_name,
+};
+
+pub(super) const GATE: Gate = Gate {
+    name: "readiness",
+    request_overrides: true,
+    rollback_skips: true,
+    asks: &[Ask::Source(ask), Ask::Candidate(shared_source)],
+    again: None,
+};
+
+fn ask(source: &CandidateSource<'_>) -> GateVerdict {
+    let CandidateSource::Environment(votes) = source else {
+        return GateVerdict::Pass;
+    };
+    if let Some(hold) = not_observed(votes) {
+        return GateVerdict::Wait(hold);
+    }
+    let hold = match votes.when {
+        When::AllTargetsReady => all_targets(votes),
+        When::AnyTargetReady => any_target(votes),
+    };
+    let hold = hold.map(|hold| not_signed(votes, &hold).unwrap_or(hold));
+    hold.into()
+}
+
+/// Why nothing is known about the source environment.
+fn not_observed(votes: &SourceVotes<'_>) -> Option<Hold> {
+    let name = &votes.source.name;
+    if let Some(namespace) = unmatched_selector(votes.model, votes.source) {
+        return Some(Hold::new(
+            HoldReason::SourceNotReady,
+            format!("no cluster matches the selector of {name} for namespace {namespace}"),
+            format!("a cluster that matches and is ready in {name}"),
+        ));
+    }
+    votes.targets.is_empty().then(|| {
+        Hold::new(
+            HoldReason::SourceNotDeployed,
+            format!("{name} has not been observed yet"),
+            "its first observation",
+        )
+    })
+}
+
+fn all_targets(votes: &SourceVotes<'_>) -> Option<Hold> {
+    let revision = match votes.shared_revision() {
+        Ok(revision) => revision,
+        Err(running) if running.len() > 1 => return Some(targets_differ(votes, &running)),
+        Err(_) => return Some(not_deployed(votes)),
+    };
+    let unready: Vec<_> = votes.targets.iter().filter(|it| !it.ready).collect();
+    let shown = votes.shown(revision);
+    let first = unready.first()?;
+    Some(not_ready(votes, first, unready.len(), &shown))
+}
+
+fn any_target(votes: &SourceVotes<'_>) -> Option<Hold> {
+    let name = &votes.source.name;
+    votes.newest_first().is_empty().then(|| {
+        let failed = votes.targets.iter().find_map(failed_release);
+        let because = failed.map(|text| format!(": {text}")).unwrap_or_default();
+        Hold::new(
+            HoldReason::SourceNotReady,
+            format!("no target of {name} is ready{because}"),
+            format!("one ready target of {name}"),
+        )
+    })
+}
+
+fn targets_differ(votes: &SourceVotes<'_>, running: &[String]) -> Hold {
+    let name = &votes.source.name;
+    let failed = |target: &TargetStatus| {
+        let text = failed_release(target)?;
+        Some(format!(" ({}: {text})", target_name(target)))
+    };
+    let failed = votes.targets.iter().find_map(failed).unwrap_or_default();
+    Hold::new(
+        HoldReason::SourceTargetsDiffer,
+        format!("{name} targets run {}{failed}", list(running)),
+        format!("one revision on all targets of {name}"),
+    )
+}
+
+fn not_deployed(votes: &SourceVotes<'_>) -> Hold {
+    let name = &votes.source.name;
+    if let Some(reported) = votes.reported {
+        let revision = &reported.revision;
+        return Hold::new(
+            HoldReason::TargetsNotDistinguishable,
+            format!("reports say that {name} runs {revision}, but not on which of its targets"),
+            "the metadata field `cluster` on the alerts, or `when: AnyTargetReady`",
+        );
+    }
+    let mut targets = votes.targets.iter();
+    let sentence = match targets.find(|target| target.revision.is_none()) {
+        Some(target) => {
+            let because = target.error.clone().or_else(|| failed_release(target));
+            let because = because.unwrap_or("no revision is known".to_owned());
+            format!("{name} target {}: {because}", target_name(target))
+        }
+        None => format!("no revision of {name} is known"),
+    };
+    let resolved_by = format!("one revision on all targets of {name}");
+    Hold::new(HoldReason::SourceNotDeployed, sentence, resolved_by)
+}
+
+fn not_ready(votes: &SourceVotes<'_>, target: &TargetStatus, count: usize, revision: &str) -> Hold {
+    let more = and_more(count);
+    let because = match target.error.clone().or_else(|| failed_release(target)) {
+        Some(error) => format!("{more}: {error}"),
+        None if count > 1 => format!("{more} are not ready at {revision}"),
+        None => format!(" is not ready at {revision}"),
+    };
+    let name = &votes.source.name;
+    Hold::new(
+        HoldReason::SourceNotReady,
+        format!("{name} target {}{because}", target_name(target)),
+        format!("readiness of all targets of {name}"),
+    )
+}
+
+/// The hold instead, where the source environment is not ready because its report has no signature.
+fn not_signed(votes: &SourceVotes<'_>, hold: &Hold) -> Option<Hold> {
+    let is_unready = matches!(
+        hold.reason,
+        HoldReason::SourceNotDeployed
+            | HoldReason::SourceNotReady
+            | HoldReason::SourceTargetsDiffer
+    );
+    let name = &votes.source.name;
+    let report = unsigned_report(votes.pipeline, votes.model, name).filter(|_| is_unready)?;
+    let revision = &report.revision;
+    let how = how_to_sign(votes.pipeline, name);
+    Some(Hold::new(
+        HoldReason::ReportNotSigned,
+        format!("{name} reported {revision} without a signature, which does not count"),
+        format!("a signed report: {how}"),
+    ))
+}
+
+/// Where the source environment and the site follow the same source, they change together by
+/// themselves. A tag that both follow may never move, so it holds only what shows that it has moved.
+fn shared_source(question: &CandidateQuestion<'_>) -> GateVerdict {
+    let (sites, candidate) = (question.sites, question.candidate);
+    if question.spec.track.is_some() {
+        return GateVerdict::Pass;
+    }
+    let targets = sites.iter().flat_map(|site| &site.targets);
+    let here: Vec<_> = targets
+        .filter_map(|target| target.follows.as_deref())
+        .collect();
+    let is_settled = sites.iter().all(|site| site.runs(&candidate.revision));
+    let shared = candidate
+        .vouched_by
+        .iter()
+        .filter_map(|target| target.follows.as_deref())
+        .find(|follows| here.contains(follows) && !(is_settled && is_tag(follows)));
+    let hold = shared.map(|shared| {
+        Hold::new(
+            HoldReason::SharedSource,
+            format!("this environment and the one before it both follow {shared}"),
+            "`track` with the image's name, or a source of its own",
+        )
+    });
+    hold.into()
+}

@@ -1,0 +1,49 @@
+//! Gate `soak`: the source environment has been ready at the revision without a break for `soak`.
+
+use api::pipeline::When;
+
+use super::{Ask, Gate, GateVerdict};
+use crate::{
+    hold::{Hold, HoldReason},
+    plan::{CandidateSource, SourceVotes},
+    time::Timestamp,
+};
+
+pub(super) const GATE: Gate = Gate {
+    name: "soak",
+    request_overrides: true,
+    rollback_skips: true,
+    asks: &[Ask::Source(ask)],
+    again: None,
+};
+
+fn ask(source: &CandidateSource<'_>) -> GateVerdict {
+    let CandidateSource::Environment(votes) = source else {
+        return GateVerdict::Pass;
+    };
+    if votes.candidate().is_some() {
+        return GateVerdict::Pass;
+    }
+    let hold = match votes.when {
+        When::AllTargetsReady => {
+            let shared = votes.shared_revision().ok();
+            shared.map(|revision| hold(votes, &votes.shown(revision), votes.all_opens_at()))
+        }
+        When::AnyTargetReady => {
+            let oldest = votes.newest_first().into_iter().min_by_key(|it| it.since);
+            oldest.map(|vote| hold(votes, &vote.shown(), votes.opens_at(&vote)))
+        }
+    };
+    hold.into()
+}
+
+/// The hold of a revision that is still soaking.
+pub(crate) fn hold(votes: &SourceVotes<'_>, revision: &str, opens_at: Timestamp) -> Hold {
+    let name = &votes.source.name;
+    let sentence = format!("{revision} has not been ready in {name} for long enough");
+    let resolved_by = format!("waiting until {opens_at:.0}");
+    Hold {
+        opens_at: Some(opens_at),
+        ..Hold::new(HoldReason::Soaking, sentence, resolved_by)
+    }
+}

@@ -1,0 +1,65 @@
+//! Gate `targets`: the targets of the site have been observed, can be read, and have the app.
+
+use api::pipeline::TargetProblem;
+
+use super::{Ask, EnvironmentQuestion, Gate, GateVerdict, SiteQuestion};
+use crate::{
+    hold::{Hold, HoldReason, and_more},
+    plan::unmatched_selector,
+    site::target_name,
+};
+
+pub(super) const GATE: Gate = Gate {
+    name: "targets",
+    request_overrides: false,
+    rollback_skips: false,
+    asks: &[Ask::Environment(selectors), Ask::Site(site)],
+    again: None,
+};
+
+fn selectors(question: &EnvironmentQuestion<'_>) -> GateVerdict {
+    let name = &question.environment.name;
+    let unmatched = unmatched_selector(question.model, question.environment);
+    let hold = unmatched.map(|namespace| {
+        Hold::new(
+            HoldReason::NoTargetsMatch,
+            format!("no cluster matches the selector of {name} for namespace {namespace}"),
+            "a cluster with matching labels",
+        )
+    });
+    hold.into()
+}
+
+/// The hold of an environment that has not been observed yet.
+pub(crate) fn not_observed(environment: &str) -> Hold {
+    Hold::new(
+        HoldReason::NotObserved,
+        format!("{environment} has not been observed yet"),
+        "its first observation",
+    )
+}
+
+fn site(question: &SiteQuestion<'_>) -> GateVerdict {
+    let name = &question.environment.name;
+    if question.site.targets.is_empty() {
+        return GateVerdict::Wait(not_observed(name));
+    }
+    let unreadable = question.site.unreadable();
+    let first = unreadable.first();
+    let Some((target, problem)) = first.and_then(|it| Some((it, it.problem?))) else {
+        return GateVerdict::Pass;
+    };
+    let (reason, resolved_by) = match problem {
+        TargetProblem::AppMissing
+        | TargetProblem::NamespaceMissing
+        | TargetProblem::KindMissing => (HoldReason::AppMissing, "creating the app"),
+        _ => (
+            HoldReason::TargetUnreachable,
+            "making the target readable again",
+        ),
+    };
+    let error = target.error.as_deref().unwrap_or("cannot be read");
+    let more = and_more(unreadable.len());
+    let sentence = format!("{name} target {}{more}: {error}", target_name(target));
+    GateVerdict::Wait(Hold::new(reason, sentence, resolved_by))
+}

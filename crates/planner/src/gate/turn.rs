@@ -1,0 +1,78 @@
+//! Gate `turn`: no promotion that a person requested, and no earlier promotion, is under way in the
+//! site.
+
+use api::{Promotion, pipeline::Request, revision::identity};
+
+use super::{Ask, Gate, GateVerdict, PromotionQuestion, SiteQuestion};
+use crate::{
+    hold::{Hold, HoldReason},
+    plan::pending_request,
+    promotion_phase::{lets_successor_act, name_of},
+};
+
+pub(super) const GATE: Gate = Gate {
+    name: "turn",
+    request_overrides: false,
+    rollback_skips: false,
+    asks: &[Ask::Site(ask)],
+    again: Some(again),
+};
+
+/// A revision that nobody requested waits for one that a person requested.
+pub(crate) fn ask(question: &SiteQuestion<'_>) -> GateVerdict {
+    let hold = question.requested.map(|requested| {
+        let revision = requested.spec.shown_revision();
+        Hold::new(
+            HoldReason::RequestUnderWay,
+            format!("{revision}, which a person requested, is under way"),
+            format!("the end of promotion {}", name_of(requested)),
+        )
+    });
+    hold.into()
+}
+
+/// An existing promotion waits for earlier ones, and for a request of another revision that has not
+/// been taken up.
+fn again(question: &PromotionQuestion<'_>) -> GateVerdict {
+    if let Some(predecessor) = predecessor(question) {
+        let name = name_of(predecessor);
+        return GateVerdict::Wait(Hold::new(
+            HoldReason::WaitingForPredecessor,
+            format!("the earlier promotion {name} has not ended"),
+            "its end",
+        ));
+    }
+    let hold = other_request(question).map(|request| {
+        Hold::new(
+            HoldReason::RequestUnderWay,
+            format!("a person requested {}, which goes first", request.revision),
+            "the end of that promotion",
+        )
+    });
+    hold.into()
+}
+
+/// An earlier promotion into the site that could still bring its change into git.
+pub(crate) fn predecessor<'a>(question: &PromotionQuestion<'a>) -> Option<&'a Promotion> {
+    let order = |promotion: &Promotion| {
+        let created = promotion.metadata.creation_timestamp.clone();
+        let name = promotion.metadata.name.clone();
+        (created.map(|time| time.0), promotion.spec.ordinal, name)
+    };
+    let own = order(question.promotion);
+    // Of two that were created in the same second, one that was withdrawn goes first.
+    let is_earlier = |other: &&Promotion| other.spec.withdrawn.is_some() || order(other) < own;
+    let others = question.site.others(question.promotion);
+    let mut earlier = others.filter(is_earlier);
+    earlier.find(|other| !lets_successor_act(other))
+}
+
+/// A request for another revision that has not been taken up yet.
+fn other_request(question: &PromotionQuestion<'_>) -> Option<Request> {
+    let spec = &question.promotion.spec;
+    let pending = pending_request(question.pipeline, question.model, &spec.environment)?;
+    let own = spec.request.as_ref();
+    let is_own = own.is_some_and(|own| own.id == pending.id);
+    let is_same = identity(&pending.revision) == spec.revision || pending.revision == spec.version;
+    (!is_own && !is_same).then_some(pending)
+}

@@ -1,0 +1,83 @@
+//! Gate `valid`: the pipeline, its source and the promotion settings can work as they are written.
+
+use api::pipeline::{PipelineSpec, SourceKind};
+
+use super::{Ask, EnvironmentQuestion, Gate, GateVerdict, PromotionQuestion};
+use crate::{
+    hold::{Hold, HoldReason},
+    plan::{CandidateSource, source_of},
+    validity,
+};
+
+pub(super) const GATE: Gate = Gate {
+    name: "valid",
+    request_overrides: false,
+    rollback_skips: false,
+    asks: &[Ask::Environment(settings), Ask::Source(proposal)],
+    again: Some(again),
+};
+
+/// Why no promotion of the pipeline can ever start.
+pub(crate) fn invalid_spec(spec: &PipelineSpec) -> Option<Hold> {
+    let text = validity::invalid_spec(spec)?;
+    let resolved_by = "an edit of the pipeline";
+    Some(Hold::new(HoldReason::InvalidSpec, text, resolved_by))
+}
+
+fn invalid_source(spec: &PipelineSpec) -> Option<Hold> {
+    let text = validity::invalid_source(spec)?;
+    let resolved_by = "an edit of the pipeline's source";
+    Some(Hold::new(HoldReason::InvalidSource, text, resolved_by))
+}
+
+fn settings(question: &EnvironmentQuestion<'_>) -> GateVerdict {
+    let (spec, name) = (&question.pipeline.spec, &question.environment.name);
+    if validity::strategies(&question.settings.strategy).is_empty() {
+        let sentence = format!("the promotion settings of {name} name no strategy");
+        let resolved_by = "a strategy in the pipeline";
+        return GateVerdict::Wait(Hold::new(HoldReason::NoStrategy, sentence, resolved_by));
+    }
+    let is_moved_by_others = source_of(spec, name).is_none() && spec.source.is_none();
+    if spec.app_ref.is_none() && !is_moved_by_others {
+        let sentence = "without appRef the apps are shown but not promoted";
+        let resolved_by = "an appRef in the pipeline";
+        return GateVerdict::Wait(Hold::new(HoldReason::NoAppRef, sentence, resolved_by));
+    }
+    GateVerdict::Pass
+}
+
+/// Whether the pipeline's source can propose a revision.
+fn proposal(source: &CandidateSource<'_>) -> GateVerdict {
+    let CandidateSource::Proposal { spec, proposal } = source else {
+        return GateVerdict::Pass;
+    };
+    if let Some(hold) = invalid_source(spec) {
+        return GateVerdict::Wait(hold);
+    }
+    let error = proposal.and_then(|proposal| proposal.error.as_ref());
+    let (Some(source), Some(error)) = (&spec.source, error) else {
+        return GateVerdict::Pass;
+    };
+    let name = source.name.as_deref().unwrap_or_default();
+    GateVerdict::Wait(Hold::new(
+        HoldReason::SourceUnreadable,
+        format!("the {:?} {name} proposes nothing: {error}", source.kind),
+        match source.kind {
+            SourceKind::Hook => "the next call",
+            _ => "its next revision",
+        },
+    ))
+}
+
+/// The spec is asked again, and the source where it proposed the promotion.
+fn again(question: &PromotionQuestion<'_>) -> GateVerdict {
+    let spec = &question.pipeline.spec;
+    if let Some(hold) = invalid_spec(spec) {
+        return GateVerdict::Wait(hold);
+    }
+    let is_first = source_of(spec, &question.environment.name).is_none();
+    let is_requested = question.promotion.spec.request.is_some();
+    invalid_source(spec)
+        .filter(|_| is_first && !is_requested)
+        .into()
+}

@@ -1,0 +1,57 @@
+//! Questions about how far a stored promotion is.
+
+use api::{
+    Promotion,
+    promotion::{Phase, PromotionSpec},
+};
+
+use crate::time::Timestamp;
+
+pub(crate) fn name_of(promotion: &Promotion) -> String {
+    promotion.metadata.name.clone().unwrap_or_default()
+}
+
+pub(crate) fn phase_of(promotion: &Promotion) -> Option<Phase> {
+    promotion.status.as_ref()?.phase
+}
+
+/// Whether it can no longer bring its change into git, so that another promotion may.
+pub(crate) fn lets_successor_act(promotion: &Promotion) -> bool {
+    phase_of(promotion).is_some_and(Phase::lets_successor_act)
+}
+
+/// Whether it could still bring its change into git.
+pub(crate) fn is_unmerged(promotion: &Promotion) -> bool {
+    !lets_successor_act(promotion) && promotion.spec.withdrawn.is_none()
+}
+
+/// Whether its change is in git and has yet to be deployed.
+pub(crate) fn is_deploying(promotion: &Promotion) -> bool {
+    phase_of(promotion) == Some(Phase::Deploying) && promotion.spec.withdrawn.is_none()
+}
+
+/// When its change came into git.
+pub(crate) fn merged_at(promotion: &Promotion) -> Option<Timestamp> {
+    let merged_at = promotion.status.as_ref()?.merged_at.as_ref();
+    merged_at.map(|time| time.0)
+}
+
+/// Whether its change has ever been in git.
+pub(crate) fn was_merged(promotion: &Promotion) -> bool {
+    merged_at(promotion).is_some() || phase_of(promotion) == Some(Phase::Succeeded)
+}
+
+/// Orders promotions by their creation; timestamps of objects have whole seconds.
+pub(crate) fn creation_order(promotion: &Promotion) -> (Timestamp, i64, String) {
+    let created = promotion.metadata.creation_timestamp.as_ref();
+    // A promotion that is about to be created has no timestamp yet and comes last.
+    let created = created.map_or(Timestamp::MAX, |time| time.0);
+    (created, promotion.spec.ordinal, name_of(promotion))
+}
+
+/// A revision as people read it, by the promotion that brought it.
+pub(crate) fn shown_by(promotions: &[&Promotion], revision: &str) -> String {
+    let mut specs = promotions.iter().map(|promotion| &promotion.spec);
+    let brought = specs.find(|spec| spec.revision == revision);
+    brought.map_or_else(|| revision.to_owned(), PromotionSpec::shown_revision)
+}

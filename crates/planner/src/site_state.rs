@@ -1,0 +1,121 @@
+//! What is known about a site: an environment, or one target of it, that promotions lead into.
+
+use api::{
+    Promotion,
+    names::PromotionSite,
+    pipeline::{Reported, TargetStatus},
+    promotion::{Phase, PromotionTarget},
+};
+
+use crate::{
+    attempt::STRATEGY_CHANGED,
+    evidence::{is_reported, is_silent},
+    promotion_phase::{is_deploying, merged_at, phase_of, shown_by},
+    release::failed_revision,
+    version_order,
+};
+
+/// A site with its targets and promotions.
+pub(crate) struct SiteState<'a> {
+    pub(crate) site: PromotionSite,
+    /// The target, where the site is one target of an environment.
+    pub(crate) target: Option<PromotionTarget>,
+    pub(crate) targets: Vec<&'a TargetStatus>,
+    /// The promotions into the site.
+    pub(crate) promotions: Vec<&'a Promotion>,
+    /// The revision that it is assumed to run where no target tells: what reports say about the
+    /// environment, else what was last brought into git.
+    pub(crate) assumed: Option<&'a str>,
+}
+
+impl<'a> SiteState<'a> {
+    /// A site; `reported` is what reports say about its whole environment.
+    pub(crate) fn new(
+        (site, target): (PromotionSite, Option<PromotionTarget>),
+        targets: Vec<&'a TargetStatus>,
+        reported: Option<&'a Reported>,
+        promotions: Vec<&'a Promotion>,
+    ) -> Self {
+        let reported = reported.filter(|_| site.target.is_none());
+        Self {
+            assumed: assumed(&targets, reported, &promotions),
+            site,
+            target,
+            targets,
+            promotions,
+        }
+    }
+
+    /// The promotions into the site apart from one.
+    pub(crate) fn others(&self, promotion: &Promotion) -> impl Iterator<Item = &'a Promotion> {
+        let name = promotion.metadata.name.clone();
+        let promotions = self.promotions.iter().copied();
+        promotions.filter(move |other| other.metadata.name != name)
+    }
+
+    /// The targets that cannot be read and that no report stands in for.
+    pub(crate) fn unreadable(&self) -> Vec<&'a TargetStatus> {
+        let targets = self.targets.iter().copied();
+        let unreadable = targets.filter(|it| it.problem.is_some() && !is_reported(it));
+        unreadable.collect()
+    }
+
+    /// Whether every target runs the revision.
+    pub(crate) fn runs(&self, revision: &str) -> bool {
+        let is_there = |target: &&TargetStatus| target.revision.as_deref() == Some(revision);
+        let is_assumed = self.assumed == Some(revision);
+        !self.targets.is_empty() && self.targets.iter().all(is_there) || is_assumed
+    }
+
+    /// Whether the release of another revision failed here: git asks for that one.
+    pub(crate) fn failed_at_another(&self, revision: &str) -> bool {
+        let targets = self.targets.iter();
+        let mut failed = targets.filter_map(|target| failed_revision(target));
+        failed.any(|failed| failed != revision)
+    }
+
+    /// A newer revision that runs here or is being deployed.
+    pub(crate) fn newer_than(&self, shown: &str) -> Option<String> {
+        let running = self.targets.iter();
+        let running = running.filter_map(|target| target.shown_revision());
+        let promotions = self.promotions.iter();
+        let deploying = promotions.filter(|promotion| is_deploying(promotion));
+        let assumed = self.assumed.map(|it| shown_by(&self.promotions, it));
+        running
+            .chain(assumed)
+            .chain(deploying.map(|promotion| promotion.spec.shown_revision()))
+            .find(|other| version_order::is_older(shown, other))
+    }
+
+    /// The last promotion of the revision, if it failed because of the revision.
+    pub(crate) fn failed(&self, revision: &str) -> Option<&'a Promotion> {
+        let of_revision = |promotion: &&&Promotion| promotion.spec.revision == revision;
+        let all = self.promotions.iter().filter(of_revision);
+        let last = all.max_by_key(|promotion| promotion.spec.ordinal)?;
+        let status = last.status.as_ref()?;
+        let is_refusal = status.reason.as_deref() == Some(STRATEGY_CHANGED);
+        (status.phase == Some(Phase::Failed) && !is_refusal).then_some(*last)
+    }
+}
+
+fn assumed<'a>(
+    targets: &[&'a TargetStatus],
+    reported: Option<&'a Reported>,
+    promotions: &[&'a Promotion],
+) -> Option<&'a str> {
+    let is_silent = !targets.is_empty() && targets.iter().copied().all(is_silent);
+    let reported = reported.map(|reported| reported.revision.as_str());
+    reported
+        .or_else(|| last_brought(promotions))
+        .filter(|_| is_silent)
+}
+
+/// The revision of the promotion that was merged last, of those that succeeded.
+fn last_brought<'a>(promotions: &[&'a Promotion]) -> Option<&'a str> {
+    let succeeded = promotions
+        .iter()
+        .filter(|promotion| phase_of(promotion) == Some(Phase::Succeeded))
+        .filter_map(|promotion| Some((merged_at(promotion)?, promotion)));
+    let (_, last) = succeeded.max_by_key(|(merged_at, _)| *merged_at)?;
+    Some(&last.spec.revision)
+}

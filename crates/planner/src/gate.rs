@@ -130,8 +130,9 @@ pub(crate) struct SiteQuestion<'a> {
     pub(crate) wanted: &'a WantedRevision,
     /// Revisions that the environment rejected.
     pub(crate) rejected: &'a [String],
-    /// The promotion under way in the site that a person requested, unless it brings this revision.
-    pub(crate) requested: Option<&'a Promotion>,
+    /// Name and revision of the promotion of another revision that a person requested and that is
+    /// under way in the site.
+    pub(crate) requested: Option<(&'a str, &'a str)>,
 }
 
 /// What a gate knows about an existing promotion.

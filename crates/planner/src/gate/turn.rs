@@ -20,12 +20,11 @@ pub(super) const GATE: Gate = Gate {
 
 /// A revision that nobody requested waits for one that a person requested.
 pub(crate) fn ask(question: &SiteQuestion<'_>) -> GateVerdict {
-    let hold = question.requested.map(|requested| {
-        let revision = requested.spec.shown_revision();
+    let hold = question.requested.map(|(name, revision)| {
         Hold::new(
             HoldReason::RequestUnderWay,
             format!("{revision}, which a person requested, is under way"),
-            format!("the end of promotion {}", name_of(requested)),
+            format!("the end of promotion {name}"),
         )
     });
     hold.into()

@@ -85,7 +85,7 @@ impl<'a> SitePlanner<'a> {
         if let Some(promotion) = self.under_way(wanted, site, rejected) {
             return self.goes_on_in_order(promotion, site, rejected);
         }
-        let mut question = SiteQuestion {
+        let question = SiteQuestion {
             pipeline: self.input.pipeline,
             model: self.input.model,
             environment: self.environment,
@@ -95,8 +95,7 @@ impl<'a> SitePlanner<'a> {
             requested: None,
         };
         if let Some(requested) = self.requested(site).filter(|_| wanted.request.is_none()) {
-            question.requested = Some(requested);
-            return self.gives_way(&question, requested);
+            return self.gives_way(question, requested);
         }
         // A request to stay, while another revision is being deployed or failed, needs a new change.
         let is_deploying = || site.promotions.iter().any(|it| is_deploying(it));
@@ -244,13 +243,21 @@ impl<'a> SitePlanner<'a> {
     }
 
     /// What a person requested goes on, and other revisions wait for it.
-    fn gives_way(&self, question: &SiteQuestion<'_>, requested: &Promotion) -> SiteDecision {
-        let (site, wanted) = (question.site, question.wanted);
-        let mut decision = self.goes_on_alone(requested, site, question.rejected);
-        if decision.hold.is_none() && !site.runs(&wanted.revision) {
-            decision.hold = turn::ask(question).hold();
+    fn gives_way(&self, question: SiteQuestion<'_>, requested: &Promotion) -> SiteDecision {
+        let decision = self.goes_on_alone(requested, question.site, question.rejected);
+        if decision.hold.is_some() || question.site.runs(&question.wanted.revision) {
+            return decision;
         }
-        decision
+        let revision = requested.spec.shown_revision();
+        let name = decision.promotion.as_ref().map(|it| it.name.as_str());
+        let hold = turn::ask(&SiteQuestion {
+            requested: Some((name.unwrap_or_default(), &revision)),
+            ..question
+        });
+        SiteDecision {
+            hold: hold.hold(),
+            ..decision
+        }
     }
 
     fn is_suspended(&self) -> bool {

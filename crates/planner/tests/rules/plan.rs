@@ -660,8 +660,8 @@ fn what_follows_the_same_tag_is_held_only_if_the_tag_moves() {
     assert_eq!(
         follow("b", "a"),
         "prod: SharedSource: this environment and the one before it both follow \
-         oci://registry.example/fleet (tag stable); `track` with the image's name, or a source of its \
-         resolved by own,"
+         oci://registry.example/fleet (tag stable); resolved by `track` with the image's name, or a source of its \
+         own"
     );
 }
 

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use controller::{KubeconfigPolicy, Leaves};
+use controller::{KubeconfigPolicy, LeafClients};
 use kube::Client;
 use server::leaf::LeafConnector;
 
 /// A connector that reads kubeconfigs with the permissions of `hub`.
 pub(crate) fn leaf_connector(hub: &Client, policy: KubeconfigPolicy) -> LeafConnector {
-    let leaves = Leaves::new(hub.clone(), controller::network_connector(policy));
+    let leaves = LeafClients::new(hub.clone(), controller::network_connector(policy));
     let leaves = Arc::new(leaves);
     LeafConnector::new(move |cluster| {
         let leaves = leaves.clone();

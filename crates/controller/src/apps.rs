@@ -1,10 +1,10 @@
-//! What runs on every cluster, as far as pipelines ask: one slim record per app.
+//! Cache of the apps on all clusters, as far as pipelines need them: one slim record per app.
 //!
-//! Filled by the feeds, read by the pipeline loop. Holds no objects, so that memory does not grow
-//! with what people put into them, and never talks to a cluster.
+//! Filled by the watches on the clusters, read by the pipeline reconciler. It holds no whole objects, so
+//! that memory does not grow with what people put into them, and sends no requests.
 
+pub(crate) mod app_watch;
 mod canaries;
-pub(crate) mod feed;
 pub(crate) mod images;
 pub(crate) mod sources;
 
@@ -20,90 +20,90 @@ pub(crate) use canaries::{Workload, Workloads};
 
 use crate::keys::{AppKind, ClusterKey};
 
-/// What is kept of one app.
+/// The cached fields of one app.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Record {
+pub(crate) struct AppRecord {
     pub(crate) api_version: String,
     pub(crate) reading: AppReading,
     /// The pipeline whose label it carries.
     pub(crate) pipeline: Option<String>,
     /// The images it runs, once they have been read for this state.
     pub(crate) images: Option<Vec<String>>,
-    /// The source its revision is one of.
+    /// The source that its revision comes from.
     pub(crate) source: Option<ObjectReference>,
     /// Namespace and name of the Kustomization that applied it.
     pub(crate) applier: Option<(String, String)>,
-    /// Namespace and name of the HelmRelease that made it, if it is a workload.
+    /// Namespace and name of the HelmRelease that created it, if it is a workload.
     pub(crate) release: Option<Box<(String, String)>>,
-    /// The workloads Flux made for it, if they were read.
+    /// The workloads that Flux created for it, if they were read.
     pub(crate) workloads: Option<Workloads>,
-    /// What it says, if it is a Canary and no app.
+    /// The Canary, if it is one and not an app.
     pub(crate) canary: Option<Box<Canary>>,
 }
 
-/// Whether a feed can be relied on.
+/// The state of a watch.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) enum FeedState {
-    /// It has not been read to the end yet.
+pub(crate) enum WatchState {
+    /// The initial list is not complete yet.
     #[default]
     Starting,
-    /// It is complete and follows changes.
+    /// It is complete and receives changes.
     Synced,
     /// The cluster has no such kind.
     KindMissing,
-    /// Reading is not allowed.
+    /// RBAC does not allow it.
     Forbidden(String),
-    /// The cluster does not answer as it should.
+    /// The cluster does not answer, or with errors.
     Failing(String),
 }
 
-/// What a look at one place gives.
+/// The answer to a lookup of apps in one namespace.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Look {
-    /// The feed cannot tell.
-    Unknown(FeedState),
-    /// The apps that were asked for and are there.
-    Found(Vec<(String, Record)>),
+pub(crate) enum AppLookup {
+    /// The watch is not synced.
+    Unknown(WatchState),
+    /// The apps that match.
+    Found(Vec<(String, AppRecord)>),
 }
 
 /// The apps of all clusters.
 #[derive(Default)]
-pub(crate) struct Apps {
+pub(crate) struct AppCache {
     clusters: RwLock<HashMap<ClusterKey, ClusterApps>>,
 }
 
 #[derive(Default)]
 struct ClusterApps {
-    /// Why nothing on the cluster can be read.
+    /// Why the cluster cannot be reached.
     unreachable: Option<String>,
     kinds: HashMap<AppKind, KindApps>,
 }
 
 #[derive(Default)]
 struct KindApps {
-    /// The state of the feed for a namespace, or of the one for all under the empty name.
-    states: HashMap<String, FeedState>,
-    records: HashMap<String, HashMap<String, Record>>,
+    /// The state of the watch of each namespace; that of a watch of all under the empty name.
+    states: HashMap<String, WatchState>,
+    records: HashMap<String, HashMap<String, AppRecord>>,
     /// Why images are left out.
     images_note: Option<String>,
-    asked: Arc<images::Line>,
+    workload_lookups: Arc<images::WorkloadLookups>,
 }
 
 impl KindApps {
-    fn state(&self, namespace: &str) -> FeedState {
+    fn state(&self, namespace: &str) -> WatchState {
         let state = self.states.get("").or_else(|| self.states.get(namespace));
         state.cloned().unwrap_or_default()
     }
 }
 
-impl Apps {
-    /// Says that a cluster cannot be reached, or that it can; answers whether that is news.
+impl AppCache {
+    /// Sets why a cluster cannot be reached, or that it can; returns whether that changed.
     pub(crate) fn set_reachable(&self, cluster: &ClusterKey, unreachable: Option<String>) -> bool {
         let mut clusters = self.clusters.write();
         let apps = clusters.entry(cluster.clone()).or_default();
-        let is_news = apps.unreachable != unreachable;
+        let has_changed = apps.unreachable != unreachable;
         apps.unreachable = unreachable;
-        is_news
+        has_changed
     }
 
     /// Forgets everything about a cluster.
@@ -118,13 +118,13 @@ impl Apps {
         }
     }
 
-    /// Sets the state of a feed (`namespace` empty: of the one for all); answers whether it is news.
+    /// Sets the state of a watch (empty `namespace`: of the one for all); returns whether it changed.
     pub(crate) fn set_state(
         &self,
         cluster: &ClusterKey,
         kind: &AppKind,
         namespace: &str,
-        state: FeedState,
+        state: WatchState,
     ) -> bool {
         self.with_kind(cluster, kind, |apps| {
             if !namespace.is_empty() {
@@ -135,16 +135,15 @@ impl Apps {
         })
     }
 
-    /// Records an app; answers whether anything about it changed. Images that were read for the
-    /// same state stay.
+    /// Stores an app; returns whether its record changed. Images that were read for the same state are
+    /// kept.
     pub(crate) fn put(
         &self,
         cluster: &ClusterKey,
         kind: &AppKind,
-        place: (&str, &str),
-        mut record: Record,
+        (namespace, name): (&str, &str),
+        mut record: AppRecord,
     ) -> bool {
-        let (namespace, name) = place;
         self.with_kind(cluster, kind, |apps| {
             let names = apps.records.entry(namespace.to_owned()).or_default();
             if let Some(known) = names.get(name) {
@@ -161,16 +160,15 @@ impl Apps {
         })
     }
 
-    /// Keeps what was read of an app's workloads, unless it has moved on since.
-    pub(crate) fn put_deployed(
+    /// Stores the workloads that were read for an app, unless its state has changed since.
+    pub(crate) fn put_workloads(
         &self,
         cluster: &ClusterKey,
         kind: &AppKind,
-        place: (&str, &str),
+        (namespace, name): (&str, &str),
         of: &AppReading,
-        deployed: images::Deployed,
+        workloads: images::AppWorkloads,
     ) {
-        let (namespace, name) = place;
         let mut clusters = self.clusters.write();
         let apps = clusters.entry(cluster.clone()).or_default();
         let follows_canaries = apps.follows_canaries();
@@ -179,11 +177,11 @@ impl Apps {
         if let Some(record) = names.and_then(|names| names.get_mut(name))
             && is_same_state(&record.reading, of)
         {
-            record.keep(deployed, follows_canaries);
+            record.set_workloads(workloads, follows_canaries);
         }
     }
 
-    /// Has the images of an app read again the next time it is looked at.
+    /// Removes the images of an app, so that its next reconcile reads them again.
     pub(crate) fn forget_images(
         &self,
         cluster: &ClusterKey,
@@ -198,14 +196,14 @@ impl Apps {
         });
     }
 
-    /// Keeps what was read of the workloads of all apps of a kind, in one namespace or (`scope`
-    /// empty) in all.
-    pub(crate) fn fill_deployed(
+    /// Stores the workloads that were read for all apps of a kind, in one namespace or (empty `scope`)
+    /// in all.
+    pub(crate) fn fill_workloads(
         &self,
         cluster: &ClusterKey,
         kind: &AppKind,
         scope: &str,
-        mut deployed: HashMap<(String, String), images::Deployed>,
+        mut workloads: HashMap<(String, String), images::AppWorkloads>,
     ) {
         let mut clusters = self.clusters.write();
         let apps = clusters.entry(cluster.clone()).or_default();
@@ -216,13 +214,13 @@ impl Apps {
                 .iter_mut()
                 .filter(|_| scope.is_empty() || scope == namespace)
             {
-                let found = deployed.remove(&(namespace.clone(), name.clone()));
-                record.keep(found.unwrap_or_default(), follows_canaries);
+                let own = workloads.remove(&(namespace.clone(), name.clone()));
+                record.set_workloads(own.unwrap_or_default(), follows_canaries);
             }
         }
     }
 
-    /// Removes an app; answers whether it was there.
+    /// Removes an app; returns whether it was there.
     pub(crate) fn remove(
         &self,
         cluster: &ClusterKey,
@@ -242,25 +240,25 @@ impl Apps {
         })
     }
 
-    /// Removes what a complete list did not show. With a namespace, only what is in it.
+    /// Removes the apps that a complete list did not have, in one namespace or (empty `scope`) in all.
     pub(crate) fn retain(
         &self,
         cluster: &ClusterKey,
         kind: &AppKind,
         scope: &str,
-        seen: &BTreeSet<(String, String)>,
+        listed: &BTreeSet<(String, String)>,
     ) {
         self.with_kind(cluster, kind, |apps| {
             for (namespace, names) in &mut apps.records {
                 if scope.is_empty() || scope == namespace {
-                    names.retain(|name, _| seen.contains(&(namespace.clone(), name.clone())));
+                    names.retain(|name, _| listed.contains(&(namespace.clone(), name.clone())));
                 }
             }
             apps.records.retain(|_, names| !names.is_empty());
         });
     }
 
-    /// Says why images of this kind's apps are left out.
+    /// Sets why images of this kind's apps are left out.
     pub(crate) fn set_images_note(
         &self,
         cluster: &ClusterKey,
@@ -276,44 +274,48 @@ impl Apps {
         clusters.get(cluster)?.kinds.get(kind)?.images_note.clone()
     }
 
-    /// Where those who ask for the images of this kind's apps wait.
-    pub(crate) fn line(&self, cluster: &ClusterKey, kind: &AppKind) -> Arc<images::Line> {
-        self.with_kind(cluster, kind, |apps| apps.asked.clone())
+    /// The batched lookups of the workloads of this kind's apps.
+    pub(crate) fn workload_lookups(
+        &self,
+        cluster: &ClusterKey,
+        kind: &AppKind,
+    ) -> Arc<images::WorkloadLookups> {
+        self.with_kind(cluster, kind, |apps| apps.workload_lookups.clone())
     }
 
-    /// Whether what is known of a kind in a namespace can be relied on.
-    pub(crate) fn feed_state(
+    /// The state of the watch of a kind in a namespace.
+    pub(crate) fn watch_state(
         &self,
         cluster: &ClusterKey,
         kind: &AppKind,
         namespace: &str,
-    ) -> FeedState {
+    ) -> WatchState {
         let clusters = self.clusters.read();
         let apps = clusters.get(cluster).and_then(|apps| apps.kinds.get(kind));
-        apps.map_or(FeedState::Starting, |apps| apps.state(namespace))
+        apps.map_or(WatchState::Starting, |apps| apps.state(namespace))
     }
 
-    /// What is kept of an app.
+    /// The record of an app, whatever the state of the watch.
     pub(crate) fn record(
         &self,
         cluster: &ClusterKey,
         kind: &AppKind,
         (namespace, name): (&str, &str),
-    ) -> Option<Record> {
+    ) -> Option<AppRecord> {
         let clusters = self.clusters.read();
         let apps = clusters.get(cluster)?.kinds.get(kind)?;
         apps.records.get(namespace)?.get(name).cloned()
     }
 
     /// The app of that name.
-    pub(crate) fn look_for(
+    pub(crate) fn find(
         &self,
         cluster: &ClusterKey,
         kind: &AppKind,
         namespace: &str,
         name: &str,
-    ) -> Look {
-        self.look(cluster, kind, namespace, |names| {
+    ) -> AppLookup {
+        self.lookup(cluster, kind, namespace, |names| {
             let found = names
                 .get(name)
                 .map(|record| (name.to_owned(), record.clone()));
@@ -322,15 +324,15 @@ impl Apps {
     }
 
     /// The apps that carry a pipeline's label.
-    pub(crate) fn look_for_labelled(
+    pub(crate) fn find_labelled(
         &self,
         cluster: &ClusterKey,
         kind: &AppKind,
         namespace: &str,
         pipeline: &str,
-    ) -> Look {
-        self.look(cluster, kind, namespace, |names| {
-            let carries = |record: &&Record| record.pipeline.as_deref() == Some(pipeline);
+    ) -> AppLookup {
+        self.lookup(cluster, kind, namespace, |names| {
+            let carries = |record: &&AppRecord| record.pipeline.as_deref() == Some(pipeline);
             let mut found: Vec<_> = names
                 .iter()
                 .filter(|(_, record)| carries(record))
@@ -341,28 +343,28 @@ impl Apps {
         })
     }
 
-    fn look(
+    fn lookup(
         &self,
         cluster: &ClusterKey,
         kind: &AppKind,
         namespace: &str,
-        find: impl Fn(&HashMap<String, Record>) -> Vec<(String, Record)>,
-    ) -> Look {
+        find: impl Fn(&HashMap<String, AppRecord>) -> Vec<(String, AppRecord)>,
+    ) -> AppLookup {
         let clusters = self.clusters.read();
         let Some(apps) = clusters.get(cluster) else {
-            return Look::Unknown(FeedState::Starting);
+            return AppLookup::Unknown(WatchState::Starting);
         };
         if let Some(because) = &apps.unreachable {
-            return Look::Unknown(FeedState::Failing(because.clone()));
+            return AppLookup::Unknown(WatchState::Failing(because.clone()));
         }
         let Some(apps) = apps.kinds.get(kind) else {
-            return Look::Unknown(FeedState::Starting);
+            return AppLookup::Unknown(WatchState::Starting);
         };
         match apps.state(namespace) {
-            FeedState::Synced => {
-                Look::Found(apps.records.get(namespace).map(find).unwrap_or_default())
+            WatchState::Synced => {
+                AppLookup::Found(apps.records.get(namespace).map(find).unwrap_or_default())
             }
-            state => Look::Unknown(state),
+            state => AppLookup::Unknown(state),
         }
     }
 
@@ -378,14 +380,14 @@ impl Apps {
     }
 }
 
-impl Record {
-    fn keep(&mut self, deployed: images::Deployed, follows_canaries: bool) {
-        self.images = Some(deployed.images);
-        self.workloads = follows_canaries.then(|| deployed.workloads.into());
+impl AppRecord {
+    fn set_workloads(&mut self, read: images::AppWorkloads, follows_canaries: bool) {
+        self.images = Some(read.images);
+        self.workloads = follows_canaries.then(|| read.workloads.into());
     }
 }
 
-/// Whether images read for one record hold for the other.
+/// Whether images that were read in one state are valid in the other.
 fn is_same_state(left: &AppReading, right: &AppReading) -> bool {
     left.revision == right.revision && left.ready == right.ready
 }

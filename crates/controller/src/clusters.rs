@@ -1,10 +1,10 @@
-//! The clusters that pipelines refer to: which there are, who may use them, and one supervised
-//! connection to each that somebody needs.
+//! The clusters that pipelines refer to: the GitopsClusters on the hub, and one connection to each
+//! cluster that a pipeline uses.
 
+pub(crate) mod cluster_connection;
 pub(crate) mod conditions;
 pub(crate) mod kubeconfig;
-pub(crate) mod leaves;
-pub(crate) mod supervisor;
+pub(crate) mod leaf_clients;
 mod transport;
 
 use std::{
@@ -26,7 +26,7 @@ use runtime::ObjectKey;
 /// How long any single request to a cluster may take.
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Makes a client out of a checked kubeconfig. Tests put their own in place.
+/// Creates a client from a checked kubeconfig. Tests replace it.
 pub type Connector = Arc<
     dyn Fn(Kubeconfig) -> futures::future::BoxFuture<'static, Result<Client, String>> + Send + Sync,
 >;
@@ -39,24 +39,24 @@ pub(crate) struct Clusters {
 }
 
 impl Clusters {
-    /// Keeps an object; answers whether anything that matters here changed.
+    /// Stores an object; returns whether a field changed that matters here.
     pub(crate) fn put(&self, cluster: Arc<GitopsCluster>) -> bool {
         let key = ObjectKey::of(&cluster.metadata);
         let before = self.objects.write().insert(key, cluster.clone());
         before.is_none_or(|before| !is_same(&before, &cluster))
     }
 
-    /// Forgets an object; answers whether it was there.
+    /// Removes an object; returns whether it was there.
     pub(crate) fn remove(&self, key: &ObjectKey) -> bool {
         self.objects.write().remove(key).is_some()
     }
 
-    /// Says that all objects there are have been read once.
+    /// Records that the initial list is complete.
     pub(crate) fn set_known(&self) {
         self.are_known.store(true, Ordering::Relaxed);
     }
 
-    /// Whether all objects there are have been read once.
+    /// Whether the initial list is complete.
     pub(crate) fn are_known(&self) -> bool {
         self.are_known.load(Ordering::Relaxed)
     }
@@ -71,7 +71,7 @@ impl Clusters {
         self.objects.read().keys().cloned().collect()
     }
 
-    /// The objects that a selector chooses, by namespace and name.
+    /// The objects that a selector matches, by namespace and name.
     pub(crate) fn selected(&self, selector: &LabelSelector) -> Vec<Arc<GitopsCluster>> {
         let objects = self.objects.read();
         let mut found: Vec<_> = objects
@@ -126,11 +126,11 @@ fn is_met(requirement: &LabelSelectorRequirement, label: Option<&str>) -> bool {
     }
 }
 
-/// An error of a cluster, short enough for a status and without anything secret.
-pub(crate) fn told(error: &kube::Error) -> String {
+/// The message of an error of a cluster, without anything secret.
+pub(crate) fn describe(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => format!("{} ({})", status.message, status.code),
-        // What the parser says may repeat what was answered, by whatever is there.
+        // The parser's message may repeat the response, of whatever server that is.
         kube::Error::SerdeError(_) => "the answer is not one of a Kubernetes API server".to_owned(),
         error => {
             let mut text = error.to_string();

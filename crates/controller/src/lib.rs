@@ -36,7 +36,7 @@ pub use change::Author;
 pub use clusters::{
     Connector,
     kubeconfig::{KubeconfigPolicy, network_connector},
-    leaves::Leaves,
+    leaf_clients::LeafClients,
 };
 pub use loops::Context;
 pub use metrics::Metrics;

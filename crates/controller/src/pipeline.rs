@@ -58,7 +58,7 @@ pub async fn run(shared: Arc<Shared>) {
     tasks.spawn(follow_clusters(shared.clone()));
     tasks.spawn(namespaces::follow(shared.clone()));
     tasks.spawn(follow_promotions(shared.clone()));
-    tasks.spawn(conditions::retire_unused(shared.clone()));
+    tasks.spawn(conditions::reset_unused(shared.clone()));
     for _ in 0..shared.settings.concurrent.max(1) {
         tasks.spawn(work(shared.clone()));
     }

@@ -12,8 +12,8 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::{
     Context, FIELD_MANAGER,
-    apps::{Apps, sources::Sources},
-    clusters::{Clusters, Connector, kubeconfig::network_connector, supervisor::Handle},
+    apps::{AppCache, sources::SourceCache},
+    clusters::{Clusters, Connector, kubeconfig::network_connector, cluster_connection::ClusterConnection},
     index::{Index, Want},
     keys::{AppKind, ClusterKey},
     namespaces::Namespaces,
@@ -36,15 +36,15 @@ pub struct Shared {
     pub(crate) clusters: Clusters,
     /// The namespaces of the hub.
     pub(crate) namespaces: Namespaces,
-    pub(crate) apps: Apps,
-    pub(crate) sources: Sources,
+    pub(crate) apps: AppCache,
+    pub(crate) sources: SourceCache,
     /// A client for single requests to each cluster that is connected.
     pub(crate) clients: RwLock<HashMap<ClusterKey, Client>>,
     pub(crate) queue: WorkQueue<ObjectKey>,
     pub(crate) telemetry: Telemetry,
     index: Mutex<Index>,
     /// Nothing once the loop has ended.
-    supervisors: Mutex<Option<HashMap<ClusterKey, Handle>>>,
+    supervisors: Mutex<Option<HashMap<ClusterKey, ClusterConnection>>>,
 }
 
 /// Ends what was spawned for a loop when the loop ends.
@@ -94,8 +94,8 @@ impl Shared {
             promotions: Promotions::default(),
             clusters: Clusters::default(),
             namespaces: Namespaces::default(),
-            apps: Apps::default(),
-            sources: Sources::default(),
+            apps: AppCache::default(),
+            sources: SourceCache::default(),
             clients: RwLock::default(),
             queue: WorkQueue::new(),
             index: Mutex::default(),
@@ -153,7 +153,7 @@ impl Shared {
                 .get(cluster)
                 .is_some_and(|handle| handle.set_demand(demand.clone()));
             if !is_told && !demand.is_empty() {
-                let handle = Handle::spawn(self, cluster.clone(), demand);
+                let handle = ClusterConnection::open(self, cluster.clone(), demand);
                 supervisors.insert(cluster.clone(), handle);
             }
         }

@@ -1,13 +1,13 @@
-//! Which of Flagger's Canaries are about which apps.
+//! Maps Flagger's Canaries to apps.
 //!
 //! A Canary names a workload; the workloads of an app are found by Flux's labels, together with the
-//! app's images. They are kept only for clusters that have Canaries.
+//! app's images. They are cached only for clusters that have Canaries.
 
 use std::sync::Arc;
 
 use api::flagger::Canary;
 
-use super::{Apps, ClusterApps, FeedState};
+use super::{AppCache, ClusterApps, WatchState};
 use crate::{
     Shared,
     keys::{AppKind, ClusterKey},
@@ -25,7 +25,7 @@ pub(crate) struct Workload {
 pub(crate) type Workloads = Arc<[Workload]>;
 
 impl Workload {
-    /// What a Canary analyses: it is in the Canary's namespace.
+    /// The workload that a Canary analyses, in the Canary's namespace.
     pub(crate) fn target_of(canary: &Canary, namespace: &str) -> Self {
         Self {
             kind: canary.target_kind.clone(),
@@ -39,10 +39,10 @@ impl Workload {
 type AppKey = (AppKind, String, String);
 
 impl ClusterApps {
-    /// Whether Canaries are followed here.
+    /// Whether Canaries are watched here.
     pub(super) fn follows_canaries(&self) -> bool {
         let canaries = self.kinds.get(&AppKind::canary());
-        canaries.is_some_and(|it| it.states.values().any(|state| *state == FeedState::Synced))
+        canaries.is_some_and(|it| it.states.values().any(|state| *state == WatchState::Synced))
     }
 
     fn has_canaries(&self) -> bool {
@@ -50,7 +50,7 @@ impl ClusterApps {
         canaries.is_some_and(|it| !it.records.is_empty())
     }
 
-    /// The apps that a workload belongs to; nothing if that cannot be told for all apps.
+    /// The apps that a workload belongs to; `None` if that is not known for all apps.
     fn apps_of(&self, workload: &Workload) -> Option<Vec<AppKey>> {
         let mut found = Vec::new();
         for (kind, apps) in self
@@ -80,10 +80,10 @@ impl ClusterApps {
     }
 }
 
-impl Apps {
-    /// Whether the Canaries in a namespace are known. A cluster without Flagger has none.
-    pub(crate) fn canary_state(&self, cluster: &ClusterKey, namespace: &str) -> FeedState {
-        self.feed_state(cluster, &AppKind::canary(), namespace)
+impl AppCache {
+    /// The state of the watch of Canaries in a namespace. A cluster without Flagger has none.
+    pub(crate) fn canary_state(&self, cluster: &ClusterKey, namespace: &str) -> WatchState {
+        self.watch_state(cluster, &AppKind::canary(), namespace)
     }
 
     /// Whether there is any Canary on a cluster.
@@ -92,7 +92,7 @@ impl Apps {
         clusters.get(cluster).is_some_and(ClusterApps::has_canaries)
     }
 
-    /// The Canaries that are about any of these workloads, by name.
+    /// The Canaries of any of these workloads, by name.
     pub(crate) fn canaries_of(&self, cluster: &ClusterKey, workloads: &[Workload]) -> Vec<Canary> {
         let clusters = self.clusters.read();
         let apps = clusters.get(cluster);
@@ -114,8 +114,8 @@ impl Apps {
 }
 
 impl Shared {
-    /// Wakes the pipelines that look at the app of a Canary's workload; all on the cluster while it
-    /// is not known which app that is.
+    /// Enqueues the pipelines with the app of a Canary's workload; all on the cluster while it is not
+    /// known which app that is.
     pub(crate) fn wake_canary(&self, cluster: &ClusterKey, workload: &Workload) {
         let concerned = {
             let clusters = self.apps.clusters.read();

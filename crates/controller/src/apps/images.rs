@@ -1,7 +1,7 @@
-//! The images that apps run, and the workloads they made.
+//! Reads the workloads of apps, and the images that they run.
 //!
-//! Flux labels what it deploys with the app it belongs to. When a feed has become complete all
-//! workloads of its cluster are read at once; afterwards only those of an app that changed.
+//! Flux labels what it deploys with the app it belongs to. When the watch of a kind is complete, all
+//! workloads of the cluster are listed; afterwards only those of an app that changed.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -22,63 +22,63 @@ use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use tokio::sync::oneshot::{self, error::TryRecvError};
 
-use super::{Workload, feed::Feed};
+use super::{Workload, app_watch::AppWatch};
 use crate::keys::AppKind;
 
-/// How long reading images may take; they are worth less than the rest of a status.
-const WITHIN: Duration = Duration::from_secs(3);
+/// How long listing workloads may take: the rest of a status must not wait longer for images.
+const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// For how many apps one list asks.
-const AT_ONCE: usize = 64;
+/// For how many apps one list is sent.
+const BATCH_SIZE: usize = 64;
 /// When a watch has become complete, the kinds of workload are listed one after the other, so that a
 /// cluster on which nothing changes keeps one idle connection and not three.
 const ONE_AFTER_THE_OTHER: usize = 1;
 /// For an app that changed, all three kinds are listed at the same time: its pipeline's status waits
 /// for them.
 const ALL_AT_ONCE: usize = 3;
-const UNANSWERED: &str = "images could not be read: whoever read them stopped";
+const CANCELLED: &str = "images could not be read: the list was cancelled";
 
-/// An app by namespace and name.
-type Place = (String, String);
-/// What apps deployed.
-type AllDeployed = HashMap<Place, Deployed>;
+/// Namespace and name of an app.
+type AppKey = (String, String);
+type WorkloadsByApp = HashMap<AppKey, AppWorkloads>;
 
-/// What was read of an app's workloads.
+/// The workloads of an app, and the images that they run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Deployed {
+pub(crate) struct AppWorkloads {
     pub(crate) images: Vec<String>,
     pub(crate) workloads: Vec<Workload>,
 }
 
-/// Why the workloads of an app could not be read.
+/// Why the workloads of an app could not be listed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Unread {
-    /// What is left out because of it.
+pub(crate) struct WorkloadError {
+    /// What is left out of the status because of it.
     pub(crate) note: String,
-    /// Whether it is not allowed, so that trying again does not help.
-    pub(crate) is_refused: bool,
+    /// Whether RBAC forbids it, so that a retry does not help.
+    pub(crate) is_forbidden: bool,
 }
 
-impl Unread {
+impl WorkloadError {
     fn of(error: &kube::Error) -> Self {
         Self {
             note: note(error),
-            is_refused: matches!(error, kube::Error::Api(status) if status.code == 403),
+            is_forbidden: matches!(error, kube::Error::Api(status) if status.code == 403),
         }
     }
 
     fn because(note: &str) -> Self {
         Self {
             note: note.to_owned(),
-            is_refused: false,
+            is_forbidden: false,
         }
     }
 }
-/// The labels that name an app and its namespace.
-type Labels = (String, String);
 
-/// The labels by which Flux marks what an app of this kind deployed: name and namespace.
-fn labels(kind: &AppKind) -> Option<Labels> {
+/// The labels with the name and the namespace of an app.
+type AppLabels = (String, String);
+
+/// The labels that Flux sets on everything that an app of this kind deploys.
+fn labels(kind: &AppKind) -> Option<AppLabels> {
     let is_flux =
         [api::flux::HELM_GROUP, api::flux::KUSTOMIZE_GROUP].contains(&kind.group.as_str());
     is_flux.then(|| {
@@ -107,101 +107,107 @@ fn sorted(images: impl Iterator<Item = String>) -> Vec<String> {
     images
 }
 
-/// Reads the images of all apps of a feed.
-pub(super) async fn fill(feed: &Feed, scope: &str) {
-    let Some(labels) = labels(&feed.kind) else {
+/// Reads the workloads of all apps of a watch.
+pub(super) async fn fill(watch: &AppWatch, scope: &str) {
+    let Some(labels) = labels(&watch.kind) else {
         return;
     };
-    let read = all(&feed.client, scope, &labels.0, &labels, ONE_AFTER_THE_OTHER);
-    let read = tokio::time::timeout(WITHIN, read).await;
-    let refused = match &read {
+    let read = all(
+        &watch.client,
+        scope,
+        &labels.0,
+        &labels,
+        ONE_AFTER_THE_OTHER,
+    );
+    let read = tokio::time::timeout(TIMEOUT, read).await;
+    let forbidden = match &read {
         Ok(Err(error @ kube::Error::Api(refusal))) if refusal.code == 403 => Some(note(error)),
-        // Anything else passes: the images of each app are read when it is looked at.
+        // Anything else is transient: a reconcile of the app lists its workloads.
         _ => None,
     };
-    let apps = &feed.shared.apps;
-    apps.set_images_note(&feed.cluster, &feed.kind, refused);
-    if let Ok(Ok(deployed)) = read {
-        apps.fill_deployed(&feed.cluster, &feed.kind, scope, deployed);
+    let apps = &watch.shared.apps;
+    apps.set_images_note(&watch.cluster, &watch.kind, forbidden);
+    if let Ok(Ok(workloads)) = read {
+        apps.fill_workloads(&watch.cluster, &watch.kind, scope, workloads);
     }
 }
 
-/// Those who ask for the images of apps of one kind on one cluster. One list answers all who have
-/// asked by the time it is sent, so that many changes at once do not cost a list each.
+/// Batches lookups of the workloads of apps of one kind on one cluster: one list answers all lookups
+/// that wait when it is sent, so that many changes at once do not need a list each.
 #[derive(Default)]
-pub(crate) struct Line {
-    waiting: Mutex<Vec<Question>>,
-    turn: tokio::sync::Mutex<()>,
+pub(crate) struct WorkloadLookups {
+    waiting: Mutex<Vec<PendingLookup>>,
+    /// Held while a batch is listed.
+    batch: tokio::sync::Mutex<()>,
 }
 
-/// What an app deployed, or why that is not known.
-type Answer = Result<Deployed, Unread>;
+type LookupResult = Result<AppWorkloads, WorkloadError>;
 
-struct Question {
-    place: Place,
-    answer: oneshot::Sender<Answer>,
+struct PendingLookup {
+    app: AppKey,
+    result: oneshot::Sender<LookupResult>,
 }
 
-impl Line {
-    /// What one app deployed.
-    pub(crate) async fn ask(&self, client: &Client, kind: &AppKind, place: Place) -> Answer {
-        let (answer, mut answered) = oneshot::channel();
-        self.waiting.lock().push(Question { place, answer });
+impl WorkloadLookups {
+    /// The workloads of one app.
+    pub(crate) async fn get(&self, client: &Client, kind: &AppKind, app: AppKey) -> LookupResult {
+        let (result, mut received) = oneshot::channel();
+        self.waiting.lock().push(PendingLookup { app, result });
         loop {
-            // Whoever has the turn asks for everybody; the others find their answer when they get it.
-            let _turn = self.turn.lock().await;
-            match answered.try_recv() {
-                Ok(answer) => return answer,
-                Err(TryRecvError::Closed) => return Err(Unread::because(UNANSWERED)),
+            // Whoever gets the lock lists for all; the others find their result when they get it.
+            let _batch = self.batch.lock().await;
+            match received.try_recv() {
+                Ok(result) => return result,
+                Err(TryRecvError::Closed) => return Err(WorkloadError::because(CANCELLED)),
                 Err(TryRecvError::Empty) => {}
             }
-            let questions: Vec<Question> = {
+            let lookups: Vec<PendingLookup> = {
                 let mut waiting = self.waiting.lock();
-                let count = waiting.len().min(AT_ONCE);
+                let count = waiting.len().min(BATCH_SIZE);
                 waiting.drain(..count).collect()
             };
-            answer_all(client, kind, questions).await;
+            answer_all(client, kind, lookups).await;
         }
     }
 }
 
-async fn answer_all(client: &Client, kind: &AppKind, questions: Vec<Question>) {
-    let places: BTreeSet<&Place> = questions.iter().map(|question| &question.place).collect();
-    let read = tokio::time::timeout(WITHIN, of_apps(client, kind, &places)).await;
-    let answers = match read {
-        Ok(Ok(deployed)) => Ok(deployed),
-        Ok(Err(error)) => Err(Unread::of(&error)),
-        Err(_) => Err(Unread::because("images could not be read in time")),
+async fn answer_all(client: &Client, kind: &AppKind, lookups: Vec<PendingLookup>) {
+    let apps: BTreeSet<&AppKey> = lookups.iter().map(|lookup| &lookup.app).collect();
+    let read = tokio::time::timeout(TIMEOUT, of_apps(client, kind, &apps)).await;
+    let results = match read {
+        Ok(Ok(workloads)) => Ok(workloads),
+        Ok(Err(error)) => Err(WorkloadError::of(&error)),
+        Err(_) => Err(WorkloadError::because("images could not be read in time")),
     };
-    for question in questions {
-        let answer = answers.as_ref().map_err(Clone::clone);
-        let answer = answer.map(|all| all.get(&question.place).cloned().unwrap_or_default());
-        // Whoever does not wait any more does not need it.
-        let _ = question.answer.send(answer);
+    for lookup in lookups {
+        let result = results.as_ref().map_err(Clone::clone);
+        let result = result.map(|all| all.get(&lookup.app).cloned().unwrap_or_default());
+        // A reconcile that was cancelled does not need it.
+        let _ = lookup.result.send(result);
     }
 }
 
-/// What several apps deployed, asked for in one go where that is allowed.
+/// The workloads of several apps, with lists of all namespaces where RBAC allows that.
 async fn of_apps(
     client: &Client,
     kind: &AppKind,
-    places: &BTreeSet<&Place>,
-) -> Result<AllDeployed, kube::Error> {
+    apps: &BTreeSet<&AppKey>,
+) -> Result<WorkloadsByApp, kube::Error> {
     let Some(labels) = labels(kind) else {
-        return Ok(AllDeployed::new());
+        return Ok(WorkloadsByApp::new());
     };
-    let names: BTreeSet<&str> = places.iter().map(|(_, name)| name.as_str()).collect();
+    let names: BTreeSet<&str> = apps.iter().map(|(_, name)| name.as_str()).collect();
     let names: Vec<&str> = names.into_iter().collect();
     let selector = format!("{} in ({})", labels.0, names.join(","));
     match all(client, "", &selector, &labels, ALL_AT_ONCE).await {
         Err(kube::Error::Api(status)) if status.code == 403 => {
-            let namespaces: BTreeSet<&str> = places.iter().map(|(it, _)| it.as_str()).collect();
-            let mut deployed = AllDeployed::new();
+            let namespaces: BTreeSet<&str> = apps.iter().map(|(it, _)| it.as_str()).collect();
+            let mut workloads = WorkloadsByApp::new();
             for namespace in namespaces {
                 let found = all(client, namespace, &selector, &labels, ALL_AT_ONCE).await?;
-                deployed.extend(found);
+                workloads.extend(found);
             }
-            Ok(deployed)
+            Ok(workloads)
         }
         found => found,
     }
@@ -212,34 +218,37 @@ fn note(error: &kube::Error) -> String {
         kube::Error::Api(status) if status.code == 403 => {
             "images are left out: reading workloads is not allowed".to_owned()
         }
-        error => format!("images could not be read: {}", crate::clusters::told(error)),
+        error => format!(
+            "images could not be read: {}",
+            crate::clusters::describe(error)
+        ),
     }
 }
 
-/// What the apps deployed whose workloads are selected, in one namespace or (`scope` empty) in all.
+/// The selected workloads by app, in one namespace or (empty `scope`) in all.
 async fn all(
     client: &Client,
     scope: &str,
     selector: &str,
-    (name_label, namespace_label): &Labels,
+    (name_label, namespace_label): &AppLabels,
     concurrency: usize,
-) -> Result<AllDeployed, kube::Error> {
-    let mut deployed = AllDeployed::new();
+) -> Result<WorkloadsByApp, kube::Error> {
+    let mut by_app = WorkloadsByApp::new();
     for found in selected(client, scope, selector, concurrency).await? {
         let label = |key: &str| found.labels.get(key).cloned().unwrap_or_default();
-        let place = (label(namespace_label), label(name_label));
-        let deployed = deployed.entry(place).or_default();
-        deployed.images.extend(found.images);
-        deployed.workloads.push(found.workload);
+        let app = (label(namespace_label), label(name_label));
+        let own = by_app.entry(app).or_default();
+        own.images.extend(found.images);
+        own.workloads.push(found.workload);
     }
-    for found in deployed.values_mut() {
-        found.images = sorted(std::mem::take(&mut found.images).into_iter());
+    for own in by_app.values_mut() {
+        own.images = sorted(std::mem::take(&mut own.images).into_iter());
     }
-    Ok(deployed)
+    Ok(by_app)
 }
 
-/// What is read of a workload.
-struct Found {
+/// A workload that was listed.
+struct ListedWorkload {
     workload: Workload,
     labels: std::collections::BTreeMap<String, String>,
     images: Vec<String>,
@@ -250,7 +259,7 @@ async fn selected(
     scope: &str,
     selector: &str,
     concurrency: usize,
-) -> Result<Vec<Found>, kube::Error> {
+) -> Result<Vec<ListedWorkload>, kube::Error> {
     let lists = [
         list::<Deployment>(client, scope, selector, |it| {
             it.spec.as_ref()?.template.spec.as_ref()
@@ -274,7 +283,7 @@ async fn list<K>(
     scope: &str,
     selector: &str,
     pod: fn(&K) -> Option<&PodSpec>,
-) -> Result<Vec<Found>, kube::Error>
+) -> Result<Vec<ListedWorkload>, kube::Error>
 where
     K: Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>
         + Clone
@@ -285,15 +294,15 @@ where
         "" => Api::all(client.clone()),
         namespace => Api::namespaced(client.clone(), namespace),
     };
-    // From the server's memory: a list that must be the newest waits for etcd, 100 ms at a time, and
-    // a workload changed long before its app became ready.
+    // From the watch cache: a list of the newest state waits for etcd, up to 100 ms, and a workload
+    // changes long before its app becomes ready.
     let mut parameters = ListParams::default().labels(selector).match_any();
     let mut workloads = Vec::new();
     loop {
         let page = api.list(&parameters).await?;
         for workload in &page.items {
             let metadata = workload.meta();
-            workloads.push(Found {
+            workloads.push(ListedWorkload {
                 workload: Workload {
                     kind: K::kind(&()).into_owned(),
                     namespace: metadata.namespace.clone().unwrap_or_default(),
@@ -318,8 +327,8 @@ fn images_of(pod: &PodSpec) -> Vec<String> {
         .collect()
 }
 
-/// The one revision of the image of that name that an app's workloads run, or why there is none.
-/// Workloads that run several are between two revisions, or are not one app.
+/// The image of that name that an app's workloads run, or why there is none: workloads that run several
+/// revisions are in the middle of a rollout, or are not one app.
 pub(crate) fn tracked(images: &[String], name: &str) -> Result<Image, String> {
     let parsed = images.iter().filter_map(|text| Image::parse(text));
     let named: Vec<Image> = parsed.filter(|image| image.is(name)).collect();
@@ -350,7 +359,7 @@ mod tests {
 
     use super::*;
 
-    /// A client that counts what it asks.
+    /// A client that counts its requests.
     fn counted(server: &Server) -> (Client, Arc<AtomicUsize>) {
         let count = Arc::new(AtomicUsize::new(0));
         let (router, asked) = (server.router(apiserver::User::in_process()), count.clone());
@@ -404,27 +413,27 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn many_questions_at_once_cost_a_few_lists() {
+    async fn many_lookups_at_once_need_few_lists() {
         let server = Server::in_memory();
         for number in 0..40 {
             workload(&server, number).await;
         }
         let (client, count) = counted(&server);
         let kind = AppKind::new(api::flux::HELM_GROUP, "HelmRelease");
-        let line = Line::default();
-        let answers = join_all((0..40).map(|number| {
-            line.ask(
+        let lookups = WorkloadLookups::default();
+        let results = join_all((0..40).map(|number| {
+            lookups.get(
                 &client,
                 &kind,
                 ("default".to_owned(), format!("app-{number}")),
             )
         }));
-        for (number, answer) in answers.await.into_iter().enumerate() {
-            let deployed = answer.unwrap();
-            assert_eq!(deployed.images, [format!("registry.example/app:{number}")]);
-            assert_eq!(deployed.workloads[0].name, format!("app-{number}"));
+        for (number, result) in results.await.into_iter().enumerate() {
+            let read = result.unwrap();
+            assert_eq!(read.images, [format!("registry.example/app:{number}")]);
+            assert_eq!(read.workloads[0].name, format!("app-{number}"));
         }
-        // Three kinds of workload for whoever came first, and three for all who came meanwhile.
+        // Three kinds of workload for the first lookup, and three for all that came meanwhile.
         assert_eq!(count.load(Ordering::Relaxed), 6);
     }
 }

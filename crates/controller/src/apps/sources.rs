@@ -1,8 +1,7 @@
-//! What apps come from: the sources that Kustomizations follow, and the folder Flux applied an app from.
+//! TTL cache of the sources that Kustomizations follow, and of the folders that Flux applied apps from.
 //!
-//! Such an object is read when an app that leads to it is looked at, and its gist remembered for a
-//! while: they are few and seldom edited. When the app or the object itself is seen to change, it is
-//! read again. What cannot be read is left out.
+//! An object is read when an app that refers to it is reconciled; such objects are few and seldom edited.
+//! When the app or the object itself changes, its entry is removed. What cannot be read is left out.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -15,38 +14,37 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{Record, feed::discover};
+use super::{AppRecord, app_watch::discover};
 use crate::keys::{AppKind, ClusterKey};
 
-/// How long an answer holds.
-const HOLDS: Duration = Duration::from_secs(300);
-/// The same if there was nothing to see: it may be on its way.
-const NOTHING_HOLDS: Duration = Duration::from_secs(15);
+/// How long a summary is cached.
+const TIME_TO_LIVE: Duration = Duration::from_secs(300);
+/// The same if the object does not exist: it may be created soon.
+const MISSING_TIME_TO_LIVE: Duration = Duration::from_secs(15);
 /// How long reading an object may take.
-const WITHIN: Duration = Duration::from_secs(3);
-/// How long a folder's name may be.
+const READ_TIMEOUT: Duration = Duration::from_secs(3);
+/// The longest path of a folder.
 const LONGEST_PATH: usize = 1024;
-/// And a branch's.
+/// The longest name of a branch.
 const LONGEST_BRANCH: usize = 256;
 
-type Key = (ClusterKey, AppKind, String, String);
-/// Namespace and name.
-type Place<'a> = (&'a str, &'a str);
+/// Cluster, kind, namespace and name.
+type SourceKey = (ClusterKey, AppKind, String, String);
 
-/// What is remembered of an object.
+/// The cached fields of an object.
 #[derive(Clone, Default)]
-struct Gist {
+struct SourceSummary {
     /// What a source follows.
     follows: Option<String>,
     /// Where a git repository is.
     address: Option<String>,
-    /// The branch of it, where that and nothing else is followed.
+    /// Its branch, if it follows a branch and nothing else.
     branch: Option<String>,
     /// The folder that a Kustomization applies, and the source the folder is in.
     applies: Option<(String, ObjectReference)>,
 }
 
-impl Gist {
+impl SourceSummary {
     fn of(kind: &str, object: &DynamicObject) -> Self {
         let spec = &object.data["spec"];
         Self {
@@ -71,47 +69,65 @@ fn applies(fields: &Value) -> (String, ObjectReference) {
     (path.unwrap_or("./".to_owned()), object.spec.source_ref)
 }
 
-/// Where an app is.
+/// The cluster and namespace of an app.
 #[derive(Clone, Copy)]
-pub(crate) struct Leaf<'a> {
+pub(crate) struct AppNamespace<'a> {
     pub(crate) client: &'a Client,
     pub(crate) cluster: &'a ClusterKey,
     pub(crate) namespace: &'a str,
 }
 
-/// What was read.
+/// The sources of the apps on all clusters.
 #[derive(Default)]
-pub(crate) struct Sources {
-    /// What was seen, and until when that holds.
-    known: Mutex<HashMap<Key, (Instant, Gist)>>,
-    /// When an object was lately said to have changed.
-    changed: Mutex<HashMap<Key, Instant>>,
-    served: Mutex<HashMap<(ClusterKey, AppKind), ApiResource>>,
+pub(crate) struct SourceCache {
+    /// Each with the end of its time to live.
+    summaries: Mutex<HashMap<SourceKey, (Instant, SourceSummary)>>,
+    /// When objects changed recently.
+    changed: Mutex<HashMap<SourceKey, Instant>>,
+    /// How clusters serve kinds.
+    discovered: Mutex<HashMap<(ClusterKey, AppKind), ApiResource>>,
 }
 
-impl Sources {
+impl SourceCache {
     /// What the source follows that an app refers to.
-    pub(crate) async fn follows(&self, leaf: Leaf<'_>, source: &ObjectReference) -> Option<String> {
-        self.source(leaf, source).await?.follows
+    pub(crate) async fn follows(
+        &self,
+        app_namespace: AppNamespace<'_>,
+        source: &ObjectReference,
+    ) -> Option<String> {
+        self.source(app_namespace, source).await?.follows
     }
 
-    /// The folder Flux applied an app from: that of the Kustomization its labels name, else, for a
+    /// The folder that Flux applied an app from: that of the Kustomization in its labels, else, for a
     /// Kustomization, its own.
-    pub(crate) async fn origin(&self, leaf: Leaf<'_>, app: &Record, own: &str) -> Option<Origin> {
+    pub(crate) async fn origin(
+        &self,
+        app_namespace: AppNamespace<'_>,
+        app: &AppRecord,
+        own: &str,
+    ) -> Option<Origin> {
         let (namespace, name) = match (&app.applier, &app.source) {
             (Some((namespace, name)), _) => (namespace.as_str(), name.as_str()),
-            (None, Some(_)) => (leaf.namespace, own),
+            (None, Some(_)) => (app_namespace.namespace, own),
             (None, None) => return None,
         };
         let kind = AppKind::new(KUSTOMIZE_GROUP, "Kustomization");
         let key = (
-            leaf.cluster.clone(),
+            app_namespace.cluster.clone(),
             kind,
             namespace.to_owned(),
             name.to_owned(),
         );
-        let (path, source) = self.gist(leaf.client, key).await.applies?;
-        let source = self.source(Leaf { namespace, ..leaf }, &source).await?;
+        let (path, source) = self.summary(app_namespace.client, key).await.applies?;
+        let source = self
+            .source(
+                AppNamespace {
+                    namespace,
+                    ..app_namespace
+                },
+                &source,
+            )
+            .await?;
         Some(Origin {
             url: source.address?,
             path,
@@ -119,46 +135,57 @@ impl Sources {
         })
     }
 
-    async fn source(&self, leaf: Leaf<'_>, reference: &ObjectReference) -> Option<Gist> {
-        let (kind, namespace, name) = named(reference, leaf.namespace)?;
-        let key = (leaf.cluster.clone(), kind, namespace, name);
-        Some(self.gist(leaf.client, key).await)
+    async fn source(
+        &self,
+        app_namespace: AppNamespace<'_>,
+        reference: &ObjectReference,
+    ) -> Option<SourceSummary> {
+        let (kind, namespace, name) = named(reference, app_namespace.namespace)?;
+        let key = (app_namespace.cluster.clone(), kind, namespace, name);
+        Some(self.summary(app_namespace.client, key).await)
     }
 
-    async fn gist(&self, client: &Client, key: Key) -> Gist {
-        if let Some((until, gist)) = self.known.lock().get(&key)
+    async fn summary(&self, client: &Client, key: SourceKey) -> SourceSummary {
+        if let Some((until, summary)) = self.summaries.lock().get(&key)
             && Instant::now() < *until
         {
-            return gist.clone();
+            return summary.clone();
         }
         let began = Instant::now();
-        let read = tokio::time::timeout(WITHIN, self.read(client, &key)).await;
-        let gist = match read {
-            Ok(Ok(gist)) => gist,
+        let read = tokio::time::timeout(READ_TIMEOUT, self.read(client, &key)).await;
+        let summary = match read {
+            Ok(Ok(summary)) => summary,
             Ok(Err(error)) => {
-                tracing::debug!(cluster = %key.0, object = key.3, %error, "source not read");
-                self.served.lock().remove(&(key.0.clone(), key.1.clone()));
+                tracing::debug!(cluster = %key.0, object = key.3, %error, "could not read a source");
+                self.discovered
+                    .lock()
+                    .remove(&(key.0.clone(), key.1.clone()));
                 None
             }
-            Err(_) => None,
+            Err(_) => {
+                tracing::debug!(cluster = %key.0, object = key.3, "reading a source timed out");
+                None
+            }
         };
-        let holds = gist.as_ref().map_or(NOTHING_HOLDS, |_| HOLDS);
-        let gist = gist.unwrap_or_default();
-        let mut known = self.known.lock();
-        // What was read before a change may not be kept after it.
+        let time_to_live = summary
+            .as_ref()
+            .map_or(MISSING_TIME_TO_LIVE, |_| TIME_TO_LIVE);
+        let summary = summary.unwrap_or_default();
+        let mut summaries = self.summaries.lock();
+        // A summary that was read before a change must not be cached after it.
         let changed = self.changed.lock().get(&key).copied();
         if changed.is_none_or(|changed| changed < began) {
-            known.insert(key, (Instant::now() + holds, gist.clone()));
+            summaries.insert(key, (Instant::now() + time_to_live, summary.clone()));
         }
-        gist
+        summary
     }
 
-    /// Has an object read again the next time it matters.
-    pub(crate) fn forget(
+    /// Removes an object, so that it is read again when it is needed.
+    pub(crate) fn invalidate(
         &self,
         cluster: &ClusterKey,
         kind: &AppKind,
-        (namespace, name): Place<'_>,
+        (namespace, name): (&str, &str),
     ) {
         let key = (
             cluster.clone(),
@@ -166,48 +193,52 @@ impl Sources {
             namespace.to_owned(),
             name.to_owned(),
         );
-        let mut known = self.known.lock();
-        known.remove(&key);
+        let mut summaries = self.summaries.lock();
+        summaries.remove(&key);
         let mut changed = self.changed.lock();
-        // No read that is under way is older than that.
-        changed.retain(|_, at| at.elapsed() <= WITHIN * 2);
+        // No read that is under way started earlier.
+        changed.retain(|_, at| at.elapsed() <= READ_TIMEOUT * 2);
         changed.insert(key, Instant::now());
     }
 
-    /// The same for the source that an app in a namespace refers to.
-    pub(crate) fn forget_source_of(
+    /// Removes the source that an app in a namespace refers to.
+    pub(crate) fn invalidate_source_of(
         &self,
         cluster: &ClusterKey,
         namespace: &str,
         source: &ObjectReference,
     ) {
         if let Some((kind, namespace, name)) = named(source, namespace) {
-            self.forget(cluster, &kind, (&namespace, &name));
+            self.invalidate(cluster, &kind, (&namespace, &name));
         }
     }
 
-    async fn read(&self, client: &Client, key: &Key) -> Result<Option<Gist>, kube::Error> {
+    async fn read(
+        &self,
+        client: &Client,
+        key: &SourceKey,
+    ) -> Result<Option<SourceSummary>, kube::Error> {
         let (cluster, kind, namespace, name) = key;
         let of_kind = (cluster.clone(), kind.clone());
-        let known = self.served.lock().get(&of_kind).cloned();
-        let resource = match known {
+        let discovered = self.discovered.lock().get(&of_kind).cloned();
+        let resource = match discovered {
             Some(resource) => resource,
             None => match discover(client, kind).await? {
                 Some(resource) => resource,
                 None => return Ok(None),
             },
         };
-        self.served.lock().insert(of_kind, resource.clone());
+        self.discovered.lock().insert(of_kind, resource.clone());
         let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
         let object = api.get_opt(name).await?;
-        Ok(object.map(|object| Gist::of(&kind.kind, &object)))
+        Ok(object.map(|object| SourceSummary::of(&kind.kind, &object)))
     }
 
     /// Forgets everything about a cluster.
     pub(crate) fn forget_cluster(&self, cluster: &ClusterKey) {
-        self.known.lock().retain(|(of, ..), _| of != cluster);
+        self.summaries.lock().retain(|(of, ..), _| of != cluster);
         self.changed.lock().retain(|(of, ..), _| of != cluster);
-        self.served.lock().retain(|(of, _), _| of != cluster);
+        self.discovered.lock().retain(|(of, _), _| of != cluster);
     }
 }
 

@@ -1,4 +1,5 @@
-//! Tells on the GitopsCluster whether it can be reached, where nobody else does.
+//! Writes the conditions of GitopsClusters: whether a cluster can be reached, where no other manager
+//! owns the conditions.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,34 +12,34 @@ use serde_json::Value;
 
 use crate::{Detect, FIELD_MANAGER, Shared, keys::ClusterKey};
 
-/// How long after a start it is clear which clusters pipelines use.
-const SETTLE: Duration = Duration::from_secs(30);
+/// How long after the start all pipelines have been reconciled once.
+const SETTLE_TIME: Duration = Duration::from_secs(30);
 const REACHABLE: &str = "ClusterReachable";
 const NOT_REACHABLE: &str = "ClusterNotReachable";
 
 /// The reason while no pipeline uses the cluster, so that nobody probes it.
 const NOT_PROBED: &str = "NotProbed";
 
-/// What is known about the connection to a cluster.
+/// The state of the connection to a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Connectivity<'a> {
     /// The cluster answers.
     Reachable,
     /// It does not, for this reason.
     Unreachable(&'a str),
-    /// No pipeline uses it, so that it is not probed.
+    /// No pipeline uses it, so it is not probed.
     NotProbed,
 }
 
-/// Takes back what an earlier process said about clusters that no pipeline uses any more.
-pub(crate) async fn retire_unused(shared: Arc<Shared>) {
+/// Resets the conditions that an earlier process wrote on clusters that no pipeline uses any more.
+pub(crate) async fn reset_unused(shared: Arc<Shared>) {
     if !shared.settings.probe_clusters || shared.settings.detect != Detect::Watch {
         return;
     }
     while !shared.clusters.are_known() || !shared.promotions.are_known() {
-        tokio::time::sleep(SETTLE).await;
+        tokio::time::sleep(SETTLE_TIME).await;
     }
-    tokio::time::sleep(SETTLE).await;
+    tokio::time::sleep(SETTLE_TIME).await;
     for key in shared.clusters.keys() {
         let Some(cluster) = shared.clusters.get(&key) else {
             continue;
@@ -49,7 +50,7 @@ pub(crate) async fn retire_unused(shared: Arc<Shared>) {
     }
 }
 
-/// Whether a probe of ours is what the cluster's `Ready` tells.
+/// Whether the cluster's `Ready` is the result of one of our probes.
 fn is_probed(cluster: &GitopsCluster) -> bool {
     let status = cluster.status.as_ref();
     let ready = status.and_then(|status| conditions::find(&status.conditions, READY));
@@ -72,10 +73,10 @@ pub(super) async fn write(
         set(&mut after.conditions, condition(kind, connectivity, now));
     }
     let written = shared.status.patch(&**cluster, before, &after);
-    // Whatever got in the way: a change of the cluster brings us back here.
+    // A failure is not retried: the next change of the connection writes them again.
     if let Err(error) = written.await {
         let name = &cluster.metadata.name;
-        tracing::debug!(cluster = name, %error, "conditions not written");
+        tracing::debug!(cluster = name, %error, "could not write the conditions of a GitopsCluster");
     }
 }
 
@@ -98,7 +99,7 @@ fn condition(kind: &str, connectivity: Connectivity<'_>, now: jiff::Timestamp) -
     }
 }
 
-/// Puts a condition in its place; one that says the same keeps its time.
+/// Sets a condition; if its status stays the same, so does its time.
 fn set(conditions: &mut Vec<Condition>, new: Condition) {
     match conditions
         .iter_mut()
@@ -106,9 +107,9 @@ fn set(conditions: &mut Vec<Condition>, new: Condition) {
     {
         Some(known) => {
             let since = known.last_transition_time.clone();
-            let is_turn = known.status != new.status;
+            let is_transition = known.status != new.status;
             *known = new;
-            if !is_turn {
+            if !is_transition {
                 known.last_transition_time = since;
             }
         }

@@ -1,9 +1,8 @@
-//! Kubeconfigs from Secrets: read, checked, and made into clients.
+//! Reads kubeconfigs from Secrets, checks them, and creates clients.
 //!
-//! A Secret must not make us run programs, read files of our pod or talk through a proxy of its
-//! choosing, so kubeconfigs that ask for any of that are refused. Clusters are reached over verified TLS,
-//! and neither on loopback, link-local nor metadata addresses, unless a [`KubeconfigPolicy`] says
-//! otherwise.
+//! A kubeconfig that would run a program, read a file of our pod or use a proxy is refused. Clusters are
+//! reached over verified TLS, and not on loopback, link-local or metadata addresses, unless a
+//! [`KubeconfigPolicy`] allows that.
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
@@ -16,19 +15,19 @@ use kube::{
 
 use net::{AddressPolicy, parse_url};
 
-use super::{CALL_TIMEOUT, Connector, told, transport};
+use super::{CALL_TIMEOUT, Connector, describe, transport};
 
-/// What kubeconfigs in Secrets may ask for.
+/// What kubeconfigs in Secrets may use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KubeconfigPolicy {
-    /// Loopback, link-local and metadata addresses too.
+    /// Also loopback, link-local and metadata addresses.
     pub allow_internal: bool,
-    /// `http` and `insecure-skip-tls-verify` too.
+    /// Also `http` and `insecure-skip-tls-verify`.
     pub allow_insecure: bool,
 }
 
 impl KubeconfigPolicy {
-    /// For whoever runs clusters on their own machine: internal addresses, but verified TLS.
+    /// For clusters on the same machine: internal addresses, but verified TLS.
     pub const LOCAL: Self = Self {
         allow_internal: true,
         allow_insecure: false,
@@ -83,14 +82,17 @@ impl KubeconfigPolicy {
     }
 }
 
-/// A kubeconfig and the Secret's version it was read from.
-pub(crate) struct Found {
+/// A kubeconfig, and the resourceVersion of the Secret it was read from.
+pub(crate) struct LoadedKubeconfig {
     pub(crate) kubeconfig: Kubeconfig,
     pub(crate) version: String,
 }
 
 /// Reads and checks the kubeconfig of a cluster.
-pub(crate) async fn read(hub: &Client, cluster: &GitopsCluster) -> Result<Found, String> {
+pub(crate) async fn read(
+    hub: &Client,
+    cluster: &GitopsCluster,
+) -> Result<LoadedKubeconfig, String> {
     let (name, secret) = secret(hub, cluster).await?;
     let data = secret.data.unwrap_or_default();
     let text = KUBECONFIG_KEYS
@@ -104,18 +106,18 @@ pub(crate) async fn read(hub: &Client, cluster: &GitopsCluster) -> Result<Found,
         })?;
     let text = std::str::from_utf8(&text.0)
         .map_err(|_| format!("the kubeconfig in Secret {name:?} is not text"))?;
-    // What the parser says may repeat what stands there, and that is secret.
+    // The parser's message may repeat the text, which is secret.
     let kubeconfig = Kubeconfig::from_yaml(text)
         .map_err(|_| format!("Secret {name:?} does not hold a readable kubeconfig"))?;
     check(&kubeconfig)
         .map_err(|because| format!("the kubeconfig in Secret {name:?} is refused: {because}"))?;
-    Ok(Found {
+    Ok(LoadedKubeconfig {
         kubeconfig,
         version: secret.metadata.resource_version.unwrap_or_default(),
     })
 }
 
-/// The version of the Secret as it is now.
+/// The current resourceVersion of the Secret.
 pub(crate) async fn version(hub: &Client, cluster: &GitopsCluster) -> Result<String, String> {
     let (_, secret) = secret(hub, cluster).await?;
     Ok(secret.metadata.resource_version.unwrap_or_default())
@@ -134,13 +136,13 @@ async fn secret(hub: &Client, cluster: &GitopsCluster) -> Result<(String, Secret
         }
         Ok(Err(error)) => Err(format!(
             "cannot read Secret {namespace}/{name}: {}",
-            told(&error)
+            describe(&error)
         )),
         Err(_) => Err(format!("cannot read Secret {namespace}/{name}: no answer")),
     }
 }
 
-/// Refuses what a Secret must not make us do.
+/// Refuses kubeconfigs that would run programs, read files or use a proxy.
 fn check(kubeconfig: &Kubeconfig) -> Result<(), &'static str> {
     let users = kubeconfig
         .auth_infos
@@ -182,7 +184,7 @@ fn check_cluster(cluster: &Cluster) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Makes clients that talk over the network, as the policy allows.
+/// Creates clients that connect over the network, as the policy allows.
 pub fn network_connector(policy: KubeconfigPolicy) -> Connector {
     Arc::new(move |kubeconfig| Box::pin(connect(kubeconfig, policy)))
 }
@@ -196,10 +198,10 @@ async fn connect(kubeconfig: Kubeconfig, policy: KubeconfigPolicy) -> Result<Cli
         .await
         .map_err(|error| format!("the kubeconfig cannot be used: {error}"))?;
     config.connect_timeout = Some(Duration::from_secs(5));
-    // The environment's proxy is for the hub's own traffic.
+    // The proxy in the environment is for the hub.
     config.proxy_url = None;
     transport::client(config, policy)
-        .map_err(|error| format!("no client can be made: {}", told(&error)))
+        .map_err(|error| format!("no client can be made: {}", describe(&error)))
 }
 
 #[cfg(test)]

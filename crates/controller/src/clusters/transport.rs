@@ -1,8 +1,8 @@
-//! The HTTP client for leaf clusters: kube's own stack, with two guards.
+//! The HTTP client for leaf clusters: the layers of kube's own client, and two checks.
 //!
-//! Whenever a connection is made, the host name must not resolve to an internal address. An error is
-//! passed on only if its body is a Kubernetes `Status`: messages end up in statuses, and what anything
-//! else answers is not for whoever may read those.
+//! Each connection is refused if the host name resolves to an internal address. The body of an error
+//! response is passed on only if it is a Kubernetes `Status`: messages are shown in statuses, whose
+//! readers must not see the responses of other servers.
 
 use std::{net::SocketAddr, vec};
 
@@ -26,7 +26,7 @@ use tower_http::decompression::DecompressionLayer;
 
 use super::kubeconfig::KubeconfigPolicy;
 
-/// The longest error that is read.
+/// The longest body of an error that is read.
 const LONGEST_ERROR: usize = 64 << 10;
 
 /// A client that connects only where the policy allows.
@@ -34,7 +34,7 @@ pub(super) fn client(config: Config, policy: KubeconfigPolicy) -> Result<Client,
     let resolver = service_fn(move |name: Name| resolve(name, policy));
     let mut connector = HttpConnector::new_with_resolver(resolver);
     connector.enforce_http(false);
-    // Requests are small, and somebody waits for each.
+    // Requests are small, and a status waits for each.
     connector.set_nodelay(true);
     let connector = config.rustls_https_connector_with_connector(connector)?;
     let mut connector = TimeoutConnector::new(connector);
@@ -115,7 +115,7 @@ mod tests {
     async fn only_the_body_of_a_status_is_passed_on() {
         let status = r#"{"kind":"Status","apiVersion":"v1","message":"pods is forbidden"}"#;
         assert_eq!(passed_on(403, status).await, status);
-        // What is no error is read by whoever asked.
+        // Successful responses are not read here.
         assert_eq!(passed_on(200, "anything").await, "anything");
         let long = format!(
             r#"{{"kind":"Status","apiVersion":"v1","message":"hunter22{}"}}"#,

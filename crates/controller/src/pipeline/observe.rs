@@ -15,7 +15,7 @@ use complete::{complete, known_apps};
 
 use crate::{
     Detect, Shared,
-    apps::{FeedState, Look, Record, sources},
+    apps::{AppLookup, AppRecord, WatchState, sources},
     index::Want,
     keys::{AppKind, ClusterKey},
 };
@@ -255,15 +255,15 @@ fn state(shared: &Shared, pipeline: &Pipeline, place: &Place) -> TargetState {
     let mut unknown = Vec::new();
     for kind in &kinds {
         match look(shared, pipeline, place, kind, name.as_deref()) {
-            Look::Found(found) => add(&mut apps, place, kind, &found),
-            Look::Unknown(state) => unknown.push((kind, state)),
+            AppLookup::Found(found) => add(&mut apps, place, kind, &found),
+            AppLookup::Unknown(state) => unknown.push((kind, state)),
         }
     }
     let obstacles = unknown
         .iter()
         .filter(|(kind, state)| is_obstacle(kind, state, &apps));
     // A cluster that does not answer says more than one that does not allow something.
-    let obstacle = obstacles.min_by_key(|(_, state)| matches!(state, FeedState::Forbidden(_)));
+    let obstacle = obstacles.min_by_key(|(_, state)| matches!(state, WatchState::Forbidden(_)));
     match (obstacle, unknown.len() == kinds.len()) {
         (Some((_, state)), _) => target_state(state),
         (None, true) => TargetState::KindMissing,
@@ -278,20 +278,20 @@ fn look(
     place: &Place,
     kind: &AppKind,
     name: Option<&str>,
-) -> Look {
+) -> AppLookup {
     let (apps, cluster, namespace) = (&shared.apps, &place.cluster, &place.namespace);
     match name {
-        Some(name) => apps.look_for(cluster, kind, namespace, name),
+        Some(name) => apps.find(cluster, kind, namespace, name),
         None => {
             let pipeline = pipeline.metadata.name.as_deref().unwrap_or_default();
-            apps.look_for_labelled(cluster, kind, namespace, pipeline)
+            apps.find_labelled(cluster, kind, namespace, pipeline)
         }
     }
 }
 
 /// Adds apps that were found. One that carries both labels is found twice. A workload that a release
 /// or Kustomization of the target made is shown there.
-fn add(apps: &mut Vec<ObservedApp>, place: &Place, kind: &AppKind, found: &[(String, Record)]) {
+fn add(apps: &mut Vec<ObservedApp>, place: &Place, kind: &AppKind, found: &[(String, AppRecord)]) {
     for (name, record) in found {
         let app = seen_app(kind, name, record);
         let is_same = |known: &ObservedApp| known.kind == app.kind && known.name == app.name;
@@ -302,7 +302,7 @@ fn add(apps: &mut Vec<ObservedApp>, place: &Place, kind: &AppKind, found: &[(Str
     }
 }
 
-fn is_part_of(apps: &[ObservedApp], place: &Place, workload: &Record) -> bool {
+fn is_part_of(apps: &[ObservedApp], place: &Place, workload: &AppRecord) -> bool {
     apps.iter().any(|app| {
         let made_by = match app.kind.as_str() {
             "HelmRelease" => workload.release.as_deref(),
@@ -316,10 +316,10 @@ fn is_part_of(apps: &[ObservedApp], place: &Place, workload: &Record) -> bool {
 /// Whether what is not known about a kind keeps the target from being read. With labels, a kind that
 /// the cluster does not have is no obstacle to the others, nor are workloads that may not be read
 /// where there are other apps.
-fn is_obstacle(kind: &AppKind, state: &FeedState, apps: &[ObservedApp]) -> bool {
+fn is_obstacle(kind: &AppKind, state: &WatchState, apps: &[ObservedApp]) -> bool {
     match state {
-        FeedState::KindMissing => false,
-        FeedState::Forbidden(_) => kind.label.is_none() || apps.is_empty(),
+        WatchState::KindMissing => false,
+        WatchState::Forbidden(_) => kind.label.is_none() || apps.is_empty(),
         _ => true,
     }
 }
@@ -332,7 +332,7 @@ fn unless_canaries_are_unknown(
 ) -> TargetState {
     let state = shared.apps.canary_state(&place.cluster, &place.namespace);
     match state {
-        FeedState::Starting | FeedState::Failing(_) if !apps.is_empty() => target_state(&state),
+        WatchState::Starting | WatchState::Failing(_) if !apps.is_empty() => target_state(&state),
         _ => TargetState::Observed(apps),
     }
 }
@@ -351,20 +351,20 @@ fn reported_state(shared: &Shared, cluster: &ClusterKey) -> TargetState {
     }
 }
 
-fn target_state(state: &FeedState) -> TargetState {
+fn target_state(state: &WatchState) -> TargetState {
     match state {
-        FeedState::Starting | FeedState::Synced => TargetState::NotSynced,
-        FeedState::KindMissing => TargetState::KindMissing,
-        FeedState::Forbidden(because) => TargetState::Forbidden {
+        WatchState::Starting | WatchState::Synced => TargetState::NotSynced,
+        WatchState::KindMissing => TargetState::KindMissing,
+        WatchState::Forbidden(because) => TargetState::Forbidden {
             because: because.clone(),
         },
-        FeedState::Failing(because) => TargetState::Unreachable {
+        WatchState::Failing(because) => TargetState::Unreachable {
             because: because.clone(),
         },
     }
 }
 
-fn seen_app(kind: &AppKind, name: &str, record: &Record) -> ObservedApp {
+fn seen_app(kind: &AppKind, name: &str, record: &AppRecord) -> ObservedApp {
     ObservedApp {
         api_version: record.api_version.clone(),
         kind: kind.kind.clone(),

@@ -11,7 +11,7 @@ use planner::ObservedSource;
 
 use crate::{
     Shared,
-    apps::{FeedState, Look},
+    apps::{AppLookup, WatchState},
     index::Want,
     keys::{AppKind, ClusterKey},
 };
@@ -47,18 +47,18 @@ pub(super) fn look(shared: &Shared, pipeline: &Pipeline) -> ObservedSource {
     let name = want.name.as_deref().unwrap_or_default();
     let look = shared
         .apps
-        .look_for(&want.cluster, &want.kind, &want.namespace, name);
+        .find(&want.cluster, &want.kind, &want.namespace, name);
     let kind = &want.kind;
     let nothing = |because: String| ObservedSource::Nothing { because };
     let found = match look {
-        Look::Found(found) => found.into_iter().next(),
-        Look::Unknown(FeedState::KindMissing) => {
+        AppLookup::Found(found) => found.into_iter().next(),
+        AppLookup::Unknown(WatchState::KindMissing) => {
             return nothing(format!("the hub does not know {kind}"));
         }
-        Look::Unknown(FeedState::Forbidden(because) | FeedState::Failing(because)) => {
+        AppLookup::Unknown(WatchState::Forbidden(because) | WatchState::Failing(because)) => {
             return nothing(format!("{kind} {name} cannot be read: {because}"));
         }
-        Look::Unknown(FeedState::Starting | FeedState::Synced) => {
+        AppLookup::Unknown(WatchState::Starting | WatchState::Synced) => {
             return ObservedSource::NotQueried;
         }
     };

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use api::{GitopsCluster, pipeline::TargetStatus};
-use controller::{KubeconfigPolicy, Leaves, network_connector};
+use controller::{KubeconfigPolicy, LeafClients, network_connector};
 use futures::future::join_all;
 use kube::{Client, ResourceExt};
 use planner::SummaryState;
@@ -23,7 +23,7 @@ const READ_TIMEOUT: Duration = Duration::from_secs(20);
 /// The clusters of the targets of a pipeline.
 pub(super) struct LeafObjects {
     hub: Client,
-    leaves: Leaves,
+    leaves: LeafClients,
     /// The namespace of the pipeline.
     namespace: String,
 }
@@ -33,7 +33,7 @@ impl LeafObjects {
         let hub = cluster.client.clone();
         Self {
             // Only the caller sees the result, and their clusters may be on this machine.
-            leaves: Leaves::new(hub.clone(), network_connector(KubeconfigPolicy::LOCAL)),
+            leaves: LeafClients::new(hub.clone(), network_connector(KubeconfigPolicy::LOCAL)),
             hub,
             namespace: namespace.to_owned(),
         }

@@ -137,7 +137,7 @@ async fn something_else() -> (u16, Arc<AtomicUsize>) {
 async fn version(server: &str, policy: KubeconfigPolicy) -> Result<(), String> {
     let client = connect(at(server, ""), policy).await?;
     let version = client.apiserver_version().await;
-    version.map(drop).map_err(|error| told(&error))
+    version.map(drop).map_err(|error| describe(&error))
 }
 
 #[tokio::test]

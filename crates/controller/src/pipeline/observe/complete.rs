@@ -9,11 +9,11 @@ use super::Place;
 use crate::{
     Detect, Shared,
     apps::{
-        FeedState, Workload, Workloads,
-        images::{self, Unread},
-        sources::Leaf,
+        WatchState, Workload, Workloads,
+        images::{self, WorkloadError},
+        sources::AppNamespace,
     },
-    clusters::supervisor,
+    clusters::cluster_connection,
     keys::{AppKind, ClusterKey},
 };
 use runtime::ObjectKey;
@@ -114,13 +114,13 @@ async fn with_images(shared: &Arc<Shared>, known: &Known, place: &Place, app: &m
         return;
     };
     let here = (place.namespace.as_str(), app.name.as_str());
-    let line = shared.apps.line(&place.cluster, &kind);
+    let lookups = shared.apps.workload_lookups(&place.cluster, &kind);
     let asked = (place.namespace.clone(), app.name.clone());
-    match line.ask(&client, &kind, asked).await {
+    match lookups.get(&client, &kind, asked).await {
         Ok(deployed) => {
             app.images = Some(deployed.images.clone());
             let apps = &shared.apps;
-            apps.put_deployed(&place.cluster, &kind, here, &app.reading, deployed);
+            apps.put_workloads(&place.cluster, &kind, here, &app.reading, deployed);
         }
         Err(unread) => app.note = Some(unread.note),
     }
@@ -130,7 +130,7 @@ async fn with_images(shared: &Arc<Shared>, known: &Known, place: &Place, app: &m
 /// not held up.
 async fn with_canaries(shared: &Arc<Shared>, place: &Place, app: &mut ObservedApp) {
     let refused = "canaries are left out: reading them is not allowed";
-    if let FeedState::Forbidden(_) = shared.apps.canary_state(&place.cluster, &place.namespace) {
+    if let WatchState::Forbidden(_) = shared.apps.canary_state(&place.cluster, &place.namespace) {
         app.note.get_or_insert_with(|| refused.to_owned());
         return;
     }
@@ -142,7 +142,7 @@ async fn with_canaries(shared: &Arc<Shared>, place: &Place, app: &mut ObservedAp
             let found = shared.apps.canaries_of(&place.cluster, &workloads);
             app.canaries = ObservedCanaries::Known(found);
         }
-        Err(unread) if unread.is_refused => {
+        Err(unread) if unread.is_forbidden => {
             app.note.get_or_insert(unread.note);
         }
         Err(unread) => {
@@ -157,7 +157,7 @@ async fn workloads(
     shared: &Arc<Shared>,
     place: &Place,
     app: &ObservedApp,
-) -> Result<Workloads, Unread> {
+) -> Result<Workloads, WorkloadError> {
     let kind = kind_of(app);
     let here = (place.namespace.as_str(), app.name.as_str());
     if kind.is_workload() {
@@ -176,11 +176,11 @@ async fn workloads(
     let Some(client) = client.filter(|_| kind.has_workloads()) else {
         return Ok([].into());
     };
-    let line = shared.apps.line(&place.cluster, &kind);
+    let lookups = shared.apps.workload_lookups(&place.cluster, &kind);
     let asked = (place.namespace.clone(), app.name.clone());
-    let deployed = line.ask(&client, &kind, asked).await?;
+    let deployed = lookups.get(&client, &kind, asked).await?;
     let apps = &shared.apps;
-    apps.put_deployed(&place.cluster, &kind, here, &app.reading, deployed.clone());
+    apps.put_workloads(&place.cluster, &kind, here, &app.reading, deployed.clone());
     Ok(deployed.workloads.into())
 }
 
@@ -193,8 +193,8 @@ fn kind_of(app: &ObservedApp) -> AppKind {
 fn with_note_on_workloads(shared: &Shared, place: &Place, app: &mut ObservedApp) {
     let is_refused = |kind: &AppKind| {
         let (cluster, namespace) = (&place.cluster, &place.namespace);
-        let state = shared.apps.feed_state(cluster, kind, namespace);
-        kind.label.is_some() && matches!(state, FeedState::Forbidden(_))
+        let state = shared.apps.watch_state(cluster, kind, namespace);
+        kind.label.is_some() && matches!(state, WatchState::Forbidden(_))
     };
     if AppKind::labelled().iter().any(is_refused) {
         let note = "labelled workloads are left out: watching them is not allowed";
@@ -210,7 +210,7 @@ async fn with_source(shared: &Arc<Shared>, place: &Place, app: &mut ObservedApp)
     let (Some(record), Some(client)) = (record, client) else {
         return;
     };
-    let leaf = Leaf {
+    let leaf = AppNamespace {
         client: &client,
         cluster: &place.cluster,
         namespace: &place.namespace,
@@ -260,6 +260,6 @@ impl Shared {
     /// Whether a namespace exists on a cluster; `None` if that cannot be told.
     async fn has_namespace(&self, cluster: &ClusterKey, namespace: &str) -> Option<bool> {
         let client = self.clients.read().get(cluster).cloned()?;
-        supervisor::has_namespace(&client, namespace).await
+        cluster_connection::has_namespace(&client, namespace).await
     }
 }

@@ -1,7 +1,7 @@
-//! Follows one kind of app on one cluster and keeps its records.
+//! Watches one kind of app on one cluster and stores its records in the cache.
 //!
-//! One watch for all namespaces where that is allowed, else one per namespace that is needed. The
-//! served version of the kind is found out here. Nothing is ever written to the cluster.
+//! One watch of all namespaces where RBAC allows that, else one per namespace that is needed. The served
+//! version of the kind is discovered. Nothing is ever written to the cluster.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -24,24 +24,24 @@ use kube::{
 };
 use tokio::{sync::watch, task::JoinSet};
 
-use super::{FeedState, Record, Workload, images};
+use super::{AppRecord, WatchState, Workload, images};
 use crate::{
     Shared,
     index::Namespaces,
     keys::{AppKind, ClusterKey},
 };
 
-/// How long until a missing kind or a refused read is looked at again.
-const LOOK_AGAIN: Duration = Duration::from_secs(30);
-/// The same for Flagger, which most clusters do not have and seldom get.
-const LOOK_FOR_FLAGGER: Duration = Duration::from_secs(120);
-/// How long a feed may take until it is complete before it is given up and started anew.
-const SYNC_WITHIN: Duration = Duration::from_secs(60);
-/// How many objects are read at a time where a server cannot stream its lists.
-const PAGE: u32 = 100;
+/// When a missing kind or a forbidden watch is tried again.
+const RETRY_AFTER: Duration = Duration::from_secs(30);
+/// The same for Flagger, which most clusters do not have.
+const RETRY_FLAGGER_AFTER: Duration = Duration::from_secs(120);
+/// How long the initial list may take before the watch is restarted.
+const SYNC_TIMEOUT: Duration = Duration::from_secs(60);
+/// The page size of lists where a server does not support streaming lists.
+const PAGE_SIZE: u32 = 100;
 
-/// One feed.
-pub(crate) struct Feed {
+/// The watch of one kind on one cluster.
+pub(crate) struct AppWatch {
     pub(crate) shared: Arc<Shared>,
     pub(crate) cluster: ClusterKey,
     pub(crate) kind: AppKind,
@@ -49,40 +49,41 @@ pub(crate) struct Feed {
 }
 
 /// Why a watch ended.
-enum End {
+enum WatchEnd {
     Forbidden(String),
-    /// The kind is not served (any more).
+    /// The kind is not served.
     KindGone,
     /// The server cannot stream lists.
     NoStreaming,
     Failed(String),
 }
 
-impl Feed {
-    /// Follows until dropped. `namespaces` are those that some pipeline needs.
+impl AppWatch {
+    /// Watches until dropped. `namespaces` are those that some pipeline needs.
     pub(crate) async fn run(self, mut namespaces: watch::Receiver<Namespaces>) {
         let mut streams = true;
-        let look_again = match self.is_of_canaries() {
-            true => LOOK_FOR_FLAGGER,
-            false => LOOK_AGAIN,
+        let retry_after = match self.is_of_canaries() {
+            true => RETRY_FLAGGER_AFTER,
+            false => RETRY_AFTER,
         };
         loop {
             let Some(resource) = self.served().await else {
-                tokio::time::sleep(look_again).await;
+                tokio::time::sleep(retry_after).await;
                 continue;
             };
-            match self.follow(&resource, "", streams).await {
-                End::NoStreaming => streams = false,
-                End::KindGone => tokio::time::sleep(Duration::from_secs(1)).await,
-                End::Failed(because) => self.pause(&because, "").await,
-                End::Forbidden(_) => {
-                    self.follow_each(&resource, &mut namespaces, streams).await;
+            match self.watch(&resource, "", streams).await {
+                WatchEnd::NoStreaming => streams = false,
+                WatchEnd::KindGone => tokio::time::sleep(Duration::from_secs(1)).await,
+                WatchEnd::Failed(because) => self.pause(&because, "").await,
+                WatchEnd::Forbidden(_) => {
+                    self.watch_each_namespace(&resource, &mut namespaces, streams)
+                        .await;
                 }
             }
         }
     }
 
-    /// How the cluster serves the kind; says so if it does not.
+    /// How the cluster serves the kind; sets the state if it does not.
     async fn served(&self) -> Option<ApiResource> {
         let found = tokio::time::timeout(
             crate::clusters::CALL_TIMEOUT,
@@ -91,16 +92,16 @@ impl Feed {
         .await;
         let state = match found {
             Ok(Ok(Some(resource))) => return Some(resource),
-            Ok(Ok(None)) => FeedState::KindMissing,
-            Ok(Err(error)) => FeedState::Failing(crate::clusters::told(&error)),
-            Err(_) => FeedState::Failing("it does not answer".to_owned()),
+            Ok(Ok(None)) => WatchState::KindMissing,
+            Ok(Err(error)) => WatchState::Failing(crate::clusters::describe(&error)),
+            Err(_) => WatchState::Failing("it does not answer".to_owned()),
         };
         self.set_state("", state);
         None
     }
 
-    /// Where not everything may be read: each namespace that is needed, on its own.
-    async fn follow_each(
+    /// Watches each namespace that is needed on its own, because watching all is forbidden.
+    async fn watch_each_namespace(
         &self,
         resource: &ApiResource,
         namespaces: &mut watch::Receiver<Namespaces>,
@@ -109,17 +110,17 @@ impl Feed {
         let needed = namespaces.borrow_and_update().clone();
         let mut watches = JoinSet::new();
         for namespace in needed.iter() {
-            let (feed, resource) = (self.another(), resource.clone());
+            let (watch, resource) = (self.another(), resource.clone());
             let namespace = namespace.clone();
             watches.spawn(async move {
                 loop {
-                    match feed.follow(&resource, &namespace, streams).await {
-                        End::Forbidden(because) => {
-                            feed.set_state(&namespace, FeedState::Forbidden(because));
-                            tokio::time::sleep(LOOK_AGAIN).await;
+                    match watch.watch(&resource, &namespace, streams).await {
+                        WatchEnd::Forbidden(because) => {
+                            watch.set_state(&namespace, WatchState::Forbidden(because));
+                            tokio::time::sleep(RETRY_AFTER).await;
                         }
-                        End::Failed(because) => feed.pause(&because, &namespace).await,
-                        End::NoStreaming | End::KindGone => return,
+                        WatchEnd::Failed(because) => watch.pause(&because, &namespace).await,
+                        WatchEnd::NoStreaming | WatchEnd::KindGone => return,
                     }
                 }
             });
@@ -140,17 +141,17 @@ impl Feed {
     }
 
     async fn pause(&self, because: &str, scope: &str) {
-        self.set_state(scope, FeedState::Failing(because.to_owned()));
+        self.set_state(scope, WatchState::Failing(because.to_owned()));
         tokio::time::sleep(self.shared.jittered(Duration::from_secs(5))).await;
     }
 
-    /// Follows all namespaces (`scope` empty) or one, until it cannot.
-    async fn follow(&self, resource: &ApiResource, scope: &str, streams: bool) -> End {
+    /// Watches all namespaces (empty `scope`) or one, until that fails.
+    async fn watch(&self, resource: &ApiResource, scope: &str, streams: bool) -> WatchEnd {
         let api: Api<DynamicObject> = match scope {
             "" => Api::all_with(self.client.clone(), resource),
             namespace => Api::namespaced_with(self.client.clone(), namespace, resource),
         };
-        let mut config = watcher::Config::default().page_size(PAGE);
+        let mut config = watcher::Config::default().page_size(PAGE_SIZE);
         if streams {
             config = config.streaming_lists();
         }
@@ -159,83 +160,82 @@ impl Feed {
         }
         let events = watcher::watcher(api, config).default_backoff();
         let mut events = std::pin::pin!(events);
-        match tokio::time::timeout(SYNC_WITHIN, self.sync(scope, &mut events)).await {
+        match tokio::time::timeout(SYNC_TIMEOUT, self.sync(scope, &mut events)).await {
             Ok(Ok(())) => {}
             Ok(Err(end)) => return end,
-            Err(_) => return End::Failed("it does not send its apps".to_owned()),
+            Err(_) => return WatchEnd::Failed("it does not send its apps".to_owned()),
         }
-        self.follow_changes(scope, &mut events).await
+        self.apply_changes(scope, &mut events).await
     }
 
-    /// Reads until the first complete state.
+    /// Reads the initial list.
     async fn sync(
         &self,
         scope: &str,
         events: &mut (impl Stream<Item = watcher::Result<Event<DynamicObject>>> + Unpin),
-    ) -> Result<(), End> {
-        let mut seen = BTreeSet::new();
+    ) -> Result<(), WatchEnd> {
+        let mut listed = BTreeSet::new();
         while let Some(event) = events.try_next().await.map_err(|error| end_of(&error))? {
             match event {
-                Event::Init => seen.clear(),
+                Event::Init => listed.clear(),
                 Event::InitApply(app) | Event::Apply(app) => {
-                    seen.insert(self.record(&app).0);
+                    listed.insert(self.record(&app).0);
                 }
-                Event::Delete(app) => self.forget(&app),
+                Event::Delete(app) => self.remove(&app),
                 Event::InitDone => {
-                    self.complete(scope, &seen).await;
+                    self.complete(scope, &listed).await;
                     return Ok(());
                 }
             }
         }
-        Err(End::Failed("its watch ended".to_owned()))
+        Err(WatchEnd::Failed("its watch ended".to_owned()))
     }
 
-    async fn follow_changes(
+    async fn apply_changes(
         &self,
         scope: &str,
         events: &mut (impl Stream<Item = watcher::Result<Event<DynamicObject>>> + Unpin),
-    ) -> End {
-        let mut seen = BTreeSet::new();
+    ) -> WatchEnd {
+        let mut listed = BTreeSet::new();
         while let Some(event) = events.next().await {
             match event {
                 Ok(Event::Apply(app)) => self.apply(&app),
-                Ok(Event::Delete(app)) => self.forget(&app),
-                Ok(Event::Init) => seen.clear(),
+                Ok(Event::Delete(app)) => self.remove(&app),
+                Ok(Event::Init) => listed.clear(),
                 Ok(Event::InitApply(app)) => {
                     self.apply(&app);
-                    seen.insert(place(&app));
+                    listed.insert(namespace_and_name(&app));
                 }
-                Ok(Event::InitDone) => self.complete(scope, &seen).await,
+                Ok(Event::InitDone) => self.complete(scope, &listed).await,
                 Err(error) => match end_of(&error) {
-                    // The watcher starts over by itself; what was seen still holds for now.
-                    End::Failed(because) => {
+                    // The watcher restarts by itself; the cached records stay until then.
+                    WatchEnd::Failed(because) => {
                         tracing::debug!(cluster = %self.cluster, kind = %self.kind, because, "watch interrupted");
                     }
                     end => return end,
                 },
             }
         }
-        End::Failed("its watch ended".to_owned())
+        WatchEnd::Failed("its watch ended".to_owned())
     }
 
-    /// The state is complete: what was not in it is gone.
-    async fn complete(&self, scope: &str, seen: &BTreeSet<(String, String)>) {
+    /// The list is complete: apps that are not in it were deleted.
+    async fn complete(&self, scope: &str, listed: &BTreeSet<(String, String)>) {
         let apps = &self.shared.apps;
-        apps.retain(&self.cluster, &self.kind, scope, seen);
+        apps.retain(&self.cluster, &self.kind, scope, listed);
         images::fill(self, scope).await;
-        self.set_state(scope, FeedState::Synced);
-        // Everything on this cluster may look different now.
+        self.set_state(scope, WatchState::Synced);
         self.shared.wake_cluster(&self.cluster);
     }
 
     fn apply(&self, app: &DynamicObject) {
         if let ((namespace, name), true) = self.record(app) {
-            self.wake(app, &namespace, &name);
+            self.enqueue_pipelines(app, &namespace, &name);
         }
     }
 
-    /// Wakes the pipelines that look at an app, or at the app that a Canary is about.
-    fn wake(&self, app: &DynamicObject, namespace: &str, name: &str) {
+    /// Enqueues the pipelines of an app, or of the app of a Canary.
+    fn enqueue_pipelines(&self, app: &DynamicObject, namespace: &str, name: &str) {
         if self.is_of_canaries() {
             let canary = Canary::read(app);
             let workload = Workload::target_of(&canary, namespace);
@@ -249,34 +249,33 @@ impl Feed {
         self.kind == AppKind::canary()
     }
 
+    /// Stores the record of an app; returns its namespace and name, and whether the record changed.
     fn record(&self, app: &DynamicObject) -> ((String, String), bool) {
-        let (namespace, name) = place(app);
+        let (namespace, name) = namespace_and_name(app);
         let record = match self.is_of_canaries() {
-            true => Record {
+            true => AppRecord {
                 canary: Some(Box::new(Canary::read(app))),
-                ..Record::default()
+                ..AppRecord::default()
             },
             false => self.record_of_app(app),
         };
-        let place = (namespace.as_str(), name.as_str());
+        let key = (namespace.as_str(), name.as_str());
         let source = record.source.clone();
-        let is_news = self
-            .shared
-            .apps
-            .put(&self.cluster, &self.kind, place, record);
-        if is_news {
-            self.renew_sources(place, source.as_ref());
+        let apps = &self.shared.apps;
+        let has_changed = apps.put(&self.cluster, &self.kind, key, record);
+        if has_changed {
+            self.invalidate_sources(key, source.as_ref());
         }
-        ((namespace, name), is_news)
+        ((namespace, name), has_changed)
     }
 
-    fn record_of_app(&self, app: &DynamicObject) -> Record {
+    fn record_of_app(&self, app: &DynamicObject) -> AppRecord {
         let kind = api::app::AppType::of(&format!("{}/", self.kind.group), &self.kind.kind);
         let is_workload = matches!(kind, api::app::AppType::Workload(_));
         let labels = app.metadata.labels.as_ref();
         let label = |key| labels.and_then(|labels| labels.get(key)).cloned();
         let release = label(RELEASE_NAMESPACE_LABEL).zip(label(RELEASE_NAME_LABEL));
-        Record {
+        AppRecord {
             api_version: app
                 .types
                 .as_ref()
@@ -294,43 +293,42 @@ impl Feed {
         }
     }
 
-    /// What is remembered about an object that changed, and about the source it follows, may be out
-    /// of date.
-    fn renew_sources(&self, place: (&str, &str), source: Option<&ObjectReference>) {
+    /// Removes an object that changed, and the source of an app that changed, from the cache of sources.
+    fn invalidate_sources(&self, key: (&str, &str), source: Option<&ObjectReference>) {
         let sources = &self.shared.sources;
         if [KUSTOMIZE_GROUP, SOURCE_GROUP].contains(&self.kind.group.as_str()) {
-            sources.forget(&self.cluster, &self.kind, place);
+            sources.invalidate(&self.cluster, &self.kind, key);
         }
         if let Some(source) = source {
-            sources.forget_source_of(&self.cluster, place.0, source);
+            sources.invalidate_source_of(&self.cluster, key.0, source);
         }
     }
 
-    fn forget(&self, app: &DynamicObject) {
-        let (namespace, name) = place(app);
+    fn remove(&self, app: &DynamicObject) {
+        let (namespace, name) = namespace_and_name(app);
         if self
             .shared
             .apps
             .remove(&self.cluster, &self.kind, &namespace, &name)
         {
-            self.renew_sources((&namespace, &name), None);
-            self.wake(app, &namespace, &name);
+            self.invalidate_sources((&namespace, &name), None);
+            self.enqueue_pipelines(app, &namespace, &name);
         }
     }
 
-    fn set_state(&self, scope: &str, state: FeedState) {
+    fn set_state(&self, scope: &str, state: WatchState) {
         if self
             .shared
             .apps
             .set_state(&self.cluster, &self.kind, scope, state.clone())
         {
-            tracing::info!(cluster = %self.cluster, kind = %self.kind, namespace = scope, ?state, "feed");
+            tracing::info!(cluster = %self.cluster, kind = %self.kind, namespace = scope, ?state, "the state of a watch changed");
             self.shared.wake_cluster(&self.cluster);
         }
     }
 }
 
-/// How a cluster serves a kind, in whichever version it prefers.
+/// How a cluster serves a kind, in the version that it prefers.
 pub(super) async fn discover(
     client: &Client,
     kind: &AppKind,
@@ -352,7 +350,7 @@ pub(super) async fn discover(
     Ok(found.map(|(resource, _)| resource))
 }
 
-fn place(app: &DynamicObject) -> (String, String) {
+fn namespace_and_name(app: &DynamicObject) -> (String, String) {
     let metadata = &app.metadata;
     (
         metadata.namespace.clone().unwrap_or_default(),
@@ -360,7 +358,7 @@ fn place(app: &DynamicObject) -> (String, String) {
     )
 }
 
-fn end_of(error: &watcher::Error) -> End {
+fn end_of(error: &watcher::Error) -> WatchEnd {
     let status = match error {
         watcher::Error::WatchError(status) => Some(&**status),
         watcher::Error::InitialListFailed(kube::Error::Api(status))
@@ -371,25 +369,25 @@ fn end_of(error: &watcher::Error) -> End {
     match status {
         Some(Status {
             code: 403, message, ..
-        }) => End::Forbidden(message.clone()),
+        }) => WatchEnd::Forbidden(message.clone()),
         Some(Status {
             code: 404 | 405, ..
-        }) => End::KindGone,
-        Some(status) if cannot_stream(status) => End::NoStreaming,
-        _ => End::Failed(why(error)),
+        }) => WatchEnd::KindGone,
+        Some(status) if cannot_stream(status) => WatchEnd::NoStreaming,
+        _ => WatchEnd::Failed(message_of(error)),
     }
 }
 
-fn why(error: &watcher::Error) -> String {
+fn message_of(error: &watcher::Error) -> String {
     match error {
         watcher::Error::InitialListFailed(error)
         | watcher::Error::WatchStartFailed(error)
-        | watcher::Error::WatchFailed(error) => crate::clusters::told(error),
+        | watcher::Error::WatchFailed(error) => crate::clusters::describe(error),
         error => error.to_string(),
     }
 }
 
-/// Servers before streaming lists refuse the option, each in its own words.
+/// Servers without streaming lists refuse the option with different messages.
 fn cannot_stream(status: &Status) -> bool {
     matches!(status.code, 400 | 422) && status.message.contains("sendInitialEvents")
         || status.code == 422 && status.message.contains("resourceVersionMatch")

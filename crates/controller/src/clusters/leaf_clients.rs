@@ -1,7 +1,7 @@
-//! Clients for leaf clusters, made when somebody asks and kept for a while.
+//! TTL cache of clients for leaf clusters, created on demand.
 //!
-//! Apart from the loops, so that a replica that does not lead can answer too. Kubeconfigs are read
-//! and checked as for the loops; a rotated Secret counts within half a minute.
+//! Independent of the reconcilers, so that a replica that does not lead can use leaf clusters too.
+//! Kubeconfigs are read and checked in the same way; a rotated Secret takes effect within 30 seconds.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -13,60 +13,60 @@ use tokio::time::Instant;
 use super::{Connector, kubeconfig};
 use runtime::ObjectKey;
 
-/// How long a client is used without looking at its Secret.
-const TRUSTED: Duration = Duration::from_secs(30);
-/// How long a client is kept that nobody asks for.
-const KEPT: Duration = Duration::from_secs(600);
+/// How long a client is used before its Secret is read again.
+const SECRET_RECHECK: Duration = Duration::from_secs(30);
+/// How long an unused client is kept.
+const IDLE: Duration = Duration::from_secs(600);
 
 /// Clients for leaf clusters.
-pub struct Leaves {
+pub struct LeafClients {
     hub: Client,
     connector: Connector,
-    known: Mutex<HashMap<ObjectKey, Known>>,
+    cache: Mutex<HashMap<ObjectKey, CachedClient>>,
 }
 
 #[derive(Clone)]
-struct Known {
+struct CachedClient {
     client: Client,
-    /// The cluster object and the version of its Secret that the client was made from.
-    of: (Option<String>, String),
-    looked_at: Instant,
+    /// The uid of the GitopsCluster and the resourceVersion of its Secret.
+    created_from: (Option<String>, String),
+    checked_at: Instant,
 }
 
-impl Leaves {
+impl LeafClients {
     /// Reads Secrets with the rights of `hub`.
     pub fn new(hub: Client, connector: Connector) -> Self {
         Self {
             hub,
             connector,
-            known: Mutex::default(),
+            cache: Mutex::default(),
         }
     }
 
-    /// A client for a cluster, or why there is none. Nothing is asked of the cluster itself.
+    /// A client for a cluster, or why there is none. Sends no request to the cluster.
     pub async fn client(&self, cluster: &GitopsCluster) -> Result<Client, String> {
         let key = ObjectKey::of(&cluster.metadata);
         let uid = cluster.metadata.uid.clone();
-        let known = self.known.lock().get(&key).cloned();
-        let known = known.filter(|known| known.of.0 == uid);
-        if let Some(known) = known.as_ref()
-            && known.looked_at.elapsed() < TRUSTED
+        let cached = self.cache.lock().get(&key).cloned();
+        let cached = cached.filter(|cached| cached.created_from.0 == uid);
+        if let Some(cached) = cached.as_ref()
+            && cached.checked_at.elapsed() < SECRET_RECHECK
         {
-            return Ok(known.client.clone());
+            return Ok(cached.client.clone());
         }
-        let found = kubeconfig::read(&self.hub, cluster).await?;
-        let client = match known.filter(|known| known.of.1 == found.version) {
-            Some(known) => known.client,
-            None => (self.connector)(found.kubeconfig).await?,
+        let loaded = kubeconfig::read(&self.hub, cluster).await?;
+        let client = match cached.filter(|cached| cached.created_from.1 == loaded.version) {
+            Some(cached) => cached.client,
+            None => (self.connector)(loaded.kubeconfig).await?,
         };
-        let fresh = Known {
+        let checked = CachedClient {
             client: client.clone(),
-            of: (uid, found.version),
-            looked_at: Instant::now(),
+            created_from: (uid, loaded.version),
+            checked_at: Instant::now(),
         };
-        let mut all = self.known.lock();
-        all.retain(|_, known| known.looked_at.elapsed() < KEPT);
-        all.insert(key, fresh);
+        let mut cache = self.cache.lock();
+        cache.retain(|_, cached| cached.checked_at.elapsed() < IDLE);
+        cache.insert(key, checked);
         Ok(client)
     }
 }
@@ -116,21 +116,21 @@ mod tests {
             let client = leaf.client();
             Box::pin(async move { Ok(client) })
         });
-        let leaves = Leaves::new(hub.client(), connector);
+        let leaf_clients = LeafClients::new(hub.client(), connector);
         let cluster: GitopsCluster = serde_json::from_value(json!({
             "metadata": {"name": "eu", "namespace": "default"}, "spec": {"secretRef": {"name": "eu"}},
         }))
         .unwrap();
-        let refused = leaves.client(&cluster).await.err().unwrap();
+        let refused = leaf_clients.client(&cluster).await.err().unwrap();
         assert_eq!(refused, "Secret default/eu does not exist");
         set_token(&hub, "one").await;
         for _ in 0..3 {
-            leaves.client(&cluster).await.unwrap();
-            tokio::time::advance(TRUSTED).await;
+            leaf_clients.client(&cluster).await.unwrap();
+            tokio::time::advance(SECRET_RECHECK).await;
         }
         assert_eq!(made.load(Ordering::Relaxed), 1);
         set_token(&hub, "two").await;
-        leaves.client(&cluster).await.unwrap();
+        leaf_clients.client(&cluster).await.unwrap();
         assert_eq!(made.load(Ordering::Relaxed), 2);
     }
 }

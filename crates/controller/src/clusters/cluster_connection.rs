@@ -1,7 +1,7 @@
-//! Keeps one connection to one cluster for as long as somebody needs it.
+//! Keeps a connection to one cluster for as long as a pipeline uses it.
 //!
-//! It connects, follows the kinds that are needed, notices rotated credentials and clusters that
-//! go away or come back, and starts over by itself whenever something ends.
+//! It connects, watches the kinds that are needed, notices rotated credentials and clusters that become
+//! unreachable or reachable again, and reconnects with backoff.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -17,47 +17,47 @@ use tokio::{
 use super::{
     CALL_TIMEOUT,
     conditions::{self, Connectivity},
-    kubeconfig, told,
+    describe, kubeconfig,
 };
 use crate::{
     Shared,
-    apps::feed::Feed,
+    apps::app_watch::AppWatch,
     index::{Demand, Namespaces},
     keys::{AppKind, ClusterKey},
 };
 
-/// How often a connection is looked after.
-const LOOK_EVERY: Duration = Duration::from_secs(30);
-/// How long a cluster is kept after the last pipeline stopped needing it.
-const LINGER: Duration = Duration::from_secs(30);
-/// How long until another attempt to connect, at first and at most.
-const RETRY: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(60));
-/// A probe is short: a cluster that does not answer within this is as good as gone.
+/// How often the cluster is probed and its Secret checked.
+const PROBE_INTERVAL: Duration = Duration::from_secs(30);
+/// How long the connection is kept after the last pipeline stopped using the cluster.
+const IDLE_TIME: Duration = Duration::from_secs(30);
+/// The first and the longest delay before another attempt to connect.
+const BACKOFF: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(60));
+/// How long a probe may take.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
-/// So many probes in a row must fail before an established connection counts as lost.
-const STRIKES: u32 = 2;
+/// After so many failed probes in a row the cluster counts as unreachable.
+const FAILED_PROBES: u32 = 2;
 
-/// What is to be kept up on one cluster.
-pub(crate) struct Handle {
+/// The connection to one cluster. It is closed when this is dropped.
+pub(crate) struct ClusterConnection {
     demand: watch::Sender<Demand>,
-    /// Rises when the GitopsCluster changed.
+    /// Incremented when the GitopsCluster changed.
     changes: watch::Sender<u64>,
     task: AbortHandle,
     since: Instant,
 }
 
-impl Handle {
-    /// Starts a supervisor.
-    pub(crate) fn spawn(shared: &Arc<Shared>, key: ClusterKey, demand: Demand) -> Self {
+impl ClusterConnection {
+    /// Connects in a task of its own.
+    pub(crate) fn open(shared: &Arc<Shared>, key: ClusterKey, demand: Demand) -> Self {
         let (demand_sender, demand) = watch::channel(demand);
         let (changes_sender, changes) = watch::channel(0);
-        let supervisor = Supervisor {
+        let task = ConnectionTask {
             shared: shared.clone(),
             key,
             demand,
             changes,
         };
-        let task = tokio::spawn(supervisor.run());
+        let task = tokio::spawn(task.run());
         Self {
             demand: demand_sender,
             changes: changes_sender,
@@ -66,72 +66,72 @@ impl Handle {
         }
     }
 
-    /// Since when the cluster is supervised.
+    /// Since when the connection is kept.
     pub(crate) fn since(&self) -> Instant {
         self.since
     }
 
-    /// Says what is needed now. `false` if the supervisor has ended: start another.
+    /// Sets what is needed now. `false` if the connection has ended: open another.
     pub(crate) fn set_demand(&self, demand: Demand) -> bool {
         self.demand.send_replace(demand);
         !self.task.is_finished() && self.demand.receiver_count() > 0
     }
 
-    /// Says that the GitopsCluster changed.
+    /// Tells that the GitopsCluster changed.
     pub(crate) fn cluster_changed(&self) {
         self.changes.send_modify(|count| *count += 1);
     }
 
-    /// Whether it still runs.
+    /// Whether the connection is still kept.
     pub(crate) fn is_running(&self) -> bool {
         !self.task.is_finished()
     }
 }
 
-impl Drop for Handle {
+impl Drop for ClusterConnection {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-struct Supervisor {
+struct ConnectionTask {
     shared: Arc<Shared>,
     key: ClusterKey,
     demand: watch::Receiver<Demand>,
     changes: watch::Receiver<u64>,
 }
 
-/// A connection that answered.
-struct Connection {
-    /// Speaks HTTP/1.1, where a watch has a connection to itself.
+/// A client for a cluster that answered.
+struct ReachedCluster {
+    /// Uses HTTP/1.1, where each watch has a TCP connection of its own.
     client: Client,
-    /// The version of the Secret it was made from.
+    /// The resourceVersion of the Secret it was created from.
     secret: String,
 }
 
-impl Supervisor {
+impl ConnectionTask {
     async fn run(mut self) {
-        let mut delay = RETRY.0;
+        let mut delay = BACKOFF.0;
         while self.is_needed().await {
             self.changes.mark_unchanged();
             match self.connect().await {
-                Ok(connection) => {
-                    delay = RETRY.0;
-                    self.reached(&connection).await;
-                    self.keep(&connection).await;
+                Ok(reached) => {
+                    delay = BACKOFF.0;
+                    self.set_reachable(&reached).await;
+                    self.watch(&reached).await;
                 }
                 Err(because) => {
-                    self.lost(&because).await;
+                    self.set_unreachable(&because).await;
                     self.wait(delay).await;
-                    delay = (delay * 2).min(RETRY.1);
+                    delay = (delay * 2).min(BACKOFF.1);
                 }
             }
         }
-        self.tell(Connectivity::NotProbed).await;
+        self.write_conditions(Connectivity::NotProbed).await;
         self.shared.forget_cluster(&self.key);
     }
 
-    /// Whether anybody needs the cluster, after some patience.
+    /// Whether a pipeline uses the cluster; waits a moment for one.
     async fn is_needed(&mut self) -> bool {
         if !self.demand.borrow_and_update().is_empty() {
             return true;
@@ -140,10 +140,10 @@ impl Supervisor {
             .demand
             .wait_for(|demand| !demand.is_empty())
             .map(|it| it.is_ok());
-        tokio::time::timeout(LINGER, wanted).await == Ok(true)
+        tokio::time::timeout(IDLE_TIME, wanted).await == Ok(true)
     }
 
-    /// Waits before another attempt; a changed GitopsCluster ends the wait.
+    /// Waits before another attempt; a change of the GitopsCluster ends the wait.
     async fn wait(&mut self, delay: Duration) {
         let _ = tokio::time::timeout(self.shared.jittered(delay), self.changes.changed()).await;
     }
@@ -155,9 +155,9 @@ impl Supervisor {
         }
     }
 
-    async fn connect(&self) -> Result<Connection, String> {
+    async fn connect(&self) -> Result<ReachedCluster, String> {
         if self.key == ClusterKey::Hub {
-            return Ok(Connection {
+            return Ok(ReachedCluster {
                 client: self.shared.hub.clone(),
                 secret: String::new(),
             });
@@ -165,74 +165,75 @@ impl Supervisor {
         let cluster = self
             .object()
             .ok_or_else(|| "there is no such GitopsCluster".to_owned())?;
-        let found = kubeconfig::read(&self.shared.hub, &cluster).await?;
+        let loaded = kubeconfig::read(&self.shared.hub, &cluster).await?;
         let connector = &self.shared.connector;
-        let connection = Connection {
-            client: connector(found.kubeconfig).await?,
-            secret: found.version,
+        let reached = ReachedCluster {
+            client: connector(loaded.kubeconfig).await?,
+            secret: loaded.version,
         };
-        probe(&connection.client).await?;
-        Ok(connection)
+        probe(&reached.client).await?;
+        Ok(reached)
     }
 
-    async fn reached(&self, connection: &Connection) {
+    async fn set_reachable(&self, reached: &ReachedCluster) {
         self.shared
             .clients
             .write()
-            .insert(self.key.clone(), connection.client.clone());
+            .insert(self.key.clone(), reached.client.clone());
         if self.shared.apps.set_reachable(&self.key, None) {
-            tracing::info!(cluster = %self.key, "connected");
+            tracing::info!(cluster = %self.key, "connected to a cluster");
             self.shared.wake_cluster(&self.key);
         }
         self.shared.telemetry.answered(&self.key);
-        self.tell(Connectivity::Reachable).await;
+        self.write_conditions(Connectivity::Reachable).await;
     }
 
-    async fn lost(&self, because: &str) {
+    async fn set_unreachable(&self, because: &str) {
         self.shared.clients.write().remove(&self.key);
         if self
             .shared
             .apps
             .set_reachable(&self.key, Some(because.to_owned()))
         {
-            tracing::warn!(cluster = %self.key, because, "cannot be reached");
+            tracing::warn!(cluster = %self.key, because, "could not reach a cluster");
             self.shared.wake_cluster(&self.key);
         }
-        self.tell(Connectivity::Unreachable(because)).await;
+        self.write_conditions(Connectivity::Unreachable(because))
+            .await;
     }
 
-    /// Tells the GitopsCluster about it.
-    async fn tell(&self, connectivity: Connectivity<'_>) {
+    /// Writes the conditions of the GitopsCluster.
+    async fn write_conditions(&self, connectivity: Connectivity<'_>) {
         if let (true, Some(cluster)) = (self.shared.settings.probe_clusters, self.object()) {
             conditions::write(&self.shared, &cluster, connectivity).await;
         }
     }
 
-    /// Follows what is needed until the connection has to be made anew.
-    async fn keep(&mut self, connection: &Connection) {
-        let mut feeds = Feeds::default();
-        let mut strikes = 0;
-        let mut look = tokio::time::interval(LOOK_EVERY);
-        look.tick().await;
+    /// Watches what is needed until a new connection is necessary.
+    async fn watch(&mut self, reached: &ReachedCluster) {
+        let mut watches = AppWatches::default();
+        let mut failed_probes = 0;
+        let mut probe_interval = tokio::time::interval(PROBE_INTERVAL);
+        probe_interval.tick().await;
         loop {
             let demand = self.demand.borrow_and_update().clone();
-            feeds.match_demand(self, connection, demand);
+            watches.match_demand(self, &reached.client, demand);
             tokio::select! {
-                _ = look.tick() => {
-                    if !self.is_current(connection).await {
+                _ = probe_interval.tick() => {
+                    if !self.is_current(reached).await {
                         return;
                     }
-                    strikes = match probe(&connection.client).await {
+                    failed_probes = match probe(&reached.client).await {
                         Ok(()) => {
                             self.shared.telemetry.answered(&self.key);
                             0
                         }
                         Err(because) => {
                             tracing::debug!(cluster = %self.key, because, "probe failed");
-                            strikes + 1
+                            failed_probes + 1
                         }
                     };
-                    if strikes >= STRIKES && self.key != ClusterKey::Hub {
+                    if failed_probes >= FAILED_PROBES && self.key != ClusterKey::Hub {
                         return;
                     }
                 }
@@ -242,7 +243,7 @@ impl Supervisor {
                     }
                 }
                 _ = self.changes.changed() => {
-                    if !self.is_current(connection).await {
+                    if !self.is_current(reached).await {
                         return;
                     }
                 }
@@ -253,8 +254,8 @@ impl Supervisor {
         }
     }
 
-    /// Whether the connection was made from the credentials that are valid now.
-    async fn is_current(&self, connection: &Connection) -> bool {
+    /// Whether the client was created from the current credentials.
+    async fn is_current(&self, reached: &ReachedCluster) -> bool {
         if self.key == ClusterKey::Hub {
             return true;
         }
@@ -262,22 +263,23 @@ impl Supervisor {
             return false;
         };
         match kubeconfig::version(&self.shared.hub, &cluster).await {
-            Ok(version) => version == connection.secret,
-            // A hub that does not answer says nothing about the leaf.
+            Ok(version) => version == reached.secret,
+            // The hub did not answer, which does not concern the leaf.
             Err(because) => !because.contains("does not exist"),
         }
     }
 }
 
-/// The feeds of one connection; they end with it.
+/// The watches of one connection; they end with it.
 #[derive(Default)]
-struct Feeds {
+struct AppWatches {
     tasks: JoinSet<()>,
     kinds: HashMap<AppKind, (watch::Sender<Namespaces>, AbortHandle)>,
 }
 
-impl Feeds {
-    fn match_demand(&mut self, of: &Supervisor, connection: &Connection, demand: Demand) {
+impl AppWatches {
+    /// Starts and stops watches so that they are those in demand.
+    fn match_demand(&mut self, of: &ConnectionTask, client: &Client, demand: Demand) {
         let gone: Vec<AppKind> = self
             .kinds
             .keys()
@@ -293,35 +295,35 @@ impl Feeds {
         for (kind, namespaces) in demand {
             if let Some((sender, _)) = self.kinds.get(&kind) {
                 sender.send_if_modified(|known| {
-                    let is_news = *known != namespaces;
+                    let has_changed = *known != namespaces;
                     *known = namespaces.clone();
-                    is_news
+                    has_changed
                 });
                 continue;
             }
             let (sender, receiver) = watch::channel(namespaces);
-            let feed = Feed {
+            let app_watch = AppWatch {
                 shared: of.shared.clone(),
                 cluster: of.key.clone(),
                 kind: kind.clone(),
-                client: connection.client.clone(),
+                client: client.clone(),
             };
-            let task = self.tasks.spawn(feed.run(receiver));
+            let task = self.tasks.spawn(app_watch.run(receiver));
             self.kinds.insert(kind, (sender, task));
         }
     }
 }
 
-/// Asks for the version: the smallest thing every API server answers.
+/// Asks for the version, the smallest request that every API server answers.
 async fn probe(client: &Client) -> Result<(), String> {
     match tokio::time::timeout(PROBE_TIMEOUT, client.apiserver_version()).await {
         Ok(Ok(_)) => Ok(()),
-        Ok(Err(error)) => Err(told(&error)),
+        Ok(Err(error)) => Err(describe(&error)),
         Err(_) => Err(format!("no answer within {} s", PROBE_TIMEOUT.as_secs())),
     }
 }
 
-/// Whether a namespace exists; `None` if that cannot be told.
+/// Whether a namespace exists; `None` if that is not known.
 pub(crate) async fn has_namespace(client: &Client, namespace: &str) -> Option<bool> {
     use k8s_openapi::api::core::v1::Namespace;
     let namespaces: kube::Api<Namespace> = kube::Api::all(client.clone());

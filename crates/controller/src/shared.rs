@@ -13,7 +13,9 @@ use parking_lot::{Mutex, RwLock};
 use crate::{
     Context, FIELD_MANAGER,
     apps::{AppCache, sources::SourceCache},
-    clusters::{Clusters, Connector, kubeconfig::network_connector, cluster_connection::ClusterConnection},
+    clusters::{
+        Clusters, Connector, cluster_connection::ClusterConnection, kubeconfig::network_connector,
+    },
     index::{Index, Want},
     keys::{AppKind, ClusterKey},
     namespaces::Namespaces,

@@ -1,27 +1,15 @@
 //! The contract of every forge, against strict doubles on loopback.
 //!
-//! A new forge joins with a double of its API (`contract/<forge>.rs`) and one row at the end of
+//! A new forge joins with a double of its API (`testbed::forge_doubles`) and one row at the end of
 //! this file. A run of all of it prints a table: case × forge.
 #![expect(clippy::panic, reason = "a check that cannot go on ends the test")]
 
 #[path = "contract/app.rs"]
 mod app;
-#[path = "contract/azure.rs"]
-mod azure;
-#[path = "contract/bitbucket_cloud.rs"]
-mod bitbucket_cloud;
-#[path = "contract/bitbucket_server.rs"]
-mod bitbucket_server;
 #[path = "contract/checks.rs"]
 mod checks;
 #[path = "contract/double.rs"]
 mod double;
-#[path = "contract/gitea.rs"]
-mod gitea;
-#[path = "contract/github.rs"]
-mod github;
-#[path = "contract/gitlab.rs"]
-mod gitlab;
 #[path = "contract/logins.rs"]
 mod logins;
 #[path = "contract/peculiar.rs"]
@@ -85,11 +73,11 @@ macro_rules! forges {
 
 mod rows {
     forges! {
-        github: git::forge::ForgeProduct::GitHub, crate::github::router;
-        gitea: git::forge::ForgeProduct::Gitea, crate::gitea::router;
-        gitlab: git::forge::ForgeProduct::GitLab, crate::gitlab::router;
-        bitbucket_server: git::forge::ForgeProduct::BitbucketServer, crate::bitbucket_server::router;
-        bitbucket_cloud: git::forge::ForgeProduct::BitbucketCloud, crate::bitbucket_cloud::router;
-        azure: git::forge::ForgeProduct::AzureDevOps, crate::azure::router;
+        github: git::forge::ForgeProduct::GitHub, testbed::forge_doubles::github::router;
+        gitea: git::forge::ForgeProduct::Gitea, testbed::forge_doubles::gitea::router;
+        gitlab: git::forge::ForgeProduct::GitLab, testbed::forge_doubles::gitlab::router;
+        bitbucket_server: git::forge::ForgeProduct::BitbucketServer, testbed::forge_doubles::bitbucket_server::router;
+        bitbucket_cloud: git::forge::ForgeProduct::BitbucketCloud, testbed::forge_doubles::bitbucket_cloud::router;
+        azure: git::forge::ForgeProduct::AzureDevOps, testbed::forge_doubles::azure::router;
     }
 }

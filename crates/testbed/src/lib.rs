@@ -1,9 +1,11 @@
 //! Test doubles and tools for tests and the demo: real control planes ([`real`]), a small git forge
-//! ([`forge`]), a stand-in for Flux ([`flux`]), a browser ([`browser`]), and a runner for the commands in the guides ([`guide`]).
+//! ([`forge`]), doubles of the APIs of other forges ([`forge_doubles`]), a stand-in for Flux ([`flux`]), a
+//! browser ([`browser`]), and a runner for the commands in the guides ([`guide`]).
 
 pub mod browser;
 pub mod flux;
 pub mod forge;
+pub mod forge_doubles;
 pub mod guide;
 pub mod objects;
 pub mod real;

@@ -15,12 +15,12 @@ use axum::{
     response::Response,
 };
 use parking_lot::Mutex;
-use testbed::forge::{Forge, Repository};
-
-use crate::{
-    azure, bitbucket_cloud, bitbucket_server,
-    double::{Shared, TOKEN, World},
-    github, gitlab,
+use testbed::{
+    forge::{Forge, Repository},
+    forge_doubles::{
+        ForgeState, SharedForgeState, TOKEN, azure, bitbucket_cloud, bitbucket_server, github,
+        gitlab,
+    },
 };
 
 /// A forge: the strategy's type, its repository, where its API is asked and what answers there.
@@ -28,7 +28,7 @@ struct Kind {
     name: &'static str,
     project: &'static str,
     prefixes: &'static [&'static str],
-    router: Option<fn(Shared) -> Router>,
+    router: Option<fn(SharedForgeState) -> Router>,
 }
 
 const KINDS: [Kind; 6] = [
@@ -96,7 +96,7 @@ pub(crate) async fn start(forge: &Forge, files: &[(&str, &str)]) -> Vec<Place> {
         };
         repositories.push(repository.clone());
         if let Some(router) = kind.router {
-            let world: Shared = Arc::new(Mutex::new(World::default()));
+            let world: SharedForgeState = Arc::new(Mutex::new(ForgeState::default()));
             let state = (world.clone(), repository.folder().join("refs/heads"));
             let router = router(world).layer(from_fn_with_state(state, look));
             for prefix in kind.prefixes {
@@ -118,7 +118,7 @@ pub(crate) async fn start(forge: &Forge, files: &[(&str, &str)]) -> Vec<Place> {
 
 /// Tells a double where the branches are before it answers.
 async fn look(
-    State((world, folder)): State<(Shared, PathBuf)>,
+    State((world, folder)): State<(SharedForgeState, PathBuf)>,
     request: Request,
     next: Next,
 ) -> Response {

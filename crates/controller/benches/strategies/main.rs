@@ -8,20 +8,6 @@
 
 mod doubles;
 
-#[path = "../../../git/tests/contract/azure.rs"]
-mod azure;
-#[path = "../../../git/tests/contract/bitbucket_cloud.rs"]
-mod bitbucket_cloud;
-#[path = "../../../git/tests/contract/bitbucket_server.rs"]
-mod bitbucket_server;
-#[path = "../../../git/tests/contract/double.rs"]
-#[expect(dead_code, reason = "the contract's own tests use the rest")]
-mod double;
-#[path = "../../../git/tests/contract/github.rs"]
-mod github;
-#[path = "../../../git/tests/contract/gitlab.rs"]
-mod gitlab;
-
 use std::{
     collections::BTreeMap,
     sync::{

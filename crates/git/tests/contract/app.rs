@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use ring::signature::{KeyPair, RSA_PKCS1_2048_8192_SHA256, RsaKeyPair, UnparsedPublicKey};
 use serde_json::{Value, json};
 
-use crate::double::{PROJECT, TOKEN, answer};
+use testbed::forge_doubles::{PROJECT, TOKEN, answer};
 
 /// Made for these tests; it opens nothing.
 const KEY: &str = include_str!("app-key.pem");
@@ -83,7 +83,7 @@ async fn serve(granted: Granted) -> String {
             post(grant),
         )
         .with_state(granted)
-        .merge(crate::github::router(world).reset_fallback());
+        .merge(testbed::forge_doubles::github::router(world).reset_fallback());
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0))
         .await
         .expect("a port");

@@ -10,7 +10,9 @@ use git::forge::{
 use git::names::ObjectId;
 use net::{OutboundHttp, Remedy};
 
-use crate::double::{Arena, BRANCH, Fault, PROJECT, TOKEN, branch, new_pull, tip};
+use testbed::forge_doubles::{InjectedFault, PROJECT, TOKEN};
+
+use crate::double::{Arena, BRANCH, branch, new_pull, tip};
 
 fn now() -> MergeOptions {
     MergeOptions {
@@ -27,12 +29,12 @@ fn later() -> MergeOptions {
     }
 }
 
-fn fault(status: u16, headers: &[(&'static str, &str)], body: &'static str) -> Fault {
+fn fault(status: u16, headers: &[(&'static str, &str)], body: &'static str) -> InjectedFault {
     let headers = headers
         .iter()
         .map(|(name, value)| (*name, (*value).to_owned()))
         .collect();
-    Fault::Answer(status, headers, body)
+    InjectedFault::Answer(status, headers, body)
 }
 
 /// As the lists of this forge show it.
@@ -661,7 +663,7 @@ pub(crate) async fn slow_and_endless_and_strange_answers_are_given_up(arena: Are
         OutboundHttp::new(net::AddressPolicy::UNRESTRICTED)
             .with_timeout(Duration::from_millis(200)),
     );
-    arena.fail_next(Fault::NeverEndingBody);
+    arena.fail_next(InjectedFault::NeverEndingBody);
     let forge = arena.forge_of(PROJECT, TOKEN, &hasty);
     let error = forge
         .find(&branch(BRANCH))
@@ -672,7 +674,7 @@ pub(crate) async fn slow_and_endless_and_strange_answers_are_given_up(arena: Are
         ("ForgeTimedOut", Remedy::RETRY)
     );
     let forge = arena.forge();
-    arena.fail_next(Fault::EndlessBody);
+    arena.fail_next(InjectedFault::EndlessBody);
     assert_eq!(
         forge
             .find(&branch(BRANCH))

@@ -25,7 +25,7 @@ async fn listen(seen: Seen) -> String {
         let sent = request.headers().get("authorization");
         let sent = sent.and_then(|sent| sent.to_str().ok()).unwrap_or_default();
         *seen.lock() = Some((request.uri().path().to_owned(), sent.to_owned()));
-        crate::double::answer(401, json!({}))
+        testbed::forge_doubles::answer(401, json!({}))
     }
     let router = Router::new().fallback(note).with_state(seen);
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0))

@@ -6,7 +6,7 @@ use git::forge::{
 };
 
 use crate::double::{Arena, BRANCH, branch, new_pull, tip};
-use crate::{azure, bitbucket_cloud, bitbucket_server, gitea, gitlab};
+use testbed::forge_doubles::{azure, bitbucket_cloud, bitbucket_server, gitea, gitlab};
 
 /// The merge of a new merge request as soon as it may be.
 async fn wanted(arena: &Arena) -> (Box<dyn Forge>, u64, MergeOptions) {

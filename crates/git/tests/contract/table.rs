@@ -5,7 +5,9 @@ use std::io::Write;
 
 use parking_lot::Mutex;
 
-use crate::double::{Arena, Shared};
+use testbed::forge_doubles::SharedForgeState;
+
+use crate::double::Arena;
 use crate::rows::FORGES;
 
 /// The outcomes so far, by case and forge.
@@ -15,7 +17,7 @@ static OUTCOMES: Mutex<BTreeMap<(&str, &str), String>> = Mutex::new(BTreeMap::ne
 pub(crate) struct Cell {
     case: &'static str,
     forge: &'static str,
-    world: Shared,
+    world: SharedForgeState,
     holds: bool,
 }
 

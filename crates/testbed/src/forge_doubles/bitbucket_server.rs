@@ -9,11 +9,14 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde_json::{Value, json};
 
-use crate::double::{PEOPLE, PROJECT, Pull, Shared, TOKEN, World, answer, number};
+use super::{
+    ForgeState, PEOPLE, PROJECT, SharedForgeState, StoredPullRequest, TOKEN, answer, number,
+};
 
 type Parameters = Query<BTreeMap<String, String>>;
 
-pub(crate) fn router(world: Shared) -> Router {
+/// The API of the double.
+pub fn router(forge_state: SharedForgeState) -> Router {
     let (key, slug) = PROJECT.split_once('/').expect("two parts");
     let pulls = Router::new()
         .route("/", get(list).post(create))
@@ -26,7 +29,7 @@ pub(crate) fn router(world: Shared) -> Router {
     Router::new()
         .nest(&path, pulls)
         .layer(axum::middleware::from_fn(guard))
-        .with_state(world)
+        .with_state(forge_state)
         .fallback(|| async {
             refuse(
                 404,
@@ -70,7 +73,7 @@ async fn guard(request: Request, next: Next) -> Response {
     next.run(request).await
 }
 
-fn shown(world: &World, pull: &Pull) -> Value {
+fn shown(forge_state: &ForgeState, pull: &StoredPullRequest) -> Value {
     let state = match (pull.is_open, pull.is_merged) {
         (true, _) => "OPEN",
         (false, true) => "MERGED",
@@ -80,7 +83,7 @@ fn shown(world: &World, pull: &Pull) -> Value {
         let (key, slug) = project.split_once('/').expect("two parts");
         json!({
             "id": format!("refs/heads/{branch}"), "displayId": branch,
-            "latestCommit": world.commit_of(branch),
+            "latestCommit": forge_state.commit_of(branch),
             "repository": {"slug": slug, "project": {"key": key.to_uppercase()}},
         })
     };
@@ -101,13 +104,13 @@ fn shown(world: &World, pull: &Pull) -> Value {
     shown
 }
 
-async fn list(State(world): State<Shared>, Query(query): Parameters) -> Response {
-    let world = world.lock();
-    let mut found: Vec<Value> = world
+async fn list(State(forge_state): State<SharedForgeState>, Query(query): Parameters) -> Response {
+    let forge_state = forge_state.lock();
+    let mut found: Vec<Value> = forge_state
         .pulls
         .iter()
         .rev()
-        .map(|pull| shown(&world, pull))
+        .map(|pull| shown(&forge_state, pull))
         .collect();
     let state = query.get("state").map_or("OPEN", String::as_str);
     found.retain(|pull| state == "ALL" || pull["state"] == state);
@@ -133,8 +136,8 @@ async fn list(State(world): State<Shared>, Query(query): Parameters) -> Response
     answer(200, page)
 }
 
-async fn create(State(world): State<Shared>, Json(body): Json<Value>) -> Response {
-    let mut world = world.lock();
+async fn create(State(forge_state): State<SharedForgeState>, Json(body): Json<Value>) -> Response {
+    let mut forge_state = forge_state.lock();
     let branch = |end: &str| {
         let id = body[end]["id"].as_str()?.strip_prefix("refs/heads/")?;
         let repository = &body[end]["repository"];
@@ -153,40 +156,40 @@ async fn create(State(world): State<Shared>, Json(body): Json<Value>) -> Respons
             "A ref is missing.",
         );
     };
-    if world.commit_of(&head) == world.commit_of(&base) {
+    if forge_state.commit_of(&head) == forge_state.commit_of(&base) {
         let said = format!("{head} is already up-to-date with branch {base}");
         return refuse(409, "pull.EmptyPullRequestException", &said);
     }
     let text = body["description"].as_str().unwrap_or_default();
-    match world.open(title, text, &head, &base) {
+    match forge_state.open(title, text, &head, &base) {
         Err(_) => {
             let said = "Only one pull request may be open for a given source and target branch";
             refuse(409, "pull.DuplicatePullRequestException", said)
         }
         Ok(pull) => {
-            world.find(pull.number).expect("it is there").is_draft = body["draft"] == true;
-            let pull = world.find(pull.number).expect("it is there").clone();
-            answer(201, shown(&world, &pull))
+            forge_state.find(pull.number).expect("it is there").is_draft = body["draft"] == true;
+            let pull = forge_state.find(pull.number).expect("it is there").clone();
+            answer(201, shown(&forge_state, &pull))
         }
     }
 }
 
-async fn show(State(world): State<Shared>, Path(number): Path<u64>) -> Response {
-    let mut world = world.lock();
-    match world.find(number).cloned() {
-        Some(pull) => answer(200, shown(&world, &pull)),
+async fn show(State(forge_state): State<SharedForgeState>, Path(number): Path<u64>) -> Response {
+    let mut forge_state = forge_state.lock();
+    match forge_state.find(number).cloned() {
+        Some(pull) => answer(200, shown(&forge_state, &pull)),
         None => not_found(),
     }
 }
 
 /// What is left out is removed.
 async fn edit(
-    State(world): State<Shared>,
+    State(forge_state): State<SharedForgeState>,
     Path(number): Path<u64>,
     Json(body): Json<Value>,
 ) -> Response {
-    let mut world = world.lock();
-    let Some(pull) = world.find(number) else {
+    let mut forge_state = forge_state.lock();
+    let Some(pull) = forge_state.find(number) else {
         return not_found();
     };
     if body["version"].as_u64() != Some(pull.version) {
@@ -215,12 +218,17 @@ async fn edit(
     pull.reviewers = names;
     pull.version += 1;
     let pull = pull.clone();
-    answer(200, shown(&world, &pull))
+    answer(200, shown(&forge_state, &pull))
 }
 
-fn turn(world: &Shared, number: u64, query: &BTreeMap<String, String>, open: bool) -> Response {
-    let mut world = world.lock();
-    let Some(pull) = world.find(number) else {
+fn turn(
+    forge_state: &SharedForgeState,
+    number: u64,
+    query: &BTreeMap<String, String>,
+    open: bool,
+) -> Response {
+    let mut forge_state = forge_state.lock();
+    let Some(pull) = forge_state.find(number) else {
         return not_found();
     };
     if query.get("version") != Some(&pull.version.to_string()) {
@@ -235,35 +243,35 @@ fn turn(world: &Shared, number: u64, query: &BTreeMap<String, String>, open: boo
     }
     (pull.is_open, pull.version) = (open, pull.version + 1);
     let pull = pull.clone();
-    answer(200, shown(&world, &pull))
+    answer(200, shown(&forge_state, &pull))
 }
 
 async fn decline(
-    State(world): State<Shared>,
+    State(forge_state): State<SharedForgeState>,
     Path(number): Path<u64>,
     Query(query): Parameters,
     Json(_): Json<Value>,
 ) -> Response {
-    turn(&world, number, &query, false)
+    turn(&forge_state, number, &query, false)
 }
 
 async fn reopen(
-    State(world): State<Shared>,
+    State(forge_state): State<SharedForgeState>,
     Path(number): Path<u64>,
     Query(query): Parameters,
     Json(_): Json<Value>,
 ) -> Response {
-    turn(&world, number, &query, true)
+    turn(&forge_state, number, &query, true)
 }
 
 async fn merge(
-    State(world): State<Shared>,
+    State(forge_state): State<SharedForgeState>,
     Path(number): Path<u64>,
     Query(query): Parameters,
     Json(_): Json<Value>,
 ) -> Response {
-    let mut world = world.lock();
-    let Some(pull) = world.find(number).cloned() else {
+    let mut forge_state = forge_state.lock();
+    let Some(pull) = forge_state.find(number).cloned() else {
         return not_found();
     };
     if query.get("version") != Some(&pull.version.to_string()) {
@@ -276,22 +284,22 @@ async fn merge(
             "It is not open.",
         );
     }
-    if world.has_conflicts || world.has_pending_checks || pull.is_draft {
+    if forge_state.has_conflicts || forge_state.has_pending_checks || pull.is_draft {
         let said = "Merging the pull request has been vetoed.";
         return refuse(409, "pull.PullRequestMergeVetoedException", said);
     }
-    world.merge(number);
-    let pull = world.find(number).expect("it is there").clone();
-    answer(200, shown(&world, &pull))
+    forge_state.merge(number);
+    let pull = forge_state.find(number).expect("it is there").clone();
+    answer(200, shown(&forge_state, &pull))
 }
 
 async fn comment(
-    State(world): State<Shared>,
+    State(forge_state): State<SharedForgeState>,
     Path(number): Path<u64>,
     Json(body): Json<Value>,
 ) -> Response {
-    let mut world = world.lock();
-    let Some(pull) = world.find(number) else {
+    let mut forge_state = forge_state.lock();
+    let Some(pull) = forge_state.find(number) else {
         return not_found();
     };
     let Some(text) = body["text"].as_str() else {

@@ -10,9 +10,13 @@ use axum::{Json, Router};
 use http::HeaderMap;
 use serde_json::{Value, json};
 
-use crate::double::{PROJECT, Pull, Shared, TOKEN, World, answer, is_known, number, page, tagged};
+use super::{
+    ForgeState, PROJECT, SharedForgeState, StoredPullRequest, TOKEN, answer, is_known, number,
+    page, tagged,
+};
 
-pub(crate) fn router(world: Shared) -> Router {
+/// The API of the double.
+pub fn router(forge_state: SharedForgeState) -> Router {
     let repository = Router::new()
         .route("/pulls", get(list).post(create))
         .route("/pulls/{number}", get(show).patch(edit))
@@ -24,7 +28,7 @@ pub(crate) fn router(world: Shared) -> Router {
         .nest(&format!("/api/v3/repos/{PROJECT}"), repository)
         .route("/api/graphql", post(graph))
         .layer(axum::middleware::from_fn(guard))
-        .with_state(world)
+        .with_state(forge_state)
         .fallback(|| async { answer(404, json!({"message": "Not Found"})) })
 }
 
@@ -47,7 +51,7 @@ async fn guard(request: Request, next: Next) -> Response {
     next.run(request).await
 }
 
-fn shown(world: &World, pull: &Pull) -> Value {
+fn shown(forge_state: &ForgeState, pull: &StoredPullRequest) -> Value {
     json!({
         "number": pull.number,
         "node_id": format!("PR_{}", pull.number),
@@ -58,8 +62,8 @@ fn shown(world: &World, pull: &Pull) -> Value {
         "draft": pull.is_draft,
         "merged_at": pull.is_merged.then_some("2026-11-15T00:00:00Z"),
         "merge_commit_sha": "c".repeat(40),
-        "head": {"ref": pull.head, "sha": world.commit_of(&pull.head), "repo": {"full_name": pull.head_project}},
-        "base": {"ref": pull.base, "sha": world.commit_of(&pull.base), "repo": {"full_name": PROJECT}},
+        "head": {"ref": pull.head, "sha": forge_state.commit_of(&pull.head), "repo": {"full_name": pull.head_project}},
+        "base": {"ref": pull.base, "sha": forge_state.commit_of(&pull.base), "repo": {"full_name": PROJECT}},
     })
 }
 
@@ -76,16 +80,16 @@ fn invalid(message: &str) -> Response {
 }
 
 async fn list(
-    State(world): State<Shared>,
+    State(forge_state): State<SharedForgeState>,
     Query(query): Query<BTreeMap<String, String>>,
     headers: HeaderMap,
 ) -> Response {
-    let mut world = world.lock();
+    let mut forge_state = forge_state.lock();
     let state = query.get("state").map_or("open", String::as_str);
-    let mut pulls: Vec<Pull> = world.pulls.clone();
+    let mut pulls: Vec<StoredPullRequest> = forge_state.pulls.clone();
     pulls.retain(|pull| state == "all" || pull.is_open == (state == "open"));
     if let Some(head) = query.get("head") {
-        let label = |pull: &Pull| {
+        let label = |pull: &StoredPullRequest| {
             format!(
                 "{}:{}",
                 pull.head_project.split('/').next().unwrap_or_default(),
@@ -97,24 +101,24 @@ async fn list(
     pulls.reverse();
     let size = number(&query, "per_page", 30).min(100);
     let (page, next) = page(&pulls, size, number(&query, "page", 1));
-    let body: Vec<Value> = page.iter().map(|pull| shown(&world, pull)).collect();
-    tagged(&mut world, &headers, json!(body), next)
+    let body: Vec<Value> = page.iter().map(|pull| shown(&forge_state, pull)).collect();
+    tagged(&mut forge_state, &headers, json!(body), next)
 }
 
-async fn create(State(world): State<Shared>, Json(body): Json<Value>) -> Response {
-    let mut world = world.lock();
+async fn create(State(forge_state): State<SharedForgeState>, Json(body): Json<Value>) -> Response {
+    let mut forge_state = forge_state.lock();
     let [head, base, title] =
         ["head", "base", "title"].map(|name| body[name].as_str().unwrap_or_default().to_owned());
     if title.is_empty()
-        || !world.branches.contains_key(&head)
-        || !world.branches.contains_key(&base)
+        || !forge_state.branches.contains_key(&head)
+        || !forge_state.branches.contains_key(&base)
     {
         return invalid("invalid");
     }
-    if world.commit_of(&head) == world.commit_of(&base) {
+    if forge_state.commit_of(&head) == forge_state.commit_of(&base) {
         return invalid(&format!("No commits between {base} and {head}"));
     }
-    match world.open(
+    match forge_state.open(
         &title,
         body["body"].as_str().unwrap_or_default(),
         &head,
@@ -123,27 +127,27 @@ async fn create(State(world): State<Shared>, Json(body): Json<Value>) -> Respons
         Err(_) => invalid(&format!("A pull request already exists for team:{head}.")),
         Ok(mut pull) => {
             pull.is_draft = body["draft"] == true;
-            *world.find(pull.number).expect("it was just opened") = pull.clone();
-            answer(201, shown(&world, &pull))
+            *forge_state.find(pull.number).expect("it was just opened") = pull.clone();
+            answer(201, shown(&forge_state, &pull))
         }
     }
 }
 
-async fn show(State(world): State<Shared>, Path(number): Path<u64>) -> Response {
-    let mut world = world.lock();
-    match world.find(number).cloned() {
-        Some(pull) => answer(200, shown(&world, &pull)),
+async fn show(State(forge_state): State<SharedForgeState>, Path(number): Path<u64>) -> Response {
+    let mut forge_state = forge_state.lock();
+    match forge_state.find(number).cloned() {
+        Some(pull) => answer(200, shown(&forge_state, &pull)),
         None => not_found(),
     }
 }
 
 async fn edit(
-    State(world): State<Shared>,
+    State(forge_state): State<SharedForgeState>,
     Path(number): Path<u64>,
     Json(body): Json<Value>,
 ) -> Response {
-    let mut world = world.lock();
-    let Some(pull) = world.find(number) else {
+    let mut forge_state = forge_state.lock();
+    let Some(pull) = forge_state.find(number) else {
         return not_found();
     };
     if let Some(title) = body["title"].as_str() {
@@ -160,39 +164,43 @@ async fn edit(
         None => {}
     }
     let pull = pull.clone();
-    answer(200, shown(&world, &pull))
+    answer(200, shown(&forge_state, &pull))
 }
 
 async fn merge(
-    State(world): State<Shared>,
+    State(forge_state): State<SharedForgeState>,
     Path(number): Path<u64>,
     Json(body): Json<Value>,
 ) -> Response {
-    let mut world = world.lock();
-    let Some(pull) = world.find(number).cloned() else {
+    let mut forge_state = forge_state.lock();
+    let Some(pull) = forge_state.find(number).cloned() else {
         return not_found();
     };
     if body["sha"]
         .as_str()
-        .is_some_and(|sha| sha != world.commit_of(&pull.head))
+        .is_some_and(|sha| sha != forge_state.commit_of(&pull.head))
     {
         return answer(
             409,
             json!({"message": "Head branch was modified. Review and try the merge again."}),
         );
     }
-    if !pull.is_open || pull.is_draft || world.has_conflicts || world.has_pending_checks {
-        return answer(405, json!({"message": "Pull Request is not mergeable"}));
+    if !pull.is_open || pull.is_draft || forge_state.has_conflicts || forge_state.has_pending_checks
+    {
+        return answer(
+            405,
+            json!({"message": "StoredPullRequest Request is not mergeable"}),
+        );
     }
-    world.merge(number);
+    forge_state.merge(number);
     answer(
         200,
-        json!({"sha": "c".repeat(40), "merged": true, "message": "Pull Request successfully merged"}),
+        json!({"sha": "c".repeat(40), "merged": true, "message": "StoredPullRequest Request successfully merged"}),
     )
 }
 
-async fn graph(State(world): State<Shared>, Json(body): Json<Value>) -> Response {
-    let mut world = world.lock();
+async fn graph(State(forge_state): State<SharedForgeState>, Json(body): Json<Value>) -> Response {
+    let mut forge_state = forge_state.lock();
     let input = &body["variables"]["input"];
     let refused = |message: &str| {
         answer(
@@ -212,10 +220,10 @@ async fn graph(State(world): State<Shared>, Json(body): Json<Value>) -> Response
     if !["MERGE", "SQUASH", "REBASE"].contains(&input["mergeMethod"].as_str().unwrap_or_default()) {
         return refused("Argument 'mergeMethod' has an invalid value");
     }
-    if !world.has_pending_checks {
-        return refused("Pull request Pull request is in clean status");
+    if !forge_state.has_pending_checks {
+        return refused("StoredPullRequest request StoredPullRequest request is in clean status");
     }
-    let Some(pull) = world.find(number) else {
+    let Some(pull) = forge_state.find(number) else {
         return refused("Could not resolve to a node");
     };
     pull.waits_for_merge = true;
@@ -226,12 +234,12 @@ async fn graph(State(world): State<Shared>, Json(body): Json<Value>) -> Response
 }
 
 async fn label(
-    State(world): State<Shared>,
+    State(forge_state): State<SharedForgeState>,
     Path(number): Path<u64>,
     Json(body): Json<Value>,
 ) -> Response {
-    let mut world = world.lock();
-    let Some(pull) = world.find(number) else {
+    let mut forge_state = forge_state.lock();
+    let Some(pull) = forge_state.find(number) else {
         return not_found();
     };
     let Some(labels) = body["labels"].as_array() else {
@@ -246,12 +254,12 @@ async fn label(
 }
 
 async fn review(
-    State(world): State<Shared>,
+    State(forge_state): State<SharedForgeState>,
     Path(number): Path<u64>,
     Json(body): Json<Value>,
 ) -> Response {
-    let mut world = world.lock();
-    let Some(pull) = world.find(number).cloned() else {
+    let mut forge_state = forge_state.lock();
+    let Some(pull) = forge_state.find(number).cloned() else {
         return not_found();
     };
     let mut names = Vec::new();
@@ -268,21 +276,21 @@ async fn review(
                     teams you specified is not a collaborator of the repository.";
         return answer(422, json!({"message": said}));
     }
-    world
+    forge_state
         .find(number)
         .expect("it is there")
         .reviewers
         .extend(names);
-    answer(201, shown(&world, &pull))
+    answer(201, shown(&forge_state, &pull))
 }
 
 async fn comment(
-    State(world): State<Shared>,
+    State(forge_state): State<SharedForgeState>,
     Path(number): Path<u64>,
     Json(body): Json<Value>,
 ) -> Response {
-    let mut world = world.lock();
-    let Some(pull) = world.find(number) else {
+    let mut forge_state = forge_state.lock();
+    let Some(pull) = forge_state.find(number) else {
         return not_found();
     };
     pull.comments

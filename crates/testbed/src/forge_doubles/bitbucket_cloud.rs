@@ -7,11 +7,12 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde_json::{Value, json};
 
-use crate::double::{PEOPLE, PROJECT, Pull, Shared, TOKEN, World, answer};
+use super::{ForgeState, PEOPLE, PROJECT, SharedForgeState, StoredPullRequest, TOKEN, answer};
 
 type Parameters = Query<Vec<(String, String)>>;
 
-pub(crate) fn router(world: Shared) -> Router {
+/// The API of the double.
+pub fn router(forge_state: SharedForgeState) -> Router {
     let repository = Router::new()
         .route("/pullrequests", get(list).post(create))
         .route("/pullrequests/{number}", get(show).put(edit))
@@ -23,7 +24,7 @@ pub(crate) fn router(world: Shared) -> Router {
         .nest(&format!("/2.0/repositories/{PROJECT}"), repository)
         .route("/2.0/workspaces/team/members", get(members))
         .layer(axum::middleware::from_fn(guard))
-        .with_state(world)
+        .with_state(forge_state)
         .fallback(|| async { refuse(404, "Repository not found") })
 }
 
@@ -35,7 +36,7 @@ fn refuse(status: u16, message: &str) -> Response {
 }
 
 fn not_found() -> Response {
-    refuse(404, "Pull request not found")
+    refuse(404, "StoredPullRequest request not found")
 }
 
 async fn guard(request: Request, next: Next) -> Response {
@@ -46,18 +47,18 @@ async fn guard(request: Request, next: Next) -> Response {
     next.run(request).await
 }
 
-pub(crate) fn uuid(name: &str) -> String {
+pub fn uuid(name: &str) -> String {
     format!("{{uuid-of-{name}}}")
 }
 
-fn shown(world: &World, pull: &Pull) -> Value {
+fn shown(forge_state: &ForgeState, pull: &StoredPullRequest) -> Value {
     let state = match (pull.is_open, pull.is_merged) {
         (true, _) => "OPEN",
         (false, true) => "MERGED",
         (false, false) => "DECLINED",
     };
     let end = |branch: &str, project: &str| {
-        let hash = &world.commit_of(branch)[..12];
+        let hash = &forge_state.commit_of(branch)[..12];
         json!({"branch": {"name": branch}, "commit": {"hash": hash}, "repository": {"full_name": project}})
     };
     let reviewers = pull.reviewers.iter();
@@ -81,7 +82,7 @@ fn paged(items: &[Value], query: &[(String, String)], most: usize) -> Response {
     if size > most {
         return refuse(400, "Invalid pagelen");
     }
-    let (values, next) = crate::double::page(items, size, page);
+    let (values, next) = super::page(items, size, page);
     let mut body = json!({"pagelen": size, "page": page, "size": items.len(), "values": values});
     if next.is_some() {
         body["next"] = json!(format!("https://api.example.com/next?page={}", page + 1));
@@ -90,14 +91,14 @@ fn paged(items: &[Value], query: &[(String, String)], most: usize) -> Response {
 }
 
 /// Several states may be asked for; only open ones are shown to who asks for none.
-async fn list(State(world): State<Shared>, Query(query): Parameters) -> Response {
-    let world = world.lock();
+async fn list(State(forge_state): State<SharedForgeState>, Query(query): Parameters) -> Response {
+    let forge_state = forge_state.lock();
     let mut states: Vec<&str> = Vec::new();
-    let mut found: Vec<Value> = world
+    let mut found: Vec<Value> = forge_state
         .pulls
         .iter()
         .rev()
-        .map(|pull| shown(&world, pull))
+        .map(|pull| shown(&forge_state, pull))
         .collect();
     for (name, value) in &query {
         match name.as_str() {
@@ -119,8 +120,8 @@ async fn list(State(world): State<Shared>, Query(query): Parameters) -> Response
     paged(&found, &query, 50)
 }
 
-async fn create(State(world): State<Shared>, Json(body): Json<Value>) -> Response {
-    let mut world = world.lock();
+async fn create(State(forge_state): State<SharedForgeState>, Json(body): Json<Value>) -> Response {
+    let mut forge_state = forge_state.lock();
     let branch = |end: &str| {
         body[end]["branch"]["name"]
             .as_str()
@@ -129,39 +130,39 @@ async fn create(State(world): State<Shared>, Json(body): Json<Value>) -> Respons
     };
     let (head, base) = (branch("source"), branch("destination"));
     let text = |name: &str| body[name].as_str().unwrap_or_default().to_owned();
-    if text("title").is_empty() || !world.branches.contains_key(&head) {
+    if text("title").is_empty() || !forge_state.branches.contains_key(&head) {
         return refuse(400, "source: branch not found");
     }
-    if world.commit_of(&head) == world.commit_of(&base) {
+    if forge_state.commit_of(&head) == forge_state.commit_of(&base) {
         return refuse(400, "There are no changes to be pulled");
     }
-    let number = match world.open(&text("title"), &text("description"), &head, &base) {
+    let number = match forge_state.open(&text("title"), &text("description"), &head, &base) {
         Ok(pull) => pull.number,
         // It takes the one that is there.
         Err(existing) => existing,
     };
-    let pull = world.find(number).expect("it is there");
+    let pull = forge_state.find(number).expect("it is there");
     (pull.title, pull.body) = (text("title"), text("description"));
     pull.is_draft = body["draft"] == true;
     let pull = pull.clone();
-    answer(201, shown(&world, &pull))
+    answer(201, shown(&forge_state, &pull))
 }
 
-async fn show(State(world): State<Shared>, Path(number): Path<u64>) -> Response {
-    let mut world = world.lock();
-    match world.find(number).cloned() {
-        Some(pull) => answer(200, shown(&world, &pull)),
+async fn show(State(forge_state): State<SharedForgeState>, Path(number): Path<u64>) -> Response {
+    let mut forge_state = forge_state.lock();
+    match forge_state.find(number).cloned() {
+        Some(pull) => answer(200, shown(&forge_state, &pull)),
         None => not_found(),
     }
 }
 
 async fn edit(
-    State(world): State<Shared>,
+    State(forge_state): State<SharedForgeState>,
     Path(number): Path<u64>,
     Json(body): Json<Value>,
 ) -> Response {
-    let mut world = world.lock();
-    let Some(pull) = world.find(number) else {
+    let mut forge_state = forge_state.lock();
+    let Some(pull) = forge_state.find(number) else {
         return not_found();
     };
     if !pull.is_open {
@@ -186,12 +187,12 @@ async fn edit(
         }
     }
     let pull = pull.clone();
-    answer(200, shown(&world, &pull))
+    answer(200, shown(&forge_state, &pull))
 }
 
-async fn decline(State(world): State<Shared>, Path(number): Path<u64>) -> Response {
-    let mut world = world.lock();
-    let Some(pull) = world.find(number) else {
+async fn decline(State(forge_state): State<SharedForgeState>, Path(number): Path<u64>) -> Response {
+    let mut forge_state = forge_state.lock();
+    let Some(pull) = forge_state.find(number) else {
         return not_found();
     };
     if !pull.is_open {
@@ -199,16 +200,16 @@ async fn decline(State(world): State<Shared>, Path(number): Path<u64>) -> Respon
     }
     pull.is_open = false;
     let pull = pull.clone();
-    answer(200, shown(&world, &pull))
+    answer(200, shown(&forge_state, &pull))
 }
 
 async fn merge(
-    State(world): State<Shared>,
+    State(forge_state): State<SharedForgeState>,
     Path(number): Path<u64>,
     Json(body): Json<Value>,
 ) -> Response {
-    let mut world = world.lock();
-    let Some(pull) = world.find(number).cloned() else {
+    let mut forge_state = forge_state.lock();
+    let Some(pull) = forge_state.find(number).cloned() else {
         return not_found();
     };
     let strategies = ["merge_commit", "squash", "rebase_fast_forward"];
@@ -218,24 +219,24 @@ async fn merge(
     if !pull.is_open {
         return refuse(400, "This pull request is already closed.");
     }
-    if world.has_conflicts {
+    if forge_state.has_conflicts {
         return refuse(409, "Conflicts during merge.");
     }
-    if pull.is_draft || world.has_pending_checks {
+    if pull.is_draft || forge_state.has_pending_checks {
         return refuse(400, "You can't merge until you resolve all merge checks.");
     }
-    world.merge(number);
-    let pull = world.find(number).expect("it is there").clone();
-    answer(200, shown(&world, &pull))
+    forge_state.merge(number);
+    let pull = forge_state.find(number).expect("it is there").clone();
+    answer(200, shown(&forge_state, &pull))
 }
 
 async fn comment(
-    State(world): State<Shared>,
+    State(forge_state): State<SharedForgeState>,
     Path(number): Path<u64>,
     Json(body): Json<Value>,
 ) -> Response {
-    let mut world = world.lock();
-    let Some(pull) = world.find(number) else {
+    let mut forge_state = forge_state.lock();
+    let Some(pull) = forge_state.find(number) else {
         return not_found();
     };
     let Some(text) = body["content"]["raw"].as_str() else {
@@ -245,10 +246,10 @@ async fn comment(
     answer(201, json!({"id": 1}))
 }
 
-async fn commit(State(world): State<Shared>, Path(hash): Path<String>) -> Response {
-    let world = world.lock();
+async fn commit(State(forge_state): State<SharedForgeState>, Path(hash): Path<String>) -> Response {
+    let forge_state = forge_state.lock();
     let merges = "c".repeat(40);
-    let mut known = world.branches.values().chain([&merges]);
+    let mut known = forge_state.branches.values().chain([&merges]);
     match known.find(|commit| commit.starts_with(&hash)) {
         Some(commit) => answer(200, json!({"type": "commit", "hash": commit})),
         None => refuse(404, "Commit not found"),

@@ -12,13 +12,16 @@ use base64::engine::general_purpose::STANDARD;
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use crate::double::{PEOPLE, PROJECT, Pull, Shared, TOKEN, World, answer, number};
+use super::{
+    ForgeState, PEOPLE, PROJECT, SharedForgeState, StoredPullRequest, TOKEN, answer, number,
+};
 
 type Parameters = Query<BTreeMap<String, String>>;
 
 const SELF: &str = "00000000-0000-0000-0000-0000000000ff";
 
-pub(crate) fn router(world: Shared) -> Router {
+/// The API of the double.
+pub fn router(forge_state: SharedForgeState) -> Router {
     let (project, repository) = PROJECT.split_once('/').expect("two parts");
     let pulls = Router::new()
         .route("/pullrequests", get(list).post(create))
@@ -33,7 +36,7 @@ pub(crate) fn router(world: Shared) -> Router {
         .route("/collection/_apis/connectionData", get(who_am_i))
         .route("/collection/_apis/identities", get(identities))
         .layer(axum::middleware::from_fn(guard))
-        .with_state(world)
+        .with_state(forge_state)
         .fallback(|| async { refuse(404, "GitRepositoryNotFoundException", "TF401019: It does not exist or you do not have permissions for the operation you are attempting.") })
 }
 
@@ -74,7 +77,7 @@ async fn guard(request: Request, next: Next) -> Response {
     next.run(request).await
 }
 
-fn shown(world: &World, pull: &Pull) -> Value {
+fn shown(forge_state: &ForgeState, pull: &StoredPullRequest) -> Value {
     let status = match (pull.is_open, pull.is_merged) {
         (true, _) => "active",
         (false, true) => "completed",
@@ -85,8 +88,8 @@ fn shown(world: &World, pull: &Pull) -> Value {
         "isDraft": pull.is_draft,
         "sourceRefName": format!("refs/heads/{}", pull.head),
         "targetRefName": format!("refs/heads/{}", pull.base),
-        "mergeStatus": if world.has_conflicts { "conflicts" } else { "succeeded" },
-        "lastMergeSourceCommit": {"commitId": world.commit_of(&pull.head)},
+        "mergeStatus": if forge_state.has_conflicts { "conflicts" } else { "succeeded" },
+        "lastMergeSourceCommit": {"commitId": forge_state.commit_of(&pull.head)},
         "lastMergeCommit": {"commitId": "c".repeat(40)},
         "repository": {"name": "config", "project": {"name": "team"}},
     });
@@ -102,13 +105,13 @@ fn shown(world: &World, pull: &Pull) -> Value {
     shown
 }
 
-async fn list(State(world): State<Shared>, Query(query): Parameters) -> Response {
-    let world = world.lock();
-    let mut found: Vec<Value> = world
+async fn list(State(forge_state): State<SharedForgeState>, Query(query): Parameters) -> Response {
+    let forge_state = forge_state.lock();
+    let mut found: Vec<Value> = forge_state
         .pulls
         .iter()
         .rev()
-        .map(|pull| shown(&world, pull))
+        .map(|pull| shown(&forge_state, pull))
         .collect();
     let status = query
         .get("searchCriteria.status")
@@ -127,8 +130,8 @@ async fn list(State(world): State<Shared>, Query(query): Parameters) -> Response
     answer(200, json!({"count": found.len(), "value": found}))
 }
 
-async fn create(State(world): State<Shared>, Json(body): Json<Value>) -> Response {
-    let mut world = world.lock();
+async fn create(State(forge_state): State<SharedForgeState>, Json(body): Json<Value>) -> Response {
+    let mut forge_state = forge_state.lock();
     let branch = |name: &str| {
         body[name]
             .as_str()?
@@ -150,7 +153,7 @@ async fn create(State(world): State<Shared>, Json(body): Json<Value>) -> Respons
             "The description is too long.",
         );
     }
-    match world.open(title, text, &head, &base) {
+    match forge_state.open(title, text, &head, &base) {
         Err(_) => {
             let said =
                 "TF401179: An active pull request for the source and target branch already exists.";
@@ -158,28 +161,28 @@ async fn create(State(world): State<Shared>, Json(body): Json<Value>) -> Respons
         }
         // It does not mind that nothing differs.
         Ok(pull) => {
-            world.find(pull.number).expect("it is there").is_draft = body["isDraft"] == true;
-            let pull = world.find(pull.number).expect("it is there").clone();
-            answer(201, shown(&world, &pull))
+            forge_state.find(pull.number).expect("it is there").is_draft = body["isDraft"] == true;
+            let pull = forge_state.find(pull.number).expect("it is there").clone();
+            answer(201, shown(&forge_state, &pull))
         }
     }
 }
 
-async fn show(State(world): State<Shared>, Path(number): Path<u64>) -> Response {
-    let mut world = world.lock();
-    match world.find(number).cloned() {
-        Some(pull) => answer(200, shown(&world, &pull)),
+async fn show(State(forge_state): State<SharedForgeState>, Path(number): Path<u64>) -> Response {
+    let mut forge_state = forge_state.lock();
+    match forge_state.find(number).cloned() {
+        Some(pull) => answer(200, shown(&forge_state, &pull)),
         None => not_found(),
     }
 }
 
 async fn edit(
-    State(world): State<Shared>,
+    State(forge_state): State<SharedForgeState>,
     Path(number): Path<u64>,
     Json(body): Json<Value>,
 ) -> Response {
-    let mut world = world.lock();
-    let Some(pull) = world.find(number) else {
+    let mut forge_state = forge_state.lock();
+    let Some(pull) = forge_state.find(number) else {
         return not_found();
     };
     if let Some(title) = body["title"].as_str() {
@@ -190,7 +193,7 @@ async fn edit(
     }
     match body["status"].as_str() {
         Some("completed") => {
-            if let Some(refusal) = complete(&mut world, number, &body) {
+            if let Some(refusal) = complete(&mut forge_state, number, &body) {
                 return refusal;
             }
         }
@@ -204,7 +207,7 @@ async fn edit(
         Some(status) => pull.is_open = status == "active",
         None => {}
     }
-    let pull = world.find(number).expect("it is there");
+    let pull = forge_state.find(number).expect("it is there");
     if let Some(id) = body["autoCompleteSetBy"]["id"].as_str() {
         if id != SELF {
             return refuse(
@@ -216,12 +219,12 @@ async fn edit(
         pull.waits_for_merge = true;
     }
     let pull = pull.clone();
-    answer(200, shown(&world, &pull))
+    answer(200, shown(&forge_state, &pull))
 }
 
-fn complete(world: &mut World, number: u64, body: &Value) -> Option<Response> {
-    let pull = world.find(number).expect("it is there").clone();
-    let head = world.commit_of(&pull.head);
+fn complete(forge_state: &mut ForgeState, number: u64, body: &Value) -> Option<Response> {
+    let pull = forge_state.find(number).expect("it is there").clone();
+    let head = forge_state.commit_of(&pull.head);
     if !pull.is_open {
         let said = "TF401181: The pull request cannot be edited due to its state.";
         return Some(refuse(400, "GitPullRequestNotEditableException", said));
@@ -247,24 +250,24 @@ fn complete(world: &mut World, number: u64, body: &Value) -> Option<Response> {
             "A draft cannot be completed.",
         ));
     }
-    if world.has_pending_checks {
+    if forge_state.has_pending_checks {
         let said = "TF402455: Policies of the target branch are not met.";
         return Some(refuse(403, "GitRefUpdateRejectedByPolicyException", said));
     }
     // Conflicts do not refuse the wish; they only keep it from coming true.
-    if !world.has_conflicts {
-        world.merge(number);
+    if !forge_state.has_conflicts {
+        forge_state.merge(number);
     }
     None
 }
 
 async fn label(
-    State(world): State<Shared>,
+    State(forge_state): State<SharedForgeState>,
     Path(number): Path<u64>,
     Json(body): Json<Value>,
 ) -> Response {
-    let mut world = world.lock();
-    let (Some(pull), Some(name)) = (world.find(number), body["name"].as_str()) else {
+    let mut forge_state = forge_state.lock();
+    let (Some(pull), Some(name)) = (forge_state.find(number), body["name"].as_str()) else {
         return not_found();
     };
     pull.labels.push(name.to_owned());
@@ -277,12 +280,12 @@ fn identity(index: usize) -> String {
 }
 
 async fn review(
-    State(world): State<Shared>,
+    State(forge_state): State<SharedForgeState>,
     Path((number, id)): Path<(u64, String)>,
     Json(body): Json<Value>,
 ) -> Response {
-    let mut world = world.lock();
-    let Some(pull) = world.find(number) else {
+    let mut forge_state = forge_state.lock();
+    let Some(pull) = forge_state.find(number) else {
         return not_found();
     };
     if body["vote"] != 0 {
@@ -302,13 +305,15 @@ async fn review(
 }
 
 async fn comment(
-    State(world): State<Shared>,
+    State(forge_state): State<SharedForgeState>,
     Path(number): Path<u64>,
     Json(body): Json<Value>,
 ) -> Response {
-    let mut world = world.lock();
-    let (Some(pull), Some(text)) = (world.find(number), body["comments"][0]["content"].as_str())
-    else {
+    let mut forge_state = forge_state.lock();
+    let (Some(pull), Some(text)) = (
+        forge_state.find(number),
+        body["comments"][0]["content"].as_str(),
+    ) else {
         return not_found();
     };
     if body["status"] != "closed" {
@@ -318,12 +323,15 @@ async fn comment(
     answer(200, json!({"id": 1}))
 }
 
-async fn difference(State(world): State<Shared>, Query(query): Parameters) -> Response {
-    let world = world.lock();
+async fn difference(
+    State(forge_state): State<SharedForgeState>,
+    Query(query): Parameters,
+) -> Response {
+    let forge_state = forge_state.lock();
     let commit = |name: &str| {
         query
             .get(name)
-            .and_then(|branch| world.branches.get(branch))
+            .and_then(|branch| forge_state.branches.get(branch))
     };
     let (Some(base), Some(target)) = (commit("baseVersion"), commit("targetVersion")) else {
         return refuse(

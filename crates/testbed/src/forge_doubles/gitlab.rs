@@ -10,11 +10,15 @@ use axum::{Json, Router};
 use http::HeaderMap;
 use serde_json::{Value, json};
 
-use crate::double::{PEOPLE, PROJECT, Pull, Shared, TOKEN, World, answer, number, page, tagged};
+use super::{
+    ForgeState, PEOPLE, PROJECT, SharedForgeState, StoredPullRequest, TOKEN, answer, number, page,
+    tagged,
+};
 
 type Parameters = Query<BTreeMap<String, String>>;
 
-pub(crate) fn router(world: Shared) -> Router {
+/// The API of the double.
+pub fn router(forge_state: SharedForgeState) -> Router {
     let project = Router::new()
         .route("/merge_requests", get(list).post(create))
         .route("/merge_requests/{number}", get(show).put(edit))
@@ -25,7 +29,7 @@ pub(crate) fn router(world: Shared) -> Router {
         .nest("/api/v4/projects/{project}", project)
         .route("/api/v4/users", get(users))
         .layer(axum::middleware::from_fn(guard))
-        .with_state(world)
+        .with_state(forge_state)
         .fallback(|| async { answer(404, json!({"error": "404 Not Found"})) })
 }
 
@@ -43,7 +47,7 @@ async fn guard(request: Request, next: Next) -> Response {
     next.run(request).await
 }
 
-fn shown(world: &World, pull: &Pull) -> Value {
+fn shown(forge_state: &ForgeState, pull: &StoredPullRequest) -> Value {
     let state = match (pull.is_open, pull.is_merged) {
         (true, _) => "opened",
         (false, true) => "merged",
@@ -63,18 +67,21 @@ fn shown(world: &World, pull: &Pull) -> Value {
         "target_branch": pull.base,
         "source_project_id": if pull.head_project == PROJECT { 1 } else { 2 },
         "target_project_id": 1,
-        "sha": world.commit_of(&pull.head),
+        "sha": forge_state.commit_of(&pull.head),
         "merge_commit_sha": pull.is_merged.then(|| "c".repeat(40)),
         "squash_commit_sha": null,
         "merge_when_pipeline_succeeds": pull.waits_for_merge,
-        "head_pipeline": pipeline(world),
-        "detailed_merge_status": if world.has_conflicts { "conflict" } else { "mergeable" },
+        "head_pipeline": pipeline(forge_state),
+        "detailed_merge_status": if forge_state.has_conflicts { "conflict" } else { "mergeable" },
         "reviewers": reviewers.map(|(id, name)| json!({"id": id, "username": name})).collect::<Vec<_>>(),
     })
 }
 
-fn pipeline(world: &World) -> Value {
-    match (world.has_pending_checks, world.has_failed_checks) {
+fn pipeline(forge_state: &ForgeState) -> Value {
+    match (
+        forge_state.has_pending_checks,
+        forge_state.has_failed_checks,
+    ) {
         (true, _) => json!({"status": "running"}),
         (false, true) => json!({"status": "failed"}),
         (false, false) => Value::Null,
@@ -86,20 +93,20 @@ fn not_found() -> Response {
 }
 
 async fn list(
-    State(world): State<Shared>,
+    State(forge_state): State<SharedForgeState>,
     Query(query): Parameters,
     headers: HeaderMap,
 ) -> Response {
-    let mut world = world.lock();
+    let mut forge_state = forge_state.lock();
     let state = query.get("state").map_or("all", String::as_str);
     if !["opened", "closed", "merged", "all"].contains(&state) {
         return answer(400, json!({"error": "state does not have a valid value"}));
     }
-    let mut shown: Vec<Value> = world
+    let mut shown: Vec<Value> = forge_state
         .pulls
         .iter()
         .rev()
-        .map(|pull| shown(&world, pull))
+        .map(|pull| shown(&forge_state, pull))
         .collect();
     shown.retain(|pull| state == "all" || pull["state"] == state);
     if let Some(branch) = query.get("source_branch") {
@@ -107,17 +114,17 @@ async fn list(
     }
     let size = number(&query, "per_page", 20).min(100);
     let (shown, next) = page(&shown, size, number(&query, "page", 1));
-    tagged(&mut world, &headers, json!(shown), next)
+    tagged(&mut forge_state, &headers, json!(shown), next)
 }
 
-async fn create(State(world): State<Shared>, Json(body): Json<Value>) -> Response {
-    let mut world = world.lock();
+async fn create(State(forge_state): State<SharedForgeState>, Json(body): Json<Value>) -> Response {
+    let mut forge_state = forge_state.lock();
     let text = |name: &str| body[name].as_str().unwrap_or_default().to_owned();
     let (head, base, title) = (text("source_branch"), text("target_branch"), text("title"));
     if title.is_empty() {
         return answer(400, json!({"error": "title is missing"}));
     }
-    match world.open(&title, &text("description"), &head, &base) {
+    match forge_state.open(&title, &text("description"), &head, &base) {
         Err(other) => {
             let said = format!(
                 "Another open merge request already exists for this source branch: !{other}"
@@ -125,25 +132,28 @@ async fn create(State(world): State<Shared>, Json(body): Json<Value>) -> Respons
             answer(409, json!({"message": [said]}))
         }
         // It does not mind that nothing differs.
-        Ok(pull) => answer(201, shown(&world, &pull)),
+        Ok(pull) => answer(201, shown(&forge_state, &pull)),
     }
 }
 
-async fn show(State(world): State<Shared>, Path((_, number)): Path<(String, u64)>) -> Response {
-    let mut world = world.lock();
-    match world.find(number).cloned() {
-        Some(pull) => answer(200, shown(&world, &pull)),
+async fn show(
+    State(forge_state): State<SharedForgeState>,
+    Path((_, number)): Path<(String, u64)>,
+) -> Response {
+    let mut forge_state = forge_state.lock();
+    match forge_state.find(number).cloned() {
+        Some(pull) => answer(200, shown(&forge_state, &pull)),
         None => not_found(),
     }
 }
 
 async fn edit(
-    State(world): State<Shared>,
+    State(forge_state): State<SharedForgeState>,
     Path((_, number)): Path<(String, u64)>,
     Json(body): Json<Value>,
 ) -> Response {
-    let mut world = world.lock();
-    let Some(pull) = world.find(number) else {
+    let mut forge_state = forge_state.lock();
+    let Some(pull) = forge_state.find(number) else {
         return not_found();
     };
     let known = [
@@ -190,16 +200,16 @@ async fn edit(
         pull.reviewers = ids.iter().filter_map(name).collect();
     }
     let pull = pull.clone();
-    answer(200, shown(&world, &pull))
+    answer(200, shown(&forge_state, &pull))
 }
 
 async fn merge(
-    State(world): State<Shared>,
+    State(forge_state): State<SharedForgeState>,
     Path((_, number)): Path<(String, u64)>,
     Json(body): Json<Value>,
 ) -> Response {
-    let mut world = world.lock();
-    let Some(pull) = world.find(number).cloned() else {
+    let mut forge_state = forge_state.lock();
+    let Some(pull) = forge_state.find(number).cloned() else {
         return not_found();
     };
     let not_allowed = || answer(405, json!({"message": "405 Method Not Allowed"}));
@@ -209,34 +219,39 @@ async fn merge(
     if !pull.is_open || pull.title.starts_with("Draft:") {
         return not_allowed();
     }
-    if sha != world.commit_of(&pull.head) {
+    if sha != forge_state.commit_of(&pull.head) {
         let said = format!(
             "SHA does not match HEAD of source branch: {}",
-            world.commit_of(&pull.head)
+            forge_state.commit_of(&pull.head)
         );
         return answer(409, json!({"message": said}));
     }
-    if world.has_conflicts {
+    if forge_state.has_conflicts {
         return answer(422, json!({"message": "Branch cannot be merged"}));
     }
     let later = body["auto_merge"] == true || body["merge_when_pipeline_succeeds"] == true;
-    match (world.has_pending_checks, later) {
+    match (forge_state.has_pending_checks, later) {
         (true, false) | (false, true) => return not_allowed(),
         (true, true) if pull.waits_for_merge => return not_allowed(),
-        (true, true) => world.find(number).expect("it is there").waits_for_merge = true,
-        (false, false) => world.merge(number),
+        (true, true) => {
+            forge_state
+                .find(number)
+                .expect("it is there")
+                .waits_for_merge = true
+        }
+        (false, false) => forge_state.merge(number),
     }
-    let pull = world.find(number).expect("it is there").clone();
-    answer(200, shown(&world, &pull))
+    let pull = forge_state.find(number).expect("it is there").clone();
+    answer(200, shown(&forge_state, &pull))
 }
 
 async fn comment(
-    State(world): State<Shared>,
+    State(forge_state): State<SharedForgeState>,
     Path((_, number)): Path<(String, u64)>,
     Json(body): Json<Value>,
 ) -> Response {
-    let mut world = world.lock();
-    let Some(pull) = world.find(number) else {
+    let mut forge_state = forge_state.lock();
+    let Some(pull) = forge_state.find(number) else {
         return not_found();
     };
     let Some(text) = body["body"].as_str() else {
@@ -246,12 +261,15 @@ async fn comment(
     answer(201, json!({"id": 1}))
 }
 
-async fn compare(State(world): State<Shared>, Query(query): Parameters) -> Response {
-    let world = world.lock();
+async fn compare(
+    State(forge_state): State<SharedForgeState>,
+    Query(query): Parameters,
+) -> Response {
+    let forge_state = forge_state.lock();
     let commit = |name: &str| {
         query
             .get(name)
-            .and_then(|branch| world.branches.get(branch))
+            .and_then(|branch| forge_state.branches.get(branch))
     };
     let (Some(from), Some(to)) = (commit("from"), commit("to")) else {
         return not_found();

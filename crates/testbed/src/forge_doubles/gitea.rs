@@ -9,9 +9,12 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde_json::{Value, json};
 
-use crate::double::{PROJECT, Pull, Shared, TOKEN, World, answer, is_known, number, page};
+use super::{
+    ForgeState, PROJECT, SharedForgeState, StoredPullRequest, TOKEN, answer, is_known, number, page,
+};
 
-pub(crate) fn router(world: Shared) -> Router {
+/// The API of the double.
+pub fn router(forge_state: SharedForgeState) -> Router {
     let repository = Router::new()
         .route("/pulls", get(list).post(create))
         .route("/pulls/{number}", get(show).patch(edit))
@@ -23,7 +26,7 @@ pub(crate) fn router(world: Shared) -> Router {
     Router::new()
         .nest(&format!("/api/v1/repos/{PROJECT}"), repository)
         .layer(axum::middleware::from_fn(guard))
-        .with_state(world)
+        .with_state(forge_state)
         .fallback(|| async { not_found() })
 }
 
@@ -48,7 +51,7 @@ fn not_found() -> Response {
     )
 }
 
-fn shown(world: &World, pull: &Pull) -> Value {
+fn shown(forge_state: &ForgeState, pull: &StoredPullRequest) -> Value {
     json!({
         "number": pull.number,
         "html_url": format!("https://example.com/{PROJECT}/pulls/{}", pull.number),
@@ -59,8 +62,8 @@ fn shown(world: &World, pull: &Pull) -> Value {
         "merged": pull.is_merged,
         "merged_at": pull.is_merged.then_some("2026-11-15T00:00:00Z"),
         "merge_commit_sha": pull.is_merged.then(|| "c".repeat(40)),
-        "head": {"label": pull.head, "ref": pull.head, "sha": world.commit_of(&pull.head), "repo": {"full_name": pull.head_project}},
-        "base": {"label": pull.base, "ref": pull.base, "sha": world.commit_of(&pull.base), "repo": {"full_name": PROJECT}},
+        "head": {"label": pull.head, "ref": pull.head, "sha": forge_state.commit_of(&pull.head), "repo": {"full_name": pull.head_project}},
+        "base": {"label": pull.base, "ref": pull.base, "sha": forge_state.commit_of(&pull.base), "repo": {"full_name": PROJECT}},
     })
 }
 
@@ -80,36 +83,36 @@ fn paged(items: Vec<Value>, query: &BTreeMap<String, String>) -> Response {
 }
 
 async fn list(
-    State(world): State<Shared>,
+    State(forge_state): State<SharedForgeState>,
     Query(query): Query<BTreeMap<String, String>>,
 ) -> Response {
-    let world = world.lock();
+    let forge_state = forge_state.lock();
     let state = query.get("state").map_or("open", String::as_str);
-    let kept = world
+    let kept = forge_state
         .pulls
         .iter()
         .rev()
         .filter(|pull| state == "all" || pull.is_open == (state == "open"));
-    paged(kept.map(|pull| shown(&world, pull)).collect(), &query)
+    paged(kept.map(|pull| shown(&forge_state, pull)).collect(), &query)
 }
 
-async fn create(State(world): State<Shared>, Json(body): Json<Value>) -> Response {
-    let mut world = world.lock();
+async fn create(State(forge_state): State<SharedForgeState>, Json(body): Json<Value>) -> Response {
+    let mut forge_state = forge_state.lock();
     let [head, base, title] =
         ["head", "base", "title"].map(|name| body[name].as_str().unwrap_or_default().to_owned());
     if title.is_empty() {
         return answer(422, json!({"message": "[Title]: Required"}));
     }
-    if !world.branches.contains_key(&head) || !world.branches.contains_key(&base) {
+    if !forge_state.branches.contains_key(&head) || !forge_state.branches.contains_key(&base) {
         return not_found();
     }
-    if world.commit_of(&head) == world.commit_of(&base) {
+    if forge_state.commit_of(&head) == forge_state.commit_of(&base) {
         return answer(
             422,
             json!({"message": "Invalid PullRequest: There are no changes between the head and the base"}),
         );
     }
-    match world.open(
+    match forge_state.open(
         &title,
         body["body"].as_str().unwrap_or_default(),
         &head,
@@ -119,25 +122,25 @@ async fn create(State(world): State<Shared>, Json(body): Json<Value>) -> Respons
             409,
             json!({"message": "pull request already exists for these targets"}),
         ),
-        Ok(pull) => answer(201, shown(&world, &pull)),
+        Ok(pull) => answer(201, shown(&forge_state, &pull)),
     }
 }
 
-async fn show(State(world): State<Shared>, Path(number): Path<u64>) -> Response {
-    let mut world = world.lock();
-    match world.find(number).cloned() {
-        Some(pull) => answer(200, shown(&world, &pull)),
+async fn show(State(forge_state): State<SharedForgeState>, Path(number): Path<u64>) -> Response {
+    let mut forge_state = forge_state.lock();
+    match forge_state.find(number).cloned() {
+        Some(pull) => answer(200, shown(&forge_state, &pull)),
         None => not_found(),
     }
 }
 
 async fn edit(
-    State(world): State<Shared>,
+    State(forge_state): State<SharedForgeState>,
     Path(number): Path<u64>,
     Json(body): Json<Value>,
 ) -> Response {
-    let mut world = world.lock();
-    let Some(pull) = world.find(number) else {
+    let mut forge_state = forge_state.lock();
+    let Some(pull) = forge_state.find(number) else {
         return not_found();
     };
     if let Some(title) = body["title"].as_str() {
@@ -157,16 +160,16 @@ async fn edit(
         None => {}
     }
     let pull = pull.clone();
-    answer(201, shown(&world, &pull))
+    answer(201, shown(&forge_state, &pull))
 }
 
 async fn merge(
-    State(world): State<Shared>,
+    State(forge_state): State<SharedForgeState>,
     Path(number): Path<u64>,
     Json(body): Json<Value>,
 ) -> Response {
-    let mut world = world.lock();
-    let Some(pull) = world.find(number).cloned() else {
+    let mut forge_state = forge_state.lock();
+    let Some(pull) = forge_state.find(number).cloned() else {
         return not_found();
     };
     if !["merge", "squash", "rebase"].contains(&body["Do"].as_str().unwrap_or_default()) {
@@ -177,7 +180,7 @@ async fn merge(
     }
     if body["head_commit_id"]
         .as_str()
-        .is_some_and(|sha| sha != world.commit_of(&pull.head))
+        .is_some_and(|sha| sha != forge_state.commit_of(&pull.head))
     {
         return answer(409, json!({"message": "head out of date"}));
     }
@@ -186,25 +189,29 @@ async fn merge(
         if pull.waits_for_merge {
             return answer(409, json!({"message": "already scheduled to auto merge"}));
         }
-        world.find(number).expect("it is there").waits_for_merge = true;
+        forge_state
+            .find(number)
+            .expect("it is there")
+            .waits_for_merge = true;
         return answer(201, Value::Null);
     }
-    if world.is_protected {
+    if forge_state.is_protected {
         return answer(405, json!({"message": "User not allowed to merge PR"}));
     }
-    if world.has_conflicts || world.has_pending_checks || pull.title.starts_with("WIP:") {
+    if forge_state.has_conflicts || forge_state.has_pending_checks || pull.title.starts_with("WIP:")
+    {
         return answer(405, json!({"message": "Please try again later"}));
     }
-    world.merge(number);
+    forge_state.merge(number);
     answer(200, Value::Null)
 }
 
 async fn labels(
-    State(world): State<Shared>,
+    State(forge_state): State<SharedForgeState>,
     Query(query): Query<BTreeMap<String, String>>,
 ) -> Response {
-    let world = world.lock();
-    let all = world
+    let forge_state = forge_state.lock();
+    let all = forge_state
         .labels
         .iter()
         .enumerate()
@@ -212,23 +219,26 @@ async fn labels(
     paged(all.collect(), &query)
 }
 
-async fn make_label(State(world): State<Shared>, Json(body): Json<Value>) -> Response {
-    let mut world = world.lock();
+async fn make_label(
+    State(forge_state): State<SharedForgeState>,
+    Json(body): Json<Value>,
+) -> Response {
+    let mut forge_state = forge_state.lock();
     let (Some(name), Some(_)) = (body["name"].as_str(), body["color"].as_str()) else {
         return answer(422, json!({"message": "[Color]: Required"}));
     };
-    world.labels.push(name.to_owned());
-    answer(201, json!({"id": world.labels.len(), "name": name}))
+    forge_state.labels.push(name.to_owned());
+    answer(201, json!({"id": forge_state.labels.len(), "name": name}))
 }
 
 async fn label(
-    State(world): State<Shared>,
+    State(forge_state): State<SharedForgeState>,
     Path(number): Path<u64>,
     Json(body): Json<Value>,
 ) -> Response {
-    let mut world = world.lock();
-    let known = world.labels.clone();
-    let Some(pull) = world.find(number) else {
+    let mut forge_state = forge_state.lock();
+    let known = forge_state.labels.clone();
+    let Some(pull) = forge_state.find(number) else {
         return not_found();
     };
     for id in body["labels"].as_array().into_iter().flatten() {
@@ -242,12 +252,12 @@ async fn label(
 }
 
 async fn review(
-    State(world): State<Shared>,
+    State(forge_state): State<SharedForgeState>,
     Path(number): Path<u64>,
     Json(body): Json<Value>,
 ) -> Response {
-    let mut world = world.lock();
-    let Some(pull) = world.find(number) else {
+    let mut forge_state = forge_state.lock();
+    let Some(pull) = forge_state.find(number) else {
         return not_found();
     };
     let mut names = Vec::new();
@@ -267,12 +277,12 @@ async fn review(
 }
 
 async fn comment(
-    State(world): State<Shared>,
+    State(forge_state): State<SharedForgeState>,
     Path(number): Path<u64>,
     Json(body): Json<Value>,
 ) -> Response {
-    let mut world = world.lock();
-    let Some(pull) = world.find(number) else {
+    let mut forge_state = forge_state.lock();
+    let Some(pull) = forge_state.find(number) else {
         return not_found();
     };
     pull.comments

@@ -1,0 +1,244 @@
+//! Strict doubles of the APIs of six forges, on loopback: the contract of forges is tested against them,
+//! and benchmarks promote to them.
+//!
+//! A double refuses what the real forge refuses. It knows no git: its branches are what tests say.
+
+pub mod azure;
+pub mod bitbucket_cloud;
+pub mod bitbucket_server;
+pub mod gitea;
+pub mod github;
+pub mod gitlab;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+use parking_lot::Mutex;
+
+/// The one repository.
+pub const PROJECT: &str = "team/config";
+/// The token that opens it.
+pub const TOKEN: &str = "the-right-token";
+
+/// The users that can be reviewers.
+pub const PEOPLE: [&str; 3] = ["zoe", "ann", "ben"];
+
+/// Whether a user or `team:name` can be a reviewer.
+pub(crate) fn is_known(name: &String) -> bool {
+    PEOPLE.contains(&name.as_str()) || name == "team:platform"
+}
+
+/// A pull request as a forge stores it.
+#[derive(Clone, Debug)]
+pub struct StoredPullRequest {
+    pub number: u64,
+    /// How often it was changed, where a forge counts that.
+    pub version: u64,
+    pub title: String,
+    pub body: String,
+    pub is_open: bool,
+    pub is_merged: bool,
+    pub is_draft: bool,
+    pub waits_for_merge: bool,
+    pub head: String,
+    /// The repository of its branch.
+    pub head_project: String,
+    /// The repository it would be merged into, if another one.
+    pub base_project: Option<String>,
+    pub base: String,
+    pub labels: Vec<String>,
+    pub reviewers: Vec<String>,
+    pub comments: Vec<String>,
+}
+
+/// How the next request fails.
+#[derive(Clone, Debug)]
+pub enum InjectedFault {
+    /// Status, headers and body.
+    Answer(u16, Vec<(&'static str, String)>, &'static str),
+    NeverEndingBody,
+    EndlessBody,
+}
+
+/// The state of a double.
+#[derive(Default)]
+pub struct ForgeState {
+    pub pulls: Vec<StoredPullRequest>,
+    pub branches: BTreeMap<String, String>,
+    pub labels: Vec<String>,
+    pub has_pending_checks: bool,
+    pub has_failed_checks: bool,
+    pub has_conflicts: bool,
+    /// Branch protection forbids our user to merge.
+    pub is_protected: bool,
+    pub faults: VecDeque<InjectedFault>,
+    pub requests: usize,
+    pub not_modified: usize,
+    /// What the table of the contract shows for this check beside that it passes.
+    pub remark: Option<&'static str>,
+}
+
+/// The state, shared by the double and the test.
+pub type SharedForgeState = Arc<Mutex<ForgeState>>;
+
+impl ForgeState {
+    /// The pull request of that number.
+    pub fn find(&mut self, number: u64) -> Option<&mut StoredPullRequest> {
+        self.pulls.iter_mut().find(|pull| pull.number == number)
+    }
+
+    /// Opens a pull request; the number of the open one for the same branches, if there is one.
+    pub fn open(
+        &mut self,
+        title: &str,
+        body: &str,
+        head: &str,
+        base: &str,
+    ) -> Result<StoredPullRequest, u64> {
+        let is_same = |pull: &&StoredPullRequest| {
+            pull.is_open && pull.head == head && pull.base == base && pull.head_project == PROJECT
+        };
+        if let Some(existing) = self.pulls.iter().find(is_same) {
+            return Err(existing.number);
+        }
+        let pull = StoredPullRequest {
+            number: self.pulls.len() as u64 + 1,
+            version: 0,
+            title: title.to_owned(),
+            body: body.to_owned(),
+            is_open: true,
+            is_merged: false,
+            is_draft: false,
+            waits_for_merge: false,
+            head: head.to_owned(),
+            head_project: PROJECT.to_owned(),
+            base_project: None,
+            base: base.to_owned(),
+            labels: Vec::new(),
+            reviewers: Vec::new(),
+            comments: Vec::new(),
+        };
+        self.pulls.push(pull.clone());
+        Ok(pull)
+    }
+
+    /// The commit of a branch.
+    pub fn commit_of(&self, branch: &str) -> String {
+        self.branches
+            .get(branch)
+            .cloned()
+            .unwrap_or_else(|| "e".repeat(40))
+    }
+
+    /// Merges a pull request.
+    pub fn merge(&mut self, number: u64) {
+        if let Some(pull) = self.find(number) {
+            (pull.is_open, pull.is_merged) = (false, true);
+        }
+    }
+}
+
+/// Serves a double on a free port; returns its address.
+pub async fn serve(
+    forge_state: &SharedForgeState,
+    router: fn(SharedForgeState) -> Router,
+) -> String {
+    let faults = from_fn_with_state(forge_state.clone(), inject_faults);
+    let router = router(forge_state.clone()).layer(faults);
+    let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0))
+        .await
+        .expect("a free port");
+    let address = format!("http://{}", listener.local_addr().expect("an address"));
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    address
+}
+
+async fn inject_faults(
+    State(forge_state): State<SharedForgeState>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let fault = {
+        let mut forge_state = forge_state.lock();
+        forge_state.requests += 1;
+        forge_state.faults.pop_front()
+    };
+    match fault {
+        None => next.run(request).await,
+        Some(InjectedFault::Answer(status, headers, body)) => {
+            let mut response = Response::builder().status(status);
+            for (name, value) in headers {
+                response = response.header(name, value);
+            }
+            response.body(Body::from(body)).expect("a response")
+        }
+        Some(InjectedFault::NeverEndingBody) => {
+            let start = futures::stream::once(std::future::ready(Ok::<_, std::io::Error>("[")));
+            let body = futures::StreamExt::chain(start, futures::stream::pending());
+            Body::from_stream(body).into_response()
+        }
+        Some(InjectedFault::EndlessBody) => {
+            let more =
+                futures::stream::repeat_with(|| Ok::<_, std::io::Error>("x".repeat(1 << 20)));
+            Body::from_stream(more).into_response()
+        }
+    }
+}
+
+/// One page of a list and the link to the next.
+pub(crate) fn page<T: Clone>(items: &[T], size: usize, page: usize) -> (Vec<T>, Option<String>) {
+    let shown: Vec<T> = items
+        .iter()
+        .skip((page - 1) * size)
+        .take(size)
+        .cloned()
+        .collect();
+    let next =
+        (page * size < items.len()).then(|| format!("</next?page={}>; rel=\"next\"", page + 1));
+    (shown, next)
+}
+
+/// A JSON response.
+pub fn answer(status: u16, body: serde_json::Value) -> Response {
+    let status = StatusCode::from_u16(status).expect("a status");
+    (status, axum::Json(body)).into_response()
+}
+
+/// A number among the parameters of a request.
+pub(crate) fn number(query: &BTreeMap<String, String>, name: &str, default: usize) -> usize {
+    let value = query.get(name).and_then(|value| value.parse().ok());
+    value.unwrap_or(default)
+}
+
+/// A page with its link and its ETag, or 304 if the client has it.
+pub(crate) fn tagged(
+    forge_state: &mut ForgeState,
+    asked: &http::HeaderMap,
+    body: serde_json::Value,
+    next: Option<String>,
+) -> Response {
+    let hash = body.to_string().bytes().fold(7u64, |hash, byte| {
+        hash.wrapping_mul(31).wrapping_add(byte.into())
+    });
+    let etag = format!("W/\"{hash:x}\"");
+    if asked
+        .get("if-none-match")
+        .is_some_and(|sent| *sent == *etag)
+    {
+        forge_state.not_modified += 1;
+        return answer(304, serde_json::Value::Null);
+    }
+    let mut response = answer(200, body);
+    let headers = response.headers_mut();
+    headers.insert("etag", etag.parse().expect("a header"));
+    if let Some(next) = next {
+        headers.insert("link", next.parse().expect("a header"));
+    }
+    response
+}

@@ -78,6 +78,11 @@ impl<K: Clone + Eq + Hash, V: Clone> TtlCache<K, V> {
         self.entries.lock().slots.remove(key);
     }
 
+    /// Drops the values of all keys for which this holds.
+    pub fn remove_if(&self, is_dropped: impl Fn(&K) -> bool) {
+        self.entries.lock().slots.retain(|key, _| !is_dropped(key));
+    }
+
     /// How many entries there are, expired ones included.
     pub fn len(&self) -> usize {
         self.entries.lock().slots.len()

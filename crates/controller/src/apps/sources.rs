@@ -11,8 +11,8 @@ use api::{
 };
 use kube::{Api, Client, api::DynamicObject, core::ApiResource};
 use parking_lot::Mutex;
+use runtime::TtlCache;
 use serde_json::Value;
-use tokio::time::Instant;
 
 use super::{AppRecord, app_watch::discover};
 use crate::keys::{AppKind, ClusterKey};
@@ -21,6 +21,8 @@ use crate::keys::{AppKind, ClusterKey};
 const TIME_TO_LIVE: Duration = Duration::from_secs(300);
 /// The same if the object does not exist: it may be created soon.
 const MISSING_TIME_TO_LIVE: Duration = Duration::from_secs(15);
+/// How many summaries are cached.
+const CAPACITY: usize = 65_536;
 /// How long reading an object may take.
 const READ_TIMEOUT: Duration = Duration::from_secs(3);
 /// The longest path of a folder.
@@ -78,14 +80,19 @@ pub(crate) struct AppNamespace<'a> {
 }
 
 /// The sources of the apps on all clusters.
-#[derive(Default)]
 pub(crate) struct SourceCache {
-    /// Each with the end of its time to live.
-    summaries: Mutex<HashMap<SourceKey, (Instant, SourceSummary)>>,
-    /// When objects changed recently.
-    changed: Mutex<HashMap<SourceKey, Instant>>,
+    summaries: TtlCache<SourceKey, SourceSummary>,
     /// How clusters serve kinds.
     discovered: Mutex<HashMap<(ClusterKey, AppKind), ApiResource>>,
+}
+
+impl Default for SourceCache {
+    fn default() -> Self {
+        Self {
+            summaries: TtlCache::new(TIME_TO_LIVE, CAPACITY),
+            discovered: Mutex::default(),
+        }
+    }
 }
 
 impl SourceCache {
@@ -146,14 +153,18 @@ impl SourceCache {
     }
 
     async fn summary(&self, client: &Client, key: SourceKey) -> SourceSummary {
-        if let Some((until, summary)) = self.summaries.lock().get(&key)
-            && Instant::now() < *until
-        {
-            return summary.clone();
-        }
-        let began = Instant::now();
-        let read = tokio::time::timeout(READ_TIMEOUT, self.read(client, &key)).await;
-        let summary = match read {
+        let lookup = async {
+            match self.read_in_time(client, &key).await {
+                Some(summary) => (summary, TIME_TO_LIVE),
+                None => (SourceSummary::default(), MISSING_TIME_TO_LIVE),
+            }
+        };
+        self.summaries.get_with_ttl(key.clone(), lookup).await
+    }
+
+    /// `None` if the object does not exist or cannot be read.
+    async fn read_in_time(&self, client: &Client, key: &SourceKey) -> Option<SourceSummary> {
+        match tokio::time::timeout(READ_TIMEOUT, self.read(client, key)).await {
             Ok(Ok(summary)) => summary,
             Ok(Err(error)) => {
                 tracing::debug!(cluster = %key.0, object = key.3, %error, "could not read a source");
@@ -166,21 +177,11 @@ impl SourceCache {
                 tracing::debug!(cluster = %key.0, object = key.3, "reading a source timed out");
                 None
             }
-        };
-        let time_to_live = summary
-            .as_ref()
-            .map_or(MISSING_TIME_TO_LIVE, |_| TIME_TO_LIVE);
-        let summary = summary.unwrap_or_default();
-        let mut summaries = self.summaries.lock();
-        // A summary that was read before a change must not be cached after it.
-        let changed = self.changed.lock().get(&key).copied();
-        if changed.is_none_or(|changed| changed < began) {
-            summaries.insert(key, (Instant::now() + time_to_live, summary.clone()));
         }
-        summary
     }
 
-    /// Removes an object, so that it is read again when it is needed.
+    /// Removes an object, so that it is read again when it is needed. A read that is under way is not
+    /// cached.
     pub(crate) fn invalidate(
         &self,
         cluster: &ClusterKey,
@@ -193,12 +194,7 @@ impl SourceCache {
             namespace.to_owned(),
             name.to_owned(),
         );
-        let mut summaries = self.summaries.lock();
-        summaries.remove(&key);
-        let mut changed = self.changed.lock();
-        // No read that is under way started earlier.
-        changed.retain(|_, at| at.elapsed() <= READ_TIMEOUT * 2);
-        changed.insert(key, Instant::now());
+        self.summaries.remove(&key);
     }
 
     /// Removes the source that an app in a namespace refers to.
@@ -236,8 +232,7 @@ impl SourceCache {
 
     /// Forgets everything about a cluster.
     pub(crate) fn forget_cluster(&self, cluster: &ClusterKey) {
-        self.summaries.lock().retain(|(of, ..), _| of != cluster);
-        self.changed.lock().retain(|(of, ..), _| of != cluster);
+        self.summaries.remove_if(|(of, ..)| of == cluster);
         self.discovered.lock().retain(|(of, _), _| of != cluster);
     }
 }

@@ -57,7 +57,7 @@ impl ClusterConnection {
             demand,
             changes,
         };
-        let task = tokio::spawn(task.run());
+        let task = runtime::spawn(task.run());
         Self {
             demand: demand_sender,
             changes: changes_sender,

@@ -195,7 +195,7 @@ impl ForgeRepository {
         let newest = open.newest.as_ref();
         let validator = newest.and_then(|newest| newest.validator.clone());
         let repository = self.clone();
-        tokio::spawn(async move {
+        runtime::spawn(async move {
             repository.list(validator).await;
             drop(has_ended);
         });

@@ -2,27 +2,24 @@
 //!
 //! Needs the RBAC verb `get` on Secrets and no other.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use api::reference::LocalReference;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
-use parking_lot::Mutex;
 use planner::Failure;
-use tokio::time::{Instant, timeout};
+use runtime::{ObjectKey, TtlCache};
+use tokio::time::timeout;
 
 use super::{
     PromotionTask,
     failure::{needs_edit, transient},
 };
-use runtime::ObjectKey;
 
 /// How long a Secret is cached, so that many promotions with the same Secret read it once.
 const TIME_TO_LIVE: Duration = Duration::from_secs(10);
+/// How many Secrets are cached.
+const CAPACITY: usize = 1024;
 /// How long reading a Secret may take.
 const READ_TIME: Duration = Duration::from_secs(10);
 
@@ -36,14 +33,14 @@ pub(super) struct SecretContents {
 /// Reads Secrets on the hub.
 pub(super) struct SecretReader {
     hub: Client,
-    cache: Mutex<HashMap<ObjectKey, (Instant, Arc<SecretContents>)>>,
+    cache: TtlCache<ObjectKey, Result<Arc<SecretContents>, Failure>>,
 }
 
 impl SecretReader {
     pub(super) fn new(hub: Client) -> Self {
         Self {
             hub,
-            cache: Mutex::default(),
+            cache: TtlCache::new(TIME_TO_LIVE, CAPACITY),
         }
     }
 
@@ -60,17 +57,13 @@ impl SecretReader {
 
     /// Reads a Secret.
     pub(super) async fn read(&self, key: &ObjectKey) -> Result<Arc<SecretContents>, Failure> {
-        let cached = self.cache.lock().get(key).cloned();
-        if let Some((at, contents)) = cached
-            && at.elapsed() < TIME_TO_LIVE
-        {
-            return Ok(contents);
-        }
-        let contents = Arc::new(self.get(key).await?);
-        let mut cache = self.cache.lock();
-        cache.retain(|_, (at, _)| at.elapsed() < TIME_TO_LIVE);
-        cache.insert(key.clone(), (Instant::now(), contents.clone()));
-        Ok(contents)
+        let lookup = async {
+            let contents = self.get(key).await.map(Arc::new);
+            // Failures are not cached: somebody may be creating the Secret.
+            let time_to_live = contents.as_ref().map_or(Duration::ZERO, |_| TIME_TO_LIVE);
+            (contents, time_to_live)
+        };
+        self.cache.get_with_ttl(key.clone(), lookup).await
     }
 
     async fn get(&self, key: &ObjectKey) -> Result<SecretContents, Failure> {

@@ -92,7 +92,7 @@ async fn variables_are_those_that_were_set_last() {
     assert_eq!(shell.sh("echo $A; A=two").await.unwrap(), "it's\n");
     assert_eq!(shell.sh("echo $A").await.unwrap(), "two\n");
     shell.set("A", "three");
-    let guide = "```sh background\nsh -c 'echo $A >> said; sleep 1000'\n```\n";
+    let guide = "```sh background\nsh -c 'echo $A >> said; exec sleep 1000'\n```\n";
     let guide = Guide::parse("guide.md", guide).unwrap();
     shell.follow_all(guide.blocks()).await.unwrap();
     let wait = "until grep three said; do sleep 0.1; done 2>/dev/null";

@@ -28,8 +28,8 @@ const REAL_SUITES: &[(&str, &str)] = &[
     ("policy", ""),
     ("process", ""),
     ("two_servers", ""),
-    ("promote", "skeleton"),
-    ("promote", "early"),
+    ("promote", "shortest_path"),
+    ("promote", "rfc_listings"),
     ("trigger", ""),
     ("guides", ""),
 ];

@@ -1,12 +1,12 @@
-//! A process dies before, after and amid every effect of a change's life: there is one pull request,
-//! and the change gets to its end.
+//! Crashes before, after and during every side effect of a Change: there is one pull request, and the
+//! Change is completed.
 
 use std::time::Duration;
 
 use testbed::forge::PullState;
 
 use crate::{
-    gate::{Crash, DIED, Moment},
+    fault_injector::{Crash, CrashPoint, DIED},
     stage::{CONTENT, Stage},
 };
 
@@ -20,11 +20,11 @@ async fn go(crashes: &[Crash]) -> Vec<String> {
         stage.expect("basket Proposed").await;
         let repository = &stage.world.repository;
         let pulls = repository.pull_requests().await;
-        assert_eq!(pulls.len(), 1, "{:?}", stage.gate.effects());
+        assert_eq!(pulls.len(), 1, "{:?}", stage.injector.effects());
         repository.merge(pulls[0].number).await.unwrap();
         stage.expect("basket Merged").await;
         let pulls = repository.pull_requests().await;
-        assert_eq!(pulls.len(), 1, "{:?}", stage.gate.effects());
+        assert_eq!(pulls.len(), 1, "{:?}", stage.injector.effects());
         assert_eq!(pulls[0].state, PullState::Merged);
         let main = repository.read("main", PATH).await.unwrap();
         assert_eq!(String::from_utf8(main).unwrap(), CONTENT);
@@ -35,8 +35,8 @@ async fn go(crashes: &[Crash]) -> Vec<String> {
         () = journey => {}
     }
     stage.kill().await;
-    let effects = stage.gate.effects();
-    stage.gate.settle().await;
+    let effects = stage.injector.effects();
+    stage.injector.settle().await;
     effects
 }
 
@@ -45,9 +45,9 @@ async fn a_crash_before_or_after_any_effect_loses_and_doubles_nothing() {
     let calm = go(&[]).await;
     // A push, a pull request, and its two phases.
     assert_eq!(calm.len(), 4, "{calm:#?}");
-    let late = Moment::Late(Duration::from_millis(150));
+    let late = CrashPoint::Late(Duration::from_millis(150));
     for effect in 0..calm.len() {
-        for moment in [Moment::Before, Moment::After, late] {
+        for moment in [CrashPoint::Before, CrashPoint::After, late] {
             let effects = go(&[Crash { effect, moment }]).await;
             let has_died = effects.iter().any(|it| it.starts_with(DIED));
             assert!(has_died, "{effect} {moment:?}: {effects:#?}");

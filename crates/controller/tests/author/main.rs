@@ -1,5 +1,5 @@
-//! From a Change to a merged pull request: the change loop, a hub, a forge and real git; and what
-//! goes wrong on the way.
+//! From a Change to a merged pull request: the reconciler of Changes, a hub, a forge and real git, with
+//! and without failures.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -8,8 +8,8 @@
 
 mod crashes;
 #[expect(dead_code, reason = "this suite needs less of it than the other")]
-#[path = "../faults/gate.rs"]
-mod gate;
+#[path = "../faults/fault_injector.rs"]
+mod fault_injector;
 mod stage;
 mod stories;
 #[expect(dead_code, reason = "this suite needs less of it than the other")]

@@ -1,4 +1,4 @@
-//! A hub, a repository, and a gate between them and the change loop.
+//! A hub, a repository, and a fault injector between them and the reconciler of Changes.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,7 +21,7 @@ use testbed::forge::Forge;
 use tokio::task::JoinSet;
 
 use crate::{
-    gate::{Crash, Gate},
+    fault_injector::{Crash, FaultInjector},
     world::{World, define_ours, settings, wait_for},
 };
 
@@ -29,7 +29,7 @@ pub(crate) const CONTENT: &str = "kind: Pipeline\nmetadata:\n  name: basket\n";
 
 pub(crate) struct Stage {
     pub(crate) world: World,
-    pub(crate) gate: Arc<Gate>,
+    pub(crate) injector: Arc<FaultInjector>,
     /// Outlives the processes, as a volume would.
     folder: TempDir,
     process: tokio::sync::Mutex<JoinSet<()>>,
@@ -42,14 +42,14 @@ impl Stage {
         define_ours(&hub).await;
         let forge = Arc::new(Forge::start_with_tls().await.unwrap());
         let repository = forge.create_repository("team/config", files).await.unwrap();
-        let gate = Arc::new(Gate::default());
-        gate.before_repository(&repository);
-        let reached = gate.before_hub(&hub);
+        let injector = Arc::new(FaultInjector::default());
+        injector.before_repository(&repository);
+        let reached = injector.before_hub(&hub);
         Self {
             world: World::idle(hub, reached, forge, repository).await,
             folder: tempfile::tempdir().unwrap(),
             process: tokio::sync::Mutex::default(),
-            gate,
+            injector,
         }
     }
 
@@ -93,12 +93,12 @@ impl Stage {
     /// One process after the other, each of which dies as planned but the last.
     pub(crate) async fn live(&self, crashes: &[Crash]) {
         for crash in crashes {
-            self.gate.plan(Some(*crash));
+            self.injector.plan(Some(*crash));
             self.start(self.settings()).await;
-            self.gate.died().await;
+            self.injector.died().await;
             self.kill().await;
         }
-        self.gate.plan(None);
+        self.injector.plan(None);
         self.start(self.settings()).await;
         std::future::pending().await
     }

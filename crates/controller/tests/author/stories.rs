@@ -1,4 +1,4 @@
-//! The ways a Change can go.
+//! The possible courses of a Change.
 
 use api::{Change, conditions::is_true};
 use controller::Settings;

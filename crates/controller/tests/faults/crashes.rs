@@ -18,7 +18,7 @@ use futures::FutureExt;
 use tokio::runtime::Builder;
 
 use crate::{
-    gate::{Crash, DIED, Moment},
+    fault_injector::{Crash, CrashPoint, DIED},
     journeys::{Journey, Stage},
 };
 
@@ -102,11 +102,11 @@ fn deaths_of(lives: &[Life], effects: &[Vec<String>]) -> BTreeSet<Death> {
     deaths
 }
 
-fn word(moment: Moment) -> &'static str {
+fn word(moment: CrashPoint) -> &'static str {
     match moment {
-        Moment::Before => "Before",
-        Moment::After => "After",
-        Moment::Late(_) => "Late",
+        CrashPoint::Before => "Before",
+        CrashPoint::After => "After",
+        CrashPoint::Late(_) => "Late",
     }
 }
 
@@ -152,13 +152,17 @@ fn random_life(seed: usize, lengths: &[usize]) -> Life {
     (Journey::ALL[which], after_one_another(points.into_iter()))
 }
 
-fn moments(random: &mut Random) -> [Moment; 3] {
+fn moments(random: &mut Random) -> [CrashPoint; 3] {
     let late = Duration::from_millis(random.below(300) as u64);
-    [Moment::Before, Moment::After, Moment::Late(late)]
+    [
+        CrashPoint::Before,
+        CrashPoint::After,
+        CrashPoint::Late(late),
+    ]
 }
 
 /// Effects are counted anew from every death.
-fn after_one_another(points: impl Iterator<Item = (usize, Moment)>) -> Vec<Crash> {
+fn after_one_another(points: impl Iterator<Item = (usize, CrashPoint)>) -> Vec<Crash> {
     let mut last = 0;
     let crash = |(effect, moment)| {
         let wait = effect - last;
@@ -205,7 +209,7 @@ async fn one(stage: &Stage, name: &str, (journey, crashes): &Life) -> Vec<String
         }
     };
     let outcome = AssertUnwindSafe(going).catch_unwind().await;
-    let effects = stage.gate.effects();
+    let effects = stage.injector.effects();
     if let Err(panic) = outcome {
         eprintln!("{name}: {journey:?} with {crashes:?}: {effects:#?}");
         resume_unwind(panic);

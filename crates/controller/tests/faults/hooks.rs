@@ -1,4 +1,4 @@
-//! Reports by webhook, through the real door.
+//! Reports by webhook, through the real server.
 
 use axum::{Router, body::Body};
 use controller::{Detect, Settings};

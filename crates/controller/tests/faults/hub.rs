@@ -1,4 +1,4 @@
-//! A hub that can go away and come back, with all watches cut.
+//! A hub that becomes unreachable and reachable again, with all watches interrupted.
 
 use std::sync::{Arc, Mutex};
 

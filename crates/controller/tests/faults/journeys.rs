@@ -1,4 +1,4 @@
-//! The ways a promotion can go, from a revision in dev to the end, and what must be so then.
+//! The possible courses of a promotion, from a revision in dev to its end, and the expected result.
 
 use std::sync::{Arc, Mutex};
 
@@ -16,8 +16,8 @@ use testbed::forge::{Forge, PullState};
 use tokio::task::JoinSet;
 
 use crate::{
-    gate::{Crash, Gate},
-    receiver::{Call, Receiver},
+    fault_injector::{Crash, FaultInjector},
+    webhook_receiver::{Call, Receiver},
     world::{World, apply, define, define_ours, helm_releases, manifest, release, released},
     world::{set_status, settings, wait_for},
 };
@@ -25,11 +25,11 @@ use crate::{
 pub(crate) const PROD: &str = "prod/app.yaml";
 pub(crate) const BRANCH: &str = "promotion-default-app-prod";
 
-/// A hub that is its own leaf, a repository, and a gate between them and the loops. One life after
+/// A hub that is its own leaf, a repository, and a fault injector between them and the reconcilers. One life after
 /// the other is played on it.
 pub(crate) struct Stage {
     pub(crate) world: World,
-    pub(crate) gate: Arc<Gate>,
+    pub(crate) injector: Arc<FaultInjector>,
     /// Whom the webhook calls.
     receiver: Receiver,
     /// Outlives the processes, as a volume would.
@@ -53,7 +53,7 @@ impl Stage {
     }
 
     pub(crate) async fn on(hub: Client) -> Self {
-        let gate = Arc::new(Gate::default());
+        let injector = Arc::new(FaultInjector::default());
         define_ours(&hub).await;
         define(&hub, &helm_releases()).await;
         for environment in ["dev", "prod"] {
@@ -62,9 +62,9 @@ impl Stage {
         }
         let forge = Arc::new(Forge::start_with_tls().await.unwrap());
         let repository = forge.create_repository("team/config", &[]).await.unwrap();
-        gate.before_repository(&repository);
-        let reached = gate.before_hub(&hub);
-        let receiver = Receiver::behind(|router| gate.before_calls(router)).await;
+        injector.before_repository(&repository);
+        let reached = injector.before_hub(&hub);
+        let receiver = Receiver::behind(|router| injector.before_calls(router)).await;
         let world = World::idle(hub, reached, forge, repository).await;
         world.hook_secret("hook").await;
         Self {
@@ -74,7 +74,7 @@ impl Stage {
             process: tokio::sync::Mutex::default(),
             before: Mutex::default(),
             clock: Clock::start(),
-            gate,
+            injector,
         }
     }
 
@@ -98,7 +98,7 @@ impl Stage {
     /// Ends the life that was played.
     pub(crate) async fn end(&self) {
         self.kill().await;
-        self.gate.settle().await;
+        self.injector.settle().await;
         let pipelines = self.world.pipelines();
         let deleted = pipelines.delete("app", &DeleteParams::default()).await;
         deleted.unwrap();
@@ -187,12 +187,12 @@ impl Stage {
     /// Runs one process after the other, each until it dies as planned, the last one for ever.
     pub(crate) async fn live(&self, crashes: &[Crash]) {
         for crash in crashes {
-            self.gate.plan(Some(*crash));
+            self.injector.plan(Some(*crash));
             self.start().await;
-            self.gate.died().await;
+            self.injector.died().await;
             self.kill().await;
         }
-        self.gate.plan(None);
+        self.injector.plan(None);
         self.start().await;
         std::future::pending::<()>().await;
     }
@@ -342,7 +342,7 @@ impl Journey {
             }
             Self::Approved => {
                 let waiting = world.expect("prod 1.1.0 AwaitingApproval").await;
-                let before = stage.gate.effects();
+                let before = stage.injector.effects();
                 assert!(!before.iter().any(|it| it.contains("receive-pack")));
                 world.approve(&waiting[0]).await;
                 self.merge(stage, "1.1.0").await;

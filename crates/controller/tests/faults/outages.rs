@@ -1,5 +1,5 @@
-//! What is away for a while, or not where it was: the forge, the base, the Secret, the API server,
-//! the time.
+//! Outages and changes of what promotions need: the forge, the base branch, the Secret, the API server,
+//! the clock.
 
 use std::{path::Path, time::Duration};
 
@@ -13,7 +13,7 @@ use serde_json::json;
 use testbed::forge::PullState;
 
 use crate::{
-    gate::Side,
+    fault_injector::HeldPart,
     hub::Hub,
     journeys::{BRANCH, Stage},
     world::wait_for,
@@ -27,7 +27,7 @@ async fn pass(time: Duration) {
 }
 
 fn pushes(stage: &Stage) -> usize {
-    let effects = stage.gate.effects();
+    let effects = stage.injector.effects();
     let is_push = |effect: &&String| effect.ends_with("/git-receive-pack");
     effects.iter().filter(is_push).count()
 }
@@ -81,9 +81,11 @@ async fn forge_down_for_an_hour() {
 #[tokio::test]
 async fn push_rejected_because_base_moved() {
     let stage = Stage::running(&json!({})).await;
-    stage.gate.hold_next("/git-receive-pack", Side::Effect);
+    stage
+        .injector
+        .hold_next("/git-receive-pack", HeldPart::Effect);
     stage.deploy("dev", "1.1.0").await;
-    stage.gate.holds().await;
+    stage.injector.holds().await;
     let repository = &stage.world.repository;
     let other = [("dev/app.yaml", "x: 1\n")];
     repository
@@ -91,7 +93,7 @@ async fn push_rejected_because_base_moved() {
         .await
         .unwrap();
     repository.branch(BRANCH, "main").await.unwrap();
-    stage.gate.release();
+    stage.injector.release();
     stage.world.expect("prod 1.1.0 WaitingForMerge").await;
     assert_eq!(pushes(&stage), 2, "the first was rejected");
     let commits = repository.log(BRANCH).await.unwrap();
@@ -116,14 +118,16 @@ async fn straight_push_rejected_because_base_moved() {
     stage.world.patch_pipeline("app", patch).await;
     stage.start().await;
     stage.world.expect_hold("app", "prod", "").await;
-    stage.gate.hold_next("/git-receive-pack", Side::Effect);
+    stage
+        .injector
+        .hold_next("/git-receive-pack", HeldPart::Effect);
     stage.deploy("dev", "1.1.0").await;
-    stage.gate.holds().await;
+    stage.injector.holds().await;
     let repository = &stage.world.repository;
     let other = [("dev/app.yaml", "x: 1\n")];
     let moved = repository.commit("main", "Elsewhere", &other).await;
     moved.unwrap();
-    stage.gate.release();
+    stage.injector.release();
     stage.world.expect("prod 1.1.0 Deploying").await;
     assert_eq!(pushes(&stage), 2, "the first was rejected");
     let commits = repository.log("main").await.unwrap();
@@ -137,9 +141,11 @@ async fn straight_push_rejected_because_base_moved() {
 #[tokio::test]
 async fn secret_deleted_mid_promotion_and_put_back() {
     let stage = Stage::running(&json!({})).await;
-    stage.gate.hold_next("/git-receive-pack", Side::Answer);
+    stage
+        .injector
+        .hold_next("/git-receive-pack", HeldPart::Answer);
     stage.deploy("dev", "1.1.0").await;
-    stage.gate.holds().await;
+    stage.injector.holds().await;
     let secrets: Api<Secret> = Api::namespaced(stage.world.hub.clone(), "default");
     let deleted = secrets.delete("git", &DeleteParams::default()).await;
     deleted.unwrap();
@@ -176,11 +182,13 @@ async fn api_server_restarting() {
     stage.begin(&json!({})).await;
     stage.start().await;
     stage.world.expect_hold("app", "prod", "").await;
-    stage.gate.hold_next("/git-receive-pack", Side::Effect);
+    stage
+        .injector
+        .hold_next("/git-receive-pack", HeldPart::Effect);
     stage.deploy("dev", "1.1.0").await;
-    stage.gate.holds().await;
+    stage.injector.holds().await;
     hub.stop();
-    stage.gate.release();
+    stage.injector.release();
     let is_pushed = async || stage.world.repository.tip(BRANCH).await.is_some();
     assert!(wait_for(is_pushed).await, "the push was lost");
     hub.start(open(&file).await);

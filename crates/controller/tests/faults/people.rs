@@ -5,7 +5,7 @@ use serde_json::json;
 use testbed::forge::PullState;
 
 use crate::{
-    gate::Side,
+    fault_injector::HeldPart,
     journeys::{BRANCH, PROD, Stage},
     world::wait_for,
 };
@@ -13,9 +13,9 @@ use crate::{
 /// The pull request is open, and the process died before it knew.
 async fn opened_and_died() -> Stage {
     let stage = Stage::running(&json!({})).await;
-    stage.gate.hold_next("/pulls", Side::Answer);
+    stage.injector.hold_next("/pulls", HeldPart::Answer);
     stage.deploy("dev", "1.1.0").await;
-    stage.gate.holds().await;
+    stage.injector.holds().await;
     stage.kill().await;
     let promotions = stage.world.expect("prod 1.1.0 -").await;
     assert!(promotions[0].status.is_none());
@@ -102,13 +102,15 @@ async fn a_retitled_pull_request_is_taken_over() {
 #[tokio::test]
 async fn a_person_pushes_to_our_branch_before_the_pull_request_is_open() {
     let stage = Stage::running(&json!({})).await;
-    stage.gate.hold_next("/git-receive-pack", Side::Answer);
+    stage
+        .injector
+        .hold_next("/git-receive-pack", HeldPart::Answer);
     stage.deploy("dev", "1.1.0").await;
-    stage.gate.holds().await;
+    stage.injector.holds().await;
     let repository = &stage.world.repository;
     let more = [("more.yaml", "x: 1\n")];
     let tip = repository.commit(BRANCH, "More", &more).await.unwrap();
-    stage.gate.release();
+    stage.injector.release();
     let expected = "prod 1.1.0 WaitingForMerge/BranchChangedByOthers";
     stage.world.expect(expected).await;
     assert_eq!(repository.tip(BRANCH).await, Some(tip));

@@ -1,4 +1,4 @@
-//! Whole processes that run for one Lease: at any time one of them acts.
+//! Several processes and one Lease: only the leader has side effects.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,20 +10,20 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    gate::{Gate, Log, Side},
+    fault_injector::{FaultInjector, HeldPart, Log},
     journeys::Stage,
 };
 
 /// A process that leads or waits to.
 struct Replica {
-    gate: Arc<Gate>,
+    injector: Arc<FaultInjector>,
     stop: CancellationToken,
     running: JoinHandle<Result<(), Error>>,
 }
 
 impl Replica {
     fn start(stage: &Stage, name: &'static str, log: &Log) -> Self {
-        let gate = Gate::telling(name, log);
+        let injector = FaultInjector::telling(name, log);
         let terms = [6000, 4000, 500].map(Duration::from_millis);
         let election = LeaderElection {
             namespace: "default".to_owned(),
@@ -36,10 +36,13 @@ impl Replica {
             git_folder: None, // each has its own
             ..stage.settings()
         };
-        let (hub, stop) = (gate.before_hub(&stage.world.hub), CancellationToken::new());
+        let (hub, stop) = (
+            injector.before_hub(&stage.world.hub),
+            CancellationToken::new(),
+        );
         let running = controller::run(hub, settings, Metrics::new(), stop.clone());
         Self {
-            gate,
+            injector,
             stop,
             running: tokio::spawn(running),
         }
@@ -71,12 +74,14 @@ async fn two_replicas_during_a_hand_over() {
     let first = Replica::start(&stage, "first", &log);
     stage.world.expect_hold("app", "prod", "").await;
     let second = Replica::start(&stage, "second", &log);
-    stage.gate.hold_next("/git-receive-pack", Side::Effect);
+    stage
+        .injector
+        .hold_next("/git-receive-pack", HeldPart::Effect);
     stage.deploy("dev", "1.1.0").await;
-    stage.gate.holds().await;
+    stage.injector.holds().await;
     first.end().await;
     stage.world.expect("prod 1.1.0 WaitingForMerge").await;
-    stage.gate.release();
+    stage.injector.release();
     stage.world.repository.merge(1).await.unwrap();
     stage.sync().await;
     stage.world.expect("prod 1.1.0 Succeeded").await;
@@ -84,21 +89,23 @@ async fn two_replicas_during_a_hand_over() {
     assert_eq!(actors(&log), ["first", "second"]);
 
     let third = Replica::start(&stage, "third", &log);
-    stage.gate.hold_next("/git-receive-pack", Side::Effect);
+    stage
+        .injector
+        .hold_next("/git-receive-pack", HeldPart::Effect);
     stage.deploy("dev", "1.2.0").await;
-    stage.gate.holds().await;
-    second.gate.lose("/leases/");
+    stage.injector.holds().await;
+    second.injector.lose("/leases/");
     let merged = "prod 1.1.0 Succeeded, prod 1.2.0";
     stage
         .world
         .expect(&format!("{merged} WaitingForMerge"))
         .await;
-    stage.gate.release();
+    stage.injector.release();
     stage.world.repository.merge(2).await.unwrap();
     stage.sync().await;
     stage.world.expect(&format!("{merged} Succeeded")).await;
     assert_eq!(stage.world.repository.pull_requests().await.len(), 2);
-    let creations = stage.gate.effects();
+    let creations = stage.injector.effects();
     let creations = creations.iter().filter(|it| it.ends_with("/pulls")).count();
     assert_eq!(creations, 2, "one for each promotion");
     assert_eq!(actors(&log), ["first", "second", "third"]);

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tower::ServiceExt;
 
 use crate::{
-    bad_worlds::client,
+    failing_clusters::client,
     rights::guarded,
     world::{
         World, app_definition, create, define_flux, deploy, namespace, release, released,

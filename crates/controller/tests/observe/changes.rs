@@ -1,4 +1,4 @@
-//! What changes is noticed without a restart, and what nobody needs is let go.
+//! Changes take effect without a restart, and connections that nobody needs are closed.
 
 use std::{sync::Arc, time::Duration};
 
@@ -100,7 +100,7 @@ async fn clusters_are_chosen_by_label() {
 #[tokio::test(start_paused = true)]
 async fn a_cluster_that_goes_away_and_comes_back() {
     let mut world = World::new().await;
-    let dying = crate::bad_worlds::Mortal::new(world.leaf("dev").await);
+    let dying = crate::failing_clusters::Mortal::new(world.leaf("dev").await);
     world.serve("dev", dying.client());
     let leaf = dying.server().client();
     namespace(&leaf, "x").await;

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tower::ServiceExt;
 
 use crate::{
-    bad_worlds::client,
+    failing_clusters::client,
     rights::guarded,
     world::{World, api_of, create, define_flux, deploy, namespace, release, spec},
 };

@@ -5,9 +5,9 @@
     reason = "a failing test is a panic"
 )]
 
-mod bad_worlds;
 mod canaries;
 mod changes;
+mod failing_clusters;
 mod labelled;
 mod rights;
 mod sources;

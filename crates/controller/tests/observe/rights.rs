@@ -1,4 +1,4 @@
-//! What may be read, by whom, and how old or small a server may be.
+//! RBAC on leaf clusters, references across namespaces, and old API servers.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tower::ServiceExt;
 
 use crate::{
-    bad_worlds::client,
+    failing_clusters::client,
     world::{World, create, define_flux, deploy, kubeconfig, namespace, release, spec},
 };
 
@@ -92,7 +92,7 @@ async fn a_server_too_old_to_stream_its_lists() {
         query.contains("sendInitialEvents").then_some((
             StatusCode::UNPROCESSABLE_ENTITY,
             "ListOptions.meta.k8s.io \"\" is invalid: sendInitialEvents: Forbidden: \
-             sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled",
+             sendInitialEvents is forbidden for watch unless the WatchList feature injector is enabled",
         ))
     })
     .await;

@@ -1,4 +1,4 @@
-//! RFC-0001's stories, as far as they are about seeing.
+//! The user stories of RFC-0001 about observing apps.
 
 use serde_json::json;
 

@@ -1,5 +1,5 @@
-//! OCI artifacts: a revision with a digest is that digest, and that is what is written where a digest
-//! stands.
+//! OCI artifacts: a revision with a digest is compared by the digest, and the digest is written where the
+//! manifest has one.
 
 use serde_json::{Value, json};
 

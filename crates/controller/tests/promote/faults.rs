@@ -1,4 +1,4 @@
-//! What goes wrong: crashes, credentials, clusters of one mind. Nothing is lost, nothing doubled.
+//! Crashes, wrong credentials, and clusters that disagree: no promotion is lost or done twice.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! 200 clusters, chosen by their labels, in one environment: what is stored and shown stays small.
+//! 200 clusters in one environment, matched by a selector: the status stays small.
 
 use kube::api::ListParams;
 use serde_json::json;

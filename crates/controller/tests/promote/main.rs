@@ -1,8 +1,8 @@
-//! From an applied manifest to a merged pull request to an environment that runs the revision: both
-//! loops, a hub, leaf clusters, a forge and real git.
+//! From an applied manifest to a merged pull request to an environment that runs the revision: the
+//! reconcilers of pipelines and promotions, a hub, leaf clusters, a forge and real git.
 //!
-//! On embedded servers; the shortest whole way and the listings of the proposals also on real ones,
-//! with `SLUICE_TEST_API=real`.
+//! On embedded servers; `shortest_path` and `rfc_listings` also on real ones, with
+//! `SLUICE_TEST_API=real`.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -10,13 +10,13 @@
 )]
 
 mod artifacts;
-mod dressing;
-mod early;
 mod faults;
 mod fleet;
 mod people;
-mod receiver;
-mod skeleton;
+mod pull_request_settings;
+mod rfc_listings;
+mod shortest_path;
 mod stories;
 mod strategies;
+mod webhook_receiver;
 mod world;

@@ -1,4 +1,4 @@
-//! What people do: approve, ask, merge, close, push, edit, delete.
+//! What people do: approve, request, merge, close, push, edit, delete.
 
 use controller::Settings;
 use kube::api::DeleteParams;

@@ -1,10 +1,10 @@
-//! RFC-0003's scenarios and RFC-0001's stories, from applied manifest to an environment that runs
-//! the revision.
+//! The scenarios of RFC-0003 and the user stories of RFC-0001, from the applied manifest to an
+//! environment that runs the revision.
 
 use serde_json::{Value, json};
 
 use crate::{
-    receiver::{Receiver, hmac_of},
+    webhook_receiver::{Receiver, hmac_of},
     world::{World, apply, define, definition, manifest, released, set_status, spec, wait_for},
 };
 

@@ -1,4 +1,4 @@
-//! Commit, notification and webhook: what arrives, how often, and what goes wrong.
+//! The strategies commit, notification and webhook: what is delivered, how often, and failures.
 
 use controller::{Promoter, Settings};
 use k8s_openapi::api::events::v1::Event;
@@ -7,7 +7,7 @@ use runtime::LeaderGuard;
 use serde_json::{Value, json};
 
 use crate::{
-    receiver::Receiver,
+    webhook_receiver::Receiver,
     world::{World, manifest, settings, spec, wait_for},
 };
 

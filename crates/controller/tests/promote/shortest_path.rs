@@ -1,4 +1,4 @@
-//! The shortest whole way: dev to prod, one target each.
+//! The shortest complete promotion: dev to prod, one target each.
 
 use testbed::forge::PullState;
 

@@ -1,4 +1,4 @@
-//! What the strategy's settings make of a pull request.
+//! The settings of the pull-request strategy: labels, reviewers, drafts, titles, texts, paths.
 
 use api::promotion::Phase;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! What the proposals of the first controller list is applied as it is, and does what they say of it.
+//! The manifests in RFC-0001 and RFC-0003 are applied unchanged and behave as these documents say.
 //!
 //! Runs on a real API server too.
 
@@ -13,11 +13,11 @@ use kube::{
 use serde_json::{Value, json};
 
 use crate::{
-    receiver::{Receiver, hmac_of},
+    webhook_receiver::{Receiver, hmac_of},
     world::{World, apply, manifest, wait_for},
 };
 
-const PROMOTIONS: &str = include_str!("early/promotions.yaml");
+const PROMOTIONS: &str = include_str!("rfc_listings/promotions.yaml");
 
 /// The listings, with the two places that only a test knows filled in.
 fn listing(text: &str, name: &str, repository: &str, receiver: &str) -> Value {

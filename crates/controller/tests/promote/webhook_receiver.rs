@@ -1,4 +1,4 @@
-//! Somebody who is called: keeps what came, answers as told.
+//! The receiver of the webhook strategy: records requests and answers as the test says.
 
 use std::{
     collections::VecDeque,

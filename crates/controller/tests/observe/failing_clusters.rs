@@ -1,4 +1,4 @@
-//! Worlds in which much goes wrong; whatever still works must go on working.
+//! Clusters and hubs with many failures: they do not disturb the others.
 
 use std::{
     sync::{

@@ -1,5 +1,5 @@
-//! Where every effect of the loops comes by: writes on the hub, pushes, changes of pull requests. A
-//! process dies here, before an effect, after it, or with the effect still on its way.
+//! Injects faults into side effects of the reconcilers: writes on the hub, pushes, changes of pull
+//! requests. A process crashes before a side effect, after it, or while it is under way.
 
 use std::{
     fmt,
@@ -25,7 +25,7 @@ use crate::world::PATIENCE;
 
 /// When a process dies.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Moment {
+pub(crate) enum CrashPoint {
     Before,
     After,
     /// Before it sees an answer, and the effect comes when the next process runs already.
@@ -34,7 +34,7 @@ pub(crate) enum Moment {
 
 /// What is held up.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Side {
+pub(crate) enum HeldPart {
     /// It has not happened yet.
     Effect,
     /// It has happened, and nobody knows.
@@ -45,14 +45,14 @@ pub(crate) enum Side {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Crash {
     pub(crate) effect: usize,
-    pub(crate) moment: Moment,
+    pub(crate) moment: CrashPoint,
 }
 
 /// How a death is written among the effects.
 pub(crate) const DIED: &str = "-- died";
 
 #[derive(Default)]
-pub(crate) struct Gate {
+pub(crate) struct FaultInjector {
     state: Mutex<State>,
     died: Notify,
     held: Notify,
@@ -66,7 +66,7 @@ struct State {
     crash: Option<Crash>,
     is_dead: bool,
     late: Vec<JoinHandle<()>>,
-    hold: Option<(&'static str, Side)>,
+    hold: Option<(&'static str, HeldPart)>,
     told: Option<(&'static str, Log)>,
     lost: Option<&'static str>,
 }
@@ -74,12 +74,12 @@ struct State {
 /// Who did what, in order.
 pub(crate) type Log = Arc<Mutex<Vec<(&'static str, String)>>>;
 
-impl Gate {
+impl FaultInjector {
     /// One that also tells others, under a name, what came by.
     pub(crate) fn telling(name: &'static str, log: &Log) -> Arc<Self> {
-        let gate = Self::default();
-        gate.state.lock().unwrap().told = Some((name, log.clone()));
-        Arc::new(gate)
+        let injector = Self::default();
+        injector.state.lock().unwrap().told = Some((name, log.clone()));
+        Arc::new(injector)
     }
 
     /// What came by, in order.
@@ -120,7 +120,7 @@ impl Gate {
     }
 
     /// Counts an effect; answers whether and how the process dies of it, or that it is dead.
-    fn next(&self, effect: &str) -> Result<Option<Moment>, Dead> {
+    fn next(&self, effect: &str) -> Result<Option<CrashPoint>, Dead> {
         let mut state = self.state.lock().unwrap();
         if state.is_dead || state.lost.is_some_and(|lost| effect.contains(lost)) {
             return Err(Dead);
@@ -153,9 +153,9 @@ impl Gate {
             Ok(None) => return self.hold(name, effect).await,
             Ok(Some(moment)) => {
                 match moment {
-                    Moment::Before => {}
-                    Moment::After => drop(effect.await),
-                    Moment::Late(wait) => {
+                    CrashPoint::Before => {}
+                    CrashPoint::After => drop(effect.await),
+                    CrashPoint::Late(wait) => {
                         let late = tokio::spawn(async move {
                             tokio::time::sleep(wait).await;
                             effect.await;
@@ -172,17 +172,17 @@ impl Gate {
 
     /// Holds an effect up if that was asked for.
     async fn hold<T>(&self, name: &str, effect: impl Future<Output = T>) -> T {
-        let is_meant = |(pattern, _): &mut (&str, Side)| name.ends_with(*pattern);
+        let is_meant = |(pattern, _): &mut (&str, HeldPart)| name.ends_with(*pattern);
         let held = self.state.lock().unwrap().hold.take_if(is_meant);
         let released = self.released.lock().unwrap().clone();
         match held {
             None => effect.await,
-            Some((_, Side::Effect)) => {
+            Some((_, HeldPart::Effect)) => {
                 self.held.notify_one();
                 released.notified().await;
                 effect.await
             }
-            Some((_, Side::Answer)) => {
+            Some((_, HeldPart::Answer)) => {
                 let answer = effect.await;
                 self.held.notify_one();
                 released.notified().await;
@@ -192,7 +192,7 @@ impl Gate {
     }
 
     /// The next effect whose name ends so is held up, or its answer.
-    pub(crate) fn hold_next(&self, pattern: &'static str, side: Side) {
+    pub(crate) fn hold_next(&self, pattern: &'static str, side: HeldPart) {
         *self.released.lock().unwrap() = Arc::default();
         self.state.lock().unwrap().hold = Some((pattern, side));
     }
@@ -210,15 +210,16 @@ impl Gate {
 
     /// The hub as the loops reach it.
     pub(crate) fn before_hub(self: &Arc<Self>, hub: &Client) -> Client {
-        let (gate, hub) = (self.clone(), hub.clone());
+        let (injector, hub) = (self.clone(), hub.clone());
         let service = service_fn(move |request: http::Request<kube::client::Body>| {
-            let (gate, hub) = (gate.clone(), hub.clone());
+            let (injector, hub) = (injector.clone(), hub.clone());
             async move {
                 if request.method() == Method::GET {
                     return hub.send(request).await;
                 }
                 let name = format!("{} {}", request.method(), request.uri().path());
-                gate.pass(&name, async move { hub.send(request).await })
+                injector
+                    .pass(&name, async move { hub.send(request).await })
                     .await
             }
         });
@@ -227,15 +228,15 @@ impl Gate {
 
     /// Stands before a repository and its pull requests.
     pub(crate) fn before_repository(self: &Arc<Self>, repository: &Repository) {
-        let gate = self.clone();
+        let injector = self.clone();
         repository.intercept_requests(Arc::new(move |request: Request, next: Next| {
-            let gate = gate.clone();
+            let injector = injector.clone();
             async move {
                 let path = request.uri().path();
                 let reads = request.method() == Method::GET || path.ends_with("/git-upload-pack");
                 match reads {
                     true => next.run(request).await,
-                    false => gate.carry(request, next).await,
+                    false => injector.carry(request, next).await,
                 }
             }
             .boxed()
@@ -244,10 +245,10 @@ impl Gate {
 
     /// Stands before whoever is called.
     pub(crate) fn before_calls(self: &Arc<Self>, router: Router) -> Router {
-        let gate = self.clone();
+        let injector = self.clone();
         router.layer(from_fn(move |request: Request, next: Next| {
-            let gate = gate.clone();
-            async move { gate.carry(request, next).await }
+            let injector = injector.clone();
+            async move { injector.carry(request, next).await }
         }))
     }
 

@@ -1,17 +1,17 @@
-//! What the older controller got wrong, defect by defect, and the test that fails if it came back.
-//! Those that need a whole world are here.
+//! The defects of the Weave pipeline-controller, and the test that fails if one came back. Tests that
+//! need hub, forge and leaf clusters are here.
 //!
 //! | defect | test |
 //! | --- | --- |
-//! | 1: the pipeline's settings instead of the environment's; a panic where only the latter are | planner `ancestor::settings_of_the_environment_alone_are_enough`; `promote` `dressing::an_environments_own_settings_and_secret_count` |
+//! | 1: the pipeline's settings instead of the environment's; a panic where only the latter are | planner `ancestor::settings_of_the_environment_alone_are_enough`; `promote` `pull_request_settings::an_environments_own_settings_and_secret_count` |
 //! | 2: a panic without environments | planner `ancestor::a_pipeline_without_environments_is_no_panic`; [`a_pipeline_without_environments_stops_nothing`] |
 //! | 3: `manual` ignored, `waitingApproval` erased | planner `ancestor::manual_is_honoured_and_waiting_approval_survives`; `promote` `people::an_approval_counts_for_its_revision_only` |
 //! | 4: promoted anew at every look | planner `ancestor::what_was_promoted_is_not_promoted_again_until_it_shows`; [`nothing_is_pushed_or_changed_again_at_every_look`] |
 //! | 5: promotes into what cannot be read | planner `ancestor::nothing_is_promoted_into_targets_that_cannot_be_read` |
-//! | 6: one bad target stops everything | planner `ancestor::one_unreachable_target_stops_nothing_elsewhere`; `observe` `bad_worlds::thirty_bad_clusters_do_not_disturb_twenty_good_ones` |
+//! | 6: one bad target stops everything | planner `ancestor::one_unreachable_target_stops_nothing_elsewhere`; `observe` `failing_clusters::thirty_bad_clusters_do_not_disturb_twenty_good_ones` |
 //! | 7: an error while setting up is swallowed | [`a_loop_that_cannot_be_set_up_ends_the_process`]; controller `run::tests::a_loop_that_fails_or_panics_ends_the_process_and_is_named` |
 //! | 8: one key for kubeconfigs only, no rights for apps | `observe` `rights::kubeconfigs_where_others_put_them`; [`the_rights_of_the_installation_are_enough`] |
-//! | 9: what failed once is forgotten | `observe` `bad_worlds::a_hub_full_of_conflicts_and_errors`, `changes::clusters_are_let_go_when_nobody_needs_them` |
+//! | 9: what failed once is forgotten | `observe` `failing_clusters::a_hub_full_of_conflicts_and_errors`, `changes::clusters_are_let_go_when_nobody_needs_them` |
 //! | 10: failed releases are promoted | server `promotion::what_does_not_count_as_a_deployment_is_noted_and_nothing_more`; planner `fold::a_report_of_failure_is_never_a_deployment` |
 //! | 11: signatures that fit elsewhere too or for ever, keys in logs, an environment's key ignored | server `approval::our_signature_covers_the_whole_call`, `approval::the_signature_that_never_changes_is_refused_unless_it_is_asked_for`, `guard::one_object_does_not_speak_for_two_environments`, `guard::keys_and_signatures_are_neither_answered_nor_logged`, `promotion::a_key_of_one_environment_is_used_but_not_demanded` |
 //! | 12: clients' addresses misread, `Retry-After` without a date | server `client::tests::only_trusted_proxies_are_believed`, `guard::strangers_are_limited_by_address_and_signed_calls_by_pipeline` |
@@ -76,7 +76,7 @@ async fn nothing_is_pushed_or_changed_again_at_every_look() {
     stage.world.repository.merge(1).await.unwrap();
     stage.world.expect("prod 1.1.0 Deploying").await;
     let is_outside = |effect: &&String| !effect.contains("/apis/");
-    let count = || stage.gate.effects().iter().filter(is_outside).count();
+    let count = || stage.injector.effects().iter().filter(is_outside).count();
     let before = count();
     for look in 0..5 {
         let annotations = json!({"metadata": {"annotations": {"look": look.to_string()}}});
@@ -87,7 +87,7 @@ async fn nothing_is_pushed_or_changed_again_at_every_look() {
     }
     stage.sync().await;
     stage.world.expect("prod 1.1.0 Succeeded").await;
-    assert_eq!(count(), before, "{:?}", stage.gate.effects());
+    assert_eq!(count(), before, "{:?}", stage.injector.effects());
 }
 
 #[tokio::test]
@@ -133,7 +133,7 @@ async fn a_refused_pull_request_is_told_and_tried_again() {
     let stage = Stage::running(&json!({})).await;
     let refusals = Arc::new(Mutex::new(1));
     let left = refusals.clone();
-    let gate = move |request: axum::extract::Request, next: axum::middleware::Next| {
+    let injector = move |request: axum::extract::Request, next: axum::middleware::Next| {
         let is_creation =
             request.method() == Method::POST && request.uri().path().ends_with("/pulls");
         let mut left = left.lock().unwrap();
@@ -143,7 +143,10 @@ async fn a_refused_pull_request_is_told_and_tried_again() {
         }
         next.run(request).boxed()
     };
-    stage.world.repository.intercept_requests(Arc::new(gate));
+    stage
+        .world
+        .repository
+        .intercept_requests(Arc::new(injector));
     stage.deploy("dev", "1.1.0").await;
     let told = stage
         .world

@@ -49,7 +49,7 @@ impl Drop for Controller {
 }
 
 /// A status that appeared on the hub: pipeline, revisions by environment, and when.
-struct Seen {
+struct WrittenStatus {
     pipeline: String,
     revisions: Vec<String>,
     at: Instant,
@@ -57,7 +57,7 @@ struct Seen {
 
 /// Follows the pipelines on the hub.
 pub(crate) struct Watch {
-    seen: mpsc::UnboundedReceiver<Seen>,
+    seen: mpsc::UnboundedReceiver<WrittenStatus>,
     writes: usize,
     revisions: HashMap<String, Vec<String>>,
     started: Instant,
@@ -95,7 +95,7 @@ impl Watch {
         self.writes
     }
 
-    fn take(&mut self, seen: Seen) {
+    fn take(&mut self, seen: WrittenStatus) {
         self.writes += 1;
         self.revisions.insert(seen.pipeline, seen.revisions);
     }
@@ -129,7 +129,7 @@ impl Watch {
     }
 }
 
-fn read(pipeline: &Pipeline) -> Seen {
+fn read(pipeline: &Pipeline) -> WrittenStatus {
     let environments = pipeline
         .status
         .iter()
@@ -140,7 +140,7 @@ fn read(pipeline: &Pipeline) -> Seen {
             .and_then(|target| target.revision.clone())
             .unwrap_or_default()
     });
-    Seen {
+    WrittenStatus {
         pipeline: pipeline.metadata.name.clone().unwrap_or_default(),
         revisions: revisions.collect(),
         at: Instant::now(),

@@ -1,7 +1,7 @@
-//! The strict doubles of the forge contract, beside repositories with real git.
+//! The doubles of forges, with repositories in real git.
 //!
-//! What a double says of a branch is what was pushed: before each call it is told where the branches
-//! of its repository are. Gitea needs none: the testbed's forge is one.
+//! Before each request the branches of a double are set to those of its repository. Gitea needs none: the
+//! testbed's forge is one.
 
 use std::{
     path::{Path, PathBuf},
@@ -23,46 +23,46 @@ use testbed::{
     },
 };
 
-/// A forge: the strategy's type, its repository, where its API is asked and what answers there.
-struct Kind {
+/// A forge: the strategy's type, its repository, the paths of its API and the double.
+struct BenchForge {
     name: &'static str,
     project: &'static str,
     prefixes: &'static [&'static str],
     router: Option<fn(SharedForgeState) -> Router>,
 }
 
-const KINDS: [Kind; 6] = [
-    Kind {
+const FORGES: [BenchForge; 6] = [
+    BenchForge {
         name: "github",
         project: "team/config",
         prefixes: &["/api/v3", "/api/graphql"],
         router: Some(github::router),
     },
-    Kind {
+    BenchForge {
         name: "gitlab",
         project: "team/config",
         prefixes: &["/api/v4"],
         router: Some(gitlab::router),
     },
-    Kind {
+    BenchForge {
         name: "gitea",
         project: "team/config",
         prefixes: &[],
         router: None,
     },
-    Kind {
+    BenchForge {
         name: "bitbucket-server",
         project: "scm/team/config",
         prefixes: &["/rest"],
         router: Some(bitbucket_server::router),
     },
-    Kind {
+    BenchForge {
         name: "bitbucket-cloud",
         project: "team/config",
         prefixes: &["/2.0"],
         router: Some(bitbucket_cloud::router),
     },
-    Kind {
+    BenchForge {
         name: "azure-devops",
         project: "collection/team/_git/config",
         prefixes: &["/collection/team/_apis", "/collection/_apis"],
@@ -71,21 +71,21 @@ const KINDS: [Kind; 6] = [
 ];
 
 /// A forge that can be promoted to.
-pub(crate) struct Place {
+pub(crate) struct ForgeAccess {
     /// The strategy's type.
     pub(crate) kind: &'static str,
     pub(crate) url: String,
-    /// What opens its API.
+    /// The token for its API.
     pub(crate) token: String,
-    /// Where its API is, if that cannot be told from the repository.
+    /// The URL of its API, if that does not follow from the repository.
     pub(crate) api: Option<String>,
 }
 
-/// Makes the repositories, each with these files, and starts what speaks for them.
-pub(crate) async fn start(forge: &Forge, files: &[(&str, &str)]) -> Vec<Place> {
+/// Creates the repositories, each with these files, and serves their APIs.
+pub(crate) async fn start(forge: &Forge, files: &[(&str, &str)]) -> Vec<ForgeAccess> {
     let mut repositories: Vec<Repository> = Vec::new();
-    let mut places = Vec::new();
-    for kind in KINDS {
+    let mut accesses = Vec::new();
+    for kind in FORGES {
         let known = repositories.iter().find(|it| it.project() == kind.project);
         let repository = match known {
             Some(known) => known.clone(),
@@ -96,14 +96,14 @@ pub(crate) async fn start(forge: &Forge, files: &[(&str, &str)]) -> Vec<Place> {
         };
         repositories.push(repository.clone());
         if let Some(router) = kind.router {
-            let world: SharedForgeState = Arc::new(Mutex::new(ForgeState::default()));
-            let state = (world.clone(), repository.folder().join("refs/heads"));
-            let router = router(world).layer(from_fn_with_state(state, look));
+            let forge_state: SharedForgeState = Arc::new(Mutex::new(ForgeState::default()));
+            let state = (forge_state.clone(), repository.folder().join("refs/heads"));
+            let router = router(forge_state).layer(from_fn_with_state(state, update_branches));
             for prefix in kind.prefixes {
                 forge.serve_additional_api(prefix, router.clone());
             }
         }
-        places.push(Place {
+        accesses.push(ForgeAccess {
             kind: kind.name,
             url: repository.url(),
             token: match kind.router {
@@ -113,16 +113,16 @@ pub(crate) async fn start(forge: &Forge, files: &[(&str, &str)]) -> Vec<Place> {
             api: (kind.name == "bitbucket-cloud").then(|| format!("{}/2.0", forge.origin())),
         });
     }
-    places
+    accesses
 }
 
-/// Tells a double where the branches are before it answers.
-async fn look(
-    State((world, folder)): State<(SharedForgeState, PathBuf)>,
+/// Sets the branches of a double to those of its repository before it answers.
+async fn update_branches(
+    State((forge_state, folder)): State<(SharedForgeState, PathBuf)>,
     request: Request,
     next: Next,
 ) -> Response {
-    world.lock().branches.extend(branches(&folder));
+    forge_state.lock().branches.extend(branches(&folder));
     next.run(request).await
 }
 

@@ -1,8 +1,8 @@
-//! Both loops in one process, with a hub, two leaf clusters, real git behind six forges, and somebody
-//! who is called: how long from a change on the leaf to an opened pull request, one at a time; and
-//! what a promotion costs by each forge and strategy, all pipelines of one at once, then all together.
+//! The reconcilers of pipelines and promotions with a hub, two leaf clusters, real git behind six forges,
+//! and the receiver of a webhook: the time from a change on the leaf to an opened pull request, one at a
+//! time; and the cost of a promotion by each forge and strategy, all pipelines of one at once, then all.
 //!
-//! `PROMOTE_PIPELINES` makes it smaller or larger.
+//! `PROMOTE_PIPELINES` sets the number of pipelines.
 #![expect(clippy::print_stdout, reason = "a benchmark prints what it measured")]
 #![expect(clippy::unwrap_used, reason = "a failing benchmark is a panic")]
 
@@ -33,17 +33,17 @@ use serde_json::{Value, json};
 use testbed::forge::Forge;
 use tokio::{net::TcpListener, sync::mpsc};
 
-use doubles::Place;
+use doubles::ForgeAccess;
 
-/// Ways to promote: pull requests on six forges, and the other strategies.
-const WAYS: usize = 6 + OTHERS.len();
-const OTHERS: [&str; 3] = ["commit", "notification", "webhook"];
+/// Pull requests on six forges, and the other strategies.
+const STRATEGIES: usize = 6 + OTHER_STRATEGIES.len();
+const OTHER_STRATEGIES: [&str; 3] = ["commit", "notification", "webhook"];
 /// Which of them is Gitea, whose forge here merges with real git.
 const GITEA: usize = 2;
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// How many calls and bytes somebody got.
+/// How many requests and bytes were received.
 #[derive(Default)]
 struct Calls {
     count: AtomicU64,
@@ -70,8 +70,10 @@ async fn main() {
         "{pipelines} pipelines, six forges and three other strategies in turn, git on loopback"
     );
     world.one_at_a_time().await;
-    for (way, name) in world.ways.clone().into_iter().enumerate() {
-        let all: Vec<usize> = (0..pipelines).filter(|it| it % WAYS == way).collect();
+    for (strategy_index, name) in world.ways.clone().into_iter().enumerate() {
+        let all: Vec<usize> = (0..pipelines)
+            .filter(|it| it % STRATEGIES == strategy_index)
+            .collect();
         world.at_once(name, &all, "1.2.0").await;
     }
     let all: Vec<usize> = (0..pipelines).collect();
@@ -93,18 +95,18 @@ impl World {
             .iter()
             .map(|(path, text)| (path.as_str(), text.as_str()))
             .collect();
-        let places = doubles::start(&forge, &files).await;
+        let accesses = doubles::start(&forge, &files).await;
         let calls = Arc::new(Calls::default());
         let receiver = receive(calls.clone()).await;
-        for place in &places {
+        for access in &accesses {
             let mut entries = json!({
-                "username": "sluice", "password": forge.token(), "token": place.token,
+                "username": "sluice", "password": forge.token(), "token": access.token,
                 "caFile": forge.certificate_authority().unwrap(),
             });
-            if let Some(api) = &place.api {
+            if let Some(api) = &access.api {
                 entries["apiURL"] = json!(api);
             }
-            secret(&hub, place.kind, entries).await;
+            secret(&hub, access.kind, entries).await;
         }
         secret(&hub, "hook", json!({"token": "a key"})).await;
         for (name, client) in [("dev", &dev), ("prod", &prod)] {
@@ -124,7 +126,7 @@ impl World {
             }
         }
         for number in 0..pipelines {
-            let strategy = strategy(number, &places, &receiver);
+            let strategy = strategy(number, &accesses, &receiver);
             create(&hub, &pipeline(number, &strategy)).await;
         }
         run(&hub, &dev, &prod, &receiver);
@@ -135,10 +137,10 @@ impl World {
             forge,
             calls,
             carried_out,
-            ways: places
+            ways: accesses
                 .iter()
-                .map(|place| place.kind)
-                .chain(OTHERS)
+                .map(|access| access.kind)
+                .chain(OTHER_STRATEGIES)
                 .collect(),
             pipelines,
         };
@@ -168,7 +170,7 @@ impl World {
     /// From the change on the leaf to the pull request that proposes it.
     async fn one_at_a_time(&mut self) {
         let mut taken = Vec::new();
-        for number in (GITEA..self.pipelines).step_by(WAYS) {
+        for number in (GITEA..self.pipelines).step_by(STRATEGIES) {
             let began = Instant::now();
             deploy(&self.dev, &release("dev", number), "1.1.0").await;
             self.wait().await;
@@ -216,7 +218,7 @@ impl World {
     }
 }
 
-/// Starts both loops, without an end.
+/// Starts both reconcilers.
 fn run(hub: &Client, dev: &Client, prod: &Client, receiver: &str) {
     let settings = Settings {
         allow_internal_urls: true,
@@ -262,7 +264,7 @@ fn follow(hub: &Client) -> mpsc::UnboundedReceiver<(String, String)> {
     receiver
 }
 
-/// Somebody who takes calls.
+/// The receiver of the webhook strategy.
 async fn receive(calls: Arc<Calls>) -> String {
     async fn take(State(calls): State<Arc<Calls>>, body: Bytes) {
         calls.count.fetch_add(1, Ordering::SeqCst);
@@ -275,19 +277,19 @@ async fn receive(calls: Arc<Calls>) -> String {
     format!("http://{address}")
 }
 
-fn strategy(number: usize, places: &[Place], receiver: &str) -> Value {
-    let git = |place: &Place| {
+fn strategy(number: usize, accesses: &[ForgeAccess], receiver: &str) -> Value {
+    let git = |access: &ForgeAccess| {
         json!({
-            "url": place.url, "baseBranch": "main", "secretRef": {"name": place.kind},
+            "url": access.url, "baseBranch": "main", "secretRef": {"name": access.kind},
         })
     };
-    if let Some(place) = places.get(number % WAYS) {
-        let mut pull_request = git(place);
-        pull_request["type"] = json!(place.kind);
+    if let Some(access) = accesses.get(number % STRATEGIES) {
+        let mut pull_request = git(access);
+        pull_request["type"] = json!(access.kind);
         return json!({"pull-request": pull_request});
     }
-    match OTHERS[number % WAYS - places.len()] {
-        "commit" => json!({"commit": git(&places[GITEA])}),
+    match OTHER_STRATEGIES[number % STRATEGIES - accesses.len()] {
+        "commit" => json!({"commit": git(&accesses[GITEA])}),
         "notification" => json!({"notification": {}}),
         _ => json!({"webhook": {"url": format!("{receiver}/hook"), "secretRef": {"name": "hook"}}}),
     }

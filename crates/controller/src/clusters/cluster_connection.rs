@@ -223,16 +223,7 @@ impl ConnectionTask {
                     if !self.is_current(reached).await {
                         return;
                     }
-                    failed_probes = match probe(&reached.client).await {
-                        Ok(()) => {
-                            self.shared.telemetry.answered(&self.key);
-                            0
-                        }
-                        Err(because) => {
-                            tracing::debug!(cluster = %self.key, because, "probe failed");
-                            failed_probes + 1
-                        }
-                    };
+                    failed_probes = self.probe_again(&reached.client, failed_probes).await;
                     if failed_probes >= FAILED_PROBES && self.key != ClusterKey::Hub {
                         return;
                     }
@@ -250,6 +241,20 @@ impl ConnectionTask {
             }
             if self.demand.borrow().is_empty() && !self.is_needed().await {
                 return;
+            }
+        }
+    }
+
+    /// Probes the cluster; returns how many probes in a row have failed now.
+    async fn probe_again(&self, client: &Client, failed_probes: u32) -> u32 {
+        match probe(client).await {
+            Ok(()) => {
+                self.shared.telemetry.answered(&self.key);
+                0
+            }
+            Err(because) => {
+                tracing::debug!(cluster = %self.key, because, "a probe failed");
+                failed_probes + 1
             }
         }
     }

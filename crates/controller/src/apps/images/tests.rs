@@ -1,0 +1,93 @@
+//! Lookups of workloads share lists, and the tracked image has one revision.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use apiserver::Server;
+use futures::future::join_all;
+use kube::{api::PostParams, client::Body};
+use serde_json::json;
+use tower::ServiceExt;
+
+use super::*;
+
+/// A client that counts its requests.
+fn counted(server: &Server) -> (Client, Arc<AtomicUsize>) {
+    let count = Arc::new(AtomicUsize::new(0));
+    let (router, asked) = (server.router(apiserver::User::in_process()), count.clone());
+    let service = tower::service_fn(move |request: http::Request<Body>| {
+        asked.fetch_add(1, Ordering::Relaxed);
+        router.clone().oneshot(request.map(axum::body::Body::new))
+    });
+    (Client::new(service, "default"), count)
+}
+
+async fn workload(server: &Server, number: usize) {
+    let app = format!("app-{number}");
+    let labels =
+        json!({"helm.toolkit.fluxcd.io/name": app, "helm.toolkit.fluxcd.io/namespace": "default"});
+    let image = format!("registry.example/app:{number}");
+    let deployment = serde_json::from_value(json!({
+        "metadata": {"name": app, "labels": labels},
+        "spec": {
+            "selector": {"matchLabels": {"app": app}},
+            "template": {
+                "metadata": {"labels": {"app": app}},
+                "spec": {"containers": [{"name": "app", "image": image}]},
+            },
+        },
+    }));
+    let api: Api<Deployment> = Api::namespaced(server.client(), "default");
+    let deployment = deployment.unwrap();
+    api.create(&PostParams::default(), &deployment)
+        .await
+        .unwrap();
+}
+
+#[test]
+fn several_versions_of_the_tracked_image_are_no_revision() {
+    let tracked = |images: &[&str]| {
+        let images: Vec<String> = images.iter().map(|&image| image.to_owned()).collect();
+        tracked(&images, "acme/shop").map(|image| image.shown_revision())
+    };
+    let mixed = "its workloads run the image acme/shop at 1.10.0 and 1.9.0";
+    assert_eq!(
+        tracked(&["acme/shop:1.10.0", "acme/shop:1.9.0", "acme/db:1"]),
+        Err(mixed.to_owned())
+    );
+    assert_eq!(tracked(&["acme/shop:2", "acme/db:1"]), Ok("2".to_owned()));
+    // One workload pins the digest as well.
+    assert_eq!(
+        tracked(&["acme/shop:2", "acme/shop:2@sha256:a"]),
+        Ok("2@sha256:a".to_owned())
+    );
+    let none = "no workload of the app runs the image acme/shop";
+    assert_eq!(tracked(&["acme/db:1"]), Err(none.to_owned()));
+}
+
+#[tokio::test]
+async fn many_lookups_at_once_need_few_lists() {
+    let server = Server::in_memory();
+    for number in 0..40 {
+        workload(&server, number).await;
+    }
+    let (client, count) = counted(&server);
+    let kind = AppKind::new(api::flux::HELM_GROUP, "HelmRelease");
+    let lookups = WorkloadLookups::default();
+    let results = join_all((0..40).map(|number| {
+        lookups.get(
+            &client,
+            &kind,
+            ("default".to_owned(), format!("app-{number}")),
+        )
+    }));
+    for (number, result) in results.await.into_iter().enumerate() {
+        let read = result.unwrap();
+        assert_eq!(read.images, [format!("registry.example/app:{number}")]);
+        assert_eq!(read.workloads[0].name, format!("app-{number}"));
+    }
+    // Three kinds of workload for the first lookup, and three for all that came meanwhile.
+    assert_eq!(count.load(Ordering::Relaxed), 6);
+}

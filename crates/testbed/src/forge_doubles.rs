@@ -20,6 +20,7 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use parking_lot::Mutex;
+use serde_json::Value;
 
 /// The one repository.
 pub const PROJECT: &str = "team/config";
@@ -55,6 +56,18 @@ pub struct StoredPullRequest {
     pub labels: Vec<String>,
     pub reviewers: Vec<String>,
     pub comments: Vec<String>,
+}
+
+impl StoredPullRequest {
+    /// Sets title and text where a request has them.
+    pub(crate) fn set_texts(&mut self, title: &Value, body: &Value) {
+        if let Some(title) = title.as_str() {
+            self.title = title.to_owned();
+        }
+        if let Some(body) = body.as_str() {
+            self.body = body.to_owned();
+        }
+    }
 }
 
 /// How the next request fails.
@@ -128,6 +141,19 @@ impl ForgeState {
         Ok(pull)
     }
 
+    /// Makes a new pull request a draft, or not; returns it.
+    pub(crate) fn set_draft(
+        &mut self,
+        mut pull: StoredPullRequest,
+        is_draft: bool,
+    ) -> StoredPullRequest {
+        pull.is_draft = is_draft;
+        if let Some(stored) = self.find(pull.number) {
+            stored.is_draft = is_draft;
+        }
+        pull
+    }
+
     /// The commit of a branch.
     pub fn commit_of(&self, branch: &str) -> String {
         self.branches
@@ -191,6 +217,20 @@ async fn inject_faults(
     }
 }
 
+/// One pull request, as a forge shows it.
+pub(crate) fn show_one(
+    forge_state: &SharedForgeState,
+    number: u64,
+    shown: fn(&ForgeState, &StoredPullRequest) -> Value,
+    not_found: fn() -> Response,
+) -> Response {
+    let mut forge_state = forge_state.lock();
+    match forge_state.find(number).cloned() {
+        Some(pull) => answer(200, shown(&forge_state, &pull)),
+        None => not_found(),
+    }
+}
+
 /// One page of a list and the link to the next.
 pub(crate) fn page<T: Clone>(items: &[T], size: usize, page: usize) -> (Vec<T>, Option<String>) {
     let shown: Vec<T> = items
@@ -205,7 +245,7 @@ pub(crate) fn page<T: Clone>(items: &[T], size: usize, page: usize) -> (Vec<T>, 
 }
 
 /// A JSON response.
-pub fn answer(status: u16, body: serde_json::Value) -> Response {
+pub fn answer(status: u16, body: Value) -> Response {
     let status = StatusCode::from_u16(status).expect("a status");
     (status, axum::Json(body)).into_response()
 }
@@ -220,7 +260,7 @@ pub(crate) fn number(query: &BTreeMap<String, String>, name: &str, default: usiz
 pub(crate) fn tagged(
     forge_state: &mut ForgeState,
     asked: &http::HeaderMap,
-    body: serde_json::Value,
+    body: Value,
     next: Option<String>,
 ) -> Response {
     let hash = body.to_string().bytes().fold(7u64, |hash, byte| {
@@ -232,7 +272,7 @@ pub(crate) fn tagged(
         .is_some_and(|sent| *sent == *etag)
     {
         forge_state.not_modified += 1;
-        return answer(304, serde_json::Value::Null);
+        return answer(304, Value::Null);
     }
     let mut response = answer(200, body);
     let headers = response.headers_mut();

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use super::{
     ForgeState, PEOPLE, PROJECT, SharedForgeState, StoredPullRequest, TOKEN, answer, number,
+    show_one,
 };
 
 type Parameters = Query<BTreeMap<String, String>>;
@@ -161,19 +162,14 @@ async fn create(State(forge_state): State<SharedForgeState>, Json(body): Json<Va
         }
         // It does not mind that nothing differs.
         Ok(pull) => {
-            forge_state.find(pull.number).expect("it is there").is_draft = body["isDraft"] == true;
-            let pull = forge_state.find(pull.number).expect("it is there").clone();
+            let pull = forge_state.set_draft(pull, body["isDraft"] == true);
             answer(201, shown(&forge_state, &pull))
         }
     }
 }
 
 async fn show(State(forge_state): State<SharedForgeState>, Path(number): Path<u64>) -> Response {
-    let mut forge_state = forge_state.lock();
-    match forge_state.find(number).cloned() {
-        Some(pull) => answer(200, shown(&forge_state, &pull)),
-        None => not_found(),
-    }
+    show_one(&forge_state, number, shown, not_found)
 }
 
 async fn edit(
@@ -185,12 +181,7 @@ async fn edit(
     let Some(pull) = forge_state.find(number) else {
         return not_found();
     };
-    if let Some(title) = body["title"].as_str() {
-        pull.title = title.to_owned();
-    }
-    if let Some(text) = body["description"].as_str() {
-        pull.body = text.to_owned();
-    }
+    pull.set_texts(&body["title"], &body["description"]);
     match body["status"].as_str() {
         Some("completed") => {
             if let Some(refusal) = complete(&mut forge_state, number, &body) {

@@ -7,7 +7,9 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde_json::{Value, json};
 
-use super::{ForgeState, PEOPLE, PROJECT, SharedForgeState, StoredPullRequest, TOKEN, answer};
+use super::{
+    ForgeState, PEOPLE, PROJECT, SharedForgeState, StoredPullRequest, TOKEN, answer, show_one,
+};
 
 type Parameters = Query<Vec<(String, String)>>;
 
@@ -149,11 +151,7 @@ async fn create(State(forge_state): State<SharedForgeState>, Json(body): Json<Va
 }
 
 async fn show(State(forge_state): State<SharedForgeState>, Path(number): Path<u64>) -> Response {
-    let mut forge_state = forge_state.lock();
-    match forge_state.find(number).cloned() {
-        Some(pull) => answer(200, shown(&forge_state, &pull)),
-        None => not_found(),
-    }
+    show_one(&forge_state, number, shown, not_found)
 }
 
 async fn edit(

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::{
     ForgeState, PEOPLE, PROJECT, SharedForgeState, StoredPullRequest, TOKEN, answer, number,
+    show_one,
 };
 
 type Parameters = Query<BTreeMap<String, String>>;
@@ -167,19 +168,14 @@ async fn create(State(forge_state): State<SharedForgeState>, Json(body): Json<Va
             refuse(409, "pull.DuplicatePullRequestException", said)
         }
         Ok(pull) => {
-            forge_state.find(pull.number).expect("it is there").is_draft = body["draft"] == true;
-            let pull = forge_state.find(pull.number).expect("it is there").clone();
+            let pull = forge_state.set_draft(pull, body["draft"] == true);
             answer(201, shown(&forge_state, &pull))
         }
     }
 }
 
 async fn show(State(forge_state): State<SharedForgeState>, Path(number): Path<u64>) -> Response {
-    let mut forge_state = forge_state.lock();
-    match forge_state.find(number).cloned() {
-        Some(pull) => answer(200, shown(&forge_state, &pull)),
-        None => not_found(),
-    }
+    show_one(&forge_state, number, shown, not_found)
 }
 
 /// What is left out is removed.

@@ -10,7 +10,8 @@ use axum::{Json, Router};
 use serde_json::{Value, json};
 
 use super::{
-    ForgeState, PROJECT, SharedForgeState, StoredPullRequest, TOKEN, answer, is_known, number, page,
+    ForgeState, PROJECT, SharedForgeState, StoredPullRequest, TOKEN, answer, is_known, number,
+    page, show_one,
 };
 
 /// The API of the double.
@@ -127,11 +128,7 @@ async fn create(State(forge_state): State<SharedForgeState>, Json(body): Json<Va
 }
 
 async fn show(State(forge_state): State<SharedForgeState>, Path(number): Path<u64>) -> Response {
-    let mut forge_state = forge_state.lock();
-    match forge_state.find(number).cloned() {
-        Some(pull) => answer(200, shown(&forge_state, &pull)),
-        None => not_found(),
-    }
+    show_one(&forge_state, number, shown, not_found)
 }
 
 async fn edit(
@@ -143,12 +140,7 @@ async fn edit(
     let Some(pull) = forge_state.find(number) else {
         return not_found();
     };
-    if let Some(title) = body["title"].as_str() {
-        pull.title = title.to_owned();
-    }
-    if let Some(text) = body["body"].as_str() {
-        pull.body = text.to_owned();
-    }
+    pull.set_texts(&body["title"], &body["body"]);
     match body["state"].as_str() {
         Some(_) if pull.is_merged => {
             return answer(

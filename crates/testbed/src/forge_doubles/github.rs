@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::{
     ForgeState, PROJECT, SharedForgeState, StoredPullRequest, TOKEN, answer, is_known, number,
-    page, tagged,
+    page, show_one, tagged,
 };
 
 /// The API of the double.
@@ -125,20 +125,15 @@ async fn create(State(forge_state): State<SharedForgeState>, Json(body): Json<Va
         &base,
     ) {
         Err(_) => invalid(&format!("A pull request already exists for team:{head}.")),
-        Ok(mut pull) => {
-            pull.is_draft = body["draft"] == true;
-            *forge_state.find(pull.number).expect("it was just opened") = pull.clone();
+        Ok(pull) => {
+            let pull = forge_state.set_draft(pull, body["draft"] == true);
             answer(201, shown(&forge_state, &pull))
         }
     }
 }
 
 async fn show(State(forge_state): State<SharedForgeState>, Path(number): Path<u64>) -> Response {
-    let mut forge_state = forge_state.lock();
-    match forge_state.find(number).cloned() {
-        Some(pull) => answer(200, shown(&forge_state, &pull)),
-        None => not_found(),
-    }
+    show_one(&forge_state, number, shown, not_found)
 }
 
 async fn edit(
@@ -150,12 +145,7 @@ async fn edit(
     let Some(pull) = forge_state.find(number) else {
         return not_found();
     };
-    if let Some(title) = body["title"].as_str() {
-        pull.title = title.to_owned();
-    }
-    if let Some(text) = body["body"].as_str() {
-        pull.body = text.to_owned();
-    }
+    pull.set_texts(&body["title"], &body["body"]);
     match body["state"].as_str() {
         Some("open") if pull.is_merged => {
             return invalid("state cannot be changed. The pull request is merged.");

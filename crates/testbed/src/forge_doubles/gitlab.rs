@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::{
     ForgeState, PEOPLE, PROJECT, SharedForgeState, StoredPullRequest, TOKEN, answer, number, page,
-    tagged,
+    show_one, tagged,
 };
 
 type Parameters = Query<BTreeMap<String, String>>;
@@ -140,11 +140,7 @@ async fn show(
     State(forge_state): State<SharedForgeState>,
     Path((_, number)): Path<(String, u64)>,
 ) -> Response {
-    let mut forge_state = forge_state.lock();
-    match forge_state.find(number).cloned() {
-        Some(pull) => answer(200, shown(&forge_state, &pull)),
-        None => not_found(),
-    }
+    show_one(&forge_state, number, shown, not_found)
 }
 
 async fn edit(
@@ -169,12 +165,7 @@ async fn edit(
             json!({"error": "title, description are missing, at least one parameter must be provided"}),
         );
     }
-    if let Some(title) = body["title"].as_str() {
-        pull.title = title.to_owned();
-    }
-    if let Some(text) = body["description"].as_str() {
-        pull.body = text.to_owned();
-    }
+    pull.set_texts(&body["title"], &body["description"]);
     match body["state_event"].as_str() {
         Some("close") => pull.is_open = false,
         Some("reopen") if !pull.is_merged => pull.is_open = true,

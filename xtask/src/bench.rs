@@ -41,7 +41,7 @@ const BENCHES: &[(&str, &str, &str)] = &[
     ),
     (
         "trigger",
-        "sluice-controller",
+        "sluice-trigger",
         "1,000 triggers: from a source's event to the created run, calls and memory, in process",
     ),
 ];

@@ -1,11 +1,11 @@
 //! Checks the dependencies between our crates, and the libraries that some of them must not use.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fs, path::Path};
 
 use anyhow::{Context, bail};
 use serde_json::Value;
 
-use crate::command::{cargo, output};
+use crate::command::{cargo, output, root};
 
 /// The crates of ours that each crate may depend on.
 const ALLOWED: &[(&str, &[&str])] = &[
@@ -66,11 +66,33 @@ const RUNTIMES_AND_CLIENTS: &[&str] = &[
     "tower",
 ];
 
+/// Text that must not be in the sources of a folder: `trigger::plan` is pure, like `planner`, and the
+/// only part of `trigger` that `server` uses.
+const FORBIDDEN_TEXT: &[(&str, &[&str])] = &[
+    (
+        "crates/trigger/src/plan",
+        &[
+            "async ",
+            "tokio",
+            "kube::",
+            "runtime::",
+            "crate::controller",
+        ],
+    ),
+    (
+        "crates/server/src",
+        &["trigger::controller", "trigger::cross_dc"],
+    ),
+];
+
 /// Fails on the first dependency that is not allowed.
 pub(crate) fn check() -> anyhow::Result<()> {
     check_allowed()?;
     for (package, forbidden) in FORBIDDEN {
         check_forbidden(package, forbidden)?;
+    }
+    for (folder, forbidden) in FORBIDDEN_TEXT {
+        check_forbidden_text(&root().join(folder), forbidden)?;
     }
     eprintln!("crate dependencies: ok");
     Ok(())
@@ -126,6 +148,21 @@ fn check_forbidden(package: &str, forbidden: &[&str]) -> anyhow::Result<()> {
             bail!(
                 "{package} must not depend on {name}; `cargo tree -p {package} -i {name}` shows the path"
             );
+        }
+    }
+    Ok(())
+}
+
+fn check_forbidden_text(folder: &Path, forbidden: &[&str]) -> anyhow::Result<()> {
+    for entry in fs::read_dir(folder).with_context(|| format!("cannot read {folder:?}"))? {
+        let path = entry?.path();
+        if path.is_dir() {
+            check_forbidden_text(&path, forbidden)?;
+            continue;
+        }
+        let source = fs::read_to_string(&path)?;
+        if let Some(text) = forbidden.iter().find(|text| source.contains(**text)) {
+            bail!("{} must not contain {text:?}", path.display());
         }
     }
     Ok(())

@@ -12,9 +12,11 @@ use anyhow::Context;
 use controller::Metrics;
 use kube::{Config, client::ClientBuilder};
 use prometheus_client::registry::Registry;
+use trigger::controller::TriggerMetrics;
 
 use crate::{
-    args::controller::Arguments, kubeconfig, leaf_connector::leaf_connector, listen_error,
+    args::controller::Arguments, controllers, kubeconfig, leaf_connector::leaf_connector,
+    listen_error,
 };
 
 /// The flag that sets each listen address.
@@ -37,6 +39,7 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let mut server_settings = server_settings::check(arguments, settings.authoring.as_ref())?;
     let mut registry = Registry::default();
     let calls = server::Metrics::register(&mut registry);
+    let trigger_metrics = TriggerMetrics::register(&mut registry);
     let metrics = Metrics::beside(registry);
     let client = client(config, &metrics)?;
     server_settings.leaf_connector = leaf_connector(&client, settings.kubeconfigs);
@@ -45,7 +48,7 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let stop = shutdown.child_token();
     let serving = server::start(client.clone(), server_settings, calls, stop.clone()).await;
     let serving = serving.map_err(|error| listen_error::of_server(error, FLAGS))?;
-    let outcome = controller::run(client, settings, metrics, shutdown).await;
+    let outcome = controllers::run(client, settings, (metrics, trigger_metrics), shutdown).await;
     stop.cancel();
     serving.ended().await;
     outcome.map_err(|error| listen_error::of_controller(error, FLAGS))?;

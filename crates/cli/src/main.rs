@@ -4,6 +4,7 @@ mod args;
 mod bind_address;
 mod commands;
 mod controller;
+mod controllers;
 mod crds;
 #[cfg(feature = "demo")]
 mod demo;

@@ -21,6 +21,7 @@ use kube::{
 use prometheus_client::registry::Registry;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
+use trigger::controller::TriggerMetrics;
 
 use crate::{
     args::{
@@ -32,6 +33,7 @@ use crate::{
         server_settings::authoring_settings,
         signals,
     },
+    controllers,
     leaf_connector::leaf_connector,
     listen_error,
 };
@@ -135,6 +137,7 @@ impl Standalone {
         };
         let mut registry = Registry::default();
         let calls = server::Metrics::register(&mut registry);
+        let trigger_metrics = TriggerMetrics::register(&mut registry);
         let client = self.server.client_as(User::in_process());
         let server_settings = server::Settings {
             hooks_address: Some(addresses.hooks),
@@ -149,7 +152,7 @@ impl Standalone {
         let serving = serving.map_err(|error| listen_error::of_server(error, FLAGS))?;
         Ok(ListeningStandalone {
             rest: serving.rest.unwrap_or(addresses.rest),
-            metrics: controller::Metrics::beside(registry),
+            metrics: (controller::Metrics::beside(registry), trigger_metrics),
             shutdown: shutdown.clone(),
             serving,
             settings,
@@ -176,7 +179,7 @@ pub(crate) struct ListeningStandalone {
     pub(crate) rest: SocketAddr,
     serving: server::ServerHandle,
     settings: controller::Settings,
-    metrics: controller::Metrics,
+    metrics: (controller::Metrics, TriggerMetrics),
     shutdown: CancellationToken,
     /// Stops the HTTP server.
     stop: CancellationToken,
@@ -185,7 +188,7 @@ pub(crate) struct ListeningStandalone {
 impl ListeningStandalone {
     /// Runs the controller until the shutdown, then stops the HTTP server.
     pub(crate) async fn run(self, client: Client) -> anyhow::Result<()> {
-        let outcome = controller::run(client, self.settings, self.metrics, self.shutdown).await;
+        let outcome = controllers::run(client, self.settings, self.metrics, self.shutdown).await;
         self.stop.cancel();
         self.serving.ended().await;
         Ok(outcome?)

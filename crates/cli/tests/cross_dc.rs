@@ -5,10 +5,6 @@
     reason = "a failing test is a panic"
 )]
 
-#[path = "../../controller/tests/cross_dc/mariadb.rs"]
-#[expect(dead_code, reason = "the suite of the lock uses the rest")]
-mod mariadb;
-
 use std::{
     path::Path,
     process::{Child, Command, Stdio},
@@ -21,8 +17,8 @@ use kube::{
     api::{ListParams, Patch, PatchParams, PostParams},
     core::{ApiResource, DynamicObject, GroupVersionKind},
 };
-use mariadb::{MariaDb, PASSWORD, wait_until};
 use serde_json::{Value, json};
+use testbed::mariadb::{MariaDb, PASSWORD, wait_until};
 
 type Kind = (&'static str, &'static str, &'static str, &'static str);
 const GIT: Kind = (

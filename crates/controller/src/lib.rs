@@ -11,7 +11,6 @@ pub mod adoption;
 mod apps;
 pub mod change;
 mod clusters;
-pub mod cross_dc;
 mod faults;
 mod index;
 pub mod installed;
@@ -29,7 +28,6 @@ pub mod settings;
 mod shared;
 mod strategy;
 mod telemetry;
-pub mod trigger;
 
 pub use adoption::Adopter;
 pub use change::Author;

@@ -63,7 +63,6 @@ pub fn all() -> Vec<Loop> {
     vec![
         Loop::new("pipeline", crate::pipeline::serve),
         Loop::new("promotion", promotions_and_changes),
-        Loop::new("trigger", crate::trigger::serve),
         Loop::new("adoption", crate::adoption::serve),
     ]
 }

@@ -9,7 +9,6 @@ mod requests;
 #[cfg(test)]
 mod tests;
 
-use crate::trigger;
 use std::{sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
@@ -37,7 +36,6 @@ struct Inner {
     oldest_observation: Arc<Mutex<Option<Instant>>>,
     leaf_event_to_status: Histogram,
     events: EventMetrics,
-    triggers: trigger::Metrics,
     promotions: Promotions,
 }
 
@@ -84,8 +82,6 @@ impl Metrics {
         let events = EventMetrics::register(&mut registry);
         let oldest_observation = Arc::default();
         registry.register_collector(Box::new(process::Process::new(&oldest_observation)));
-        let triggers = trigger::Metrics::default();
-        triggers.register(&mut registry);
         Self(Arc::new(Inner {
             promotions: Promotions::register(&mut registry),
             registry,
@@ -96,13 +92,7 @@ impl Metrics {
             oldest_observation,
             leaf_event_to_status,
             events,
-            triggers,
         }))
-    }
-
-    /// What the trigger loop counts beside the rest.
-    pub fn triggers(&self) -> &trigger::Metrics {
-        &self.0.triggers
     }
 
     /// What is counted about promotions.

@@ -5,11 +5,11 @@
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-use crate::{KubeconfigPolicy, cross_dc};
+use crate::KubeconfigPolicy;
 use runtime::{
     ObjectKey,
     events::{FluxEventFilter, FluxReceiver},
-    leader::LeaderElection,
+    leader::{LeaderElection, OuterLock},
 };
 
 /// How many pipelines are worked on at the same time unless told otherwise.
@@ -75,8 +75,8 @@ pub struct Settings {
     pub probe_address: Option<SocketAddr>,
     /// How replicas agree on one leader; without it this process leads from the start.
     pub election: Option<LeaderElection>,
-    /// The lock between data centres, above the election.
-    pub cross_dc: Option<cross_dc::Settings>,
+    /// A lock above the election, such as the one between data centres.
+    pub outer_lock: Option<OuterLock>,
     /// How long a loop may make no progress while work waits before the liveness probe fails.
     pub stall_after: Duration,
     /// How long loops may take to end at shutdown.
@@ -108,7 +108,7 @@ impl Default for Settings {
             metrics_address: None,
             probe_address: None,
             election: None,
-            cross_dc: None,
+            outer_lock: None,
             stall_after: STALL_AFTER,
             grace: GRACE,
         }

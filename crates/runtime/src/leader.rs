@@ -18,6 +18,7 @@
 
 mod elector;
 mod lease;
+mod outer_lock;
 #[cfg(test)]
 mod tests;
 
@@ -34,6 +35,8 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use elector::LeaderElector;
+
+pub use outer_lock::OuterLock;
 
 /// How long one write on the hub may take.
 const HUB_WRITE_TIME: Duration = Duration::from_secs(2);

@@ -7,6 +7,8 @@ pub mod flux;
 pub mod forge;
 pub mod forge_doubles;
 pub mod guide;
+#[cfg(feature = "mariadb")]
+pub mod mariadb;
 pub mod objects;
 pub mod real;
 pub mod shop;

@@ -10,7 +10,7 @@ use anyhow::{Context, anyhow, bail, ensure};
 use controller::{KubeconfigPolicy, Settings};
 use runtime::{
     events::FluxEventFilter,
-    leader::{LeaderElection, LeaseTiming},
+    leader::{LeaderElection, LeaseTiming, OuterLock},
 };
 
 use super::{logs::Logging, selector};
@@ -95,7 +95,7 @@ pub(super) fn check(arguments: &Arguments, own_namespace: &str) -> anyhow::Resul
     };
     let identity = identity();
     Ok(Settings {
-        cross_dc: cross_dc(arguments, &identity)?,
+        outer_lock: cross_dc_lock(arguments, &identity)?,
         election: election(arguments, own_namespace, &shard, identity)?,
         concurrent: arguments.concurrent,
         detect: detect(arguments)?,
@@ -191,20 +191,23 @@ fn proxy(look_up: impl Fn(&str) -> Option<String>) -> anyhow::Result<Option<net:
     }
 }
 
-/// The settings of the leader election across data centres, if it is enabled.
-fn cross_dc(
-    arguments: &Arguments,
-    identity: &str,
-) -> anyhow::Result<Option<controller::cross_dc::Settings>> {
+/// The lock between data centres, if it is enabled.
+#[cfg(feature = "cross-dc")]
+fn cross_dc_lock(arguments: &Arguments, identity: &str) -> anyhow::Result<Option<OuterLock>> {
     if !arguments.cross_dc.cross_dc_leader_elect.0 {
         return Ok(None);
     }
-    if !cfg!(feature = "cross-dc") {
+    let look_up = |name: &str| env::var(name).ok();
+    let settings = trigger::cross_dc::from_environment(identity.to_owned(), look_up)?;
+    Ok(Some(trigger::cross_dc::outer_lock(settings)))
+}
+
+#[cfg(not(feature = "cross-dc"))]
+fn cross_dc_lock(arguments: &Arguments, _identity: &str) -> anyhow::Result<Option<OuterLock>> {
+    if arguments.cross_dc.cross_dc_leader_elect.0 {
         bail!("this binary was built without --cross-dc-leader-elect (cargo feature `cross-dc`)");
     }
-    let look_up = |name: &str| env::var(name).ok();
-    let settings = controller::cross_dc::from_environment(identity.to_owned(), look_up)?;
-    Ok(Some(settings))
+    Ok(None)
 }
 
 /// The subset of the objects that this process watches.

@@ -39,7 +39,7 @@ const FOLLOWED: &[&str] = &[
     "promotions.md",
     "quickstart.md",
     "security.md",
-    // controller/tests/trigger/examples.rs
+    // trigger/tests/trigger/examples.rs
     "tekton.md",
     "troubleshooting.md",
 ];

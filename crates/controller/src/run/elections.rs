@@ -14,11 +14,8 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
-use crate::{Settings, cross_dc};
+use crate::Settings;
 use runtime::{LeaderGuard, leader::LeaderElection};
-
-/// The name under which metrics show the lock.
-const LOCK: &str = "cross-dc";
 
 /// Everything this process runs for.
 pub(super) struct Elections {
@@ -43,15 +40,16 @@ impl Elections {
             watchers: JoinSet::new(),
         };
         let pass_on = Arc::new(Notify::new());
-        if let Some(lock) = &settings.cross_dc {
-            info!(host = %lock.host, identity = %lock.identity, "competing for the lock between data centres");
-            elections
-                .enter(|_, release| cross_dc::campaign(lock.clone(), pass_on.clone(), release));
+        if let Some(lock) = &settings.outer_lock {
+            elections.enter(|above, release| {
+                let (lease, elector) = lock.elect(pass_on.clone(), release);
+                (above.clone().and_lease(lease), elector)
+            });
         }
         if let Some(election) = &settings.election {
             let lock = elections.leadership.clone();
             elections.run_for_lease(client, election);
-            if settings.cross_dc.is_some() {
+            if settings.outer_lock.is_some() {
                 let both = elections.leadership.clone();
                 let patience = election.timing.duration() * 2;
                 let watching = pass_on_without_lease(lock, both, patience, pass_on);
@@ -95,7 +93,7 @@ pub(super) fn name(settings: &Settings) -> Option<&str> {
         .election
         .as_ref()
         .map(|election| election.name.as_str());
-    lease.or(settings.cross_dc.as_ref().map(|_| LOCK))
+    lease.or(settings.outer_lock.as_ref().map(|lock| lock.name))
 }
 
 /// The lock is of no use without the Lease: an API server that is down here must not keep the other

@@ -42,17 +42,17 @@ impl ConditionWriter {
             observed_generation: self.generation,
             last_transition_time: Time(self.now_in_seconds()),
         };
-        let known = conditions
+        let existing = conditions
             .iter_mut()
-            .find(|known| known.type_ == content.type_);
-        let Some(known) = known else {
+            .find(|existing| existing.type_ == content.type_);
+        let Some(existing) = existing else {
             conditions.push(condition);
             return;
         };
-        if known.status == condition.status {
-            condition.last_transition_time = known.last_transition_time.clone();
+        if existing.status == condition.status {
+            condition.last_transition_time = existing.last_transition_time.clone();
         }
-        *known = condition;
+        *existing = condition;
     }
 
     /// The API server stores whole seconds; fractions would differ at every reconcile.

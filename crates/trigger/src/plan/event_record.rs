@@ -61,8 +61,8 @@ pub(crate) fn branch_key(
     all: &[SourceEvent],
 ) -> Option<String> {
     let branch = event.pull_request_branch()?;
-    let known = status.branches.iter().flat_map(|all| &all.branch);
-    let mut same = known
+    let existing = status.branches.iter().flat_map(|all| &all.branch);
+    let mut same = existing
         .filter(|(_, state)| state.name == branch && state.commit.as_deref() == event.commit())
         .map(|(key, _)| key.clone());
     if let Some(key) = same.next_back() {

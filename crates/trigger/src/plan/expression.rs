@@ -64,7 +64,7 @@ fn split(expression: &str) -> Result<Vec<&str>, String> {
             (None, ']' | ')') => {
                 nesting = nesting
                     .checked_sub(1)
-                    .ok_or_else(|| format!("{c} closes nothing"))?;
+                    .ok_or_else(|| format!("{c} has no opening bracket"))?;
             }
             (None, '+') if nesting == 0 => {
                 terms.push(&expression[start..at]);
@@ -142,7 +142,7 @@ fn check_names(term: &str) -> Result<(), String> {
             (None, c) if nesting > 0 || c.is_alphanumeric() || "$._*".contains(c) => {}
             (None, c) => {
                 return Err(format!(
-                    "{c:?} cannot stand there; names with other characters are written ['like-this']"
+                    "{c:?} is not allowed there; write names with other characters as ['like-this']"
                 ));
             }
         }
@@ -234,13 +234,16 @@ mod tests {
         );
         check(
             "$.odd-key",
-            "Expression $.odd-key is not valid: '-' cannot stand there; names with other characters are written ['like-this'].",
+            "Expression $.odd-key is not valid: '-' is not allowed there; write names with other characters as ['like-this'].",
         );
         check(
             "$.head[",
             "Expression $.head[ is not valid: a bracket or quote is not closed.",
         );
-        check("$.a]", "Expression $.a] is not valid: ] closes nothing.");
+        check(
+            "$.a]",
+            "Expression $.a] is not valid: ] has no opening bracket.",
+        );
         check(
             "$.labels[?(@.name in ['bug'])]",
             "Expression $.labels[?(@.name in ['bug'])] evaluates to null.",

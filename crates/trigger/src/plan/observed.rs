@@ -64,7 +64,7 @@ pub enum CredentialState {
     NotNeeded,
     /// It could not be read; runs go without it.
     Missing {
-        /// What the API server said.
+        /// The API server's message.
         because: String,
     },
     /// What it gives to runs.

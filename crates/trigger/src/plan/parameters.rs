@@ -143,7 +143,9 @@ fn value_of(name: &str, variables: &EventVariables<'_>) -> Result<Option<String>
         _ => return Ok(None),
     };
     if !is_known {
-        return Err(format!("$({name}) means nothing for this kind of source"));
+        return Err(format!(
+            "$({name}) is not available for this kind of source"
+        ));
     }
     Ok(Some(value.unwrap_or_default().to_owned()))
 }
@@ -272,7 +274,7 @@ mod tests {
         text(
             &image(),
             "$(branch)",
-            "parameter text: $(branch) means nothing for this kind of source",
+            "parameter text: $(branch) is not available for this kind of source",
         );
         text(&request(""), "$(branch)", "fix");
         assert!(

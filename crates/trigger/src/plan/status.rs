@@ -253,7 +253,7 @@ impl TriggerStatusWriter<'_> {
 
     fn progress(&self, run: Option<&str>) -> Option<Progress> {
         let runs = &mut self.observed.runs.iter();
-        let run = runs.find(|known| Some(known.name.as_str()) == run)?;
+        let run = runs.find(|existing| Some(existing.name.as_str()) == run)?;
         Some(run.progress.clone())
     }
 

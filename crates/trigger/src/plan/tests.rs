@@ -169,7 +169,7 @@ impl Simulation {
                 if self
                     .runs
                     .iter()
-                    .any(|known| known["metadata"]["name"] == json!(run))
+                    .any(|existing| existing["metadata"]["name"] == json!(run))
                 {
                     return;
                 }
@@ -180,7 +180,7 @@ impl Simulation {
             }
             RunAction::Delete { run, .. } => {
                 self.runs
-                    .retain(|known| known["metadata"]["name"] != json!(run));
+                    .retain(|existing| existing["metadata"]["name"] != json!(run));
             }
             RunAction::Cancel { run } => self.finish(run, "False", "Cancelled"),
         }
@@ -199,7 +199,7 @@ impl Simulation {
         let run = self
             .runs
             .iter_mut()
-            .find(|known| known["metadata"]["name"] == json!(run));
+            .find(|existing| existing["metadata"]["name"] == json!(run));
         run.unwrap()["status"] = json!({
             "conditions": [{ "type": "Succeeded", "status": status, "reason": reason, "message": "so it goes" }],
             "completionTime": if status == "Unknown" { Value::Null } else { json!(now) },

@@ -165,10 +165,10 @@ fn pipeline_triggers(
 
 fn is_labelled(trigger: &PipelineTrigger, pipeline: &str) -> bool {
     let labels = trigger.metadata.labels.as_ref();
-    let says = |label: &&str| labels.is_some_and(|l| l.get(*label).is_some_and(|n| n == pipeline));
+    let has = |label: &&str| labels.is_some_and(|l| l.get(*label).is_some_and(|n| n == pipeline));
     [names::PIPELINE_LABEL, names::PIPELINE_LABEL_WEGO]
         .iter()
-        .any(says)
+        .any(has)
 }
 
 fn follows(trigger: &PipelineTrigger, source: &Source) -> bool {

@@ -153,7 +153,7 @@ fn a_second_cluster_is_refused_with_the_alternative_and_without_the_token() {
 
 #[test]
 fn the_lock_between_data_centres_is_off_unless_asked_for_in_either_spelling() {
-    assert!(checked(&[]).unwrap().cross_dc.is_none());
+    assert!(checked(&[]).unwrap().outer_lock.is_none());
     for flag in ["--cross-dc-leader-elect", "--cross-ds-leader-elect"] {
         assert!(typed(&[flag]).cross_dc.cross_dc_leader_elect.0, "{flag}");
     }

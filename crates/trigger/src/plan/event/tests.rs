@@ -1,4 +1,4 @@
-//! What each kind of source says, in every way it has said it.
+//! The events of each kind of source, in every notation it has used.
 
 use serde_json::json;
 

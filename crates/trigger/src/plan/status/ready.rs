@@ -34,7 +34,7 @@ pub(super) fn write_top_conditions(
     if matches!(template, Some(Template::Pipeline(_))) {
         write_single_condition(writer, &mut status.conditions, &health);
     } else if has_block(writer.kind()) {
-        status.conditions.retain(|known| known.type_ == READY);
+        status.conditions.retain(|existing| existing.type_ == READY);
     }
     write_ready(writer, &mut status.conditions, &health);
 }
@@ -51,7 +51,7 @@ fn health(writer: &TriggerStatusWriter<'_>, status: &PipelineTriggerStatus) -> T
     let healths = planned_events.map(|planned| event_health(writer, status, &planned.decision));
     healths.min().unwrap_or_else(|| TriggerHealth::Idle {
         reason: "NoPullRequests".into(),
-        message: "there is nothing to run for".into(),
+        message: "there are no open pull requests".into(),
     })
 }
 
@@ -109,14 +109,14 @@ fn run_health(writer: &TriggerStatusWriter<'_>, run: Option<&String>) -> Trigger
 fn missing_run_health(writer: &TriggerStatusWriter<'_>, name: &str) -> TriggerHealth {
     let status = writer.observed.trigger.status.as_ref();
     let ready = status.and_then(|status| api::conditions::find(&status.conditions, READY));
-    let is_about = |known: &&Condition| known.message.contains(name);
+    let is_about = |existing: &&Condition| existing.message.contains(name);
     match ready.filter(is_about) {
-        Some(known) if known.status == "True" => TriggerHealth::Succeeded {
-            message: known.message.clone(),
+        Some(existing) if existing.status == "True" => TriggerHealth::Succeeded {
+            message: existing.message.clone(),
         },
-        Some(known) if known.status == "False" => TriggerHealth::Failed {
-            reason: known.reason.clone(),
-            message: known.message.trim_start_matches(' ').to_owned(),
+        Some(existing) if existing.status == "False" => TriggerHealth::Failed {
+            reason: existing.reason.clone(),
+            message: existing.message.trim_start_matches(' ').to_owned(),
         },
         _ => TriggerHealth::Running {
             message: format!("{name} was started"),
@@ -158,10 +158,10 @@ fn write_single_condition(
         TriggerHealth::Failed { message, .. } => (ERROR, "False", FAILED, message.as_str()),
         TriggerHealth::Succeeded { .. } => (SUCCESS, "True", SUCCEEDED, ""),
         // While nothing is started, the condition of the last run stands.
-        TriggerHealth::Idle { .. } if list.iter().any(|known| known.type_ != READY) => return,
+        TriggerHealth::Idle { .. } if list.iter().any(|existing| existing.type_ != READY) => return,
         _ => (UNKNOWN, "Unknown", UNKNOWN, ""),
     };
-    list.retain(|known| known.type_ == type_ || known.type_ == READY);
+    list.retain(|existing| existing.type_ == type_ || existing.type_ == READY);
     let content = ConditionContent {
         type_,
         status,
@@ -169,5 +169,5 @@ fn write_single_condition(
         message,
     };
     writer.condition_writer.set(list, content);
-    list.sort_by_key(|known| known.type_ == READY);
+    list.sort_by_key(|existing| existing.type_ == READY);
 }

@@ -1,5 +1,5 @@
-//! What the operator's own tests asked for, as far as it is behaviour: its specification's starred
-//! cases. Where each is tried; without a path, below:
+//! The behaviour that the trigger operator's own tests require: the starred cases of its
+//! specification. Without a path, the test is below:
 //!
 //! | case | test |
 //! | --- | --- |
@@ -23,11 +23,11 @@
 //! | 46 | `event`: `git_details_have_the_operators_order_and_escapes` |
 //! | 50–53, 57 | `event`: `images_in_both_notations` |
 //! | 58, 61 | `without_a_credential_the_run_is_as_the_template_says` |
-//! | 59, 62 | controller, `trigger/runs.rs`: `b15_a_managed_credential_changes_the_run` |
+//! | 59, 62 | `tests/trigger/runs.rs`: `b15_a_managed_credential_changes_the_run` |
 //! | 60 | `a_missing_credential_is_a_warning_and_the_run_goes_without` |
 //! | 63 | `credentials_change_account_and_append_a_workspace` |
-//! | 65, 67–69 | `expression`: `errors_are_clear`; `a_bad_expression_starts_nothing_until_it_is_mended` |
-//! | 70–74, 77, 78 | `only_what_matters_wakes_a_trigger` |
+//! | 65, 67–69 | `expression`: `errors_are_clear`; `an_invalid_expression_starts_nothing_until_it_is_corrected` |
+//! | 70–74, 77, 78 | `only_relevant_fields_of_a_source_are_compared` |
 
 use super::*;
 
@@ -296,7 +296,7 @@ fn malformed_params_start_nothing() {
 }
 
 #[test]
-fn a_bad_expression_starts_nothing_until_it_is_mended() {
+fn an_invalid_expression_starts_nothing_until_it_is_corrected() {
     let mut simulation = Simulation::git().at("main@sha1:abc123");
     let spec = |value: &str| json!({ "params": [{ "name": "x", "value": value }] });
     simulation
@@ -423,7 +423,7 @@ fn runs_are_named_after_branch_image_or_template() {
 }
 
 #[test]
-fn only_what_matters_wakes_a_trigger() {
+fn only_relevant_fields_of_a_source_are_compared() {
     use api::trigger::TriggerSourceKind::{GitRepository, PullRequest};
     let git = |revision: &str, other: &str| {
         relevant_fields(

@@ -1,17 +1,17 @@
-//! What the operator got wrong and a user would meet, by the number its specification gives it, which
-//! the names of tests begin with. Not here:
+//! Defects of the trigger operator that users would meet, by the number in its specification, which
+//! the names of tests begin with. In other files:
 //!
 //! | defect | test |
 //! | --- | --- |
-//! | B2 on the API, B9 on the API, B15 | controller, `trigger/runs.rs` |
+//! | B2 on the API, B9 on the API, B15 | `tests/trigger/runs.rs` |
 //! | B7 of sources | `event` |
 //! | B10 | `expression`, `parameters` |
-//! | B14 | controller, `trigger/metrics.rs` |
+//! | B14 | `tests/trigger/metrics.rs` |
 //! | B16 | cli, `a_second_cluster_is_refused_with_the_way_out_and_without_the_token` |
-//! | B17 | controller, `trigger/installation.rs` |
-//! | B18, B21, R6 | controller, `trigger/leading.rs` |
+//! | B17 | `tests/trigger/installation.rs` |
+//! | B18, B21, R6 | `tests/trigger/leading.rs` |
 //! | B19 | `lifecycle`: retries, suspension, filters, concurrency, requests |
-//! | R7 | controller, `cross_dc` |
+//! | R7 | `tests/cross_dc` |
 
 use super::*;
 
@@ -44,7 +44,7 @@ fn b1_two_new_pull_requests_each_get_their_own_run() {
 }
 
 #[test]
-fn b2_a_failed_create_is_tried_again() {
+fn b2_a_failed_create_is_retried() {
     let mut simulation = Simulation::git().at("main@sha1:abc123");
     simulation.refuses_creation = true;
     simulation.settle();
@@ -163,7 +163,7 @@ fn b6_resolver_and_embedded_pipelines_need_no_pipeline_object() {
 }
 
 #[test]
-fn b7_an_empty_or_odd_spec_is_a_message() {
+fn b7_an_empty_or_invalid_spec_gives_a_message() {
     for (spec, message) in [
         (json!({}), "spec.source.name is empty"),
         (
@@ -215,7 +215,7 @@ fn b8_an_oscillating_pull_request_status_runs_each_commit_once() {
 }
 
 #[test]
-fn b8_two_forks_with_the_same_branch_name_do_not_chase_each_other() {
+fn b8_two_forks_with_the_same_branch_name_are_told_apart() {
     let mut simulation = Simulation::pull_requests();
     for open in [
         &["patch-1@aaa", "patch-1@bbb"][..],
@@ -229,7 +229,7 @@ fn b8_two_forks_with_the_same_branch_name_do_not_chase_each_other() {
 }
 
 #[test]
-fn b8_branches_that_went_away_are_remembered_but_not_for_ever() {
+fn b8_closed_branches_stay_recorded_up_to_a_limit() {
     let mut simulation = Simulation::pull_requests();
     for number in 0..150 {
         simulation.open(&[&format!("branch-{number}@c")]);
@@ -257,7 +257,7 @@ fn b9_two_triggers_on_one_revision_both_run() {
 }
 
 #[test]
-fn b11_errors_are_withdrawn_when_they_are_over() {
+fn b11_errors_are_removed_when_they_are_over() {
     let mut simulation = Simulation::pull_requests();
     simulation.settle();
     assert!(

@@ -1,4 +1,4 @@
-//! RetryDecision, history, crashes, suspension and the rest of a trigger's life.
+//! Retries, history, crashes, suspension and the rest of the lifecycle of a trigger.
 
 use super::*;
 
@@ -320,7 +320,7 @@ fn a_request_runs_again_once() {
 }
 
 #[test]
-fn sources_without_a_block_use_the_top() {
+fn sources_without_a_block_use_top_level_conditions() {
     for kind in ["OCIRepository", "Bucket", "HelmChart"] {
         let mut simulation = Simulation::new(json!({
             "source": { "kind": kind, "name": "shop" }, "pipelineRun": { "spec": { "params": [{ "name": "v", "value": "$(revision)" }] } }
@@ -356,7 +356,7 @@ fn nothing_is_written_when_nothing_changed() {
 }
 
 #[test]
-fn without_tekton_a_sentence() {
+fn without_tekton_the_status_says_so() {
     let mut simulation = Simulation::git().at("main@sha1:aa");
     simulation.tekton = None;
     simulation.settle();
@@ -371,7 +371,7 @@ fn without_tekton_a_sentence() {
 }
 
 #[test]
-fn the_gauge_shows_the_last_condition_of_each_block() {
+fn the_gauge_shows_the_newest_condition_of_each_block() {
     let mut simulation = Simulation::git().at("main@sha1:aa");
     simulation.settle();
     let shown = |simulation: &Simulation| {

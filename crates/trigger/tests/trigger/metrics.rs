@@ -38,7 +38,7 @@ fn check_dashboard(cluster: &Cluster) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b14_the_gauge_shows_what_is_and_forgets_what_was() {
+async fn b14_the_gauge_has_series_of_existing_triggers_only() {
     let cluster = Cluster::whole().await;
     cluster
         .apply(&json!({

@@ -1,13 +1,13 @@
-//! How the database is reached: the environment variables of the trigger operator, checked once.
+//! The settings of the lock, from the trigger operator's environment variables, validated once.
 
 use std::{fmt, path::PathBuf, time::Duration};
 
-/// A value that is never shown.
+/// A password. Has no `Debug` and no `Display`.
 #[derive(Clone)]
-pub struct Secret(String);
+pub struct DatabasePassword(String);
 
-impl Secret {
-    /// Keeps a value.
+impl DatabasePassword {
+    /// Wraps a password.
     pub fn new(value: String) -> Self {
         Self(value)
     }
@@ -17,51 +17,51 @@ impl Secret {
     }
 }
 
-/// How the connection is protected.
+/// How the connection is encrypted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Encryption {
-    /// TLS with a certificate that is checked.
+    /// TLS; the server's certificate is verified.
     Tls {
-        /// The authority to trust, besides the public ones.
+        /// A CA certificate file to trust besides the public authorities.
         authority: Option<PathBuf>,
     },
-    /// None; has to be allowed explicitly.
+    /// Not encrypted; must be allowed explicitly.
     Plaintext,
 }
 
-/// How the lock is held.
+/// How to reach the database and hold the lock.
 #[derive(Clone)]
-pub struct Settings {
-    /// The database's user.
+pub struct LockSettings {
+    /// The database user.
     pub username: String,
     /// The user's password.
-    pub password: Secret,
+    pub password: DatabasePassword,
     /// Host name or address.
     pub host: String,
     /// Port.
     pub port: u16,
-    /// How the connection is protected.
+    /// How the connection is encrypted.
     pub encryption: Encryption,
-    /// The database that holds the lease's table.
+    /// The database with the lease's table.
     pub database: String,
-    /// What tells this process from all others.
+    /// The identity of this process, unique among all that share the database.
     pub identity: String,
     /// How long a lease lasts without being renewed.
     pub lease: Duration,
-    /// How long before its end loops are stopped.
+    /// How long before the end of a lease its holder stops leading if it cannot renew.
     pub margin: Duration,
     /// How often the lease is renewed.
     pub renew_every: Duration,
 }
 
-impl Settings {
-    /// How long one may act after asking for the lease.
-    pub(super) fn acting_time(&self) -> Duration {
+impl LockSettings {
+    /// How long this process may lead after requesting a lease.
+    pub(super) fn usable_duration(&self) -> Duration {
         self.lease.saturating_sub(self.margin)
     }
 }
 
-/// The environment does not say how to reach the database.
+/// The environment variables are incomplete or invalid.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SettingsError {
     /// A variable is missing.
@@ -75,22 +75,22 @@ pub enum SettingsError {
         /// Its value.
         value: String,
     },
-    /// The lock was asked for and switched off.
+    /// The lock is both requested and disabled.
     #[error("--cross-dc-leader-elect needs the environment variable ha_enabled to be true")]
     Disabled,
-    /// The address has no usable port.
+    /// The address is not `host:port`.
     #[error("the environment variable address is {0:?}, which is not host:port")]
     Address(String),
-    /// A name that would have to be quoted.
+    /// The database name would need quoting.
     #[error("the environment variable database is {0:?}; use letters, digits and underscores")]
     Database(String),
 }
 
-/// Reads the operator's environment variables, given how to look one up.
+/// Reads the operator's environment variables by a function that looks one up.
 pub fn from_environment(
     identity: String,
     look_up: impl Fn(&str) -> Option<String>,
-) -> Result<Settings, SettingsError> {
+) -> Result<LockSettings, SettingsError> {
     let given = |name: &'static str| look_up(name).filter(|value| !value.is_empty());
     let needed = |name: &'static str| given(name).ok_or(SettingsError::Missing(name));
     let is_true = |name: &'static str, otherwise: bool| match given(name) {
@@ -106,9 +106,9 @@ pub fn from_environment(
     if !database.chars().all(is_plain) {
         return Err(SettingsError::Database(database));
     }
-    Ok(Settings {
+    Ok(LockSettings {
         username: needed("username")?,
-        password: Secret::new(needed("password")?),
+        password: DatabasePassword::new(needed("password")?),
         host,
         port,
         encryption: match is_true("plaintext_connection_allowed", false)? {
@@ -119,14 +119,14 @@ pub fn from_environment(
         },
         database,
         identity,
-        // As long as the Lease below it, so that what fits into that fits into both.
+        // The duration of the Lease below it, so that a side effect that fits into one fits into both.
         lease: Duration::from_secs(35),
         margin: Duration::from_secs(5),
         renew_every: Duration::from_secs(5),
     })
 }
 
-/// As Go reads them, which the operator did.
+/// The operator parsed booleans with Go's strconv.ParseBool.
 fn boolean(text: &str) -> Option<bool> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
@@ -148,9 +148,9 @@ fn host_and_port(address: &str) -> Result<(String, u16), SettingsError> {
     Ok((host.to_owned(), port))
 }
 
-impl fmt::Debug for Settings {
+impl fmt::Debug for LockSettings {
     fn fmt(&self, text: &mut fmt::Formatter<'_>) -> fmt::Result {
-        text.debug_struct("Settings")
+        text.debug_struct("LockSettings")
             .field("username", &self.username)
             .field("host", &self.host)
             .field("port", &self.port)
@@ -163,7 +163,7 @@ impl fmt::Debug for Settings {
 mod tests {
     use super::*;
 
-    fn read(variables: &[(&str, &str)]) -> Result<Settings, SettingsError> {
+    fn read(variables: &[(&str, &str)]) -> Result<LockSettings, SettingsError> {
         from_environment("me".into(), |name| {
             let found = variables.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| (*value).to_owned())
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_work_is_a_sentence() {
+    fn invalid_settings_have_clear_messages() {
         let both = [("username", "u"), ("password", "p")];
         let with = |name, value| {
             let mut all = both.to_vec();

@@ -1,4 +1,4 @@
-//! The trigger loop against the embedded API, under a paused clock; the examples of the operator's
+//! The controller of PipelineTriggers against the embedded API, under a paused clock; the examples of the operator's
 //! README also on a real kube-apiserver (`cargo xtask test --real`).
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! 1,000 triggers against the embedded API in one process: how long from a source's event to the
 //! created run, how many calls an event costs, how much memory everything takes.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::HashMap, time::Duration};
 
 use apiserver::Server;
-use controller::{Context, Metrics, Settings, settings, trigger};
+use controller::Metrics;
 use futures::StreamExt;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
@@ -14,11 +14,12 @@ use kube::{
     core::{ApiResource, DynamicObject, GroupVersionKind},
     runtime::{WatchStreamExt, watcher},
 };
-use runtime::{EventRecorder, Health, LeaderGuard, events::EventReporter};
+use runtime::{Health, LeaderGuard};
 use serde_json::{Value, json};
 use tokio::{sync::mpsc, time::Instant};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceBuilder;
+use trigger::controller::{NAME, TriggerContext, TriggerMetrics, TriggerSettings};
 
 const TRIGGERS: usize = 1000;
 /// Events under way at once in the second round.
@@ -49,7 +50,7 @@ async fn main() {
     let metrics = Metrics::new();
     let mut created = watch_runs(&client);
     let started = Instant::now();
-    tokio::spawn(trigger::serve(context(&server, &metrics)));
+    tokio::spawn(trigger::controller::run(context(&server, &metrics)));
     for _ in 0..TRIGGERS {
         created.recv().await;
     }
@@ -84,30 +85,30 @@ fn report(line: &str) {
     println!("{line}");
 }
 
-/// What the loop is given: its requests are counted.
-fn context(server: &Server, metrics: &Metrics) -> Context {
+/// What the controller needs; its requests are counted.
+fn context(server: &Server, metrics: &Metrics) -> TriggerContext {
     let counted = ServiceBuilder::new()
         .layer(metrics.count_requests("hub"))
         .map_request(|request: http::Request<Body>| request.map(axum::body::Body::new))
         .service(server.router(apiserver::User::in_process()));
     let client = Client::new(counted, "default");
-    let reporter = EventReporter {
-        controller: "bench".to_owned(),
-        instance: "bench".to_owned(),
+    let settings = TriggerSettings {
+        concurrency: 20,
+        ..TriggerSettings::default()
     };
-    let events = EventRecorder::start(client.clone(), reporter, None, metrics.events().clone());
-    Context {
+    TriggerContext {
         client,
-        settings: Arc::new(Settings::default()),
-        metrics: metrics.clone(),
-        events: events.expect("nothing is sent to Flux").0,
-        leadership: LeaderGuard::without_election(),
-        health: Health::new(settings::STALL_AFTER),
+        worker_metrics: metrics.of_controller(NAME, settings.concurrency),
+        settings,
+        event_metrics: metrics.events().clone(),
+        metrics: TriggerMetrics::default(),
+        leader: LeaderGuard::without_election(),
+        health: Health::new(Duration::from_secs(300)),
         stop: CancellationToken::new(),
     }
 }
 
-/// How often the loop wrote anything.
+/// How many writes the controller sent.
 fn writes(metrics: &Metrics) -> u64 {
     let page = metrics.page();
     let requests = page

@@ -1,4 +1,4 @@
-//! Whatever goes wrong, each event gets one run: seeded faults, and a loop that is killed again and again.
+//! Whatever goes wrong, each event gets one run: seeded faults, and a controller that is killed again and again.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -94,7 +94,7 @@ async fn each_event_gets_one_run_in_spite_of_faults() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_event_gets_one_run_although_the_loop_is_killed() {
+async fn each_event_gets_one_run_although_the_controller_is_killed() {
     for seed in 1..=3 {
         let cluster = prepare(seed).await;
         cluster.inject(FaultRates {

@@ -8,17 +8,17 @@
 #[cfg(test)]
 mod actor;
 #[cfg(test)]
-mod mariadb;
-#[cfg(test)]
 mod proxy;
+#[cfg(test)]
+mod witness;
 
 use std::time::Duration;
 
-use controller::cross_dc::Encryption;
-use mariadb::MariaDb;
 use mysql_async::prelude::Queryable;
+use testbed::mariadb::wait_until;
+use trigger::cross_dc::Encryption;
 
-use crate::{actor::Actor, proxy::Proxy};
+use crate::{actor::Actor, proxy::Proxy, witness::Witness};
 
 /// Enough for one act.
 const TIME: Duration = Duration::from_millis(100);
@@ -31,14 +31,14 @@ fn actor_process() {
 
 #[tokio::test]
 async fn one_of_two_acts_and_a_kill_hands_over() {
-    let database = MariaDb::start(&[]).await;
+    let database = Witness::start(&[]).await;
     let first = Actor::start("first", &database, database.port);
     database.wait_for_acts("first", 5).await;
     let second = Actor::start("second", &database, database.port);
     database.wait_for_waiting_session().await;
     database.wait_for_acts("first", 20).await;
     assert_eq!(database.acts("second").await, 0);
-    mariadb::wait_until("a standby answers its probes", async || second.is_healthy()).await;
+    wait_until("a standby answers its probes", async || second.is_healthy()).await;
     first.signal("KILL");
     database.wait_for_acts("second", 5).await;
     drop(second);
@@ -47,7 +47,7 @@ async fn one_of_two_acts_and_a_kill_hands_over() {
 
 #[tokio::test]
 async fn a_terminated_holder_hands_over_at_once() {
-    let database = MariaDb::start(&[]).await;
+    let database = Witness::start(&[]).await;
     let mut first = Actor::start("first", &database, database.port);
     database.wait_for_acts("first", 5).await;
     let _second = Actor::start("second", &database, database.port);
@@ -65,7 +65,7 @@ async fn a_terminated_holder_hands_over_at_once() {
 
 #[tokio::test]
 async fn a_stopped_holder_does_not_act_when_it_goes_on() {
-    let database = MariaDb::start(&[]).await;
+    let database = Witness::start(&[]).await;
     let first = Actor::start("first", &database, database.port);
     database.wait_for_acts("first", 5).await;
     let _second = Actor::start("second", &database, database.port);
@@ -79,8 +79,8 @@ async fn a_stopped_holder_does_not_act_when_it_goes_on() {
 }
 
 #[tokio::test]
-async fn a_holder_cut_off_ceases_before_another_begins() {
-    let database = MariaDb::start(&[]).await;
+async fn a_holder_that_is_cut_off_stops_before_another_starts() {
+    let database = Witness::start(&[]).await;
     let proxy = Proxy::start(database.port).await;
     let _first = Actor::start("first", &database, proxy.port);
     database.wait_for_acts("first", 5).await;
@@ -96,7 +96,7 @@ async fn a_holder_cut_off_ceases_before_another_begins() {
 
 #[tokio::test]
 async fn a_restart_of_the_database_is_survived() {
-    let mut database = MariaDb::start(&[]).await;
+    let mut database = Witness::start(&[]).await;
     let _first = Actor::start("first", &database, database.port);
     let _second = Actor::start("second", &database, database.port);
     database.wait_for_any_act(5).await;
@@ -109,8 +109,8 @@ async fn a_restart_of_the_database_is_survived() {
 }
 
 #[tokio::test]
-async fn who_cannot_hold_the_lease_of_its_cluster_passes_the_lock_on() {
-    let database = MariaDb::start(&[]).await;
+async fn a_process_without_the_lease_of_its_cluster_yields_the_lock() {
+    let database = Witness::start(&[]).await;
     let first = Actor::start("first", &database, database.port);
     database.wait_for_acts("first", 5).await;
     let _second = Actor::start("second", &database, database.port);
@@ -125,24 +125,24 @@ async fn who_cannot_hold_the_lease_of_its_cluster_passes_the_lock_on() {
 }
 
 #[tokio::test]
-async fn a_table_made_by_an_administrator_needs_no_right_to_create() {
-    let database = MariaDb::start(&[]).await;
-    let (leadership, end) = database.compete("first", Encryption::Plaintext);
-    mariadb::wait_until("the table is made", async || leadership.remaining() > TIME).await;
+async fn an_existing_table_needs_no_right_to_create() {
+    let database = Witness::start(&[]).await;
+    let (leader, end) = database.compete("first", Encryption::Plaintext);
+    wait_until("the table is made", async || leader.remaining() > TIME).await;
     drop(end);
-    mariadb::wait_until("the lock is free", async || {
+    wait_until("the lock is free", async || {
         database.lease().await.0.is_empty()
     })
     .await;
-    database.take_away_rights().await;
-    let (leadership, _end) = database.compete("second", Encryption::Plaintext);
-    mariadb::wait_until("the lock is held", async || leadership.remaining() > TIME).await;
+    database.revoke_create_rights().await;
+    let (leader, _end) = database.compete("second", Encryption::Plaintext);
+    wait_until("the lock is held", async || leader.remaining() > TIME).await;
 }
 
 #[tokio::test]
 async fn an_old_replica_and_ours_exclude_each_other() {
     for name in ["leader.txt//", "leader.txt"] {
-        let database = MariaDb::start(&[]).await;
+        let database = Witness::start(&[]).await;
         let mut old = database.connect().await;
         let held: Option<i64> = old
             .exec_first("SELECT GET_LOCK(?, 1)", (name,))
@@ -164,25 +164,25 @@ async fn an_old_replica_and_ours_exclude_each_other() {
 }
 
 #[tokio::test]
-async fn tls_is_checked() {
+async fn the_certificate_of_the_database_is_verified() {
     let folder = tempfile::tempdir().unwrap();
-    let flags = mariadb::certificates(folder.path());
+    let flags = witness::certificates(folder.path());
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
-    let database = MariaDb::start(&flags).await;
+    let database = Witness::start(&flags).await;
     let authority = Some(folder.path().join("ca.pem"));
-    let (leadership, _end) = database.compete("tls", Encryption::Tls { authority });
-    mariadb::wait_until("the lock is held over TLS", async || {
-        leadership.remaining() > TIME
+    let (leader, _end) = database.compete("tls", Encryption::Tls { authority });
+    wait_until("the lock is held over TLS", async || {
+        leader.remaining() > TIME
     })
     .await;
-    let fence = leadership.permit(TIME).unwrap().fencing_token;
-    assert_eq!(fence.unwrap().transitions, 1);
+    let token = leader.permit(TIME).unwrap().fencing_token;
+    assert_eq!(token.unwrap().transitions, 1);
     // Without the authority the certificate is worth nothing.
     let before = database.refused_connections().await;
     let (stranger, _end) = database.compete("stranger", Encryption::Tls { authority: None });
-    mariadb::wait_until("the stranger was refused twice", async || {
+    wait_until("the stranger was refused twice", async || {
         database.refused_connections().await >= before + 2
     })
     .await;
-    assert!(stranger.permit(TIME).is_err() && leadership.permit(TIME).is_ok());
+    assert!(stranger.permit(TIME).is_err() && leader.permit(TIME).is_ok());
 }

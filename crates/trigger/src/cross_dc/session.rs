@@ -1,6 +1,6 @@
-//! One session with the database: the named locks live and die with it, the row outlives it.
+//! One database session: named locks end with it, the row outlives it.
 //!
-//! Every statement is bounded in time. After a failure the session is dropped, never reused.
+//! Every statement has a timeout. After an error the session is dropped, never reused.
 
 use std::time::Duration;
 
@@ -8,19 +8,20 @@ use mysql_async::{Conn, OptsBuilder, SslOpts, prelude::Queryable};
 use tokio::time::Instant;
 
 use super::{
-    HAND_OVER_TIME,
-    settings::{Encryption, Settings},
+    RELEASE_TIMEOUT,
+    settings::{Encryption, LockSettings},
 };
 
-/// The operator's locks, in the order in which they are taken.
-const NAMED_LOCKS: [&str; 2] = ["leader.txt//", "leader.txt"];
+/// The trigger operator's named locks, in the order in which they are acquired.
+const OPERATOR_LOCKS: [&str; 2] = ["leader.txt//", "leader.txt"];
+/// The name of the row that is the lease.
 const ROW: &str = "leader";
-/// A standby asks again this often for a row that has not expired.
+/// How often a standby tries to take a row that has not expired.
 const ROW_CHECK: Duration = Duration::from_millis(200);
 /// How long one wait for a named lock lasts, in seconds.
 const LOCK_WAIT: u64 = 2;
 
-/// The lock is lost or out of reach; trying again may help.
+/// The lock is lost or cannot be reached; trying again may help.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SessionError {
     #[error("cannot {what}")]
@@ -30,7 +31,7 @@ pub(super) enum SessionError {
         source: mysql_async::Error,
     },
     #[error("the database did not answer in time")]
-    Slow,
+    Timeout,
     #[error("somebody else holds the lease")]
     Lost,
 }
@@ -39,25 +40,25 @@ impl SessionError {
     pub(super) fn reason(&self) -> &'static str {
         match self {
             Self::Database { .. } => "DatabaseFailed",
-            Self::Slow => "DatabaseSlow",
+            Self::Timeout => "DatabaseSlow",
             Self::Lost => "LeaseLost",
         }
     }
 }
 
-/// The right to act, as of when it was asked for.
+/// A lease that the database granted, and when it was requested.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Grant {
+pub(super) struct LeaseGrant {
     pub(super) token: u64,
-    pub(super) asked_at: Instant,
+    pub(super) requested_at: Instant,
 }
 
-/// A session with the database.
-pub(super) struct Session(Conn);
+/// An open session.
+pub(super) struct DatabaseSession(Conn);
 
-impl Session {
-    /// Connects and makes sure that the table is there.
-    pub(super) async fn open(settings: &Settings) -> Result<Self, SessionError> {
+impl DatabaseSession {
+    /// Connects and creates the table if it does not exist.
+    pub(super) async fn open(settings: &LockSettings) -> Result<Self, SessionError> {
         let builder = OptsBuilder::default()
             .ip_or_hostname(&settings.host)
             .tcp_port(settings.port)
@@ -66,22 +67,25 @@ impl Session {
             .prefer_socket(false)
             .ssl_opts(encryption(&settings.encryption));
         let connected = Conn::new(builder);
-        let mut session = Self(bounded(settings, "connect to the database", connected).await?);
+        let mut session = Self(with_timeout(settings, "connect to the database", connected).await?);
         session.prepare_table(settings).await?;
         Ok(session)
     }
 
-    async fn prepare_table(&mut self, settings: &Settings) -> Result<(), SessionError> {
-        // The server drops a session that went silent, and its named locks with it, no earlier
-        // than acting has ceased.
-        let silence = settings.lease.as_millis().div_ceil(1000);
-        self.run(settings, format!("SET SESSION wait_timeout = {silence}"))
-            .await?;
-        // Creating asks for rights that are not needed where an administrator has made the table.
+    async fn prepare_table(&mut self, settings: &LockSettings) -> Result<(), SessionError> {
+        // The server ends an idle session, and its named locks, only after this process has stopped
+        // leading.
+        let idle_seconds = settings.lease.as_millis().div_ceil(1000);
+        self.run(
+            settings,
+            format!("SET SESSION wait_timeout = {idle_seconds}"),
+        )
+        .await?;
+        // Creating needs rights that the user does not have if an administrator created the table.
         if self.insert_row(settings).await.is_ok() {
             return Ok(());
         }
-        let Settings { database, .. } = settings;
+        let LockSettings { database, .. } = settings;
         self.run(
             settings,
             format!("CREATE DATABASE IF NOT EXISTS {database}"),
@@ -96,29 +100,33 @@ impl Session {
         self.insert_row(settings).await
     }
 
-    async fn insert_row(&mut self, settings: &Settings) -> Result<(), SessionError> {
+    async fn insert_row(&mut self, settings: &LockSettings) -> Result<(), SessionError> {
         let row = format!("VALUES ('{ROW}', '', 0, UTC_TIMESTAMP(6))");
         let statement = format!("INSERT IGNORE INTO {}.lease {row}", settings.database);
         self.run(settings, statement).await
     }
 
-    async fn run(&mut self, settings: &Settings, statement: String) -> Result<(), SessionError> {
-        let done = self.0.query_drop(statement);
-        bounded(settings, "prepare the lease's table", done).await
+    async fn run(
+        &mut self,
+        settings: &LockSettings,
+        statement: String,
+    ) -> Result<(), SessionError> {
+        let executed = self.0.query_drop(statement);
+        with_timeout(settings, "prepare the lease's table", executed).await
     }
 
-    /// Waits until nobody else holds the operator's locks.
+    /// Acquires the operator's locks, waiting for their current holder.
     pub(super) async fn wait_for_named_locks(
         &mut self,
-        settings: &Settings,
+        settings: &LockSettings,
     ) -> Result<(), SessionError> {
-        for name in NAMED_LOCKS {
+        for name in OPERATOR_LOCKS {
             loop {
-                let limit = answer_time(settings) + Duration::from_secs(LOCK_WAIT);
+                let limit = statement_timeout(settings) + Duration::from_secs(LOCK_WAIT);
                 let asked = self
                     .0
                     .exec_first::<Option<i64>, _, _>("SELECT GET_LOCK(?, ?)", (name, LOCK_WAIT));
-                let answer = within(limit, "take a named lock", asked).await?;
+                let answer = with_limit(limit, "take a named lock", asked).await?;
                 if answer.flatten() == Some(1) {
                     break;
                 }
@@ -127,13 +135,13 @@ impl Session {
         Ok(())
     }
 
-    /// Waits until the lease of whoever held it before has expired.
+    /// Takes the row, waiting until the lease of its current holder expires.
     pub(super) async fn wait_for_row(
         &mut self,
-        settings: &Settings,
-    ) -> Result<Grant, SessionError> {
+        settings: &LockSettings,
+    ) -> Result<LeaseGrant, SessionError> {
         loop {
-            let asked_at = Instant::now();
+            let requested_at = Instant::now();
             let statement = format!(
                 "UPDATE {}.lease SET holder = ?, token = token + 1, \
                  expires = UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND \
@@ -146,9 +154,9 @@ impl Session {
                 &settings.identity,
             );
             let taken = self.0.exec_drop(statement, values);
-            bounded(settings, "take the lease", taken).await?;
+            with_timeout(settings, "take the lease", taken).await?;
             if self.0.affected_rows() == 1 {
-                return self.read_grant(settings, asked_at).await;
+                return self.read_grant(settings, requested_at).await;
             }
             self.check_named_locks(settings).await?;
             tokio::time::sleep(ROW_CHECK).await;
@@ -157,9 +165,9 @@ impl Session {
 
     async fn read_grant(
         &mut self,
-        settings: &Settings,
-        asked_at: Instant,
-    ) -> Result<Grant, SessionError> {
+        settings: &LockSettings,
+        requested_at: Instant,
+    ) -> Result<LeaseGrant, SessionError> {
         let statement = format!(
             "SELECT token FROM {}.lease WHERE name = '{ROW}' AND holder = ?",
             settings.database
@@ -167,19 +175,22 @@ impl Session {
         let read = self
             .0
             .exec_first::<u64, _, _>(statement, (&settings.identity,));
-        let token = bounded(settings, "read the lease", read).await?;
+        let token = with_timeout(settings, "read the lease", read).await?;
         let token = token.ok_or(SessionError::Lost)?;
-        Ok(Grant { token, asked_at })
+        Ok(LeaseGrant {
+            token,
+            requested_at,
+        })
     }
 
-    /// Renews the lease, if it and the named locks are still ours.
+    /// Renews the lease if this session still holds it and the named locks.
     pub(super) async fn renew(
         &mut self,
-        settings: &Settings,
-        grant: Grant,
-    ) -> Result<Grant, SessionError> {
+        settings: &LockSettings,
+        grant: LeaseGrant,
+    ) -> Result<LeaseGrant, SessionError> {
         self.check_named_locks(settings).await?;
-        let asked_at = Instant::now();
+        let requested_at = Instant::now();
         let statement = format!(
             "UPDATE {}.lease SET expires = UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND \
              WHERE name = '{ROW}' AND holder = ? AND token = ?",
@@ -187,40 +198,46 @@ impl Session {
         );
         let values = (microseconds(settings), &settings.identity, grant.token);
         let renewed = self.0.exec_drop(statement, values);
-        bounded(settings, "renew the lease", renewed).await?;
+        with_timeout(settings, "renew the lease", renewed).await?;
         if self.0.affected_rows() == 1 {
-            Ok(Grant { asked_at, ..grant })
+            Ok(LeaseGrant {
+                requested_at,
+                ..grant
+            })
         } else {
             Err(SessionError::Lost)
         }
     }
 
-    async fn check_named_locks(&mut self, settings: &Settings) -> Result<(), SessionError> {
+    async fn check_named_locks(&mut self, settings: &LockSettings) -> Result<(), SessionError> {
         let statement = "SELECT IS_USED_LOCK(?) = CONNECTION_ID() \
                          AND IS_USED_LOCK(?) = CONNECTION_ID()";
-        let values = (NAMED_LOCKS[0], NAMED_LOCKS[1]);
+        let values = (OPERATOR_LOCKS[0], OPERATOR_LOCKS[1]);
         let asked = self.0.exec_first::<Option<bool>, _, _>(statement, values);
-        match bounded(settings, "check the named locks", asked).await? {
+        match with_timeout(settings, "check the named locks", asked).await? {
             Some(Some(true)) => Ok(()),
             _ => Err(SessionError::Lost),
         }
     }
 
-    /// Lets the lease expire now; the named locks go with the session. Where the row cannot be given
-    /// back it expires by itself.
-    pub(super) async fn hand_over(mut self, settings: &Settings, grant: Grant) {
+    /// Lets the lease expire now and closes the session, which ends the named locks. If the row cannot
+    /// be updated, it expires by itself.
+    pub(super) async fn release(mut self, settings: &LockSettings, grant: LeaseGrant) {
         let statement = format!(
             "UPDATE {}.lease SET holder = '', expires = UTC_TIMESTAMP(6) - INTERVAL 1 MICROSECOND \
              WHERE name = '{ROW}' AND holder = ? AND token = ?",
             settings.database
         );
         let values = (&settings.identity, grant.token);
-        let given = self.0.exec_drop(statement, values);
-        match within(HAND_OVER_TIME, "hand over the lease", given).await {
-            Ok(()) => tracing::info!("the lock between data centres is handed over"),
-            Err(error) => tracing::warn!(reason = error.reason(), "the lock was not handed over"),
+        let released = self.0.exec_drop(statement, values);
+        match with_limit(RELEASE_TIMEOUT, "release the lease", released).await {
+            Ok(()) => tracing::info!("released the lock between data centres"),
+            Err(error) => tracing::warn!(
+                reason = error.reason(),
+                "could not release the lock between data centres"
+            ),
         }
-        let _ = within(HAND_OVER_TIME, "disconnect", self.0.disconnect()).await;
+        let _ = with_limit(RELEASE_TIMEOUT, "disconnect", self.0.disconnect()).await;
     }
 }
 
@@ -234,30 +251,30 @@ fn encryption(encryption: &Encryption) -> Option<SslOpts> {
     }
 }
 
-fn microseconds(settings: &Settings) -> u64 {
+fn microseconds(settings: &LockSettings) -> u64 {
     u64::try_from(settings.lease.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// A statement that takes longer than this would leave no time to act.
-fn answer_time(settings: &Settings) -> Duration {
-    settings.acting_time() / 2
+/// A statement that takes longer would leave no time to act.
+fn statement_timeout(settings: &LockSettings) -> Duration {
+    settings.usable_duration() / 2
 }
 
-async fn bounded<T>(
-    settings: &Settings,
+async fn with_timeout<T>(
+    settings: &LockSettings,
     what: &'static str,
     statement: impl Future<Output = Result<T, mysql_async::Error>>,
 ) -> Result<T, SessionError> {
-    within(answer_time(settings), what, statement).await
+    with_limit(statement_timeout(settings), what, statement).await
 }
 
-async fn within<T>(
+async fn with_limit<T>(
     limit: Duration,
     what: &'static str,
     statement: impl Future<Output = Result<T, mysql_async::Error>>,
 ) -> Result<T, SessionError> {
     match tokio::time::timeout(limit, statement).await {
         Ok(answer) => answer.map_err(|source| SessionError::Database { what, source }),
-        Err(_) => Err(SessionError::Slow),
+        Err(_) => Err(SessionError::Timeout),
     }
 }

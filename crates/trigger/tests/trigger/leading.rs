@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::cluster::{Cluster, NAMESPACE, name};
 
 fn election(name: &str, identity: &str) -> LeaderElection {
-    let terms = LeaseTiming::new(
+    let timing = LeaseTiming::new(
         Duration::from_secs(15),
         Duration::from_secs(10),
         Duration::from_secs(2),
@@ -22,7 +22,7 @@ fn election(name: &str, identity: &str) -> LeaderElection {
         namespace: "default".to_owned(),
         name: name.to_owned(),
         identity: identity.to_owned(),
-        timing: terms.unwrap(),
+        timing: timing.unwrap(),
     }
 }
 
@@ -56,7 +56,7 @@ async fn a_replica_of_the_operator_and_ours_exclude_each_other() {
     cluster.install_all().await;
     let release = CancellationToken::new();
     let old = election("bb9e0b30.jquad.rocks", "operator");
-    let (operator, _campaign) =
+    let (operator, _election) =
         LeaderGuard::elect(cluster.client.clone(), old.clone(), release.clone());
     operator.acquired().await;
     cluster.settings.election = Some(election("ours", "sluice"));
@@ -73,14 +73,14 @@ async fn a_replica_of_the_operator_and_ours_exclude_each_other() {
         identity: "operator again".to_owned(),
         ..old
     };
-    let (operator, _campaign) =
+    let (operator, _election) =
         LeaderGuard::elect(cluster.client.clone(), again, CancellationToken::new());
     cluster.settle().await;
     assert_eq!(operator.remaining(), Duration::ZERO);
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_shard_looks_after_its_own_triggers() {
+async fn each_shard_reconciles_its_own_triggers() {
     let mut cluster = Cluster::bare(1).await;
     cluster.install_all().await;
     cluster.settings.label_selector = Some("team=a".to_owned());
@@ -148,7 +148,7 @@ async fn b18_r6_nothing_is_listed_or_polled_for_an_event() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b21_sources_of_the_same_name_and_another_kind_wake_nobody() {
+async fn b21_sources_of_the_same_name_and_another_kind_enqueue_nothing() {
     let cluster = Cluster::whole().await;
     cluster.apply(&git()).await;
     let image = |tag: &str| json!({ "latestRef": { "name": "r.example/shop", "tag": tag } });

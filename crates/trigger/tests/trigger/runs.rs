@@ -1,4 +1,4 @@
-//! A trigger's life in a cluster: repetition, history, requests, leadership, removal.
+//! The lifecycle of a trigger in a cluster: retries, history, requests, leadership, deletion.
 
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
@@ -70,7 +70,7 @@ async fn a_whole_run_from_push_to_success() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn going_back_runs_again_and_a_settled_trigger_is_left_alone() {
+async fn going_back_runs_again_and_an_unchanged_trigger_is_not_written() {
     let cluster = shop(whole_run()).await;
     cluster.wait_for_runs(1).await;
     for (number, commit) in ["b0", "a0", "b0"].into_iter().enumerate() {
@@ -93,7 +93,7 @@ async fn going_back_runs_again_and_a_settled_trigger_is_left_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn failed_runs_are_repeated_and_old_ones_removed() {
+async fn failed_runs_are_retried_and_old_ones_deleted() {
     let pipeline = json!({ "pipeline": { "name": "build", "retries": 3, "maxHistory": 2 } });
     let cluster = shop(pipeline).await;
     let mut seen = std::collections::BTreeSet::new();
@@ -216,7 +216,7 @@ async fn replace_cancels_the_run_before() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b2_a_refused_creation_is_tried_again() {
+async fn b2_a_refused_creation_is_retried() {
     let cluster = Cluster::bare(1).await;
     cluster.install_all().await;
     // Another object holds the only name this trigger's first run can have.

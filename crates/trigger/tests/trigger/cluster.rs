@@ -1,4 +1,4 @@
-//! A cluster in the process: definitions of the kinds that triggers look at, and the loop itself.
+//! A cluster in the process: the kinds that triggers depend on, and the controller itself.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,7 +10,7 @@ use axum::{
     middleware::Next,
     response::{IntoResponse, Response},
 };
-use controller::{Context, Metrics, Settings, trigger};
+use controller::Metrics;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
@@ -21,12 +21,16 @@ use kube::{
     runtime::wait::{await_condition, conditions::is_crd_established},
 };
 use parking_lot::Mutex;
-use runtime::{EventRecorder, Health, LeaderGuard, events::EventReporter};
+use prometheus_client::registry::Registry;
+use runtime::{Health, LeaderGuard};
 use serde_json::{Value, json};
 use testbed::real::{Assets, ControlPlane};
 use tokio::{task::JoinHandle, time::Instant};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceBuilder;
+use trigger::controller::{
+    self as trigger_controller, TriggerContext, TriggerMetrics, TriggerSettings,
+};
 
 pub(crate) const NAMESPACE: &str = "jq-example-namespace";
 
@@ -93,16 +97,17 @@ const OTHERS: &[(&str, &str, &str, &str)] = &[
 pub(crate) struct Cluster {
     /// The embedded API; none where a real one is used.
     server: Option<Server>,
-    /// The test's own way to it.
+    /// The client of the test.
     pub(crate) client: Client,
     pub(crate) metrics: Metrics,
-    pub(crate) settings: Settings,
-    /// What the loop uses: its requests are counted.
+    conditions: TriggerMetrics,
+    pub(crate) settings: TriggerSettings,
+    /// The client of the controller, whose requests are counted.
     counted: Client,
     namespace: &'static str,
-    /// Paths that contain this are refused to the loop.
+    /// Paths that contain this are refused to the controller.
     forbidden: Arc<Mutex<Option<&'static str>>>,
-    /// The time the server puts on objects, followed by the loop.
+    /// When the test started: the server's time on objects, and the paused clock.
     started: (Timestamp, Instant),
     _control_plane: Option<Arc<ControlPlane>>,
 }
@@ -118,7 +123,7 @@ impl Cluster {
             seed: Some(seed),
             ..Options::default()
         });
-        let metrics = Metrics::new();
+        let (metrics, conditions) = metrics();
         let forbidden = Arc::<Mutex<Option<&str>>>::default();
         let guard = axum::middleware::from_fn_with_state(forbidden.clone(), refuse);
         let counted = ServiceBuilder::new()
@@ -130,7 +135,8 @@ impl Cluster {
             counted: Client::new(counted, "default"),
             server: Some(server),
             metrics,
-            settings: Settings::default(),
+            conditions,
+            settings: settings(),
             namespace,
             forbidden,
             started: (Timestamp::now(), Instant::now()),
@@ -140,16 +146,18 @@ impl Cluster {
         cluster
     }
 
-    /// A real control plane with everything and the loop.
+    /// A real control plane with everything and the controller.
     pub(crate) async fn real() -> Self {
         let control_plane = ControlPlane::start(&Assets::from_env().unwrap()).await;
         let control_plane = control_plane.unwrap();
+        let (metrics, conditions) = metrics();
         let cluster = Self {
             client: control_plane.client(),
             counted: control_plane.client(),
             server: None,
-            metrics: Metrics::new(),
-            settings: Settings::default(),
+            metrics,
+            conditions,
+            settings: settings(),
             namespace: NAMESPACE,
             forbidden: Arc::default(),
             started: (Timestamp::now(), Instant::now()),
@@ -169,7 +177,7 @@ impl Cluster {
         self.apply(&manifest).await;
     }
 
-    /// With Flux, Tekton and the loop.
+    /// With Flux, Tekton and the controller.
     pub(crate) async fn whole() -> Self {
         Self::whole_in(NAMESPACE).await
     }
@@ -203,28 +211,26 @@ impl Cluster {
         self.define(&definition(kind)).await;
     }
 
-    /// Starts the loop.
+    /// Starts the controller.
     pub(crate) fn start(&self) -> JoinHandle<()> {
-        let reporter = EventReporter {
-            controller: "test".to_owned(),
-            instance: "test".to_owned(),
-        };
-        let (client, metrics) = (self.counted.clone(), self.metrics.clone());
-        let (events, _) =
-            EventRecorder::start(client, reporter, None, metrics.events().clone()).unwrap();
-        let context = Context {
+        let concurrency = self.settings.concurrency;
+        let worker_metrics = self
+            .metrics
+            .of_controller(trigger_controller::NAME, concurrency);
+        let context = TriggerContext {
             client: self.counted.clone(),
-            settings: Arc::new(self.settings.clone()),
-            metrics: self.metrics.clone(),
-            events,
-            leadership: LeaderGuard::without_election(),
+            settings: self.settings.clone(),
+            leader: LeaderGuard::without_election(),
+            event_metrics: self.metrics.events().clone(),
+            worker_metrics,
+            metrics: self.conditions.clone(),
             health: Health::new(Duration::from_secs(300)),
             stop: CancellationToken::new(),
         };
-        tokio::spawn(async move { trigger::serve(context).await.unwrap() })
+        tokio::spawn(async move { trigger_controller::run(context).await.unwrap() })
     }
 
-    /// From now on the loop may not see a kind, or may see everything.
+    /// From now on the controller may not list a kind, or may list everything.
     pub(crate) fn forbid(&self, plural: Option<&'static str>) {
         *self.forbidden.lock() = plural;
     }
@@ -234,7 +240,7 @@ impl Cluster {
         server.inject_faults(faults);
     }
 
-    /// How many requests of the loop had one of these methods.
+    /// How many requests of the controller had one of these methods.
     pub(crate) fn requests(&self, methods: &[&str]) -> u64 {
         let page = self.metrics.page();
         let lines = page
@@ -248,7 +254,7 @@ impl Cluster {
         asked.map(count).sum()
     }
 
-    /// How often the loop wrote anything.
+    /// How many writes the controller sent.
     pub(crate) fn writes(&self) -> u64 {
         self.requests(&["POST", "PUT", "PATCH", "DELETE"])
     }
@@ -441,6 +447,19 @@ impl Cluster {
             "{trigger} never became {expected}: {:#}",
             self.status(trigger).await
         );
+    }
+}
+
+fn metrics() -> (Metrics, TriggerMetrics) {
+    let mut registry = Registry::default();
+    let conditions = TriggerMetrics::register(&mut registry);
+    (Metrics::beside(registry), conditions)
+}
+
+fn settings() -> TriggerSettings {
+    TriggerSettings {
+        concurrency: 20,
+        ..TriggerSettings::default()
     }
 }
 

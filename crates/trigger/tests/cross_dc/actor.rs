@@ -1,5 +1,5 @@
 //! A process that does what `sluice controller` does: it competes for the lock and, below it, for the
-//! Lease of its own cluster, and runs a loop that acts while it leads.
+//! Lease of its own cluster, and acts while it leads.
 
 use std::{
     net::TcpStream,
@@ -17,10 +17,12 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::{Api, api::PostParams};
 use mysql_async::{Conn, prelude::Queryable};
 use runtime::leader::{LeaderElection, LeaseTiming};
+use testbed::mariadb::{free_port, try_connect};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
+use trigger::cross_dc::outer_lock;
 
-use crate::mariadb::{MariaDb, free_port, settings};
+use crate::witness::{Witness, settings};
 
 const NAME: &str = "SLUICE_TEST_ACTOR";
 const LOCK_PORT: &str = "SLUICE_TEST_LOCK_PORT";
@@ -37,7 +39,7 @@ pub(crate) struct Actor {
 
 impl Actor {
     /// Starts this test binary again. It reaches the lock at `port` and the witness table directly.
-    pub(crate) fn start(name: &str, database: &MariaDb, port: u16) -> Self {
+    pub(crate) fn start(name: &str, database: &Witness, port: u16) -> Self {
         let program = std::env::current_exe().unwrap();
         let probe_port = free_port();
         let process = Command::new(program)
@@ -118,7 +120,7 @@ async fn run(name: String) {
     }
     let seconds = Duration::from_secs;
     let settings = Settings {
-        cross_dc: Some(settings(&name, port(LOCK_PORT))),
+        outer_lock: Some(outer_lock(settings(&name, port(LOCK_PORT)))),
         election: Some(LeaderElection {
             namespace: "default".to_owned(),
             name: "shard".to_owned(),
@@ -158,7 +160,7 @@ async fn act(name: String, port: u16, context: Context) -> Result<(), Failure> {
     while !context.stop.is_cancelled() {
         tokio::time::sleep(Duration::from_millis(20)).await;
         if connection.is_none() {
-            connection = crate::mariadb::try_connect(port).await.ok();
+            connection = try_connect(port).await.ok();
         }
         let Some(witness) = &mut connection else {
             continue;

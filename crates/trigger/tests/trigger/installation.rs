@@ -109,7 +109,7 @@ async fn tekton_in_its_old_version_only() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_may_not_be_seen_is_said_on_the_trigger() {
+async fn a_forbidden_kind_is_reported_on_the_trigger() {
     for plural in ["gitrepositories", "pipelines", "pipelineruns"] {
         let cluster = Cluster::bare(1).await;
         cluster.install_all().await;

@@ -1,0 +1,43 @@
+//! Runs all controllers of the process: those of `controller` and the one of PipelineTriggers.
+
+use controller::{Context, Metrics, Settings, loops::Loop, run::run_loops};
+use kube::Client;
+use tokio_util::sync::CancellationToken;
+use trigger::controller::{NAME, TriggerContext, TriggerMetrics, TriggerSettings};
+
+/// Runs all controllers until `shutdown`.
+pub(crate) async fn run(
+    client: Client,
+    settings: Settings,
+    metrics: (Metrics, TriggerMetrics),
+    shutdown: CancellationToken,
+) -> Result<(), controller::run::Error> {
+    let (metrics, trigger_metrics) = metrics;
+    let mut controllers = controller::loops::all();
+    controllers.push(Loop::new("trigger", move |context| {
+        trigger::controller::run(trigger_context(context, trigger_metrics.clone()))
+    }));
+    run_loops(client, settings, metrics, shutdown, controllers).await
+}
+
+fn trigger_context(context: Context, metrics: TriggerMetrics) -> TriggerContext {
+    let settings = &context.settings;
+    let filter = settings.flux_events.clone();
+    let flux = settings.events_address.clone();
+    TriggerContext {
+        settings: TriggerSettings {
+            namespace: settings.namespace.clone(),
+            label_selector: settings.label_selector.clone(),
+            concurrency: settings.concurrent,
+            election: settings.election.clone(),
+            flux: flux.map(|address| (address, filter)),
+        },
+        worker_metrics: context.metrics.of_controller(NAME, settings.concurrent),
+        event_metrics: context.metrics.events().clone(),
+        client: context.client,
+        leader: context.leadership,
+        metrics,
+        health: context.health,
+        stop: context.stop,
+    }
+}

@@ -1,5 +1,7 @@
 //! Text formatting that several commands share.
 
+use std::collections::BTreeMap;
+
 use api::{
     Time,
     pipeline::{EnvironmentStatus, TargetStatus},
@@ -71,9 +73,30 @@ fn revisions(target: &TargetStatus) -> Vec<String> {
     each
 }
 
+/// The names of targets. Where two are equal, the namespaces of their GitopsClusters are added.
+pub(super) fn target_names(targets: &[TargetStatus]) -> Vec<String> {
+    let names: Vec<String> = targets.iter().map(planner::target_name).collect();
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for name in &names {
+        *counts.entry(name).or_default() += 1;
+    }
+    let with_namespace = |(target, name): (&TargetStatus, &String)| match cluster_namespace(target)
+        .filter(|_| counts[name.as_str()] > 1)
+    {
+        Some(namespace) => format!("{namespace}/{name}"),
+        None => name.clone(),
+    };
+    targets.iter().zip(&names).map(with_namespace).collect()
+}
+
+fn cluster_namespace(target: &TargetStatus) -> Option<&str> {
+    let cluster = target.cluster_app_ref.as_ref()?.cluster_ref.as_ref()?;
+    cluster.namespace.as_deref().filter(|it| !it.is_empty())
+}
+
 #[cfg(test)]
 mod tests {
-    use api::pipeline::AppStatus;
+    use api::pipeline::{AppStatus, ClusterAppReference, ClusterReference};
 
     use super::*;
 
@@ -97,6 +120,28 @@ mod tests {
         );
         let nothing = environment(vec![TargetStatus::default()]);
         assert_eq!(running_revisions(Some(&nothing)), "-");
+    }
+
+    #[test]
+    fn targets_on_clusters_with_the_same_name_are_told_apart() {
+        let target = |namespace: Option<&str>, cluster: &str| TargetStatus {
+            cluster_app_ref: Some(ClusterAppReference {
+                cluster_ref: Some(ClusterReference {
+                    name: cluster.to_owned(),
+                    namespace: namespace.map(str::to_owned),
+                    ..ClusterReference::default()
+                }),
+                ..ClusterAppReference::default()
+            }),
+            namespace: Some("web".to_owned()),
+            ..TargetStatus::default()
+        };
+        let targets = [
+            target(None, "eu"),
+            target(Some("fleet"), "eu"),
+            target(Some("fleet"), "us"),
+        ];
+        assert_eq!(target_names(&targets), ["eu/web", "fleet/eu/web", "us/web"]);
     }
 
     #[test]

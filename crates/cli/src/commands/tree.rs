@@ -14,7 +14,7 @@ use planner::SummaryState;
 
 use super::{
     cluster::{Connection, key, require_environment},
-    format::running_revisions,
+    format::{running_revisions, target_names},
     terminal::{BOLD, DIM, clean, paint, painted_sign},
 };
 use leaf_objects::LeafObjects;
@@ -103,7 +103,8 @@ async fn environments(
             word(state)
         );
         let targets = status.map(|it| it.targets.as_slice()).unwrap_or_default();
-        let children = targets.iter().map(|it| target(it, objects));
+        let children = targets.iter().zip(target_names(targets));
+        let children = children.map(|(it, name)| target(it, name, objects));
         let children = join_all(children).await;
         all.push(TreeNode { text, children });
     }
@@ -114,9 +115,8 @@ fn word(state: SummaryState) -> String {
     paint(DIM, &format!("({})", state.word()))
 }
 
-async fn target(target: &TargetStatus, objects: Option<&LeafObjects>) -> TreeNode {
+async fn target(target: &TargetStatus, name: String, objects: Option<&LeafObjects>) -> TreeNode {
     let state = planner::target_state(target);
-    let name = clean(&planner::target_name(target));
     let mut children: Vec<TreeNode> = match objects {
         Some(objects) => objects.of_target(target).await,
         None => target.apps.iter().map(app).collect(),
@@ -132,7 +132,7 @@ async fn target(target: &TargetStatus, objects: Option<&LeafObjects>) -> TreeNod
     let error = error.filter(|error| objects.is_some() || !is_shown(error));
     children.extend(error.map(|error| TreeNode::remark(error)));
     TreeNode {
-        text: format!("{} {name} {}", painted_sign(state), word(state)),
+        text: format!("{} {} {}", painted_sign(state), clean(&name), word(state)),
         children,
     }
 }

@@ -9,7 +9,7 @@ use planner::SummaryState;
 
 use super::super::{
     cluster::key,
-    format::{duration, running_revisions},
+    format::{duration, running_revisions, target_names},
     terminal::{BOLD, DIM, PLAIN, clean, paint, painted_sign, sign, wrap},
 };
 use boxes::{BoxLine, EnvironmentBox};
@@ -70,8 +70,8 @@ fn environment(pipeline: &Pipeline, name: &str) -> EnvironmentBox {
     let has_several = runs.contains(" + ");
     let mut lines = vec![BoxLine::new(runs, BOLD), state_line(state)];
     let targets = status.map(|it| it.targets.as_slice()).unwrap_or_default();
-    for target in targets.iter().take(MAX_TARGETS) {
-        let name = clean(&planner::target_name(target));
+    for (target, name) in targets.iter().zip(target_names(targets)).take(MAX_TARGETS) {
+        let name = clean(&name);
         let release = planner::release(target).unwrap_or("-".to_owned());
         let text = match has_several {
             true => format!("{name} {}", clean(&release)),
@@ -140,11 +140,11 @@ fn remarks(pipeline: &Pipeline, name: &str, width: Option<usize>, now: Timestamp
         }
     }
     texts.extend(promotion(status));
-    for target in &status.targets {
+    for (target, name) in status.targets.iter().zip(target_names(&status.targets)) {
         let error = target.error.clone();
         let error = error.or_else(|| planner::failed_release(target));
         if let Some(error) = error {
-            texts.push(format!("{}: {error}", planner::target_name(target)));
+            texts.push(format!("{name}: {error}"));
         }
     }
     let state = planner::environment_state(pipeline, &model, name);

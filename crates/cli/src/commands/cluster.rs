@@ -141,8 +141,9 @@ impl Cluster {
         let reviews: Api<SelfSubjectReview> = Api::all(self.client.clone());
         let review = SelfSubjectReview::default();
         let review = reviews.create(&PostParams::default(), &review).await;
-        let review = review
-            .map_err(|error| cluster_error("review who you are (SelfSubjectReview)", error))?;
+        let review = review.map_err(|error| {
+            cluster_error("determine your user name (SelfSubjectReview)", error)
+        })?;
         let user = review.status.and_then(|status| status.user_info);
         user.and_then(|user| user.username)
             .context("the SelfSubjectReview of the cluster has no user name")

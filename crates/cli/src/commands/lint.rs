@@ -3,7 +3,7 @@
 //! An embedded API with our CRDs validates the objects as a cluster would, the planner finds settings that
 //! can never work, and with `--checkout` the markers in a git checkout are compared with the pipeline.
 
-mod early;
+mod early_format;
 mod fields;
 mod markers;
 mod schema;
@@ -167,7 +167,7 @@ async fn check(
             return Ok(mentions_us(&document.text).then_some(checked));
         }
     };
-    if let Some(rewrite) = early::rewrite(&value) {
+    if let Some(rewrite) = early_format::rewrite(&value) {
         let is_error = !is_accepted(&value, schema).await?;
         checked
             .findings

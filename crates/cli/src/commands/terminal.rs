@@ -1,4 +1,4 @@
-//! Terminal output: width, colours, and the symbol of each state.
+//! Terminal output: width, colours, and the glyph of each state.
 //!
 //! Text from clusters must pass [`clean`], which removes control characters.
 
@@ -26,17 +26,16 @@ pub(super) fn width() -> Option<usize> {
     Some(size.map_or(80, |(width, _)| usize::from(width.0)))
 }
 
-/// The glyph and colour of a state.
-pub(super) fn sign(state: SummaryState) -> (&'static str, Style) {
-    let style = match state.severity() {
+/// The colour of a state.
+pub(super) fn state_style(state: SummaryState) -> Style {
+    match state.severity() {
         Severity::Error => RED,
         Severity::Warning => YELLOW,
         Severity::Attention => MAGENTA,
         Severity::Progress => CYAN,
         Severity::Neutral => DIM,
         Severity::Success => GREEN,
-    };
-    (state.glyph(), style)
+    }
 }
 
 /// Text in a style.
@@ -47,10 +46,9 @@ pub(super) fn paint(style: Style, text: &str) -> String {
     }
 }
 
-/// The symbol of a state in its colour.
-pub(super) fn painted_sign(state: SummaryState) -> String {
-    let (sign, style) = sign(state);
-    paint(style, sign)
+/// The glyph of a state in its colour.
+pub(super) fn painted_glyph(state: SummaryState) -> String {
+    paint(state_style(state), state.glyph())
 }
 
 /// The text without control and bidirectional formatting characters.

@@ -15,7 +15,7 @@ use planner::SummaryState;
 use super::{
     cluster::{Connection, key, require_environment},
     format::{running_revisions, target_names},
-    terminal::{BOLD, DIM, clean, paint, painted_sign},
+    terminal::{BOLD, DIM, clean, paint, painted_glyph},
 };
 use leaf_objects::LeafObjects;
 
@@ -98,7 +98,7 @@ async fn environments(
         let runs = clean(&running_revisions(status));
         let text = format!(
             "{} {} {runs} {}",
-            painted_sign(state),
+            painted_glyph(state),
             clean(name),
             word(state)
         );
@@ -132,7 +132,7 @@ async fn target(target: &TargetStatus, name: String, objects: Option<&LeafObject
     let error = error.filter(|error| objects.is_some() || !is_shown(error));
     children.extend(error.map(|error| TreeNode::remark(error)));
     TreeNode {
-        text: format!("{} {} {}", painted_sign(state), clean(&name), word(state)),
+        text: format!("{} {} {}", painted_glyph(state), clean(&name), word(state)),
         children,
     }
 }
@@ -149,7 +149,7 @@ fn app(app: &AppStatus) -> TreeNode {
     let remarks = remarks.map(|it| TreeNode::remark(it));
     let images = app.images.iter().map(|image| TreeNode::leaf(clean(image)));
     TreeNode {
-        text: format!("{} {text}", painted_sign(state)),
+        text: format!("{} {text}", painted_glyph(state)),
         children: images.chain(remarks).collect(),
     }
 }

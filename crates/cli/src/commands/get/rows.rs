@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use super::super::{
     format::{age, running_revisions},
     table::Cell,
-    terminal::{DIM, GREEN, PLAIN, RED, YELLOW, sign},
+    terminal::{DIM, GREEN, PLAIN, RED, YELLOW, state_style},
 };
 
 /// A table with the namespace as its first column and the columns of wide output at the end.
@@ -109,14 +109,14 @@ fn summary(pipeline: &Pipeline, status: &PipelineStatus) -> (String, anstyle::St
         return ("no environments".to_owned(), RED);
     }
     let PipelineSummary { state, environment } = planner::pipeline_summary(pipeline, status);
-    let (glyph, style) = sign(state);
     let environment = environment.map(|name| format!("{name} "));
     let text = format!(
-        "{glyph} {}{}",
+        "{} {}{}",
+        state.glyph(),
         environment.unwrap_or_default(),
         state.word()
     );
-    (text, style)
+    (text, state_style(state))
 }
 
 fn holds(pipeline: &Pipeline, status: &PipelineStatus) -> String {

@@ -10,7 +10,7 @@ use planner::SummaryState;
 use super::super::{
     cluster::key,
     format::{duration, running_revisions, target_names},
-    terminal::{BOLD, DIM, PLAIN, clean, paint, painted_sign, sign, wrap},
+    terminal::{BOLD, DIM, PLAIN, clean, paint, painted_glyph, state_style, wrap},
 };
 use boxes::{BoxLine, EnvironmentBox};
 
@@ -44,9 +44,9 @@ fn title(pipeline: &Pipeline) -> String {
     let mut title = paint(BOLD, &clean(&format!("{namespace}/{name}")));
     title.push_str(&clean(&app.unwrap_or_default()));
     if pipeline.spec.suspend {
-        let sign = painted_sign(SummaryState::Suspended);
+        let glyph = painted_glyph(SummaryState::Suspended);
         title.push_str(&format!(
-            "\n{sign} suspended; try: sluice resume {name} -n {namespace}"
+            "\n{glyph} suspended; try: sluice resume {name} -n {namespace}"
         ));
     }
     let status = pipeline.status.as_ref();
@@ -55,7 +55,7 @@ fn title(pipeline: &Pipeline) -> String {
         None => title.push_str("  not reconciled yet; is the controller running?"),
         Some(ready) if ready.status != "True" => {
             let text = clean(&format!("{}: {}", ready.reason, ready.message));
-            title.push_str(&format!("\n{} {text}", painted_sign(SummaryState::Failed)));
+            title.push_str(&format!("\n{} {text}", painted_glyph(SummaryState::Failed)));
         }
         Some(_) => {}
     }
@@ -77,7 +77,7 @@ fn environment(pipeline: &Pipeline, name: &str) -> EnvironmentBox {
             true => format!("{name} {}", clean(&release)),
             false => name,
         };
-        lines.push(BoxLine::signed(planner::target_state(target), text));
+        lines.push(BoxLine::with_glyph(planner::target_state(target), text));
     }
     if targets.len() > MAX_TARGETS {
         let ready = targets.iter().filter(|target| target.ready).count();
@@ -95,24 +95,24 @@ fn environment(pipeline: &Pipeline, name: &str) -> EnvironmentBox {
 
 fn state_line(state: SummaryState) -> BoxLine {
     BoxLine {
-        sign: Some(state),
+        glyph: Some(state),
         text: state.word().to_owned(),
-        style: sign(state).1,
+        style: state_style(state),
     }
 }
 
 impl BoxLine {
     fn new(text: String, style: anstyle::Style) -> Self {
         Self {
-            sign: None,
+            glyph: None,
             text,
             style,
         }
     }
 
-    fn signed(state: SummaryState, text: String) -> Self {
+    fn with_glyph(state: SummaryState, text: String) -> Self {
         Self {
-            sign: Some(state),
+            glyph: Some(state),
             text,
             style: PLAIN,
         }
@@ -154,7 +154,7 @@ fn remarks(pipeline: &Pipeline, name: &str, width: Option<usize>, now: Timestamp
     }
     let room = width.map(|width| width.saturating_sub(4));
     let wrapped = texts.iter().flat_map(|text| wrap(&clean(text), room));
-    let heading = format!("\n{} {}", painted_sign(state), paint(BOLD, &clean(name)));
+    let heading = format!("\n{} {}", painted_glyph(state), paint(BOLD, &clean(name)));
     let lines = wrapped.map(|line| format!("    {line}"));
     [heading].into_iter().chain(lines).collect()
 }

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use super::TreeNode;
 use crate::commands::{
     cluster::Cluster,
-    terminal::{DIM, clean, paint, painted_sign},
+    terminal::{DIM, clean, paint, painted_glyph},
 };
 
 /// Time limit for reading the objects of one app.
@@ -89,7 +89,7 @@ fn tree_node(node: &Node) -> TreeNode {
         ObjectState::Missing => (SummaryState::Unreadable, "missing"),
         ObjectState::Unknown => (SummaryState::Unknown, ""),
     };
-    let mut text = format!("{} {}", painted_sign(state), clean(&node.kind));
+    let mut text = format!("{} {}", painted_glyph(state), clean(&node.kind));
     text += &clean(&format!("/{}", node.name));
     if let Some(revision) = &node.revision {
         text += &clean(&format!(" {revision}"));

@@ -3,7 +3,7 @@
 use anstyle::Style;
 use planner::SummaryState;
 
-use super::super::super::terminal::{BOLD, columns, cut, paint, painted_sign};
+use super::super::super::terminal::{BOLD, columns, cut, paint, painted_glyph};
 
 /// Maximum width of the content of a box.
 const MAX_WIDTH: usize = 40;
@@ -16,24 +16,24 @@ pub(super) struct EnvironmentBox {
 }
 
 pub(super) struct BoxLine {
-    pub(super) sign: Option<SummaryState>,
+    pub(super) glyph: Option<SummaryState>,
     pub(super) text: String,
     pub(super) style: Style,
 }
 
 impl BoxLine {
     fn columns(&self) -> usize {
-        columns(&self.text) + self.sign.map_or(0, |_| 2)
+        columns(&self.text) + self.glyph.map_or(0, |_| 2)
     }
 
     fn paint(&self, width: usize) -> String {
-        let sign = self.sign.map(|state| format!("{} ", painted_sign(state)));
-        let room = width - self.sign.map_or(0, |_| 2);
+        let glyph = self.glyph.map(|state| format!("{} ", painted_glyph(state)));
+        let room = width - self.glyph.map_or(0, |_| 2);
         let text = cut(&self.text, room);
         let padding = " ".repeat(room - columns(&text));
         format!(
             "{}{}{padding}",
-            sign.unwrap_or_default(),
+            glyph.unwrap_or_default(),
             paint(self.style, &text)
         )
     }

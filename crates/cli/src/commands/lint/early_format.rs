@@ -1,4 +1,5 @@
-//! Converts Pipelines in formats of early proposals and releases to the current format.
+//! Converts Pipelines in the formats of the proposals (RFC-0001, RFC-0003) and early releases of the Weave
+//! pipeline-controller to the current format.
 
 use api::pipeline::{PromotionSettings, RFC_SECRET};
 use serde_json::{Map, Value, json};

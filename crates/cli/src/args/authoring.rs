@@ -8,7 +8,7 @@ use git::{names::BranchName, paths::PathLimits, repository_url::RepositoryUrl};
 use net::AddressPolicy;
 use runtime::ObjectKey;
 
-const AUTHORING: &str = "Authoring: the repository for new pipelines and scaffolded files";
+const AUTHORING: &str = "Authoring (the repository for new pipelines and scaffolded files)";
 
 /// Either none of these flags is set, or url, secret and paths are.
 #[derive(Debug, Args)]

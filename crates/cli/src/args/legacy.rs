@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 
 use super::controller::{Encoding, GoBool, Level};
 
-const LEGACY: &str = "Legacy flags, accepted for compatibility; no effect unless stated otherwise";
+const LEGACY: &str = "Legacy (accepted for compatibility; no effect unless stated otherwise)";
 
 /// Flags of the Weave pipeline-controller and of the pipeline-trigger-operator. Values without an
 /// effect are accepted as they are.

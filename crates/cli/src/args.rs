@@ -36,7 +36,7 @@ pub(crate) enum Command {
     /// Print the CustomResourceDefinitions as YAML, for `kubectl apply --server-side -f -`
     Crds(crds::Arguments),
     #[command(flatten)]
-    Client(Box<commands::Command>),
+    Client(Box<commands::ClientCommand>),
     /// List the triggers of a pipeline: its source, image automation, PipelineTriggers and webhooks
     Triggers(triggers::Arguments),
     /// Run a demo on this machine: three clusters, a git forge, and a release promoted to prod

@@ -37,7 +37,7 @@ pub(crate) const EXIT_CODES: &str = "Exit codes: 0 success; 1 failure; 2 usage e
      3 still held or waiting at the timeout (commands with --wait)";
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum ClientCommand {
     /// List pipelines, promotions, changes, triggers or clusters
     Get(get::Arguments),
     /// Show a diagram of a pipeline: what each environment runs and why a promotion waits
@@ -82,26 +82,26 @@ pub(crate) enum Command {
 }
 
 /// Runs a command.
-pub(crate) async fn run(command: Command, out: &mut dyn Write) -> anyhow::Result<()> {
+pub(crate) async fn run(command: ClientCommand, out: &mut dyn Write) -> anyhow::Result<()> {
     match command {
-        Command::Get(arguments) => get::run(&arguments, out).await,
-        Command::Status(arguments) => status::run(&arguments, out).await,
-        Command::Explain(arguments) => explain::run(&arguments, out).await,
-        Command::Tree(arguments) => tree::run(&arguments, out).await,
-        Command::History(arguments) => history::run(&arguments, out).await,
-        Command::Approve(arguments) => approve::run(&arguments, out).await,
-        Command::Promote(arguments) => promote::promote(&arguments, out).await,
-        Command::Rollback(arguments) => promote::rollback(&arguments, out).await,
-        Command::Suspend(arguments) => suspend::run(&arguments, true, out).await,
-        Command::Resume(arguments) => suspend::run(&arguments, false, out).await,
-        Command::Watch(arguments) => watch::run(&arguments, out).await,
-        Command::Lint(arguments) => lint::run(&arguments, out).await,
-        Command::Plan(arguments) => plan::run(&arguments, out).await,
-        Command::Scaffold(arguments) => scaffold::run(&arguments, out).await,
-        Command::Hooks(arguments) => hooks::run(&arguments, out).await,
-        Command::Install(arguments) => install::run(&arguments, out),
-        Command::Completion(arguments) => completion::run(&arguments, out),
-        Command::Version(arguments) => version::run(&arguments, out),
+        ClientCommand::Get(arguments) => get::run(&arguments, out).await,
+        ClientCommand::Status(arguments) => status::run(&arguments, out).await,
+        ClientCommand::Explain(arguments) => explain::run(&arguments, out).await,
+        ClientCommand::Tree(arguments) => tree::run(&arguments, out).await,
+        ClientCommand::History(arguments) => history::run(&arguments, out).await,
+        ClientCommand::Approve(arguments) => approve::run(&arguments, out).await,
+        ClientCommand::Promote(arguments) => promote::promote(&arguments, out).await,
+        ClientCommand::Rollback(arguments) => promote::rollback(&arguments, out).await,
+        ClientCommand::Suspend(arguments) => suspend::run(&arguments, true, out).await,
+        ClientCommand::Resume(arguments) => suspend::run(&arguments, false, out).await,
+        ClientCommand::Watch(arguments) => watch::run(&arguments, out).await,
+        ClientCommand::Lint(arguments) => lint::run(&arguments, out).await,
+        ClientCommand::Plan(arguments) => plan::run(&arguments, out).await,
+        ClientCommand::Scaffold(arguments) => scaffold::run(&arguments, out).await,
+        ClientCommand::Hooks(arguments) => hooks::run(&arguments, out).await,
+        ClientCommand::Install(arguments) => install::run(&arguments, out),
+        ClientCommand::Completion(arguments) => completion::run(&arguments, out),
+        ClientCommand::Version(arguments) => version::run(&arguments, out),
     }
 }
 

@@ -14,7 +14,7 @@ use std::{
 use anyhow::{Context, bail};
 
 use crate::{
-    args::demo::{Arguments, Command},
+    args::demo::{Arguments, DemoCommand},
     controller::{logs, signals},
 };
 use running_demos::RunningDemos;
@@ -27,8 +27,8 @@ const RELEASES: [&str; 3] = ["6.1.0", "6.2.0", "6.3.0"];
 /// Runs the demo, or a subcommand that talks to a running demo.
 pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     match &arguments.command {
-        Some(Command::Push { version }) => return push(version),
-        Some(Command::Env) => return env(),
+        Some(DemoCommand::Push { version }) => return push(version),
+        Some(DemoCommand::Env) => return env(),
         None => {}
     }
     let folder = tempfile::Builder::new()

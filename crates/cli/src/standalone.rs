@@ -25,7 +25,7 @@ use trigger::controller::TriggerMetrics;
 
 use crate::{
     args::{
-        controller::{Encoding, Level},
+        controller::{LogEncoding, LogLevel},
         standalone::Arguments,
     },
     controller::{
@@ -56,8 +56,8 @@ pub(crate) struct Standalone {
 /// Runs until a signal.
 pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     logs::start(Logging {
-        encoding: Encoding::Text,
-        level: Level::Info,
+        encoding: LogEncoding::Text,
+        level: LogLevel::Info,
     });
     let folder = arguments.data.clone();
     let allow_internal_urls = arguments.allow_internal_urls.0;

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use trigger::plan::{ListedTrigger, TriggerObjects, triggers_of};
 
 use crate::{
-    args::triggers::{Arguments, Output},
+    args::triggers::{Arguments, TriggersOutput},
     kubeconfig,
 };
 
@@ -46,8 +46,8 @@ async fn write(
         hook.name = format!("{base}{}", hook.name);
     }
     match arguments.output {
-        Output::Table => write_table(&listed, out)?,
-        Output::Json => writeln!(out, "{:#}", json!(listed))?,
+        TriggersOutput::Table => write_table(&listed, out)?,
+        TriggersOutput::Json => writeln!(out, "{:#}", json!(listed))?,
     }
     for note in omitted {
         anstream::eprintln!("sluice: {note}");

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
 use self::certificates::Certificates;
-use self::process::Process;
+use self::process::SupervisedProcess;
 
 mod certificates;
 mod flags;
@@ -121,9 +121,9 @@ pub struct ControlPlane {
     client: kube::Client,
     kubeconfig: String,
     // Fields drop in this order: clients of the other programs stop first.
-    controller_manager: Process,
-    api_server: Process,
-    etcd: Process,
+    controller_manager: SupervisedProcess,
+    api_server: SupervisedProcess,
+    etcd: SupervisedProcess,
     folder: tempfile::TempDir,
 }
 
@@ -154,15 +154,15 @@ impl ControlPlane {
         let kubeconfig = certificates.kubeconfig(&address);
         let client = client(&kubeconfig).await?;
 
-        let mut etcd = Process::prepare(assets, "etcd", folder.path())?;
+        let mut etcd = SupervisedProcess::prepare(assets, "etcd", folder.path())?;
         etcd.start(flags::etcd(etcd.folder(), ports[1], ports[2]))?;
-        let mut api_server = Process::prepare(assets, "kube-apiserver", folder.path())?;
+        let mut api_server = SupervisedProcess::prepare(assets, "kube-apiserver", folder.path())?;
         certificates.write(api_server.folder())?;
         api_server.start(flags::api_server(api_server.folder(), ports[0], ports[1]))?;
         wait_until_ready(&client, &address, &mut api_server, &mut etcd).await?;
 
         let mut controller_manager =
-            Process::prepare(assets, "kube-controller-manager", folder.path())?;
+            SupervisedProcess::prepare(assets, "kube-controller-manager", folder.path())?;
         let path = controller_manager.folder().join("kubeconfig");
         write_private(&path, &kubeconfig)?;
         controller_manager.start(flags::controller_manager(controller_manager.folder()))?;
@@ -216,8 +216,8 @@ async fn client(kubeconfig: &str) -> Result<kube::Client, Error> {
 async fn wait_until_ready(
     client: &kube::Client,
     address: &str,
-    api_server: &mut Process,
-    etcd: &mut Process,
+    api_server: &mut SupervisedProcess,
+    etcd: &mut SupervisedProcess,
 ) -> Result<(), Error> {
     let give_up = Instant::now() + READY_WITHIN;
     loop {

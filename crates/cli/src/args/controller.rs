@@ -42,7 +42,7 @@ pub(crate) struct Arguments {
     /// How deployments are detected: `watch` watches the apps on each cluster, `webhook` relies on
     /// reports sent by Flux Alerts
     #[arg(long, env = "SLUICE_DETECT", value_enum, default_value = "watch", help_heading = RECONCILIATION)]
-    pub(crate) detect: Detect,
+    pub(crate) detect: DetectFlag,
 
     /// Number of objects of each kind that are reconciled concurrently
     #[arg(long, env = "SLUICE_CONCURRENT", value_name = "NUMBER", default_value_t = controller::settings::CONCURRENT, help_heading = RECONCILIATION)]
@@ -137,7 +137,7 @@ pub(crate) struct Arguments {
 
 /// How deployments are detected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Detect {
+pub(crate) enum DetectFlag {
     Watch,
     Webhook,
 }
@@ -175,22 +175,22 @@ pub(crate) struct LeaderElectionFlags {
 pub(crate) struct LogFlags {
     /// Format of log lines
     #[arg(long, env = "SLUICE_LOG_ENCODING", value_enum, default_value = "json", help_heading = LOGGING)]
-    pub(crate) log_encoding: Encoding,
+    pub(crate) log_encoding: LogEncoding,
 
     /// Minimum level of log lines
     #[arg(long, env = "SLUICE_LOG_LEVEL", value_enum, default_value = "info", help_heading = LOGGING)]
-    pub(crate) log_level: Level,
+    pub(crate) log_level: LogLevel,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Encoding {
+pub(crate) enum LogEncoding {
     Json,
     #[value(alias = "console")]
     Text,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Level {
+pub(crate) enum LogLevel {
     Trace,
     Debug,
     Info,

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::controller::{Encoding, Level};
+use super::controller::{LogEncoding, LogLevel};
 use crate::controller::logs::Logging;
 
 #[derive(Debug, Args)]
@@ -18,11 +18,11 @@ pub(crate) struct Arguments {
     #[arg(long)]
     verbose: bool,
     #[command(subcommand)]
-    pub(crate) command: Option<Command>,
+    pub(crate) command: Option<DemoCommand>,
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum DemoCommand {
     /// Push the next release to the demo that runs in another terminal
     Push {
         /// Version of the release, such as 6.3.0; a version that contains `broken` fails in dev
@@ -37,8 +37,8 @@ impl Arguments {
     /// How to log; `None` without `--verbose`.
     pub(crate) fn logs(&self) -> Option<Logging> {
         self.verbose.then_some(Logging {
-            encoding: Encoding::Text,
-            level: Level::Info,
+            encoding: LogEncoding::Text,
+            level: LogLevel::Info,
         })
     }
 }

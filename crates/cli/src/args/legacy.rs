@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 
-use super::controller::{Encoding, GoBool, Level};
+use super::controller::{GoBool, LogEncoding, LogLevel};
 
 const LEGACY: &str = "Legacy (accepted for compatibility; no effect unless stated otherwise)";
 
@@ -46,11 +46,11 @@ pub(crate) struct LegacyFlags {
 
     /// Same as --log-encoding
     #[arg(long, env = "SLUICE_ZAP_ENCODER", value_enum, help_heading = LEGACY)]
-    pub(crate) zap_encoder: Option<Encoding>,
+    pub(crate) zap_encoder: Option<LogEncoding>,
 
     /// Same as --log-level; numbers above 0 mean `debug`
     #[arg(long, env = "SLUICE_ZAP_LOG_LEVEL", value_name = "LEVEL", value_parser = zap_level, help_heading = LEGACY)]
-    pub(crate) zap_log_level: Option<Level>,
+    pub(crate) zap_log_level: Option<LogLevel>,
 
     /// No effect
     #[arg(long, env = "SLUICE_ZAP_STACKTRACE_LEVEL", value_name = "LEVEL", help_heading = LEGACY)]
@@ -73,10 +73,10 @@ impl FromStr for IsGiven {
     }
 }
 
-fn zap_level(text: &str) -> Result<Level, String> {
+fn zap_level(text: &str) -> Result<LogLevel, String> {
     match text.parse::<u32>() {
-        Ok(0) => Ok(Level::Info),
-        Ok(_) => Ok(Level::Debug),
-        Err(_) => Level::from_str(text, true),
+        Ok(0) => Ok(LogLevel::Info),
+        Ok(_) => Ok(LogLevel::Debug),
+        Err(_) => LogLevel::from_str(text, true),
     }
 }

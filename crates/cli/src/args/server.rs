@@ -56,14 +56,14 @@ pub(crate) struct ServerFlags {
     /// Addresses or networks of proxies whose X-Forwarded-For header is trusted, such as
     /// `10.0.0.0/8,192.0.2.7`
     #[arg(long, env = "SLUICE_TRUSTED_PROXIES", value_name = "NETWORKS", value_delimiter = ',', help_heading = SERVER)]
-    pub(crate) trusted_proxies: Vec<Network>,
+    pub(crate) trusted_proxies: Vec<TrustedNetwork>,
 }
 
 /// A network or a single address; `None` for an empty value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Network(pub(crate) Option<IpNet>);
+pub(crate) struct TrustedNetwork(pub(crate) Option<IpNet>);
 
-impl FromStr for Network {
+impl FromStr for TrustedNetwork {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {

@@ -63,7 +63,7 @@ fn the_manifests_of_the_pipeline_controller_start() {
         Some(controller::GoBool(true))
     );
     let console = parse(&["--log-encoding=console", "--log-level", "trace"]).unwrap();
-    assert_eq!(console.logs.log_encoding, controller::Encoding::Text);
+    assert_eq!(console.logs.log_encoding, controller::LogEncoding::Text);
 }
 
 #[test]
@@ -84,7 +84,10 @@ fn the_manifests_of_the_trigger_operator_start() {
     .unwrap();
     let address = parsed.metrics_bind_address.0.unwrap();
     assert_eq!(address, "127.0.0.1:8080".parse().unwrap());
-    assert_eq!(parsed.legacy.zap_log_level, Some(controller::Level::Debug));
+    assert_eq!(
+        parsed.legacy.zap_log_level,
+        Some(controller::LogLevel::Debug)
+    );
     assert!(!parsed.cross_dc.cross_dc_leader_elect.0);
 }
 

@@ -15,7 +15,7 @@ pub(crate) struct Arguments {
 
     /// Output format
     #[arg(long, short, value_enum, default_value = "table")]
-    pub(crate) output: Output,
+    pub(crate) output: TriggersOutput,
 
     /// Base URL of Sluice's webhooks; it is prepended to their paths
     #[arg(long, value_name = "URL", default_value = "")]
@@ -27,7 +27,7 @@ pub(crate) struct Arguments {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Output {
+pub(crate) enum TriggersOutput {
     Table,
     Json,
 }

@@ -12,7 +12,7 @@ use kube::{
 use serde_json::json;
 
 use super::{
-    cluster::{Cluster, Connection, FIELD_MANAGER, key, require_environment},
+    cluster::{Cluster, ClusterFlags, FIELD_MANAGER, key, require_environment},
     cluster_error::cluster_error,
     terminal::clean,
     wait::{WaitFlags, promotions_state},
@@ -33,7 +33,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     wait: WaitFlags,
     #[command(flatten)]
-    connection: Connection,
+    connection: ClusterFlags,
 }
 
 pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {

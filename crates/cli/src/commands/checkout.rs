@@ -12,7 +12,7 @@ use anyhow::{Context, bail};
 const FILE_LIMIT: u64 = 1 << 20;
 
 /// The YAML files below a folder.
-pub(super) struct Checkout {
+pub(super) struct ManifestCheckout {
     root: PathBuf,
     /// By path relative to the root, with slashes.
     pub(super) files: BTreeMap<String, Vec<u8>>,
@@ -25,7 +25,7 @@ pub(super) struct Markers {
     pub(super) unreadable: Vec<String>,
 }
 
-impl Checkout {
+impl ManifestCheckout {
     /// Reads all manifests. Does not follow symlinks and skips `.git`.
     pub(super) fn read(root: &Path) -> anyhow::Result<Self> {
         if !root.is_dir() {

@@ -22,7 +22,7 @@ pub(super) const FIELD_MANAGER: &str = "sluice";
 /// The flags that select the cluster and the namespace.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Cluster")]
-pub(crate) struct Connection {
+pub(crate) struct ClusterFlags {
     /// Kubeconfig to use [default: $KUBECONFIG or ~/.kube/config]
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
@@ -40,7 +40,7 @@ pub(super) struct Cluster {
     pub(super) namespace: String,
 }
 
-impl Connection {
+impl ClusterFlags {
     /// Creates a client from the kubeconfig, without connecting yet.
     pub(super) async fn connect(&self) -> anyhow::Result<Cluster> {
         let mut config = self.config().await?;

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use super::{
-    cluster::{Connection, require_environment},
+    cluster::{ClusterFlags, require_environment},
     terminal::clean,
 };
 
@@ -14,7 +14,7 @@ pub(crate) struct Arguments {
     /// Only this environment
     environment: Option<String>,
     #[command(flatten)]
-    connection: Connection,
+    connection: ClusterFlags,
 }
 
 pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {

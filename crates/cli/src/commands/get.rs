@@ -15,7 +15,7 @@ use kube::{
 use serde_json::{Value, json};
 
 use super::{
-    cluster::{Cluster, Connection},
+    cluster::{Cluster, ClusterFlags},
     cluster_error::cluster_error,
     format::closest_name,
     table, terminal, yaml,
@@ -35,9 +35,9 @@ pub(crate) struct Arguments {
     selector: Option<String>,
     /// Output format
     #[arg(long, short, value_enum, default_value = "table")]
-    output: Output,
+    output: GetOutput,
     #[command(flatten)]
-    connection: Connection,
+    connection: ClusterFlags,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -55,7 +55,7 @@ enum ListedKind {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Output {
+enum GetOutput {
     Table,
     Wide,
     Json,
@@ -80,26 +80,26 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
     let objects = list(arguments, &cluster).await?;
     let resource = arguments.kind.resource();
     match arguments.output {
-        Output::Json => {
+        GetOutput::Json => {
             let all = document(arguments, &objects)?;
             let text = serde_json::to_string_pretty(&all).context("cannot write JSON")?;
             writeln!(out, "{text}")?;
         }
-        Output::Yaml => yaml::write(out, &document(arguments, &objects)?)?,
-        Output::Name => {
+        GetOutput::Yaml => yaml::write(out, &document(arguments, &objects)?)?,
+        GetOutput::Name => {
             let kind = resource.kind.to_ascii_lowercase();
             for object in objects {
                 writeln!(out, "{kind}.{}/{}", resource.group, object.name_any())?;
             }
         }
-        Output::Table | Output::Wide if objects.is_empty() => {
+        GetOutput::Table | GetOutput::Wide if objects.is_empty() => {
             let scope = match arguments.all_namespaces {
                 true => "any namespace".to_owned(),
                 false => format!("namespace {}", cluster.namespace),
             };
             anstream::eprintln!("no {} in {scope}", resource.plural);
         }
-        Output::Table | Output::Wide => write_table(arguments, objects, out)?,
+        GetOutput::Table | GetOutput::Wide => write_table(arguments, objects, out)?,
     }
     Ok(())
 }
@@ -170,7 +170,7 @@ fn write_table(
     objects: Vec<DynamicObject>,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    let is_wide = arguments.output == Output::Wide;
+    let is_wide = arguments.output == GetOutput::Wide;
     let now = jiff::Timestamp::now();
     let mut table = match arguments.kind {
         ListedKind::Pipelines => rows::pipelines(objects, now)?,

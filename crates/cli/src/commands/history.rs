@@ -9,10 +9,10 @@ use api::{
 use jiff::Timestamp;
 
 use super::{
-    cluster::{Connection, require_environment},
+    cluster::{ClusterFlags, require_environment},
     format::{age, duration},
     get,
-    table::{self, Cell},
+    table::{self, TableCell},
     terminal::clean,
 };
 
@@ -23,7 +23,7 @@ pub(crate) struct Arguments {
     /// Only this environment
     environment: Option<String>,
     #[command(flatten)]
-    connection: Connection,
+    connection: ClusterFlags,
 }
 
 const HEADER: [&str; 8] = [
@@ -93,23 +93,23 @@ fn environment_lines(name: &str, status: &EnvironmentStatus, now: Timestamp) -> 
     lists.chain(failures).collect()
 }
 
-fn row(promotion: &Promotion, now: Timestamp) -> Vec<Cell> {
+fn row(promotion: &Promotion, now: Timestamp) -> Vec<TableCell> {
     let status = promotion.status.clone().unwrap_or_default();
     let metadata = &promotion.metadata;
     let spec = &promotion.spec;
     let namespace = metadata.namespace.as_deref().unwrap_or_default();
     vec![
-        Cell::from(age(metadata.creation_timestamp.as_ref(), now)),
-        Cell::from(planner::site_of(spec, namespace).key()),
-        Cell::from(&spec.shown_revision()),
-        Cell::from(spec.replaces.as_deref().unwrap_or_default()),
+        TableCell::from(age(metadata.creation_timestamp.as_ref(), now)),
+        TableCell::from(planner::site_of(spec, namespace).key()),
+        TableCell::from(&spec.shown_revision()),
+        TableCell::from(spec.replaces.as_deref().unwrap_or_default()),
         get::phase(status.phase),
-        Cell::from(took(
+        TableCell::from(took(
             metadata.creation_timestamp.as_ref(),
             status.finished_at.as_ref(),
         )),
-        Cell::from(get::people(promotion)),
-        Cell::from(status.url.as_deref().unwrap_or_default()),
+        TableCell::from(get::people(promotion)),
+        TableCell::from(status.url.as_deref().unwrap_or_default()),
     ]
 }
 

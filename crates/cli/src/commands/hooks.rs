@@ -14,7 +14,7 @@ use kube::{Api, ResourceExt, api::ListParams};
 use serde_json::{Value, json};
 
 use super::{
-    cluster::{Connection, key, require_environment},
+    cluster::{ClusterFlags, key, require_environment},
     plan,
     terminal::clean,
     yaml,
@@ -40,7 +40,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "URL")]
     address: Option<String>,
     #[command(flatten)]
-    connection: Connection,
+    connection: ClusterFlags,
 }
 
 /// The notification objects for one target.

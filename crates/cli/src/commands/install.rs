@@ -32,7 +32,7 @@ const DASHBOARD: &str = include_str!("../../../../deploy/chart/files/dashboard.j
 
 macro_rules! manifest {
     ($name:literal, $is_wanted:expr) => {
-        Manifest {
+        InstallManifest {
             name: $name,
             text: include_str!(concat!("../../../../deploy/manifests/", $name)),
             is_wanted: $is_wanted,
@@ -40,7 +40,7 @@ macro_rules! manifest {
     };
 }
 
-struct Manifest {
+struct InstallManifest {
     #[cfg_attr(
         not(test),
         expect(dead_code, reason = "tests compare them with the folder")
@@ -51,7 +51,7 @@ struct Manifest {
 }
 
 /// In the order in which they must be applied.
-const MANIFESTS: [Manifest; 9] = [
+const MANIFESTS: [InstallManifest; 9] = [
     manifest!("namespace.yaml", |_| true),
     manifest!("access.yaml", |_| true),
     manifest!("roles.yaml", |_| true),

@@ -21,10 +21,10 @@ use net::{AddressError, AddressPolicy};
 use serde_json::Value;
 
 use super::{
-    checkout::Checkout,
+    checkout::ManifestCheckout,
     format::count,
     terminal::{BOLD, RED, YELLOW, clean, paint},
-    yaml::{self, Document},
+    yaml::{self, YamlDocument},
 };
 
 #[derive(Debug, clap::Args)]
@@ -70,9 +70,9 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
     let checkout = arguments
         .checkout
         .as_deref()
-        .map(Checkout::read)
+        .map(ManifestCheckout::read)
         .transpose()?;
-    let schema = schema::Schema::start().await?;
+    let schema = schema::EmbeddedSchema::start().await?;
     let mut counts = FindingCounts::default();
     let mut pipelines = Vec::new();
     for file in &files {
@@ -132,7 +132,7 @@ fn gather(named: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
             files.push(file.clone());
             continue;
         }
-        let checkout = Checkout::read(file)?;
+        let checkout = ManifestCheckout::read(file)?;
         files.extend(checkout.files.keys().map(|path| checkout.locate(path)));
     }
     Ok(files)
@@ -155,8 +155,8 @@ impl CheckedDocument {
 
 /// Checks a document; `None` for other kinds.
 async fn check(
-    document: &Document,
-    schema: &schema::Schema,
+    document: &YamlDocument,
+    schema: &schema::EmbeddedSchema,
 ) -> anyhow::Result<Option<CheckedDocument>> {
     let line = document.line;
     let mut checked = CheckedDocument::default();
@@ -212,7 +212,7 @@ fn root_has_spec(root: &JSONSchemaProps) -> bool {
 }
 
 /// Whether the API accepts an object as it is.
-async fn is_accepted(value: &Value, schema: &schema::Schema) -> anyhow::Result<bool> {
+async fn is_accepted(value: &Value, schema: &schema::EmbeddedSchema) -> anyhow::Result<bool> {
     let Some(root) = schema.root(value) else {
         return Ok(false);
     };
@@ -303,7 +303,7 @@ fn trigger(value: &Value) -> Option<PipelineTrigger> {
 }
 
 /// The line of a field if its name is unique in the document, otherwise the first line.
-fn line_of(document: &Document, name: &str) -> usize {
+fn line_of(document: &YamlDocument, name: &str) -> usize {
     let is_it = |line: &str| {
         let line = line.trim_start_matches([' ', '-', '{']);
         line.strip_prefix(name)

@@ -16,8 +16,8 @@ use git::{edit::EditedFile, propose};
 use similar::{ChangeTag, TextDiff};
 
 use super::{
-    checkout::Checkout,
-    cluster::{Connection, require_environment},
+    checkout::ManifestCheckout,
+    cluster::{ClusterFlags, require_environment},
     format::{closest_name, count},
     terminal::{self, BOLD, GREEN, PLAIN, RED, clean, paint},
     yaml,
@@ -37,7 +37,7 @@ pub(crate) struct Arguments {
     #[arg(long, short, value_name = "REVISION")]
     revision: String,
     #[command(flatten)]
-    connection: Connection,
+    connection: ClusterFlags,
 }
 
 pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
@@ -50,7 +50,7 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
             "promotions into {environment} do not change git: its strategy is neither pull-request nor commit"
         );
     }
-    let checkout = Checkout::read(&arguments.checkout)?;
+    let checkout = ManifestCheckout::read(&arguments.checkout)?;
     let version = planner::version_for(&pipeline, &promotions, &arguments.revision);
     let promoted = (arguments.revision.as_str(), version.as_str());
     let (mut files, mut values) = (0, 0);
@@ -76,7 +76,7 @@ pub(super) fn preview(
     pipeline: &Pipeline,
     site: &PromotionSite,
     promoted: (&str, &str),
-    checkout: &Checkout,
+    checkout: &ManifestCheckout,
 ) -> anyhow::Result<BTreeMap<String, EditedFile>> {
     let Some(proposal) = controller::preview_proposal(pipeline, site, promoted) else {
         return Ok(BTreeMap::new());
@@ -108,7 +108,7 @@ pub(super) fn is_file(pipeline: &str) -> bool {
 /// Reads the pipeline from a file, or with its promotions from the cluster.
 pub(super) async fn find(
     pipeline: &str,
-    connection: &Connection,
+    connection: &ClusterFlags,
 ) -> anyhow::Result<(Pipeline, Vec<Promotion>)> {
     let file = Path::new(pipeline);
     if !is_file(pipeline) {

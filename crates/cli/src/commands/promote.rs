@@ -17,7 +17,7 @@ use serde_json::json;
 
 use super::{
     approve::whole_seconds,
-    cluster::{Cluster, Connection, FIELD_MANAGER, key, require_environment},
+    cluster::{Cluster, ClusterFlags, FIELD_MANAGER, key, require_environment},
     cluster_error::cluster_error,
     terminal::clean,
     wait::{WaitFlags, WaitState, promotions_state, wait_until},
@@ -64,7 +64,7 @@ struct RequestFlags {
     #[command(flatten)]
     wait: WaitFlags,
     #[command(flatten)]
-    connection: Connection,
+    connection: ClusterFlags,
 }
 
 pub(super) async fn promote(arguments: &Promote, out: &mut dyn Write) -> anyhow::Result<()> {

@@ -11,12 +11,12 @@ use anyhow::{Context, bail};
 use api::Pipeline;
 
 use super::{
-    checkout::Checkout,
-    cluster::{Connection, require_environment},
+    checkout::ManifestCheckout,
+    cluster::{ClusterFlags, require_environment},
     plan,
     terminal::clean,
 };
-use copy::{Manifest, ScaffoldTarget};
+use copy::{NewManifest, ScaffoldTarget};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -41,7 +41,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
-    connection: Connection,
+    connection: ClusterFlags,
 }
 
 pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
@@ -49,7 +49,7 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
     if let Some(environment) = &arguments.environment {
         require_environment(&pipeline, environment)?;
     }
-    let mut checkout = Checkout::read(&arguments.checkout)?;
+    let mut checkout = ManifestCheckout::read(&arguments.checkout)?;
     let missing = missing(&pipeline, arguments.environment.as_deref(), &mut checkout)?;
     if missing.is_empty() {
         anstream::eprintln!("no manifests are missing");
@@ -67,8 +67,8 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
 fn missing(
     pipeline: &Pipeline,
     only: Option<&str>,
-    checkout: &mut Checkout,
-) -> anyhow::Result<Vec<Manifest>> {
+    checkout: &mut ManifestCheckout,
+) -> anyhow::Result<Vec<NewManifest>> {
     let Some(app) = &pipeline.spec.app_ref else {
         bail!("the pipeline has no appRef, so its manifests cannot be found");
     };
@@ -98,8 +98,8 @@ fn missing(
 
 fn write(
     arguments: &Arguments,
-    checkout: &Checkout,
-    manifest: &Manifest,
+    checkout: &ManifestCheckout,
+    manifest: &NewManifest,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     if arguments.dry_run {

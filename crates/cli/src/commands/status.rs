@@ -8,7 +8,7 @@ use planner::Completion;
 
 use super::{
     WaitTimeout,
-    cluster::{Connection, key, require_environment},
+    cluster::{ClusterFlags, key, require_environment},
     terminal,
     wait::{WaitState, wait_until},
 };
@@ -30,7 +30,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "TIME", default_value = "5m")]
     timeout: api::Duration,
     #[command(flatten)]
-    connection: Connection,
+    connection: ClusterFlags,
 }
 
 pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {

@@ -8,7 +8,7 @@ use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::{
-    cluster::{Cluster, Connection, FIELD_MANAGER, key, require_environment},
+    cluster::{Cluster, ClusterFlags, FIELD_MANAGER, key, require_environment},
     cluster_error::cluster_error,
 };
 
@@ -19,7 +19,7 @@ pub(crate) struct Arguments {
     /// Only this environment
     environment: Option<String>,
     #[command(flatten)]
-    connection: Connection,
+    connection: ClusterFlags,
 }
 
 pub(super) async fn run(

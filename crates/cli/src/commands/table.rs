@@ -10,12 +10,12 @@ const GAP: &str = "   ";
 
 /// A text and its style.
 #[derive(Clone, Debug)]
-pub(super) struct Cell {
+pub(super) struct TableCell {
     text: String,
     style: Style,
 }
 
-impl Cell {
+impl TableCell {
     pub(super) fn styled(text: &str, style: Style) -> Self {
         let text = match text.is_empty() {
             true => "-".to_owned(),
@@ -25,7 +25,7 @@ impl Cell {
     }
 }
 
-impl<T: AsRef<str>> From<T> for Cell {
+impl<T: AsRef<str>> From<T> for TableCell {
     fn from(text: T) -> Self {
         Self::styled(text.as_ref(), PLAIN)
     }
@@ -35,7 +35,7 @@ impl<T: AsRef<str>> From<T> for Cell {
 pub(super) fn write(
     out: &mut dyn Write,
     header: &[&str],
-    rows: &[Vec<Cell>],
+    rows: &[Vec<TableCell>],
     width: Option<usize>,
 ) -> std::io::Result<()> {
     let widest = |column: usize| {
@@ -44,14 +44,14 @@ pub(super) fn write(
         cells.chain([columns(header[column])]).max().unwrap_or(0)
     };
     let widths: Vec<usize> = (0..header.len()).map(widest).collect();
-    let names: Vec<Cell> = header.iter().map(Cell::from).collect();
+    let names: Vec<TableCell> = header.iter().map(TableCell::from).collect();
     for row in [&names].into_iter().chain(rows) {
         writeln!(out, "{}", line(row, &widths, width))?;
     }
     Ok(())
 }
 
-fn line(row: &[Cell], widths: &[usize], limit: Option<usize>) -> String {
+fn line(row: &[TableCell], widths: &[usize], limit: Option<usize>) -> String {
     let mut line = String::new();
     let mut used = 0;
     let last = row.len().saturating_sub(1);
@@ -76,7 +76,7 @@ mod tests {
     #[track_caller]
     fn check(width: Option<usize>, expected: &str) {
         let rows = [["shop", "1.0.0", "all is well"], ["日本", "", "waits"]];
-        let rows = rows.map(|row| row.map(Cell::from).to_vec());
+        let rows = rows.map(|row| row.map(TableCell::from).to_vec());
         let mut out = Vec::new();
         write(&mut out, &["NAME", "REVISION", "STATE"], &rows, width).unwrap();
         let text = String::from_utf8(out).unwrap();

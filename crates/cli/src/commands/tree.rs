@@ -13,7 +13,7 @@ use futures::future::join_all;
 use planner::SummaryState;
 
 use super::{
-    cluster::{Connection, key, require_environment},
+    cluster::{ClusterFlags, key, require_environment},
     format::{running_revisions, target_names},
     terminal::{BOLD, DIM, clean, paint, painted_glyph},
 };
@@ -29,7 +29,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     objects: bool,
     #[command(flatten)]
-    connection: Connection,
+    connection: ClusterFlags,
 }
 
 /// A line and the nodes below it.

@@ -10,11 +10,11 @@ use serde_json::json;
 pub(crate) struct Arguments {
     /// Output format
     #[arg(long, short, value_enum, default_value = "text")]
-    output: Output,
+    output: VersionOutput,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Output {
+enum VersionOutput {
     Text,
     Json,
 }
@@ -22,8 +22,8 @@ enum Output {
 pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
     let version = env!("CARGO_PKG_VERSION");
     match arguments.output {
-        Output::Text => writeln!(out, "sluice {version}")?,
-        Output::Json => {
+        VersionOutput::Text => writeln!(out, "sluice {version}")?,
+        VersionOutput::Json => {
             let kinds: Vec<String> = api::crds().iter().map(served).collect();
             let all = json!({"version": version, "kinds": kinds});
             let text = serde_json::to_string_pretty(&all).context("cannot write JSON")?;

@@ -15,7 +15,7 @@ use kube::{
 use serde::de::DeserializeOwned;
 
 use super::{
-    cluster::{Cluster, Connection, key, promotions_of},
+    cluster::{Cluster, ClusterFlags, key, promotions_of},
     terminal::clean,
 };
 use updates::PipelineUpdates;
@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
     #[arg(long, short = 'A', conflicts_with_all = ["pipeline", "namespace"])]
     all_namespaces: bool,
     #[command(flatten)]
-    connection: Connection,
+    connection: ClusterFlags,
 }
 
 /// An object of a watch event.

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 /// One document of a file.
-pub(super) struct Document {
+pub(super) struct YamlDocument {
     /// The line of the file on which it begins.
     pub(super) line: usize,
     pub(super) text: String,
@@ -36,7 +36,7 @@ pub(super) fn read_text(file: &Path) -> anyhow::Result<String> {
 }
 
 /// The non-empty documents of a file.
-pub(super) fn documents(text: &str) -> Vec<Document> {
+pub(super) fn documents(text: &str) -> Vec<YamlDocument> {
     let mut documents = vec![(1, String::new())];
     for (index, line) in text.lines().enumerate() {
         if line == "---" || line.starts_with("--- ") {
@@ -50,7 +50,7 @@ pub(super) fn documents(text: &str) -> Vec<Document> {
     documents
         .into_iter()
         .filter(|(_, text)| text.lines().any(is_content))
-        .map(|(line, text)| Document {
+        .map(|(line, text)| YamlDocument {
             line,
             value: serde_saphyr::from_str(&text).map_err(|error| error.to_string()),
             text,

@@ -20,7 +20,7 @@ use tracing_subscriber::{
     registry::LookupSpan,
 };
 
-use crate::args::controller::{Encoding, Level};
+use crate::args::controller::{LogEncoding, LogLevel};
 
 /// The crates whose log level the flags set.
 const OUR_CRATES: [&str; 9] = [
@@ -38,8 +38,8 @@ const OUR_CRATES: [&str; 9] = [
 /// How to log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Logging {
-    pub(crate) encoding: Encoding,
-    pub(crate) level: Level,
+    pub(crate) encoding: LogEncoding,
+    pub(crate) level: LogLevel,
 }
 
 /// Starts logging.
@@ -49,8 +49,8 @@ pub(crate) fn start(logging: Logging) {
         .with_ansi(io::stderr().is_terminal())
         .with_writer(io::stderr);
     match logging.encoding {
-        Encoding::Text => lines.init(),
-        Encoding::Json => lines
+        LogEncoding::Text => lines.init(),
+        LogEncoding::Json => lines
             .fmt_fields(JsonFields::new())
             .event_format(Json)
             .init(),
@@ -58,13 +58,13 @@ pub(crate) fn start(logging: Logging) {
 }
 
 /// Our crates log at the requested level, libraries at a higher one.
-fn filter(level: Level) -> EnvFilter {
+fn filter(level: LogLevel) -> EnvFilter {
     let (ours, libraries) = match level {
-        Level::Trace => ("trace", "debug"),
-        Level::Debug => ("debug", "info"),
-        Level::Info => ("info", "warn"),
-        Level::Warn => ("warn", "warn"),
-        Level::Error => ("error", "error"),
+        LogLevel::Trace => ("trace", "debug"),
+        LogLevel::Debug => ("debug", "info"),
+        LogLevel::Info => ("info", "warn"),
+        LogLevel::Warn => ("warn", "warn"),
+        LogLevel::Error => ("error", "error"),
     };
     let ours: String = OUR_CRATES
         .map(|target| format!(",{target}={ours}"))
@@ -87,7 +87,7 @@ where
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
-        let mut fields = Fields::default();
+        let mut fields = LogFields::default();
         for span in context
             .event_scope()
             .into_iter()
@@ -128,15 +128,15 @@ fn now() -> String {
 }
 
 #[derive(Default)]
-struct Fields(Map<String, Value>);
+struct LogFields(Map<String, Value>);
 
-impl Fields {
+impl LogFields {
     fn set(&mut self, field: &Field, value: impl Into<Value>) {
         self.0.insert(field.name().to_owned(), value.into());
     }
 }
 
-impl Visit for Fields {
+impl Visit for LogFields {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         self.set(field, format!("{value:?}"));
     }

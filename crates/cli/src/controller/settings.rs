@@ -15,7 +15,7 @@ use runtime::{
 
 use super::{logs::Logging, selector};
 use crate::args::{
-    controller::{Arguments, Detect, Encoding, GoBool, Level},
+    controller::{Arguments, DetectFlag, GoBool, LogEncoding, LogLevel},
     legacy::IsGiven,
 };
 
@@ -69,7 +69,7 @@ pub(super) fn logging(arguments: &Arguments) -> Logging {
     let legacy = &arguments.legacy;
     let (mut encoding, mut level) = (arguments.logs.log_encoding, arguments.logs.log_level);
     if legacy.zap_devel == Some(GoBool(true)) {
-        (encoding, level) = (Encoding::Text, Level::Debug);
+        (encoding, level) = (LogEncoding::Text, LogLevel::Debug);
     }
     Logging {
         encoding: legacy.zap_encoder.unwrap_or(encoding),
@@ -143,13 +143,13 @@ fn check_bounds(arguments: &Arguments) -> anyhow::Result<()> {
 
 fn detect(arguments: &Arguments) -> anyhow::Result<controller::Detect> {
     match (arguments.detect, arguments.legacy.enable_level_triggered) {
-        (Detect::Webhook, Some(GoBool(true))) => {
+        (DetectFlag::Webhook, Some(GoBool(true))) => {
             bail!(
                 "--enable-level-triggered means --detect=watch and contradicts --detect=webhook; remove one of them"
             )
         }
-        (Detect::Webhook, _) => Ok(controller::Detect::Webhook),
-        (Detect::Watch, _) => Ok(controller::Detect::Watch),
+        (DetectFlag::Webhook, _) => Ok(controller::Detect::Webhook),
+        (DetectFlag::Watch, _) => Ok(controller::Detect::Watch),
     }
 }
 

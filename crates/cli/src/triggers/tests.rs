@@ -93,7 +93,7 @@ async fn cluster() -> Client {
     client
 }
 
-async fn shown(client: &Client, pipeline: &str, output: Output) -> anyhow::Result<String> {
+async fn shown(client: &Client, pipeline: &str, output: TriggersOutput) -> anyhow::Result<String> {
     let arguments = Arguments {
         pipeline: pipeline.to_owned(),
         namespace: None,
@@ -109,7 +109,7 @@ async fn shown(client: &Client, pipeline: &str, output: Output) -> anyhow::Resul
 #[tokio::test]
 async fn the_table_lists_all_triggers_of_a_pipeline() {
     let client = cluster().await;
-    let table = shown(&client, "shop", Output::Table).await.unwrap();
+    let table = shown(&client, "shop", TriggersOutput::Table).await.unwrap();
     let cells = |line: &str| {
         let cells = line
             .split("  ")
@@ -136,7 +136,7 @@ async fn the_table_lists_all_triggers_of_a_pipeline() {
 #[tokio::test]
 async fn json_output_lists_the_same_triggers() {
     let client = cluster().await;
-    let text = shown(&client, "shop", Output::Json).await.unwrap();
+    let text = shown(&client, "shop", TriggersOutput::Json).await.unwrap();
     let list: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(list[3]["kind"], "PipelineTrigger");
     assert_eq!(list[3]["namespace"], "default");
@@ -146,7 +146,9 @@ async fn json_output_lists_the_same_triggers() {
 #[tokio::test]
 async fn the_error_names_a_missing_pipeline() {
     let client = cluster().await;
-    let error = shown(&client, "else", Output::Table).await.unwrap_err();
+    let error = shown(&client, "else", TriggersOutput::Table)
+        .await
+        .unwrap_err();
     assert_eq!(
         error.to_string(),
         "cannot read the pipeline else in namespace default"
@@ -164,6 +166,6 @@ async fn without_flux_image_automation_the_rest_is_listed() {
             .await
             .unwrap();
     }
-    let table = shown(&client, "shop", Output::Table).await.unwrap();
+    let table = shown(&client, "shop", TriggersOutput::Table).await.unwrap();
     assert!(table.contains("default/delivery") && !table.contains("ImagePolicy"));
 }

@@ -17,12 +17,12 @@ use super::{Error, write_private};
 /// The certificates and keys of the server and the administrator, as PEM.
 pub(super) struct Certificates {
     authority: String,
-    server: Identity,
-    administrator: Identity,
+    server: KeyPairPem,
+    administrator: KeyPairPem,
     service_accounts: KeyPair,
 }
 
-struct Identity {
+struct KeyPairPem {
     certificate: String,
     key: String,
 }
@@ -82,7 +82,7 @@ impl Certificates {
     }
 }
 
-fn server(issuer: &Issuer<'_, KeyPair>) -> Result<Identity, Error> {
+fn server(issuer: &Issuer<'_, KeyPair>) -> Result<KeyPairPem, Error> {
     let names = [
         "localhost",
         "127.0.0.1",
@@ -99,7 +99,7 @@ fn server(issuer: &Issuer<'_, KeyPair>) -> Result<Identity, Error> {
 }
 
 /// A member of the group that role-based access control lets do everything.
-fn administrator(issuer: &Issuer<'_, KeyPair>) -> Result<Identity, Error> {
+fn administrator(issuer: &Issuer<'_, KeyPair>) -> Result<KeyPairPem, Error> {
     let mut parameters = CertificateParams::new([])?;
     parameters
         .distinguished_name
@@ -114,11 +114,11 @@ fn administrator(issuer: &Issuer<'_, KeyPair>) -> Result<Identity, Error> {
 fn sign(
     mut parameters: CertificateParams,
     issuer: &Issuer<'_, KeyPair>,
-) -> Result<Identity, Error> {
+) -> Result<KeyPairPem, Error> {
     parameters.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     let key = KeyPair::generate()?;
     let certificate = parameters.signed_by(&key, issuer)?.pem();
-    Ok(Identity {
+    Ok(KeyPairPem {
         certificate,
         key: key.serialize_pem(),
     })

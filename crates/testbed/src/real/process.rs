@@ -42,14 +42,14 @@ exit "$status"
 "#;
 
 /// A program in its own folder, started or about to be.
-pub(super) struct Process {
+pub(super) struct SupervisedProcess {
     name: &'static str,
     program: PathBuf,
     folder: PathBuf,
     supervisor: Option<Child>,
 }
 
-impl Process {
+impl SupervisedProcess {
     /// Makes the folder of a program, so that its files can be put there before it starts.
     pub(super) fn prepare(
         assets: &Assets,
@@ -122,7 +122,7 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for SupervisedProcess {
     fn drop(&mut self) {
         if let Some(mut supervisor) = self.supervisor.take() {
             drop(supervisor.stdin.take());
@@ -154,13 +154,13 @@ mod tests {
     }
 
     /// Starts a program that writes its process id into its log and then waits.
-    fn start_idle(folder: &Path) -> Process {
+    fn start_idle(folder: &Path) -> SupervisedProcess {
         let programs = folder.join("programs");
         std::fs::create_dir(&programs).unwrap();
         let assets = idle_programs(&programs, "echo $$; exec sleep 1000");
         let state = folder.join("state");
         std::fs::create_dir(&state).unwrap();
-        let mut process = Process::prepare(&assets, "etcd", &state).unwrap();
+        let mut process = SupervisedProcess::prepare(&assets, "etcd", &state).unwrap();
         process.start(Vec::new()).unwrap();
         process
     }
@@ -204,7 +204,7 @@ mod tests {
         let assets = idle_programs(folder.path(), "echo no such luck; exit 3");
         let state = folder.path().join("state");
         std::fs::create_dir(&state).unwrap();
-        let mut process = Process::prepare(&assets, "etcd", &state).unwrap();
+        let mut process = SupervisedProcess::prepare(&assets, "etcd", &state).unwrap();
         process.start(Vec::new()).unwrap();
         let give_up = Instant::now() + Duration::from_secs(60);
         let error = loop {

@@ -12,14 +12,14 @@ use serde::de::DeserializeOwned;
 
 use super::super::{
     format::{age, running_revisions},
-    table::Cell,
+    table::TableCell,
     terminal::{DIM, GREEN, PLAIN, RED, YELLOW, state_style},
 };
 
 /// A table with the namespace as its first column and the columns of wide output at the end.
 pub(super) struct ResourceTable {
     pub(super) header: Vec<&'static str>,
-    pub(super) rows: Vec<Vec<Cell>>,
+    pub(super) rows: Vec<Vec<TableCell>>,
     /// The number of columns without wide output.
     narrow: usize,
 }
@@ -58,8 +58,8 @@ fn read<T: kube::Resource + DeserializeOwned>(object: DynamicObject) -> anyhow::
         .with_context(|| format!("cannot parse {name}"))
 }
 
-fn text(value: Option<&String>) -> Cell {
-    Cell::from(value.map(String::as_str).unwrap_or_default())
+fn text(value: Option<&String>) -> TableCell {
+    TableCell::from(value.map(String::as_str).unwrap_or_default())
 }
 
 pub(super) fn pipelines(
@@ -80,12 +80,12 @@ pub(super) fn pipelines(
         table.rows.push(vec![
             text(metadata.namespace.as_ref()),
             text(metadata.name.as_ref()),
-            Cell::styled(&state, style),
-            Cell::from(environments(&pipeline, &status)),
+            TableCell::styled(&state, style),
+            TableCell::from(environments(&pipeline, &status)),
             text(app.as_ref()),
-            Cell::from(age(metadata.creation_timestamp.as_ref(), now)),
+            TableCell::from(age(metadata.creation_timestamp.as_ref(), now)),
             condition(&status.conditions, conditions::READY),
-            Cell::from(holds(&pipeline, &status)),
+            TableCell::from(holds(&pipeline, &status)),
         ]);
     }
     Ok(table)
@@ -128,17 +128,17 @@ fn holds(pipeline: &Pipeline, status: &PipelineStatus) -> String {
     holds.collect::<Vec<_>>().join(" | ")
 }
 
-fn condition(all: &[Condition], type_: &str) -> Cell {
+fn condition(all: &[Condition], type_: &str) -> TableCell {
     match conditions::find(all, type_) {
-        Some(condition) if condition.status == "True" => Cell::styled("True", GREEN),
-        Some(condition) if condition.status == "False" => Cell::styled("False", RED),
-        Some(_) => Cell::styled("Unknown", YELLOW),
-        None => Cell::styled("-", DIM),
+        Some(condition) if condition.status == "True" => TableCell::styled("True", GREEN),
+        Some(condition) if condition.status == "False" => TableCell::styled("False", RED),
+        Some(_) => TableCell::styled("Unknown", YELLOW),
+        None => TableCell::styled("-", DIM),
     }
 }
 
-fn message(all: &[Condition], type_: &str) -> Cell {
-    Cell::from(
+fn message(all: &[Condition], type_: &str) -> TableCell {
+    TableCell::from(
         conditions::find(all, type_)
             .map(|it| it.message.as_str())
             .unwrap_or_default(),
@@ -146,7 +146,7 @@ fn message(all: &[Condition], type_: &str) -> Cell {
 }
 
 /// The cell of a phase.
-pub(in super::super) fn phase(phase: Option<Phase>) -> Cell {
+pub(in super::super) fn phase(phase: Option<Phase>) -> TableCell {
     let style = match phase {
         Some(Phase::Succeeded) => GREEN,
         Some(Phase::Failed) => RED,
@@ -155,7 +155,7 @@ pub(in super::super) fn phase(phase: Option<Phase>) -> Cell {
         _ => PLAIN,
     };
     let word = phase.map_or("Pending".to_owned(), |phase| format!("{phase:?}"));
-    Cell::styled(&word, style)
+    TableCell::styled(&word, style)
 }
 
 /// The users who requested and approved a promotion.
@@ -196,12 +196,12 @@ pub(super) fn promotions(
         table.rows.push(vec![
             text(metadata.namespace.as_ref()),
             text(metadata.name.as_ref()),
-            Cell::from(&spec.pipeline),
-            Cell::from(site.key()),
-            Cell::from(&spec.shown_revision()),
+            TableCell::from(&spec.pipeline),
+            TableCell::from(site.key()),
+            TableCell::from(&spec.shown_revision()),
             phase(status.phase),
-            Cell::from(people(&promotion)),
-            Cell::from(age(metadata.creation_timestamp.as_ref(), now)),
+            TableCell::from(people(&promotion)),
+            TableCell::from(age(metadata.creation_timestamp.as_ref(), now)),
             text(status.url.as_ref()),
             text(status.message.as_ref()),
         ]);
@@ -229,10 +229,10 @@ pub(super) fn changes(
         table.rows.push(vec![
             text(metadata.namespace.as_ref()),
             text(metadata.name.as_ref()),
-            Cell::from(&spec.path),
-            Cell::styled(word, style),
+            TableCell::from(&spec.path),
+            TableCell::styled(word, style),
             text(spec.by.as_ref()),
-            Cell::from(age(metadata.creation_timestamp.as_ref(), now)),
+            TableCell::from(age(metadata.creation_timestamp.as_ref(), now)),
             text(status.url.as_ref()),
             text(status.message.as_ref()),
         ]);
@@ -254,17 +254,17 @@ pub(super) fn triggers(
         let status = trigger.status.clone().unwrap_or_default();
         let source = &trigger.spec.source;
         let ready = match trigger.spec.suspend {
-            true => Cell::styled("Suspended", DIM),
+            true => TableCell::styled("Suspended", DIM),
             false => condition(&status.conditions, conditions::READY),
         };
         table.rows.push(vec![
             text(metadata.namespace.as_ref()),
             text(metadata.name.as_ref()),
-            Cell::from(format!("{:?}/{}", source.kind, source.name)),
+            TableCell::from(format!("{:?}/{}", source.kind, source.name)),
             text(status.latest_event.as_ref()),
             text(status.latest_pipeline_run.as_ref()),
             ready,
-            Cell::from(age(metadata.creation_timestamp.as_ref(), now)),
+            TableCell::from(age(metadata.creation_timestamp.as_ref(), now)),
             message(&status.conditions, conditions::READY),
         ]);
     }
@@ -289,7 +289,7 @@ pub(super) fn clusters(
             condition(&status.conditions, conditions::READY),
             condition(&status.conditions, CONNECTIVITY),
             text(cluster.kubeconfig_secret().as_ref()),
-            Cell::from(age(metadata.creation_timestamp.as_ref(), now)),
+            TableCell::from(age(metadata.creation_timestamp.as_ref(), now)),
             message(&status.conditions, conditions::READY),
         ]);
     }

@@ -5,7 +5,7 @@ use git::propose::Error;
 
 use super::{
     super::{
-        checkout::{Checkout, Markers},
+        checkout::{ManifestCheckout, Markers},
         cluster::key,
         format::closest_name,
         plan::{preview, sites_in_git},
@@ -17,7 +17,7 @@ use super::{
 const SOME_VERSION: &str = "0.0.0";
 
 /// Missing, misplaced and unused markers.
-pub(super) fn check(pipeline: &Pipeline, line: usize, checkout: &Checkout) -> Vec<Finding> {
+pub(super) fn check(pipeline: &Pipeline, line: usize, checkout: &ManifestCheckout) -> Vec<Finding> {
     let markers = checkout.markers();
     let mut findings = missing(pipeline, line, checkout);
     findings.extend(unused(pipeline, line, &markers));
@@ -31,7 +31,7 @@ pub(super) fn check(pipeline: &Pipeline, line: usize, checkout: &Checkout) -> Ve
 
 /// Promotions that would find nothing to change. A warning if the controller may still find the
 /// manifest by the path that Flux reports.
-fn missing(pipeline: &Pipeline, line: usize, checkout: &Checkout) -> Vec<Finding> {
+fn missing(pipeline: &Pipeline, line: usize, checkout: &ManifestCheckout) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (environment, site) in sites_in_git(pipeline) {
         if let Err(error) = preview(pipeline, &site, (SOME_VERSION, SOME_VERSION), checkout) {

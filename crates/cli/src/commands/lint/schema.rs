@@ -10,13 +10,13 @@ use kube::{Api, Client, api::PostParams};
 use serde_json::Value;
 
 /// An embedded API with our CRDs.
-pub(super) struct Schema {
+pub(super) struct EmbeddedSchema {
     client: Client,
     /// By API version and kind.
     definitions: BTreeMap<(String, String), CustomResourceDefinition>,
 }
 
-impl Schema {
+impl EmbeddedSchema {
     pub(super) async fn start() -> anyhow::Result<Self> {
         let client = apiserver::Server::in_memory().client();
         let api: Api<CustomResourceDefinition> = Api::all(client.clone());

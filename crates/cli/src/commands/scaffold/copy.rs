@@ -8,10 +8,10 @@ use api::{
 };
 use git::paths::PathLimits;
 
-use super::super::{checkout::Checkout, cluster::key, plan::comment, yaml};
+use super::super::{checkout::ManifestCheckout, cluster::key, plan::comment, yaml};
 
 /// A file to write.
-pub(super) struct Manifest {
+pub(super) struct NewManifest {
     pub(super) environment: String,
     pub(super) path: String,
     pub(super) content: String,
@@ -65,8 +65,8 @@ pub(super) fn missing(
     app: &AppReference,
     templates: &[ScaffoldTarget],
     target: &ScaffoldTarget,
-    checkout: &Checkout,
-) -> anyhow::Result<Option<Manifest>> {
+    checkout: &ManifestCheckout,
+) -> anyhow::Result<Option<NewManifest>> {
     for template in templates {
         for (path, text) in manifests_of(app, &template.namespace, checkout) {
             let Some(destination) = moved(path, template, target) else {
@@ -102,7 +102,7 @@ pub(super) fn missing(
 fn manifests_of<'a>(
     app: &'a AppReference,
     namespace: &'a str,
-    checkout: &'a Checkout,
+    checkout: &'a ManifestCheckout,
 ) -> impl Iterator<Item = (&'a str, &'a str)> {
     let texts = checkout.files.iter().filter_map(|(path, content)| {
         let text = std::str::from_utf8(content).ok()?;
@@ -161,7 +161,7 @@ fn copy(
     text: &str,
     template: &ScaffoldTarget,
     target: &ScaffoldTarget,
-) -> Manifest {
+) -> NewManifest {
     let mut content = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
         content.push_str(&copy_line(line, template, target));
@@ -179,7 +179,7 @@ fn copy(
     if !has_marker(&content) {
         remarks.push(format!("add {} after the version", comment(&target.marker)));
     }
-    Manifest {
+    NewManifest {
         environment: target.environment.clone(),
         path: destination.to_owned(),
         content,

@@ -23,7 +23,7 @@ use super::super::{
     terminal::clean,
     yaml,
 };
-use super::{Arguments, copy::Manifest};
+use super::{Arguments, copy::NewManifest};
 
 /// How often the Changes are read without a watch event.
 const POLL_INTERVAL: Duration = Duration::from_secs(15);
@@ -32,7 +32,7 @@ const POLL_INTERVAL: Duration = Duration::from_secs(15);
 pub(super) async fn propose(
     arguments: &Arguments,
     pipeline: &Pipeline,
-    manifests: &[Manifest],
+    manifests: &[NewManifest],
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     if arguments.dry_run {
@@ -64,7 +64,7 @@ pub(super) async fn propose(
     Ok(())
 }
 
-fn change(pipeline: &Pipeline, manifest: &Manifest) -> Change {
+fn change(pipeline: &Pipeline, manifest: &NewManifest) -> Change {
     let (namespace, name) = key(pipeline);
     let environment = &manifest.environment;
     let readable = slug(&format!("{name}-{environment}"), 45, "change");

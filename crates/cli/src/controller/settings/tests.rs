@@ -199,13 +199,16 @@ fn flags_without_effect_are_named() {
 #[test]
 fn zap_flags_set_up_logging() {
     let logging = |flags: &[&str]| logging(&typed(flags));
-    let (json, text) = (Encoding::Json, Encoding::Text);
+    let (json, text) = (LogEncoding::Json, LogEncoding::Text);
     let expect = |encoding, level| Logging { encoding, level };
-    assert_eq!(logging(&[]), expect(json, Level::Info));
-    assert_eq!(logging(&["--log-level=error"]), expect(json, Level::Error));
-    assert_eq!(logging(&["--zap-devel"]), expect(text, Level::Debug));
+    assert_eq!(logging(&[]), expect(json, LogLevel::Info));
+    assert_eq!(
+        logging(&["--log-level=error"]),
+        expect(json, LogLevel::Error)
+    );
+    assert_eq!(logging(&["--zap-devel"]), expect(text, LogLevel::Debug));
     let both = ["--zap-devel", "--zap-encoder=json", "--zap-log-level=info"];
-    assert_eq!(logging(&both), expect(json, Level::Info));
+    assert_eq!(logging(&both), expect(json, LogLevel::Info));
 }
 
 #[test]

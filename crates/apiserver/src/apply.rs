@@ -14,7 +14,7 @@ mod remove;
 #[cfg(test)]
 mod tests;
 
-use std::sync::LazyLock;
+use std::{collections::BTreeMap, sync::LazyLock};
 
 use serde_json::{Value, json};
 
@@ -302,4 +302,24 @@ impl ManagedFieldsEntry {
         };
         contested.paths().into_iter().map(conflict).collect()
     }
+}
+
+/// The message of kube-apiserver for conflicts.
+pub(crate) fn conflict_message(conflicts: &[Conflict]) -> String {
+    if let [only] = conflicts {
+        let (manager, path) = (&only.manager, &only.path);
+        return format!("Apply failed with 1 conflict: conflict with {manager}: {path}");
+    }
+    let mut by_manager: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for conflict in conflicts {
+        let paths = by_manager.entry(&conflict.manager).or_default();
+        paths.push(&conflict.path);
+    }
+    let mut lines = Vec::new();
+    for (manager, paths) in by_manager {
+        lines.push(format!("conflicts with {manager}:"));
+        lines.extend(paths.iter().map(|path| format!("- {path}")));
+    }
+    let (count, lines) = (conflicts.len(), lines.join("\n"));
+    format!("Apply failed with {count} conflicts: {lines}")
 }

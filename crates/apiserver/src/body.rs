@@ -52,8 +52,8 @@ pub(crate) fn decode_object(
     decode(headers, bytes, &resource.kind, built_in)
 }
 
-/// Decodes what the content type says: JSON, YAML or, for a built-in type, the binary form. `kind` is
-/// what error messages call it.
+/// Decodes JSON, YAML or, for a built-in type, protobuf, by content type. `kind` is its name in error
+/// messages.
 pub(crate) fn decode(
     headers: &HeaderMap,
     bytes: &[u8],
@@ -92,7 +92,7 @@ fn unrecognized(kind: &str, error: &str) -> ApiError {
     ))
 }
 
-/// A body is an object (or nothing), and what it says about its kind is text.
+/// Checks that a body is an object or null, and that its kind and apiVersion are strings.
 fn check_shape(object: &Value) -> Result<(), String> {
     let misfit = |found: &Value, into: &str| {
         let found = metadata::type_name(found);
@@ -114,9 +114,9 @@ fn check_shape(object: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// Reads YAML, of which JSON is a part. The last of several equal keys counts, unless strict.
+/// Parses YAML or JSON. The last of duplicate keys counts; they are an error if `is_strict`.
 pub(crate) fn from_yaml(bytes: &[u8], is_strict: bool) -> Result<Value, String> {
-    // Most of it is JSON, which takes a fraction of the time to read.
+    // Most bodies are JSON, which is much faster to parse.
     if !is_strict
         && bytes.starts_with(b"{")
         && let Ok(object) = json::parse(bytes)
@@ -191,7 +191,7 @@ fn check_contents(resource: &Resource, object: Value) -> Result<Value> {
     Ok(object)
 }
 
-/// The kind of a built-in object follows from the path; if it is given, it must fit.
+/// The kind of a built-in object is optional, but must match the path.
 fn check_builtin(resource: &Resource, object: &mut Value) -> Result<()> {
     let expected = resource.api_version();
     for (field, default) in [("kind", &resource.kind), ("apiVersion", &expected)] {
@@ -212,7 +212,7 @@ fn check_builtin(resource: &Resource, object: &mut Value) -> Result<()> {
     Ok(())
 }
 
-/// A custom object has to say what it is.
+/// A custom object must have kind and apiVersion.
 fn check_custom(resource: &Resource, object: &Value) -> Result<()> {
     if metadata::text(object, "/kind").is_empty() {
         let error = format!("Object 'Kind' is missing in '{object}'");

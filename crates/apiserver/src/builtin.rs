@@ -235,7 +235,7 @@ fn names(builtin: &Builtin) -> NameRule {
 }
 
 fn resource(builtin: &Builtin) -> Resource {
-    // Both event groups show the same objects.
+    // Both event groups serve the same objects.
     let (stored_group, fingerprint) = match builtin.group {
         "events.k8s.io" => ("", CONVERTED_FINGERPRINT),
         group => (group, BUILTIN_FINGERPRINT),
@@ -275,14 +275,14 @@ fn resource(builtin: &Builtin) -> Resource {
     }
 }
 
-/// What `kubectl get all` shows.
+/// The kinds of `kubectl get all`.
 fn categories(builtin: &Builtin) -> Vec<String> {
     let is_shown = matches!(builtin.group, "apps" | "batch")
         || (builtin.group.is_empty() && matches!(builtin.kind, "Pod" | "Service"));
     is_shown.then(|| "all".to_owned()).into_iter().collect()
 }
 
-/// Fills in what kube-apiserver sets on a new built-in object in its writer's name.
+/// Sets the defaults of a new built-in object, which its writer owns.
 pub(crate) fn default_new(resource: &Resource, object: &mut Value) {
     if &*resource.storage == NAMESPACES {
         let name = object["metadata"]["name"].clone();
@@ -290,7 +290,7 @@ pub(crate) fn default_new(resource: &Resource, object: &mut Value) {
     }
 }
 
-/// Fills in what kube-apiserver sets on a new built-in object by itself.
+/// Sets the fields of a new built-in object that the server owns.
 pub(crate) fn complete_new(resource: &Resource, object: &mut Value) {
     match (resource.group.as_str(), resource.kind.as_str()) {
         ("", "Namespace") => {
@@ -303,7 +303,7 @@ pub(crate) fn complete_new(resource: &Resource, object: &mut Value) {
     }
 }
 
-/// Restores what clients cannot change on a built-in object.
+/// Restores the fields of a built-in object that clients cannot change.
 pub(crate) fn keep(resource: &Resource, new: &mut Value, old: &Value) {
     if &*resource.storage == NAMESPACES {
         new["spec"]["finalizers"] = old["spec"]["finalizers"].clone();
@@ -322,7 +322,7 @@ pub(crate) fn check_types(resource: &Resource, object: &Value) -> Result<()> {
     }
 }
 
-/// Brings a written built-in object into its stored form.
+/// Normalises a built-in object before it is stored.
 pub(crate) fn normalise(resource: &Resource, object: &mut Value) {
     if holds_data(resource) {
         data::normalise(resource, object);

@@ -3,14 +3,14 @@
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
-/// Wall-clock time at the start plus what tokio says has passed since.
+/// The wall-clock time at the start plus the time that has passed on tokio's clock.
 pub(crate) struct Clock {
     started: Timestamp,
     since: Instant,
 }
 
 impl Clock {
-    /// A clock that agrees with the wall clock now.
+    /// A clock that starts at the current wall-clock time.
     pub(crate) fn start() -> Self {
         Self {
             started: Timestamp::now(),

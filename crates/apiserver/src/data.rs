@@ -21,7 +21,7 @@ fn maps(resource: &Resource) -> [(&'static str, bool); 2] {
     }
 }
 
-/// Refuses what would not decode in kube-apiserver.
+/// Refuses values of wrong types.
 pub(crate) fn check_types(resource: &Resource, object: &Value) -> Result<()> {
     for (field, is_encoded) in maps(resource) {
         let path = format!("{}.{field}", resource.kind);
@@ -78,7 +78,7 @@ pub(crate) fn normalise(resource: &Resource, object: &mut Value) {
     }
 }
 
-/// Everything wrong with keys, sizes and changes.
+/// Validates keys, sizes and changes.
 pub(crate) fn validate(resource: &Resource, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let mut size = 0;

@@ -1,8 +1,7 @@
 //! CustomResourceDefinitions: defaults, validation and the kinds that they define.
 //!
-//! Errors name fields the way kube-apiserver does, which looks at definitions
-//! in an older form: what all versions share is reported as a field of `spec`.
-//! Never stores anything and never looks at other definitions.
+//! Errors have the field paths of kube-apiserver, which validates definitions in an older form: what
+//! all versions share is reported as a field of `spec`. Other definitions are not considered.
 
 mod check;
 pub(crate) mod names;
@@ -20,7 +19,7 @@ use crate::{
 pub(crate) use check::check_update;
 pub(crate) use status::established_status;
 
-/// What a CustomResourceDefinition defines.
+/// The kind that a CustomResourceDefinition defines.
 #[derive(Clone, Debug)]
 pub(crate) struct Definition {
     pub(crate) group: String,
@@ -34,24 +33,24 @@ pub(crate) struct Definition {
     pub(crate) versions: Vec<DefinitionVersion>,
 }
 
-/// One version of the objects.
+/// One version of the kind.
 #[derive(Clone, Debug)]
 pub(crate) struct DefinitionVersion {
     pub(crate) name: String,
     pub(crate) served: bool,
     /// Whether objects are stored in this version.
     pub(crate) is_stored: bool,
-    /// The warning that goes with every answer of a deprecated version.
+    /// The warning in every response of a deprecated version.
     pub(crate) deprecation_warning: Option<String>,
     pub(crate) status_subresource: bool,
     pub(crate) schema: Arc<Schema>,
-    /// What a table of the objects shows.
+    /// The printer columns.
     pub(crate) columns: Vec<Column>,
     /// Paths such as `.spec.color`.
     pub(crate) selectable_fields: Vec<String>,
 }
 
-/// Fills in what kube-apiserver fills in when a definition is written.
+/// Sets the defaults of a definition.
 pub(crate) fn default(crd: &mut Value) {
     let Some(spec) = crd.get_mut("spec").and_then(Value::as_object_mut) else {
         return;
@@ -76,7 +75,7 @@ pub(crate) fn default(crd: &mut Value) {
     }
 }
 
-/// Reads a definition that [`default`] has been over.
+/// Parses a definition with defaults set.
 ///
 /// Errors with the reason [`MALFORMED`] mean that it cannot be decoded at all.
 pub(crate) fn parse(crd: &Value) -> Result<Definition, Vec<FieldError>> {

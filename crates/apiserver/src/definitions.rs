@@ -23,7 +23,7 @@ pub(crate) fn prepare_new(server: &Server, crd: &mut Value) -> Result<()> {
     Ok(())
 }
 
-/// A name of this definition that another one of its group has, and the reason word for it.
+/// A name that another definition of the group has, and the reason of the condition.
 fn conflict(server: &Server, crd: &Value) -> Option<(&'static str, String)> {
     const NAMES: [(&str, &str); 4] = [
         ("plural", "PluralConflict"),
@@ -50,7 +50,7 @@ fn conflict(server: &Server, crd: &Value) -> Option<(&'static str, String)> {
     })
 }
 
-/// The definition stays, but nothing is served under its names.
+/// Marks the names as not accepted; the definition is stored but not served.
 fn refuse_names(crd: &mut Value, reason: &str, name: &str) {
     for condition in crd["status"]["conditions"]
         .as_array_mut()

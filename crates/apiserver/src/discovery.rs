@@ -14,7 +14,7 @@ use crate::{
     verbs,
 };
 
-/// What can be done with objects of every kind.
+/// The verbs of every kind.
 const VERBS: [&str; 8] = [
     "create",
     "delete",
@@ -26,7 +26,7 @@ const VERBS: [&str; 8] = [
     "watch",
 ];
 
-/// `/version`. The number is the Kubernetes version whose behaviour is the measure.
+/// `/version`: the Kubernetes version that this server behaves like.
 pub(crate) fn version() -> Value {
     json!({
         "major": "1",
@@ -170,7 +170,7 @@ fn entry(resource: &Resource) -> Value {
     entry
 }
 
-/// Whether tokens can be had for objects of this kind.
+/// Whether the kind has the `token` subresource.
 fn has_tokens(resource: &Resource) -> bool {
     resource.group.is_empty() && resource.kind == "ServiceAccount"
 }

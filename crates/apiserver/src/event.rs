@@ -31,7 +31,7 @@ pub(crate) fn to_core(event: &mut Value) {
     event["apiVersion"] = json!("v1");
 }
 
-/// Everything wrong with an event.
+/// Validates an event.
 pub(crate) fn validate(resource: &Resource, event: &Value) -> Vec<FieldError> {
     let is_new_form = resource.group == "events.k8s.io";
     let mut errors = Vec::new();
@@ -49,7 +49,7 @@ pub(crate) fn validate(resource: &Resource, event: &Value) -> Vec<FieldError> {
     };
     let namespace = metadata::text(&event[about], "/namespace");
     let expected = metadata::namespace_of(event).unwrap_or_default();
-    // Events about cluster-scoped objects live in the default namespace.
+    // Events of cluster-scoped objects are in the default namespace.
     let fits = namespace == expected || (namespace.is_empty() && expected == "default");
     if !fits {
         let field = "involvedObject.namespace";

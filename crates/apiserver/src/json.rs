@@ -28,15 +28,15 @@ impl fmt::Display for FieldPath<'_> {
 
 /// How deep a body may nest, and how deep the parser goes.
 pub(crate) const DEPTH_LIMIT: usize = 127;
-/// Whole numbers up to here are the same as floats.
+/// Integers up to here are exact as floats.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
-/// Reads JSON. Bytes and escapes that are no text become replacement characters; the last of
-/// several equal keys counts.
+/// Parses JSON. Invalid UTF-8 and escapes become replacement characters; the last of duplicate keys
+/// counts.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Value, String> {
     let text = text(bytes);
     let text = without_lone_surrogates(&text);
-    let mut value = serde_json::from_str(&text).map_err(|error| reworded(&text, &error))?;
+    let mut value = serde_json::from_str(&text).map_err(|error| go_message(&text, &error))?;
     shorten_numbers(&mut value);
     Ok(value)
 }
@@ -54,7 +54,7 @@ pub(crate) fn is_deeper(value: &Value, limit: usize) -> bool {
     }
 }
 
-/// Bytes as text, whatever they are.
+/// Bytes as UTF-8, with replacement characters.
 fn text(bytes: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(bytes) {
         Ok(text) => text.into(),
@@ -62,7 +62,7 @@ fn text(bytes: &[u8]) -> Cow<'_, str> {
     }
 }
 
-/// The bracket with which the text nests too deep.
+/// The bracket at which the nesting is too deep.
 fn too_deep(text: &str) -> Option<char> {
     let (mut depth, mut is_string, mut is_escaped) = (0_usize, false, false);
     for letter in text.chars() {
@@ -83,11 +83,11 @@ fn too_deep(text: &str) -> Option<char> {
     None
 }
 
-fn reworded(text: &str, error: &serde_json::Error) -> String {
+fn go_message(text: &str, error: &serde_json::Error) -> String {
     if let Some(bracket) = too_deep(text) {
         return format!("invalid character '{bracket}' exceeded max depth");
     }
-    let told = error.to_string();
+    let message = error.to_string();
     if error.classify() == Category::Eof {
         return "unexpected end of JSON input".to_owned();
     }
@@ -96,11 +96,11 @@ fn reworded(text: &str, error: &serde_json::Error) -> String {
         .nth(error.line().saturating_sub(1))
         .unwrap_or_default();
     let letters = || line.bytes().take(error.column());
-    if told.starts_with("trailing characters") {
+    if message.starts_with("trailing characters") {
         let found = letters().next_back().map_or(' ', char::from);
         return format!("invalid character '{found}' after top-level value");
     }
-    if told.starts_with("number out of range") {
+    if message.starts_with("number out of range") {
         let is_number = |byte: &u8| byte.is_ascii_digit() || b"+-.eE".contains(byte);
         let mut number: Vec<u8> = letters()
             .collect::<Vec<_>>()
@@ -112,10 +112,10 @@ fn reworded(text: &str, error: &serde_json::Error) -> String {
         let number = String::from_utf8_lossy(&number).into_owned();
         return format!("json: cannot unmarshal number {number} into Go value of type float64");
     }
-    told
+    message
 }
 
-/// Replaces `\\ud800`-like escapes that are no half of a pair.
+/// Replaces `\\ud800`-like escapes that are not part of a surrogate pair.
 fn without_lone_surrogates(text: &str) -> Cow<'_, str> {
     if !text.contains("\\u") {
         return text.into();
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn odd_text_is_mended() {
+    fn invalid_text_is_replaced() {
         assert_eq!(
             parse(br#"{"a":"\ud800x","b":"\ud83d\ude00","c":"\\ud800"}"#),
             Ok(json!({
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_worded_as_by_a_real_server() {
+    fn errors_have_the_messages_of_kube_apiserver() {
         let fault = |text: &str| parse(text.as_bytes()).expect_err("malformed");
         assert_eq!(fault(""), "unexpected end of JSON input");
         assert_eq!(fault("{} x"), "invalid character 'x' after top-level value");

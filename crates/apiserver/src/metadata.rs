@@ -29,7 +29,7 @@ const KEPT_ON_UPDATE: &[&str] = &[
 
 /// A text at a path such as `/metadata/name`, empty if there is none.
 pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    // Like `Value::pointer`, which makes a copy of every step.
+    // Like `Value::pointer`, which copies every segment.
     let mut steps = pointer.split('/').skip(1);
     let found = steps.try_fold(object, |value, step| value.get(step));
     found.and_then(Value::as_str).unwrap_or_default()
@@ -62,7 +62,7 @@ pub(crate) fn is_stored_deleting(stored: &StoredObject) -> bool {
     stored.contains("\"deletionTimestamp\"") && is_deleting(&stored.value())
 }
 
-/// The finalizers that keep an object from going away.
+/// The finalizers of an object.
 pub(crate) fn finalizers(object: &Value) -> Vec<&str> {
     let list = object["metadata"]["finalizers"].as_array();
     list.into_iter()
@@ -71,7 +71,7 @@ pub(crate) fn finalizers(object: &Value) -> Vec<&str> {
         .collect()
 }
 
-/// The known fields of metadata and the Go types kube-apiserver names when they do not fit.
+/// The fields of metadata and their types.
 const FIELDS: &[(&str, &str)] = &[
     ("annotations", "map"),
     ("creationTimestamp", "string"),
@@ -123,7 +123,7 @@ pub(crate) fn check_types(resource: &Resource, object: &Value) -> Result<()> {
     Ok(())
 }
 
-/// The value that does not fit, and what was expected of it.
+/// The value of a wrong type, and the expected Go type.
 fn misfit<'a>(value: &'a Value, kind: &str) -> Option<(&'a Value, &'static str)> {
     let not = |value: &'a Value, fits: bool, expected| {
         (!fits && !value.is_null()).then_some((value, expected))
@@ -145,7 +145,7 @@ fn misfit<'a>(value: &'a Value, kind: &str) -> Option<(&'a Value, &'static str)>
     }
 }
 
-/// What JSON calls a value's type.
+/// The JSON type of a value.
 pub(crate) fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -157,7 +157,7 @@ pub(crate) fn type_name(value: &Value) -> &'static str {
     }
 }
 
-/// Something that does not decode into the kind.
+/// The error of a field with a wrong type.
 pub(crate) fn undecodable(
     resource: &Resource,
     found: &Value,
@@ -172,7 +172,7 @@ pub(crate) fn undecodable(
     ))
 }
 
-/// The metadata of a checked object, made if missing; nulls are dropped.
+/// The metadata of a checked object, created if missing; nulls are dropped.
 pub(crate) fn fields(object: &mut Value) -> &mut Map<String, Value> {
     if !object["metadata"].is_object() {
         object["metadata"] = json!({});
@@ -188,7 +188,7 @@ pub(crate) fn fields(object: &mut Value) -> &mut Map<String, Value> {
 pub(crate) fn prune(object: &mut Value) -> Vec<String> {
     let mut dropped = Vec::new();
     fields(object).retain(|field, value| {
-        // An empty list of owners of fields means something, unlike other empty ones.
+        // An empty list of managedFields has a meaning, unlike other empty lists.
         if field != "managedFields" && (*value == json!({}) || *value == json!([])) {
             return false;
         }
@@ -205,11 +205,11 @@ pub(crate) fn prune(object: &mut Value) -> Vec<String> {
 pub(crate) struct CreationFields {
     pub(crate) uid: String,
     pub(crate) now: String,
-    /// Chooses the letters of a generated name.
+    /// Selects the characters of a generated name.
     pub(crate) random: u64,
 }
 
-/// Fills in the metadata of a new object.
+/// Sets the metadata of a new object.
 pub(crate) fn prepare_new(resource: &Resource, object: &mut Value, creation: &CreationFields) {
     let metadata = fields(object);
     for field in KEPT_ON_UPDATE
@@ -254,12 +254,12 @@ pub(crate) fn validate_immutable_fields(new: &Value, old: &Value) -> Vec<FieldEr
     let mut errors = Vec::new();
     for field in ["uid", "deletionTimestamp"] {
         let pointer = format!("/metadata/{field}");
-        let (wanted, kept) = (text(new, &pointer), text(old, &pointer));
-        if !wanted.is_empty() && wanted != kept {
+        let (new, old) = (text(new, &pointer), text(old, &pointer));
+        if !new.is_empty() && new != old {
             let field = format!("metadata.{field}");
             errors.push(FieldError::invalid(
                 &field,
-                &json!(wanted),
+                &json!(new),
                 "field is immutable",
             ));
         }

@@ -20,18 +20,18 @@ fn anchored(pattern: &str) -> Regex {
     Regex::new(&format!("^{pattern}$")).expect("the patterns above are well formed")
 }
 
-/// What the name of an object may look like.
+/// The rule for names of a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NameRule {
     Subdomain,
     Label,
     Label1035,
-    /// Anything that can stand between two slashes of a path.
+    /// Any path segment.
     PathSegment,
 }
 
 impl NameRule {
-    /// What is wrong with a name; nothing when it is valid.
+    /// The errors of a name.
     pub(crate) fn validate(self, name: &str) -> Vec<String> {
         match self {
             Self::Subdomain => subdomain(name),
@@ -83,7 +83,7 @@ fn label_1035(name: &str) -> Vec<String> {
     errors
 }
 
-/// What is wrong with the key of a label or annotation, or with a finalizer.
+/// The errors of a label key, annotation key or finalizer.
 pub(crate) fn qualified(key: &str) -> Vec<String> {
     let must = format!(
         "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '{QUALIFIED}')"
@@ -112,7 +112,7 @@ pub(crate) fn qualified(key: &str) -> Vec<String> {
     errors
 }
 
-/// What is wrong with the value of a label.
+/// The errors of a label value.
 pub(crate) fn label_value(value: &str) -> Vec<String> {
     let mut errors = too_long(value, 63, "bytes");
     if !VALUE_PATTERN.is_match(value) {
@@ -123,7 +123,7 @@ pub(crate) fn label_value(value: &str) -> Vec<String> {
     errors
 }
 
-/// What is wrong with the key of a ConfigMap or Secret.
+/// The errors of a key of a ConfigMap or Secret.
 pub(crate) fn config_key(key: &str) -> Vec<String> {
     let mut errors = too_long(key, 253, "characters");
     if key.is_empty()

@@ -21,7 +21,7 @@ use crate::{
     types::{Field, ListOwnership, ListType, MapType, PatchStrategy, Scalar, Type},
 };
 
-/// `/openapi/v3`: where the documents are.
+/// `/openapi/v3`: the index of the documents.
 pub(crate) fn index(server: &Server) -> Value {
     let mut hashes: BTreeMap<String, DefaultHasher> = BTreeMap::new();
     for resource in server.registry().all() {
@@ -103,7 +103,7 @@ fn definition(server: &Server, resource: &Resource) -> Option<Arc<Value>> {
     server.store().value(&key)
 }
 
-/// The schema as the definition has it, with what every resource has.
+/// The schema of the definition, with the fields of every resource.
 fn custom_schema(resource: &Resource, crd: &Value, wanted: &mut BTreeSet<String>) -> Value {
     let versions = crd["spec"]["versions"].as_array().into_iter().flatten();
     let mut versions = versions.filter(|version| version["name"] == *resource.version);
@@ -140,7 +140,7 @@ fn builtin_schema(resource: &Resource, wanted: &mut BTreeSet<String>) -> Value {
     schema
 }
 
-/// What the fields that every kind has are for.
+/// The descriptions of the fields of every kind.
 fn described(name: &str, mut property: Value) -> Value {
     let text = match name {
         "apiVersion" => "The group and version of this object's kind.",
@@ -157,7 +157,7 @@ fn described(name: &str, mut property: Value) -> Value {
     property
 }
 
-/// Adds the named types, and those that they name in turn.
+/// Adds the named types and those that they refer to.
 fn add_named(schemas: &mut Map<String, Value>, mut wanted: BTreeSet<String>) {
     while let Some(name) = wanted.pop_first() {
         if !schemas.contains_key(&name) {

@@ -1,7 +1,7 @@
-//! Percent-encoding, as URLs use it.
+//! Percent-encoding of URLs.
 
-/// The text that a percent-encoded one stands for; `None` if an escape is malformed. Bytes that are
-/// no UTF-8 become replacement characters.
+/// Decodes percent-encoded text; `None` if an escape is malformed. Invalid UTF-8 becomes replacement
+/// characters.
 pub(crate) fn decode(text: &str) -> Option<String> {
     if !text.contains('%') {
         return Some(text.to_owned());

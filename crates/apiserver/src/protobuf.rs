@@ -1,8 +1,7 @@
 //! Decodes protobuf bodies of built-in objects and reviews, which kubectl and other Go clients send.
 //!
-//! The table of types says which number each field has. Only reading is possible: what is answered
-//! is JSON, which every client takes. Fields that the table does not have are skipped, as are those
-//! of a zero that means nothing.
+//! The field numbers come from the table of built-in types. Responses are always JSON. Unknown fields
+//! and insignificant zero values are skipped.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use jiff::Timestamp;
@@ -15,7 +14,7 @@ pub(crate) const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
 
 const MAGIC: &[u8] = b"k8s\0";
 
-/// Reads an object of this type; nothing if it is none.
+/// Decodes an object of this type; `None` if it is malformed.
 pub(crate) fn decode(kind: &Type, bytes: &[u8]) -> Option<Value> {
     let mut envelope = bytes.strip_prefix(MAGIC)?;
     let mut object = Map::new();
@@ -34,7 +33,7 @@ pub(crate) fn decode(kind: &Type, bytes: &[u8]) -> Option<Value> {
     Some(object.into())
 }
 
-/// Reads which version and kind the envelope says that it holds.
+/// Reads the version and kind in the envelope.
 fn name(mut bytes: &[u8], object: &mut Map<String, Value>) -> Option<()> {
     while !bytes.is_empty() {
         match take(&mut bytes)? {
@@ -46,7 +45,7 @@ fn name(mut bytes: &[u8], object: &mut Map<String, Value>) -> Option<()> {
     Some(())
 }
 
-/// Reads the fields of a message; those `above` are levels that JSON leaves out.
+/// Reads the fields of a message; `above` are the numbers of enclosing messages that JSON omits.
 fn message(
     map: &MapType,
     above: &[u64],
@@ -114,7 +113,7 @@ fn entry(map: &MapType, wire: &Wire<'_>) -> Option<(String, Value)> {
     Some((key, found))
 }
 
-/// Reads one value; null is none.
+/// Reads one value; null if there is none.
 fn value(kind: &Type, wire: &Wire<'_>) -> Option<Value> {
     Some(match (kind.resolve(), wire) {
         (Type::Scalar(Scalar::Text), Wire::Bytes(bytes)) => text(bytes)?,
@@ -135,7 +134,7 @@ fn value(kind: &Type, wire: &Wire<'_>) -> Option<Value> {
                 _ => text(parts.bytes[3].unwrap_or_default())?,
             }
         }
-        // What is not looked into travels as JSON.
+        // Opaque values are embedded as JSON.
         (Type::Any { .. }, Wire::Bytes(bytes)) => match parts(bytes)?.bytes[1] {
             Some(raw) => serde_json::from_slice(raw).ok()?,
             None => Value::Null,
@@ -188,7 +187,7 @@ fn parts(mut bytes: &[u8]) -> Option<Parts<'_>> {
     Some(parts)
 }
 
-/// A field as it is on the wire.
+/// The wire value of a field.
 enum Wire<'a> {
     Number(u64),
     Fixed(u64),

@@ -9,7 +9,7 @@ use crate::{
     store::{StoreKey, StoredObject},
 };
 
-/// Which objects a list, watch or deletecollection is about.
+/// Selects the objects of a list, watch or deletecollection.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Selector {
     labels: Vec<Requirement>,
@@ -48,12 +48,12 @@ impl Selector {
         })
     }
 
-    /// Whether there is nothing to select by.
+    /// Whether it selects everything.
     pub(crate) fn is_empty(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty()
     }
 
-    /// Whether a stored object is meant; it is read only if its key does not say so.
+    /// Whether it selects a stored object, which is parsed only if its key is not enough.
     pub(crate) fn selects(
         &self,
         resource: &Resource,
@@ -64,7 +64,7 @@ impl Selector {
         by_key.unwrap_or_else(|| self.matches(&resource.read(stored)))
     }
 
-    /// What name and namespace say already.
+    /// The result if name and namespace are enough.
     fn by_key(&self, key: &StoreKey) -> Option<bool> {
         let (namespace, name) = key.path.split_once('/').unwrap_or(("", &key.path));
         let mut is_enough = self.labels.is_empty();
@@ -137,7 +137,7 @@ enum Token {
     Sign(&'static str),
 }
 
-/// Signs, longest first.
+/// The operators, longest first.
 const SIGNS: [&str; 9] = ["==", "!=", "=", "!", "(", ")", ",", ">", "<"];
 
 fn tokens(text: &str) -> Vec<Token> {
@@ -333,7 +333,7 @@ fn unknown_field(resource: &Resource, field: &str) -> String {
     )
 }
 
-/// Terms are separated by commas; a backslash takes a comma's meaning away.
+/// Terms are separated by commas, which a backslash escapes.
 fn split_terms(text: &str) -> Vec<String> {
     let mut terms = vec![String::new()];
     let mut is_escaped = false;

@@ -1,6 +1,6 @@
 //! Serves the API on a socket, with TLS, bearer tokens, a kubeconfig and limits.
 //!
-//! It listens on the loopback interface unless told otherwise, and answers only requests whose
+//! It listens on the loopback interface by default, and answers only requests whose
 //! `Host` header names this server, so that no web page can reach it by DNS rebinding. What a client
 //! can make the server hold is limited: connections, requests, watches, headers, bodies and time. A
 //! client that does not read its response is disconnected.
@@ -26,15 +26,15 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use self::{identity::Identity, request::RequestHandler};
 use crate::{MASTERS, Server, User};
 
-/// How to serve.
+/// How the API is served.
 pub struct ServeOptions {
     /// Where to listen; port 0 takes a free one.
     pub address: SocketAddr,
-    /// Holds the identity of the server and the kubeconfig; made if it is not there.
+    /// The folder of the identity and the kubeconfig; created if it does not exist.
     pub folder: PathBuf,
-    /// Names, beside those of the loopback interface, under which clients know the server.
+    /// More names of the server, besides those of the loopback interface.
     pub names: Vec<String>,
-    /// Whether the address may be another than a loopback address.
+    /// Whether the address may be other than a loopback address.
     pub allow_remote: bool,
     /// What clients can make the server hold.
     pub limits: Limits,
@@ -56,10 +56,10 @@ impl ServeOptions {
 /// What clients can make the server hold. The body of a request is limited to 3 MiB in any case.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Open connections, shared between the addresses of clients; more are closed at once.
+    /// Open connections, shared between client addresses; more are closed at once.
     pub connections: usize,
-    /// Requests other than watches that are carried out or whose answers are being read, shared
-    /// between the addresses of clients.
+    /// Requests other than watches that run or whose responses are being read, shared between
+    /// client addresses.
     pub requests: usize,
     /// Open watches.
     pub watches: usize,
@@ -67,7 +67,7 @@ pub struct Limits {
     pub request_time: Duration,
     /// How long a connection may be without a request, and a request without its headers.
     pub idle_time: Duration,
-    /// How long a client may read nothing of what is there for it.
+    /// How long a client may read nothing of a response.
     pub stalled_time: Duration,
 }
 
@@ -108,10 +108,10 @@ pub enum ServeError {
     System {
         /// What was attempted.
         attempted: String,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// The identity file is not one of ours.
+    /// The identity file is invalid.
     #[error("reading the identity of the server in {}: {why}", path.display())]
     Identity {
         /// The file.
@@ -119,7 +119,7 @@ pub enum ServeError {
         /// What is wrong with it.
         why: String,
     },
-    /// A certificate could not be made.
+    /// A certificate could not be created.
     #[error("making a certificate")]
     Certificate(#[from] rcgen::Error),
     /// The certificate cannot be used.
@@ -127,20 +127,20 @@ pub enum ServeError {
     Tls(#[from] rustls::Error),
 }
 
-/// A served API; dropping it closes the socket and every connection.
-pub struct Served {
+/// A running server; dropping it closes the socket and every connection.
+pub struct ServeHandle {
     address: SocketAddr,
     kubeconfig: PathBuf,
     _stop: DropGuard,
 }
 
-impl Served {
+impl ServeHandle {
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The file with which kubectl and others reach it as administrator.
+    /// The kubeconfig of the administrator.
     pub fn kubeconfig(&self) -> &std::path::Path {
         &self.kubeconfig
     }
@@ -148,7 +148,7 @@ impl Served {
 
 impl Server {
     /// Serves this API over TLS and writes a kubeconfig for its administrator.
-    pub async fn serve(&self, options: ServeOptions) -> Result<Served, ServeError> {
+    pub async fn serve(&self, options: ServeOptions) -> Result<ServeHandle, ServeError> {
         let address = options.address;
         if !address.ip().is_loopback() && !options.allow_remote {
             return Err(ServeError::NotLoopback(address));
@@ -173,7 +173,7 @@ impl Server {
             let handler = handler.clone();
             async move { handler.handle(request, peer).await }
         });
-        Ok(Served {
+        Ok(ServeHandle {
             address,
             kubeconfig,
             _stop: stop.drop_guard(),
@@ -181,7 +181,7 @@ impl Server {
     }
 }
 
-/// What may stand in a `Host` header and in the certificate.
+/// The names that are valid in a `Host` header and are in the certificate.
 fn names(address: IpAddr, more: &[String]) -> Vec<String> {
     let loopback = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
     let mut names: Vec<String> = loopback.into();

@@ -1,13 +1,11 @@
 //! API errors with the messages of kube-apiserver: a `Status` object with code, reason and details.
 
-use std::collections::BTreeMap;
-
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use serde_json::{Value, json};
 
 use crate::{
-    apply::Conflict,
+    apply::{Conflict, conflict_message},
     resource::{Resource, qualify},
     schema::{FieldError, MALFORMED},
 };
@@ -379,25 +377,6 @@ impl IntoResponse for ApiError {
         }
         response
     }
-}
-
-fn conflict_message(conflicts: &[Conflict]) -> String {
-    if let [only] = conflicts {
-        let (manager, path) = (&only.manager, &only.path);
-        return format!("Apply failed with 1 conflict: conflict with {manager}: {path}");
-    }
-    let mut by_manager: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for conflict in conflicts {
-        let paths = by_manager.entry(&conflict.manager).or_default();
-        paths.push(&conflict.path);
-    }
-    let mut lines = Vec::new();
-    for (manager, paths) in by_manager {
-        lines.push(format!("conflicts with {manager}:"));
-        lines.extend(paths.iter().map(|path| format!("- {path}")));
-    }
-    let (count, lines) = (conflicts.len(), lines.join("\n"));
-    format!("Apply failed with {count} conflicts: {lines}")
 }
 
 fn details_of(resource: &Resource, name: &str) -> Value {

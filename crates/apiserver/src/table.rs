@@ -26,7 +26,7 @@ pub(crate) struct Column {
 }
 
 impl Column {
-    /// Reads an entry of `additionalPrinterColumns`; `None` if its path makes no sense.
+    /// Reads an entry of `additionalPrinterColumns`; `None` if its path is invalid.
     pub(crate) fn read(column: &Value) -> Option<Self> {
         let text = |field: &str| metadata::text(column, &format!("/{field}")).to_owned();
         let description = match text("description") {
@@ -71,7 +71,7 @@ impl Column {
     }
 }
 
-/// A column that the server has by itself.
+/// A column that is not from a definition.
 fn definition(name: &str, kind: &str, priority: i64) -> Value {
     let format = if name == "Name" { "name" } else { "" };
     json!({

@@ -3,6 +3,7 @@
 mod apply;
 mod create;
 mod delete;
+mod delete_options;
 mod list_stream;
 mod patch;
 mod proposal;
@@ -20,8 +21,9 @@ use http::{HeaderMap, Method, Request, StatusCode, header, request::Parts};
 use serde_json::Value;
 
 pub(crate) use create::{create_default, create_default_namespaces};
-pub(crate) use delete::{
-    DeleteOptions, FOREGROUND_FINALIZER, ORPHAN_FINALIZER, PropagationPolicy, delete_object,
+pub(crate) use delete::delete_object;
+pub(crate) use delete_options::{
+    DeleteOptions, FOREGROUND_FINALIZER, ORPHAN_FINALIZER, PropagationPolicy,
 };
 pub(crate) use scale::has_scale;
 pub(crate) use update::{change_object, target_for};

@@ -7,7 +7,7 @@
 
 use std::{os::unix::fs::PermissionsExt, sync::Arc, time::Duration};
 
-use apiserver::{Limits, ServeError, ServeOptions, Served, Server, User};
+use apiserver::{Limits, ServeError, ServeHandle, ServeOptions, Server, User};
 use http::{Method, Request};
 use http_body_util::BodyExt;
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -20,7 +20,7 @@ use tokio::{
 
 struct Setup {
     server: Server,
-    served: Served,
+    served: ServeHandle,
     folder: tempfile::TempDir,
 }
 

@@ -11,7 +11,7 @@ use std::{
 };
 
 use anyhow::{Context, ensure};
-use apiserver::{ServeOptions, Served, Server, User};
+use apiserver::{ServeHandle, ServeOptions, Server, User};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api, Client, ResourceExt,
@@ -50,7 +50,7 @@ pub(crate) struct Standalone {
     pub(crate) server: Server,
     pub(crate) token: String,
     folder: PathBuf,
-    served: Served,
+    served: ServeHandle,
 }
 
 /// Runs until a signal.

@@ -10,7 +10,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use apiserver::{ServeOptions, Served, Server};
+use apiserver::{ServeHandle, ServeOptions, Server};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api,
@@ -38,7 +38,7 @@ const TRIGGER: Kind = (
 /// A cluster with a source, a trigger and Tekton's definition of runs.
 struct DataCentre {
     server: Server,
-    served: Served,
+    served: ServeHandle,
     folder: tempfile::TempDir,
 }
 

@@ -150,7 +150,7 @@ fn measure(runtime: &Runtime) {
     one_pipeline(&mut browser, &process);
 }
 
-async fn prepare(folder: &Path, count: usize) -> (Client, apiserver::Served, Server) {
+async fn prepare(folder: &Path, count: usize) -> (Client, apiserver::ServeHandle, Server) {
     let server = Server::in_memory();
     server.add_token(TOKEN, User::new("bench", &["system:masters"]));
     let client = server.client();

@@ -214,7 +214,7 @@ async fn signing_key(server: &Server) -> Result<hmac::Key> {
         expected_revision: None,
         object: Some(object.into()),
     };
-    // Somebody else may have been faster: then theirs is the key.
+    // After a conflict, the key of the other request is used.
     let _ = server.commit(write).await?;
     stored_signing_key(server).ok_or_else(unavailable)
 }

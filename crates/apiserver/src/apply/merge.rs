@@ -39,9 +39,9 @@ fn merge_maps(map: &MapType, live: Option<&Value>, config: Option<&Value>) -> Va
 
 fn merge_lists(list: &ListType, live: Option<&Value>, config: Option<&Value>) -> Value {
     let (live, config) = (items(list, live), items(list, config));
-    let mut by_step: HashMap<&str, Vec<&Value>> = HashMap::with_capacity(live.len());
+    let mut by_element: HashMap<&str, Vec<&Value>> = HashMap::with_capacity(live.len());
     for (element, item) in &live {
-        by_step.entry(element).or_default().push(item);
+        by_element.entry(element).or_default().push(item);
     }
     let mut merged = Vec::new();
     for source in order(&live, &config) {
@@ -50,7 +50,7 @@ fn merge_lists(list: &ListType, live: Option<&Value>, config: Option<&Value>) ->
             ItemSource::Config(index) => {
                 let (element, item) = &config[index];
                 // Duplicates are replaced, not merged.
-                let mine = match by_step.get(element.as_str()).map(Vec::as_slice) {
+                let mine = match by_element.get(element.as_str()).map(Vec::as_slice) {
                     Some([mine]) => Some(*mine),
                     _ => None,
                 };

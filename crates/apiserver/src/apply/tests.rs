@@ -33,8 +33,8 @@ fn kind() -> Type {
 fn object(leaves: &Leaves) -> Value {
     let mut spec = json!({});
     for (path, value) in leaves {
-        let elements: Vec<&str> = path.split('/').skip(1).collect();
-        match elements[..] {
+        let segments: Vec<&str> = path.split('/').skip(1).collect();
+        match segments[..] {
             ["notes", key] => spec["notes"][key] = json!(value),
             ["tags", tag] => push(&mut spec["tags"], json!(tag)),
             ["parts", name] => push(&mut spec["parts"], json!({"name": name})),
@@ -182,7 +182,7 @@ impl Model {
 }
 
 #[derive(Debug, Clone)]
-enum Step {
+enum ModelWrite {
     Apply {
         manager: usize,
         config: Leaves,
@@ -218,11 +218,11 @@ fn any_leaves() -> impl Strategy<Value = Leaves> {
     })
 }
 
-fn any_step() -> impl Strategy<Value = Step> {
+fn any_write() -> impl Strategy<Value = ModelWrite> {
     prop_oneof![
         3 => (0_usize..3, any_leaves(), any::<bool>())
-            .prop_map(|(manager, config, force)| Step::Apply { manager, config, force }),
-        1 => (0_usize..2, any_leaves()).prop_map(|(manager, new)| Step::Update { manager, new }),
+            .prop_map(|(manager, config, force)| ModelWrite::Apply { manager, config, force }),
+        1 => (0_usize..2, any_leaves()).prop_map(|(manager, new)| ModelWrite::Update { manager, new }),
     ]
 }
 
@@ -270,7 +270,7 @@ fn apply(
         .map(|(object, managed_fields)| together(object, &managed_fields))
 }
 
-fn check(elements: Vec<Step>) {
+fn check(writes: Vec<ModelWrite>) {
     let kind = kind();
     let context = OwnershipContext {
         kind: &kind,
@@ -278,9 +278,9 @@ fn check(elements: Vec<Step>) {
     };
     let mut model = Model::default();
     let mut live = json!({});
-    for element in elements {
-        match &element {
-            Step::Apply {
+    for write in writes {
+        match &write {
+            ModelWrite::Apply {
                 manager,
                 config,
                 force,
@@ -291,11 +291,11 @@ fn check(elements: Vec<Step>) {
                 assert_eq!(
                     outcome.is_ok(),
                     model.apply(&manager, config, *force),
-                    "{element:?}"
+                    "{write:?}"
                 );
                 live = outcome.unwrap_or(live);
             }
-            Step::Update { manager, new } => {
+            ModelWrite::Update { manager, new } => {
                 let manager = format!("updater{manager}");
                 let field_manager = field_manager(&manager, Operation::Update);
                 let mut object = object(new);
@@ -317,11 +317,11 @@ fn check(elements: Vec<Step>) {
             }
         }
         live["metadata"]["uid"] = json!("u");
-        assert_eq!(leaves(&live), model.values, "{element:?}: {live}");
+        assert_eq!(leaves(&live), model.values, "{write:?}: {live}");
         assert_eq!(
             managed_fields(&live),
             model.managed_fields,
-            "{element:?}: {live}"
+            "{write:?}: {live}"
         );
         if live["metadata"]["managedFields"].is_null() {
             return;
@@ -351,8 +351,8 @@ fn long_lists_are_applied() {
 
 proptest! {
     #[test]
-    fn apply_agrees_with_a_simple_model(elements in prop::collection::vec(any_step(), 1..12)) {
-        check(elements);
+    fn apply_agrees_with_a_simple_model(writes in prop::collection::vec(any_write(), 1..12)) {
+        check(writes);
     }
 
     #[test]

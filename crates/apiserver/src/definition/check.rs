@@ -16,7 +16,7 @@ pub(super) fn shape(crd: &Value) -> Vec<FieldError> {
         if !value.is_null() && !has_type(value, expected) {
             errors.push(FieldError::malformed(owner, path, value, expected));
         }
-        // The items of a list are looked at one by one.
+        // The items of a list are checked one by one.
         let strangers = value.as_array().into_iter().flatten();
         if let Some(one) = expected.strip_prefix("[]") {
             for item in strangers.filter(|item| !has_type(item, one)) {
@@ -153,7 +153,7 @@ const VERSION_FIELDS: [(&str, &str, &str); 10] = [
     ),
 ];
 
-/// Checks a definition of the right shape and returns the schemas of its versions.
+/// Validates a definition with correct types and returns the schemas of its versions.
 pub(super) fn definition(crd: &Value, errors: &mut Vec<FieldError>) -> Vec<Arc<Schema>> {
     let spec = &crd["spec"];
     check_name(crd, errors);
@@ -181,7 +181,7 @@ pub(super) fn definition(crd: &Value, errors: &mut Vec<FieldError>) -> Vec<Arc<S
     schemas
 }
 
-/// What `new` may not change of `old`, both defaulted.
+/// Validates the changes from `old` to `new`, both with defaults.
 ///
 /// Called before [`super::parse`]: of an update that renames, only this is reported.
 pub(crate) fn check_update(old: &Value, new: &Value) -> Vec<FieldError> {
@@ -307,7 +307,7 @@ fn check_conversion(conversion: &Value, errors: &mut Vec<FieldError>) {
     if conversion.is_null() {
         return;
     }
-    // kube-apiserver takes webhooks; here nothing would convert.
+    // Conversion webhooks are not supported.
     let accepted: &[&str] = match conversion["strategy"].as_str() {
         Some("Webhook") => &["None"],
         _ => &["None", "Webhook"],

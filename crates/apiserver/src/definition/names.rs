@@ -1,6 +1,6 @@
-//! Which names may be used, and what kube-apiserver says about the others.
+//! Validates names in definitions.
 
-/// What keeps `name` from being a DNS-1035 label.
+/// Why `name` is not a DNS-1035 label.
 pub(crate) fn label_problems(name: &str) -> Vec<String> {
     let mut problems = Vec::new();
     if name.len() > 63 {
@@ -19,7 +19,7 @@ pub(crate) fn label_problems(name: &str) -> Vec<String> {
     problems
 }
 
-/// What keeps `name` from being a DNS-1123 subdomain.
+/// Why `name` is not a DNS-1123 subdomain.
 pub(crate) fn subdomain_problems(name: &str) -> Vec<String> {
     let mut problems = Vec::new();
     if name.len() > 253 {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 /// The status of `crd` once it is served: names accepted, established.
 ///
-/// Conditions that were true before keep the time since when they are.
+/// Conditions that were true before keep their transition time.
 pub(crate) fn established_status(crd: &Value, now: &str) -> Value {
     let spec = &crd["spec"];
     let status = &crd["status"];
@@ -45,7 +45,7 @@ pub(super) fn condition<'a>(status: &'a Value, kind: &str) -> Option<&'a Value> 
         .find(|condition| condition["type"] == kind)
 }
 
-/// The versions objects may be stored in: those so far and the first that stores now.
+/// The versions that objects may be stored in: the previous ones and the current storage version.
 pub(super) fn stored_versions(status: &Value, spec: &Value) -> Vec<String> {
     let mut stored = super::texts(&status["storedVersions"]);
     let versions = spec["versions"].as_array().map_or(&[][..], Vec::as_slice);

@@ -1,12 +1,12 @@
-//! Definitions, as text. The words follow kube-apiserver's; refusals of what this
-//! server does not support are its own.
+//! Validation of definitions. Messages are those of kube-apiserver, except where something is not
+//! supported.
 
 use serde_json::{Value, json};
 
 use super::{check_update, default, established_status, parse};
 use crate::schema::FieldError;
 
-fn told(errors: &[FieldError]) -> Vec<String> {
+fn messages(errors: &[FieldError]) -> Vec<String> {
     errors
         .iter()
         .map(|error| format!("{} {}: {}", error.reason, error.field, error.message))
@@ -38,13 +38,13 @@ fn good() -> Value {
     crd
 }
 
-/// Checks what is wrong with a good definition after `spoil`.
-fn check(spoil: impl FnOnce(&mut Value), expected: &[&str]) {
+/// Checks the errors of a valid definition after `change`.
+fn check(change: impl FnOnce(&mut Value), expected: &[&str]) {
     let mut crd = good();
-    spoil(&mut crd);
+    change(&mut crd);
     default(&mut crd);
     let errors = parse(&crd).expect_err("a refused definition");
-    assert_eq!(told(&errors), expected);
+    assert_eq!(messages(&errors), expected);
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn a_good_definition_is_read() {
     let crd = good();
     assert_eq!(crd["spec"]["names"]["singular"], "thing");
     assert_eq!(crd["spec"]["conversion"], json!({"strategy": "None"}));
-    let definition = parse(&crd).unwrap_or_else(|errors| panic!("{:#?}", told(&errors)));
+    let definition = parse(&crd).unwrap_or_else(|errors| panic!("{:#?}", messages(&errors)));
     assert_eq!(definition.group, "t.example.com");
     assert_eq!(
         (definition.plural.as_str(), definition.singular.as_str()),
@@ -135,7 +135,7 @@ fn versions() {
     );
 }
 
-/// A part all versions share is told as part of the spec, as kube-apiserver sees it.
+/// What all versions share is reported as part of the spec, as in kube-apiserver.
 #[test]
 fn schemas_are_placed() {
     let bad = json!({"openAPIV3Schema": {"type": "object", "properties": {"a": {}}}});
@@ -212,13 +212,13 @@ fn what_cannot_be_decoded_is_malformed() {
 fn updates() {
     let mut old = good();
     old["status"] = established_status(&old, "2024-01-01T00:00:00Z");
-    assert_eq!(told(&check_update(&old, &old)), Vec::<String>::new());
+    assert_eq!(messages(&check_update(&old, &old)), Vec::<String>::new());
     let mut new = old.clone();
     new["spec"]["scope"] = json!("Cluster");
     new["spec"]["names"]["kind"] = json!("Other");
     new["spec"]["versions"][0]["name"] = json!("v2");
     assert_eq!(
-        told(&check_update(&old, &new)),
+        messages(&check_update(&old, &new)),
         [
             "FieldValueInvalid spec.scope: Invalid value: \"Cluster\": field is immutable",
             "FieldValueInvalid spec.names.kind: Invalid value: \"Other\": field is immutable",

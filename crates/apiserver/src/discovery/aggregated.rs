@@ -11,11 +11,11 @@ use crate::{
     verbs,
 };
 
-/// The media type of such an answer; clients tell it by its parameters.
+/// The media type of aggregated discovery.
 pub(crate) const MEDIA_TYPE: &str =
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// Whether an `Accept` header asks for it.
+/// Whether an `Accept` header includes it.
 pub(crate) fn is_wanted(accept: &str) -> bool {
     accept.split(',').any(|range| {
         let has = |parameter: &str| range.split(';').any(|it| it.trim() == parameter);

@@ -7,7 +7,7 @@ use crate::{builtin, name, resource::Resource, schema::FieldError};
 
 const ANNOTATIONS_LIMIT: usize = 256 * 1024;
 
-/// Everything wrong with an object's metadata.
+/// Validates the metadata of an object.
 pub(crate) fn validate(resource: &Resource, object: &Value) -> Vec<FieldError> {
     let metadata = &object["metadata"];
     let mut errors = validate_name(resource, object);
@@ -123,7 +123,7 @@ fn validate_owners(owners: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// Everything wrong with a change of metadata.
+/// Validates a change of metadata.
 pub(crate) fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if !is_deleting(old) {

@@ -231,9 +231,9 @@ fn compile_rule(
             return errors.push(FieldError::invalid_printed(field, &printed(rule), &detail));
         }
     };
-    if let Some(place) = uncorrelated.filter(|_| compiled.uses_old_self) {
+    if let Some(list) = uncorrelated.filter(|_| compiled.uses_old_self) {
         let detail = format!(
-            "oldSelf cannot be used on the uncorrelatable portion of the schema within {INSIDE}{place}"
+            "oldSelf cannot be used on the uncorrelatable portion of the schema within {INSIDE}{list}"
         );
         errors.push(FieldError::invalid_text(field, &rule.rule, &detail));
     }

@@ -40,25 +40,25 @@ pub(super) fn check(
     range.check(value, "Checked", path, &mut errors);
     if let Some(factor) = limits.multiple_of {
         let exact = range.check(GoNumber::Float(factor), "MultipleOf", path, &mut errors);
-        check_multiple(value.seen(exact), factor, path, &mut errors);
+        check_multiple(value.comparable(exact), factor, path, &mut errors);
     }
     if let Some(minimum) = limits.minimum {
         let limit = GoNumber::Float(minimum);
         let exact = range.check(limit, "Minimum boundary", path, &mut errors);
-        let (value, minimum) = value.seen(exact).beside(minimum);
+        let (value, minimum) = value.comparable(exact).same_type(minimum);
         errors.extend(minimum.as_minimum(value, limits.exclusive_minimum));
     }
     if let Some(maximum) = limits.maximum {
         let limit = GoNumber::Float(maximum);
         let exact = range.check(limit, "Maximum boundary", path, &mut errors);
-        let (value, maximum) = value.seen(exact).beside(maximum);
+        let (value, maximum) = value.comparable(exact).same_type(maximum);
         errors.extend(maximum.as_maximum(value, limits.exclusive_maximum));
     }
     errors
 }
 
 fn check_multiple(value: GoNumber, factor: f64, path: &str, errors: &mut Vec<NumberError>) {
-    let (value, factor) = value.beside(factor);
+    let (value, factor) = value.same_type(factor);
     let fits = match (value, factor) {
         (_, GoNumber::Integer(..=0)) => None,
         (_, GoNumber::Float(factor)) if factor <= 0.0 => None,
@@ -105,7 +105,7 @@ impl GoNumber {
     }
 
     /// Integers are compared as floats with a limit that is no integer.
-    fn seen(self, exact: bool) -> Self {
+    fn comparable(self, exact: bool) -> Self {
         if exact {
             self
         } else {
@@ -114,7 +114,7 @@ impl GoNumber {
     }
 
     /// This number and `limit` as numbers of the same kind.
-    fn beside(self, limit: f64) -> (Self, Self) {
+    fn same_type(self, limit: f64) -> (Self, Self) {
         match self {
             Self::Integer(_) => (self, Self::Integer(limit as i64)),
             Self::Float(_) => (self, Self::Float(limit)),
@@ -122,19 +122,19 @@ impl GoNumber {
     }
 
     fn as_minimum(self, value: Self, exclusive: bool) -> Option<NumberError> {
-        let (fails, words) = match exclusive {
+        let (fails, message) = match exclusive {
             true => (value.at_most(self), "should be greater than"),
             false => (value.below(self), "should be greater than or equal to"),
         };
-        fails.then(|| NumberError::Limit(format!("{words} {}", self.printed())))
+        fails.then(|| NumberError::Limit(format!("{message} {}", self.printed())))
     }
 
     fn as_maximum(self, value: Self, exclusive: bool) -> Option<NumberError> {
-        let (fails, words) = match exclusive {
+        let (fails, message) = match exclusive {
             true => (self.at_most(value), "should be less than"),
             false => (self.below(value), "should be less than or equal to"),
         };
-        fails.then(|| NumberError::Limit(format!("{words} {}", self.printed())))
+        fails.then(|| NumberError::Limit(format!("{message} {}", self.printed())))
     }
 
     fn float(self) -> f64 {

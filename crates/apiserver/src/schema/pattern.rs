@@ -32,13 +32,13 @@ impl Pattern {
 
 /// What Go says about a pattern that cannot be compiled.
 fn go_error(error: &regex::Error, pattern: &str) -> String {
-    let told = error.to_string();
+    let message = error.to_string();
     let part = |start: char| {
         pattern
             .rfind(start)
             .map_or(pattern, |index| &pattern[index..])
     };
-    let cause = match told.rsplit("error: ").next().unwrap_or_default() {
+    let cause = match message.rsplit("error: ").next().unwrap_or_default() {
         "unclosed group" => format!("missing closing ): `{pattern}`"),
         "unopened group" => format!("unexpected ): `{pattern}`"),
         "unclosed character class" => format!("missing closing ]: `{}`", part('[')),

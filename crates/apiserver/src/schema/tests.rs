@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{FieldError, Schema};
 
-fn told(errors: &[FieldError]) -> Vec<String> {
+fn messages(errors: &[FieldError]) -> Vec<String> {
     errors
         .iter()
         .map(|error| format!("{} {}: {}", error.reason, error.field, error.message))
@@ -18,19 +18,19 @@ fn told(errors: &[FieldError]) -> Vec<String> {
 /// A schema whose `spec` is `spec`.
 fn schema(spec: &Value) -> Schema {
     let root = json!({ "type": "object", "properties": { "spec": spec } });
-    Schema::compile(&root).unwrap_or_else(|errors| panic!("{:#?}", told(&errors)))
+    Schema::compile(&root).unwrap_or_else(|errors| panic!("{:#?}", messages(&errors)))
 }
 
 /// Checks `object` as the `spec` of a new object.
 fn check(spec: Value, object: Value, expected: &[&str]) {
     let errors = schema(&spec).validate(&json!({ "spec": object }), None);
-    assert_eq!(told(&errors), expected, "{object} against {spec}");
+    assert_eq!(messages(&errors), expected, "{object} against {spec}");
 }
 
 /// Checks `new` as the `spec` of an object whose spec was `old`.
 fn check_update(spec: Value, old: Value, new: Value, expected: &[&str]) {
     let errors = schema(&spec).validate(&json!({ "spec": new }), Some(&json!({ "spec": old })));
-    assert_eq!(told(&errors), expected, "{old} to {new} against {spec}");
+    assert_eq!(messages(&errors), expected, "{old} to {new} against {spec}");
 }
 
 /// Checks what becomes of `object` and which fields are dropped.
@@ -49,7 +49,7 @@ fn check_kept(spec: Value, object: Value, kept: Value, dropped: &[&str]) {
 /// Checks why a schema is refused.
 fn check_refused(schema: Value, expected: &[&str]) {
     let errors = Schema::compile(&schema).expect_err("a refused schema");
-    assert_eq!(told(&errors), expected, "{schema}");
+    assert_eq!(messages(&errors), expected, "{schema}");
 }
 
 #[test]
@@ -220,7 +220,7 @@ fn sets_and_maps() {
         json!([{"k": "x"}, {"k": "x", "v": 1}]),
         &["FieldValueDuplicate spec[1]: Duplicate value: {\"k\":\"x\"}"],
     );
-    // Items are told apart by their keys, not by their places.
+    // Items are identified by their keys, not by their positions.
     check_update(
         map,
         json!([{"k": "a", "v": 3}, {"k": "b", "v": 1}]),
@@ -485,7 +485,7 @@ fn a_status_is_checked_alone() {
     let schema = Schema::compile(&root).unwrap();
     let errors = schema.validate_status(&json!({"status": {"a": "x"}}), &json!({}));
     assert_eq!(
-        told(&errors),
+        messages(&errors),
         [
             "FieldValueTypeInvalid status.a: Invalid value: \"string\": a in body must be of type integer: \"string\""
         ],

@@ -41,7 +41,7 @@ impl Identity {
             attempted: format!("storing the identity of the server in {}", path.display()),
             source,
         };
-        let kept = match fs::read(&path) {
+        let stored = match fs::read(&path) {
             Ok(text) => Some(serde_json::from_slice::<Self>(&text).map_err(|error| {
                 ServeError::Identity {
                     path: path.clone(),
@@ -51,9 +51,9 @@ impl Identity {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(failed(error)),
         };
-        let token = match kept {
-            Some(kept) if kept.names == names => return Ok(kept),
-            Some(kept) => kept.token,
+        let token = match stored {
+            Some(stored) if stored.names == names => return Ok(stored),
+            Some(stored) => stored.token,
             None => new_token().map_err(failed)?,
         };
         let identity = Self::new(names, token)?;
@@ -99,7 +99,7 @@ impl Identity {
 
     /// The certificate for TLS.
     pub(super) fn certificate(&self) -> Result<TlsCertificate, rustls::Error> {
-        let unreadable = |_| rustls::Error::General("the kept identity is no base64".to_owned());
+        let unreadable = |_| rustls::Error::General("the stored identity is not base64".to_owned());
         let certificate = STANDARD.decode(&self.certificate).map_err(unreadable)?;
         let key = STANDARD.decode(&self.key).map_err(unreadable)?;
         TlsCertificate::new(
@@ -108,7 +108,7 @@ impl Identity {
         )
     }
 
-    /// Writes the file with which the administrator reaches the server.
+    /// Writes the kubeconfig of the administrator.
     pub(super) fn write_kubeconfig(
         &self,
         folder: &Path,
@@ -152,12 +152,12 @@ fn new_token() -> io::Result<String> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Writes a file that only its owner may read, in one step.
+/// Writes a file atomically that only its owner may read.
 fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut name = path.as_os_str().to_owned();
     name.push(".new");
     let temporary = PathBuf::from(name);
-    // Left over from a crash; it may have other rights.
+    // Left over from a crash; it may have other permissions.
     let _ = fs::remove_file(&temporary);
     let mut options = fs::OpenOptions::new();
     options.write(true).create_new(true).mode(0o600);

@@ -100,7 +100,9 @@ impl RequestHandler {
         Err(ApiError::new(
             StatusCode::FORBIDDEN,
             "Forbidden",
-            format!("this server is not known as {name:?}; ask it under one of its names"),
+            format!(
+                "{name:?} is not a name of this server; send a Host header with one of its names"
+            ),
         ))
     }
 

@@ -280,16 +280,16 @@ mod tests {
             schema_fingerprint: 7,
             spec_text: Bytes::new(),
         };
-        let kept = StoredObject::new(draft, 3);
-        let span = kept.managed_fields_range();
-        let restored = StoredObject::restored(kept.wire().clone(), span, 7, 3).expect("fits");
-        for kept in [&kept, &restored, &kept.at(3)] {
+        let stored = StoredObject::new(draft, 3);
+        let span = stored.managed_fields_range();
+        let restored = StoredObject::restored(stored.wire().clone(), span, 7, 3).expect("fits");
+        for stored in [&stored, &restored, &stored.at(3)] {
             let mut expected = object.clone();
             expected["metadata"]["resourceVersion"] = json!("3");
-            assert_eq!(*kept.value(), expected);
-            assert_eq!(kept.managed_fields(), managed_fields.as_bytes());
+            assert_eq!(*stored.value(), expected);
+            assert_eq!(stored.managed_fields(), managed_fields.as_bytes());
             expected["metadata"]["managedFields"] = json!([{"manager": "m"}]);
-            let wire: Value = serde_json::from_slice(kept.wire()).expect("JSON");
+            let wire: Value = serde_json::from_slice(stored.wire()).expect("JSON");
             assert_eq!(wire, expected);
         }
         assert_eq!(StoredObject::new(object.into(), 1).managed_fields(), b"");

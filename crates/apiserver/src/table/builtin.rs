@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{metadata::text, resource::Resource};
 
-/// Name, type and priority; what has a priority shows only in wide output.
+/// Name, type and priority; columns with a priority are only in wide output.
 type ColumnNames = &'static [(&'static str, &'static str, i64)];
 
 const NAMED: ColumnNames = &[("Name", "string", 0), ("Age", "string", 0)];
@@ -193,7 +193,7 @@ fn cell(resource: &Resource, object: &Value, head: &str, now: &str) -> Value {
     }
 }
 
-/// What the workloads have in common.
+/// The cells that all workloads have.
 fn template(object: &Value, head: &str) -> Value {
     let containers = &object["spec"]["template"]["spec"]["containers"];
     match head {
@@ -304,7 +304,7 @@ fn or_nothing(text: &str, otherwise: &str) -> Value {
     json!(if text.is_empty() { otherwise } else { text })
 }
 
-/// How much is in a map or list.
+/// The number of items of a map or list.
 fn size(object: &Value, field: &str) -> usize {
     let value = &object[field];
     value.as_object().map_or(0, |map| map.len()) + value.as_array().map_or(0, Vec::len)

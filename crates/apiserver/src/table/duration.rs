@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::metadata;
 
-/// How old an object is.
+/// The age of an object.
 pub(super) fn age(object: &Value, now: &str) -> String {
     match metadata::text(object, "/metadata/creationTimestamp") {
         "" => "<unknown>".to_owned(),
@@ -13,7 +13,7 @@ pub(super) fn age(object: &Value, now: &str) -> String {
     }
 }
 
-/// How long ago a time was.
+/// The age of a timestamp.
 pub(super) fn since(time: &str, now: &str) -> String {
     match (time.parse::<Timestamp>(), now.parse::<Timestamp>()) {
         (Ok(time), Ok(now)) => human(now.as_second() - time.as_second()),

@@ -45,7 +45,7 @@ const SOURCE: &[&str] = &[
     "/reportingController",
 ];
 
-/// The first of these places that has something to say.
+/// The first of these fields that is not empty.
 fn first<'e>(event: &'e Value, places: &[&str]) -> &'e str {
     let mut texts = places.iter().map(|place| text(event, place));
     texts.find(|text| !text.is_empty()).unwrap_or_default()

@@ -19,7 +19,7 @@ enum PathSegment {
 }
 
 impl JsonPath {
-    /// Reads `.spec.list[0].name` and the like; `None` if it is no path known here.
+    /// Reads `.spec.list[0].name` and the like; `None` if it is not supported.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         let text = text
@@ -39,12 +39,12 @@ impl JsonPath {
         Some(Self(segments))
     }
 
-    /// What the path leads to first.
+    /// The first value at the path.
     pub(crate) fn first<'v>(&self, value: &'v Value) -> Option<&'v Value> {
         walk(&self.0, value).into_iter().next()
     }
 
-    /// All that it leads to, as text, with spaces between.
+    /// All values at the path, as text separated by spaces.
     pub(crate) fn joined(&self, value: &Value) -> String {
         let text = |value: &Value| match value {
             Value::String(text) => text.clone(),
@@ -55,7 +55,7 @@ impl JsonPath {
     }
 }
 
-/// A field name up to the next step; a backslash takes what follows as it is.
+/// A field name up to the next segment; a backslash escapes the next character.
 fn field(text: &str) -> Option<(PathSegment, &str)> {
     let mut name = String::new();
     let mut letters = text.char_indices();
@@ -96,7 +96,7 @@ fn bracket(inner: &str) -> Option<(PathSegment, &str)> {
     Some((segment, rest))
 }
 
-/// Where the bracket ends that was opened before the text; quotes may hold brackets.
+/// The end of a bracket that was opened before the text; quotes may contain brackets.
 fn closing(text: &str) -> Option<usize> {
     let mut quote = None;
     let mut depth = 0;

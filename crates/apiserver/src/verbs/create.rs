@@ -200,20 +200,10 @@ fn prepare(
     let warnings = super::prune(resource, &mut object, options)?;
     complete(resource, &mut object, &creation);
     access::check_escalation(server, &options.caller, resource, &object, None)?;
-    let is_definition = &*resource.storage == DEFINITIONS;
-    if is_definition {
+    if &*resource.storage == DEFINITIONS {
         definitions::prepare_new(server, &mut object)?;
     }
-    let nothing = json!({});
-    let live = LiveObject {
-        object: &nothing,
-        managed_fields: &[],
-    };
-    let mut managed_fields =
-        options.managed_fields(server, target, proposal.managed_fields, live, &object);
-    if is_definition {
-        managed_fields = with_status_manager(server, target, &object, &managed_fields);
-    }
+    let managed_fields = managed_fields(server, target, options, proposal.managed_fields, &object);
     if resource.schema.is_none() {
         builtin::complete_new(resource, &mut object);
     }
@@ -230,6 +220,26 @@ fn prepare(
         managed_fields,
         warnings,
     })
+}
+
+/// The `managedFields` of a new object, as JSON.
+fn managed_fields(
+    server: &Server,
+    target: &RequestTarget,
+    options: &WriteOptions,
+    proposed: ManagedFieldsUpdate,
+    object: &Value,
+) -> String {
+    let nothing = json!({});
+    let live = LiveObject {
+        object: &nothing,
+        managed_fields: &[],
+    };
+    let managed_fields = options.managed_fields(server, target, proposed, live, object);
+    match &*target.resource.storage == DEFINITIONS {
+        true => with_status_manager(server, target, object, &managed_fields),
+        false => managed_fields,
+    }
 }
 
 /// Sets the metadata and defaults of a new object.

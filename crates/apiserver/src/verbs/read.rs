@@ -22,8 +22,8 @@ const FRESHNESS_TIMEOUT: Duration = Duration::from_secs(3);
 
 pub(super) async fn get(request: &ObjectRequest<'_>) -> Result<Response> {
     let resource = request.resource();
-    let asked = parse_revision(&request.query.resource_version).map_err(ApiError::internal)?;
-    wait_for_revision(request.server, asked).await?;
+    let requested = parse_revision(&request.query.resource_version).map_err(ApiError::internal)?;
+    wait_for_revision(request.server, requested).await?;
     let key = resource.key(request.target.namespace.as_deref(), request.target.name());
     let stored = request.server.store().object(&key);
     let stored = stored.ok_or_else(|| ApiError::not_found(resource, request.target.name()))?;
@@ -106,10 +106,10 @@ impl ListPage {
         let query = &request.query;
         let limit = query.limit;
         check_match(query)?;
-        let asked = parse_revision(&query.resource_version)
+        let requested = parse_revision(&query.resource_version)
             .map_err(|fault| ApiError::bad_request(format!("invalid resource version: {fault}")))?;
         if !query.continue_token.is_empty() {
-            if asked > 0 {
+            if requested > 0 {
                 return Err(ApiError::bad_request(
                     "specifying resource version is not allowed when using continue",
                 ));
@@ -121,12 +121,12 @@ impl ListPage {
                 limit,
             });
         }
-        wait_for_revision(request.server, asked).await?;
+        wait_for_revision(request.server, requested).await?;
         let is_exact = query.resource_version_match == "Exact";
         // A list that may be served from a cache is not cut into pages.
         let is_unpaged = query.resource_version == "0";
         Ok(Self {
-            revision: Some(asked).filter(|_| is_exact),
+            revision: Some(requested).filter(|_| is_exact),
             after: None,
             limit: if is_unpaged { 0 } else { limit },
         })
@@ -203,17 +203,17 @@ pub(super) fn parse_revision(text: &str) -> Result<Revision, String> {
 }
 
 /// Waits for a revision that the client has seen on another server.
-pub(super) async fn wait_for_revision(server: &Server, asked: Revision) -> Result<()> {
+pub(super) async fn wait_for_revision(server: &Server, requested: Revision) -> Result<()> {
     let mut revision_watch = server.store().revision_watch();
     let waited = tokio::time::timeout(
         FRESHNESS_TIMEOUT,
-        revision_watch.wait_for(|now| *now >= asked),
+        revision_watch.wait_for(|now| *now >= requested),
     );
     if waited.await.is_ok_and(|reached| reached.is_ok()) {
         return Ok(());
     }
     Err(ApiError::revision_too_large(
-        asked,
+        requested,
         server.store().revision(),
     ))
 }

@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::Context;
 use api::{Pipeline, Promotion};
-use apiserver::{ServeOptions, Served, Server};
+use apiserver::{ServeHandle, ServeOptions, Server};
 use controller::settings::Authoring;
 use kube::{
     Api, Client,
@@ -47,7 +47,7 @@ pub(super) struct DemoSetup {
     /// The address of the REST API and the dashboard.
     rest: SocketAddr,
     /// The leaf clusters, which stop with the demo.
-    _clusters: Vec<(Server, Served, Flux)>,
+    _clusters: Vec<(Server, ServeHandle, Flux)>,
     /// Applies pipelines from git to the hub.
     _flux: Flux,
 }
@@ -205,7 +205,7 @@ async fn flux_for_pipelines(hub: Client, repository: Repository) -> anyhow::Resu
 }
 
 /// A leaf cluster with Flux's CustomResourceDefinitions.
-async fn cluster(folder: &Path) -> anyhow::Result<(Server, Served)> {
+async fn cluster(folder: &Path) -> anyhow::Result<(Server, ServeHandle)> {
     let server = Server::in_memory();
     for definition in definitions() {
         apply(&server.client(), &definition).await?;

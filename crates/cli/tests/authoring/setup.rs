@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use api::{Change, Pipeline};
-use apiserver::{ServeOptions, Served, Server, User};
+use apiserver::{ServeHandle, ServeOptions, Server, User};
 use controller::{Author, settings::Authoring};
 use k8s_openapi::{
     api::core::v1::Secret,
@@ -31,7 +31,7 @@ pub(crate) struct AuthoringSetup {
     pub(crate) address: String,
     pub(crate) folder: tempfile::TempDir,
     server: Server,
-    served: Served,
+    served: ServeHandle,
     _forge: Forge,
     stop: CancellationToken,
     /// Last, so that everything else ends in it.

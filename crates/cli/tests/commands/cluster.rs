@@ -6,7 +6,7 @@ use std::{
 };
 
 use api::{Pipeline, Promotion};
-use apiserver::{ServeOptions, Served, Server, User};
+use apiserver::{ServeHandle, ServeOptions, Server, User};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api, Client,
@@ -20,7 +20,7 @@ pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_sluice");
 pub(crate) struct TestCluster {
     pub(crate) server: Server,
     pub(crate) client: Client,
-    served: Served,
+    served: ServeHandle,
     folder: tempfile::TempDir,
 }
 

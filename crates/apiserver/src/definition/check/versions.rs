@@ -1,4 +1,4 @@
-//! The versions of a definition: names, schemas, subresources, columns, selectable fields.
+//! Validates the versions of a definition: names, schemas, subresources, columns, selectable fields.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::schema::{FieldError, MALFORMED, Schema, ordered};
 const LARGEST_WARNING: usize = 256;
 const MOST_SELECTABLE_FIELDS: usize = 8;
 
-/// Checks all versions; returns their schemas when all of those are good.
+/// Validates all versions; returns their schemas if all are valid.
 pub(super) fn check(spec: &Value, errors: &mut Vec<FieldError>) -> Vec<Arc<Schema>> {
     let versions = spec["versions"].as_array().map_or(&[][..], Vec::as_slice);
     for (index, version) in versions.iter().enumerate() {
@@ -52,7 +52,7 @@ pub(super) fn check(spec: &Value, errors: &mut Vec<FieldError>) -> Vec<Arc<Schem
     schemas.into_iter().flatten().collect()
 }
 
-/// The first version is also checked as the one version older definitions have.
+/// The first version is also validated as the single version of older definitions.
 fn check_first_name(versions: &[Value], errors: &mut Vec<FieldError>) {
     let first = versions
         .first()
@@ -70,7 +70,7 @@ fn check_first_name(versions: &[Value], errors: &mut Vec<FieldError>) {
     }
 }
 
-/// Exactly one version stores, and no name is used twice.
+/// Exactly one version is the storage version, and names are unique.
 fn check_set(versions: &[Value], errors: &mut Vec<FieldError>) {
     let names: Vec<&Value> = versions.iter().map(|version| &version["name"]).collect();
     let repeated = (1..names.len()).any(|index| names[..index].contains(&names[index]));
@@ -120,12 +120,12 @@ struct VersionCheck<'a> {
     version: &'a Value,
     index: usize,
     own: &'a str,
-    /// Whether all versions have the same of that part: it is then checked once, as part of the spec.
+    /// Whether all versions share this part, which is then validated once as part of the spec.
     shared: &'a dyn Fn(&str) -> bool,
 }
 
 impl VersionCheck<'_> {
-    /// The path of a part, or nothing when it was checked with an earlier version.
+    /// The path of a part; `None` if it was validated with an earlier version.
     fn path(&self, part: &str, path_when_shared: &str) -> Option<(String, bool)> {
         match ((self.shared)(part), self.index) {
             (true, 0) => Some((path_when_shared.to_owned(), true)),
@@ -309,7 +309,7 @@ fn check_column(column: &Value, path: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// The schema of the status is taken out of the root, so nothing around it may matter.
+/// The root of a schema with a status subresource may only have certain keywords.
 fn check_root_of_status(schema: &Value, path: &str, errors: &mut Vec<FieldError>) {
     const REFUSED: [&str; 13] = [
         "nullable",

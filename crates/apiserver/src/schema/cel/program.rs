@@ -209,7 +209,7 @@ fn parse<'a>(
     }
 }
 
-/// A fault with its place in the text, drawn the way CEL draws it.
+/// An error with its position in the text, formatted as CEL does.
 fn located(text: &str, fault: &CheckError) -> String {
     let offset = text.find(&fault.at).unwrap_or_default();
     let offset = if fault.at.ends_with('(') {

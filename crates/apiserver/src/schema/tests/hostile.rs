@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::told;
+use super::messages;
 use crate::definition;
 use crate::schema::Schema;
 
@@ -125,7 +125,7 @@ proptest! {
     #[test]
     fn any_object_is_judged(held in schema_of_values(), object in any_json()) {
         let root = json!({"type": "object", "properties": {"spec": held}});
-        let schema = Schema::compile(&root).map_err(|errors| TestCaseError::fail(told(&errors).join("\n")))?;
+        let schema = Schema::compile(&root).map_err(|errors| TestCaseError::fail(messages(&errors).join("\n")))?;
         exercise(&schema, object.clone());
         exercise(&schema, json!({"spec": object}));
     }

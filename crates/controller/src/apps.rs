@@ -29,6 +29,8 @@ pub(crate) struct AppRecord {
     pub(crate) pipeline: Option<String>,
     /// The images it runs, once they have been read for this state.
     pub(crate) images: Option<Vec<String>>,
+    /// Its generation, if it is a source: an edit of a source need not change its reading.
+    pub(crate) generation: Option<i64>,
     /// The source that its revision comes from.
     pub(crate) source: Option<ObjectReference>,
     /// Namespace and name of the Kustomization that applied it.

@@ -154,8 +154,7 @@ impl Strategies {
         metrics: &Metrics,
     ) -> Result<Self, Error> {
         let (folder, temporary) = folder(settings)?;
-        // Whoever embeds this may have installed a provider already; then that one is used.
-        drop(rustls::crypto::ring::default_provider().install_default());
+        net::install_tls_provider();
         let guard = SideEffectGuard::new(settings, leader);
         let http = http(settings, &guard);
         let repositories = GitRepositories::new(&folder, settings, http.clone(), guard.clone());

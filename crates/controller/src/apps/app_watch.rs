@@ -286,6 +286,7 @@ impl AppWatch {
                 .or_else(|| label(api::names::PIPELINE_LABEL_WEGO)),
             images: is_workload.then(|| images::of_workload(app)),
             release: release.filter(|_| is_workload).map(Box::new),
+            generation: app.metadata.generation.filter(|_| !self.kind.is_app()),
             source: api::app::source_of(kind, app),
             applier: label(KUSTOMIZATION_NAMESPACE_LABEL).zip(label(KUSTOMIZATION_NAME_LABEL)),
             workloads: None,

@@ -1,0 +1,251 @@
+//! The objects of a cache and the rules by which one state replaces another. No I/O, no callbacks.
+
+use std::{
+    collections::{BTreeSet, HashMap, HashSet, VecDeque},
+    sync::Arc,
+};
+
+use super::{CacheConfig, CachedKind};
+use crate::{ObjectKey, ResourceVersion};
+
+/// How many uids of deleted objects are remembered. A response that is later than so many deletions is
+/// not expected.
+const DELETED_UIDS: usize = 1024;
+
+/// Where a state of an object comes from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Source {
+    /// The watch, which delivers states in order.
+    Watch,
+    /// The response to a request, which may be older than what the watch delivered meanwhile.
+    Response,
+}
+
+/// A state that was stored.
+pub(super) struct AppliedObject<K> {
+    pub(super) object: Arc<K>,
+    /// The state before, where the cache keeps parsed objects.
+    pub(super) previous: Option<Arc<K>>,
+    /// The last state of an object of the same name that must have been deleted before.
+    pub(super) recreated: Option<Arc<K>>,
+}
+
+pub(super) struct ObjectStore<K> {
+    config: CacheConfig<K>,
+    objects: HashMap<ObjectKey, StoredObject<K>>,
+    children: HashMap<ObjectKey, BTreeSet<ObjectKey>>,
+    deleted_uids: RecentUids,
+    /// The objects that were listed or written since the watch began to list; none while it does not.
+    listing: Option<HashSet<ObjectKey>>,
+}
+
+struct StoredObject<K> {
+    uid: Option<String>,
+    version: ResourceVersion,
+    parent: Option<ObjectKey>,
+    content: Content<K>,
+}
+
+enum Content<K> {
+    Json(Box<[u8]>),
+    Parsed(Arc<K>),
+}
+
+impl<K: CachedKind> Content<K> {
+    fn read(&self) -> Option<Arc<K>> {
+        match self {
+            Self::Parsed(object) => Some(object.clone()),
+            // What was written by the same type can be read by it.
+            Self::Json(json) => serde_json::from_slice(json).ok().map(Arc::new),
+        }
+    }
+}
+
+impl<K: CachedKind> ObjectStore<K> {
+    pub(super) fn new(config: CacheConfig<K>) -> Self {
+        Self {
+            config,
+            objects: HashMap::new(),
+            children: HashMap::new(),
+            deleted_uids: RecentUids::default(),
+            listing: None,
+        }
+    }
+
+    /// Stores a state unless a newer one is known or the object was deleted.
+    pub(super) fn apply(&mut self, source: Source, mut object: K) -> Option<AppliedObject<K>> {
+        let key = ObjectKey::of(object.meta());
+        let uid = object.meta().uid.clone();
+        if uid
+            .as_deref()
+            .is_some_and(|uid| self.deleted_uids.contains(uid))
+        {
+            return None;
+        }
+        if let (Source::Response, Some(listing)) = (source, &mut self.listing) {
+            listing.insert(key.clone());
+        }
+        let known = self.objects.get(&key);
+        if known.is_some_and(|known| !known.is_replaced_by(source, &object)) {
+            return None;
+        }
+        (self.config.trim)(&mut object);
+        let object = Arc::new(object);
+        let stored = self.to_stored(&object)?;
+        let before = self.insert(key, stored);
+        let (mut previous, mut recreated) = (None, None);
+        match before {
+            Some(before) if before.uid == uid => {
+                if let Content::Parsed(object) = before.content {
+                    previous = Some(object);
+                }
+            }
+            Some(before) => {
+                recreated = before.content.read();
+                self.deleted_uids.insert(before.uid);
+            }
+            None => {}
+        }
+        Some(AppliedObject {
+            object,
+            previous,
+            recreated,
+        })
+    }
+
+    fn to_stored(&self, object: &Arc<K>) -> Option<StoredObject<K>> {
+        let content = match self.config.keep_parsed {
+            true => Content::Parsed(object.clone()),
+            // What was read from JSON can be written as JSON.
+            false => Content::Json(serde_json::to_vec(&**object).ok()?.into()),
+        };
+        let metadata = object.meta();
+        Some(StoredObject {
+            uid: metadata.uid.clone(),
+            version: ResourceVersion::of(metadata),
+            parent: (self.config.parent)(object),
+            content,
+        })
+    }
+
+    fn insert(&mut self, key: ObjectKey, stored: StoredObject<K>) -> Option<StoredObject<K>> {
+        let known = self.objects.get(&key);
+        if known.is_none_or(|known| known.parent != stored.parent) {
+            let old_parent = known.and_then(|known| known.parent.clone());
+            self.remove_child(old_parent.as_ref(), &key);
+            if let Some(parent) = &stored.parent {
+                let children = self.children.entry(parent.clone()).or_default();
+                children.insert(key.clone());
+            }
+        }
+        self.objects.insert(key, stored)
+    }
+
+    fn remove_child(&mut self, parent: Option<&ObjectKey>, key: &ObjectKey) {
+        let Some(parent) = parent else { return };
+        if let Some(children) = self.children.get_mut(parent) {
+            children.remove(key);
+            if children.is_empty() {
+                self.children.remove(parent);
+            }
+        }
+    }
+
+    /// Removes an object, if it is the one with that uid; returns its last state.
+    pub(super) fn remove(&mut self, key: &ObjectKey, uid: Option<&str>) -> Option<Arc<K>> {
+        self.deleted_uids.insert(uid.map(str::to_owned));
+        let known = self.objects.get(key)?;
+        if uid.is_some() && known.uid.as_deref() != uid {
+            return None;
+        }
+        let removed = self.objects.remove(key)?;
+        self.remove_child(removed.parent.as_ref(), key);
+        if uid.is_none() {
+            self.deleted_uids.insert(removed.uid);
+        }
+        removed.content.read()
+    }
+
+    /// The watch begins to list all objects.
+    pub(super) fn begin_listing(&mut self) {
+        self.listing = Some(HashSet::new());
+    }
+
+    /// The watch listed an object.
+    pub(super) fn mark_listed(&mut self, key: &ObjectKey) {
+        if let Some(listing) = &mut self.listing {
+            listing.insert(key.clone());
+        }
+    }
+
+    /// The watch listed all objects; returns those that do not exist any more.
+    pub(super) fn end_listing(&mut self) -> Vec<ObjectKey> {
+        let listed = self.listing.take().unwrap_or_default();
+        let keys = self.objects.keys();
+        keys.filter(|key| !listed.contains(*key)).cloned().collect()
+    }
+
+    pub(super) fn get(&self, key: &ObjectKey) -> Option<Arc<K>> {
+        self.objects.get(key)?.content.read()
+    }
+
+    pub(super) fn contains(&self, key: &ObjectKey) -> bool {
+        self.objects.contains_key(key)
+    }
+
+    pub(super) fn keys(&self) -> Vec<ObjectKey> {
+        self.objects.keys().cloned().collect()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.objects.len()
+    }
+
+    pub(super) fn all(&self) -> Vec<Arc<K>> {
+        let objects = self.objects.values();
+        objects.filter_map(|stored| stored.content.read()).collect()
+    }
+
+    pub(super) fn children(&self, parent: &ObjectKey) -> Vec<Arc<K>> {
+        let children = self.children.get(parent).into_iter().flatten();
+        children.filter_map(|key| self.get(key)).collect()
+    }
+}
+
+impl<K: CachedKind> StoredObject<K> {
+    fn is_replaced_by(&self, source: Source, object: &K) -> bool {
+        let version = ResourceVersion::of(object.meta());
+        match source {
+            Source::Watch => version != self.version && !self.version.is_newer_than(&version),
+            Source::Response => version.is_newer_than(&self.version),
+        }
+    }
+}
+
+/// The uids of the objects that were deleted last.
+#[derive(Default)]
+struct RecentUids {
+    uids: HashSet<Arc<str>>,
+    oldest_first: VecDeque<Arc<str>>,
+}
+
+impl RecentUids {
+    fn contains(&self, uid: &str) -> bool {
+        self.uids.contains(uid)
+    }
+
+    fn insert(&mut self, uid: Option<String>) {
+        let Some(uid) = uid.map(Arc::<str>::from) else {
+            return;
+        };
+        if !self.uids.insert(uid.clone()) {
+            return;
+        }
+        self.oldest_first.push_back(uid);
+        if self.oldest_first.len() > DELETED_UIDS
+            && let Some(oldest) = self.oldest_first.pop_front()
+        {
+            self.uids.remove(&oldest);
+        }
+    }
+}

@@ -1,8 +1,7 @@
-//! What an app runs, read from the app's object alone.
+//! Reads revision, version and readiness of an app from its object.
 //!
-//! One function for every kind and API version. It says what the object says
-//! and takes nothing on trust: an app whose controller has not seen its newest
-//! spec, whose last release failed, or that is being deleted is not ready.
+//! One function for every kind and API version. An app whose controller has not observed its newest spec,
+//! whose last release failed, or that is being deleted is not ready.
 
 mod generic;
 mod helm;
@@ -18,32 +17,32 @@ use crate::{
     workload as workloads,
 };
 
-/// What one app says about itself.
+/// What the object of an app says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AppReading {
     /// The revision it runs.
     pub revision: Option<Revision>,
-    /// What would be written to git to get that revision.
+    /// What to write to git to get that revision.
     pub version: Option<String>,
-    /// The digest of what it runs, where the object tells.
+    /// The digest of what it runs, where the object has it.
     pub digest: Option<String>,
     /// The revision last tried, whether or not it runs.
     pub attempted: Option<Revision>,
-    /// Whether it runs the revision as it should.
+    /// Whether it is ready at the revision.
     pub ready: bool,
-    /// Whether its controller has yet to deal with its newest spec.
+    /// Whether its controller has not observed its newest spec yet.
     pub lagging: bool,
     /// Whether the last try of its newest spec failed.
     pub failed: bool,
-    /// Whether its controller was told to leave it alone.
+    /// Whether it is suspended.
     pub suspended: bool,
-    /// What it says about its state.
+    /// Its message.
     pub message: Option<String>,
-    /// Why it could not be made sense of.
+    /// Why its revision could not be read.
     pub error: Option<String>,
 }
 
-/// The kinds of app that are read in different ways.
+/// The types of apps that are read in different ways.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AppType {
     /// Flux's HelmRelease.
@@ -115,14 +114,14 @@ fn kind_of(app: &DynamicObject) -> AppType {
 }
 
 /// What the conditions and generations of a Flux-like status say.
-struct Health {
+struct FluxHealth {
     is_ready: bool,
     lagging: bool,
     failed: bool,
     message: Option<String>,
 }
 
-impl Health {
+impl FluxHealth {
     fn of(conditions: &[StatusCondition], observed: Option<i64>, generation: i64) -> Self {
         let ready = conditions
             .iter()
@@ -148,8 +147,8 @@ impl Health {
     }
 }
 
-/// Whether it is the `Ready` condition and says that the revision itself did not work. What went
-/// wrong before the revision was tried, or on the way to asking, says nothing about it.
+/// Whether it is the `Ready` condition and says that the revision itself failed. A failure before the
+/// revision was tried does not count.
 fn tells_failure(ready: &StatusCondition) -> bool {
     let reason = ready.reason.as_deref().unwrap_or_default();
     let is_remedy = matches!(

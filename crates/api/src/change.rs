@@ -1,6 +1,4 @@
-//! The Change: one file to be proposed in git.
-//!
-//! How a form or a command reaches git without knowing git.
+//! The Change: one file to propose in git, for forms and commands that do not use git themselves.
 
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -34,25 +32,25 @@ use crate::{
     "message": "a change cannot be edited; create another"
 }]))]
 pub struct ChangeSpec {
-    /// Where the file goes, from the repository's root.
+    /// The path of the file, from the root of the repository.
     #[schemars(length(min = 1, max = 1024), extend("x-kubernetes-validations" = [{
         "rule": "!self.startsWith('/') && !('/' + self + '/').contains('/../')",
         "message": "must stay inside the repository"
     }]))]
     pub path: String,
-    /// What the file is to hold.
+    /// The content of the file.
     #[schemars(length(max = 262144))]
     pub content: String,
     /// The pull request's title.
     #[schemars(length(min = 1, max = 256))]
     pub title: String,
-    /// Who asks for it.
+    /// The user who proposes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     pub by: Option<String>,
 }
 
-/// What became of a change.
+/// The state of a Change.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
@@ -60,19 +58,19 @@ pub struct ChangeStatus {
     /// The generation this status was computed from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// How far it is.
+    /// The phase.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<ChangePhase>,
-    /// A sentence about it.
+    /// A message for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// Where people can look at it.
+    /// The URL of the pull request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// How often it was tried.
+    /// The number of attempts.
     #[serde(default, skip_serializing_if = "is_default")]
     pub attempts: i64,
-    /// When it will be tried again.
+    /// When the next attempt is due.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time", default)]
     pub next_attempt: Option<Time>,
@@ -86,10 +84,10 @@ pub struct ChangeStatus {
     pub conditions: Vec<Condition>,
 }
 
-/// How far a change is.
+/// The phase of a Change.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangePhase {
-    /// Nothing was done yet, or it is being tried again.
+    /// It has not been proposed yet, or is retried.
     Pending,
     /// The pull request is open.
     Proposed,
@@ -97,13 +95,12 @@ pub enum ChangePhase {
     Merged,
     /// The pull request was closed unmerged.
     Abandoned,
-    /// It cannot be carried out until somebody edits what is at fault.
+    /// It fails until somebody edits what is at fault.
     Failed,
 }
 
 impl ChangePhase {
-    /// Whether there is nothing more to wait for. What failed goes on once what was at fault is
-    /// mended.
+    /// Whether it has ended. A failed one goes on once what is at fault is edited.
     pub fn is_over(self) -> bool {
         matches!(self, Self::Merged | Self::Abandoned | Self::Failed)
     }

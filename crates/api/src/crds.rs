@@ -1,7 +1,7 @@
 //! The CustomResourceDefinitions, generated from the types.
 //!
-//! What the derive cannot say is said here: which roots need no `spec`, the
-//! status default, and that nothing else is defaulted or nullable.
+//! Adds what the derive macro cannot express: which kinds need no `spec`, the default status, and that
+//! nothing else has a default or is nullable.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, CustomResourceDefinitionVersion, JSON, JSONSchemaProps,
@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::{Change, GitopsCluster, Pipeline, PipelineTrigger, Promotion, WegoPipeline};
 
 /// All definitions, always in this order: Pipeline, Promotion, Change, GitopsCluster,
-/// PipelineTrigger, and the Pipeline of the first proposal.
+/// PipelineTrigger, and the Pipeline of `pipelines.wego.weave.works`.
 pub fn crds() -> Vec<CustomResourceDefinition> {
     vec![
         pipeline(),
@@ -21,7 +21,7 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
         change(),
         gitops_cluster(),
         pipeline_trigger(),
-        early_pipeline(),
+        wego_pipeline(),
     ]
 }
 
@@ -34,7 +34,7 @@ fn pipeline() -> CustomResourceDefinition {
     adjusted_pipeline(Pipeline::crd())
 }
 
-fn early_pipeline() -> CustomResourceDefinition {
+fn wego_pipeline() -> CustomResourceDefinition {
     adjusted_pipeline(WegoPipeline::crd())
 }
 
@@ -102,7 +102,7 @@ fn schema_of(version: &mut CustomResourceDefinitionVersion) -> Option<&mut JSONS
 }
 
 /// Serde's defaults make reading tolerant; in a CRD they would be written into people's objects.
-/// The same goes for `null`, which the ancestors' CRDs did not take either.
+/// The same goes for `null`, which the CRDs of the older projects did not accept either.
 fn forget_defaults(schema: &mut JSONSchemaProps) {
     schema.default = None;
     schema.nullable = None;

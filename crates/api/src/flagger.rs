@@ -67,7 +67,7 @@ lenient_structs! {
 
 /// How far the analysis of a workload is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Phase {
+pub enum CanaryPhase {
     /// The primary workload was made from the present one, without an analysis.
     Initialized,
     /// The last analysis passed and the primary workload runs what was analysed.
@@ -83,7 +83,7 @@ pub enum Phase {
     Other(String),
 }
 
-impl Phase {
+impl CanaryPhase {
     fn of(text: &str) -> Self {
         match text {
             "Initialized" => Self::Initialized,
@@ -111,7 +111,7 @@ pub struct Canary {
     /// The name of the workload, which is in the Canary's namespace.
     pub target_name: String,
     /// How far the analysis is.
-    pub phase: Phase,
+    pub phase: CanaryPhase,
     /// Whether the template analysed last is another than the last one that passed.
     pub differs: bool,
     /// When the phase was reached, by the clock of its cluster; nothing while the analysis goes on,
@@ -130,13 +130,13 @@ impl Canary {
     pub fn read(object: &DynamicObject) -> Self {
         let fields: Object<CanarySpec, CanaryStatus> = read_fields(&object.data);
         let (spec, status) = (fields.spec, fields.status);
-        let phase = Phase::of(&status.phase);
+        let phase = CanaryPhase::of(&status.phase);
         let message = status
             .conditions
             .into_iter()
             .find(|condition| condition.type_ == "Promoted")
             .and_then(|condition| condition.message)
-            .filter(|text| phase == Phase::Failed && !text.is_empty());
+            .filter(|text| phase == CanaryPhase::Failed && !text.is_empty());
         let interval = spec.analysis.interval.or(spec.canary_analysis.interval);
         Self {
             name: object.metadata.name.clone().unwrap_or_default(),
@@ -189,7 +189,7 @@ mod tests {
                 }],
             }),
         );
-        assert_eq!(read.phase, Phase::Failed);
+        assert_eq!(read.phase, CanaryPhase::Failed);
         assert!(read.differs);
         assert_eq!(read.interval, Duration::from_secs(30));
         assert_eq!(
@@ -227,7 +227,7 @@ mod tests {
         ] {
             let read = canary(spec.clone(), json!({}));
             assert_eq!(read.interval, Duration::from_secs(seconds), "{spec}");
-            assert_eq!(read.phase, Phase::Absent);
+            assert_eq!(read.phase, CanaryPhase::Absent);
         }
     }
 }

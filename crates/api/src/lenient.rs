@@ -1,7 +1,7 @@
-//! Reading and writing fields that may be missing.
+//! Serde helpers for lenient reading: missing fields, `null` and values of an unexpected type.
 //!
-//! A watch stops at the first object it cannot read, so one odd object must not
-//! be unreadable. Nothing here writes a field that holds its default.
+//! A watch stops at the first object that it cannot deserialise, so no object may be unreadable. Fields
+//! that hold their default are not written.
 
 use serde::{Deserialize, Deserializer};
 
@@ -10,7 +10,7 @@ pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// Reads an explicit `null` as the default, as the ancestors wrote it for empty maps and lists.
+/// Reads an explicit `null` as the default, as the older projects wrote it for empty maps and lists.
 pub(crate) fn null_as_default<'de, T, D>(deserializer: D) -> Result<T, D::Error>
 where
     T: Default + Deserialize<'de>,
@@ -19,7 +19,7 @@ where
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// Reads a value of any type, and one of the wrong type as nothing.
+/// Reads a value of the wrong type as the default.
 pub(crate) fn lenient<'de, T, D>(deserializer: D) -> Result<T, D::Error>
 where
     T: Default + serde::de::DeserializeOwned,

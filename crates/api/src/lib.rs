@@ -1,10 +1,9 @@
-//! The kinds Sluice serves and the few fields it reads of other people's.
+//! The custom resources of Sluice, and the fields that it reads of Flux, Flagger, Tekton and workloads.
 //!
-//! Holds data types, the names and labels derived from them, and the
-//! CustomResourceDefinitions generated from them. AppReading is tolerant: whatever
-//! an ancestor's CRD let into the cluster deserialises, and what cannot work is
-//! reported later by whoever plans. Never talks to a cluster, never reads a
-//! clock, never decides what should happen.
+//! Holds data types, the names and labels derived from them, and the CustomResourceDefinitions generated
+//! from them. Reading is lenient: every object that the CRDs of the older projects accepted deserialises,
+//! and `planner` reports what cannot work. Nothing here talks to a cluster, reads a clock or decides what
+//! happens.
 #![warn(missing_docs)]
 
 mod lenient;

@@ -1,24 +1,24 @@
 //! Names and labels that Sluice gives to objects and reads from them.
 //!
-//! Names are functions of their inputs, so that creating something twice finds
-//! it the second time. Whatever the input, the result is a valid name.
+//! Names are functions of their inputs, so that creating an object twice finds it the second time. Every
+//! result is a valid name.
 
 use sha2::{Digest, Sha256};
 
 /// Label on apps: the pipeline they belong to. Also on every Promotion.
 pub const PIPELINE_LABEL: &str = "pipelines.weave.works/pipeline";
-/// The label's first spelling, still accepted on apps.
+/// The label with the group of the first proposal, still accepted on apps.
 pub const PIPELINE_LABEL_WEGO: &str = "pipelines.wego.weave.works/pipeline";
 /// Label on a Promotion: the environment it leads into.
 pub const ENVIRONMENT_LABEL: &str = "pipelines.weave.works/environment";
-/// Label on a Promotion: the place it leads into, hashed where it is no label value.
+/// Label on a Promotion: the site that it leads into, hashed where it is no label value.
 pub const SITE_LABEL: &str = "pipelines.weave.works/place";
 /// Annotation on a Pipeline: a request, written with kubectl.
 pub const REQUEST_ANNOTATION: &str = "pipelines.weave.works/request";
-/// Label on a Pipeline that is kept equal to one of the first proposal's group: that group.
+/// Label on a Pipeline that is kept equal to one of another API group: that group.
 pub const ADOPTED_LABEL: &str = "pipelines.weave.works/adopted-from";
-/// Annotation on such a Pipeline: what both said of suspending and requests when they were last
-/// equal, so that it can be told which of them was changed since.
+/// Annotation on such a Pipeline: the suspension and requests of both when they were last equal, to
+/// find out which of them was edited since.
 pub const ADOPTED_ANNOTATION: &str = "pipelines.weave.works/adopted";
 /// Annotation on a GitopsCluster: the namespaces whose pipelines may use it, comma-separated.
 pub const ALLOWED_NAMESPACES_ANNOTATION: &str = "pipelines.weave.works/allowed-namespaces";
@@ -52,7 +52,7 @@ const DNS_LABEL: usize = 63;
 const DNS_SUBDOMAIN: usize = 253;
 const HASH_DIGITS: usize = 12;
 
-/// Where a promotion leads: an environment, or one target of it.
+/// What a promotion leads into: an environment, or one target of it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PromotionSite {
     /// The environment's name.
@@ -79,7 +79,7 @@ impl PromotionSite {
         }
     }
 
-    /// The place as one string: the environment, or `environment/cluster or -/namespace` as in
+    /// The site as one string: the environment, or `environment/cluster or -/namespace` as in
     /// the keys of reports.
     pub fn key(&self) -> String {
         match &self.target {
@@ -92,17 +92,17 @@ impl PromotionSite {
     }
 }
 
-/// The name of the Promotion that brings a revision into a place. The ordinal tells repeated
-/// attempts apart.
+/// The name of the Promotion that brings a revision into a site. The ordinal distinguishes repeated
+/// attempts.
 pub fn promotion_name(
     pipeline: &str,
-    place: &PromotionSite,
+    site: &PromotionSite,
     revision: &str,
     ordinal: i64,
 ) -> String {
-    let hash = short_hash(&[pipeline, &place.key(), revision, &ordinal.to_string()]);
+    let hash = short_hash(&[pipeline, &site.key(), revision, &ordinal.to_string()]);
     let pipeline = slug(pipeline, PIPELINE_PART, "pipeline");
-    let environment = slug(&place.environment, ENVIRONMENT_PART, "environment");
+    let environment = slug(&site.environment, ENVIRONMENT_PART, "environment");
     format!("{pipeline}-{environment}-{hash}")
 }
 
@@ -246,8 +246,8 @@ mod tests {
     fn promotion_names_are_valid_for_any_input() {
         for pipeline in HOSTILE {
             for environment in HOSTILE {
-                let place = PromotionSite::target(environment, Some(pipeline), environment);
-                let name = promotion_name(pipeline, &place, environment, 7);
+                let site = PromotionSite::target(environment, Some(pipeline), environment);
+                let name = promotion_name(pipeline, &site, environment, 7);
                 assert!(
                     is_object_name(&name),
                     "{pipeline:?} {environment:?} gave {name:?}"

@@ -1,6 +1,6 @@
 //! The Pipeline: environments in order, and how revisions move between them.
 //!
-//! Fields the ancestor had keep their names, types and looseness; new ones are
+//! Fields of the Weave pipeline-controller keep their names, types and loose validation; new ones are
 //! optional and bounded.
 
 mod promotion;
@@ -21,7 +21,7 @@ pub use spec::{
 };
 pub use status::{
     AppStatus, CanaryState, ClusterAppReference, EnvironmentStatus, Evidence, FailedRelease,
-    HoldStatus, Origin, PipelineStatus, PromotionSummary, Proposal, Report, Reported,
+    HoldStatus, Origin, PipelineStatus, PromotionSummary, Proposal, Report, ReportedRevision,
     TargetProblem, TargetStatus, WaitingApproval,
 };
 

@@ -1,7 +1,7 @@
-//! The Promotion: one attempt to bring one revision into one place.
+//! The Promotion: one attempt to bring one revision into one site, an environment or one target of it.
 //!
-//! What it is to do is fixed when it is created; afterwards only an approval
-//! and a withdrawal can be added, once each.
+//! Its spec is fixed when it is created; afterwards only an approval and a withdrawal can be added, once
+//! each.
 
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -14,7 +14,7 @@ use crate::{
     revision, schema,
 };
 
-/// What the promotion is to do.
+/// The revision to promote, and how.
 #[derive(CustomResource, Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[kube(
     group = "pipelines.weave.works",
@@ -59,39 +59,39 @@ pub struct PromotionSpec {
     /// The environment it leads into.
     #[schemars(length(max = 1024))]
     pub environment: String,
-    /// The one target it covers; without it the whole environment.
+    /// The one target that it covers; without it, the whole environment.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<PromotionTarget>,
-    /// The revision to bring in.
+    /// The revision to promote.
     #[serde(deserialize_with = "revision::stored")]
     #[schemars(length(min = 1, max = 256))]
     pub revision: String,
-    /// What is written to git for that revision.
+    /// What to write to git for that revision.
     #[schemars(length(min = 1, max = 256))]
     pub version: String,
-    /// The revision that ran in the place when the promotion was created.
+    /// The revision that ran in the environment or target when the promotion was created.
     #[serde(
         deserialize_with = "revision::stored_option",
         skip_serializing_if = "Option::is_none"
     )]
     #[schemars(length(max = 256))]
     pub replaces: Option<String>,
-    /// Since when the revision might have come: when the environment before it was ready with it, for
-    /// as long as it must be. Not known where a person or a source asked for it.
+    /// Since when the revision could be promoted: when the environment before it had been ready at it for
+    /// `soak`. Not known where a person requested it or the source of the pipeline proposed it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time", default)]
     pub verified_at: Option<Time>,
-    /// Tells repeated attempts at the same revision apart; the first is 0.
+    /// The number of earlier promotions of the same revision; 0 for the first.
     #[schemars(range(min = 0))]
     pub ordinal: i64,
-    /// How it is carried out, as the pipeline said at the time.
+    /// The strategy of the pipeline at the time.
     pub strategy: Strategy,
     /// Whether a person must approve first.
     pub needs_approval: bool,
-    /// The request that led to it, if a person asked.
+    /// The request that led to it, if there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request: Option<PromotionRequest>,
-    /// Why it is not wanted any more. Only the pipeline's controller sets this.
+    /// Why it was withdrawn. Only the controller sets this.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub withdrawn: Option<Withdrawal>,
     /// Who approved it. Set once.
@@ -111,7 +111,7 @@ impl PromotionSpec {
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
 pub struct PromotionTarget {
-    /// The GitopsCluster's name; without it the cluster the pipeline lives on.
+    /// The GitopsCluster's name; without it the cluster of the pipeline.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub cluster: Option<String>,
@@ -132,20 +132,20 @@ pub struct PromotionRequest {
     /// The request's id.
     #[schemars(length(max = 128))]
     pub id: String,
-    /// Forwards or back.
+    /// Promote or roll back.
     pub kind: RequestKind,
-    /// Who asked.
+    /// The user who asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     pub by: Option<String>,
 }
 
-/// Why a promotion is not wanted any more.
+/// Why a promotion was withdrawn.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
 pub struct Withdrawal {
-    /// A fixed word or a short sentence.
+    /// A fixed reason or a short sentence.
     #[schemars(length(min = 1, max = 1024))]
     pub reason: String,
 }
@@ -162,7 +162,7 @@ pub struct Approval {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time", default)]
     pub at: Option<Time>,
-    /// What the approver had to say.
+    /// A note of the approver.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub note: Option<String>,
@@ -173,7 +173,7 @@ pub struct Approval {
     pub signature: Option<String>,
 }
 
-/// How far a promotion is.
+/// The phase of a promotion.
 #[derive(
     Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash,
 )]
@@ -184,23 +184,22 @@ pub enum Phase {
     Running,
     /// A pull request is open.
     WaitingForMerge,
-    /// The change is in git; the place does not run it yet.
+    /// The change is in git, and not deployed yet.
     Deploying,
-    /// The place runs the revision.
+    /// The revision is deployed.
     Succeeded,
-    /// It could not be carried out, or the place did not get there.
+    /// The strategy or the deployment failed.
     Failed,
-    /// A newer one took its place.
+    /// A newer promotion replaced it.
     Superseded,
     /// Its pull request was closed unmerged.
     Abandoned,
-    /// The pipeline's controller took it back.
+    /// The controller withdrew it.
     Withdrawn,
 }
 
 impl Phase {
-    /// Whether nothing more will be done for it. A late success still turns `Failed` into
-    /// `Succeeded`.
+    /// Whether it has ended. A late success still turns `Failed` into `Succeeded`.
     pub fn is_terminal(self) -> bool {
         !matches!(
             self,
@@ -208,13 +207,13 @@ impl Phase {
         )
     }
 
-    /// Whether a successor for the same place may act.
+    /// Whether another promotion into the same site may act.
     pub fn lets_successor_act(self) -> bool {
         self == Self::Deploying || self.is_terminal()
     }
 }
 
-/// What became of a promotion.
+/// The state of a promotion.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
@@ -222,16 +221,16 @@ pub struct PromotionStatus {
     /// The generation this status was computed from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// How far it is.
+    /// The phase.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<Phase>,
-    /// A fixed word for why it is there.
+    /// A fixed reason for the phase.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// A sentence about it.
+    /// A message for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// Where people can look at it, such as the pull request.
+    /// The URL of the pull request, or of what the strategy led to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
     /// The branch that was pushed.
@@ -240,10 +239,10 @@ pub struct PromotionStatus {
     /// The commit that was pushed or merged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
-    /// How often it was tried.
+    /// The number of attempts.
     #[serde(default, skip_serializing_if = "is_default")]
     pub attempts: i64,
-    /// When it will be tried again.
+    /// When the next attempt is due.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time", default)]
     pub next_attempt: Option<Time>,
@@ -251,7 +250,7 @@ pub struct PromotionStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time", default)]
     pub started_at: Option<Time>,
-    /// When the change got into git.
+    /// When the change was merged or pushed.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time", default)]
     pub merged_at: Option<Time>,

@@ -1,7 +1,6 @@
 //! Revisions: what is compared between environments, and Flux's way of writing them.
 //!
-//! Taking a revision apart never fails; text in no known form is a reference
-//! without a commit.
+//! Parsing a revision never fails; text in no known form is a reference without a commit.
 
 mod identity;
 

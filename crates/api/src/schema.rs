@@ -1,6 +1,6 @@
-//! Schemas of types that are not ours, in our words.
+//! Schemas of fields whose types belong to Kubernetes, such as conditions and label selectors.
 //!
-//! Each is structural as it stands, so that the API server accepts it.
+//! Each is a structural schema, so that the API server accepts it.
 
 use schemars::{Schema, SchemaGenerator, json_schema};
 

@@ -1,29 +1,29 @@
-//! Reading objects that other projects define.
+//! Reads objects of other projects, such as Flux and Tekton.
 //!
-//! Only the fields that are used have a type. A field that is missing, or of an
-//! unexpected type, is absent; nothing here makes an object unreadable.
+//! Only the fields that Sluice uses have a type. A field that is missing or of an unexpected type is the
+//! default; no object is unreadable.
 
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use crate::lenient::lenient;
 
-/// Reads an object's fields; whatever is not as expected is absent.
+/// Reads the fields of an object; those of an unexpected type are the default.
 pub fn read<T: Default + DeserializeOwned>(fields: &Value) -> T {
     T::deserialize(fields).unwrap_or_default()
 }
 
-/// The two halves of an object.
+/// Spec and status of an object.
 #[derive(Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(
     default,
     bound = "Spec: Default + DeserializeOwned, Status: Default + DeserializeOwned"
 )]
 pub struct Object<Spec, Status> {
-    /// What is asked for.
+    /// The desired state.
     #[serde(deserialize_with = "lenient")]
     pub spec: Spec,
-    /// What is.
+    /// The observed state.
     #[serde(deserialize_with = "lenient")]
     pub status: Status,
 }
@@ -51,17 +51,17 @@ lenient_structs! {
         type_: String,
         /// Whether it holds: `True`, `False` or `Unknown`.
         status: String,
-        /// A fixed word.
+        /// A fixed reason.
         reason: Option<String>,
         /// A sentence.
         message: Option<String>,
-        /// The generation it was said about.
+        /// The generation that it is about.
         observed_generation: Option<i64>,
     }
 }
 
 impl StatusCondition {
-    /// Whether it is of a type and holds.
+    /// Whether it has the type and is `True`.
     pub fn is_true(&self, type_: &str) -> bool {
         self.type_ == type_ && self.status == "True"
     }

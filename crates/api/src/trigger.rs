@@ -45,15 +45,15 @@ pub use status::{
 pub struct PipelineTriggerSpec {
     /// The object whose revisions start runs, in the same namespace.
     pub source: TriggerSource,
-    /// The run in the operator's first notation.
+    /// The run in the first notation of the trigger operator.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pipeline: Option<PipelineTemplate>,
     /// The spec of the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::foreign_object", default)]
     pub pipeline_run_spec: Option<Map<String, Value>>,
-    /// Tekton's API version for a run given as `pipelineRunSpec`. The newest one served unless
-    /// said otherwise.
+    /// Tekton's API version for a run given as `pipelineRunSpec`. Default: the newest one
+    /// served.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["tekton.dev/v1beta1", "tekton.dev/v1"]))]
     pub tekton_api_version: Option<String>,
@@ -67,13 +67,13 @@ pub struct PipelineTriggerSpec {
     /// Another name for `credentialsRef`, which wins.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub managed_credential_ref: Option<CredentialsReference>,
-    /// Start nothing.
+    /// Start no runs.
     #[serde(default, skip_serializing_if = "is_default")]
     pub suspend: bool,
-    /// Which revisions count. All of them unless said otherwise.
+    /// Which revisions count. Default: all of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub filters: Option<Filters>,
-    /// What to do while an earlier run is not finished. Start the next unless said otherwise.
+    /// What to do while an earlier run is not finished. Default: start the next.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<Concurrency>,
 }
@@ -83,7 +83,7 @@ absent_spec_is_empty!(PipelineTriggerSpec);
 /// How the run is described.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Template<'a> {
-    /// In the operator's first notation.
+    /// In the first notation of the trigger operator.
     Pipeline(&'a PipelineTemplate),
     /// By its spec.
     RunSpec(&'a Map<String, Value>),
@@ -115,7 +115,7 @@ impl PipelineTriggerSpec {
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
 pub struct TriggerSource {
-    /// The object's API group and version. The newest one served unless said otherwise.
+    /// The object's API group and version. Default: the newest one served.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api_version: Option<String>,
     /// The object's kind.
@@ -143,7 +143,7 @@ pub enum TriggerSourceKind {
     HelmChart,
 }
 
-/// The run in the operator's first notation.
+/// The run in the first notation of the trigger operator.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]

@@ -1,4 +1,4 @@
-//! The Pipeline of the first proposal (RFC-0001), in the API group that it named.
+//! The Pipeline of the API group `pipelines.wego.weave.works`, which the first proposal (RFC-0001) named.
 //!
 //! It has the fields of a [`Pipeline`](crate::Pipeline) and is read as one: spellings that changed
 //! are converted as in any other spec. Sluice works on a Pipeline of the same name that it keeps
@@ -21,7 +21,7 @@ use crate::pipeline::PipelineSpec;
     status = "crate::pipeline::PipelineStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "A Pipeline in the API group of the first proposal. Sluice keeps a Pipeline of the same \
+    doc = "A Pipeline in the API group of the first proposal (RFC-0001). Sluice keeps a Pipeline of the same \
            name in pipelines.weave.works equal to it and copies its status back.",
     printcolumn = r#"{"name":"App Kind","type":"string","jsonPath":".spec.appRef.kind"}"#,
     printcolumn = r#"{"name":"App Name","type":"string","jsonPath":".spec.appRef.name"}"#,

@@ -145,7 +145,7 @@ fn pruned_remains_of_early_manifests_are_read() {
 }
 
 #[test]
-fn the_ancestors_status_is_read_and_kept() {
+fn the_status_of_the_weave_pipeline_controller_is_read_and_kept() {
     let conditions = json!([{
         "type": "Ready", "status": "True", "reason": "ReconciliationSucceeded",
         "message": "All clusters checked", "lastTransitionTime": "2023-05-09T10:00:00Z"

@@ -183,7 +183,7 @@ async fn reconcile(adopter: &Adopter, key: &ObjectKey) -> Result<Option<Duration
         return Ok(Some(RETRY));
     }
     let adoption = planner::adopt(&original, found.as_ref(), adopter.clock.now());
-    if let Some(wishes) = &adoption.wishes {
+    if let Some(wishes) = &adoption.edits {
         // It is woken by what it became.
         return write::wishes(adopter, &original, wishes)
             .await

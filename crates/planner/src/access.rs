@@ -1,4 +1,4 @@
-//! Who may look at what.
+//! Which clusters, namespaces and API groups a pipeline may read.
 
 /// Why a pipeline may not use a cluster; `None` if it may.
 ///

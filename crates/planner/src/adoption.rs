@@ -1,11 +1,11 @@
-//! How a Pipeline in the API group of the first proposal (the original) and the Pipeline of the same
-//! name that Sluice works on (its copy) are kept equal.
+//! Keeps a Pipeline of the group `pipelines.wego.weave.works` (the original) and the Pipeline of the same
+//! name that Sluice works on (its copy) equal.
 //!
-//! The original decides, and the status is copied back to it. What people do to the copy, because it
-//! is the one that tools show them, goes to the original: pausing and requests. Which of the two was
-//! changed is told from what both said when they were last equal, which is kept on the copy.
+//! The original decides, and the status is copied back to it. Suspensions and requests that people write to
+//! the copy, because tools show them that one, go to the original. Which of the two was edited follows from
+//! the state when they were last equal, which an annotation of the copy holds.
 //!
-//! A Pipeline that was not made from the original is never touched.
+//! A Pipeline that was not made from the original is never changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,24 +26,24 @@ use crate::{
 /// Reason of `Ready` on an original whose name is taken by another Pipeline.
 const NAME_TAKEN: &str = "NameTaken";
 
-/// What is to be written.
+/// The writes that make them equal.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Adoption {
-    /// What people changed on the copy, to be written to the original first.
-    pub wishes: Option<EditableFields>,
+    /// Edits of the copy, to be written to the original first.
+    pub edits: Option<EditableFields>,
     /// The copy as it should be, if it is missing or differs.
     pub copy: Option<Pipeline>,
     /// The status of the original.
     pub status: PipelineStatus,
 }
 
-/// What people may change on either of the two.
+/// The fields that people may edit on the original and on the copy.
 #[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(default, deny_unknown_fields)]
 pub struct EditableFields {
     /// Whether the whole pipeline is suspended.
     pub suspend: bool,
-    /// The environments that are.
+    /// The environments that are suspended.
     pub suspended: BTreeSet<String>,
     /// The request in the annotation.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -57,21 +57,21 @@ pub fn adopt(original: &WegoPipeline, found: Option<&Pipeline>, now: Timestamp) 
     if found.is_some() && own.is_none() {
         let status = name_taken(original, status, now);
         return Adoption {
-            wishes: None,
+            edits: None,
             copy: None,
             status,
         };
     }
-    let said = EditableFields::of(&original.metadata, &original.spec.pipeline);
-    let mut wanted = own.map_or_else(|| said.clone(), |copy| merged(&said, copy));
+    let fields = EditableFields::of(&original.metadata, &original.spec.pipeline);
+    let mut wanted = own.map_or_else(|| fields.clone(), |copy| merged(&fields, copy));
     let environments = &original.spec.pipeline.environments;
     wanted
         .suspended
         .retain(|name| environments.iter().any(|it| it.name == *name));
     let copy = copy_of(original, own, &wanted);
-    let is_equal = own.is_some_and(|own| says_the_same(own, &copy));
+    let is_equal = own.is_some_and(|own| is_same(own, &copy));
     Adoption {
-        wishes: (wanted != said).then_some(wanted),
+        edits: (wanted != fields).then_some(wanted),
         status: match own {
             Some(own) => status_of(original, own, is_equal),
             None => status,
@@ -99,29 +99,29 @@ impl EditableFields {
     }
 }
 
-/// What counts: the original's word where it changed since both were equal, else the copy's.
+/// The fields of the original where they changed since both were equal, else those of the copy.
 fn merged(original: &EditableFields, copy: &Pipeline) -> EditableFields {
-    let said = EditableFields::of(&copy.metadata, &copy.spec);
+    let edited = EditableFields::of(&copy.metadata, &copy.spec);
     let annotations = copy.metadata.annotations.as_ref();
     let base = annotations.and_then(|it| it.get(ADOPTED_ANNOTATION));
     let base = base.and_then(|text| serde_json::from_str(text).ok());
-    // Without that memory only the original can be believed.
-    let base: EditableFields = base.unwrap_or_else(|| said.clone());
+    // Without the annotation, the original decides.
+    let base: EditableFields = base.unwrap_or_else(|| edited.clone());
     fn newer<T: PartialEq + Clone>(base: &T, original: &T, copy: &T) -> T {
         if original == base { copy } else { original }.clone()
     }
-    let names = original.suspended.union(&said.suspended);
+    let names = original.suspended.union(&edited.suspended);
     let suspended = names.filter(|name| {
-        let is_in = |wishes: &EditableFields| wishes.suspended.contains(*name);
-        // An environment that the copy lacks says nothing.
+        let is_in = |edits: &EditableFields| edits.suspended.contains(*name);
+        // An environment that the copy lacks was not edited.
         let is_there = copy.spec.environments.iter().any(|it| it.name == **name);
-        let said = if is_there { &said } else { &base };
-        newer(&is_in(&base), &is_in(original), &is_in(said))
+        let edited = if is_there { &edited } else { &base };
+        newer(&is_in(&base), &is_in(original), &is_in(edited))
     });
     EditableFields {
-        suspend: newer(&base.suspend, &original.suspend, &said.suspend),
+        suspend: newer(&base.suspend, &original.suspend, &edited.suspend),
         suspended: suspended.cloned().collect(),
-        request: newer(&base.request, &original.request, &said.request),
+        request: newer(&base.request, &original.request, &edited.request),
     }
 }
 
@@ -133,7 +133,7 @@ fn is_copy(found: &Pipeline, original: &WegoPipeline) -> bool {
     ours.any(|owner| owner.api_version == WegoPipeline::api_version(&()))
 }
 
-/// The copy as it should be. What others wrote beside is left alone.
+/// The desired copy. Fields of other writers are kept.
 fn copy_of(original: &WegoPipeline, found: Option<&Pipeline>, wanted: &EditableFields) -> Pipeline {
     let mut copy = found.cloned().unwrap_or_default();
     copy.metadata.name.clone_from(&original.metadata.name);
@@ -147,8 +147,8 @@ fn copy_of(original: &WegoPipeline, found: Option<&Pipeline>, wanted: &EditableF
         Some(request) => drop(annotations.insert(REQUEST_ANNOTATION.to_owned(), request.clone())),
         None => drop(annotations.remove(REQUEST_ANNOTATION)),
     }
-    let memory = serde_json::to_string(wanted).unwrap_or_default();
-    annotations.insert(ADOPTED_ANNOTATION.to_owned(), memory);
+    let last_equal = serde_json::to_string(wanted).unwrap_or_default();
+    annotations.insert(ADOPTED_ANNOTATION.to_owned(), last_equal);
     copy.spec = original.spec.pipeline.clone();
     wanted.apply(&mut copy.spec);
     copy
@@ -164,15 +164,15 @@ fn labels(original: &WegoPipeline) -> BTreeMap<String, String> {
     labels
 }
 
-fn says_the_same(one: &Pipeline, other: &Pipeline) -> bool {
+fn is_same(one: &Pipeline, other: &Pipeline) -> bool {
     one.spec == other.spec
         && one.metadata.labels == other.metadata.labels
         && one.metadata.annotations == other.metadata.annotations
         && one.metadata.owner_references == other.metadata.owner_references
 }
 
-/// The copy's status as the original's. Generations are counted for each object by itself, so the
-/// original's counts as observed once the copy says the same and its own is observed.
+/// The status of the copy for the original. Each object has its own generations, so that of the original
+/// is observed once the copy is equal and its own generation is observed.
 fn status_of(original: &WegoPipeline, copy: &Pipeline, is_equal: bool) -> PipelineStatus {
     let before = original.status.clone().unwrap_or_default();
     let Some(mut status) = copy.status.clone() else {

@@ -1,10 +1,9 @@
-//! What comes next for one promotion.
+//! Decides the next external action of one promotion, and its status.
 //!
-//! [`pull_request_lookup`] says whether the pull request must be looked at first; [`attempt`] looks at a promotion and its surroundings and says what to do, if anything, and the
-//! status to write; [`conclude`] says the status once that was done or has failed. Promises: no act
-//! without the approval it needs, none while an earlier promotion of the place could still merge,
-//! none that differs from what the pipeline asks for; what failed for a passing reason is tried
-//! again for ever, ever more slowly.
+//! [`pull_request_lookup`] says whether the forge must be queried first; [`attempt`] says which action to
+//! take, if any, and the status to write; [`conclude`] says the status after the action. They guarantee:
+//! no external step while a gate is closed or an approval is missing, and none that differs from the
+//! pipeline's settings; transient failures are retried with exponential backoff, without a limit.
 
 pub(crate) mod backoff;
 mod context;
@@ -23,9 +22,9 @@ pub use lookup::{PullRequestLookup, observed_after_failed_lookup, pull_request_l
 pub use outcome::{Failure, Outcome, Remedy, conclude, status_after_failed_lookup};
 pub use problem::{PromotionProblem, is_resolved_by_repository_edit, promotion_problem};
 
-/// The reason of a promotion that is not what its pipeline asks for.
+/// The reason of a promotion whose strategy differs from that of its pipeline.
 pub const STRATEGY_CHANGED: &str = "StrategyChanged";
-/// The reason of a promotion whose revision did not come up in time, or failed there.
+/// The reason of a promotion whose deployment failed or took too long.
 pub const DEPLOY_FAILED: &str = "DeployFailed";
 
 /// The reason of a promotion that is in git and whose environment nothing reports from.
@@ -40,18 +39,18 @@ pub const MERGE_NOT_ALLOWED: &str = "MergeNotAllowed";
 /// The reason of a promotion whose branch somebody else pushed to.
 pub const BRANCH_CHANGED_BY_OTHERS: &str = "BranchChangedByOthers";
 
-/// What comes next for a promotion.
+/// The next action of a promotion.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AttemptPlan {
-    /// What to do now.
+    /// The external action to take now.
     pub action: ExternalAction,
     /// The status to write; with an action, what [`conclude`] starts from.
     pub status: PromotionStatus,
-    /// When to look again even if nothing happens.
+    /// When to decide again even if nothing changes.
     pub requeue_at: Option<Timestamp>,
 }
 
-/// Something to do outside. Doing it twice does it once.
+/// An idempotent side effect in git, a forge or elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExternalAction {
     /// Nothing.

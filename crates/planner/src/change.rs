@@ -1,10 +1,9 @@
-//! What comes next for a Change: a file that is to be proposed in git.
+//! Decides the next action for a Change: a file to propose in git.
 //!
-//! [`refuse`] says which files are never proposed. [`pull_request_lookup`] says whether the pull request must be
-//! looked at first, [`plan`] what to do and the status to write, [`conclude`] the status once that
-//! was done or has failed. [`surplus`] names those that were kept long enough. Promises: what is
-//! merged or was turned down is not proposed again; what failed for a passing reason is tried again
-//! for ever, ever more slowly; what failed for another is looked at now and then.
+//! [`refuse`] says which files are never proposed, [`pull_request_lookup`] whether the forge must be
+//! queried first, [`plan`] what to do and the status to write, [`conclude`] the status after the attempt,
+//! and [`surplus`] which Changes are removed. They guarantee: what was merged or closed is not proposed
+//! again; transient failures are retried with exponential backoff, others rarely.
 
 mod path;
 
@@ -30,21 +29,21 @@ pub const NOT_CONFIGURED: &str = "NotConfigured";
 
 /// How long a finished change is kept.
 const KEEP: Duration = Duration::from_secs(7 * 24 * 3600);
-/// How much of an error is kept.
+/// The longest error message, in bytes.
 const LONGEST_MESSAGE: usize = 1024;
 
-/// What comes next for a change.
+/// The next action for a Change.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChangePlan {
-    /// Whether to propose the file now; doing it twice does it once.
+    /// Whether to propose the file now, which is idempotent.
     pub propose: bool,
     /// The status to write; where there is something to propose, what [`conclude`] starts from.
     pub status: ChangeStatus,
-    /// When to look again even if nothing happens.
+    /// When to decide again even if nothing changes.
     pub requeue_at: Option<Timestamp>,
 }
 
-/// How closely to look at the change's pull request before [`plan`]. `edited` is whether what it
+/// How to query the forge for the Change's pull request before [`plan`]. `edited` is whether what it
 /// failed on was edited since.
 pub fn pull_request_lookup(change: &Change, edited: bool, now: Timestamp) -> PullRequestLookup {
     let status = change.status.clone().unwrap_or_default();
@@ -57,7 +56,7 @@ pub fn pull_request_lookup(change: &Change, edited: bool, now: Timestamp) -> Pul
     }
 }
 
-/// What comes next, given why the file may not be proposed and what was seen of its pull request.
+/// The next action, given why the file may not be proposed and what was observed of its pull request.
 pub fn plan(
     change: &Change,
     refused: Option<&Failure>,
@@ -91,12 +90,12 @@ pub fn plan(
     let mut status = before;
     status.url = Some(url.clone());
     status.next_attempt = None;
-    rest(told(status, change, (phase, message), now))
+    rest(with_phase(status, change, (phase, message), now))
 }
 
 const WAITS: &str = "the pull request waits to be merged";
 
-/// Where no repository is configured, what another process works on is left to that.
+/// Where no repository is configured, a Change that another process works on is left alone.
 fn refused_now(
     change: &Change,
     mut status: ChangeStatus,
@@ -110,8 +109,7 @@ fn refused_now(
     rest(status)
 }
 
-/// Nothing is to be done. Finished changes are looked at once more when they have been kept long
-/// enough.
+/// No action. A finished Change is decided on again when it has been kept long enough.
 fn rest(status: ChangeStatus) -> ChangePlan {
     let due = status.next_attempt.as_ref().map(|due| due.0);
     let ends = ended_at(&status).map(|ended| later(ended, KEEP));
@@ -122,8 +120,7 @@ fn rest(status: ChangeStatus) -> ChangePlan {
     }
 }
 
-/// The status after the file was proposed, or could not be. The seed sets changes that fail together
-/// apart.
+/// The status after an attempt to propose the file. The seed is for the jitter of the backoff.
 pub fn conclude(
     change: &Change,
     before: ChangeStatus,
@@ -154,11 +151,11 @@ pub fn conclude(
             "the repository has exactly this file already",
         ),
     };
-    told(status, change, done, now)
+    with_phase(status, change, done, now)
 }
 
-/// The status of a change whose pull request could not be looked at. What is proposed goes on being
-/// followed, and only another reason than before is news.
+/// The status of a Change after a failed query for its pull request. A proposed one is still followed, and
+/// only another reason than before is reported.
 pub fn status_after_failed_lookup(
     change: &Change,
     before: ChangeStatus,
@@ -173,7 +170,7 @@ pub fn status_after_failed_lookup(
     let ready = stored_conditions::find(&before.conditions, READY);
     match ready.is_some_and(|ready| ready.reason == failure.reason) {
         true => before,
-        false => said(before, change, (Phase::Proposed, failure), now),
+        false => with_failure(before, change, (Phase::Proposed, failure), now),
     }
 }
 
@@ -187,31 +184,31 @@ fn failed(
         Remedy::WaitForEdit => Phase::Failed,
         Remedy::Retry | Remedy::RetryAfter(_) => Phase::Pending,
     };
-    said(status, change, (phase, failure), now)
+    with_failure(status, change, (phase, failure), now)
 }
 
-fn said(
+fn with_failure(
     status: ChangeStatus,
     change: &Change,
     (phase, failure): (Phase, &Failure),
     now: Timestamp,
 ) -> ChangeStatus {
     let message = cut(&failure.message, LONGEST_MESSAGE);
-    with(status, change, phase, (&failure.reason, &message), now)
+    with_condition(status, change, phase, (&failure.reason, &message), now)
 }
 
-fn told(
+fn with_phase(
     status: ChangeStatus,
     change: &Change,
     (phase, message): (Phase, &str),
     now: Timestamp,
 ) -> ChangeStatus {
     let reason = format!("{phase:?}");
-    with(status, change, phase, (&reason, message), now)
+    with_condition(status, change, phase, (&reason, message), now)
 }
 
 /// The status in a phase, with the condition that goes with it.
-fn with(
+fn with_condition(
     mut status: ChangeStatus,
     change: &Change,
     phase: Phase,
@@ -231,14 +228,14 @@ fn with(
     status
 }
 
-/// When a change that is over came to be so: `Ready` turns then and not again.
+/// When a Change ended: `Ready` changes then and not again.
 fn ended_at(status: &ChangeStatus) -> Option<Timestamp> {
     status.phase.filter(|phase| phase.is_over())?;
     let ready = stored_conditions::find(&status.conditions, READY)?;
     Some(ready.last_transition_time.0)
 }
 
-/// Those of one namespace that need not be kept: beyond so many that are over, or over for a week.
+/// The Changes of a namespace to remove: ended ones beyond the limit, or ended for a week.
 pub fn surplus<'a>(changes: &[&'a Change], limit: usize, now: Timestamp) -> Vec<&'a Change> {
     let over = changes.iter().filter_map(|change| {
         let ended = ended_at(change.status.as_ref()?)?;

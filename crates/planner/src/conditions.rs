@@ -1,4 +1,4 @@
-//! Conditions, in the words people's tools already know.
+//! Conditions in the statuses, with the reasons and messages that existing tools know.
 
 use api::{
     Condition,
@@ -11,12 +11,12 @@ use crate::{
     time::{Timestamp, stored},
 };
 
-/// What a condition says, apart from when it began to.
+/// Status, reason and message of a condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ConditionValue {
     /// `True`, `False` or `Unknown`.
     pub(crate) status: &'static str,
-    /// A fixed word.
+    /// A fixed reason.
     pub(crate) reason: String,
     /// A sentence.
     pub(crate) message: String,
@@ -35,33 +35,33 @@ impl ConditionValue {
 /// The longest message a condition is given, in bytes.
 const LONGEST_MESSAGE: usize = 20_000;
 
-/// Sets one condition. The time of transition moves only with the status.
+/// Sets one condition. The transition time changes only with the status.
 pub(crate) fn set(
     conditions: &mut Vec<Condition>,
     type_: &str,
-    verdict: &ConditionValue,
+    value: &ConditionValue,
     now: Timestamp,
 ) {
-    let message = cut(&verdict.message, LONGEST_MESSAGE);
+    let message = cut(&value.message, LONGEST_MESSAGE);
     let old = conditions
         .iter_mut()
         .find(|condition| condition.type_ == type_);
     let Some(old) = old else {
         conditions.push(Condition {
             type_: type_.to_owned(),
-            status: verdict.status.to_owned(),
-            reason: verdict.reason.clone(),
+            status: value.status.to_owned(),
+            reason: value.reason.clone(),
             message,
             last_transition_time: stored(now),
             observed_generation: None,
         });
         return;
     };
-    if old.status != verdict.status {
-        old.status = verdict.status.to_owned();
+    if old.status != value.status {
+        old.status = value.status.to_owned();
         old.last_transition_time = stored(now);
     }
-    old.reason.clone_from(&verdict.reason);
+    old.reason.clone_from(&value.reason);
     old.message = message;
 }
 
@@ -70,7 +70,7 @@ pub(crate) fn remove(conditions: &mut Vec<Condition>, type_: &str) {
     conditions.retain(|condition| condition.type_ != type_);
 }
 
-/// The text, shortened at a character with an ellipsis where it is longer than allowed.
+/// The text, truncated at a character and with an ellipsis where it is too long.
 pub(crate) fn cut(text: &str, longest: usize) -> String {
     if text.len() <= longest {
         return text.to_owned();
@@ -82,10 +82,10 @@ pub(crate) fn cut(text: &str, longest: usize) -> String {
     format!("{}...", &text[..end])
 }
 
-/// Sets `Ready` by what the targets look like.
+/// Sets `Ready`: whether every target could be read.
 pub(crate) fn set_readable(status: &mut PipelineStatus, order: &[&str], now: Timestamp) {
-    let verdict = readable(status, order);
-    set(&mut status.conditions, READY, &verdict, now);
+    let value = readable(status, order);
+    set(&mut status.conditions, READY, &value, now);
 }
 
 /// Whether every target could be read. Apps that are not ready do not matter here.
@@ -96,8 +96,8 @@ pub(crate) fn readable(status: &PipelineStatus, order: &[&str]) -> ConditionValu
     let targets: Vec<_> = environments
         .flat_map(|environment| &environment.targets)
         .collect();
-    if let Some(verdict) = targets.iter().find_map(|target| unusable_cluster(target)) {
-        return verdict;
+    if let Some(value) = targets.iter().find_map(|target| unusable_cluster(target)) {
+        return value;
     }
     if targets.iter().any(|target| target.problem.is_some()) {
         let message = "One or more targets was not reachable or not present";
@@ -106,8 +106,8 @@ pub(crate) fn readable(status: &PipelineStatus, order: &[&str]) -> ConditionValu
     ConditionValue::new("True", "ReconciliationSucceeded", "All clusters checked")
 }
 
-/// Where reports are the evidence, the GitopsCluster is all that is looked at, and the words are
-/// those of the ancestor's webhook mode.
+/// The value where reports are the evidence: only the GitopsCluster is read, and the texts are those of
+/// the Weave pipeline-controller's webhook mode.
 fn unusable_cluster(target: &TargetStatus) -> Option<ConditionValue> {
     if target.source != Some(Evidence::Report) {
         return None;

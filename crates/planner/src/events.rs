@@ -1,4 +1,4 @@
-//! What is worth an event: the differences between two states of a pipeline that people care about.
+//! Events of a pipeline: the differences between two of its statuses that people care about.
 
 use api::{
     conditions,
@@ -7,12 +7,12 @@ use api::{
 
 use crate::{hold::HoldReason, release::failure_message, site::target_name};
 
-/// Something that happened to a pipeline.
+/// An event of a pipeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PipelineEvent {
-    /// Whether it is bad.
+    /// Whether it is a warning.
     pub is_warning: bool,
-    /// A fixed word.
+    /// A fixed reason.
     pub reason: String,
     /// A sentence.
     pub message: String,
@@ -22,30 +22,30 @@ pub struct PipelineEvent {
     pub revision: Option<String>,
 }
 
-/// What happened between two states. Nothing happened between equal ones.
+/// The events between two statuses; none between equal ones.
 pub fn pipeline_events(
     before: Option<&PipelineStatus>,
     after: &PipelineStatus,
 ) -> Vec<PipelineEvent> {
-    let mut news: Vec<PipelineEvent> = readiness(before, after).into_iter().collect();
+    let mut events: Vec<PipelineEvent> = readiness(before, after).into_iter().collect();
     for (name, environment) in &after.environments {
         let known = before.and_then(|before| before.environments.get(name));
-        news.extend(not_signed(name, known, environment));
+        events.extend(not_signed(name, known, environment));
         for target in &environment.targets {
-            let place = target_name(target);
+            let target_name = target_name(target);
             let known = known.and_then(|known| {
                 known
                     .targets
                     .iter()
-                    .find(|known| target_name(known) == place)
+                    .find(|known| self::target_name(known) == target_name)
             });
-            news.extend(arrival(name, &place, known, target));
+            events.extend(deployment(name, &target_name, known, target));
         }
     }
-    news
+    events
 }
 
-/// Something waits for a signature that it did not wait for before.
+/// A promotion has begun to wait for a signed report.
 fn not_signed(
     environment: &str,
     known: Option<&EnvironmentStatus>,
@@ -63,7 +63,7 @@ fn not_signed(
     })
 }
 
-/// The pipeline became readable, or stopped being so.
+/// The `Ready` condition changed.
 fn readiness(before: Option<&PipelineStatus>, after: &PipelineStatus) -> Option<PipelineEvent> {
     let now = conditions::find(&after.conditions, conditions::READY)?;
     let known = before.and_then(|before| conditions::find(&before.conditions, conditions::READY));
@@ -79,14 +79,14 @@ fn readiness(before: Option<&PipelineStatus>, after: &PipelineStatus) -> Option<
     })
 }
 
-/// A target came to run another revision, or failed to.
-fn arrival(
+/// A target runs another revision, or failed to.
+fn deployment(
     environment: &str,
-    place: &str,
+    target_name: &str,
     known: Option<&TargetStatus>,
     now: &TargetStatus,
 ) -> Option<PipelineEvent> {
-    let told = |reason: &str, message: String, is_warning, revision: &str| PipelineEvent {
+    let event = |reason: &str, message: String, is_warning, revision: &str| PipelineEvent {
         is_warning,
         reason: reason.to_owned(),
         message,
@@ -98,16 +98,16 @@ fn arrival(
     {
         let because = failure_message(now).map(|text| format!(": {text}"));
         let because = because.unwrap_or_default();
-        let message = format!("{environment}: {failed} failed in {place}{because}");
-        return Some(told("DeploymentFailed", message, true, failed));
+        let message = format!("{environment}: {failed} failed in {target_name}{because}");
+        return Some(event("DeploymentFailed", message, true, failed));
     }
     let revision = now.revision.as_ref().filter(|_| now.ready)?;
     let is_known = known.is_some_and(|known| {
         known.revision.as_ref() == Some(revision) && known.ready_since.is_some()
     });
     let shown = now.shown_revision().unwrap_or_default();
-    let message = format!("{environment}: {place} runs {shown}");
-    (!is_known).then(|| told("Deployed", message, false, revision))
+    let message = format!("{environment}: {target_name} runs {shown}");
+    (!is_known).then(|| event("Deployed", message, false, revision))
 }
 
 #[cfg(test)]
@@ -135,32 +135,32 @@ mod tests {
         }
     }
 
-    fn told(before: Option<&PipelineStatus>, after: &PipelineStatus) -> Vec<String> {
+    fn messages(before: Option<&PipelineStatus>, after: &PipelineStatus) -> Vec<String> {
         pipeline_events(before, after)
             .into_iter()
-            .map(|news| news.message)
+            .map(|event| event.message)
             .collect()
     }
 
     #[test]
-    fn arrivals_and_failures_are_told_once() {
+    fn deployments_and_failures_are_reported_once() {
         let one = status("1.0.0", true, None);
-        assert_eq!(told(None, &one), ["dev: x runs 1.0.0"]);
-        assert!(told(Some(&one), &one).is_empty());
+        assert_eq!(messages(None, &one), ["dev: x runs 1.0.0"]);
+        assert!(messages(Some(&one), &one).is_empty());
         let two = status("1.1.0", true, None);
-        assert_eq!(told(Some(&one), &two), ["dev: x runs 1.1.0"]);
+        assert_eq!(messages(Some(&one), &two), ["dev: x runs 1.1.0"]);
         let failed = status("1.1.0", false, Some("1.2.0"));
-        assert_eq!(told(Some(&two), &failed), ["dev: 1.2.0 failed in x"]);
-        assert!(told(Some(&failed), &failed).is_empty());
+        assert_eq!(messages(Some(&two), &failed), ["dev: 1.2.0 failed in x"]);
+        assert!(messages(Some(&failed), &failed).is_empty());
         let mut failed = failed;
         let dev = failed.environments.get_mut("dev").unwrap();
         dev.targets[0].failed_because = Some("no such image".to_owned());
         let expected = "dev: 1.2.0 failed in x: no such image";
-        assert_eq!(told(Some(&two), &failed), [expected]);
+        assert_eq!(messages(Some(&two), &failed), [expected]);
     }
 
     #[test]
-    fn a_missing_signature_is_told_once() {
+    fn a_missing_signature_is_reported_once() {
         let held = |reason: &str| {
             let mut status = status("1.0.0", true, None);
             let dev = status.environments.get_mut("dev").unwrap();
@@ -173,8 +173,8 @@ mod tests {
         };
         let unsigned = held("ReportNotSigned");
         let soaking = held("Soaking");
-        assert_eq!(told(Some(&soaking), &unsigned), ["dev: sign it"]);
-        assert!(told(Some(&unsigned), &unsigned).is_empty());
-        assert!(told(Some(&unsigned), &soaking).is_empty());
+        assert_eq!(messages(Some(&soaking), &unsigned), ["dev: sign it"]);
+        assert!(messages(Some(&unsigned), &unsigned).is_empty());
+        assert!(messages(Some(&unsigned), &soaking).is_empty());
     }
 }

@@ -2,23 +2,23 @@
 
 use api::pipeline::{Evidence, TargetProblem, TargetStatus};
 
-/// Whether nothing but reports tells about the target, because Sluice was told not to read clusters.
+/// Whether the state comes from reports only, because Sluice is configured not to read clusters.
 pub(crate) fn relies_on_reports(target: &TargetStatus) -> bool {
     target.source == Some(Evidence::Report) && target.unreadable_since.is_none()
 }
 
-/// Whether reports stand in for reading the target. Then it is no obstacle that it cannot be read.
+/// Whether reports replace reading the target. Then it does not matter that it cannot be read.
 pub fn is_reported(target: &TargetStatus) -> bool {
     target.source == Some(Evidence::Report) && needs_reports(target)
 }
 
-/// Whether nothing but reports would tell about the target, and none has.
+/// Whether only reports would tell the state, and none has come.
 pub(crate) fn is_silent(target: &TargetStatus) -> bool {
     let is_known = target.revision.is_some() || target.failed.is_some();
     relies_on_reports(target) && needs_reports(target) && !is_known
 }
 
-/// Whether a report would count for the target, because nothing else tells about it.
+/// Whether a report counts, because the target cannot be read otherwise.
 pub(crate) fn needs_reports(target: &TargetStatus) -> bool {
     let is_unreadable = target.unreadable_since.is_some();
     let is_refused = target.problem == Some(TargetProblem::Forbidden) && !is_unreadable;

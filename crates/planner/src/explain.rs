@@ -1,4 +1,4 @@
-//! A plan as text: where every environment is, and why the next one waits.
+//! A plan as text: what every environment runs, and why the next promotion waits.
 
 use api::{
     Pipeline,
@@ -15,7 +15,7 @@ use crate::{
     validity, version_order,
 };
 
-/// More targets than people count.
+/// Up to how many targets are not counted in the text.
 const FEW: usize = 5;
 
 /// What a person reads about a pipeline. The plan is the one that is carried out.
@@ -28,7 +28,7 @@ pub fn explain(pipeline: &Pipeline, model: &PipelineStatus, plan: &Plan) -> Stri
         lines.push("the pipeline is suspended: nothing starts".to_owned());
     }
     for environment in &pipeline.spec.environments {
-        lines.push(about(pipeline, environment, model, plan));
+        lines.push(environment_text(pipeline, environment, model, plan));
     }
     lines.extend(plan.warnings.iter().cloned());
     lines.join("\n")
@@ -43,10 +43,10 @@ pub fn explain_environment(
 ) -> Option<String> {
     let mut environments = pipeline.spec.environments.iter();
     let environment = environments.find(|it| it.name == name)?;
-    Some(about(pipeline, environment, model, plan))
+    Some(environment_text(pipeline, environment, model, plan))
 }
 
-fn about(
+fn environment_text(
     pipeline: &Pipeline,
     environment: &Environment,
     model: &PipelineStatus,
@@ -59,7 +59,7 @@ fn about(
     let reported = status.and_then(|status| status.reported.as_ref());
     let runs = match reported.filter(|_| targets.iter().all(is_silent)) {
         Some(reported) => format!("runs {}, as reported", reported.revision),
-        None => whereabouts(targets),
+        None => running_text(targets),
     };
     let mut lines = vec![format!("{name}: {runs}")];
     if let Some(report) = unsigned_report(pipeline, model, name) {
@@ -70,23 +70,26 @@ fn about(
         ));
     }
     if let Some(says) = plan.environments.get(name) {
-        lines.extend(remarks(pipeline, environment, says, plan));
+        lines.extend(plan_lines(pipeline, environment, says, plan));
     }
     lines.join("\n")
 }
 
-/// What the targets of an environment run.
-fn whereabouts(targets: &[TargetStatus]) -> String {
+/// What the targets of an environment run, and which are not ready.
+fn running_text(targets: &[TargetStatus]) -> String {
     if targets.is_empty() {
         return "no targets".to_owned();
     }
     if targets.iter().all(is_silent) {
         return "nothing has reported from it".to_owned();
     }
-    // Where the only release failed there is nothing that runs, and what failed is said below.
-    let is_said_below =
+    // Where the only release failed, nothing runs, and the failure is in the list of unready targets.
+    let is_in_unready_list =
         |target: &TargetStatus| target.revision.is_none() && failed_revision(target).is_some();
-    let running: Vec<_> = targets.iter().filter(|it| !is_said_below(it)).collect();
+    let running: Vec<_> = targets
+        .iter()
+        .filter(|it| !is_in_unready_list(it))
+        .collect();
     let unready: Vec<_> = targets.iter().filter(|target| !target.ready).collect();
     let unready: Vec<_> = unready.into_iter().map(why_unready).collect();
     let runs = (!running.is_empty()).then(|| format!("runs {}", list(&revisions(&running))));
@@ -125,7 +128,7 @@ fn why_unready(target: &TargetStatus) -> String {
     }
 }
 
-fn remarks(
+fn plan_lines(
     pipeline: &Pipeline,
     environment: &Environment,
     says: &EnvironmentPlan,
@@ -137,8 +140,8 @@ fn remarks(
         lines.push(format!("  {name} is suspended: nothing starts"));
     }
     lines.extend(starts(plan, name));
-    let about = says.promotion.iter().flat_map(promotion_lines);
-    lines.extend(about.map(|line| format!("  {line}")));
+    let promotion = says.promotion.iter().flat_map(promotion_lines);
+    lines.extend(promotion.map(|line| format!("  {line}")));
     if let Some(hold) = &says.hold {
         lines.push(format!(
             "  waits: {} [{}]",
@@ -152,8 +155,7 @@ fn remarks(
     lines
 }
 
-/// What a person reads about a promotion: how far it is, what keeps it there, and what resolves
-/// that.
+/// What a person reads about a promotion: its phase, its problem, and what resolves that.
 pub fn promotion_lines(promotion: &PromotionSummary) -> Vec<String> {
     let Some(phase) = promotion.phase else {
         return Vec::new();
@@ -170,7 +172,7 @@ pub fn promotion_lines(promotion: &PromotionSummary) -> Vec<String> {
     lines
 }
 
-/// What is about to be brought into an environment; into many targets of it on one line.
+/// The promotions that start in an environment; those into many targets on one line.
 fn starts(plan: &Plan, environment: &str) -> Vec<String> {
     let steps = plan.steps.iter();
     let lines: Vec<_> = steps.filter_map(|step| start(step, environment)).collect();

@@ -1,8 +1,8 @@
-//! Folds what was seen into what is known.
+//! Folds an observation into the status of a pipeline.
 //!
-//! The result holds the last known state of every target, and since when it has been so. Promises
-//! that folding the same sight twice changes nothing, and that what could not be seen is not
-//! forgotten. Never decides about promotions.
+//! The status holds the last known state of every target, and since when it has been so. Folding the same
+//! observation twice changes nothing, and the state of a target that could not be read is kept. Nothing
+//! here decides about promotions.
 
 mod canary;
 mod failures;
@@ -27,11 +27,11 @@ use crate::{
     time::Timestamp,
 };
 
-/// How much of an error or message is kept. A status with a thousand failing targets must fit
-/// into an object.
+/// The longest error or message, in bytes. A status with a thousand failing targets must fit into an
+/// object.
 const LONGEST_TEXT: usize = 150;
 
-/// What is known about a pipeline, given its stored status and another look at its targets.
+/// The status of a pipeline after an observation.
 pub fn fold(pipeline: &Pipeline, seen: &ObservedPipeline, now: Timestamp) -> PipelineStatus {
     let before = pipeline.status.clone().unwrap_or_default();
     let mut after = PipelineStatus {
@@ -40,10 +40,10 @@ pub fn fold(pipeline: &Pipeline, seen: &ObservedPipeline, now: Timestamp) -> Pip
         environments: Default::default(),
         ..before.clone()
     };
-    let context = Context {
+    let context = FoldContext {
         pipeline,
         before: &before,
-        tags: tags::Tags::of(seen, after.proposal.as_ref()),
+        tags: tags::KnownDigests::of(seen, after.proposal.as_ref()),
         trusts_unsigned: seen.trusts_unsigned_reports,
         now,
     };
@@ -51,11 +51,11 @@ pub fn fold(pipeline: &Pipeline, seen: &ObservedPipeline, now: Timestamp) -> Pip
         if after.environments.contains_key(&environment.name) {
             continue;
         }
-        let sight = seen
+        let observed = seen
             .environments
             .iter()
-            .find(|sight| sight.name == environment.name);
-        let folded = context.environment(&environment.name, sight);
+            .find(|observed| observed.name == environment.name);
+        let folded = context.environment(&environment.name, observed);
         after.environments.insert(environment.name.clone(), folded);
     }
     let order: Vec<_> = names(&pipeline.spec).collect();
@@ -63,7 +63,7 @@ pub fn fold(pipeline: &Pipeline, seen: &ObservedPipeline, now: Timestamp) -> Pip
     after
 }
 
-/// Whether an app's images should be read: they are read once for each change of what runs.
+/// Whether an app's images must be read: once for each change of its revision or readiness.
 pub fn needs_images(known: Option<&AppStatus>, app: &ObservedApp) -> bool {
     let Some(known) = known else { return true };
     let revision = app
@@ -80,16 +80,16 @@ fn names(spec: &PipelineSpec) -> impl Iterator<Item = &str> {
         .map(|environment| environment.name.as_str())
 }
 
-/// What one call of `fold` works with.
-struct Context<'a> {
+/// The input of one call of `fold`.
+struct FoldContext<'a> {
     pipeline: &'a Pipeline,
     before: &'a PipelineStatus,
-    tags: tags::Tags,
+    tags: tags::KnownDigests,
     trusts_unsigned: bool,
     now: Timestamp,
 }
 
-impl Context<'_> {
+impl FoldContext<'_> {
     fn namespace(&self) -> &str {
         self.pipeline
             .metadata
@@ -114,13 +114,13 @@ impl Context<'_> {
         after
     }
 
-    /// What is known from reports that tell the environment and nothing more.
+    /// What reports say that name the environment and no target.
     fn reported(
         &self,
         name: &str,
         seen: &ObservedEnvironment,
-        known: Option<&api::pipeline::Reported>,
-    ) -> Option<api::pipeline::Reported> {
+        known: Option<&api::pipeline::ReportedRevision>,
+    ) -> Option<api::pipeline::ReportedRevision> {
         let relies = seen.targets.iter().any(|target| target.relies_on_reports);
         let key = environment_report_key(name);
         let counts = relies && !self.reports_name_another_revision();
@@ -137,7 +137,7 @@ fn proposal(
     let source = spec.source.as_ref()?;
     if source.kind == SourceKind::Hook {
         let report = before.reports.get(RELEASE_REPORT)?;
-        let (revision, version) = proposed(spec, &report.revision);
+        let (revision, version) = proposed_revision_and_version(spec, &report.revision);
         return report.signed.then(|| Proposal {
             version: Some(version).filter(|version| *version != revision),
             revision: Some(revision),
@@ -158,9 +158,9 @@ fn proposal(
     }
 }
 
-/// The revision that CI proposed, and what to write to git for it. A chart's version is taken as it
-/// stands.
-pub(crate) fn proposed(spec: &PipelineSpec, text: &str) -> (String, String) {
+/// The revision that CI proposed, and what to write to git for it. The version of a chart is not
+/// changed.
+pub(crate) fn proposed_revision_and_version(spec: &PipelineSpec, text: &str) -> (String, String) {
     let app = spec.app_ref.clone().unwrap_or_default();
     match AppType::of(&app.api_version, &app.kind) {
         AppType::HelmRelease => (text.to_owned(), text.to_owned()),

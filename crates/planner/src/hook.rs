@@ -1,8 +1,8 @@
-//! What a webhook call means for a pipeline, and what came of it.
+//! Decides what a webhook call means for a pipeline, and finds what became of it.
 //!
-//! [`evaluate_event`] judges an event of Flux, [`evaluate_release`] a revision that CI proposes; both say what to store
-//! and how to answer. [`promotion_result`] reads from stored objects what became of it. Promises to store
-//! nothing that is about another app, and to find no outcome before there is one.
+//! [`evaluate_event`] reads an event of Flux, [`evaluate_release`] a revision that CI proposes; both say
+//! what to store and how to answer. [`promotion_result`] reads from stored objects what became of it.
+//! Events about other apps are not stored.
 
 mod approval;
 mod attribution;

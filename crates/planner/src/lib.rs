@@ -1,22 +1,23 @@
-//! What should happen next: pure functions from what was seen to what is to be done, and why not.
+//! Decides what happens to pipelines and promotions: pure functions from stored objects and observations
+//! to plans, statuses and texts.
 //!
 //! | function | question |
 //! | --- | --- |
-//! | [`fold()`] | what is known about a pipeline after another look at its targets |
-//! | [`plan()`] | which promotions start, which end, and why the others wait |
-//! | [`apply`] | the status that says so |
-//! | [`pull_request_lookup`], [`attempt()`], [`conclude`] | what comes next for one promotion |
-//! | [`change`] | what comes next for a file that is to be proposed in git |
-//! | [`hook`] | what a webhook call means, and what came of it |
-//! | [`explain()`] | all of that as text for people |
-//! | [`environment_state`], [`completion`] | the same in one word |
-//! | [`adopt`] | how a Pipeline of the first proposal's group and its copy are kept equal |
-//! | [`lint()`] | what is wrong with a pipeline before it runs |
-//! | [`approvable`], [`request_annotation`] | what people can ask for, and how |
+//! | [`fold()`] | the status of a pipeline after its targets were observed |
+//! | [`plan()`] | which promotions start, which are withdrawn, and why the others wait |
+//! | [`apply`] | the status with the plan |
+//! | [`pull_request_lookup`], [`attempt()`], [`conclude`] | the next external action of one promotion |
+//! | [`change`] | the next action for a Change: a file to propose in git |
+//! | [`hook`] | what a webhook call means, and what became of it |
+//! | [`explain()`] | a plan as text for people |
+//! | [`environment_state`], [`completion`] | the state of a target, an environment or a pipeline in one word |
+//! | [`adopt`] | how a Pipeline of the group pipelines.wego.weave.works and its copy are kept equal |
+//! | [`lint()`] | mistakes in the spec of a pipeline |
+//! | [`approvable`], [`request_annotation`] | what people can approve and request |
 //!
-//! Never does I/O, never reads a clock, never draws at random: `now` and the seed of a jitter are
-//! arguments. Promises that the same input gives the same answer, so that everything which shows a
-//! plan shows the one that is carried out.
+//! The crate does no I/O, reads no clock and draws no random numbers: `now` and the seed of the jitter
+//! are arguments. The same input gives the same answer, so that every program that shows a plan shows
+//! the one that is carried out.
 #![warn(missing_docs)]
 
 mod access;
@@ -70,7 +71,7 @@ pub use plan::{
 pub use release::{failed_release, failed_revision, failure_message, release};
 pub use requests::{ConflictingRequest, approvable, previous_revision, request_annotation};
 pub use rights::{
-    Writer, refuse_change, refuse_pipeline, refuse_pipeline_deletion, refuse_promotion,
+    WritingUser, refuse_change, refuse_pipeline, refuse_pipeline_deletion, refuse_promotion,
 };
 pub use site::{
     RELEASE_REPORT, cluster_key, environment_report_key, marker, site_of, sites, target_name,

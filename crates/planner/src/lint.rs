@@ -1,4 +1,4 @@
-//! What is wrong with a pipeline as it is written, before anything has been observed.
+//! Finds mistakes in the spec of a pipeline before it runs.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use api::pipeline::{Environment, PipelineSpec, PromotionSettings, Target};
 
 use crate::{hold::list, validity};
 
-/// Something to mend.
+/// A mistake in the spec.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LintFinding {
     /// Whether promotions can never start because of it.
@@ -17,30 +17,30 @@ pub struct LintFinding {
     pub environment: Option<String>,
 }
 
-/// Everything that can be told from the spec alone.
+/// All mistakes that the spec alone shows.
 pub fn lint(spec: &PipelineSpec) -> Vec<LintFinding> {
     let error = |text: String| LintFinding {
         is_error: true,
         text,
         environment: None,
     };
-    let mut complaints: Vec<_> = validity::invalid_spec(spec)
+    let mut findings: Vec<_> = validity::invalid_spec(spec)
         .map(error)
         .into_iter()
         .collect();
-    complaints.extend(validity::invalid_source(spec).map(error));
-    complaints.extend(shared_targets(spec));
+    findings.extend(validity::invalid_source(spec).map(error));
+    findings.extend(shared_targets(spec));
     let promoted = spec.environments.iter().enumerate();
     for (index, environment) in promoted {
         if let Some(settings) = spec.promotion_into(&environment.name) {
-            complaints.extend(settings_of(spec, index, environment, settings));
+            findings.extend(settings_of(spec, index, environment, settings));
         }
     }
     if spec.app_ref.is_none() && spec.environments.iter().any(|it| promotes(spec, it)) {
         let text = "nothing is promoted without appRef: apps found by their label are only shown";
-        complaints.push(error(text.to_owned()));
+        findings.push(error(text.to_owned()));
     }
-    complaints
+    findings
 }
 
 fn promotes(spec: &PipelineSpec, environment: &Environment) -> bool {
@@ -60,27 +60,27 @@ fn settings_of(
     let pull_request = settings.strategy.pull_request.as_ref();
     let has_none = validity::strategies(&settings.strategy).is_empty();
     let mut found = Vec::new();
-    let mut tell = |is_error, text: String| found.push((is_error, text));
+    let mut add = |is_error, text: String| found.push((is_error, text));
     if has_none && (has_own || !is_first) {
-        tell(true, format!("the promotion into {name} names no strategy"));
+        add(true, format!("the promotion into {name} names no strategy"));
     }
     if is_first && has_own && spec.source.is_none() {
         let text = "it comes first and there is no source";
-        tell(
+        add(
             true,
             format!("nothing is ever promoted into {name}: {text}"),
         );
     }
     if is_first && has_own && settings.soak.is_some() {
         let text = format!("the soak of {name} has no effect: no environment comes before it");
-        tell(false, text);
+        add(false, text);
     }
     if pull_request.is_some_and(|it| it.draft && it.auto_merge) {
         let text = format!("{name}: a draft is not merged until somebody marks it ready");
-        tell(false, text);
+        add(false, text);
     }
     if pull_request.is_some_and(|it| it.base_branch.is_empty()) {
-        tell(
+        add(
             true,
             format!("{name}: the pull request names no baseBranch"),
         );

@@ -1,4 +1,4 @@
-//! What a look at a pipeline's targets gave, before it is made sense of.
+//! What was observed of a pipeline's targets and source, before it is folded into the status.
 //!
 //! A missing app or a cluster that does not answer is a value here, never an error.
 
@@ -9,10 +9,10 @@ use api::{
     pipeline::{ClusterReference, Origin, TargetProblem},
 };
 
-/// Everything one look at a pipeline gave.
+/// One observation of a pipeline.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ObservedPipeline {
-    /// The environments that were looked at; one of the spec that is left out stays as it was.
+    /// The environments that were observed; the others of the spec stay as they were.
     pub environments: Vec<ObservedEnvironment>,
     /// What the pipeline's source proposes, where the source is an object.
     pub source: ObservedSource,
@@ -36,18 +36,18 @@ pub struct ObservedTarget {
     pub cluster: Option<ClusterReference>,
     /// The namespace on that cluster.
     pub namespace: String,
-    /// Whether webhooks are what tells about it, because nothing watches it.
+    /// Whether its state comes from reports, because nothing watches it.
     pub relies_on_reports: bool,
-    /// What was found there.
+    /// Its state.
     pub state: TargetState,
 }
 
-/// What was found in a target.
+/// The observed state of a target.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TargetState {
     /// The apps that are there: the one of `appRef`, or all that carry the pipeline's label.
     Observed(Vec<ObservedApp>),
-    /// Nobody looks; what reports say counts.
+    /// It is not watched; reports count.
     NotWatched,
     /// The app is not there.
     Missing,
@@ -68,10 +68,10 @@ pub enum TargetState {
     },
     /// The cluster does not allow reading.
     Forbidden {
-        /// What it said.
+        /// The message of the cluster.
         because: String,
     },
-    /// The pipeline may not have a target there. What was known of it is not kept.
+    /// The pipeline may not have a target there. Its last known state is dropped.
     Refused {
         /// Who does not allow it.
         because: String,
@@ -79,7 +79,7 @@ pub enum TargetState {
 }
 
 impl TargetState {
-    /// The problem as one word; none where the target could be read or is not looked at.
+    /// The problem as one word; none where the target could be read or is not watched.
     pub fn problem(&self) -> Option<TargetProblem> {
         match self {
             Self::Observed(apps) if apps.is_empty() => Some(TargetProblem::AppMissing),
@@ -95,8 +95,8 @@ impl TargetState {
         }
     }
 
-    /// Whether nobody can tell by looking, so that a report is all there may be.
-    pub(crate) fn is_out_of_sight(&self) -> bool {
+    /// Whether its state cannot be read, so that only a report can tell it.
+    pub(crate) fn is_not_readable(&self) -> bool {
         match self {
             Self::NotWatched
             | Self::ClusterMissing
@@ -158,7 +158,7 @@ impl Default for ObservedCanaries {
 /// What the pipeline's source proposes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ObservedSource {
-    /// There is no source object to look at, or nobody looked: what is known stays.
+    /// There is no source object, or it was not read: the last proposal stays.
     #[default]
     NotQueried,
     /// The newest revision, and what to write to git for it.

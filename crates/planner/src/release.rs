@@ -1,5 +1,4 @@
-//! What a target runs, in the same words everywhere: a release that failed is named beside the last
-//! one that worked.
+//! Describes the release of a target: a failed one is named beside the last good one.
 
 use api::pipeline::TargetStatus;
 
@@ -41,7 +40,7 @@ pub fn failed_revision(target: &TargetStatus) -> Option<&str> {
     target.failed.as_deref().filter(|_| !target.ready)
 }
 
-/// What is said about a failed release, by a report or by the app itself.
+/// The message about a failed release, of a report or of the app itself.
 pub fn failure_message(target: &TargetStatus) -> Option<&str> {
     let unready = target.apps.iter().filter(|app| !app.ready);
     let of_app = || unready.filter_map(|app| app.message.as_deref()).next();

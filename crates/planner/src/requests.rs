@@ -1,5 +1,5 @@
-//! What people ask for: which promotions they can approve, what a rollback goes back to, and how a
-//! request is written where the planner finds it.
+//! What people can approve, which revision a rollback goes back to, and the annotation that holds
+//! requests.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::{gate::approvals::is_awaited, plan::written_requests, release::failed_revision};
 
-/// A request of somebody else that has not been taken up yet and would be lost.
+/// A pending request of another person that would be lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConflictingRequest {
     /// The environment it is for.
@@ -22,10 +22,10 @@ pub struct ConflictingRequest {
     pub by: String,
 }
 
-/// The value of the annotation that adds a request to those which are still waiting.
+/// The value of the annotation with one more request beside those that are pending.
 ///
-/// Whoever writes the annotation vouches for all of it, so requests of other people cannot be kept;
-/// the first of them is the error. With `replace` they are dropped.
+/// Everything in the annotation counts as written by its last writer, so that requests of other people
+/// cannot be kept; the first of them is the error. With `replace` they are dropped.
 pub fn request_annotation(
     pipeline: &Pipeline,
     environment: &str,
@@ -75,8 +75,8 @@ pub fn approvable<'a>(
         .collect()
 }
 
-/// What a rollback goes back to unless a revision is named: where a release failed, the last good one;
-/// else the last one that ran before those that run now. Rejected ones are left out.
+/// The revision that a rollback goes back to by default: where a release failed, the last good one; else
+/// the last one that ran before those that run now. Rejected revisions are left out.
 pub fn previous_revision(status: &EnvironmentStatus) -> Option<&str> {
     let has_failed = status
         .targets

@@ -1,7 +1,7 @@
-//! What people may write to pipelines, promotions and changes by themselves, with kubectl or otherwise.
+//! Decides which writes of people to Pipelines, Promotions and Changes are refused.
 //!
-//! An install says the same to the API server by an admission policy; where there is none, whoever
-//! runs the API asks here. What Sluice itself writes is not asked about.
+//! In a cluster an admission policy enforces the same rules; the embedded API asks here. Writes of Sluice
+//! itself are not checked.
 
 mod weakening;
 
@@ -11,15 +11,15 @@ use api::{
 };
 use serde_json::Value;
 
-/// Who wants to write, and what they may do.
-pub struct Writer<'a> {
+/// The user who writes, and their rights.
+pub struct WritingUser<'a> {
     /// Their user name.
     pub name: &'a str,
     /// Whether they have a verb on the pipeline, or on its environment of that name.
     pub may: &'a dyn Fn(&str, Option<&str>) -> bool,
 }
 
-impl Writer<'_> {
+impl WritingUser<'_> {
     fn may_in(&self, verb: &str, environment: &str) -> bool {
         (self.may)(verb, None) || (self.may)(verb, Some(environment))
     }
@@ -29,7 +29,7 @@ impl Writer<'_> {
 pub fn refuse_promotion(
     old: Option<&Promotion>,
     new: &Promotion,
-    writer: &Writer<'_>,
+    writer: &WritingUser<'_>,
 ) -> Option<String> {
     let Some(old) = old else {
         let text = "promotions are created by Sluice; ask for one with the annotation";
@@ -60,7 +60,7 @@ pub fn refuse_promotion(
 pub fn refuse_pipeline(
     old: Option<&Pipeline>,
     new: &Pipeline,
-    writer: &Writer<'_>,
+    writer: &WritingUser<'_>,
 ) -> Option<String> {
     let name = new.metadata.name.as_deref().unwrap_or_default();
     let lacks = |what: &str, verb: &str| {
@@ -71,8 +71,8 @@ pub fn refuse_pipeline(
     {
         return Some(lacks("suspend or resume", "suspend"));
     }
-    let mut turned = old.into_iter().flat_map(|old| turned(old, new));
-    if turned.any(|environment| !writer.may_in("suspend", environment)) {
+    let mut changed = old.into_iter().flat_map(|old| suspension_changed(old, new));
+    if changed.any(|environment| !writer.may_in("suspend", environment)) {
         return Some(lacks("suspend or resume environments of", "suspend"));
     }
     let weakened = old.map(|old| weakening::weakened(old, Some(new)));
@@ -97,12 +97,12 @@ pub fn refuse_pipeline(
 }
 
 /// Why a pipeline may not be deleted; `None` if it may.
-pub fn refuse_pipeline_deletion(old: &Pipeline, writer: &Writer<'_>) -> Option<String> {
+pub fn refuse_pipeline_deletion(old: &Pipeline, writer: &WritingUser<'_>) -> Option<String> {
     let name = old.metadata.name.as_deref().unwrap_or_default();
     refuse_weakening(name, &weakening::weakened(old, None), writer)
 }
 
-fn refuse_weakening(pipeline: &str, weakened: &[&str], writer: &Writer<'_>) -> Option<String> {
+fn refuse_weakening(pipeline: &str, weakened: &[&str], writer: &WritingUser<'_>) -> Option<String> {
     let may = |environment: &&str| writer.may_in("approve", environment);
     (!weakened.iter().all(may)).then(|| {
         format!(
@@ -115,18 +115,18 @@ fn refuse_weakening(pipeline: &str, weakened: &[&str], writer: &Writer<'_>) -> O
 }
 
 /// Why a change may not be created so; `None` if it may.
-pub fn refuse_change(new: &Change, writer: &Writer<'_>) -> Option<String> {
+pub fn refuse_change(new: &Change, writer: &WritingUser<'_>) -> Option<String> {
     let by = new.spec.by.as_deref()?;
     (by != writer.name).then(|| format!("spec.by must be {}", writer.name))
 }
 
 /// The environments that are suspended or resumed; to remove a suspended one resumes it.
-fn turned<'a>(old: &'a Pipeline, new: &'a Pipeline) -> impl Iterator<Item = &'a str> {
+fn suspension_changed<'a>(old: &'a Pipeline, new: &'a Pipeline) -> impl Iterator<Item = &'a str> {
     let now = &new.spec.environments;
     let is_suspended = |name: &str| now.iter().any(|now| now.name == name && now.suspend);
     let before = old.spec.environments.iter();
-    let turned = before.filter(move |old| old.suspend != is_suspended(&old.name));
-    turned.map(|environment| environment.name.as_str())
+    let changed = before.filter(move |old| old.suspend != is_suspended(&old.name));
+    changed.map(|environment| environment.name.as_str())
 }
 
 fn annotation<'a>(pipeline: &'a Pipeline, name: &str) -> Option<&'a str> {

@@ -1,4 +1,4 @@
-//! Where promotions lead, and how places are spelt in names and keys.
+//! The sites that promotions lead into, and their names and keys.
 
 use api::{
     Pipeline,
@@ -11,8 +11,7 @@ use api::{
 /// target's key looks like it: those hold two slashes.
 pub const RELEASE_REPORT: &str = "/release";
 
-/// The cluster as one word: its name, after its namespace where that is another than the
-/// pipeline's.
+/// The key of a cluster: its name, with its namespace where that differs from the pipeline's.
 pub fn cluster_key(cluster: &ClusterReference, pipeline_namespace: &str) -> String {
     match cluster.namespace.as_deref() {
         Some(namespace) if !namespace.is_empty() && namespace != pipeline_namespace => {
@@ -45,7 +44,7 @@ pub(crate) fn is_report_of(key: &str, environment: &str) -> bool {
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// The place a promotion leads into.
+/// The site that a promotion leads into.
 pub fn site_of(promotion: &PromotionSpec, pipeline_namespace: &str) -> PromotionSite {
     let Some(target) = &promotion.target else {
         return PromotionSite::environment(&promotion.environment);
@@ -81,8 +80,8 @@ pub fn target_name(target: &TargetStatus) -> String {
     }
 }
 
-/// Cluster and namespace of an environment's targets: as they were found, or as they are written
-/// where nobody has looked yet. Written selectors stand for nothing.
+/// Cluster and namespace of an environment's targets: as observed, or as in the spec where nothing has
+/// been observed yet. Selectors of the spec are left out.
 pub fn targets_of(pipeline: &Pipeline, environment: &str) -> Vec<(Option<String>, String)> {
     let home = pipeline.metadata.namespace.as_deref().unwrap_or_default();
     let key = |cluster: Option<&ClusterReference>| cluster.map(|it| cluster_key(it, home));
@@ -107,7 +106,7 @@ pub fn targets_of(pipeline: &Pipeline, environment: &str) -> Vec<(Option<String>
         .collect()
 }
 
-/// The places that promotions into an environment lead to.
+/// The sites of an environment.
 pub fn sites(pipeline: &Pipeline, environment: &str) -> Vec<PromotionSite> {
     let settings = pipeline.spec.promotion_into(environment);
     if settings.and_then(|settings| settings.scope) != Some(Scope::Target) {
@@ -121,10 +120,10 @@ pub fn sites(pipeline: &Pipeline, environment: &str) -> Vec<PromotionSite> {
         .collect()
 }
 
-/// What marks the values in git that a promotion into a place sets.
-pub fn marker(namespace: &str, pipeline: &str, place: &PromotionSite) -> String {
-    let start = format!("{namespace}:{pipeline}:{}", place.environment);
-    match &place.target {
+/// The marker of the values in git that a promotion into a site sets.
+pub fn marker(namespace: &str, pipeline: &str, site: &PromotionSite) -> String {
+    let start = format!("{namespace}:{pipeline}:{}", site.environment);
+    match &site.target {
         Some((cluster, namespace)) => {
             let cluster = cluster.as_deref().unwrap_or("-");
             format!("{start}:{cluster}/{namespace}")

@@ -3,7 +3,7 @@
 use api::{
     Promotion,
     names::PromotionSite,
-    pipeline::{Reported, TargetStatus},
+    pipeline::{ReportedRevision, TargetStatus},
     promotion::{Phase, PromotionTarget},
 };
 
@@ -33,7 +33,7 @@ impl<'a> SiteState<'a> {
     pub(crate) fn new(
         (site, target): (PromotionSite, Option<PromotionTarget>),
         targets: Vec<&'a TargetStatus>,
-        reported: Option<&'a Reported>,
+        reported: Option<&'a ReportedRevision>,
         promotions: Vec<&'a Promotion>,
     ) -> Self {
         let reported = reported.filter(|_| site.target.is_none());
@@ -100,7 +100,7 @@ impl<'a> SiteState<'a> {
 
 fn assumed<'a>(
     targets: &[&'a TargetStatus],
-    reported: Option<&'a Reported>,
+    reported: Option<&'a ReportedRevision>,
     promotions: &[&'a Promotion],
 ) -> Option<&'a str> {
     let is_silent = !targets.is_empty() && targets.iter().copied().all(is_silent);

@@ -1,16 +1,16 @@
-//! Points in time as the stored objects hold them: whole seconds.
+//! Timestamps as stored objects have them: in whole seconds.
 
 pub use jiff::Timestamp;
 
 use api::Time;
 
-/// The moment as it reads once it has been stored, so that a stored status equals a computed one.
-pub(crate) fn stored(moment: Timestamp) -> Time {
-    let seconds = Timestamp::from_second(moment.as_second());
-    Time(seconds.unwrap_or(moment))
+/// The timestamp as it is stored, so that a stored status equals a computed one.
+pub(crate) fn stored(timestamp: Timestamp) -> Time {
+    let seconds = Timestamp::from_second(timestamp.as_second());
+    Time(seconds.unwrap_or(timestamp))
 }
 
-/// Some time later. A moment beyond the calendar is its end.
-pub(crate) fn later(moment: Timestamp, by: std::time::Duration) -> Timestamp {
-    moment.saturating_add(by).unwrap_or(Timestamp::MAX)
+/// The timestamp after a duration, at most the last one there is.
+pub(crate) fn later(timestamp: Timestamp, by: std::time::Duration) -> Timestamp {
+    timestamp.saturating_add(by).unwrap_or(Timestamp::MAX)
 }

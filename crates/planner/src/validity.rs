@@ -1,6 +1,7 @@
-//! What can never work, however long one waits.
+//! Finds specs that can never work.
 //!
-//! The API accepts such pipelines because the ancestor's did; here they get a sentence each.
+//! The API accepts such pipelines because that of the Weave pipeline-controller did; here each mistake gets
+//! a sentence.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +10,7 @@ use api::{
     pipeline::{AppReference, PipelineSpec, PromotionSettings, SourceKind, Strategy},
 };
 
-/// Why no promotion can ever start in a pipeline like this.
+/// Why no promotion of the pipeline can ever start.
 pub(crate) fn invalid_spec(spec: &PipelineSpec) -> Option<String> {
     if spec.environments.is_empty() {
         return Some("the pipeline has no environments".to_owned());

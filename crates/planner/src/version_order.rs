@@ -1,4 +1,4 @@
-//! Which of two revisions is newer, where that can be told.
+//! Orders revisions by their versions, where they have one.
 
 use std::cmp::Ordering;
 
@@ -22,7 +22,7 @@ pub(crate) fn total(one: &str, other: &str) -> Ordering {
     by_version.then_with(|| one.cmp(other))
 }
 
-/// Whether the first is surely the older one.
+/// Whether both have a version and the first is older.
 pub(crate) fn is_older(one: &str, other: &str) -> bool {
     compare(one, other) == Ordering::Less
 }

@@ -1,7 +1,7 @@
 //! Any other kind that has conditions and a `lastAppliedRevision`, such as a source with an artifact
 //! or a policy with a latest image.
 
-use super::{AppReading, Health, why_unknown};
+use super::{AppReading, FluxHealth, why_unknown};
 use crate::{
     Revision,
     flux::{Artifact, ImagePolicyStatus, ImageReference},
@@ -72,7 +72,7 @@ pub(super) fn reading(app: &App, generation: i64) -> AppReading {
             ..AppReading::default()
         };
     };
-    let health = Health::of(conditions, status.observed_generation, generation);
+    let health = FluxHealth::of(conditions, status.observed_generation, generation);
     let (revision, version) = status.revision().unzip();
     let revision = revision.as_deref().and_then(Revision::new);
     AppReading {

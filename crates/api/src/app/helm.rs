@@ -1,6 +1,6 @@
 //! HelmReleases of any API version.
 
-use super::{AppReading, Health, why_unknown};
+use super::{AppReading, FluxHealth, why_unknown};
 use crate::{
     Revision,
     flux::{HelmRelease, Release},
@@ -10,7 +10,7 @@ use crate::{
 pub(super) fn reading(app: &HelmRelease, generation: i64) -> AppReading {
     let status = &app.status;
     let conditions = status.conditions.as_deref().unwrap_or_default();
-    let health = Health::of(conditions, status.observed_generation, generation);
+    let health = FluxHealth::of(conditions, status.observed_generation, generation);
     let deployed = deployed(&status.history);
     let version = deployed_version(app, deployed, health.is_ready);
     let revision = version.as_deref().and_then(Revision::new);
@@ -105,7 +105,7 @@ fn chart_version(app: &HelmRelease, text: &str, digest: Option<&str>) -> String 
 
 /// A failure counts only for the spec it happened with. The observed generation does not tell:
 /// Flux leaves it behind while it retries.
-fn has_failed(app: &HelmRelease, health: &Health, generation: i64) -> bool {
+fn has_failed(app: &HelmRelease, health: &FluxHealth, generation: i64) -> bool {
     let status = &app.status;
     let conditions = status.conditions.as_deref().unwrap_or_default();
     let tried = status

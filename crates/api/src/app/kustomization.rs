@@ -1,6 +1,6 @@
 //! Kustomizations of any API version.
 
-use super::{AppReading, Health, why_unknown};
+use super::{AppReading, FluxHealth, why_unknown};
 use crate::{
     Revision,
     flux::{Kustomization, ObjectReference},
@@ -10,7 +10,7 @@ use crate::{
 pub(super) fn reading(app: &Kustomization, generation: i64) -> AppReading {
     let status = &app.status;
     let conditions = status.conditions.as_deref().unwrap_or_default();
-    let health = Health::of(conditions, status.observed_generation, generation);
+    let health = FluxHealth::of(conditions, status.observed_generation, generation);
     let applied = status.last_applied_revision.as_deref();
     let revision = applied.and_then(self::revision);
     let source = applied

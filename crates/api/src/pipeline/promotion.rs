@@ -1,4 +1,4 @@
-//! How a revision gets into an environment.
+//! The promotion settings of a pipeline or an environment.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,29 +14,27 @@ pub struct PromotionSettings {
     /// Wait for a person's approval of each revision.
     #[serde(default, skip_serializing_if = "is_default")]
     pub manual: bool,
-    /// The way a promotion is carried out; exactly one.
+    /// How a promotion is carried out; exactly one strategy.
     #[serde(default)]
     pub strategy: Strategy,
-    /// How much of the source environment must run the revision. All of it unless said otherwise.
+    /// How much of the source environment must run the revision. Default: all of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub when: Option<When>,
     /// How long the source environment must have been ready at the revision, without a break.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub soak: Option<Duration>,
-    /// What one promotion covers. The environment unless said otherwise.
+    /// What one promotion covers. Default: the environment.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scope: Option<Scope>,
-    /// How long after the merge an environment may take to run the revision. One hour unless said
-    /// otherwise.
+    /// How long after the merge the deployment may take. Default: one hour.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deploy_timeout: Option<Duration>,
-    /// The first spelling of a pull request, instead of `strategy`: to GitHub, with the credentials
-    /// in the Secret `git-credentials`, and with `scope: Target` and `when: AnyTargetReady` unless
-    /// said otherwise.
+    /// A pull request as RFC-0003 spelt it, instead of `strategy`: to GitHub, with the credentials in the
+    /// Secret `git-credentials`. Defaults: `scope: Target` and `when: AnyTargetReady`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pull_request: Option<RfcPullRequest>,
-    /// The first spelling of a webhook, instead of `strategy`: with `scope: Target` and
-    /// `when: AnyTargetReady` unless said otherwise.
+    /// A webhook as RFC-0003 spelt it, instead of `strategy`. Defaults: `scope: Target` and
+    /// `when: AnyTargetReady`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub webhook: Option<RfcWebhook>,
 }
@@ -59,7 +57,7 @@ pub enum Scope {
     Target,
 }
 
-/// The way a promotion is carried out.
+/// How a promotion is carried out.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
@@ -67,13 +65,13 @@ pub struct Strategy {
     /// Propose the change in a pull request.
     #[serde(rename = "pull-request", skip_serializing_if = "Option::is_none")]
     pub pull_request: Option<PullRequest>,
-    /// Push the change straight to a branch.
+    /// Push the change to a branch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub commit: Option<Commit>,
-    /// Emit an event and leave the change to whoever listens.
+    /// Emit an event, and leave the change to its receiver.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub notification: Option<Notification>,
-    /// Call a URL and leave the change to whoever answers.
+    /// Call a URL, and leave the change to its receiver.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub webhook: Option<Webhook>,
     /// Secret with the key `hmac-key` that signs incoming reports.
@@ -86,12 +84,12 @@ pub struct Strategy {
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
 pub struct PullRequest {
-    /// The forge's kind.
+    /// The kind of the forge.
     #[serde(rename = "type")]
     pub forge: Forge,
     /// HTTPS URL the repository is cloned from.
     pub url: String,
-    /// The branch the pull request asks to change.
+    /// The branch that the pull request changes.
     pub base_branch: String,
     /// Secret with the credentials for git and for the forge.
     pub secret_ref: LocalReference,
@@ -109,11 +107,10 @@ pub struct PullRequest {
     /// Ask the forge to merge it once its checks pass.
     #[serde(default, skip_serializing_if = "is_default")]
     pub auto_merge: bool,
-    /// How it is merged then, where the repository does not allow merge commits. On GitLab the
-    /// project says whether there is one.
+    /// The merge method for `autoMerge`. On GitLab the settings of the project decide about merge commits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub merge_method: Option<MergeMethod>,
-    /// Title, instead of the usual one; `${field}` is filled in.
+    /// The title, instead of the default; `${field}` is filled in.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     pub title: Option<String>,
@@ -128,7 +125,7 @@ pub struct PullRequest {
     pub paths: Vec<String>,
 }
 
-/// How a pull request becomes part of its base.
+/// How a pull request is merged.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum MergeMethod {
@@ -137,7 +134,7 @@ pub enum MergeMethod {
     Merge,
     /// As one commit.
     Squash,
-    /// Put on top of the base.
+    /// Rebased on the base branch.
     Rebase,
 }
 
@@ -145,7 +142,7 @@ pub enum MergeMethod {
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Forge {
-    /// GitHub, also its enterprise server.
+    /// GitHub and GitHub Enterprise Server.
     #[default]
     Github,
     /// GitLab.
@@ -160,7 +157,7 @@ pub enum Forge {
     AzureDevops,
 }
 
-/// Push the change straight to a branch.
+/// Push the change to a branch.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
@@ -189,7 +186,7 @@ pub struct Notification {}
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
 pub struct Webhook {
-    /// Where to POST.
+    /// The URL to POST to.
     #[schemars(length(min = 1, max = 2048))]
     pub url: String,
     /// Secret with the key `token` that signs the call.

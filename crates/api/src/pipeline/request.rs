@@ -1,24 +1,24 @@
-//! What people ask for, and that it was taken up.
+//! Requests of people, and the record that they were handled.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Time, lenient::is_default, schema};
 
-/// What a person asked for.
+/// A request of a person.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
 pub struct Request {
-    /// Tells requests apart.
+    /// The id of the request.
     #[schemars(length(max = 128))]
     pub id: String,
-    /// The revision asked for.
+    /// The requested revision.
     #[schemars(length(max = 256))]
     pub revision: String,
-    /// Forwards or back.
+    /// Promote or roll back.
     pub kind: RequestKind,
-    /// Who asked.
+    /// The user who asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     pub by: Option<String>,
@@ -26,11 +26,11 @@ pub struct Request {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time", default)]
     pub at: Option<Time>,
-    /// Why, in the person's words.
+    /// A note of the user.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub note: Option<String>,
-    /// Take it up even if nothing is known to have the revision.
+    /// Accept it even if no target, source or report has the revision.
     #[serde(default, skip_serializing_if = "is_default")]
     pub unseen: bool,
 }
@@ -38,14 +38,14 @@ pub struct Request {
 /// What a request asks for.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RequestKind {
-    /// Bring this revision in.
+    /// Promote this revision.
     #[default]
     Promote,
-    /// Go back to this revision and reject the one that runs.
+    /// Go back to this revision, and reject the one that runs.
     Rollback,
 }
 
-/// A request that was taken up.
+/// A request that was handled.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
@@ -53,25 +53,25 @@ pub struct HandledRequest {
     /// The request's id.
     #[schemars(length(max = 128))]
     pub id: String,
-    /// The Promotion it led to.
+    /// The Promotion that it led to.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub promotion: Option<String>,
-    /// What came of it.
+    /// The result as a message.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub message: Option<String>,
     /// Whether it was refused.
     #[serde(default, skip_serializing_if = "is_default")]
     pub refused: bool,
-    /// Other requests that were there at the time. They are older, and not taken up any more.
+    /// The ids of older requests at that time, which are not handled any more.
     #[serde(default, skip_serializing_if = "is_default")]
     #[schemars(length(max = 8), inner(length(max = 128)))]
     pub others: Vec<String>,
 }
 
 impl HandledRequest {
-    /// Whether a request is not taken up any more.
+    /// Whether the request of an id was handled or dropped.
     pub fn covers(&self, id: &str) -> bool {
         self.id == id || self.others.iter().any(|other| other == id)
     }

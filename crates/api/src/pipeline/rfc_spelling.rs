@@ -1,8 +1,7 @@
-//! The first spelling of the strategies, as the proposal for promotions (RFC-0003) wrote them:
-//! directly in `promotion`, before there was `strategy`.
+//! Strategies as RFC-0003 spelt them: directly in `promotion`, before there was `strategy`.
 //!
-//! Converted here, once, when settings are read. Nothing else in Sluice knows this spelling, except
-//! that what could not be converted is still in its field afterwards.
+//! They are converted when settings are read. Nothing else in Sluice knows this spelling; what could not
+//! be converted stays in its field.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -10,10 +9,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::promotion::{Forge, PromotionSettings, PullRequest, Scope, Strategy, Webhook, When};
 use crate::reference::LocalReference;
 
-/// The Secret with the credentials of a pull request in the first spelling, which names none.
+/// The Secret with the credentials of a pull request in the spelling of RFC-0003, which names none.
 pub const RFC_SECRET: &str = "git-credentials";
 
-/// A pull request in its first spelling.
+/// A pull request as RFC-0003 spelt it.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
@@ -21,17 +20,17 @@ pub struct RfcPullRequest {
     /// HTTPS URL the repository is cloned from.
     #[schemars(length(min = 1, max = 2048))]
     pub url: String,
-    /// The branch the pull request asks to change.
+    /// The branch that the pull request changes.
     #[schemars(length(min = 1, max = 255))]
     pub branch: String,
 }
 
-/// A webhook in its first spelling.
+/// A webhook as RFC-0003 spelt it.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
 pub struct RfcWebhook {
-    /// Where to POST.
+    /// The URL to POST to.
     #[schemars(length(min = 1, max = 2048))]
     pub url: String,
     /// The name of the Secret with the key `token` that signs the call.
@@ -41,15 +40,15 @@ pub struct RfcWebhook {
 }
 
 impl PromotionSettings {
-    /// Whether both spellings of the strategies are used at once, which means nothing.
+    /// Whether both spellings are used at once, which is invalid.
     pub fn is_spelled_twice(&self) -> bool {
         self.pull_request.is_some() || self.webhook.is_some()
     }
 
-    /// The same settings with strategies in today's spelling. The proposal says of the first one
-    /// that each target is promoted by itself, as soon as one target of the environment before it
-    /// has the revision. Settings with both spellings stay as they are.
-    fn in_todays_spelling(mut self) -> Self {
+    /// The same settings with `strategy`. By RFC-0003 each target is promoted by itself, as soon as one
+    /// target of the environment before it has the revision. Settings with both spellings stay as they
+    /// are.
+    fn with_strategy(mut self) -> Self {
         if !self.is_spelled_twice() || self.strategy.is_any() {
             return self;
         }
@@ -62,7 +61,7 @@ impl PromotionSettings {
 }
 
 impl Strategy {
-    /// Whether it says how promotions are carried out. It may hold nothing but the key for reports.
+    /// Whether it has a strategy. It may hold nothing but the key for reports.
     fn is_any(&self) -> bool {
         let key_alone = Self {
             secret_ref: self.secret_ref.clone(),
@@ -73,11 +72,11 @@ impl Strategy {
 }
 
 impl From<RfcPullRequest> for PullRequest {
-    fn from(early: RfcPullRequest) -> Self {
+    fn from(rfc: RfcPullRequest) -> Self {
         Self {
             forge: Forge::Github,
-            url: early.url,
-            base_branch: early.branch,
+            url: rfc.url,
+            base_branch: rfc.branch,
             secret_ref: LocalReference {
                 name: RFC_SECRET.to_owned(),
             },
@@ -87,10 +86,10 @@ impl From<RfcPullRequest> for PullRequest {
 }
 
 impl From<RfcWebhook> for Webhook {
-    fn from(early: RfcWebhook) -> Self {
+    fn from(rfc: RfcWebhook) -> Self {
         Self {
-            url: early.url,
-            secret_ref: early.secret_ref.map(|name| LocalReference { name }),
+            url: rfc.url,
+            secret_ref: rfc.secret_ref.map(|name| LocalReference { name }),
         }
     }
 }
@@ -103,7 +102,7 @@ impl Serialize for PromotionSettings {
 
 impl<'de> Deserialize<'de> for PromotionSettings {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Self::deserialize(deserializer).map(Self::in_todays_spelling)
+        Self::deserialize(deserializer).map(Self::with_strategy)
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a team writes.
+//! The spec of a Pipeline.
 
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -38,16 +38,17 @@ pub struct PipelineSpec {
     /// Environments in the order of promotion.
     #[serde(deserialize_with = "null_as_default")]
     pub environments: Vec<Environment>,
-    /// How promotions are carried out where an environment says nothing of its own.
+    /// The default promotion settings of all environments.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub promotion: Option<PromotionSettings>,
-    /// Observe only: start nothing in any environment.
+    /// Start no promotion in any environment.
     #[serde(default, skip_serializing_if = "is_default")]
     pub suspend: bool,
-    /// What proposes revisions for the first environment. Without it others move that one.
+    /// What proposes revisions for the first environment. Without it, Sluice does not promote into that
+    /// one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<Source>,
-    /// Compare an image's tag instead of the app's own revision.
+    /// Compare the tag of an image instead of the revision of the app.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub track: Option<Track>,
 }
@@ -81,20 +82,20 @@ pub struct AppReference {
     pub name: String,
 }
 
-/// One step of the way to production.
+/// One environment.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
 pub struct Environment {
-    /// What people call it.
+    /// The name of the environment.
     pub name: String,
-    /// Where the application runs in this environment.
+    /// The targets: clusters and namespaces that the application runs in.
     #[serde(deserialize_with = "null_as_default")]
     pub targets: Vec<Target>,
-    /// How promotions into this environment are carried out, instead of the pipeline's way.
+    /// The promotion settings of this environment, instead of the pipeline's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub promotion: Option<PromotionSettings>,
-    /// Start nothing in this environment.
+    /// Start no promotion into this environment.
     #[serde(default, skip_serializing_if = "is_default")]
     pub suspend: bool,
 }
@@ -108,7 +109,7 @@ pub struct Environment {
 pub struct Target {
     /// The namespace of the application on that cluster.
     pub namespace: String,
-    /// The cluster; without it and without a selector, the one the pipeline lives on.
+    /// The cluster; without it and without a selector, the cluster of the pipeline.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster_ref: Option<ClusterReference>,
     /// One target for each GitopsCluster with these labels, instead of `clusterRef`.
@@ -168,7 +169,7 @@ pub enum SourceKind {
     Hook,
 }
 
-/// Compare the tag of one image instead of the app's own revision.
+/// Compare the tag of one image instead of the revision of the app.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]

@@ -1,7 +1,7 @@
-//! What Sluice saw, and what it is waiting for.
+//! The status of a Pipeline: what was observed, and why promotions wait.
 //!
-//! The controller writes all of it except `reports` and `requests`, which only
-//! the server writes. Nothing in here is a heartbeat.
+//! The controller writes all of it except `reports` and `requests`, which only the server writes. No field
+//! is a heartbeat.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use crate::{
     revision, schema,
 };
 
-/// Where every environment is and why it waits.
+/// The state of every environment.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
@@ -45,14 +45,14 @@ pub struct PipelineStatus {
         skip_serializing_if = "is_default"
     )]
     pub environments: BTreeMap<String, EnvironmentStatus>,
-    /// The newest report of each place, by `environment/cluster or -/namespace`.
+    /// The newest report of each environment or target, by `environment/cluster or -/namespace`.
     #[serde(
         default,
         deserialize_with = "null_as_default",
         skip_serializing_if = "is_default"
     )]
     pub reports: BTreeMap<String, Report>,
-    /// What people asked for, by environment name.
+    /// Pending requests, by environment name.
     #[serde(
         default,
         deserialize_with = "null_as_default",
@@ -66,7 +66,7 @@ pub struct PipelineStatus {
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
 pub struct EnvironmentStatus {
-    /// The revision that waits for a person, if any.
+    /// The revision that waits for approval, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waiting_approval: Option<WaitingApproval>,
     /// State by target, in the order of the spec; a selector's targets follow each other by name.
@@ -76,10 +76,10 @@ pub struct EnvironmentStatus {
         skip_serializing_if = "is_default"
     )]
     pub targets: Vec<TargetStatus>,
-    /// What a report said that did not tell which target it was about.
+    /// What a report that names no target said.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub reported: Option<Reported>,
-    /// The promotion into this environment that is under way or came last.
+    pub reported: Option<ReportedRevision>,
+    /// The promotion under way into this environment, else the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub promotion: Option<PromotionSummary>,
     /// Why no promotion starts.
@@ -105,7 +105,7 @@ pub struct EnvironmentStatus {
     #[serde(default, skip_serializing_if = "is_default")]
     #[schemars(length(max = 20))]
     pub failures: Vec<FailedRelease>,
-    /// The last request that was taken up, and what came of it.
+    /// The last request that was handled, and its result.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_request: Option<HandledRequest>,
 }
@@ -121,7 +121,7 @@ pub struct FailedRelease {
     /// The target where it was first seen to fail.
     #[schemars(length(max = 512))]
     pub target: String,
-    /// What the app said about it.
+    /// The message of the app.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub message: Option<String>,
@@ -143,7 +143,7 @@ pub struct Proposal {
     )]
     #[schemars(length(max = 256))]
     pub revision: Option<String>,
-    /// What would be written to git to get that revision.
+    /// What to write to git to get that revision.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     pub version: Option<String>,
@@ -153,11 +153,11 @@ pub struct Proposal {
     pub error: Option<String>,
 }
 
-/// What a report said about an environment without telling which target it was about.
+/// What a report that names no target said about an environment.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
-pub struct Reported {
+pub struct ReportedRevision {
     /// The revision that some target runs.
     #[serde(deserialize_with = "revision::stored")]
     #[schemars(length(max = 256))]
@@ -168,7 +168,7 @@ pub struct Reported {
     pub ready_since: Option<Time>,
 }
 
-/// The revision that waits for a person.
+/// The revision that waits for approval.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
@@ -189,7 +189,7 @@ pub struct TargetStatus {
     /// The namespace on that cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// Whether the app runs its revision as it should.
+    /// Whether the app is ready at its revision.
     pub ready: bool,
     /// The revision that runs.
     #[serde(
@@ -197,27 +197,27 @@ pub struct TargetStatus {
         skip_serializing_if = "Option::is_none"
     )]
     pub revision: Option<String>,
-    /// What would be written to git to get that revision.
+    /// What to write to git to get that revision.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// Since when it has been ready at that revision without a break, by the hub's clock.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time", default)]
     pub ready_since: Option<Time>,
-    /// How this is known.
+    /// Whether this was read or reported.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<Evidence>,
     /// Why the target could not be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// The same as one of a few words.
+    /// The same as a fixed reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<TargetProblem>,
     /// Since when the target cannot be read, where Sluice should read it. Reports count that are newer.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time", default)]
     pub unreadable_since: Option<Time>,
-    /// The revision whose last try failed here.
+    /// The revision whose last release failed here.
     #[serde(
         deserialize_with = "revision::stored_option",
         skip_serializing_if = "Option::is_none"
@@ -228,7 +228,7 @@ pub struct TargetStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub failed_because: Option<String>,
-    /// What the app's own revision follows: the source's URL and reference.
+    /// The source that the revision of the app follows: its URL and reference.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 2304))]
     pub follows: Option<String>,
@@ -250,9 +250,9 @@ impl TargetStatus {
     Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord,
 )]
 pub enum TargetProblem {
-    /// The app is not there.
+    /// The app does not exist.
     AppMissing,
-    /// The namespace is not there.
+    /// The namespace does not exist.
     NamespaceMissing,
     /// The cluster does not know the app's kind.
     KindMissing,
@@ -288,7 +288,7 @@ pub struct ClusterAppReference {
     pub kind: String,
     /// The app's name.
     pub name: String,
-    /// The cluster; without it the one the pipeline lives on.
+    /// The cluster; without it the cluster of the pipeline.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster_ref: Option<ClusterReference>,
 }
@@ -304,7 +304,7 @@ pub struct AppStatus {
     pub kind: String,
     /// The app's name.
     pub name: String,
-    /// Whether it runs its revision as it should.
+    /// Whether it is ready at its revision.
     pub ready: bool,
     /// The revision that runs.
     #[serde(
@@ -312,7 +312,7 @@ pub struct AppStatus {
         skip_serializing_if = "Option::is_none"
     )]
     pub revision: Option<String>,
-    /// What the app says about itself.
+    /// The message of the app.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// The images it runs.
@@ -374,7 +374,7 @@ pub struct Origin {
     pub branch: Option<String>,
 }
 
-/// The promotion into an environment that is under way or came last.
+/// The promotion under way into an environment, else the last one.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
@@ -384,18 +384,18 @@ pub struct PromotionSummary {
     /// The revision it brings.
     #[serde(deserialize_with = "revision::stored")]
     pub revision: String,
-    /// How far it is.
+    /// The phase.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<Phase>,
-    /// A fixed word for what keeps it there; absent where the phase says everything.
+    /// A fixed reason why it does not go on; absent where the phase says everything.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     pub reason: Option<String>,
-    /// What keeps it there, and what resolves that.
+    /// Why it does not go on, and what resolves that.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 2048))]
     pub message: Option<String>,
-    /// Where people can look at it.
+    /// The URL of the pull request, or of what the strategy led to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
 }
@@ -405,17 +405,17 @@ pub struct PromotionSummary {
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
 pub struct HoldStatus {
-    /// A fixed word.
+    /// A fixed reason.
     pub reason: String,
-    /// A sentence, with what would lift the hold.
+    /// A sentence, with what resolves the hold.
     pub message: String,
-    /// When the hold ends by itself, if time alone ends it.
+    /// When the hold ends, if time alone resolves it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time", default)]
     pub opens_at: Option<Time>,
 }
 
-/// What a webhook said about one place.
+/// What a webhook said about an environment or a target.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
@@ -423,7 +423,7 @@ pub struct Report {
     /// The revision the event names.
     #[schemars(length(max = 256))]
     pub revision: String,
-    /// When the event happened, by its own account.
+    /// When the event happened, by the clock of its sender.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time", default)]
     pub at: Option<Time>,
@@ -435,7 +435,7 @@ pub struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     pub reason: Option<String>,
-    /// The event's text, cut where it is long.
+    /// The event's message, truncated where it is long.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub message: Option<String>,

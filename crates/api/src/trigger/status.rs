@@ -1,4 +1,4 @@
-//! What a trigger last saw and started.
+//! The status of a PipelineTrigger: the newest event and the newest run.
 //!
 //! Holds the fields of the operator's first and last releases side by side, so
 //! that tools written for either keep working.
@@ -14,7 +14,7 @@ use crate::{
     schema,
 };
 
-/// What a trigger last saw and started.
+/// The newest event and the newest run.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
@@ -31,7 +31,7 @@ pub struct PipelineTriggerStatus {
     /// How often the newest run was repeated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub current_pipeline_retry: Option<i64>,
-    /// The last request for a run that was dealt with: the value of its annotation.
+    /// The last handled request for a run: the value of its annotation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_handled_reconcile_at: Option<String>,
     /// State for a GitRepository.

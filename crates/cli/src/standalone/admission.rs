@@ -5,7 +5,9 @@ use std::sync::Arc;
 use api::{Change, Pipeline, Promotion, WegoPipeline};
 use apiserver::{Admission, AdmissionRequest, Operation, Options};
 use kube::Resource;
-use planner::{Writer, refuse_change, refuse_pipeline, refuse_pipeline_deletion, refuse_promotion};
+use planner::{
+    WritingUser, refuse_change, refuse_pipeline, refuse_pipeline_deletion, refuse_promotion,
+};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -65,7 +67,7 @@ impl Admission for PolicyAdmission {
 fn check_writer(
     request: &AdmissionRequest<'_>,
     pipeline: &str,
-    refuse: impl FnOnce(&Writer<'_>) -> Option<String>,
+    refuse: impl FnOnce(&WritingUser<'_>) -> Option<String>,
 ) -> Option<String> {
     let may = |verb: &str, environment: Option<&str>| {
         // Permissions are on our pipelines, also for a pipeline of the early group.
@@ -73,7 +75,7 @@ fn check_writer(
         request.may_in(&group, verb, "pipelines", environment, pipeline)
     };
     let name = &request.user.name;
-    refuse(&Writer { name, may: &may })
+    refuse(&WritingUser { name, may: &may })
 }
 
 fn read<T: DeserializeOwned>(object: Option<&Value>) -> Result<T, String> {

@@ -3,12 +3,12 @@
 //!
 //! | defect | test |
 //! | --- | --- |
-//! | 1: the pipeline's settings instead of the environment's; a panic where only the latter are | planner `ancestor::settings_of_the_environment_alone_are_enough`; `promote` `pull_request_settings::an_environments_own_settings_and_secret_count` |
-//! | 2: a panic without environments | planner `ancestor::a_pipeline_without_environments_is_no_panic`; [`a_pipeline_without_environments_stops_nothing`] |
-//! | 3: `manual` ignored, `waitingApproval` erased | planner `ancestor::manual_is_honoured_and_waiting_approval_survives`; `promote` `people::an_approval_counts_for_its_revision_only` |
-//! | 4: promoted anew at every look | planner `ancestor::what_was_promoted_is_not_promoted_again_until_it_shows`; [`nothing_is_pushed_or_changed_again_at_every_look`] |
-//! | 5: promotes into what cannot be read | planner `ancestor::nothing_is_promoted_into_targets_that_cannot_be_read` |
-//! | 6: one bad target stops everything | planner `ancestor::one_unreachable_target_stops_nothing_elsewhere`; `observe` `failing_clusters::thirty_bad_clusters_do_not_disturb_twenty_good_ones` |
+//! | 1: the pipeline's settings instead of the environment's; a panic where only the latter are | planner `weave_defects::settings_of_the_environment_alone_are_enough`; `promote` `pull_request_settings::an_environments_own_settings_and_secret_count` |
+//! | 2: a panic without environments | planner `weave_defects::a_pipeline_without_environments_is_no_panic`; [`a_pipeline_without_environments_stops_nothing`] |
+//! | 3: `manual` ignored, `waitingApproval` erased | planner `weave_defects::manual_is_honoured_and_waiting_approval_survives`; `promote` `people::an_approval_counts_for_its_revision_only` |
+//! | 4: promoted anew at every look | planner `weave_defects::what_was_promoted_is_not_promoted_again_until_it_shows`; [`nothing_is_pushed_or_changed_again_at_every_look`] |
+//! | 5: promotes into what cannot be read | planner `weave_defects::nothing_is_promoted_into_targets_that_cannot_be_read` |
+//! | 6: one bad target stops everything | planner `weave_defects::one_unreachable_target_stops_nothing_elsewhere`; `observe` `failing_clusters::thirty_bad_clusters_do_not_disturb_twenty_good_ones` |
 //! | 7: an error while setting up is swallowed | [`a_loop_that_cannot_be_set_up_ends_the_process`]; controller `run::tests::a_loop_that_fails_or_panics_ends_the_process_and_is_named` |
 //! | 8: one key for kubeconfigs only, no rights for apps | `observe` `rights::kubeconfigs_where_others_put_them`; [`the_rights_of_the_installation_are_enough`] |
 //! | 9: what failed once is forgotten | `observe` `failing_clusters::a_hub_full_of_conflicts_and_errors`, `changes::clusters_are_let_go_when_nobody_needs_them` |
@@ -19,7 +19,7 @@
 //! | 14: branches that are never rebuilt, and stacked | git `propose::the_branch_is_rebuilt_on_the_current_base`, `propose::a_merged_branch_that_was_not_deleted_is_used_again`; [`a_branch_that_stays_after_the_merge_is_not_stacked`] |
 //! | 15: a refused pull request is not told, the token is tried after the push, texts stay old, commits without version or author | [`a_refused_pull_request_is_told_and_tried_again`]; [`a_wrong_token_is_noticed_before_anything_is_pushed`]; `promote` `people::a_newer_revision_takes_the_pull_request_over`; `people::a_retitled_pull_request_is_taken_over`; git `mirrors::the_commit_says_who_and_what_for` |
 //! | 16: conflicting writes are answered 500 | server `approval::writes_that_conflict_are_no_error`, `guard::a_hundred_targets_at_once_are_all_stored` |
-//! | 17: revisions with `/` cannot be approved | server `approval::a_revision_with_slashes_can_be_approved`; planner `ancestor::revisions_with_slashes_can_be_promoted` |
+//! | 17: revisions with `/` cannot be approved | server `approval::a_revision_with_slashes_can_be_approved`; planner `weave_defects::revisions_with_slashes_can_be_promoted` |
 //! | 18: the first bad cluster hides the rest; events forbidden outside its own namespace | `observe` `changes::what_is_missing_is_named_on_its_own_target`; [`the_rights_of_the_installation_are_enough`] |
 //! | 19: the limiter never ends | nothing runs for it: server `limiter::tests::what_is_remembered_is_bounded`; `observe` `changes::a_loop_that_ends_leaves_nothing_running` |
 //! | 20: approvals from the UI break with keys, or for the last environment; lists fail as a whole | server `rest::an_approval_keeps_who_when_and_why`, `rest::what_is_shown_is_what_is_stored_and_planned` |

@@ -3,7 +3,8 @@
 use api::{
     Pipeline, Promotion,
     pipeline::{
-        Environment, EnvironmentStatus, PipelineStatus, PromotionSettings, Reported, TargetStatus,
+        Environment, EnvironmentStatus, PipelineStatus, PromotionSettings, ReportedRevision,
+        TargetStatus,
     },
     promotion::{Phase, PromotionSpec},
     revision::is_digest,
@@ -44,7 +45,7 @@ pub enum ObservedPullRequest {
     Missing,
     /// It is open.
     Open {
-        /// Where people can look at it.
+        /// The URL of the pull request.
         url: String,
         /// Whether it proposes this promotion's change already.
         is_current: bool,
@@ -53,14 +54,14 @@ pub enum ObservedPullRequest {
     },
     /// It was merged.
     Merged {
-        /// Where people can look at it.
+        /// The URL of the pull request.
         url: String,
         /// The commit it became.
         commit: Option<String>,
     },
     /// It was closed without being merged.
     Closed {
-        /// Where people can look at it.
+        /// The URL of the pull request.
         url: String,
     },
 }
@@ -137,7 +138,7 @@ impl<'a> AttemptContext<'a> {
     }
 
     /// What reports say about the whole environment, where they say nothing about its targets.
-    fn reported(&self) -> Option<&'a Reported> {
+    fn reported(&self) -> Option<&'a ReportedRevision> {
         let status = self.status()?;
         let is_whole = self.site.site.target.is_none() && status.targets.iter().all(is_silent);
         status.reported.as_ref().filter(|_| is_whole)

@@ -1,4 +1,4 @@
-//! Whether a promotion's pull request should be looked at, and how closely.
+//! Whether the forge must be queried for a promotion's pull request, and how.
 
 use api::{Pipeline, Promotion, promotion::Phase};
 
@@ -22,10 +22,10 @@ pub enum PullRequestLookup {
     Fresh,
 }
 
-/// What counts as seen of a pull request that could not be looked at. What passes is waited for, unless
-/// the strategy was corrected before anything was opened: a mistyped forge never answers. What waits for
-/// an edit must not keep a promotion from ending, unless there is a pull request and its successor would
-/// wait for the same edit.
+/// What counts as observed after a failed query. After a transient failure the query is repeated,
+/// unless the strategy was corrected before anything was opened: a mistyped forge never answers. A
+/// failure that only an edit resolves must not keep a promotion from ending, unless there is a pull
+/// request and its successor would wait for the same edit.
 pub fn observed_after_failed_lookup(
     promotion: &Promotion,
     pipeline: &Pipeline,
@@ -44,8 +44,8 @@ pub fn observed_after_failed_lookup(
     }
 }
 
-/// How closely to look at a promotion's pull request before [`attempt`](super::attempt). What
-/// `input` says about it is ignored.
+/// How to query the forge for a promotion's pull request before [`attempt`](super::attempt). What
+/// `input` says about the pull request is ignored.
 pub fn pull_request_lookup(
     promotion: &Promotion,
     input: &AttemptInput<'_>,
@@ -61,7 +61,7 @@ pub fn pull_request_lookup(
     if is_settled || promotion.spec.strategy.pull_request.is_none() {
         return PullRequestLookup::Skip;
     }
-    // Without the approval it needs it was never carried out.
+    // Nothing was opened before the approval.
     let is_untouched = phase == Phase::AwaitingApproval && context.lacks_approval();
     if is_untouched {
         return PullRequestLookup::Skip;
@@ -69,7 +69,7 @@ pub fn pull_request_lookup(
     let due = status.next_attempt.as_ref().map(|time| time.0);
     let is_early = due.is_some_and(|due| now < due) && !input.edited;
     if promotion.spec.withdrawn.is_some() || context.is_deployed() {
-        // While nothing is known to be open, what an attempt waits for must not delay the end.
+        // While no pull request is known to be open, backoff must not delay the end.
         let may_be_open = status.url.is_some() || phase == Phase::WaitingForMerge;
         return match is_early && may_be_open {
             true => PullRequestLookup::Postponed,

@@ -1,4 +1,4 @@
-//! What became of an action, as status.
+//! The status of a promotion after an external action.
 
 use std::time::Duration;
 
@@ -14,17 +14,17 @@ use crate::{
     time::{Timestamp, later, stored},
 };
 
-/// What is said of an open pull request that nothing is wrong with.
+/// The message of an open pull request without a problem.
 pub(super) const WAITS_TO_BE_MERGED: &str = "the pull request waits to be merged";
-/// How much of an error is kept.
+/// The longest error message, in bytes.
 const LONGEST_MESSAGE: usize = 1024;
 
-/// What became of an act.
+/// The result of an external action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The pull request is open and proposes the change.
     Opened {
-        /// Where people can look at it.
+        /// The URL of the pull request.
         url: String,
         /// Its branch.
         branch: String,
@@ -41,11 +41,11 @@ pub enum Outcome {
         /// The commit.
         commit: String,
     },
-    /// The base branch says so already.
+    /// The base branch already has the change.
     AlreadyThere,
     /// The notification or call was sent.
     Delivered {
-        /// Where people can look at what it led to, if the answer said.
+        /// The URL of what it led to, if the answer has one.
         url: Option<String>,
     },
     /// The pull request is not open any more.
@@ -57,33 +57,33 @@ pub enum Outcome {
         /// Why it cannot yet; nothing where it merges by itself later.
         because: Option<Failure>,
     },
-    /// It could not be done.
+    /// It failed.
     Failed(Failure),
 }
 
-/// Why an act could not be done.
+/// Why an external action failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// A fixed word.
+    /// A fixed reason.
     pub reason: String,
     /// A sentence without secrets.
     pub message: String,
-    /// What helps.
+    /// What resolves it.
     pub remedy: Remedy,
 }
 
-/// What helps after a failure.
+/// What resolves a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Remedy {
-    /// Trying again.
+    /// A retry.
     Retry,
-    /// Trying again, not before that much time has passed.
+    /// A retry after at least this time.
     RetryAfter(Duration),
-    /// An edit of the thing at fault. Without one it is only looked at now and then.
+    /// An edit of what is at fault. Without one it is retried rarely.
     WaitForEdit,
 }
 
-/// The status after an act. The seed sets promotions that fail together apart.
+/// The status after an external action. The seed is for the jitter of the backoff.
 pub fn conclude(
     promotion: &Promotion,
     next: AttemptPlan,
@@ -94,7 +94,7 @@ pub fn conclude(
     let before = promotion.status.clone().unwrap_or_default();
     let status = match outcome {
         Outcome::Failed(failure) => {
-            // What was to be said once the pull request is closed is not so yet.
+            // The pull request is not closed yet, so the promotion has not ended.
             let status = match next.action {
                 ExternalAction::ClosePullRequest => before,
                 _ => next.status,
@@ -138,15 +138,15 @@ fn unmerged(mut status: PromotionStatus, because: Option<Failure>) -> PromotionS
     status
 }
 
-/// The status of a promotion whose pull request should be followed and could not be seen. Only what
-/// differs in its fixed word is news, so that a wait that is counted down is not written each time.
+/// The status of a promotion after a failed query for its pull request. It changes only with the
+/// reason, so that a message with a countdown is not written each time.
 pub fn status_after_failed_lookup(
     mut status: PromotionStatus,
     failure: &Failure,
     now: Timestamp,
 ) -> PromotionStatus {
-    let is_news = status.reason.as_ref() != Some(&failure.reason);
-    if status.phase == Some(Phase::WaitingForMerge) && is_news {
+    let is_new = status.reason.as_ref() != Some(&failure.reason);
+    if status.phase == Some(Phase::WaitingForMerge) && is_new {
         status.reason = Some(failure.reason.clone());
         status.message = Some(cut(&failure.message, LONGEST_MESSAGE));
         status = with_condition(status, now);
@@ -157,7 +157,7 @@ pub fn status_after_failed_lookup(
 fn succeeded(mut status: PromotionStatus, outcome: Outcome, now: Timestamp) -> PromotionStatus {
     status.attempts = status.attempts.saturating_add(1);
     status.next_attempt = None;
-    let said = |phase, message: &str| (phase, message.to_owned());
+    let with = |phase, message: &str| (phase, message.to_owned());
     let (phase, message) = match outcome {
         Outcome::Opened {
             url,
@@ -175,14 +175,14 @@ fn succeeded(mut status: PromotionStatus, outcome: Outcome, now: Timestamp) -> P
         Outcome::Pushed { branch, commit } => {
             status.branch = Some(branch);
             status.commit = Some(commit);
-            said(Phase::Deploying, "the change was pushed")
+            with(Phase::Deploying, "the change was pushed")
         }
-        Outcome::Merged => said(Phase::Deploying, "the pull request was merged"),
+        Outcome::Merged => with(Phase::Deploying, "the pull request was merged"),
         Outcome::Delivered { url } => {
             status.url = url.or(status.url);
-            said(Phase::Deploying, "the promotion was handed over")
+            with(Phase::Deploying, "the promotion was handed over")
         }
-        _ => said(Phase::Deploying, "git asks for the revision already"),
+        _ => with(Phase::Deploying, "git asks for the revision already"),
     };
     if phase == Phase::Deploying {
         status.merged_at = status.merged_at.or(Some(stored(now)));

@@ -30,8 +30,8 @@ pub fn promotion_problem(status: &PromotionStatus) -> Option<PromotionProblem> {
     if is_usual {
         return None;
     }
-    let said = status.message.as_deref().filter(|text| !text.is_empty());
-    let clauses = said.into_iter().chain(resolution(phase, reason));
+    let message = status.message.as_deref().filter(|text| !text.is_empty());
+    let clauses = message.into_iter().chain(resolution(phase, reason));
     Some(PromotionProblem {
         reason: reason.to_owned(),
         message: cut(&clauses.collect::<Vec<_>>().join("; "), LONGEST),

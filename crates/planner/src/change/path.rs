@@ -1,7 +1,7 @@
 //! Which files may be proposed.
 //!
-//! What runs when a branch is pushed is kept out: forges take the instructions for that from files
-//! in hidden places, also from branches that nobody has reviewed.
+//! Files that define what runs on a push are refused: forges read them
+//! in hidden directories, also from branches that nobody has reviewed.
 
 use api::{Change, change::ChangePhase};
 
@@ -11,7 +11,7 @@ use crate::{Failure, Remedy, hold::list};
 /// Stands for the namespace of the change in the name of a folder.
 const NAMESPACE: &str = "${namespace}";
 
-/// Files outside hidden places that forges take instructions from.
+/// Files outside hidden directories that forges take instructions from.
 const INSTRUCTIONS: [&str; 4] = [
     "azure-pipelines.yaml",
     "azure-pipelines.yml",

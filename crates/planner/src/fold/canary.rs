@@ -1,4 +1,4 @@
-//! What Flagger's Canaries mean for the readiness of an app.
+//! Folds Flagger's Canaries into the readiness of an app.
 //!
 //! Flux calls an app ready as soon as its objects are applied; Flagger decides later whether the new
 //! pods take over, and leaves the app as it is when they fail. So an app with Canaries is ready at a
@@ -10,21 +10,21 @@ use std::time::Duration;
 
 use api::{
     app::AppReading,
-    flagger::{Canary, Phase},
+    flagger::{Canary, CanaryPhase},
     pipeline::{AppStatus, CanaryState, TargetStatus},
 };
 
-use super::Context;
+use super::FoldContext;
 use crate::{
     observation::{ObservedApp, ObservedCanaries},
     time::{Timestamp, later, stored},
 };
 
-/// How soon Canaries that could not be matched to the app are looked for again.
-const LOOK_AGAIN: Duration = Duration::from_secs(30);
+/// How soon Canaries that could not be matched to the app are read again.
+const RETRY_MATCHING: Duration = Duration::from_secs(30);
 
-/// An app as it is after its Canaries were asked.
-pub(super) struct Analysed<'a> {
+/// An app with the verdict of its Canaries.
+pub(super) struct AnalysedApp<'a> {
     pub(super) seen: &'a ObservedApp,
     pub(super) reading: AppReading,
     pub(super) canary: Option<CanaryState>,
@@ -44,15 +44,15 @@ enum CanaryVerdict {
     },
 }
 
-impl Context<'_> {
+impl FoldContext<'_> {
     /// An app, not ready where a Canary says so.
     pub(super) fn with_canaries<'a>(
         &self,
         app: &'a ObservedApp,
         known: Option<&AppStatus>,
         target: Option<&TargetStatus>,
-    ) -> Analysed<'a> {
-        let mut analysed = Analysed {
+    ) -> AnalysedApp<'a> {
+        let mut analysed = AnalysedApp {
             seen: app,
             reading: app.reading.clone(),
             canary: None,
@@ -77,7 +77,7 @@ impl Context<'_> {
                 let mut state = self.state(&revision, &[], known, target);
                 let planned = before.and_then(|before| before.counts_at);
                 let planned = planned.filter(|at| at.0 > self.now);
-                let again = || stored(later(self.now, LOOK_AGAIN));
+                let again = || stored(later(self.now, RETRY_MATCHING));
                 state.counts_at = Some(planned.unwrap_or_else(again));
                 let verdict = CanaryVerdict::Waits {
                     because: because.clone(),
@@ -92,7 +92,7 @@ impl Context<'_> {
 
     /// What the Canaries say together, and when time alone changes that.
     fn ask(&self, revision: &str, canaries: &[Canary], state: &mut CanaryState) -> CanaryVerdict {
-        let analysis = Analysis {
+        let analysis = RevisionAnalysis {
             revision,
             since: state.revision_since.as_ref().map_or(self.now, |it| it.0),
             result_before: state.result_before.as_ref().map(|it| it.0),
@@ -122,7 +122,7 @@ impl Context<'_> {
             return CanaryState {
                 revision_since: Some(now),
                 result_before: canaries.iter().filter_map(|it| it.changed_at.clone()).max(),
-                was_promoting: canaries.iter().any(|it| it.phase == Phase::Promoting),
+                was_promoting: canaries.iter().any(|it| it.phase == CanaryPhase::Promoting),
                 promoted,
                 ..CanaryState::default()
             };
@@ -145,7 +145,11 @@ impl Context<'_> {
 
 /// Whether a promotion that was under way may be all that Flagger has done since.
 fn still_promotes(canary: &Canary) -> bool {
-    let phases = [Phase::Promoting, Phase::Succeeded, Phase::Initialized];
+    let phases = [
+        CanaryPhase::Promoting,
+        CanaryPhase::Succeeded,
+        CanaryPhase::Initialized,
+    ];
     phases.contains(&canary.phase)
 }
 
@@ -171,7 +175,7 @@ fn wait(reading: &mut AppReading, because: String) {
 }
 
 /// What the Canaries of an app are asked about.
-struct Analysis<'a> {
+struct RevisionAnalysis<'a> {
     revision: &'a str,
     /// When the app came to have the revision.
     since: Timestamp,
@@ -184,7 +188,7 @@ struct Analysis<'a> {
     now: Timestamp,
 }
 
-impl Analysis<'_> {
+impl RevisionAnalysis<'_> {
     /// The worst that any Canary says; of those that wait, the one that decides first.
     fn all(&self, canaries: &[Canary]) -> CanaryVerdict {
         let rank = |verdict: &CanaryVerdict| match verdict {
@@ -203,11 +207,11 @@ impl Analysis<'_> {
             until: None,
         };
         match &canary.phase {
-            Phase::Initialized | Phase::Succeeded => match self.unnoticed(canary) {
+            CanaryPhase::Initialized | CanaryPhase::Succeeded => match self.unnoticed(canary) {
                 Some(verdict) => verdict,
                 None => CanaryVerdict::Passed,
             },
-            Phase::Failed if canary.differs => match self.unnoticed(canary) {
+            CanaryPhase::Failed if canary.differs => match self.unnoticed(canary) {
                 Some(verdict) => verdict,
                 // Flagger leaves the phase at `Failed` when an app goes back to what it promoted.
                 None if self.was_promoted && !self.changed_since(canary) => CanaryVerdict::Passed,
@@ -215,13 +219,13 @@ impl Analysis<'_> {
                     because: failed(canary),
                 },
             },
-            Phase::Failed => waits(failed(canary)),
-            Phase::Promoting if self.was_promoting => {
+            CanaryPhase::Failed => waits(failed(canary)),
+            CanaryPhase::Promoting if self.was_promoting => {
                 waits(format!("canary {name} is promoting an earlier revision"))
             }
-            Phase::Promoting => waits(format!("canary {name} is promoting {revision}")),
-            Phase::Absent => waits(format!("canary {name} is not initialized yet")),
-            Phase::Other(phase) => waits(format!("canary {name} is {phase} at {revision}")),
+            CanaryPhase::Promoting => waits(format!("canary {name} is promoting {revision}")),
+            CanaryPhase::Absent => waits(format!("canary {name} is not initialized yet")),
+            CanaryPhase::Other(phase) => waits(format!("canary {name} is {phase} at {revision}")),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Which releases failed in an environment, the one that failed last first.
+//! Records which releases failed in an environment, the last one first.
 
 use api::pipeline::{FailedRelease, TargetStatus};
 
@@ -10,10 +10,10 @@ use crate::{
     time::{Timestamp, stored},
 };
 
-/// How much of a target's name is kept.
+/// The longest name of a target, in bytes.
 const LONGEST_NAME: usize = 500;
 
-/// Adds what has come to fail, each revision once. Whatever goes on failing is no news.
+/// Adds releases that have begun to fail, each revision once. One that keeps failing is not added again.
 pub(super) fn remember(
     failures: &mut Vec<FailedRelease>,
     before: &[TargetStatus],
@@ -28,7 +28,7 @@ pub(super) fn remember(
         let was_failing = before
             .iter()
             .any(|known| failed_revision(known) == Some(revision));
-        // One that was pushed out by others is no news either.
+        // One that dropped out of a full list is not added again either.
         let is_known =
             failures.iter().any(|known| known.revision == revision) || failures.len() >= REMEMBERED;
         if added.contains(&revision) || was_failing && is_known {

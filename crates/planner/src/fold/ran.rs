@@ -1,4 +1,4 @@
-//! Which revisions ran in an environment, the one that came last first.
+//! Records which revisions ran in an environment, the last one first.
 
 use api::pipeline::TargetStatus;
 
@@ -7,8 +7,8 @@ use crate::{site, version_order};
 /// How many revisions are remembered.
 pub(crate) const REMEMBERED: usize = 20;
 
-/// Adds what the targets have come to run. A revision that came back counts as new; one that is
-/// merely seen for the first time on another target does not.
+/// Adds the revisions that targets have begun to run. A revision that came back counts as new; one
+/// that another target ran before does not.
 pub(super) fn remember(ran: &mut Vec<String>, before: &[TargetStatus], after: &[TargetStatus]) {
     let mut arrivals: Vec<(&TargetStatus, (&str, bool))> = after
         .iter()

@@ -1,4 +1,4 @@
-//! What webhooks revision_and_version, where nothing else tells.
+//! Folds reports of webhooks into the state of targets that cannot be read.
 //!
 //! An event counts as a deployment only when it says that one succeeded. For a target that should be
 //! read and cannot be, a report counts that is newer than what was last read.
@@ -6,24 +6,24 @@
 use api::{
     Time,
     app::AppType,
-    pipeline::{Evidence, PipelineSpec, Report, Reported, TargetStatus},
+    pipeline::{Evidence, PipelineSpec, Report, ReportedRevision, TargetStatus},
     revision::{SourceRevision, identity, tag, without_oci_digest},
 };
 
-use super::{Context, LONGEST_TEXT};
+use super::{FoldContext, LONGEST_TEXT};
 use crate::{conditions::cut, observation::ObservedTarget, site::target_report_key, time::stored};
 
-/// Why a report alone does not make a target ready where Flagger analyses its app.
+/// The error of a target whose Flagger Canary a report cannot replace.
 const CANARY_UNKNOWN: &str = "its Flagger Canary cannot be read while the target cannot be";
 
-/// What an event says about the app it is about.
+/// What a report means for its app.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReportMeaning {
     /// The revision runs.
     Deployed,
-    /// The revision did not work, or the app is gone or on its way back.
+    /// The revision failed, or the app was uninstalled or rolled back.
     Failed,
-    /// Something is under way; what ran before may still run.
+    /// A deployment is under way; the previous revision may still run.
     UnderWay,
 }
 
@@ -42,8 +42,8 @@ impl ReportMeaning {
     }
 }
 
-impl Context<'_> {
-    /// The report that stands in for a look at the target, if there is one.
+impl FoldContext<'_> {
+    /// The report that replaces reading the target, if there is one.
     pub(super) fn report(
         &self,
         environment: &str,
@@ -51,31 +51,31 @@ impl Context<'_> {
         known: Option<&TargetStatus>,
         unreadable_since: Option<&Time>,
     ) -> Option<&Report> {
-        if !seen.state.is_out_of_sight() || self.reports_name_another_revision() {
+        if !seen.state.is_not_readable() || self.reports_name_another_revision() {
             return None;
         }
         let cluster = seen.cluster.as_ref();
         let key = target_report_key(environment, cluster, &seen.namespace, self.namespace());
         let report = self.before.reports.get(&key)?;
-        let is_news = || unreadable_since.is_some_and(|since| self.is_news(report, known, since));
-        (self.trusts(report) && (seen.relies_on_reports || is_news())).then_some(report)
+        let is_newer = || unreadable_since.is_some_and(|since| self.is_newer(report, known, since));
+        (self.trusts(report) && (seen.relies_on_reports || is_newer())).then_some(report)
     }
 
     /// Whether a report is newer than what was last read of the target.
-    fn is_news(&self, report: &Report, known: Option<&TargetStatus>, since: &Time) -> bool {
+    fn is_newer(&self, report: &Report, known: Option<&TargetStatus>, since: &Time) -> bool {
         let Some(at) = &report.at else { return false };
         if at >= since {
             return true;
         }
         let Some(known) = known else { return false };
-        // The connection may have been lost a while before that was noticed.
+        // The connection may have been lost some time before that was noticed.
         let (revision, _) = revision_and_version(&self.pipeline.spec, &report.revision);
         let is_later = known.ready_since.as_ref().is_some_and(|since| at > since);
         known.source == Some(Evidence::Report)
             || is_later && known.revision.as_ref() != Some(&revision)
     }
 
-    /// A target that only reports tell about.
+    /// The state of a target by a report.
     pub(super) fn reported_target(
         &self,
         report: &Report,
@@ -141,7 +141,7 @@ fn awaits_canary(target: &TargetStatus, revision: &str) -> bool {
     canaries.any(|canary| canary.promoted.as_deref() != Some(revision))
 }
 
-/// The revision an event names and what to write to git for it, as an app of that kind would say it.
+/// The revision that a report names, as apps of that kind have it, and what to write to git for it.
 pub(crate) fn revision_and_version(spec: &PipelineSpec, text: &str) -> (String, String) {
     let app = spec.app_ref.clone().unwrap_or_default();
     match AppType::of(&app.api_version, &app.kind) {
@@ -161,12 +161,12 @@ pub(crate) fn revision_and_version(spec: &PipelineSpec, text: &str) -> (String, 
     }
 }
 
-/// What is known of an environment from reports that do not tell the target.
+/// What a report that names no target says about an environment.
 pub(super) fn environment(
     report: &Report,
-    known: Option<&Reported>,
-    context: &Context<'_>,
-) -> Option<Reported> {
+    known: Option<&ReportedRevision>,
+    context: &FoldContext<'_>,
+) -> Option<ReportedRevision> {
     if !context.trusts(report) {
         return None;
     }
@@ -178,7 +178,7 @@ pub(super) fn environment(
             let since = known
                 .filter(|known| known.revision == revision)
                 .and_then(|known| known.ready_since.clone());
-            Some(Reported {
+            Some(ReportedRevision {
                 revision,
                 ready_since: since.or_else(|| Some(stored(context.now))),
             })

@@ -1,4 +1,4 @@
-//! Tags whose digest is known from somewhere else in the pipeline.
+//! Resolves tags to digests that are known from elsewhere in the pipeline.
 //!
 //! One environment may pin an image by tag and digest and the next by the tag alone. The tag then
 //! stands for the digest it is known by, or the two would never be the same revision.
@@ -16,9 +16,9 @@ use crate::observation::{ObservedPipeline, TargetState};
 
 /// The digest of each tag; nothing for a tag that stands for several.
 #[derive(Default)]
-pub(super) struct Tags(BTreeMap<String, Option<String>>);
+pub(super) struct KnownDigests(BTreeMap<String, Option<String>>);
 
-impl Tags {
+impl KnownDigests {
     /// What the apps that were seen and the pipeline's source tell.
     pub(super) fn of(seen: &ObservedPipeline, proposal: Option<&Proposal>) -> Self {
         let mut tags = Self::default();

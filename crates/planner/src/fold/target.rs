@@ -1,11 +1,11 @@
-//! One target: what was found there, against what was known.
+//! Folds the observed state of one target into its known state.
 
 use api::{
     app::AppReading,
     pipeline::{AppStatus, ClusterAppReference, Evidence, TargetProblem, TargetStatus},
 };
 
-use super::{Context, LONGEST_TEXT, canary::Analysed};
+use super::{FoldContext, LONGEST_TEXT, canary::AnalysedApp};
 use crate::{
     conditions::cut,
     observation::{ObservedApp, ObservedTarget, TargetState},
@@ -13,7 +13,7 @@ use crate::{
     time::stored,
 };
 
-impl Context<'_> {
+impl FoldContext<'_> {
     pub(super) fn target(
         &self,
         environment: &str,
@@ -22,7 +22,7 @@ impl Context<'_> {
     ) -> TargetStatus {
         let known = known.iter().find(|known| is_same(known, seen));
         let blank = self.blank(seen);
-        let is_unreadable = seen.state.is_out_of_sight() && !seen.relies_on_reports;
+        let is_unreadable = seen.state.is_not_readable() && !seen.relies_on_reports;
         let unreadable_since = is_unreadable.then(|| self.unreadable_since(known));
         let report = self.report(environment, seen, known, unreadable_since.as_ref());
         let after = match (&seen.state, report) {
@@ -32,10 +32,10 @@ impl Context<'_> {
             (TargetState::Refused { .. }, _) => blank,
             (_, Some(report)) => self.reported_target(report, blank, known),
             (TargetState::NotWatched, None) => blank,
-            (state, None) if is_seen_absence(state) => blank,
-            (_, None) => out_of_sight(blank, known),
+            (state, None) if is_observed_absence(state) => blank,
+            (_, None) => last_known(blank, known),
         };
-        // Where reports are all that is asked for, one of them is enough to know the target.
+        // Where only reports count, one is enough to know the target.
         let is_enough = report.is_some() && seen.relies_on_reports;
         let problem = seen.state.problem().filter(|_| !is_enough);
         TargetStatus {
@@ -48,8 +48,7 @@ impl Context<'_> {
         }
     }
 
-    /// Since when the target cannot be read. One that never could be read has been so as long as
-    /// there is a pipeline.
+    /// Since when the target cannot be read: since the pipeline was created, if it never could be.
     fn unreadable_since(&self, known: Option<&TargetStatus>) -> api::Time {
         let was_read = known.is_some_and(|known| {
             let is_blank = known.revision.is_none() && known.failed.is_none();
@@ -120,8 +119,8 @@ impl Context<'_> {
         }
     }
 
-    /// Since when the target has been ready at that revision. Being out of sight is no break. What a
-    /// clock wrote that has since been set back is not waited for.
+    /// Since when the target has been ready at that revision. A time in which it could not be read does
+    /// not count as a break. A timestamp in the future, from before a clock was set back, is now.
     pub(super) fn ready_since(
         &self,
         revision: Option<&str>,
@@ -186,8 +185,8 @@ fn is_same(known: &TargetStatus, seen: &ObservedTarget) -> bool {
     is_same_cluster && known.namespace.as_deref() == Some(seen.namespace.as_str())
 }
 
-/// Whether somebody looked and the app was surely not there.
-fn is_seen_absence(state: &TargetState) -> bool {
+/// Whether the target could be read and the app does not exist.
+fn is_observed_absence(state: &TargetState) -> bool {
     state.problem().is_some_and(is_absence)
 }
 
@@ -200,8 +199,8 @@ fn is_absence(problem: TargetProblem) -> bool {
     absent.contains(&problem)
 }
 
-/// What was known stays known; only readiness needs to be seen.
-fn out_of_sight(blank: TargetStatus, known: Option<&TargetStatus>) -> TargetStatus {
+/// The last known state of a target that cannot be read; it is not ready.
+fn last_known(blank: TargetStatus, known: Option<&TargetStatus>) -> TargetStatus {
     let Some(known) = known.cloned() else {
         return blank;
     };
@@ -215,7 +214,7 @@ fn out_of_sight(blank: TargetStatus, known: Option<&TargetStatus>) -> TargetStat
 }
 
 /// The apps of a target as one: ready when all are, at a revision when they share it.
-fn together(apps: &[Analysed<'_>]) -> AppReading {
+fn together(apps: &[AnalysedApp<'_>]) -> AppReading {
     let Some((first, rest)) = apps.split_first() else {
         return AppReading::default();
     };
@@ -242,8 +241,8 @@ fn find<'a>(app: &ObservedApp, known: &'a [AppStatus]) -> Option<&'a AppStatus> 
     })
 }
 
-fn app_status(analysed: Analysed<'_>, known: &[AppStatus]) -> AppStatus {
-    let Analysed {
+fn app_status(analysed: AnalysedApp<'_>, known: &[AppStatus]) -> AppStatus {
+    let AnalysedApp {
         seen: app,
         reading,
         canary,

@@ -1,4 +1,4 @@
-//! Which promotions an approval is about.
+//! Which promotions a signed call approves.
 
 use std::{fmt, time::Duration};
 
@@ -17,7 +17,7 @@ pub const SIGNATURE_AGE: Duration = Duration::from_secs(300);
 pub struct ApprovalSignature<'a> {
     /// When it was made, by the caller's clock.
     pub at: Timestamp,
-    /// What tells the signed call from every other.
+    /// The digest of the signed call.
     pub digest: &'a str,
 }
 
@@ -26,7 +26,7 @@ pub struct ApprovalSignature<'a> {
 pub enum SignatureRefusal {
     /// It has approved a promotion before.
     Used,
-    /// It was made before there was anything to approve.
+    /// It is older than the promotion.
     OlderThanPromotion,
 }
 
@@ -66,8 +66,8 @@ pub fn approved_by<'a>(
     }
 }
 
-/// Whether the promotion was approved by a signature that would still be accepted, so that it must be
-/// kept to tell that it was used.
+/// Whether the promotion was approved by a signature that would still be accepted. It must be kept as the
+/// record that the signature was used.
 pub(crate) fn guards_signature(promotion: &Promotion, now: Timestamp) -> bool {
     let approval = promotion.spec.approval.as_ref();
     let approval = approval.filter(|approval| approval.signature.is_some());

@@ -1,7 +1,7 @@
-//! Which target an event is about.
+//! Finds the target that an event is about.
 //!
-//! The cluster is what the Alert says in its metadata; without that, a namespace that only one
-//! target of the environment has tells. Where neither does, only the environment is known.
+//! The cluster is in the metadata of the Alert; without that, a namespace that only one target of the
+//! environment has identifies the target. Otherwise only the environment is known.
 
 use api::{
     Pipeline,
@@ -20,18 +20,18 @@ pub(super) fn report_key(
     let home = pipeline.metadata.namespace.as_deref().unwrap_or_default();
     let name = environment.name.as_str();
     let targets = targets_in(pipeline, environment, namespace);
-    let told = match cluster.filter(|cluster| !cluster.is_empty()) {
-        Some(said) => on_cluster(&targets, said, home),
+    let target = match cluster.filter(|cluster| !cluster.is_empty()) {
+        Some(name) => on_cluster(&targets, name, home),
         None => only(&targets),
     };
-    match told {
+    match target {
         Some(target) => target_report_key(name, *target, namespace, home),
         None => environment_report_key(name),
     }
 }
 
-/// The clusters of the environment's targets in a namespace: those of the spec, and those that a
-/// selector was seen to match.
+/// The clusters of the environment's targets in a namespace: those of the spec, and those that selectors
+/// match by the status.
 fn targets_in<'a>(
     pipeline: &'a Pipeline,
     environment: &'a Environment,
@@ -66,18 +66,18 @@ fn only<'a, 'b>(
     }
 }
 
-/// The target on the cluster of that name. The hub has no name of its own: where it alone is meant,
-/// any name that is no other target's is its.
+/// The target on the cluster of that name. The hub has no name of its own: where it is the only target,
+/// any name means it.
 fn on_cluster<'a, 'b>(
     targets: &'b [Option<&'a ClusterReference>],
-    said: &str,
+    name: &str,
     home: &str,
 ) -> Option<&'b Option<&'a ClusterReference>> {
-    let is_said = |cluster: &ClusterReference| {
+    let is_named = |cluster: &ClusterReference| {
         let key = cluster_key(cluster, home);
-        key == said || key == said.replacen('/', ".", 1) || cluster.name == said
+        key == name || key == name.replacen('/', ".", 1) || cluster.name == name
     };
-    let mut found = targets.iter().filter(|target| target.is_some_and(is_said));
+    let mut found = targets.iter().filter(|target| target.is_some_and(is_named));
     match (found.next(), found.next()) {
         (Some(target), None) => Some(target),
         (None, _) => only(targets).filter(|target| target.is_none()),

@@ -1,4 +1,4 @@
-//! What an event says, whether it is about this pipeline, and what to do with it.
+//! Reads an event: whether it is about this pipeline, what to store and how to answer.
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
@@ -17,15 +17,15 @@ use super::{
 };
 use crate::{
     conditions::cut,
-    fold::{ReportMeaning, proposed, revision_and_version},
+    fold::{ReportMeaning, proposed_revision_and_version, revision_and_version},
     site::{RELEASE_REPORT, is_report_of},
     time::{Timestamp, later, stored},
     validity,
 };
 
-/// How much of an event's text is kept. Reports of a thousand targets must fit into an object.
+/// The longest message, in bytes. Reports of a thousand targets must fit into an object.
 const LONGEST_MESSAGE: usize = 256;
-/// How far an event's clock may be ahead of ours. One from the far future would outlast all others.
+/// How far an event's clock may be ahead of ours. An event from the far future would outlast all others.
 const SKEW: Duration = Duration::from_secs(300);
 
 /// An event of Flux as notification-controller sends it; of its fields those that matter here.
@@ -62,10 +62,10 @@ pub struct InvolvedObject {
     pub uid: Option<String>,
 }
 
-/// What a call means: what to store under which key, and how to answer.
+/// What to store under which key, and how to answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HookDecision {
-    /// What to store; nothing where it is stored already, is out of date or is refused.
+    /// The report to store; none where it is stored already, is outdated or is refused.
     pub report: Option<(String, Report)>,
     /// How to answer.
     pub answer: HookAnswer,
@@ -74,21 +74,21 @@ pub struct HookDecision {
 /// How a call is answered once its report is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HookAnswer {
-    /// It is of no use to this pipeline.
+    /// It is refused.
     Refuse(HookRefusal),
     /// The pipeline does not say how to promote.
     CannotPromote,
-    /// It was noted; nothing more will come of it.
+    /// It is stored, and no promotion follows.
     Noted,
-    /// It was noted, and nothing is promoted from where it comes from.
+    /// It is stored, and nothing is promoted from its environment.
     NothingNext(HookRefusal),
-    /// It was noted and does not count, because it is not signed. The text says what to do.
+    /// It is stored and does not count, because it is not signed. The text says what to do.
     NotSigned(String),
-    /// What becomes of the promotion it leads to.
+    /// The answer depends on the promotion that follows.
     Await(AwaitedPromotion),
 }
 
-/// Why a call is of no use. The texts are the ancestor's where it had one.
+/// Why a call is refused. Where the Weave pipeline-controller refused it too, the text is the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HookRefusal {
     /// It names no revision.
@@ -149,7 +149,7 @@ impl HookRefusal {
     }
 }
 
-/// What an event that claims to come from an environment means.
+/// Evaluates an event that claims to come from an environment.
 pub fn evaluate_event(
     pipeline: &Pipeline,
     environment: &str,
@@ -198,7 +198,7 @@ pub fn evaluate_event(
     }
 }
 
-/// What a revision that CI proposes means. `at` is when it was proposed, by the caller's clock.
+/// Evaluates a revision that CI proposes. `at` is when it was proposed, by the caller's clock.
 pub fn evaluate_release(pipeline: &Pipeline, revision: &str, at: Timestamp) -> HookDecision {
     let source = pipeline.spec.source.as_ref();
     if source.is_none_or(|source| source.kind != SourceKind::Hook) {
@@ -221,7 +221,7 @@ pub fn evaluate_release(pipeline: &Pipeline, revision: &str, at: Timestamp) -> H
             _ if novelty == ReportNovelty::Outdated => HookAnswer::Noted,
             None => HookAnswer::CannotPromote,
             Some(first) => {
-                let (revision, _) = proposed(&pipeline.spec, revision);
+                let (revision, _) = proposed_revision_and_version(&pipeline.spec, revision);
                 promote_into(pipeline, None, &first.name, revision)
             }
         },
@@ -238,8 +238,8 @@ fn refuse(refusal: HookRefusal) -> HookDecision {
 
 fn revision(event: &FluxEvent) -> Result<String, HookRefusal> {
     let metadata = event.metadata.as_ref();
-    let said = metadata.and_then(|metadata| metadata.get("revision"));
-    match said.filter(|text| !text.is_empty()) {
+    let named = metadata.and_then(|metadata| metadata.get("revision"));
+    match named.filter(|text| !text.is_empty()) {
         None => Err(HookRefusal::NoRevision),
         Some(text) if is_usable(text) => Ok(text.clone()),
         Some(_) => Err(HookRefusal::BadRevision),
@@ -308,7 +308,7 @@ fn about(
     ))
 }
 
-/// The version of the API does not matter: Flux raises it now and then.
+/// The API version does not matter: Flux raises it from time to time.
 fn is_same_app(app: &AppReference, object: &InvolvedObject) -> bool {
     let group = |version: &str| version.rsplit_once('/').map(|(group, _)| group.to_owned());
     let api_version = object.api_version.as_deref().unwrap_or_default();
@@ -321,8 +321,8 @@ fn is_same_app(app: &AppReference, object: &InvolvedObject) -> bool {
         && object.name.as_deref() == Some(&app.name)
 }
 
-/// Whether the same object has reported from another environment. What is signed is not denied by
-/// what anybody could have said.
+/// Whether the same object has reported from another environment. An unsigned report does not count
+/// against a signed one.
 fn lives_elsewhere(pipeline: &Pipeline, environment: &str, uid: &str, is_signed: bool) -> bool {
     let reports = pipeline.status.iter().flat_map(|status| &status.reports);
     let reports = reports.filter(|(_, report)| report.signed || !is_signed);
@@ -361,8 +361,8 @@ fn novelty(pipeline: &Pipeline, key: &str, report: &Report) -> ReportNovelty {
     }
 }
 
-/// Whether it is unsigned and what is stored is not, although there is a key to sign with: then
-/// anybody could make known facts unknown.
+/// Whether an unsigned report would replace a signed one, although there is a key to sign with: then
+/// anybody could overwrite what is known.
 fn is_outranked(pipeline: &Pipeline, environment: &str, key: &str, is_signed: bool) -> bool {
     let known = pipeline.status.as_ref();
     let known = known.and_then(|status| status.reports.get(key));

@@ -1,4 +1,4 @@
-//! What became of a call, read from what is stored.
+//! Finds what became of a webhook call in stored objects.
 
 use api::{
     Pipeline, Promotion,
@@ -11,7 +11,7 @@ use crate::gate::approvals::is_awaited;
 /// The promotion a caller waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AwaitedPromotion {
-    /// The environment that vouches for the revision; none where it was proposed to the pipeline.
+    /// The environment that runs the revision; none where it was proposed to the pipeline.
     pub source: Option<String>,
     /// The environment it leads into.
     pub environment: String,
@@ -19,19 +19,19 @@ pub struct AwaitedPromotion {
     pub revision: String,
 }
 
-/// What became of it.
+/// What became of the call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PromotionResult {
-    /// People can look at it there.
+    /// There is a pull request or another page.
     Proposed {
-        /// Where.
+        /// Its URL.
         url: String,
     },
-    /// It was done, or waits for approval; there is nothing to look at.
+    /// It succeeded, or waits for approval; there is no URL.
     Quiet,
     /// The strategy failed; it is tried again.
     Failed,
-    /// Something else has to happen first.
+    /// A gate holds it.
     Held,
 }
 

@@ -1,4 +1,4 @@
-//! Which Secret holds the key of a signature.
+//! Which Secret holds the key that signs webhook calls.
 
 use api::pipeline::PipelineSpec;
 
@@ -12,7 +12,7 @@ pub struct ReportSecret<'a> {
 }
 
 /// The Secret for reports from an environment: the pipeline's, else the one of the environment that
-/// comes next, else its own. The ancestor looked at the pipeline's only, so that without one callers
+/// comes next, else its own. The Weave pipeline-controller used the pipeline's only, so that without one callers
 /// may sign but need not.
 pub fn report_secret<'a>(spec: &'a PipelineSpec, environment: &str) -> Option<ReportSecret<'a>> {
     if let Some(name) = of_pipeline(spec) {

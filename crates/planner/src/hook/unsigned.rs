@@ -1,4 +1,4 @@
-//! Reports that would tell something and do not count, because nobody has signed them.
+//! Reports that do not count because they are not signed.
 
 use api::{
     Pipeline,
@@ -52,7 +52,7 @@ pub(crate) fn unsigned_report<'a>(
     reports.max_by_key(|report| report.at.as_ref().map(|at| at.0))
 }
 
-/// Whether what a report says is what is known. Then unsigned ones are taken for true.
+/// Whether the status already has what a report says. Then unsigned reports are trusted.
 fn has_counted(
     pipeline: &Pipeline,
     model: &PipelineStatus,

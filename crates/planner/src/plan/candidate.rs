@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, time::Duration};
 use api::{
     Pipeline,
     pipeline::{
-        Environment, PipelineSpec, PipelineStatus, PromotionSettings, Proposal, Reported,
+        Environment, PipelineSpec, PipelineStatus, PromotionSettings, Proposal, ReportedRevision,
         TargetStatus, When,
     },
     revision::shown,
@@ -121,7 +121,7 @@ pub(crate) struct SourceVotes<'a> {
     pub(crate) source: &'a Environment,
     pub(crate) targets: &'a [TargetStatus],
     /// What is reported about the environment without naming a target.
-    pub(crate) reported: Option<&'a Reported>,
+    pub(crate) reported: Option<&'a ReportedRevision>,
     pub(crate) when: When,
     soak: Duration,
     now: Timestamp,
@@ -257,7 +257,7 @@ impl<'a> SourceVotes<'a> {
     }
 
     /// What to write to git for a reported revision, by the report itself.
-    fn reported_version(&self, reported: &Reported) -> Option<String> {
+    fn reported_version(&self, reported: &ReportedRevision) -> Option<String> {
         let key = environment_report_key(&self.source.name);
         let report = self.model.reports.get(&key)?;
         let (revision, version) = revision_and_version(&self.pipeline.spec, &report.revision);

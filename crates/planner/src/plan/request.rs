@@ -258,7 +258,7 @@ pub(super) fn refuse_where_nothing_is_promoted(
     }
 }
 
-/// Records a request that every place has taken up, and what it rejects. Says whether all have.
+/// Records a request that all sites have started, and what it rejects. Returns whether all have.
 pub(super) fn conclude(
     input: &PlanInput<'_>,
     environment: &str,

@@ -1,8 +1,8 @@
-//! Which environments a change of a pipeline takes a safeguard from.
+//! Finds the environments that lose a safeguard by an edit of a pipeline.
 //!
-//! Safeguards are `manual`, `soak` and `when`. An environment that has one keeps its targets and
-//! strategy too, and a pipeline that has such an environment stays, unless somebody who may approve
-//! changes that: else whoever may edit could switch a safeguard off, promote and switch it on again.
+//! Safeguards are `manual`, `soak` and `when`. Without the right to approve, nobody can weaken one, change
+//! the targets or the strategy of an environment that has one, or delete its pipeline: otherwise a person
+//! who may edit could remove a safeguard, promote, and restore it.
 
 use std::time::Duration;
 
@@ -11,37 +11,37 @@ use api::{
     pipeline::{Environment, PipelineSpec, PromotionSettings, When},
 };
 
-/// The names of the environments that lose a safeguard by a change, or, without a new state, by the
-/// deletion of the pipeline.
+/// The names of the environments that lose a safeguard by an edit, or, without a new pipeline, by its
+/// deletion.
 pub(super) fn weakened<'a>(old: &'a Pipeline, new: Option<&Pipeline>) -> Vec<&'a str> {
     let owners_change =
         new.is_some_and(|new| new.metadata.owner_references != old.metadata.owner_references);
     let weakened = old.spec.environments.iter().filter(|environment| {
-        let before = Rules::of(&old.spec, environment);
+        let before = PromotionRules::of(&old.spec, environment);
         // Whoever owns a pipeline can have it deleted.
         before.is_guarded() && owners_change || is_weakened(&before, new.map(|it| &it.spec))
     });
     weakened.map(|it| it.name.as_str()).collect()
 }
 
-fn is_weakened(before: &Rules<'_>, new: Option<&PipelineSpec>) -> bool {
+fn is_weakened(before: &PromotionRules<'_>, new: Option<&PipelineSpec>) -> bool {
     let environments = new.into_iter().flat_map(|spec| {
         let same = |it: &&Environment| it.name == before.environment.name;
         let same = spec.environments.iter().filter(same);
-        same.map(move |it| Rules::of(spec, it))
+        same.map(move |it| PromotionRules::of(spec, it))
     });
     let now: Vec<_> = environments.collect();
     let is_gone = now.is_empty() && before.is_guarded();
     is_gone || now.iter().any(|now| before.is_stricter_than(now))
 }
 
-/// What holds for promotions into one environment, and where they lead.
-struct Rules<'a> {
+/// The safeguards, targets and strategy of one environment.
+struct PromotionRules<'a> {
     environment: &'a Environment,
     settings: Option<&'a PromotionSettings>,
 }
 
-impl<'a> Rules<'a> {
+impl<'a> PromotionRules<'a> {
     fn of(spec: &'a PipelineSpec, environment: &'a Environment) -> Self {
         let settings = environment.promotion.as_ref().or(spec.promotion.as_ref());
         Self {
@@ -73,16 +73,16 @@ impl<'a> Rules<'a> {
         self.is_manual() && !new.is_manual()
             || self.soak() > new.soak()
             || self.when() != new.when() && all_to_less
-            || self.is_guarded() && !self.leads_where(new)
+            || self.is_guarded() && !self.leads_to_same(new)
     }
 
     fn allows_any(&self) -> bool {
         self.when() == Some(When::AnyTargetReady)
     }
 
-    /// Whether both lead to the same targets in the same way.
-    fn leads_where(&self, other: &Self) -> bool {
-        let way = |settings: &PromotionSettings| {
+    /// Whether both have the same targets and strategy.
+    fn leads_to_same(&self, other: &Self) -> bool {
+        let strategy_of = |settings: &PromotionSettings| {
             let PromotionSettings {
                 strategy,
                 pull_request,
@@ -92,6 +92,6 @@ impl<'a> Rules<'a> {
             (strategy, pull_request, webhook)
         };
         self.environment.targets == other.environment.targets
-            && self.settings.map(way) == other.settings.map(way)
+            && self.settings.map(strategy_of) == other.settings.map(strategy_of)
     }
 }

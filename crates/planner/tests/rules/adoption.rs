@@ -71,15 +71,15 @@ fn copy_says(adoption: &Adoption) -> Option<String> {
 
 /// What the original is to say.
 fn original_says(adoption: &Adoption) -> Option<String> {
-    let wishes = adoption.wishes.as_ref()?;
-    let prod = wishes.suspended.contains("prod");
-    Some(says(wishes.suspend, prod, wishes.request.as_deref()))
+    let edits = adoption.edits.as_ref()?;
+    let prod = edits.suspended.contains("prod");
+    Some(says(edits.suspend, prod, edits.request.as_deref()))
 }
 
 #[test]
 fn a_copy_is_made_with_its_owner() {
     let adoption = adopt(&original("suspended"), None, now());
-    assert_eq!(adoption.wishes, None);
+    assert_eq!(adoption.edits, None);
     let copy = adoption.copy.unwrap();
     assert_eq!(copy.spec, original("suspended").spec.pipeline);
     let metadata = copy.metadata;
@@ -152,12 +152,12 @@ fn whichever_of_the_two_changed_decides() {
         );
         // Once all that is written, nothing is left to do.
         if let Some(written) = adoption.copy {
-            let original = match adoption.wishes {
+            let original = match adoption.edits {
                 Some(_) => self::original(&copy_says_text(&written)),
                 None => original,
             };
             let again = adopt(&original, Some(&written), now());
-            assert_eq!((again.wishes, again.copy), (None, None), "{equal:?}");
+            assert_eq!((again.edits, again.copy), (None, None), "{equal:?}");
         }
     }
 }
@@ -192,7 +192,7 @@ fn an_edit_of_the_copy_is_undone() {
     copy.spec.environments.truncate(1);
     copy.metadata.labels.as_mut().unwrap().clear();
     let adoption = adopt(&original(""), Some(&copy), now());
-    assert_eq!(adoption.wishes, None);
+    assert_eq!(adoption.edits, None);
     assert_eq!(adoption.copy.unwrap().spec, original("").spec.pipeline);
 }
 
@@ -201,7 +201,7 @@ fn an_environment_that_the_original_lost_is_not_waited_for() {
     let mut original = original("");
     original.spec.pipeline.environments.truncate(1);
     let adoption = adopt(&original, Some(&copy("", "suspended prod")), now());
-    assert_eq!(adoption.wishes, None);
+    assert_eq!(adoption.edits, None);
     assert_eq!(adoption.copy.unwrap().spec, original.spec.pipeline);
 }
 
@@ -215,7 +215,7 @@ fn somebody_elses_pipeline_is_left_alone_and_named() {
             owners
         });
         let adoption = adopt(&original(""), Some(&foreign), now());
-        assert_eq!((&adoption.wishes, &adoption.copy), (&None, &None));
+        assert_eq!((&adoption.edits, &adoption.copy), (&None, &None));
         assert!(adoption.is_name_taken());
         assert_eq!(adoption.status.observed_generation, Some(7));
         assert_eq!(

@@ -5,7 +5,7 @@ use std::time::Duration;
 use api::{
     Pipeline, Revision, Time,
     app::AppReading,
-    flagger::{Canary, Phase},
+    flagger::{Canary, CanaryPhase},
     pipeline::{AppReference, Environment, PipelineSpec, Target, TargetStatus},
 };
 use planner::{
@@ -57,12 +57,12 @@ fn canary(text: &str) -> Canary {
         ..Canary::default()
     };
     canary.phase = match words.next().unwrap() {
-        "Initialized" => Phase::Initialized,
-        "Succeeded" => Phase::Succeeded,
-        "Failed" => Phase::Failed,
-        "Promoting" => Phase::Promoting,
-        "absent" => Phase::Absent,
-        other => Phase::Other(other.to_owned()),
+        "Initialized" => CanaryPhase::Initialized,
+        "Succeeded" => CanaryPhase::Succeeded,
+        "Failed" => CanaryPhase::Failed,
+        "Promoting" => CanaryPhase::Promoting,
+        "absent" => CanaryPhase::Absent,
+        other => CanaryPhase::Other(other.to_owned()),
     };
     while let Some(word) = words.next() {
         match word {

@@ -7,7 +7,7 @@ use api::{
     change::{ChangePhase, ChangeSpec, ChangeStatus},
 };
 use planner::{
-    Failure, ObservedPullRequest, Outcome, Remedy, Timestamp, Writer,
+    Failure, ObservedPullRequest, Outcome, Remedy, Timestamp, WritingUser,
     change::{
         conclude, plan, pull_request_lookup, refuse, status_after_failed_lookup, suggested_path,
         surplus,
@@ -299,7 +299,7 @@ fn finished_changes_go_after_a_week_or_when_there_are_too_many() {
 #[test]
 fn a_change_is_by_who_creates_it() {
     let may = |_: &str, _: Option<&str>| true;
-    let writer = Writer {
+    let writer = WritingUser {
         name: "ann",
         may: &may,
     };

@@ -15,8 +15,8 @@ use api::{
     pipeline::{
         AppReference, ClusterAppReference, ClusterReference, Environment, EnvironmentStatus,
         Evidence, HandledRequest, PipelineSpec, PipelineStatus, PromotionSettings, Proposal,
-        PullRequest, Reported, Request, RequestKind, Scope, Source, SourceKind, Strategy, Target,
-        TargetProblem, TargetStatus, Track, When,
+        PullRequest, ReportedRevision, Request, RequestKind, Scope, Source, SourceKind, Strategy,
+        Target, TargetProblem, TargetStatus, Track, When,
     },
     promotion::{
         Approval, Phase, PromotionRequest, PromotionSpec, PromotionStatus, PromotionTarget,
@@ -262,7 +262,7 @@ fn fact(world: &mut World, line: &str) {
         }
         ["reported", environment, revision] => {
             let environment = model.environments.get_mut(*environment).unwrap();
-            environment.reported = Some(Reported {
+            environment.reported = Some(ReportedRevision {
                 revision: (*revision).to_owned(),
                 ready_since: Some(ago("1h")),
             });

@@ -348,7 +348,7 @@ fn check_ready(targets: &str, relies_on_reports: bool, expected: &str) {
 }
 
 #[test]
-fn ready_speaks_the_ancestors_words() {
+fn ready_has_the_texts_of_the_weave_pipeline_controller() {
     check_ready(
         "v1 broken",
         false,

@@ -6,7 +6,7 @@
 )]
 
 mod adoption;
-mod ancestor;
+
 mod attempt;
 mod canary;
 mod change;
@@ -24,3 +24,4 @@ mod rights;
 mod show;
 mod simulation;
 mod unsigned;
+mod weave_defects;

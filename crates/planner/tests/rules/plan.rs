@@ -701,7 +701,7 @@ fn check_conditions(drawing: &str, expected: &str) {
 }
 
 #[test]
-fn conditions_keep_the_ancestors_words() {
+fn conditions_have_the_texts_of_the_weave_pipeline_controller() {
     let ready = "Ready=True ReconciliationSucceeded: All clusters checked";
     check_conditions("dev[2.0.0 ok] > prod[2.0.0 ok]", ready);
     check_conditions(

@@ -1,7 +1,7 @@
 //! What people may write by themselves.
 
 use api::{Pipeline, Promotion};
-use planner::{Writer, refuse_pipeline, refuse_pipeline_deletion, refuse_promotion};
+use planner::{WritingUser, refuse_pipeline, refuse_pipeline_deletion, refuse_promotion};
 use serde_json::{Value, json};
 
 fn merged(mut value: Value, patch: Value) -> Value {
@@ -18,7 +18,7 @@ fn merged(mut value: Value, patch: Value) -> Value {
 }
 
 /// `name: verb verb/environment …`
-fn ask<T>(writer: &str, refuse: impl Fn(&Writer<'_>) -> T) -> T {
+fn ask<T>(writer: &str, refuse: impl Fn(&WritingUser<'_>) -> T) -> T {
     let (name, verbs) = writer.split_once(": ").unwrap_or((writer, ""));
     let may = |verb: &str, environment: Option<&str>| {
         let wanted = match environment {
@@ -27,7 +27,7 @@ fn ask<T>(writer: &str, refuse: impl Fn(&Writer<'_>) -> T) -> T {
         };
         verbs.split(' ').any(|has| has == wanted)
     };
-    refuse(&Writer { name, may: &may })
+    refuse(&WritingUser { name, may: &may })
 }
 
 fn promotion(spec: Value) -> Promotion {

@@ -1,4 +1,4 @@
-//! What the ancestor got wrong, one test for each defect that could come back here.
+//! Defects of the Weave pipeline-controller, one test for each that could come back here.
 
 use crate::{drawing::draw, plan::check};
 

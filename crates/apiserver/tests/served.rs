@@ -25,7 +25,7 @@ struct Setup {
 }
 
 async fn setup(limits: Limits) -> Setup {
-    let _ = rustls::crypto::ring::default_provider().install_default();
+    testbed::tls::install_provider();
     let folder = tempfile::tempdir().unwrap();
     let server = Server::in_memory();
     let mut options = ServeOptions::new(folder.path().join("serve"));

@@ -80,8 +80,6 @@ pub async fn run_loops(
     shutdown: CancellationToken,
     loops: Vec<Loop>,
 ) -> Result<(), Error> {
-    // Whoever embeds this may have chosen one already; then that one is used.
-    drop(rustls::crypto::ring::default_provider().install_default());
     let health = Health::new(settings.stall_after);
     let servers = CancellationToken::new();
     let _servers = servers.clone().drop_guard();

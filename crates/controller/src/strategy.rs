@@ -154,7 +154,6 @@ impl Strategies {
         metrics: &Metrics,
     ) -> Result<Self, Error> {
         let (folder, temporary) = folder(settings)?;
-        net::install_tls_provider();
         let guard = SideEffectGuard::new(settings, leader);
         let http = http(settings, &guard);
         let repositories = GitRepositories::new(&folder, settings, http.clone(), guard.clone());

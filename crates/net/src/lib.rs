@@ -21,6 +21,5 @@ pub use client::{HttpClient, OutboundHttp};
 pub use proxy::Proxy;
 pub use rate_limit::RateLimiter;
 pub use remedy::Remedy;
-pub use reqwest_transport::install_tls_provider;
 pub use secret::{SecretValue, redact};
 pub use transport::{HttpError, HttpRequest, HttpResponse, HttpTransport, TransportError};

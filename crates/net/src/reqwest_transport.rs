@@ -1,9 +1,9 @@
 //! The transport over the real network, built on reqwest.
 //!
 //! Resolves host names itself and refuses addresses that the policy forbids, so that a host name cannot
-//! change its address between the check and the connection.
+//! change its address between the check and the connection. The process must have installed a TLS provider.
 
-use std::sync::{Arc, Once};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -15,12 +15,6 @@ use crate::{AddressError, AddressPolicy, HttpRequest, HttpResponse, HttpTranspor
 
 /// How long establishing a connection may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Installs the process-wide TLS provider. Does nothing if one is installed already.
-pub fn install_tls_provider() {
-    static INSTALLED: Once = Once::new();
-    INSTALLED.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));
-}
 
 /// Which proxy requests go through.
 pub(crate) enum ProxyChoice<'a> {
@@ -48,7 +42,6 @@ impl ReqwestTransport {
 }
 
 fn build(settings: &ConnectionSettings<'_>) -> Result<reqwest::Client, &'static str> {
-    install_tls_provider();
     let mut builder = reqwest::Client::builder()
         .user_agent("sluice")
         .redirect(reqwest::redirect::Policy::none())

@@ -45,7 +45,7 @@ const LOADS: usize = 5;
 const CHANGES: usize = 20;
 
 fn main() {
-    drop(rustls::crypto::ring::default_provider().install_default());
+    testbed::tls::install_provider();
     let words: Vec<String> = std::env::args().collect();
     let runtime = Runtime::new().unwrap();
     match words.iter().position(|word| word == "--server") {

@@ -48,7 +48,7 @@ type Calls = Arc<Mutex<Vec<(Method, String)>>>;
 
 #[tokio::main]
 async fn main() {
-    drop(rustls::crypto::ring::default_provider().install_default());
+    testbed::tls::install_provider();
     let is_real = std::env::args().any(|word| word == "--real");
     let calls = Calls::default();
     if is_real {

@@ -101,6 +101,8 @@ impl Forge {
         let address = listener
             .local_addr()
             .map_err(|error| Error::new("listen", error))?;
+        // For the clients in this process.
+        crate::tls::install_provider();
         let state = Arc::new(ForgeState::new(format!("{scheme}://{address}"))?);
         let router = router(state.clone());
         let server = tokio::spawn(async move {

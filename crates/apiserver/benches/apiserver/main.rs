@@ -29,7 +29,7 @@ fn main() {
     if target::is_child() {
         return target::be_the_server();
     }
-    let _ = rustls::crypto::ring::default_provider().install_default();
+    testbed::tls::install_provider();
     println!("{OBJECTS} objects with {SPEC_BYTES} bytes of spec each; rates per second\n");
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let wanted: Vec<String> = std::env::args()

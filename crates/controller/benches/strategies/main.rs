@@ -82,7 +82,7 @@ async fn main() {
 
 impl World {
     async fn start(pipelines: usize) -> Self {
-        drop(rustls::crypto::ring::default_provider().install_default());
+        testbed::tls::install_provider();
         let [hub, dev, prod] = [(); 3].map(|()| Server::in_memory().client());
         for definition in api::crds() {
             create(&hub, &serde_json::to_value(definition).unwrap()).await;

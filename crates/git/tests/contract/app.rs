@@ -104,6 +104,7 @@ fn open(address: &str, key: &str) -> Box<dyn forge::Forge> {
         .iter()
         .map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec()))
         .collect();
+    testbed::tls::install_provider();
     let login = Credentials::from_entries(&entries).expect("credentials");
     let url = RepositoryUrl::parse(&format!("{address}/{PROJECT}"), ANY_ADDRESS).expect("a URL");
     forge::open(

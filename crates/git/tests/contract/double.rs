@@ -58,6 +58,7 @@ pub(crate) struct Arena {
 
 impl Arena {
     pub(crate) async fn start(kind: ForgeProduct, router: fn(SharedForgeState) -> Router) -> Self {
+        testbed::tls::install_provider();
         let mut world = ForgeState::default();
         world.branches.insert("main".to_owned(), "a".repeat(40));
         world.branches.insert(BRANCH.to_owned(), "b".repeat(40));

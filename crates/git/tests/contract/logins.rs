@@ -45,6 +45,7 @@ fn credentials(entries: &[(&str, &str)]) -> Credentials {
 
 /// `ADDRESS` stands for the address in the repository's URL and in the entries.
 async fn check(kind: ForgeProduct, url: &str, entries: &[(&str, &str)], path: &str, header: &str) {
+    testbed::tls::install_provider();
     let seen = Seen::default();
     let address = listen(seen.clone()).await;
     let entries: Vec<(&str, String)> = entries
@@ -234,6 +235,7 @@ async fn gitea_and_github_take_passwords_too() {
 
 #[test]
 fn nothing_to_show_and_foreign_urls_are_refused_without_asking() {
+    testbed::tls::install_provider();
     let http = Arc::new(OutboundHttp::new(ANY_ADDRESS));
     let refused = |kind, url: &str, entries: &[(&str, &str)]| {
         let url = RepositoryUrl::parse(url, ANY_ADDRESS).expect("a URL");

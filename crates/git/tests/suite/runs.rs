@@ -317,6 +317,7 @@ async fn a_proxy_is_asked_for_hosts_that_only_it_knows() {
     let repository = url("http://git.invalid/team/config");
     let error = refusal(&all.open(&repository, &login), &proposal("2.0.0")).await;
     assert!(!whole_story(&error).contains("hunter22"));
+    testbed::tls::install_provider();
     let http = std::sync::Arc::new(net::OutboundHttp::new(ANY_ADDRESS).with_proxy(Some(proxy)));
     let open = |url| git::forge::open(git::forge::ForgeProduct::Gitea, &http, url, &login);
     let error = open(&repository)

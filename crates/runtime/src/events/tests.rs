@@ -43,7 +43,7 @@ fn start_with(
     metrics: &EventMetrics,
 ) -> (EventRecorder, Vec<JoinHandle<()>>) {
     // Also for plain HTTP: reqwest sets TLS up in advance.
-    drop(rustls::crypto::ring::default_provider().install_default());
+    testbed::tls::install_provider();
     let reporter = EventReporter {
         controller: "pipeline-controller".to_owned(),
         instance: "one".to_owned(),

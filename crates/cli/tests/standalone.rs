@@ -1,4 +1,4 @@
-//! `sluice standalone` as a person runs it: a folder, kubectl's API, the same rights as on a cluster.
+//! `sluice standalone` as a user runs it: a data folder, the Kubernetes API, and the permissions of a cluster.
 #![expect(clippy::unwrap_used, reason = "a failing test is a panic")]
 
 use std::{

@@ -1,4 +1,4 @@
-//! The stand-in deploys what is in git, as Flux would.
+//! The Flux stand-in deploys the objects in git.
 #![expect(clippy::unwrap_used, reason = "a failing test is a panic")]
 
 use std::time::Duration;

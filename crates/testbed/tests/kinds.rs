@@ -1,5 +1,5 @@
-//! The kinds on a Kubernetes API: their definitions apply, what people have written is taken and
-//! kept whole, and what cannot be right is refused.
+//! Our kinds on a Kubernetes API: the CRDs can be applied, existing manifests are accepted and stored
+//! completely, and invalid ones are refused.
 //!
 //! Runs on the embedded API, or with `SLUICE_TEST_API=real` and `KUBEBUILDER_ASSETS` on a real one.
 #![expect(

@@ -1,4 +1,4 @@
-//! The installed admission policy on a real API server: kubectl obeys the same rights as the door.
+//! The installed admission policy on a real API server: kubectl needs the same permissions as the HTTP server.
 #![expect(clippy::unwrap_used, reason = "a failing test is a panic")]
 
 use std::time::Duration;

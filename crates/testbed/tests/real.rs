@@ -1,4 +1,4 @@
-//! Real control planes start, work, stay apart and leave nothing behind.
+//! Real control planes start, work, are independent and leave no processes or files.
 
 use kube::Api;
 use kube::api::PostParams;

@@ -1,4 +1,4 @@
-//! A pipeline from a form: typed, seen as YAML, proposed in git, merged.
+//! A pipeline from the dashboard's form: filled in, previewed as YAML, proposed in git and merged.
 
 use serde_json::{Value, json};
 use testbed::browser::{ACCESSIBILITY_CHECK, Chromium};
@@ -28,7 +28,7 @@ fn faults(browser: &mut Chromium) -> Value {
 }
 
 #[test]
-fn a_pipeline_is_typed_seen_proposed_and_merged() {
+fn a_pipeline_is_filled_in_previewed_proposed_and_merged() {
     let Some(mut browser) = Chromium::start() else {
         return;
     };

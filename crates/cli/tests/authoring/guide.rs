@@ -1,4 +1,4 @@
-//! docs/authoring.md, done as it says.
+//! The commands of docs/authoring.md.
 
 use std::net::TcpListener;
 

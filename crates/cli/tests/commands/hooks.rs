@@ -1,4 +1,4 @@
-//! `sluice hooks`: where the objects for Flux point to.
+//! `sluice hooks`: the addresses in the objects for Flux.
 
 use k8s_openapi::api::core::v1::Service;
 use kube::{Api, api::PostParams};

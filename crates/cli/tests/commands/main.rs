@@ -1,4 +1,4 @@
-//! The built binary as people and scripts run it, against the embedded API on a loopback socket.
+//! The binary against the embedded API on a loopback socket, as users and scripts run it.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,

@@ -1,4 +1,4 @@
-//! `sluice tree --objects`: what the clusters say, with the caller's own rights.
+//! `sluice tree --objects`: objects of the leaf clusters, read with the caller's permissions.
 
 use kube::{
     Api,

@@ -1,5 +1,5 @@
-//! The chart: helm takes it with any values, a real API takes what it renders, and it says what
-//! `sluice install` says.
+//! The chart: helm accepts it with any values, a real API server accepts the rendered objects, and they
+//! are the same as those of `sluice install`.
 
 use std::{collections::BTreeMap, process::Command};
 
@@ -151,7 +151,7 @@ fn check_rights(objects: &[Value]) {
 
 #[test]
 #[ignore = "needs helm: `cargo xtask test --real`"]
-fn helm_finds_nothing_to_complain_about() {
+fn helm_lint_passes() {
     for values in VALUES {
         helm(&["lint", "--strict", "deploy/chart"], values);
         let objects = rendered(values);
@@ -162,7 +162,7 @@ fn helm_finds_nothing_to_complain_about() {
 
 #[test]
 #[ignore = "needs helm: `cargo xtask test --real`"]
-fn it_says_what_sluice_install_says() {
+fn the_chart_renders_what_sluice_install_prints() {
     let printed = Command::new(binary())
         .args([
             "install",
@@ -188,7 +188,7 @@ fn it_says_what_sluice_install_says() {
 
 #[test]
 #[ignore = "needs helm: `cargo xtask test --real`"]
-fn values_of_the_weave_chart_mean_what_they_meant() {
+fn values_of_the_weave_chart_have_the_same_effect() {
     let objects = rendered(Some("weave.yaml"));
     let named = |kind: &str, name: &str| {
         let mut all = objects.iter();

@@ -1,4 +1,4 @@
-//! A real control plane, and a shell whose kubectl, helm and sluice speak to it.
+//! A real control plane, and a shell whose kubectl, helm and sluice use it.
 
 use kube::Client;
 use serde_json::{Value, json};

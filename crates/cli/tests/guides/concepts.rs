@@ -1,4 +1,4 @@
-//! What guides say about pipelines, clusters and rights, on a real cluster with the definitions.
+//! The manifests and commands of guides about pipelines, clusters and permissions, on a real cluster.
 
 use testbed::guide::Guide;
 

@@ -1,4 +1,4 @@
-//! Guides that people follow on the demo and on standalone.
+//! The guides that use `sluice demo` and `sluice standalone`.
 
 use std::{collections::BTreeSet, net::TcpListener};
 
@@ -80,7 +80,7 @@ async fn the_quickstart() {
 
 #[tokio::test]
 #[ignore = "needs kubectl: `cargo xtask test --real`"]
-async fn what_people_do_works_on_the_demo() {
+async fn guides_for_users_work_on_the_demo() {
     let mut shell = shell();
     let assets = Assets::from_env().unwrap();
     shell

@@ -1,4 +1,4 @@
-//! The examples: sound by themselves, and against the repository that each brings.
+//! The examples pass `sluice lint`, alone and with the repository that belongs to each.
 
 use testbed::guide::Shell;
 

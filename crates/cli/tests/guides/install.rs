@@ -1,4 +1,4 @@
-//! docs/install.md, and that what it installs works with exactly the rights it gives.
+//! docs/install.md, and that the installed controller works with the permissions of its ServiceAccount.
 
 use std::{collections::BTreeSet, fs};
 

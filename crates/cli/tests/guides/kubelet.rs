@@ -1,4 +1,4 @@
-//! Runs what a Deployment says, as whom it says: there are no nodes.
+//! Runs the container of a Deployment with its ServiceAccount, since the control plane has no nodes.
 
 use std::{fs, net::SocketAddr, path::PathBuf};
 
@@ -17,7 +17,7 @@ use tokio::{
 
 use crate::{binary, cluster::Cluster};
 
-/// Starts the container of a Deployment with its arguments and exactly its rights.
+/// Starts the container of a Deployment with its arguments and the permissions of its ServiceAccount.
 pub(crate) async fn run(
     cluster: &Cluster,
     shop: &ShopPipeline,

@@ -1,6 +1,6 @@
-//! The guides in docs/: every command and every manifest in them is tried.
+//! Runs all commands and manifests of the guides in docs/.
 //!
-//! `testbed::guide` says what becomes of each block. Those that need a cluster have a real one here.
+//! `testbed::guide` describes how blocks are run. Guides that need a cluster use a real control plane.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -52,7 +52,7 @@ pub(crate) fn binary() -> &'static Path {
 }
 
 #[test]
-fn every_guide_is_tried() {
+fn every_guide_is_tested() {
     let folder = std::fs::read_dir(repository().join("docs")).unwrap();
     let names = folder.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let there: BTreeSet<String> = names.filter(|name| name.ends_with(".md")).collect();
@@ -66,7 +66,7 @@ fn every_guide_is_tried() {
 
 #[tokio::test]
 #[ignore = "needs a real control plane: `cargo xtask test --real`"]
-async fn the_shell_speaks_to_the_cluster() {
+async fn the_shell_uses_the_cluster() {
     let mut cluster = cluster::Cluster::start().await;
     let version = cluster.client.apiserver_version().await.unwrap();
     let said = cluster

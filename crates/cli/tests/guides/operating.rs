@@ -1,4 +1,4 @@
-//! docs/operating.md.
+//! The commands of docs/operating.md.
 
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, ResourceExt, api::ListParams};

@@ -1,4 +1,4 @@
-//! docs/migrate-trigger-operator.md, on a cluster where the trigger operator was at work.
+//! docs/migrate-trigger-operator.md, on a cluster with objects of the trigger operator.
 
 use std::fs;
 

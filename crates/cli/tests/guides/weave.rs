@@ -1,5 +1,5 @@
-//! docs/migrate-pipeline-controller.md, on a cluster where the Weave controller was at work: nothing is
-//! refused, nothing gets lost, and Sluice goes on where it ended.
+//! docs/migrate-pipeline-controller.md, on a cluster with objects of the Weave pipeline-controller: all are
+//! accepted and kept, and Sluice continues their promotions.
 
 use std::{collections::BTreeMap, fs};
 

@@ -1,10 +1,10 @@
 //! Authentication and authorization of people: TokenReviews and SubjectAccessReviews.
 //!
-//! What a token is worth is remembered for a minute, and what somebody may see for some seconds.
-//! Whether they may change something is asked for each action.
+//! TokenReviews are cached for a minute, and SubjectAccessReviews that decide what to show for some
+//! seconds. Every action is reviewed.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, HashSet},
     net::IpAddr,
     sync::Arc,
     time::Duration,
@@ -20,15 +20,13 @@ use k8s_openapi::api::{
     authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
 };
 use kube::{Api, Client, api::PostParams};
-use parking_lot::Mutex;
 use ring::digest::{SHA256, digest};
-use tokio::time::Instant;
+use runtime::{ObjectKey, TtlCache};
 
 use crate::{
     AppState,
     client::{Peer, rate_limit_key},
     problem::Problem,
-    watched::ObjectKey,
 };
 
 /// How long the result of a TokenReview is used.
@@ -39,55 +37,50 @@ const ACCESS_TTL: Duration = Duration::from_secs(15);
 const MAX_CACHED: usize = 10_000;
 const MAX_TOKEN_LENGTH: usize = 16 << 10;
 
-/// By the hash of a token: when it was reviewed, and its user if it is valid.
-type ReviewedTokens = HashMap<Vec<u8>, (Instant, Option<Arc<UserInfo>>)>;
-/// By access request: when it was reviewed, and whether it was allowed.
-type ReviewedAccess = HashMap<CachedAccessRequest, (Instant, bool)>;
+/// How long a token counts as known to be valid.
+const KNOWN_TOKEN_TTL: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The SHA-256 of a token.
+type TokenHash = Vec<u8>;
 
 /// Creates TokenReviews and SubjectAccessReviews.
 pub(crate) struct AccessReviewer {
     client: Client,
-    tokens: Mutex<ReviewedTokens>,
-    access: Mutex<ReviewedAccess>,
+    tokens: TtlCache<TokenHash, Result<Option<Arc<UserInfo>>, Problem>>,
+    known_tokens: TtlCache<TokenHash, ()>,
+    access: TtlCache<CachedAccessRequest, Result<bool, Problem>>,
 }
 
 impl AccessReviewer {
     pub(crate) fn new(client: Client) -> Self {
         Self {
             client,
-            tokens: Mutex::default(),
-            access: Mutex::default(),
+            tokens: TtlCache::new(TOKEN_TTL, MAX_CACHED),
+            known_tokens: TtlCache::new(KNOWN_TOKEN_TTL, MAX_CACHED),
+            access: TtlCache::new(ACCESS_TTL, MAX_CACHED),
         }
     }
 
     /// The user of a token; nothing if the token is not valid.
-    pub(crate) async fn user(&self, token: &str) -> Result<Option<Arc<UserInfo>>, kube::Error> {
-        let fingerprint = digest(&SHA256, token.as_bytes()).as_ref().to_vec();
-        if let Some((asked_at, user)) = self.tokens.lock().get(&fingerprint)
-            && asked_at.elapsed() < TOKEN_TTL
-        {
-            return Ok(user.clone());
-        }
-        let asked_at = Instant::now();
-        let user = self.review(token).await?.map(Arc::new);
-        let mut tokens = self.tokens.lock();
-        if tokens.len() >= MAX_CACHED {
-            tokens.retain(|_, (asked_at, _)| asked_at.elapsed() < TOKEN_TTL);
-        }
-        if tokens.len() < MAX_CACHED {
-            tokens.insert(fingerprint, (asked_at, user.clone()));
-        }
-        Ok(user)
+    pub(crate) async fn user(&self, token: &str) -> Result<Option<Arc<UserInfo>>, Problem> {
+        let lookup = async {
+            let user = self.review(token).await;
+            if let Ok(Some(_)) = user {
+                self.known_tokens.get_with(hash(token), async {}).await;
+            } else if user.is_ok() {
+                self.known_tokens.remove(&hash(token));
+            }
+            cached_unless_failed(user.map(|user| user.map(Arc::new)), TOKEN_TTL)
+        };
+        self.tokens.get_with_ttl(hash(token), lookup).await
     }
 
     /// Whether a token was valid when it was last reviewed.
     pub(crate) fn is_known_good(&self, token: &str) -> bool {
-        let fingerprint = digest(&SHA256, token.as_bytes());
-        let tokens = self.tokens.lock();
-        matches!(tokens.get(fingerprint.as_ref()), Some((_, Some(_))))
+        self.known_tokens.get(&hash(token)).is_some()
     }
 
-    async fn review(&self, token: &str) -> Result<Option<UserInfo>, kube::Error> {
+    async fn review(&self, token: &str) -> Result<Option<UserInfo>, Problem> {
         let review = TokenReview {
             spec: TokenReviewSpec {
                 token: Some(token.to_owned()),
@@ -107,7 +100,7 @@ impl AccessReviewer {
         &self,
         user: &UserInfo,
         attributes: ResourceAttributes,
-    ) -> Result<bool, kube::Error> {
+    ) -> Result<bool, Problem> {
         let review = SubjectAccessReview {
             spec: SubjectAccessReviewSpec {
                 user: user.username.clone(),
@@ -123,6 +116,19 @@ impl AccessReviewer {
         let review = reviews.create(&PostParams::default(), &review).await?;
         Ok(review.status.is_some_and(|status| status.allowed))
     }
+}
+
+fn hash(token: &str) -> TokenHash {
+    digest(&SHA256, token.as_bytes()).as_ref().to_vec()
+}
+
+/// A result and how long to cache it: a failure not at all.
+fn cached_unless_failed<T>(
+    result: Result<T, Problem>,
+    ttl: Duration,
+) -> (Result<T, Problem>, Duration) {
+    let ttl = if result.is_ok() { ttl } else { Duration::ZERO };
+    (result, ttl)
 }
 
 /// An authenticated user.
@@ -207,7 +213,7 @@ impl<'a> AccessRequest<'a> {
 }
 
 /// An access request of a user, as the key of a cache.
-#[derive(PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 struct CachedAccessRequest {
     user: Option<String>,
     groups: Option<Vec<String>>,
@@ -222,7 +228,7 @@ impl Caller {
     pub(crate) async fn authenticate(
         app_state: &Arc<AppState>,
         token: &str,
-    ) -> Result<Option<Self>, kube::Error> {
+    ) -> Result<Option<Self>, Problem> {
         let user = app_state.access.user(token).await?;
         let app_state = app_state.clone();
         Ok(user.map(|user| Self { user, app_state }))
@@ -237,10 +243,7 @@ impl Caller {
     }
 
     /// Whether they may, for the whole pipeline or for the environment that is asked about.
-    pub(crate) async fn may(
-        &self,
-        access_request: &AccessRequest<'_>,
-    ) -> Result<bool, kube::Error> {
+    pub(crate) async fn may(&self, access_request: &AccessRequest<'_>) -> Result<bool, Problem> {
         let attributes = |subresource: Option<&str>| ResourceAttributes {
             group: Some(access_request.resource_type.0.to_owned()),
             version: Some("v1alpha1".to_owned()),
@@ -265,7 +268,7 @@ impl Caller {
     pub(crate) async fn may_see(
         &self,
         access_request: &AccessRequest<'_>,
-    ) -> Result<bool, kube::Error> {
+    ) -> Result<bool, Problem> {
         let cache_key = CachedAccessRequest {
             user: self.user.username.clone(),
             groups: self.user.groups.clone(),
@@ -279,22 +282,9 @@ impl Caller {
             ]
             .map(|it| it.map(str::to_owned)),
         };
-        let reviewed = &self.app_state.access.access;
-        if let Some((asked_at, is_allowed)) = reviewed.lock().get(&cache_key)
-            && asked_at.elapsed() < ACCESS_TTL
-        {
-            return Ok(*is_allowed);
-        }
-        let asked_at = Instant::now();
-        let is_allowed = self.may(access_request).await?;
-        let mut reviewed = reviewed.lock();
-        if reviewed.len() >= MAX_CACHED {
-            reviewed.retain(|_, (asked_at, _)| asked_at.elapsed() < ACCESS_TTL);
-        }
-        if reviewed.len() < MAX_CACHED {
-            reviewed.insert(cache_key, (asked_at, is_allowed));
-        }
-        Ok(is_allowed)
+        let lookup = async { cached_unless_failed(self.may(access_request).await, ACCESS_TTL) };
+        let access = &self.app_state.access.access;
+        access.get_with_ttl(cache_key, lookup).await
     }
 
     /// Those of the objects that they may list.
@@ -303,7 +293,7 @@ impl Caller {
         resource_type: ResourceType,
         mut objects: Vec<T>,
         namespace_of: impl Fn(&T) -> String,
-    ) -> Result<Vec<T>, kube::Error> {
+    ) -> Result<Vec<T>, Problem> {
         let everywhere =
             AccessRequest::list(resource_type, self.app_state.settings.namespace.as_deref());
         if self.may_see(&everywhere).await? {
@@ -314,7 +304,7 @@ impl Caller {
             let may = self
                 .may_see(&AccessRequest::list(resource_type, Some(&namespace)))
                 .await?;
-            Ok::<_, kube::Error>(Some(namespace).filter(|_| may))
+            Ok::<_, Problem>(Some(namespace).filter(|_| may))
         });
         let allowed = try_join_all(asked).await?;
         let allowed: HashSet<String> = allowed.into_iter().flatten().collect();

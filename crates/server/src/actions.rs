@@ -10,17 +10,17 @@ mod propose;
 use std::sync::Arc;
 
 use api::{
-    Pipeline, Time,
+    Pipeline,
     pipeline::{EnvironmentStatus, Request, RequestKind},
     revision::is_usable,
 };
 use http::StatusCode;
-use jiff::Timestamp;
 use kube::{
     Api, ResourceExt,
     api::{Patch, PatchParams},
 };
 use planner::hook::awaiting_approval;
+use runtime::ObjectKey;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -31,7 +31,6 @@ use crate::{
     random,
     record::map_entry_patch,
     view,
-    watched::ObjectKey,
 };
 
 pub(crate) use propose::{ProposedFile, propose, stored_change};
@@ -183,7 +182,7 @@ async fn patch_pipeline(
     let pipelines: Api<Pipeline> = Api::namespaced(app_state.client.clone(), &key.namespace);
     let parameters = PatchParams::apply(FIELD_MANAGER);
     let written = pipelines.patch(&key.name, &parameters, patch).await?;
-    app_state.watched.wrote_pipeline(written);
+    app_state.objects.wrote_pipeline(written);
     Ok(())
 }
 
@@ -249,13 +248,12 @@ impl EnvironmentAction<'_> {
     async fn request(&self, kind: RequestKind, body: &ActionBody) -> Result<ActionResult, Problem> {
         let revision = body.revision()?;
         let by = recorded_name(self.caller)?;
-        let seconds = Timestamp::from_second(Timestamp::now().as_second());
         let request = Request {
             id: random::id(),
             revision: revision.to_owned(),
             kind,
             by: Some(by.to_owned()),
-            at: seconds.ok().map(Time),
+            at: Some(self.app_state.now_in_seconds()),
             note: body.note.clone(),
             unseen: body.unseen,
         };

@@ -2,31 +2,28 @@
 
 use std::{collections::HashMap, net::IpAddr, sync::Arc};
 
-use api::Pipeline;
+use api::{Pipeline, Time};
+use jiff::Timestamp;
 use kube::Client;
 use parking_lot::Mutex;
 use planner::hook::{AwaitedPromotion, PromotionResult, promotion_result};
+use runtime::{Clock, ObjectKey};
 use tokio::{sync::Mutex as AsyncMutex, time::timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Metrics, Settings,
-    access::AccessReviewer,
-    dashboard::PipelineRows,
-    hooks::BodyBudget,
-    leaf::LeafReader,
-    rate_limiter::RateLimiter,
-    session::Sessions,
-    signing_keys::SigningKeys,
-    watched::{ObjectKey, Watched},
+    Caches, Metrics, Settings, access::AccessReviewer, cached_objects::CachedObjects,
+    dashboard::PipelineRows, hooks::BodyBudget, leaf::LeafReader, rate_limiter::RateLimiter,
+    session::Sessions, signing_keys::SigningKeys,
 };
 
 /// The state that all handlers share.
 pub struct AppState {
     pub(crate) client: Client,
+    pub(crate) clock: Clock,
     pub(crate) settings: Settings,
     pub(crate) metrics: Metrics,
-    pub(crate) watched: Arc<Watched>,
+    pub(crate) objects: CachedObjects,
     pub(crate) signing_keys: SigningKeys,
     pub(crate) access: AccessReviewer,
     pub(crate) sessions: Sessions,
@@ -49,19 +46,32 @@ pub struct AppState {
 }
 
 impl AppState {
-    /// Watches in the background until `stop`.
+    /// The state of a server with caches of its own.
     pub fn new(
         client: Client,
         settings: Settings,
         metrics: Metrics,
         stop: &CancellationToken,
     ) -> Arc<Self> {
+        let caches = Caches::watched(&client, settings.namespace.as_deref(), stop);
+        Self::with_caches(client, caches, settings, metrics, stop)
+    }
+
+    /// The state of a server that reads these caches.
+    pub fn with_caches(
+        client: Client,
+        caches: Caches,
+        settings: Settings,
+        metrics: Metrics,
+        stop: &CancellationToken,
+    ) -> Arc<Self> {
         let (limit, interval) = (settings.rate_limit, settings.rate_interval);
+        let clock = Clock::start();
         Arc::new(Self {
-            watched: Watched::start(client.clone(), settings.namespace.clone(), stop),
+            objects: CachedObjects::new(client.clone(), caches, settings.namespace.clone()),
             signing_keys: SigningKeys::new(client.clone()),
             access: AccessReviewer::new(client.clone()),
-            sessions: Sessions::new(client.clone()),
+            sessions: Sessions::new(client.clone(), clock),
             leaf_reader: LeafReader::new(client.clone(), settings.leaf_connector.clone()),
             pipeline_rows: PipelineRows::default(),
             stop: stop.clone(),
@@ -70,10 +80,17 @@ impl AppState {
             signed_hooks: RateLimiter::new(limit, interval),
             body_budget: BodyBudget::default(),
             write_locks: Mutex::default(),
+            clock,
             client,
             settings,
             metrics,
         })
+    }
+
+    /// The current time in whole seconds, as Kubernetes stores times.
+    pub(crate) fn now_in_seconds(&self) -> Time {
+        let now = self.clock.now();
+        Time(Timestamp::from_second(now.as_second()).unwrap_or(now))
     }
 
     /// Waits until the controller has acted on a promotion; nothing if it takes longer than the wait
@@ -86,7 +103,7 @@ impl AppState {
     ) -> Option<PromotionResult> {
         self.wait_for(key, |pipeline| {
             let named = approved.or_else(|| promotion_into(pipeline, &awaited.environment));
-            let promotion = named.and_then(|name| self.watched.promotion(&key.namespace, name));
+            let promotion = named.and_then(|name| self.objects.promotion(&key.namespace, name));
             promotion_result(pipeline, promotion.as_deref(), awaited)
         })
         .await
@@ -99,8 +116,12 @@ impl AppState {
         key: &ObjectKey,
         evaluate: impl Fn(&Pipeline) -> Option<T>,
     ) -> Option<T> {
-        let mut changes = self.watched.follow(key);
-        let current = || self.watched.known(key).and_then(|it| evaluate(&it));
+        let mut changes = self.objects.follow(key);
+        let current = || {
+            self.objects
+                .cached_pipeline(key)
+                .and_then(|it| evaluate(&it))
+        };
         let waiting = async {
             loop {
                 if let Some(result) = current() {

@@ -8,6 +8,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use api::Pipeline;
 use futures::future::join_all;
 use kube::ResourceExt;
+use runtime::ObjectKey;
 use serde::Serialize;
 use tokio::time::{Instant, timeout_at};
 
@@ -15,8 +16,8 @@ use crate::{
     AppState,
     access::{AccessRequest, Caller, PIPELINES},
     leaf::{ClusterOrHub, apps::DeployedApp},
+    problem::Problem,
     target_objects::cluster_key_of,
-    watched::ObjectKey,
 };
 
 /// How long reading all clusters may take.
@@ -64,7 +65,7 @@ pub(crate) async fn read_fleet(
     app_state: &Arc<AppState>,
     caller: &Caller,
     only: Option<&str>,
-) -> Result<Option<Fleet>, kube::Error> {
+) -> Result<Option<Fleet>, Problem> {
     let mut clusters = inspectable_clusters(app_state, caller).await?;
     if clusters.is_empty() {
         return Ok(None);
@@ -82,7 +83,9 @@ pub(crate) async fn read_fleet(
     });
     let mut fleet = Fleet::default();
     for (cluster, read) in clusters.iter().zip(join_all(reads).await) {
-        let key = cluster.as_ref().map(|cluster| ObjectKey::of(&**cluster));
+        let key = cluster
+            .as_ref()
+            .map(|cluster| ObjectKey::of(&cluster.metadata));
         let unread = |because: &String| UnreadCluster {
             cluster: key.as_ref().map(|key| key.name.clone()).unwrap_or_default(),
             cluster_namespace: key.as_ref().map(|key| key.namespace.clone()),
@@ -119,8 +122,8 @@ fn fleet_app(
 async fn inspectable_clusters(
     app_state: &Arc<AppState>,
     caller: &Caller,
-) -> Result<Vec<ClusterOrHub>, kube::Error> {
-    let mut clusters = app_state.watched.clusters();
+) -> Result<Vec<ClusterOrHub>, Problem> {
+    let mut clusters = app_state.objects.clusters();
     clusters.sort_by_key(|it| (it.name_any(), it.namespace()));
     if caller.may_see(&AccessRequest::inspect(None, None)).await? {
         let leaves = clusters.into_iter().map(Some);
@@ -128,7 +131,7 @@ async fn inspectable_clusters(
     }
     let mut inspectable = Vec::new();
     for cluster in clusters {
-        let key = ObjectKey::of(&*cluster);
+        let key = ObjectKey::of(&cluster.metadata);
         let whole_namespace = AccessRequest::inspect(Some(&key.namespace), None);
         let this_cluster = AccessRequest::inspect(Some(&key.namespace), Some(&key.name));
         if caller.may_see(&whole_namespace).await? || caller.may_see(&this_cluster).await? {
@@ -141,7 +144,7 @@ async fn inspectable_clusters(
 fn environments_by_app(pipelines: &[Arc<Pipeline>]) -> EnvironmentsByApp {
     let mut by_app = EnvironmentsByApp::new();
     for pipeline in pipelines {
-        let key = ObjectKey::of(&**pipeline);
+        let key = ObjectKey::of(&pipeline.metadata);
         let environments = pipeline.status.iter().flat_map(|it| &it.environments);
         for (environment, status) in environments {
             for target in &status.targets {
@@ -163,9 +166,12 @@ fn environments_by_app(pipelines: &[Arc<Pipeline>]) -> EnvironmentsByApp {
 
 impl Caller {
     /// The pipelines that they may list.
-    pub(crate) async fn pipelines(&self) -> Result<Vec<Arc<Pipeline>>, kube::Error> {
-        let all = self.app_state().watched.pipelines();
-        let namespace_of = |it: &Arc<Pipeline>| it.namespace().unwrap_or_default();
-        self.visible(PIPELINES, all, namespace_of).await
+    pub(crate) async fn pipelines(&self) -> Result<Vec<Arc<Pipeline>>, Problem> {
+        let objects = &self.app_state().objects;
+        let namespace_of = |key: &ObjectKey| key.namespace.clone();
+        let keys = self.visible(PIPELINES, objects.pipeline_keys(), namespace_of);
+        let keys = keys.await?;
+        let pipelines = keys.iter().filter_map(|key| objects.cached_pipeline(key));
+        Ok(pipelines.collect())
     }
 }

@@ -1,13 +1,13 @@
 //! Reads one object from the API server and checks that it is the requested one.
-
 use kube::{
     Client, Resource,
     api::GetParams,
     core::{NamespaceResourceScope, Request, TypeMeta},
 };
+use runtime::ObjectKey;
 use serde::de::DeserializeOwned;
 
-use crate::watched::ObjectKey;
+use crate::object_names::is_valid_key;
 
 /// Reads an object; nothing if it does not exist. An answer with another kind or name counts as
 /// nothing, and an invalid name is not requested.
@@ -18,7 +18,7 @@ pub(crate) async fn get_object<K>(
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + DeserializeOwned,
 {
-    if !key.is_valid() {
+    if !is_valid_key(key) {
         return Ok(None);
     }
     let request = Request::new(K::url_path(&(), Some(&key.namespace)));
@@ -36,7 +36,7 @@ where
         return Ok(None);
     }
     let object: K = serde_json::from_str(&text).map_err(kube::Error::SerdeError)?;
-    if ObjectKey::of(&object) != *key {
+    if ObjectKey::of(object.meta()) != *key {
         tracing::error!(kind = %K::kind(&()), object = %key, "the API server answered with another object");
         return Ok(None);
     }

@@ -7,15 +7,14 @@
 pub mod apps;
 mod kinds;
 pub mod tree;
-
 use std::{fmt, sync::Arc, time::Duration};
 
 use api::{GitopsCluster, conditions};
 use futures::future::BoxFuture;
 use kube::Client;
+use runtime::{ObjectKey, TtlCache};
 use tokio::{sync::Semaphore, time::timeout};
 
-use crate::{ttl_cache::TtlCache, watched::ObjectKey};
 use apps::ClusterApps;
 use tree::{AppReference, Node};
 
@@ -25,6 +24,8 @@ const READ_TIMEOUT: Duration = Duration::from_secs(10);
 const CONCURRENT_READS: usize = 16;
 /// How long the objects of an app are cached.
 const TREE_TTL: Duration = Duration::from_secs(5);
+/// How many trees, and how many clusters, are cached.
+const MAX_CACHED: usize = 1_000;
 /// How long the apps of a cluster are cached.
 const APPS_TTL: Duration = Duration::from_secs(15);
 
@@ -87,8 +88,8 @@ impl LeafReader {
         Self {
             hub,
             connector,
-            trees: TtlCache::new(TREE_TTL),
-            apps: TtlCache::new(APPS_TTL),
+            trees: TtlCache::new(TREE_TTL, MAX_CACHED),
+            apps: TtlCache::new(APPS_TTL, MAX_CACHED),
             tree_permits: Semaphore::new(CONCURRENT_READS),
             apps_permits: Semaphore::new(CONCURRENT_READS),
         }
@@ -99,14 +100,14 @@ impl LeafReader {
         let key = (key(cluster), app.clone());
         let read = async |client: Client| tree::read(&client, &app).await;
         let lookup = self.read_cluster(cluster, &self.tree_permits, read);
-        self.trees.get(key, lookup).await
+        self.trees.get_with(key, lookup).await
     }
 
     /// All apps on a cluster.
     pub(crate) async fn apps(&self, cluster: &ClusterOrHub) -> LeafResult<ClusterApps> {
         let read = async |client: Client| apps::read(&client).await;
         let lookup = self.read_cluster(cluster, &self.apps_permits, read);
-        self.apps.get(key(cluster), lookup).await
+        self.apps.get_with(key(cluster), lookup).await
     }
 
     async fn read_cluster<T>(
@@ -139,7 +140,9 @@ impl LeafReader {
 }
 
 fn key(cluster: &ClusterOrHub) -> ClusterKey {
-    cluster.as_ref().map(|cluster| ObjectKey::of(&**cluster))
+    cluster
+        .as_ref()
+        .map(|cluster| ObjectKey::of(&cluster.metadata))
 }
 
 /// The message of a cluster whose status says that it is not ready.

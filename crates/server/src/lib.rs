@@ -15,11 +15,14 @@
 //! | `access` | TokenReviews and SubjectAccessReviews |
 //! | [`leaf`] | apps and their objects, read from clusters on request |
 //! | `listen` | sockets, TLS, limits for slow and many clients |
+//! | [`caches`] | the caches of the hub, shared with the reconcilers |
 //! | `app_state` | the state that all handlers share |
 
 mod access;
 mod actions;
 mod app_state;
+mod cached_objects;
+pub mod caches;
 mod client;
 mod dashboard;
 mod fleet;
@@ -28,6 +31,7 @@ pub mod hooks;
 pub mod leaf;
 mod listen;
 mod metrics;
+mod object_names;
 mod problem;
 mod random;
 mod rate_limiter;
@@ -39,9 +43,7 @@ mod signature;
 mod signing_keys;
 mod target_objects;
 mod triggers;
-mod ttl_cache;
 mod view;
-mod watched;
 pub mod web;
 
 use std::{io, net::SocketAddr, path::PathBuf};
@@ -51,6 +53,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 pub use app_state::AppState;
+pub use caches::Caches;
 pub use metrics::Metrics;
 pub use settings::Settings;
 
@@ -96,10 +99,22 @@ impl ServerHandle {
     }
 }
 
-/// Binds the addresses, so that one in use is an error now, and serves in the background until
-/// `shutdown`.
+/// Starts a server in a process without reconcilers, with caches of its own.
 pub async fn start(
     client: Client,
+    settings: Settings,
+    metrics: Metrics,
+    shutdown: CancellationToken,
+) -> Result<ServerHandle, Error> {
+    let caches = Caches::watched(&client, settings.namespace.as_deref(), &shutdown);
+    start_with_caches(client, caches, settings, metrics, shutdown).await
+}
+
+/// Binds the addresses, so that one in use is an error now, and serves in the background until
+/// `shutdown`.
+pub async fn start_with_caches(
+    client: Client,
+    caches: Caches,
     settings: Settings,
     metrics: Metrics,
     shutdown: CancellationToken,
@@ -109,7 +124,7 @@ pub async fn start(
         None => None,
     };
     let (hooks, rest) = (settings.hooks_address, settings.rest_address);
-    let app_state = AppState::new(client, settings, metrics, &shutdown);
+    let app_state = AppState::with_caches(client, caches, settings, metrics, &shutdown);
     let connections = listen::Connections::new(tls, shutdown);
     let mut bound = [None, None];
     let routers = [

@@ -1,11 +1,16 @@
-//! Random ids.
+//! Randomness that nobody can guess: for ids, keys and nonces.
 
 use ring::rand::{SecureRandom, SystemRandom};
+
+/// Fills with random bytes.
+pub(crate) fn fill(bytes: &mut [u8]) {
+    let filled = SystemRandom::new().fill(bytes);
+    filled.expect("the operating system has random numbers");
+}
 
 /// An id of 32 random hex digits.
 pub(crate) fn id() -> String {
     let mut bytes = [0; 16];
-    let filled = SystemRandom::new().fill(&mut bytes);
-    filled.expect("the operating system has random numbers");
+    fill(&mut bytes);
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -10,10 +10,11 @@ use kube::{
     Api,
     api::{Patch, PatchParams},
 };
+use runtime::ObjectKey;
 use serde_json::{Map, Value, json};
 use tokio::sync::Mutex as AsyncMutex;
 
-use crate::{AppState, FIELD_MANAGER, watched::ObjectKey};
+use crate::{AppState, FIELD_MANAGER};
 
 /// How often a write is tried before giving up on conflicts.
 const MAX_ATTEMPTS: usize = 10;
@@ -60,7 +61,7 @@ impl AppState {
         make_patch: &mut impl FnMut(&Pipeline) -> Option<Value>,
     ) -> Result<(), Error> {
         let pipelines: Api<Pipeline> = Api::namespaced(self.client.clone(), &key.namespace);
-        let mut known = self.watched.pipeline(key).await?;
+        let mut known = self.objects.pipeline(key).await?;
         for _ in 0..MAX_ATTEMPTS {
             let pipeline = known.ok_or(Error::Gone)?;
             let Some(status) = make_patch(&pipeline) else {
@@ -73,14 +74,14 @@ impl AppState {
             let parameters = PatchParams::apply(FIELD_MANAGER);
             match pipelines.patch_status(&key.name, &parameters, &patch).await {
                 Ok(written) => {
-                    self.watched.wrote_pipeline(written);
+                    self.objects.wrote_pipeline(written);
                     return Ok(());
                 }
                 Err(kube::Error::Api(refusal)) if refusal.code == 409 => {}
                 Err(kube::Error::Api(refusal)) if refusal.code == 404 => return Err(Error::Gone),
                 Err(error) => return Err(error.into()),
             }
-            known = self.watched.newest(key).await?;
+            known = self.objects.newest_pipeline(key).await?;
         }
         Err(Error::Conflict)
     }

@@ -14,10 +14,8 @@ use http::{HeaderMap, HeaderValue, header};
 use jiff::Timestamp;
 use k8s_openapi::{ByteString, api::core::v1::Secret};
 use kube::{Api, Client, api::PostParams};
-use ring::{
-    aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey},
-    rand::{SecureRandom, SystemRandom},
-};
+use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use runtime::Clock;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use tokio::sync::OnceCell;
 
@@ -62,6 +60,7 @@ pub(crate) enum Error {
 /// Creates and reads the cookies of sessions.
 pub(crate) struct Sessions {
     client: Client,
+    clock: Clock,
     key: OnceCell<LessSafeKey>,
     revoked: RevokedSessions,
 }
@@ -78,12 +77,12 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    pub(crate) fn new(token: Option<String>) -> Self {
+    fn new(token: Option<String>, now: Timestamp) -> Self {
         let seconds = i64::try_from(LIFETIME.as_secs()).unwrap_or_default();
         Self {
             token,
             csrf: random::id(),
-            ends: Timestamp::now().as_second() + seconds,
+            ends: now.as_second() + seconds,
         }
     }
 
@@ -95,12 +94,18 @@ impl Session {
 }
 
 impl Sessions {
-    pub(crate) fn new(client: Client) -> Self {
+    pub(crate) fn new(client: Client, clock: Clock) -> Self {
         Self {
             client,
+            clock,
             key: OnceCell::new(),
             revoked: RevokedSessions::default(),
         }
+    }
+
+    /// A new session; without a token before signing in.
+    pub(crate) fn start(&self, token: Option<String>) -> Session {
+        Session::new(token, self.clock.now())
     }
 
     /// The valid session of a request, if any.
@@ -114,7 +119,7 @@ impl Sessions {
 
     /// Whether a session has neither expired nor been revoked.
     pub(crate) async fn is_valid(&self, session: &Session) -> Result<bool, Error> {
-        if session.ends <= Timestamp::now().as_second() {
+        if session.ends <= self.clock.now().as_second() {
             return Ok(false);
         }
         if session.token.is_none() {
@@ -126,7 +131,10 @@ impl Sessions {
 
     /// Ends a session on all replicas.
     pub(crate) async fn revoke(&self, session: &Session) -> Result<(), Error> {
-        let added = self.revoked.add(&self.secrets(), session).await;
+        let added = self
+            .revoked
+            .add(&self.secrets(), session, self.clock.now())
+            .await;
         added.map_err(|source| Error::SignOut {
             namespace: self.client.default_namespace().to_owned(),
             source,
@@ -150,7 +158,7 @@ impl Sessions {
         session: &Session,
         is_secure: bool,
     ) -> Result<HeaderValue, Error> {
-        let age = (session.ends - Timestamp::now().as_second()).max(0);
+        let age = (session.ends - self.clock.now().as_second()).max(0);
         self.encrypt_cookie(SESSION_COOKIE, session, (age, is_secure))
             .await
     }
@@ -181,7 +189,7 @@ impl Sessions {
     ) -> Result<HeaderValue, Error> {
         let mut bytes = serde_json::to_vec(content).expect("plain fields are JSON");
         let mut nonce = [0; NONCE_LEN];
-        fill_random(&mut nonce);
+        random::fill(&mut nonce);
         self.key()
             .await?
             .seal_in_place_append_tag(
@@ -279,7 +287,7 @@ fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
 
 fn new_secret() -> Secret {
     let mut key = [0; 32];
-    fill_random(&mut key);
+    random::fill(&mut key);
     let mut secret = Secret::default();
     secret.metadata.name = Some(SECRET.to_owned());
     secret.data = Some(BTreeMap::from([(
@@ -287,9 +295,4 @@ fn new_secret() -> Secret {
         ByteString(key.to_vec()),
     )]));
     secret
-}
-
-fn fill_random(bytes: &mut [u8]) {
-    let filled = SystemRandom::new().fill(bytes);
-    filled.expect("the operating system has random numbers");
 }

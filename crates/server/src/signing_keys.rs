@@ -7,12 +7,15 @@ use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
+use runtime::{ObjectKey, TtlCache};
 use tracing::warn;
 
-use crate::{signature::SigningKey, ttl_cache::TtlCache, watched::ObjectKey};
+use crate::{object_names::is_valid_key, signature::SigningKey};
 
 /// How long a key is used without reading its Secret again.
 const KEY_TTL: Duration = Duration::from_secs(10);
+/// How many keys are remembered.
+const MAX_CACHED: usize = 10_000;
 /// The entry of a Secret that holds the key.
 const ENTRY: &str = "hmac-key";
 
@@ -35,17 +38,18 @@ impl SigningKeys {
     pub(crate) fn new(client: Client) -> Self {
         Self {
             client,
-            cache: TtlCache::new(KEY_TTL),
+            cache: TtlCache::new(KEY_TTL, MAX_CACHED),
         }
     }
 
     /// The key in a Secret, at most ten seconds old.
     pub(crate) async fn get(&self, secret: ObjectKey) -> SigningKeyLookup {
-        self.cache.get(secret.clone(), self.read(&secret)).await
+        let lookup = self.read(&secret);
+        self.cache.get_with(secret.clone(), lookup).await
     }
 
     async fn read(&self, key: &ObjectKey) -> SigningKeyLookup {
-        if !key.is_valid() {
+        if !is_valid_key(key) {
             warn!(secret = %key, "cannot check signatures: this is not a valid name of a Secret");
             return SigningKeyLookup::Missing;
         }

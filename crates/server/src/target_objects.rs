@@ -8,6 +8,7 @@ use api::{
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, ResourceExt};
+use runtime::ObjectKey;
 use serde::Serialize;
 
 use crate::{
@@ -16,7 +17,6 @@ use crate::{
         ClusterOrHub,
         tree::{AppReference, Node},
     },
-    watched::ObjectKey,
 };
 
 /// The objects of one target.
@@ -109,7 +109,7 @@ impl AppState {
             let namespace = target.namespace.as_deref().unwrap_or_default();
             return self.allowed_on_hub(&own, namespace).await.map(|()| None);
         };
-        let cluster = self.watched.cluster(&key);
+        let cluster = self.objects.cluster(&key);
         let cluster = cluster.ok_or_else(|| format!("there is no GitopsCluster {key}"))?;
         let listed = cluster.annotations().get(ALLOWED_NAMESPACES_ANNOTATION);
         let only_own = self.settings.no_cross_namespace_refs;

@@ -10,6 +10,7 @@ use trigger::plan::{ListedTrigger, TriggerObjects, triggers_of};
 use crate::{
     AppState,
     access::{AccessRequest, Caller, TRIGGERS},
+    problem::Problem,
 };
 
 /// Something that starts promotions or runs of a pipeline.
@@ -39,11 +40,11 @@ pub(crate) async fn visible_triggers(
     app_state: &AppState,
     caller: &Caller,
     pipeline: &Pipeline,
-) -> Result<Vec<ShownTrigger>, kube::Error> {
+) -> Result<Vec<ShownTrigger>, Problem> {
     let namespace = pipeline.namespace().unwrap_or_default();
     let access = AccessRequest::list(TRIGGERS, Some(&namespace));
     let triggers = match caller.may_see(&access).await? {
-        true => app_state.watched.triggers(&namespace),
+        true => app_state.objects.triggers(&namespace),
         false => Vec::new(),
     };
     let clones = triggers.iter().map(|it| PipelineTrigger::clone(it));

@@ -1,6 +1,6 @@
-//! What is stored about a pipeline, in the few words that a person looks for first.
+//! The status of pipelines and promotions, as lists and pages show it.
 //!
-//! Reads statuses only; what holds a promotion is worded by `planner` and passed on as it is.
+//! States and messages come from `planner`.
 
 use std::collections::BTreeSet;
 
@@ -13,12 +13,12 @@ use api::{
 };
 use planner::SummaryState;
 
-/// One environment in a row.
+/// An environment in the row of a pipeline.
 pub(crate) struct Cell<'a> {
     pub(crate) name: &'a str,
     pub(crate) state: SummaryState,
     pub(crate) revision: String,
-    /// What is brought in, while it is on its way.
+    /// The revision of the current promotion.
     pub(crate) incoming: Option<&'a str>,
     pub(crate) message: Option<String>,
 }
@@ -30,13 +30,12 @@ pub(crate) fn cells(pipeline: &Pipeline) -> Vec<Cell<'_>> {
         .map(|environment| {
             let status = status_of(pipeline, &environment.name);
             let promotion = status.and_then(|status| status.promotion.as_ref());
-            let under_way =
-                promotion.filter(|it| it.phase.is_none_or(|phase| !phase.is_terminal()));
+            let current = promotion.filter(|it| it.phase.is_none_or(|phase| !phase.is_terminal()));
             Cell {
                 name: &environment.name,
                 state: environment_state(pipeline, &environment.name),
-                revision: running(status),
-                incoming: under_way.map(|it| it.revision.as_str()),
+                revision: running_text(status),
+                incoming: current.map(|it| it.revision.as_str()),
                 message: planner::environment_message(status),
             }
         })
@@ -64,8 +63,8 @@ pub(crate) fn pipeline_state(pipeline: &Pipeline) -> SummaryState {
     planner::pipeline_summary(pipeline, model).state
 }
 
-/// What the targets of an environment run, in a word; a release that failed is named.
-fn running(status: Option<&EnvironmentStatus>) -> String {
+/// The revision of an environment, or how many there are; a failed release is named.
+fn running_text(status: Option<&EnvironmentStatus>) -> String {
     let targets = status.map(|it| it.targets.as_slice()).unwrap_or_default();
     let mut releases: BTreeSet<_> = targets.iter().filter_map(planner::release).collect();
     if releases.is_empty() {
@@ -82,15 +81,15 @@ fn running(status: Option<&EnvironmentStatus>) -> String {
 pub(crate) fn revisions(status: Option<&EnvironmentStatus>) -> BTreeSet<&str> {
     let targets = status.map(|it| it.targets.as_slice()).unwrap_or_default();
     let reported = status.and_then(|it| it.reported.as_ref());
-    let mut seen: BTreeSet<_> = targets.iter().flat_map(revisions_on).collect();
-    if let Some(reported) = reported.filter(|_| seen.is_empty()) {
-        seen.insert(&reported.revision);
+    let mut observed: BTreeSet<_> = targets.iter().flat_map(revisions_of_target).collect();
+    if let Some(reported) = reported.filter(|_| observed.is_empty()) {
+        observed.insert(&reported.revision);
     }
-    seen
+    observed
 }
 
-/// What a target runs: apps that are found by label may each have a revision of their own.
-fn revisions_on(target: &TargetStatus) -> Vec<&str> {
+/// The revisions of a target: apps that are found by label may each have their own.
+fn revisions_of_target(target: &TargetStatus) -> Vec<&str> {
     match &target.revision {
         Some(revision) => vec![revision],
         None => target
@@ -101,8 +100,8 @@ fn revisions_on(target: &TargetStatus) -> Vec<&str> {
     }
 }
 
-/// What would be written to git to get the revision of an app. The status stores it once for the
-/// target, where all its apps share one revision.
+/// What is written to git for the revision of an app. The status stores it once per target if all its
+/// apps have the same revision.
 pub(crate) fn version_of(app: &AppStatus, target: &TargetStatus) -> Option<String> {
     if app.revision.is_none() || app.revision == target.revision {
         return target.version.clone();
@@ -136,20 +135,27 @@ pub(crate) fn last_change(pipeline: &Pipeline) -> Option<Time> {
         .max()
 }
 
-/// How far a promotion is, as people say it.
+/// Whether a promotion awaits approval.
+pub(crate) fn is_awaiting_approval(promotion: &Promotion) -> bool {
+    let spec = &promotion.spec;
+    let promotions = std::slice::from_ref(promotion);
+    !planner::approvable(promotions, &spec.pipeline, &spec.environment).is_empty()
+}
+
+/// The phase of a promotion, as people read it.
 pub(crate) fn phase_of(promotion: &Promotion) -> &'static str {
     let phase = promotion.status.as_ref().and_then(|status| status.phase);
     match phase {
-        None => "starts",
-        Some(Phase::AwaitingApproval) => "awaits approval",
-        Some(Phase::Running) => "is carried out",
-        Some(Phase::WaitingForMerge) => "waits for the merge",
-        Some(Phase::Deploying) => "is merged, not running yet",
+        None => "starting",
+        Some(Phase::AwaitingApproval) => "awaiting approval",
+        Some(Phase::Running) => "running",
+        Some(Phase::WaitingForMerge) => "waiting for the merge",
+        Some(Phase::Deploying) => "merged, not deployed yet",
         Some(Phase::Succeeded) => "succeeded",
         Some(Phase::Failed) => "failed",
-        Some(Phase::Superseded) => "was superseded",
-        Some(Phase::Abandoned) => "was abandoned: its pull request was closed",
-        Some(Phase::Withdrawn) => "was taken back",
+        Some(Phase::Superseded) => "superseded",
+        Some(Phase::Abandoned) => "abandoned: the pull request was closed",
+        Some(Phase::Withdrawn) => "withdrawn",
     }
 }
 
@@ -159,7 +165,6 @@ mod tests {
 
     use super::*;
 
-    /// Not under the version before it.
     #[test]
     fn a_failed_release_is_named_in_its_cell() {
         let mut pipeline = Pipeline::default();

@@ -3,15 +3,16 @@
 //! Callers authorize first. Every write carries the resourceVersion that was read, so that an
 //! approval somebody else gave in between is kept.
 
-use api::{Promotion, Time, promotion::Approval};
+use api::{Promotion, promotion::Approval};
 use kube::{
     Api, ResourceExt,
     api::{ListParams, Patch, PatchParams},
 };
 use planner::hook::awaiting_approval;
+use runtime::ObjectKey;
 use serde_json::json;
 
-use crate::{AppState, FIELD_MANAGER, watched::ObjectKey};
+use crate::{AppState, FIELD_MANAGER};
 
 /// How often an approval is tried again after a conflicting write.
 const MAX_ATTEMPTS: usize = 5;
@@ -51,10 +52,9 @@ impl AppState {
         note: Option<&str>,
         signature: Option<&str>,
     ) -> Result<(), kube::Error> {
-        let at = jiff::Timestamp::from_second(jiff::Timestamp::now().as_second());
         let approval = Approval {
             by: by.to_owned(),
-            at: at.ok().map(Time),
+            at: Some(self.now_in_seconds()),
             note: note.map(str::to_owned),
             signature: signature.map(str::to_owned),
         };
@@ -81,14 +81,14 @@ impl AppState {
             let parameters = PatchParams::apply(FIELD_MANAGER);
             match api.patch(&name, &parameters, &Patch::Merge(&body)).await {
                 Ok(written) => {
-                    self.watched.wrote_promotion(written);
+                    self.objects.wrote_promotion(written);
                     return Ok(());
                 }
                 Err(kube::Error::Api(refusal)) if refusal.code == 409 && attempts_left > 0 => {
                     let newest = api.get(&name).await?;
                     version = newest.resource_version();
                     if newest.spec.approval.is_some() {
-                        self.watched.wrote_promotion(newest);
+                        self.objects.wrote_promotion(newest);
                         return Ok(());
                     }
                 }

@@ -10,6 +10,7 @@ use kube::{
     Api, ResourceExt,
     api::{DeleteParams, PostParams, Preconditions},
 };
+use runtime::ObjectKey;
 use serde::Deserialize;
 
 use super::recorded_name;
@@ -18,7 +19,6 @@ use crate::{
     access::{AccessRequest, CHANGES, Caller},
     get_object::get_object,
     problem::Problem,
-    watched::ObjectKey,
 };
 
 /// How often a finished Change of the same name is deleted before giving up.
@@ -57,7 +57,7 @@ pub(crate) async fn propose(
     let change = new_change(recorded_name(caller)?, namespace, file);
     check_acceptable(app_state, &change)?;
     let created = create_or_replace(app_state, &change).await?;
-    let key = ObjectKey::of(&created);
+    let key = ObjectKey::of(&created.metadata);
     tracing::info!(change = %key, by = caller.name(), path = created.spec.path, "stored a Change");
     Ok(created)
 }
@@ -96,7 +96,7 @@ fn new_change(by: &str, namespace: &str, file: ProposedFile) -> Change {
 }
 
 async fn create_or_replace(app_state: &AppState, change: &Change) -> Result<Change, Problem> {
-    let key = ObjectKey::of(change);
+    let key = ObjectKey::of(&change.metadata);
     let changes: Api<Change> = Api::namespaced(app_state.client.clone(), &key.namespace);
     let parameters = PostParams {
         field_manager: Some(FIELD_MANAGER.to_owned()),
@@ -105,7 +105,7 @@ async fn create_or_replace(app_state: &AppState, change: &Change) -> Result<Chan
     for _ in 0..MAX_ATTEMPTS {
         match changes.create(&parameters, change).await {
             Ok(created) => {
-                app_state.watched.wrote_change(created.clone());
+                app_state.objects.wrote_change(created.clone());
                 return Ok(created);
             }
             Err(kube::Error::Api(refusal)) if refusal.is_already_exists() => {}

@@ -8,6 +8,7 @@ use axum::{
     response::{IntoResponse, Redirect, Response},
 };
 use http::{HeaderMap, header};
+use runtime::ObjectKey;
 use serde::Deserialize;
 
 use super::{
@@ -18,9 +19,9 @@ use super::{
 use crate::{
     AppState,
     actions::{ActionBody, ActionResult, ActionVerb, act_on_environment, suspend_pipeline},
+    object_names::parse_key,
     problem::Problem,
     session::FlashMessage,
-    watched::ObjectKey,
 };
 
 /// The longest message that is shown after an action: it is stored in a cookie.
@@ -49,7 +50,7 @@ pub(super) async fn act(
     Form(form): Form<ActionForm>,
 ) -> Result<Response, ErrorPage> {
     viewer.check_csrf(&form.csrf)?;
-    let key = ObjectKey::parse(&namespace, &name);
+    let key = parse_key(&namespace, &name);
     let key = key.ok_or_else(|| Problem::not_found("a pipeline of that name"))?;
     let back = match form.back.as_deref() {
         Some("/approvals") => "/approvals".to_owned(),

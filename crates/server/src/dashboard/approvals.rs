@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use api::{Promotion, promotion::Phase};
+use api::Promotion;
 use futures::future::try_join_all;
 use kube::ResourceExt;
+use runtime::ObjectKey;
 
 use super::{
     components::{address, hidden_field, timestamp},
@@ -13,18 +14,13 @@ use super::{
     pipeline::{form, note},
     sign_in::Viewer,
 };
-use crate::{AppState, access::AccessRequest, problem::Problem, watched::ObjectKey};
+use crate::{AppState, access::AccessRequest, caches::pipeline_of, problem::Problem};
 
 pub(super) async fn parts(
     app_state: &Arc<AppState>,
     viewer: &Viewer,
 ) -> Result<PageParts, Problem> {
-    let mut waiting = app_state.watched.promotions(|promotion| {
-        let phase = promotion.status.as_ref().and_then(|status| status.phase);
-        let spec = &promotion.spec;
-        let is_open = spec.approval.is_none() && spec.withdrawn.is_none();
-        is_open && phase == Some(Phase::AwaitingApproval)
-    });
+    let mut waiting = app_state.objects.awaiting_approval();
     waiting.sort_by_key(|it| (it.creation_timestamp(), it.name_any()));
     let rows = waiting.iter().map(|promotion| async move {
         let key = pipeline_of(promotion);
@@ -39,7 +35,7 @@ pub(super) async fn parts(
             AccessRequest::new("approve", &key).environment(&promotion.spec.environment);
         let may_approve = viewer.caller.may_see(&access_request).await?;
         let csrf = may_approve.then_some(viewer.session.csrf.as_str());
-        Ok::<_, kube::Error>(Some(row(&key, promotion, csrf)))
+        Ok::<_, Problem>(Some(row(&key, promotion, csrf)))
     });
     let rows = try_join_all(rows).await?;
     let rows: Vec<_> = rows.into_iter().flatten().collect();
@@ -52,11 +48,6 @@ pub(super) async fn parts(
     parts.push("count", tag("p").id("count").class("dim").text(count));
     parts.rows = rows;
     Ok(parts)
-}
-
-fn pipeline_of(promotion: &Promotion) -> ObjectKey {
-    let namespace = promotion.namespace().unwrap_or_default();
-    ObjectKey::new(&namespace, &promotion.spec.pipeline)
 }
 
 fn row(key: &ObjectKey, promotion: &Promotion, csrf: Option<&str>) -> (Arc<str>, Arc<PagePart>) {

@@ -11,6 +11,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use planner::SummaryState;
+use runtime::ObjectKey;
 use serde::Deserialize;
 
 use super::{
@@ -27,7 +28,6 @@ use crate::{
     problem::Problem,
     target_objects::cluster_key_of,
     view::version_of,
-    watched::ObjectKey,
 };
 
 /// How many rows a page has.
@@ -66,7 +66,7 @@ pub(super) async fn show(
 async fn apps_of_pipelines(viewer: &Viewer) -> Result<Fleet, Problem> {
     let mut fleet = Fleet::default();
     for pipeline in viewer.caller.pipelines().await? {
-        let key = ObjectKey::of(&*pipeline);
+        let key = ObjectKey::of(&pipeline.metadata);
         let environments = pipeline.status.iter().flat_map(|it| &it.environments);
         for (environment, status) in environments {
             for target in &status.targets {

@@ -9,6 +9,7 @@ use api::{
 use http::StatusCode;
 use kube::ResourceExt;
 use planner::SummaryState;
+use runtime::ObjectKey;
 
 use super::{
     components::{badge_with_text, external_link, percent_encoded, pull_request_label, timestamp},
@@ -21,7 +22,6 @@ use crate::{
     access::{AccessRequest, CHANGES},
     actions::stored_change,
     problem::Problem,
-    watched::ObjectKey,
 };
 
 /// The address of a change.
@@ -34,7 +34,7 @@ pub(super) async fn parts(
     app_state: &Arc<AppState>,
     viewer: &Viewer,
 ) -> Result<PageParts, Problem> {
-    let all = app_state.watched.changes_to_git();
+    let all = app_state.objects.changes();
     let namespace_of = |it: &Arc<Change>| it.namespace().unwrap_or_default();
     let mut changes = viewer.caller.visible(CHANGES, all, namespace_of).await?;
     changes.sort_by_key(|it| (Reverse(it.creation_timestamp()), it.name_any()));
@@ -50,7 +50,7 @@ pub(super) async fn parts(
 }
 
 fn row(change: &Change) -> (Arc<str>, Arc<PagePart>) {
-    let key = ObjectKey::of(change);
+    let key = ObjectKey::of(&change.metadata);
     let id = format!("change-{}", change.uid().unwrap_or_default());
     let status = change.status.clone().unwrap_or_default();
     let html = tag("tr")

@@ -1,10 +1,11 @@
 //! The clusters page: each GitopsCluster, its connectivity and its targets.
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
 use api::{GitopsCluster, cluster::CONNECTIVITY, conditions};
 use kube::ResourceExt;
 use planner::SummaryState;
+use runtime::ObjectKey;
 
 use super::{
     components::{badge_with_text, timestamp},
@@ -12,20 +13,17 @@ use super::{
     page::{PagePart, PageParts},
     sign_in::Viewer,
 };
-use crate::{
-    AppState, access::CLUSTERS, problem::Problem, target_objects::cluster_key_of,
-    watched::ObjectKey,
-};
+use crate::{AppState, access::CLUSTERS, cached_objects::TargetCounts, problem::Problem};
 
 pub(super) async fn parts(
     app_state: &Arc<AppState>,
     viewer: &Viewer,
 ) -> Result<PageParts, Problem> {
-    let all = app_state.watched.clusters();
+    let all = app_state.objects.clusters();
     let namespace_of = |it: &Arc<GitopsCluster>| it.namespace().unwrap_or_default();
     let mut clusters = viewer.caller.visible(CLUSTERS, all, namespace_of).await?;
     clusters.sort_by_key(|it| (it.name_any(), it.namespace()));
-    let targets = targets_by_cluster(app_state);
+    let targets = app_state.objects.target_counts();
     let mut parts = PageParts::default();
     let count = match clusters.len() {
         0 => "No GitopsClusters: all targets are on the cluster that Sluice runs in.".to_owned(),
@@ -37,31 +35,8 @@ pub(super) async fn parts(
     Ok(parts)
 }
 
-/// How many targets are on each cluster, and how many of them are ready.
-fn targets_by_cluster(app_state: &AppState) -> HashMap<ObjectKey, (usize, usize)> {
-    let mut counts: HashMap<ObjectKey, (usize, usize)> = HashMap::new();
-    for pipeline in app_state.watched.pipelines() {
-        let namespace = pipeline.namespace().unwrap_or_default();
-        let environments = pipeline
-            .status
-            .iter()
-            .flat_map(|it| it.environments.values());
-        for target in environments.flat_map(|environment| &environment.targets) {
-            if let Some(key) = cluster_key_of(target, &namespace) {
-                let count = counts.entry(key).or_default();
-                count.0 += 1;
-                count.1 += usize::from(target.ready);
-            }
-        }
-    }
-    counts
-}
-
-fn row(
-    cluster: &GitopsCluster,
-    targets: &HashMap<ObjectKey, (usize, usize)>,
-) -> (Arc<str>, Arc<PagePart>) {
-    let key = ObjectKey::of(cluster);
+fn row(cluster: &GitopsCluster, targets: &TargetCounts) -> (Arc<str>, Arc<PagePart>) {
+    let key = ObjectKey::of(&cluster.metadata);
     let status = cluster.status.as_ref();
     let all_conditions = status
         .map(|it| it.conditions.as_slice())

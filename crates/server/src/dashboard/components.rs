@@ -3,9 +3,9 @@
 use api::Time;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use planner::SummaryState;
+use runtime::ObjectKey;
 
 use super::html::{Element, tag};
-use crate::watched::ObjectKey;
 
 /// The icon of a state, hidden from screen readers.
 pub(super) fn state_icon(state: SummaryState) -> Element {

@@ -9,7 +9,7 @@ mod manifest;
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use api::{Change, GitopsCluster, Pipeline, change::ChangeSpec};
+use api::{Change, GitopsCluster, change::ChangeSpec};
 use axum::{
     Form, Json,
     extract::State,
@@ -17,6 +17,7 @@ use axum::{
 };
 use futures::future::try_join_all;
 use kube::ResourceExt;
+use runtime::ObjectKey;
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -30,7 +31,6 @@ use crate::{
     access::{AccessRequest, CHANGES, CLUSTERS, PIPELINES},
     actions::{ProposedFile, propose},
     problem::Problem,
-    watched::ObjectKey,
 };
 use draft::{Draft, FormButton, SubmittedDraft};
 use form::CreateForm;
@@ -43,8 +43,8 @@ pub(super) async fn form(
     State(app_state): State<Arc<AppState>>,
     viewer: Viewer,
 ) -> Result<Response, ErrorPage> {
-    let namespace_of = |it: &Arc<Pipeline>| it.namespace().unwrap_or_default();
-    let known = app_state.watched.pipelines();
+    let namespace_of = |key: &ObjectKey| key.namespace.clone();
+    let known = app_state.objects.pipeline_keys();
     let known = viewer
         .caller
         .visible(PIPELINES, known, namespace_of)
@@ -83,7 +83,7 @@ pub(super) async fn submit(
     };
     match propose(&app_state, &viewer.caller, &draft.namespace, file).await {
         Ok(change) => {
-            let address = changes::address(&ObjectKey::of(&change));
+            let address = changes::address(&ObjectKey::of(&change.metadata));
             Ok(Redirect::to(&address).into_response())
         }
         Err(problem) => {
@@ -130,7 +130,7 @@ async fn create_form<'a>(
     let namespace_of = |it: &Arc<GitopsCluster>| it.namespace().unwrap_or_default();
     let clusters = viewer
         .caller
-        .visible(CLUSTERS, app_state.watched.clusters(), namespace_of)
+        .visible(CLUSTERS, app_state.objects.clusters(), namespace_of)
         .await?;
     let reference = |it: &Arc<GitopsCluster>| match namespace_of(it) {
         own if own == draft.namespace => it.name_any(),
@@ -178,7 +178,7 @@ async fn field_errors(
         .caller
         .may_see(&AccessRequest::new("get", &key))
         .await?;
-    if may_know && app_state.watched.known(&key).is_some() {
+    if may_know && app_state.objects.has_pipeline(&key) {
         let text = "the namespace already has a pipeline of that name";
         errors.insert("name".to_owned(), text.to_owned());
     }
@@ -203,9 +203,9 @@ pub(super) async fn may_propose(
     if viewer.caller.may_see(&everywhere).await? {
         return Ok(true);
     }
-    let pipelines = app_state.watched.pipelines();
-    let clusters = app_state.watched.clusters();
-    let namespaces = pipelines.iter().filter_map(|it| it.namespace());
+    let pipelines = app_state.objects.pipeline_keys();
+    let clusters = app_state.objects.clusters();
+    let namespaces = pipelines.into_iter().map(|key| key.namespace);
     let namespaces = namespaces.chain(clusters.iter().filter_map(|it| it.namespace()));
     let namespaces: BTreeSet<String> = namespaces.collect();
     let reviews = namespaces.iter().map(async |namespace| {

@@ -5,7 +5,6 @@ mod row;
 
 use std::sync::Arc;
 
-use kube::ResourceExt;
 use planner::SummaryState;
 
 use super::{
@@ -15,7 +14,7 @@ use super::{
     page::PageParts,
     sign_in::Viewer,
 };
-use crate::{AppState, access::PIPELINES, problem::Problem, watched::ObjectKey};
+use crate::{AppState, access::PIPELINES, problem::Problem};
 
 pub(super) use filter::PipelineFilter;
 use row::PipelineRow;
@@ -29,7 +28,7 @@ async fn visible(
     app_state: &Arc<AppState>,
     viewer: &Viewer,
 ) -> Result<Vec<Arc<PipelineRow>>, Problem> {
-    let rows = app_state.pipeline_rows.all(&app_state.watched);
+    let rows = app_state.pipeline_rows.all(app_state.objects.pipelines());
     let namespace_of = |row: &Arc<PipelineRow>| row.key.namespace.clone();
     let visible = viewer.caller.visible(PIPELINES, rows, namespace_of);
     Ok(visible.await?)
@@ -137,12 +136,4 @@ pub(super) fn frame(filter: &PipelineFilter, parts: &PageParts) -> Html {
         table.into(),
         parts.html("pages"),
     ])
-}
-
-/// The key of a pipeline.
-fn key_of(pipeline: &api::Pipeline) -> ObjectKey {
-    ObjectKey::new(
-        &pipeline.namespace().unwrap_or_default(),
-        &pipeline.name_any(),
-    )
 }

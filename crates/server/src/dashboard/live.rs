@@ -59,7 +59,7 @@ pub(super) async fn follow(
         digest: resumed.map(str::to_owned).or(query.digest),
         ..SentParts::default()
     };
-    let changes = ChangeSignal::of_page(&page, &app_state);
+    let changes = changes_of(&page, &app_state);
     // A page that cannot be shown is an error response, not a stream that ends.
     let parts = page.parts(&app_state, &viewer).await?;
     let first = sent
@@ -77,7 +77,7 @@ fn stream(
     app_state: Arc<AppState>,
     viewer: Viewer,
     page: DashboardPage,
-    (changes, sent): (ChangeSignal, SentParts),
+    (changes, sent): (watch::Receiver<()>, SentParts),
     first: String,
 ) -> impl Stream<Item = Result<Bytes, Infallible>> {
     let state = (app_state, viewer, page, changes, sent, Some(first));
@@ -117,38 +117,13 @@ async fn next_message(
     Some(message.unwrap_or_else(|| ": unchanged\n\n".to_owned()))
 }
 
-/// Wakes a stream when its page may have changed.
-enum ChangeSignal {
-    OfPipeline(watch::Receiver<()>),
-    OfAnything(watch::Receiver<u64>),
-}
-
-impl ChangeSignal {
-    fn of_page(page: &DashboardPage, app_state: &AppState) -> Self {
-        match page {
-            DashboardPage::Pipeline(key)
-            | DashboardPage::Objects(key, _)
-            | DashboardPage::Change(key) => Self::OfPipeline(app_state.watched.follow(key)),
-            _ => Self::OfAnything(app_state.watched.changes()),
-        }
-    }
-
-    async fn changed(&mut self) {
-        let changed = match self {
-            Self::OfPipeline(changes) => changes.changed().await,
-            Self::OfAnything(changes) => changes.changed().await,
-        };
-        if changed.is_err() {
-            std::future::pending::<()>().await;
-        }
-    }
-
-    /// Changes until now are sent together.
-    fn mark_unchanged(&mut self) {
-        match self {
-            Self::OfPipeline(changes) => changes.mark_unchanged(),
-            Self::OfAnything(changes) => changes.mark_unchanged(),
-        }
+/// Is changed when the page may have changed.
+fn changes_of(page: &DashboardPage, app_state: &AppState) -> watch::Receiver<()> {
+    match page {
+        DashboardPage::Pipeline(key)
+        | DashboardPage::Objects(key, _)
+        | DashboardPage::Change(key) => app_state.objects.follow(key),
+        _ => app_state.objects.follow_all(),
     }
 }
 

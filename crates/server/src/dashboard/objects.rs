@@ -5,6 +5,7 @@ use std::sync::Arc;
 use api::pipeline::TargetStatus;
 use futures::future::join_all;
 use planner::SummaryState;
+use runtime::ObjectKey;
 use serde::Deserialize;
 
 use super::{
@@ -20,7 +21,6 @@ use crate::{
     problem::Problem,
     target_objects::{TargetFilter, TargetObjects, cluster_of},
     view,
-    watched::ObjectKey,
 };
 
 /// How many targets a page shows: each is read from its cluster.

@@ -10,6 +10,7 @@ use std::{
 use axum::extract::Query;
 use http::Uri;
 use percent_encoding::percent_decode_str;
+use runtime::ObjectKey;
 
 use super::{
     approvals, changes, clusters,
@@ -20,7 +21,7 @@ use super::{
     pipeline,
     sign_in::Viewer,
 };
-use crate::{AppState, problem::Problem, watched::ObjectKey};
+use crate::{AppState, object_names::parse_key, problem::Problem};
 
 /// A page that is kept up to date.
 pub(super) enum DashboardPage {
@@ -159,5 +160,5 @@ impl DashboardPage {
 fn key(namespace: &str, name: &str) -> Option<ObjectKey> {
     let decode = |text: &str| percent_decode_str(text).decode_utf8().map(String::from);
     let (namespace, name) = (decode(namespace).ok()?, decode(name).ok()?);
-    ObjectKey::parse(&namespace, &name)
+    parse_key(&namespace, &name)
 }

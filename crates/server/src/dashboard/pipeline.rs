@@ -7,12 +7,13 @@ mod history;
 mod progress;
 mod triggers;
 
-use std::sync::Arc;
+use std::{cmp::Reverse, sync::Arc};
 
 use api::{Pipeline, Promotion, conditions};
 use http::StatusCode;
 use kube::ResourceExt;
 use planner::{Plan, SummaryState};
+use runtime::ObjectKey;
 
 use super::{
     components::{address, badge, breadcrumbs},
@@ -25,7 +26,6 @@ use crate::{
     access::AccessRequest,
     problem::Problem,
     triggers::{ShownTrigger, visible_triggers},
-    watched::ObjectKey,
 };
 use actions::AllowedActions;
 pub(super) use actions::{form, note};
@@ -50,7 +50,7 @@ pub(super) async fn parts(
     let pipeline = visible_pipeline(app_state, viewer, key).await?;
     let promotions = promotions(app_state, key);
     let model = pipeline.status.clone().unwrap_or_default();
-    let plan = planner::plan(&pipeline, &model, &promotions, jiff::Timestamp::now());
+    let plan = planner::plan(&pipeline, &model, &promotions, app_state.clock.now());
     let allowed = AllowedActions::find(&viewer.caller, key, &pipeline).await?;
     let triggers = visible_triggers(app_state, &viewer.caller, &pipeline).await?;
     let view = PipelineView {
@@ -79,19 +79,16 @@ pub(super) async fn visible_pipeline(
         let detail = format!("{} may not see {key}", viewer.caller.name());
         return Err(Problem::new(StatusCode::FORBIDDEN, detail));
     }
-    let pipeline = app_state.watched.pipeline(key).await?;
+    let pipeline = app_state.objects.pipeline(key).await?;
     pipeline.ok_or_else(|| Problem::not_found(&format!("the pipeline {key}")))
 }
 
 /// The promotions of a pipeline, newest first.
 fn promotions(app_state: &AppState, key: &ObjectKey) -> Vec<Promotion> {
-    let own = app_state.watched.promotions(|it| {
-        it.spec.pipeline == key.name && it.namespace().as_deref() == Some(&key.namespace)
-    });
-    let mut own: Vec<Promotion> = own.iter().map(|it| Promotion::clone(it)).collect();
-    own.sort_by_key(|it| (it.creation_timestamp(), it.name_any()));
-    own.reverse();
-    own
+    let promotions = app_state.objects.promotions_of(key).into_iter();
+    let mut promotions: Vec<Promotion> = promotions.map(Arc::unwrap_or_clone).collect();
+    promotions.sort_by_key(|it| Reverse((it.creation_timestamp(), it.name_any())));
+    promotions
 }
 
 impl PipelineView<'_> {

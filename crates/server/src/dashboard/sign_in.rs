@@ -113,7 +113,7 @@ async fn sign_in_page(
     next: &SignInQuery,
     error: Option<&str>,
 ) -> Result<Response, ErrorPage> {
-    let session = Session::new(None);
+    let session = app_state.sessions.start(None);
     let cookie = app_state
         .sessions
         .session_cookie(&session, is_secure(app_state, headers))
@@ -202,7 +202,7 @@ pub(super) async fn sign_in(
         let error = "The Kubernetes API does not accept this token. It may have expired.";
         return sign_in_page(&app_state, &headers, &next, Some(error)).await;
     }
-    let session = Session::new(Some(token.to_owned()));
+    let session = app_state.sessions.start(Some(token.to_owned()));
     let cookie = app_state
         .sessions
         .session_cookie(&session, is_secure(&app_state, &headers));

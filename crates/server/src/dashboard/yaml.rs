@@ -15,14 +15,14 @@ use super::{
     layout::{self, Tab},
     sign_in::Viewer,
 };
-use crate::{AppState, access::AccessRequest, problem::Problem, watched::ObjectKey};
+use crate::{AppState, access::AccessRequest, object_names::parse_key, problem::Problem};
 
 pub(super) async fn show(
     State(app_state): State<Arc<AppState>>,
     viewer: Viewer,
     Path((namespace, name)): Path<(String, String)>,
 ) -> Result<Response, ErrorPage> {
-    let key = ObjectKey::parse(&namespace, &name);
+    let key = parse_key(&namespace, &name);
     let key = key.ok_or_else(|| Problem::not_found("a pipeline of that name"))?;
     if !viewer
         .caller

@@ -10,13 +10,14 @@ use planner::hook::{
     ApprovalSignature, AwaitedPromotion, HookRefusal, approval_secret, approved_by,
     awaiting_approval,
 };
+use runtime::ObjectKey;
 use tracing::error;
 
 use super::{
     request::{HookRequest, HookRoute, SignatureRequirement, SignedContent},
     response,
 };
-use crate::{AppState, watched::ObjectKey};
+use crate::{AppState, object_names::parse_key};
 
 pub(super) struct ApprovalRoute {
     pipeline: ObjectKey,
@@ -33,7 +34,7 @@ impl HookRoute for ApprovalRoute {
         let mut revisions = vec![segments[3..].join("/"), revision.clone()];
         revisions.dedup();
         Some(Self {
-            pipeline: ObjectKey::parse(namespace, name)?,
+            pipeline: parse_key(namespace, name)?,
             environment: environment.clone(),
             revisions,
         })

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use api::pipeline::PipelineSpec;
 use axum::{extract::State, response::Response};
 use http::StatusCode;
-use jiff::Timestamp;
 use planner::hook::{
     FluxEvent, HookAnswer, HookDecision, SignatureTrust, evaluate_event, report_secret,
 };
+use runtime::ObjectKey;
 use serde_json::{Value, json};
 
 use super::{
@@ -17,8 +17,8 @@ use super::{
 };
 use crate::{
     AppState,
+    object_names::parse_key,
     record::{self, map_entry_patch},
-    watched::ObjectKey,
 };
 
 pub(super) struct PromotionRoute {
@@ -33,7 +33,7 @@ impl HookRoute for PromotionRoute {
             return None;
         };
         Some(Self {
-            pipeline: ObjectKey::parse(namespace, name)?,
+            pipeline: parse_key(namespace, name)?,
             environment: environment.clone(),
         })
     }
@@ -60,7 +60,7 @@ pub(super) async fn handle(
         return response::empty(StatusCode::BAD_REQUEST);
     };
     let environment = &request.route.environment;
-    let now = Timestamp::now();
+    let now = app_state.clock.now();
     let trust = match (
         &request.signature,
         app_state.settings.allow_unsigned_reports,

@@ -6,6 +6,7 @@ use api::pipeline::PipelineSpec;
 use axum::{extract::State, response::Response};
 use http::StatusCode;
 use planner::hook::{evaluate_release, release_secret};
+use runtime::ObjectKey;
 use serde::Deserialize;
 
 use super::{
@@ -13,7 +14,7 @@ use super::{
     request::{HookRequest, HookRoute, SignatureRequirement, SignedContent},
     response,
 };
-use crate::{AppState, watched::ObjectKey};
+use crate::{AppState, object_names::parse_key};
 
 pub(super) struct ReleaseRoute(ObjectKey);
 
@@ -22,7 +23,7 @@ impl HookRoute for ReleaseRoute {
         let [namespace, name] = &segments[..] else {
             return None;
         };
-        Some(Self(ObjectKey::parse(namespace, name)?))
+        Some(Self(parse_key(namespace, name)?))
     }
 
     fn pipeline(&self) -> ObjectKey {

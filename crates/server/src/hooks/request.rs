@@ -18,6 +18,7 @@ use http::{Method, StatusCode, request::Parts};
 use jiff::Timestamp;
 use percent_encoding::percent_decode_str;
 use planner::hook::SIGNATURE_AGE;
+use runtime::ObjectKey;
 use tokio::time::timeout;
 use tracing::warn;
 
@@ -30,7 +31,6 @@ use crate::{
     client::{Peer, rate_limit_key},
     signature::{SIGNATURE, TIMESTAMP, digest},
     signing_keys::SigningKeyLookup,
-    watched::ObjectKey,
 };
 
 /// The longest body that is read.
@@ -94,9 +94,10 @@ impl<R: HookRoute> FromRequest<Arc<AppState>> for HookRequest<R> {
         let peer = parts.extensions.get::<Peer>().copied().unwrap_or_default();
         let address = rate_limit_key(peer, &parts.headers, &app_state.settings.trusted_proxies);
         let count_unauthenticated = || app_state.unauthenticated_hooks.count(address, 1);
+        let limited = |limit| too_many_requests(limit, app_state.clock.now());
         let has_signature = parts.headers.contains_key(SIGNATURE);
         if !has_signature {
-            count_unauthenticated().map_err(too_many_requests)?;
+            count_unauthenticated().map_err(limited)?;
         }
         let check = RequestCheck {
             app_state,
@@ -109,9 +110,9 @@ impl<R: HookRoute> FromRequest<Arc<AppState>> for HookRequest<R> {
         {
             let targets = target_count(&request.pipeline);
             let counted = app_state.signed_hooks.count(request.key.clone(), targets);
-            counted.map_err(too_many_requests)?;
+            counted.map_err(limited)?;
         } else if has_signature {
-            count_unauthenticated().map_err(too_many_requests)?;
+            count_unauthenticated().map_err(limited)?;
         }
         checked
     }
@@ -173,16 +174,17 @@ impl RequestCheck<'_> {
     }
 
     async fn pipeline(&self, key: &ObjectKey) -> Result<Arc<Pipeline>, Response> {
-        if let Some(known) = self.app_state.watched.known(key) {
-            return Ok(known);
+        if let Some(cached) = self.app_state.objects.cached_pipeline(key) {
+            return Ok(cached);
         }
         // Unknown names cost a read of the API server each: a client that sends many is refused.
         let limiter = &self.app_state.unauthenticated_hooks;
         let exhausted = limiter.is_exhausted(&self.address);
         if self.parts.headers.contains_key(SIGNATURE) {
-            exhausted.map_err(too_many_requests)?;
+            let now = self.app_state.clock.now();
+            exhausted.map_err(|limit| too_many_requests(limit, now))?;
         }
-        match self.app_state.watched.newest(key).await {
+        match self.app_state.objects.newest_pipeline(key).await {
             Ok(Some(pipeline)) => Ok(pipeline),
             Ok(None) => Err(empty(StatusCode::NOT_FOUND)),
             Err(error) => {
@@ -237,7 +239,8 @@ impl RequestCheck<'_> {
         };
         let seconds = header.to_str().ok()?;
         let at = Timestamp::from_second(seconds.parse().ok()?).ok()?;
-        let age = Timestamp::now().as_second().abs_diff(at.as_second());
+        let now = self.app_state.clock.now();
+        let age = now.as_second().abs_diff(at.as_second());
         let path = self.parts.uri.path();
         let method = &self.parts.method;
         let is_recent = age <= SIGNATURE_AGE.as_secs();

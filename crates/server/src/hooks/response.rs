@@ -29,22 +29,20 @@ pub(super) fn cannot_promote() -> Response {
     text(StatusCode::INTERNAL_SERVER_ERROR, CANNOT_PROMOTE)
 }
 
-pub(super) fn too_many_requests(limited: RateLimited) -> Response {
+pub(super) fn too_many_requests(limited: RateLimited, now: Timestamp) -> Response {
     let mut response = empty(StatusCode::TOO_MANY_REQUESTS);
-    if let Some(date) = date_in(limited.retry_after) {
+    if let Some(date) = http_date_after(limited.retry_after, now) {
         response.headers_mut().insert(header::RETRY_AFTER, date);
     }
     response
 }
 
 /// The HTTP date after a duration, rounded up to whole seconds.
-fn date_in(time: Duration) -> Option<HeaderValue> {
+fn http_date_after(time: Duration, now: Timestamp) -> Option<HeaderValue> {
     let whole_seconds = time.as_secs() + u64::from(time.subsec_nanos() > 0);
-    let moment = Timestamp::now()
-        .checked_add(Duration::from_secs(whole_seconds))
-        .ok()?;
+    let date = now.checked_add(Duration::from_secs(whole_seconds)).ok()?;
     let date = DateTimePrinter::new()
-        .timestamp_to_rfc9110_string(&moment)
+        .timestamp_to_rfc9110_string(&date)
         .ok()?;
     date.parse().ok()
 }

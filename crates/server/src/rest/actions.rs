@@ -11,13 +11,12 @@ use http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::body::read_json;
+use super::{body::read_json, path::PathKey};
 use crate::{
     AppState,
     access::Caller,
     actions::{self, ActionBody, ActionResult, ActionVerb},
     problem::Problem,
-    watched::ObjectKey,
 };
 
 /// An empty body is one without any field.
@@ -41,7 +40,7 @@ pub(super) struct ActionPath {
 pub(super) async fn act_on_environment(
     State(app_state): State<Arc<AppState>>,
     caller: Caller,
-    key: ObjectKey,
+    PathKey(key): PathKey,
     Path(path): Path<ActionPath>,
     body: ActionBody,
 ) -> Result<(StatusCode, Json<ActionResult>), Problem> {
@@ -59,7 +58,7 @@ pub(super) async fn act_on_environment(
 pub(super) async fn suspend(
     State(app_state): State<Arc<AppState>>,
     caller: Caller,
-    key: ObjectKey,
+    PathKey(key): PathKey,
 ) -> Result<Json<Value>, Problem> {
     actions::suspend_pipeline(&app_state, &caller, &key, true).await?;
     Ok(Json(json!({"suspend": true})))
@@ -68,7 +67,7 @@ pub(super) async fn suspend(
 pub(super) async fn resume(
     State(app_state): State<Arc<AppState>>,
     caller: Caller,
-    key: ObjectKey,
+    PathKey(key): PathKey,
 ) -> Result<Json<Value>, Problem> {
     actions::suspend_pipeline(&app_state, &caller, &key, false).await?;
     Ok(Json(json!({"suspend": false})))

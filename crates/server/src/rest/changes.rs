@@ -13,7 +13,7 @@ use kube::{Api, ResourceExt};
 
 use super::{
     body::read_json,
-    path::NamespacePath,
+    path::{NamespacePath, PathKey},
     show::{ListQuery, ListResponse, list, without_managed_fields},
 };
 use crate::{
@@ -21,7 +21,6 @@ use crate::{
     access::{AccessRequest, CHANGES, Caller},
     actions::{ProposedFile, propose, stored_change},
     problem::Problem,
-    watched::ObjectKey,
 };
 
 /// The longest body that is read: the longest file, and what JSON adds to it.
@@ -67,7 +66,7 @@ pub(super) async fn all(
 pub(super) async fn one(
     State(app_state): State<Arc<AppState>>,
     caller: Caller,
-    key: ObjectKey,
+    PathKey(key): PathKey,
 ) -> Result<Json<Change>, Problem> {
     let access = AccessRequest::new("get", &key).of(CHANGES);
     caller.authorize(access).await?;

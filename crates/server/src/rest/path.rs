@@ -5,8 +5,9 @@ use std::sync::Arc;
 use api::names::is_dns_label;
 use axum::extract::{FromRequestParts, RawPathParams};
 use http::request::Parts;
+use runtime::ObjectKey;
 
-use crate::{AppState, problem::Problem, watched::ObjectKey};
+use crate::{AppState, object_names::parse_key, problem::Problem};
 
 /// The `{namespace}` of a path.
 pub(super) struct NamespacePath(pub(super) String);
@@ -34,7 +35,9 @@ impl FromRequestParts<Arc<AppState>> for NamespacePath {
 }
 
 /// The `{namespace}` and `{name}` of a path.
-impl FromRequestParts<Arc<AppState>> for ObjectKey {
+pub(super) struct PathKey(pub(super) ObjectKey);
+
+impl FromRequestParts<Arc<AppState>> for PathKey {
     type Rejection = Problem;
 
     async fn from_request_parts(
@@ -42,7 +45,7 @@ impl FromRequestParts<Arc<AppState>> for ObjectKey {
         app_state: &Arc<AppState>,
     ) -> Result<Self, Problem> {
         let [namespace, name] = path_parameters(parts, app_state, ["namespace", "name"]).await?;
-        let key = Self::parse(&namespace, &name);
+        let key = parse_key(&namespace, &name).map(Self);
         key.ok_or_else(|| Problem::not_found("an object of that name"))
     }
 }

@@ -9,11 +9,11 @@ use axum::{
 };
 use http::StatusCode;
 use kube::{Api, Resource, ResourceExt, api::ListParams, core::NamespaceResourceScope};
-use planner::SummaryState;
+use runtime::ObjectKey;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-use super::path::NamespacePath;
+use super::path::{NamespacePath, PathKey};
 use crate::{
     AppState,
     access::{AccessRequest, CLUSTERS, Caller, PIPELINES, ResourceType, TRIGGERS},
@@ -22,7 +22,6 @@ use crate::{
     problem::Problem,
     triggers::{ShownTrigger, visible_triggers},
     view,
-    watched::ObjectKey,
 };
 
 /// How many objects one response contains.
@@ -184,7 +183,7 @@ where
 pub(super) async fn pipeline(
     State(app_state): State<Arc<AppState>>,
     caller: Caller,
-    key: ObjectKey,
+    PathKey(key): PathKey,
 ) -> Result<Json<Pipeline>, Problem> {
     caller.authorize(AccessRequest::new("get", &key)).await?;
     Ok(Json(without_managed_fields(
@@ -195,7 +194,7 @@ pub(super) async fn pipeline(
 pub(super) async fn promotions(
     State(app_state): State<Arc<AppState>>,
     caller: Caller,
-    key: ObjectKey,
+    PathKey(key): PathKey,
     Query(query): Query<ListQuery>,
 ) -> Result<Json<ListResponse<Promotion>>, Problem> {
     caller.authorize(AccessRequest::new("get", &key)).await?;
@@ -210,7 +209,7 @@ pub(super) async fn promotions(
 pub(super) async fn environments(
     State(app_state): State<Arc<AppState>>,
     caller: Caller,
-    key: ObjectKey,
+    PathKey(key): PathKey,
 ) -> Result<Json<Value>, Problem> {
     caller.authorize(AccessRequest::new("get", &key)).await?;
     let pipeline = app_state.stored_pipeline(&key).await?;
@@ -218,7 +217,7 @@ pub(super) async fn environments(
         let status = view::status_of(&pipeline, &environment.name);
         json!({
             "name": environment.name,
-            "state": state_id(view::environment_state(&pipeline, &environment.name)),
+            "state": view::environment_state_id(&pipeline, &environment.name),
             "revisions": view::revisions(status),
             "failed": failed_releases(status),
             "suspend": pipeline.spec.suspend || environment.suspend,
@@ -226,14 +225,6 @@ pub(super) async fn environments(
         })
     });
     Ok(Json(json!({"items": environments.collect::<Vec<_>>()})))
-}
-
-/// The identifier of a state. Clients know an environment without targets as `unknown`.
-fn state_id(state: SummaryState) -> &'static str {
-    match state {
-        SummaryState::Empty => SummaryState::Unknown.id(),
-        state => state.id(),
-    }
 }
 
 /// The releases that failed and have not been replaced yet, by target.
@@ -252,7 +243,7 @@ fn failed_releases(status: Option<&EnvironmentStatus>) -> Vec<Value> {
 pub(super) async fn triggers_of(
     State(app_state): State<Arc<AppState>>,
     caller: Caller,
-    key: ObjectKey,
+    PathKey(key): PathKey,
 ) -> Result<Json<ListResponse<ShownTrigger>>, Problem> {
     caller.authorize(AccessRequest::new("get", &key)).await?;
     let pipeline = app_state.stored_pipeline(&key).await?;
@@ -264,13 +255,13 @@ pub(super) async fn triggers_of(
 pub(super) async fn explanation(
     State(app_state): State<Arc<AppState>>,
     caller: Caller,
-    key: ObjectKey,
+    PathKey(key): PathKey,
 ) -> Result<String, Problem> {
     caller.authorize(AccessRequest::new("get", &key)).await?;
     let pipeline = app_state.stored_pipeline(&key).await?;
     let promotions = app_state.list_promotions(&key).await?;
     let model = pipeline.status.clone().unwrap_or_default();
-    let plan = planner::plan(&pipeline, &model, &promotions, jiff::Timestamp::now());
+    let plan = planner::plan(&pipeline, &model, &promotions, app_state.clock.now());
     Ok(planner::explain(&pipeline, &model, &plan) + "\n")
 }
 

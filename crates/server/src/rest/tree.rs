@@ -8,14 +8,16 @@ use axum::{
 };
 use futures::future::join_all;
 
-use super::show::{ListQuery, ListResponse};
+use super::{
+    path::PathKey,
+    show::{ListQuery, ListResponse},
+};
 use crate::{
     AppState,
     access::{AccessRequest, Caller},
     problem::Problem,
     target_objects::{TargetFilter, TargetObjects},
     view,
-    watched::ObjectKey,
 };
 
 /// How many targets one response contains: each is read from its cluster.
@@ -30,7 +32,7 @@ pub(super) struct EnvironmentPath {
 pub(super) async fn tree(
     State(app_state): State<Arc<AppState>>,
     caller: Caller,
-    key: ObjectKey,
+    PathKey(key): PathKey,
     Path(EnvironmentPath { environment }): Path<EnvironmentPath>,
     Query(filter): Query<TargetFilter>,
     Query(query): Query<ListQuery>,

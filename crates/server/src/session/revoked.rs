@@ -63,11 +63,12 @@ impl RevokedSessions {
         &self,
         secrets: &Api<Secret>,
         session: &Session,
+        now: Timestamp,
     ) -> Result<(), kube::Error> {
         let mut known = self.0.lock().await;
         for attempt in 1.. {
             let mut secret = secrets.get(SECRET).await?;
-            let ends = with_session(listed(&secret), session);
+            let ends = with_session(listed(&secret), session, now);
             let text = serde_json::to_vec(&ends).expect("texts and numbers are JSON");
             let data = secret.data.get_or_insert_default();
             data.insert(ENTRY.to_owned(), ByteString(text));
@@ -89,9 +90,8 @@ impl RevokedSessions {
 }
 
 /// The list with one more session, and without those that have expired.
-fn with_session(mut ends: ExpiryById, session: &Session) -> ExpiryById {
-    let now = Timestamp::now().as_second();
-    ends.retain(|_, end| *end > now);
+fn with_session(mut ends: ExpiryById, session: &Session, now: Timestamp) -> ExpiryById {
+    ends.retain(|_, end| *end > now.as_second());
     ends.insert(id(session), session.ends);
     while ends.len() > MAX_REVOKED {
         let first = ends.iter().min_by_key(|(_, end)| **end);

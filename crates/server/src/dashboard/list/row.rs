@@ -1,14 +1,12 @@
 //! The row of a pipeline. Rows do not depend on the viewer, so each is rendered once per change.
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::{Arc, OnceLock};
 
 use api::Pipeline;
 use jiff::Timestamp;
-use kube::ResourceExt;
-use parking_lot::Mutex;
 use planner::SummaryState;
+use runtime::{ObjectCache, ObjectKey, cache::CacheIndex};
 
-use super::key_of;
 use crate::{
     dashboard::{
         components::{address, badge, screen_reader_text, state_icon},
@@ -16,7 +14,6 @@ use crate::{
         page::PagePart,
     },
     view::{self, Cell},
-    watched::{ObjectKey, Watched},
 };
 
 /// A pipeline in the list.
@@ -30,50 +27,24 @@ pub(crate) struct PipelineRow {
     pub(super) part: Arc<PagePart>,
 }
 
-/// The rendered rows, each with the version of its pipeline.
+/// The rows of all pipelines, rendered when a pipeline changes. Nothing is rendered before the list is
+/// first asked for.
 #[derive(Default)]
-pub(crate) struct PipelineRows(Mutex<CachedRows>);
-
-#[derive(Default)]
-struct CachedRows {
-    /// The change count that the rows were rendered at.
-    as_of: Option<u64>,
-    rows: HashMap<ObjectKey, (String, Arc<PipelineRow>)>,
-}
+pub(crate) struct PipelineRows(OnceLock<CacheIndex<Arc<PipelineRow>>>);
 
 impl PipelineRows {
-    /// The rows of all pipelines.
-    pub(super) fn all(&self, watched: &Watched) -> Vec<Arc<PipelineRow>> {
-        let mut cached = self.0.lock();
-        let as_of = Some(watched.change_count());
-        if cached.as_of != as_of {
-            cached.rows = updated_rows(&watched.pipelines(), std::mem::take(&mut cached.rows));
-            cached.as_of = as_of;
-        }
-        cached.rows.values().map(|(_, row)| row.clone()).collect()
+    pub(super) fn all(&self, pipelines: &Arc<ObjectCache<Pipeline>>) -> Vec<Arc<PipelineRow>> {
+        let render = |pipeline: &Pipeline| Some(Arc::new(PipelineRow::new(pipeline)));
+        let index = self.0.get_or_init(|| CacheIndex::new(pipelines, render));
+        let mut rows = Vec::new();
+        index.for_each(|_, row| rows.push(row.clone()));
+        rows
     }
-}
-
-/// The same rows, with those of changed pipelines rendered again.
-fn updated_rows(
-    pipelines: &[Arc<Pipeline>],
-    mut old: HashMap<ObjectKey, (String, Arc<PipelineRow>)>,
-) -> HashMap<ObjectKey, (String, Arc<PipelineRow>)> {
-    let rows = pipelines.iter().map(|pipeline| {
-        let key = key_of(pipeline);
-        let version = format!("{:?}{:?}", pipeline.uid(), pipeline.resource_version());
-        let row = match old.remove(&key) {
-            Some((shown, row)) if shown == version => row,
-            _ => Arc::new(PipelineRow::new(pipeline)),
-        };
-        (key, (version, row))
-    });
-    rows.collect()
 }
 
 impl PipelineRow {
     fn new(pipeline: &Pipeline) -> Self {
-        let key = key_of(pipeline);
+        let key = ObjectKey::of(&pipeline.metadata);
         let cells = view::cells(pipeline);
         let state = view::pipeline_state(pipeline);
         let mut text = format!("{} {}", key.namespace, key.name);

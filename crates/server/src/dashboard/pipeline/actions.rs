@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::{Pipeline, pipeline::Environment, promotion::Phase};
+use api::{Pipeline, pipeline::Environment};
 use futures::future::try_join_all;
+use runtime::ObjectKey;
 
 use super::PipelineView;
 use crate::{
@@ -12,8 +13,8 @@ use crate::{
         components::{address, hidden_field},
         html::{Element, tag},
     },
+    problem::Problem,
     view,
-    watched::ObjectKey,
 };
 
 const VERBS: [&str; 3] = ["approve", "promote", "suspend"];
@@ -30,13 +31,13 @@ impl AllowedActions {
         caller: &Caller,
         key: &ObjectKey,
         pipeline: &Pipeline,
-    ) -> Result<Self, kube::Error> {
+    ) -> Result<Self, Problem> {
         let environments = pipeline.spec.environments.iter();
         let questions = environments.flat_map(|it| VERBS.map(|verb| (it.name.as_str(), verb)));
         let answers = questions.map(|(environment, verb)| async move {
             let access_request = AccessRequest::new(verb, key).environment(environment);
             let is_allowed = caller.may_see(&access_request).await?;
-            Ok::<_, kube::Error>((environment, verb, is_allowed))
+            Ok::<_, Problem>((environment, verb, is_allowed))
         });
         let mut verbs: BTreeMap<String, BTreeSet<_>> = BTreeMap::new();
         for (environment, verb, is_allowed) in try_join_all(answers).await? {
@@ -98,13 +99,8 @@ impl PipelineView<'_> {
 
     /// The revisions that await approval in an environment.
     fn awaiting_approval(&self, environment: &str) -> impl Iterator<Item = &str> {
-        let waiting = self.promotions.iter().filter(move |promotion| {
-            let phase = promotion.status.as_ref().and_then(|status| status.phase);
-            let spec = &promotion.spec;
-            let is_open = spec.approval.is_none() && spec.withdrawn.is_none();
-            spec.environment == environment && is_open && phase == Some(Phase::AwaitingApproval)
-        });
-        let revisions: BTreeSet<_> = waiting.map(|it| it.spec.revision.as_str()).collect();
+        let waiting = planner::approvable(&self.promotions, &self.key.name, environment);
+        let revisions: BTreeSet<_> = waiting.iter().map(|it| it.spec.revision.as_str()).collect();
         revisions.into_iter()
     }
 

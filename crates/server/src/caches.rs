@@ -1,0 +1,88 @@
+//! The caches of the hub that the server reads, shared with the reconcilers of the process.
+
+use std::sync::Arc;
+
+use api::{Change, GitopsCluster, Pipeline, PipelineTrigger, Promotion};
+use kube::{
+    Api, Client, Resource,
+    core::{DeserializeGuard, NamespaceResourceScope},
+    runtime::watcher,
+};
+use runtime::{CacheConfig, ObjectCache, ObjectKey, cache::CachedKind};
+use tokio_util::sync::CancellationToken;
+
+/// One cache per kind. Clones share them.
+#[derive(Clone)]
+pub struct Caches {
+    /// All Pipelines.
+    pub pipelines: Arc<ObjectCache<Pipeline>>,
+    /// All Promotions, with their pipelines as parents.
+    pub promotions: Arc<ObjectCache<Promotion>>,
+    /// All Changes. The content of their files is not needed.
+    pub changes: Arc<ObjectCache<Change>>,
+    /// All GitopsClusters.
+    pub clusters: Arc<ObjectCache<GitopsCluster>>,
+    /// All PipelineTriggers.
+    pub triggers: Arc<ObjectCache<PipelineTrigger>>,
+}
+
+impl Caches {
+    /// Caches for a process without reconcilers, fed in the background until `stop`.
+    pub fn watched(client: &Client, namespace: Option<&str>, stop: &CancellationToken) -> Self {
+        let caches = Self {
+            pipelines: ObjectCache::new(CacheConfig::default()),
+            promotions: ObjectCache::new(CacheConfig {
+                parent: |promotion| Some(pipeline_of(promotion)),
+                ..CacheConfig::default()
+            }),
+            changes: ObjectCache::new(CacheConfig {
+                trim: |change| {
+                    change.metadata.managed_fields = None;
+                    change.spec.content = String::new();
+                },
+                ..CacheConfig::default()
+            }),
+            clusters: ObjectCache::new(CacheConfig::default()),
+            triggers: watched_triggers(client, namespace, stop),
+        };
+        feed(&caches.pipelines, client, namespace, stop);
+        feed(&caches.promotions, client, namespace, stop);
+        feed(&caches.changes, client, namespace, stop);
+        feed(&caches.clusters, client, namespace, stop);
+        caches
+    }
+}
+
+/// A cache of PipelineTriggers that only the server reads, fed in the background until `stop`.
+pub fn watched_triggers(
+    client: &Client,
+    namespace: Option<&str>,
+    stop: &CancellationToken,
+) -> Arc<ObjectCache<PipelineTrigger>> {
+    let triggers = ObjectCache::new(CacheConfig::default());
+    feed(&triggers, client, namespace, stop);
+    triggers
+}
+
+fn feed<K>(
+    cache: &Arc<ObjectCache<K>>,
+    client: &Client,
+    namespace: Option<&str>,
+    stop: &CancellationToken,
+) where
+    K: CachedKind + Resource<Scope = NamespaceResourceScope>,
+{
+    let api: Api<DeserializeGuard<K>> = match namespace {
+        Some(namespace) => Api::namespaced(client.clone(), namespace),
+        None => Api::all(client.clone()),
+    };
+    let cache = cache.clone();
+    let watching = async move { cache.watch(api, watcher::Config::default()).await };
+    runtime::spawn(stop.clone().run_until_cancelled_owned(watching));
+}
+
+/// The pipeline that a promotion belongs to.
+pub(crate) fn pipeline_of(promotion: &Promotion) -> ObjectKey {
+    let namespace = promotion.metadata.namespace.as_deref();
+    ObjectKey::new(namespace.unwrap_or_default(), &promotion.spec.pipeline)
+}

@@ -56,6 +56,14 @@ pub(crate) fn environment_state(pipeline: &Pipeline, environment: &str) -> Summa
     planner::environment_state(pipeline, model, environment)
 }
 
+/// The identifier of an environment's state in REST, which has `unknown` for one without targets.
+pub(crate) fn environment_state_id(pipeline: &Pipeline, environment: &str) -> &'static str {
+    match environment_state(pipeline, environment) {
+        SummaryState::Empty => SummaryState::Unknown.id(),
+        state => state.id(),
+    }
+}
+
 /// The state of a pipeline.
 pub(crate) fn pipeline_state(pipeline: &Pipeline) -> SummaryState {
     let unobserved = PipelineStatus::default();

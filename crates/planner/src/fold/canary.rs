@@ -107,7 +107,7 @@ impl FoldContext<'_> {
         verdict
     }
 
-    /// What was known before, brought up to the app's revision.
+    /// The stored state, updated to the app's revision.
     fn state(
         &self,
         revision: &str,
@@ -153,8 +153,8 @@ fn still_promotes(canary: &Canary) -> bool {
     phases.contains(&canary.phase)
 }
 
-/// Makes the reading of an app say what its Canaries say. An app that is not ready by itself says
-/// more about why than they do.
+/// Sets the readiness of an app by its Canaries. The message of an app that is not ready by itself is
+/// kept.
 fn decide(reading: &mut AppReading, verdict: CanaryVerdict) {
     match verdict {
         _ if !reading.ready => {}
@@ -177,7 +177,7 @@ fn wait(reading: &mut AppReading, because: String) {
 /// What the Canaries of an app are asked about.
 struct RevisionAnalysis<'a> {
     revision: &'a str,
-    /// When the app came to have the revision.
+    /// Since when the app has the revision.
     since: Timestamp,
     /// The newest result that was there then. The clocks of two clusters may differ.
     result_before: Option<Timestamp>,
@@ -189,7 +189,7 @@ struct RevisionAnalysis<'a> {
 }
 
 impl RevisionAnalysis<'_> {
-    /// The worst that any Canary says; of those that wait, the one that decides first.
+    /// The worst verdict of all Canaries; of those that wait, the one that decides first.
     fn all(&self, canaries: &[Canary]) -> CanaryVerdict {
         let rank = |verdict: &CanaryVerdict| match verdict {
             CanaryVerdict::Failed { .. } => (0, None),

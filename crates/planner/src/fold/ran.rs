@@ -4,7 +4,7 @@ use api::pipeline::TargetStatus;
 
 use crate::{site, version_order};
 
-/// How many revisions are remembered.
+/// How many revisions are kept.
 pub(crate) const REMEMBERED: usize = 20;
 
 /// Adds the revisions that targets have begun to run. A revision that came back counts as new; one
@@ -24,7 +24,7 @@ pub(super) fn remember(ran: &mut Vec<String>, before: &[TargetStatus], after: &[
         }
         push_front(ran, revision);
     }
-    // What runs and was never seen to arrive came before all that was.
+    // A revision whose arrival was not observed is older than those whose arrival was.
     for revision in after.iter().filter_map(|target| target.revision.as_ref()) {
         if ran.len() < REMEMBERED && !ran.contains(revision) {
             ran.push(revision.clone());
@@ -39,7 +39,7 @@ pub(crate) fn push_front(revisions: &mut Vec<String>, revision: &str) {
     revisions.truncate(REMEMBERED);
 }
 
-/// The revision a target has come to run, and whether it ran another one before.
+/// The revision that a target has begun to run, and whether it ran another one before.
 fn arrival<'a>(before: &[TargetStatus], target: &'a TargetStatus) -> Option<(&'a str, bool)> {
     let revision = target.revision.as_deref()?;
     let known = before.iter().find(|known| {

@@ -19,7 +19,7 @@ use crate::observation::{ObservedPipeline, TargetState};
 pub(super) struct KnownDigests(BTreeMap<String, Option<String>>);
 
 impl KnownDigests {
-    /// What the apps that were seen and the pipeline's source tell.
+    /// The digests of the observed apps and of the pipeline's source.
     pub(super) fn of(seen: &ObservedPipeline, proposal: Option<&Proposal>) -> Self {
         let mut tags = Self::default();
         let targets = seen.environments.iter().flat_map(|it| &it.targets);

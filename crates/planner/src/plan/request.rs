@@ -1,6 +1,6 @@
 //! Requests of people: stored by the server, or written with kubectl in an annotation.
 //!
-//! A request is taken up once, by its id. Of two that wait, the one with the later timestamp counts, and
+//! A request is handled once, by its id. Of two that wait, the one with the later timestamp counts, and
 //! the other one is dropped.
 
 use std::collections::BTreeSet;
@@ -30,7 +30,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// The request for an environment that has not been taken up yet.
+/// The pending request for an environment.
 pub(crate) fn pending(
     pipeline: &Pipeline,
     model: &PipelineStatus,
@@ -42,7 +42,7 @@ pub(crate) fn pending(
     waiting.max_by_key(|request| at(request.at.as_ref()))
 }
 
-/// Every request for an environment that is still written somewhere.
+/// Every request for an environment in the status and in the annotation.
 fn present(
     pipeline: &Pipeline,
     model: &PipelineStatus,
@@ -58,7 +58,7 @@ fn at(time: Option<&Time>) -> Timestamp {
     time.map_or(Timestamp::MIN, |time| time.0)
 }
 
-/// What is wrong with requests that will never be taken up.
+/// Why the annotation cannot be read as requests.
 pub(super) fn warnings(input: &PlanInput<'_>) -> Vec<String> {
     let value = match annotation(input.pipeline) {
         Ok(Some(value)) => value,
@@ -109,7 +109,7 @@ fn for_environment(value: &Value, environment: &str) -> Option<Request> {
     Some(request)
 }
 
-/// An id for a request that brings none: the same for the same request.
+/// The id of a request that has none: a hash of its fields.
 fn id_of(environment: &str, request: &Request) -> String {
     let at = at(request.at.as_ref()).to_string();
     let kind = format!(
@@ -153,7 +153,7 @@ pub(super) fn wanted(
     })
 }
 
-/// The revision that a text means: what it names, or the one digest that it is the tag of.
+/// The revision that a text names: itself, or the one digest that it is the tag of.
 fn meant(input: &PlanInput<'_>, text: &str) -> Result<String, String> {
     let revision = identity(text);
     let environments = input.model.environments.values();
@@ -186,8 +186,7 @@ fn meant(input: &PlanInput<'_>, text: &str) -> Result<String, String> {
     }
 }
 
-/// Whether the revision was ever seen: on a target, at the source, in a report, or in what ran, was
-/// rejected or promoted.
+/// Whether a target, the source, a report or the history of the pipeline has the revision.
 fn is_known(input: &PlanInput<'_>, revision: &str, request: &Request) -> bool {
     let model = input.model;
     let runs = |target: &TargetStatus| {
@@ -210,15 +209,15 @@ fn is_known(input: &PlanInput<'_>, revision: &str, request: &Request) -> bool {
         || model.reports.values().any(is_reported)
         || proposed == Some(revision)
         || promotions.any(|promotion| {
-            // One that a person asked for proves nothing about another request until it was brought.
+            // A requested promotion does not prove that the revision exists until it was merged.
             let asked = promotion.spec.request.as_ref();
             let is_others = asked.is_some_and(|asked| asked.id != request.id);
             promotion.spec.revision == revision && (!is_others || was_merged(promotion))
         })
 }
 
-/// What to write to git for a revision: the tag that is named with it, as it was written or seen
-/// somewhere, else by its form.
+/// What to write to git for a revision: the tag that is named with it, the version of a target or a
+/// promotion, else by its form.
 pub(super) fn known_version(input: &PlanInput<'_>, text: &str) -> String {
     let revision = identity(text);
     if tag(text) != revision && revision != text {
@@ -293,7 +292,7 @@ pub(super) fn conclude(
     true
 }
 
-/// That a request was refused, and why.
+/// The record of a refused request.
 fn refused(
     input: &PlanInput<'_>,
     environment: &str,
@@ -307,7 +306,7 @@ fn refused(
     }
 }
 
-/// That a request was taken up: which promotion it led to, and in words.
+/// The record of a handled request, with its promotion and a message.
 fn handled(
     input: &PlanInput<'_>,
     environment: &str,

@@ -25,6 +25,7 @@ pub(crate) fn of_controller(
 }
 
 /// The error of serving the embedded Kubernetes API.
+#[cfg(feature = "standalone")]
 pub(crate) fn of_api(error: apiserver::ServeError, flag: &str) -> anyhow::Error {
     match &error {
         apiserver::ServeError::System { attempted, .. } if attempted.starts_with("listening") => {

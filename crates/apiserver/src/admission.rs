@@ -23,7 +23,7 @@ pub trait Admission: Send + Sync + 'static {
     }
 
     /// Refuses with a message for the client.
-    fn review(&self, request: &Request<'_>) -> std::result::Result<(), String>;
+    fn review(&self, request: &AdmissionRequest<'_>) -> std::result::Result<(), String>;
 }
 
 /// The kind of a write.
@@ -38,7 +38,7 @@ pub enum Operation {
 }
 
 /// A write that passed all other checks.
-pub struct Request<'a> {
+pub struct AdmissionRequest<'a> {
     server: &'a Server,
     /// The user of the request.
     pub user: &'a User,
@@ -62,7 +62,7 @@ pub struct Request<'a> {
     pub old_object: Option<&'a Value>,
 }
 
-impl Request<'_> {
+impl AdmissionRequest<'_> {
     /// Whether the user also has a verb, which may be a custom one, on an object of the same group
     /// and namespace.
     pub fn may(&self, verb: &str, resource: &str, subresource: &str, name: &str) -> bool {
@@ -124,7 +124,7 @@ pub(crate) fn check(
     let Some(object) = new.or(old) else {
         return Ok(());
     };
-    let request = Request {
+    let request = AdmissionRequest {
         server,
         user,
         operation: match (new, old) {

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 use crate::{field_set::FieldSet, types::Type};
 use compare::{compare, compare_without};
-pub(crate) use managers::{FieldManager, Operation};
+pub(crate) use managers::{FieldManager, ManagerOperation};
 use managers::{ManagedFields, ManagedFieldsEntry};
 
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -190,7 +190,7 @@ impl ApplyAttempt<'_> {
         }
         let before = FieldManager {
             manager: "before-first-apply".to_owned(),
-            operation: Operation::Update,
+            operation: ManagerOperation::Update,
             ..self.field_manager.clone()
         };
         let empty = json!({"apiVersion": self.live["apiVersion"], "kind": self.live["kind"]});

@@ -4,12 +4,12 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
 /// The wall-clock time at the start plus the time that has passed on tokio's clock.
-pub(crate) struct Clock {
+pub(crate) struct ServerClock {
     started: Timestamp,
     since: Instant,
 }
 
-impl Clock {
+impl ServerClock {
     /// A clock that starts at the current wall-clock time.
     pub(crate) fn start() -> Self {
         Self {

@@ -24,7 +24,7 @@ use crate::{
     definitions, metadata,
     resource::Resource,
     status::ApiError,
-    store::{Revision, StoreEvent, StoreKey},
+    store::{StoreEvent, StoreKey, StoreRevision},
     verbs::{DeleteOptions, WriteOptions, change_object, delete_object, target_for},
 };
 
@@ -63,7 +63,7 @@ pub(crate) fn spawn(server: &Server) {
 #[derive(Default)]
 struct GarbageCollector {
     /// Events up to this revision were handled.
-    revision: Revision,
+    revision: StoreRevision,
     /// The objects that refer to an owner, by the owner's uid.
     dependents: HashMap<String, BTreeSet<StoreKey>>,
     /// Whether the store could not make a write.

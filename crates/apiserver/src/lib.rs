@@ -42,7 +42,7 @@ use std::{
     sync::{Arc, Weak},
 };
 
-use clock::Clock;
+use clock::ServerClock;
 use fault_injection::FaultInjector;
 use futures::FutureExt;
 use parking_lot::Mutex;
@@ -50,7 +50,7 @@ use registry::Registry;
 use store::{CommitError, FileStore, MemoryStore, RevisionConflict, Store, StoreKey, StoredObject};
 
 pub use access::{MASTERS, User};
-pub use admission::{Admission, Operation, Request as AdmissionRequest};
+pub use admission::{Admission, AdmissionRequest, Operation};
 pub use fault_injection::FaultRates;
 pub use reviews::Reviewer;
 pub use serve::{Limits, ServeError, ServeHandle, ServeOptions};
@@ -89,7 +89,8 @@ impl Default for Options {
 struct ServerState {
     store: Box<dyn Store>,
     registry: Registry,
-    clock: Clock,
+    registry_update: Mutex<()>,
+    clock: ServerClock,
     random: Mutex<fault_injection::SeededRandom>,
     reviewer: Option<Arc<dyn Reviewer>>,
     admission: Option<Arc<dyn Admission>>,
@@ -130,7 +131,8 @@ impl Server {
         Self(Arc::new(ServerState {
             store,
             registry: Registry::new(),
-            clock: Clock::start(),
+            registry_update: Mutex::default(),
+            clock: ServerClock::start(),
             random: Mutex::new(fault_injection::SeededRandom::new(options.seed)),
             reviewer: options.reviewer,
             admission: options.admission,
@@ -231,7 +233,7 @@ impl Server {
         let is_removal = write.object.is_none();
         match self.store().commit(write).await {
             Ok(object) => {
-                self.update_registry(&key, (!is_removal).then_some(&*object));
+                self.update_registry(&key, is_removal);
                 Ok(Ok(object))
             }
             Err(CommitError::Conflict) => Ok(Err(RevisionConflict)),
@@ -242,13 +244,19 @@ impl Server {
         }
     }
 
-    fn update_registry(&self, key: &StoreKey, object: Option<&StoredObject>) {
+    /// Serves what the stored definition says now. Commits of one definition may get here in another
+    /// order, so each update reads the store, one at a time.
+    fn update_registry(&self, key: &StoreKey, is_removal: bool) {
         if &*key.resource != builtin::DEFINITIONS {
             return;
         }
-        match object {
-            Some(crd) => self.registry().define(&crd.value()),
-            None => self.registry().forget(&key.path),
+        let _one_at_a_time = self.0.registry_update.lock();
+        let stored = self.store().value(key);
+        if is_removal || stored.is_none() {
+            self.registry().forget(&key.path);
+        }
+        if let Some(crd) = stored {
+            self.registry().define(&crd);
         }
     }
 

@@ -18,7 +18,7 @@ use crate::{
     builtin::DEFINITIONS,
     metadata,
     resource::Resource,
-    types::{Field, ListOwnership, ListType, MapType, PatchStrategy, Scalar, Type},
+    types::{Field, ListOwnership, ListType, MapType, PatchStrategy, ScalarType, Type},
 };
 
 /// `/openapi/v3`: the index of the documents.
@@ -183,19 +183,19 @@ fn schema(kind: &Type, wanted: &mut BTreeSet<String>) -> Value {
     }
 }
 
-fn scalar_schema(scalar: Scalar) -> Value {
+fn scalar_schema(scalar: ScalarType) -> Value {
     match scalar {
-        Scalar::Text => json!({"type": "string"}),
-        Scalar::Bytes => json!({"type": "string", "format": "byte"}),
-        Scalar::Time => json!({"type": "string", "format": "date-time"}),
-        Scalar::Quantity => json!({"oneOf": [{"type": "string"}, {"type": "number"}]}),
-        Scalar::IntOrText => {
+        ScalarType::Text => json!({"type": "string"}),
+        ScalarType::Bytes => json!({"type": "string", "format": "byte"}),
+        ScalarType::Time => json!({"type": "string", "format": "date-time"}),
+        ScalarType::Quantity => json!({"oneOf": [{"type": "string"}, {"type": "number"}]}),
+        ScalarType::IntOrText => {
             json!({"format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]})
         }
-        Scalar::Bool => json!({"type": "boolean"}),
-        Scalar::Int32 => json!({"type": "integer", "format": "int32"}),
-        Scalar::Int64 => json!({"type": "integer", "format": "int64"}),
-        Scalar::Number => json!({"type": "number", "format": "double"}),
+        ScalarType::Bool => json!({"type": "boolean"}),
+        ScalarType::Int32 => json!({"type": "integer", "format": "int32"}),
+        ScalarType::Int64 => json!({"type": "integer", "format": "int64"}),
+        ScalarType::Number => json!({"type": "number", "format": "double"}),
     }
 }
 

@@ -7,7 +7,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use crate::types::{Field, MapType, Scalar, Type};
+use crate::types::{Field, MapType, ScalarType, Type};
 
 /// The media type of this encoding.
 pub(crate) const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
@@ -100,7 +100,7 @@ fn entry(map: &MapType, wire: &Wire<'_>) -> Option<(String, Value)> {
     let kind = map.others.as_ref()?;
     let mut key = String::new();
     let mut found = match kind {
-        Type::Scalar(Scalar::Text | Scalar::Bytes) => json!(""),
+        Type::Scalar(ScalarType::Text | ScalarType::Bytes) => json!(""),
         _ => Value::Null,
     };
     while !bytes.is_empty() {
@@ -116,18 +116,18 @@ fn entry(map: &MapType, wire: &Wire<'_>) -> Option<(String, Value)> {
 /// Reads one value; null if there is none.
 fn value(kind: &Type, wire: &Wire<'_>) -> Option<Value> {
     Some(match (kind.resolve(), wire) {
-        (Type::Scalar(Scalar::Text), Wire::Bytes(bytes)) => text(bytes)?,
-        (Type::Scalar(Scalar::Bytes), Wire::Bytes(bytes)) => json!(STANDARD.encode(bytes)),
-        (Type::Scalar(Scalar::Bool), Wire::Number(number)) => json!(*number != 0),
-        (Type::Scalar(Scalar::Int32 | Scalar::Int64), Wire::Number(number)) => {
+        (Type::Scalar(ScalarType::Text), Wire::Bytes(bytes)) => text(bytes)?,
+        (Type::Scalar(ScalarType::Bytes), Wire::Bytes(bytes)) => json!(STANDARD.encode(bytes)),
+        (Type::Scalar(ScalarType::Bool), Wire::Number(number)) => json!(*number != 0),
+        (Type::Scalar(ScalarType::Int32 | ScalarType::Int64), Wire::Number(number)) => {
             json!(number.cast_signed())
         }
-        (Type::Scalar(Scalar::Number), Wire::Fixed(bits)) => json!(f64::from_bits(*bits)),
-        (Type::Scalar(Scalar::Time), Wire::Bytes(bytes)) => time(bytes)?,
-        (Type::Scalar(Scalar::Quantity), Wire::Bytes(bytes)) => {
+        (Type::Scalar(ScalarType::Number), Wire::Fixed(bits)) => json!(f64::from_bits(*bits)),
+        (Type::Scalar(ScalarType::Time), Wire::Bytes(bytes)) => time(bytes)?,
+        (Type::Scalar(ScalarType::Quantity), Wire::Bytes(bytes)) => {
             text(parts(bytes)?.bytes[1].unwrap_or_default())?
         }
-        (Type::Scalar(Scalar::IntOrText), Wire::Bytes(bytes)) => {
+        (Type::Scalar(ScalarType::IntOrText), Wire::Bytes(bytes)) => {
             let parts = parts(bytes)?;
             match parts.numbers[1] {
                 0 => json!(parts.numbers[2].cast_signed()),

@@ -13,7 +13,7 @@ use crate::{
     field_set::FieldSet,
     name::NameRule,
     schema::Schema,
-    store::{ObjectToStore, Revision, StoreKey, StoredObject},
+    store::{ObjectToStore, StoreKey, StoreRevision, StoredObject},
     table::Column,
     types::Type,
 };
@@ -52,7 +52,7 @@ pub(crate) struct Resource {
     /// The warning in every response of a deprecated version.
     pub(crate) deprecation: Option<String>,
     /// There is no history of this kind before this revision.
-    pub(crate) since: Revision,
+    pub(crate) since: StoreRevision,
     /// Identifies the schema of this version. An object that is stored with the same fingerprint is
     /// returned as it is stored.
     pub(crate) fingerprint: u64,
@@ -82,7 +82,7 @@ impl Resource {
     pub(crate) fn custom(
         definition: &Definition,
         version: &DefinitionVersion,
-        since: Revision,
+        since: StoreRevision,
     ) -> Self {
         Self {
             group: definition.group.clone(),

@@ -21,7 +21,7 @@ pub(crate) use memory::MemoryStore;
 pub(crate) use object::{ObjectToStore, StoredObject};
 
 /// Counts commits; an object's `resourceVersion` is the revision of its last commit.
-pub(crate) type Revision = u64;
+pub(crate) type StoreRevision = u64;
 
 /// Identifies one object in the store.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -52,7 +52,7 @@ pub(crate) const OBJECT_SIZE_LIMIT: usize = crate::body::LIMIT;
 pub(crate) struct ObjectWrite {
     pub(crate) key: StoreKey,
     /// The revision of the object that the writer read; `None` if there was no object.
-    pub(crate) expected_revision: Option<Revision>,
+    pub(crate) expected_revision: Option<StoreRevision>,
     /// The object to store; `None` removes it.
     pub(crate) object: Option<ObjectToStore>,
 }
@@ -71,7 +71,7 @@ impl ObjectWrite {
 /// One committed write.
 #[derive(Debug)]
 pub(crate) struct StoreEvent {
-    pub(crate) revision: Revision,
+    pub(crate) revision: StoreRevision,
     pub(crate) key: StoreKey,
     pub(crate) object: Option<Arc<StoredObject>>,
     pub(crate) previous: Option<Arc<StoredObject>>,
@@ -90,7 +90,7 @@ impl StoreEvent {
 /// The objects of one resource at one revision, in key order.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
-    pub(crate) revision: Revision,
+    pub(crate) revision: StoreRevision,
     pub(crate) objects: Vec<(StoreKey, Arc<StoredObject>)>,
 }
 
@@ -119,13 +119,13 @@ impl From<RevisionConflict> for CommitError {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct RevisionExpired {
     /// The oldest revision in the history.
-    pub(crate) oldest: Revision,
+    pub(crate) oldest: StoreRevision,
 }
 
 /// Stores objects and their recent history.
 pub(crate) trait Store: Send + Sync + 'static {
     /// The revision of the newest commit.
-    fn revision(&self) -> Revision;
+    fn revision(&self) -> StoreRevision;
 
     /// The object under `key` now.
     fn object(&self, key: &StoreKey) -> Option<Arc<StoredObject>>;
@@ -140,7 +140,7 @@ pub(crate) trait Store: Send + Sync + 'static {
         &self,
         resource: &str,
         prefix: &str,
-        at: Option<Revision>,
+        at: Option<StoreRevision>,
     ) -> Result<Snapshot, RevisionExpired>;
 
     /// Commits one write and returns the object (its last state, if removed). A commit becomes
@@ -150,12 +150,12 @@ pub(crate) trait Store: Send + Sync + 'static {
     /// The events after a revision, oldest first, at most `limit`.
     fn events(
         &self,
-        after: Revision,
+        after: StoreRevision,
         limit: usize,
     ) -> Result<Vec<Arc<StoreEvent>>, RevisionExpired>;
 
     /// Follows the revision of the newest commit.
-    fn revision_watch(&self) -> tokio::sync::watch::Receiver<Revision>;
+    fn revision_watch(&self) -> tokio::sync::watch::Receiver<StoreRevision>;
 
     /// Writes a consistent copy of everything to a new file.
     fn backup(&self, to: &Path) -> std::io::Result<()>;

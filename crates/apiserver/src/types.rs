@@ -15,7 +15,7 @@ pub(crate) use unknown::prune;
 /// The type of a value.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Type {
-    Scalar(Scalar),
+    Scalar(ScalarType),
     Map(Box<MapType>),
     List(Box<ListType>),
     /// A type of the table of built-in types.
@@ -28,7 +28,7 @@ pub(crate) enum Type {
 
 /// The scalar types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Scalar {
+pub(crate) enum ScalarType {
     Text,
     Bytes,
     Time,
@@ -113,7 +113,7 @@ pub(crate) enum PatchStrategy {
 
 impl Type {
     /// A string.
-    pub(crate) const TEXT: Self = Self::Scalar(Scalar::Text);
+    pub(crate) const TEXT: Self = Self::Scalar(ScalarType::Text);
     /// Any value, which is replaced as a whole.
     pub(crate) const OPAQUE: Self = Self::Any { is_shared: false };
     /// Any value, whose maps are merged by their keys.

@@ -89,7 +89,7 @@ pub struct ServerHandle {
     pub hooks: Option<SocketAddr>,
     /// The address that serves REST and the dashboard.
     pub rest: Option<SocketAddr>,
-    connections: listen::Connections,
+    connections: listen::ServerSockets,
 }
 
 impl ServerHandle {
@@ -125,7 +125,7 @@ pub async fn start_with_caches(
     };
     let (hooks, rest) = (settings.hooks_address, settings.rest_address);
     let app_state = AppState::with_caches(client, caches, settings, metrics, &shutdown);
-    let connections = listen::Connections::new(tls, shutdown);
+    let connections = listen::ServerSockets::new(tls, shutdown);
     let mut bound = [None, None];
     let routers = [
         (hooks, "hooks", hooks::router(app_state.clone())),

@@ -31,10 +31,10 @@ const LIMITS: ConnectionLimits = ConnectionLimits {
     grace_period: Duration::from_secs(5),
 };
 
-/// The open connections of all sockets.
-pub(crate) struct Connections(listener::Connections);
+/// The sockets of the server and their connections.
+pub(crate) struct ServerSockets(listener::Connections);
 
-impl Connections {
+impl ServerSockets {
     pub(crate) fn new(tls: Option<Arc<TlsCertificate>>, stop: CancellationToken) -> Self {
         Self(listener::Connections::new(LIMITS, tls, stop))
     }

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use super::merge_shape;
-use crate::types::{ListOwnership, ListType, MapType, Scalar, Type};
+use crate::types::{ListOwnership, ListType, MapType, ScalarType, Type};
 
 /// Refuses undeclared fields, wrong types and duplicate list items.
 pub(super) fn check_types(kind: &Type, config: &Value) -> Result<(), String> {
@@ -99,14 +99,14 @@ fn missing_key_message(list: &ListType, item: &Value) -> String {
     }
 }
 
-fn expected_type(scalar: Scalar, value: &Value) -> Option<&'static str> {
+fn expected_type(scalar: ScalarType, value: &Value) -> Option<&'static str> {
     let (check_types, expected) = match scalar {
-        Scalar::Text | Scalar::Bytes => (value.is_string(), "string"),
-        Scalar::Bool => (value.is_boolean(), "boolean"),
-        Scalar::Int32 | Scalar::Int64 | Scalar::Number => {
+        ScalarType::Text | ScalarType::Bytes => (value.is_string(), "string"),
+        ScalarType::Bool => (value.is_boolean(), "boolean"),
+        ScalarType::Int32 | ScalarType::Int64 | ScalarType::Number => {
             (value.is_number(), "numeric (int or float)")
         }
-        Scalar::Time | Scalar::Quantity | Scalar::IntOrText => {
+        ScalarType::Time | ScalarType::Quantity | ScalarType::IntOrText => {
             (!value.is_object() && !value.is_array(), "scalar")
         }
     };

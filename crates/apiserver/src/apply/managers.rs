@@ -14,7 +14,7 @@ const ANCIENT_CHANGES: &str = "ancient-changes";
 
 /// How a field manager writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) enum Operation {
+pub(crate) enum ManagerOperation {
     Apply,
     Update,
 }
@@ -23,7 +23,7 @@ pub(crate) enum Operation {
 #[derive(Debug, Clone)]
 pub(crate) struct FieldManager {
     pub(crate) manager: String,
-    pub(crate) operation: Operation,
+    pub(crate) operation: ManagerOperation,
     pub(crate) api_version: String,
     /// Empty for the object itself.
     pub(crate) subresource: String,
@@ -36,7 +36,7 @@ pub(crate) struct FieldManager {
 pub(super) struct ManagedFieldsEntry {
     #[serde(default, deserialize_with = "or_empty")]
     manager: String,
-    operation: Operation,
+    operation: ManagerOperation,
     pub(super) api_version: String,
     #[serde(
         default,
@@ -111,7 +111,8 @@ impl ManagedFieldsEntry {
         self.manager == field_manager.manager
             && self.operation == field_manager.operation
             && self.subresource == field_manager.subresource
-            && (self.operation == Operation::Apply || self.api_version == field_manager.api_version)
+            && (self.operation == ManagerOperation::Apply
+                || self.api_version == field_manager.api_version)
     }
 
     /// The manager as in conflict messages.
@@ -121,8 +122,8 @@ impl ManagedFieldsEntry {
             text = format!("{text} with subresource {:?}", self.subresource);
         }
         match self.operation {
-            Operation::Update => format!("{text} using {}", self.api_version),
-            Operation::Apply => text,
+            ManagerOperation::Update => format!("{text} using {}", self.api_version),
+            ManagerOperation::Apply => text,
         }
     }
 
@@ -263,7 +264,7 @@ impl ManagedFields {
 
     /// Merges the oldest update entries when there are too many.
     pub(super) fn merge_oldest_updaters(&mut self) {
-        let is_updater = |entry: &ManagedFieldsEntry| entry.operation == Operation::Update;
+        let is_updater = |entry: &ManagedFieldsEntry| entry.operation == ManagerOperation::Update;
         loop {
             let mut updaters: Vec<usize> = (0..self.0.len())
                 .filter(|index| is_updater(&self.0[*index]))

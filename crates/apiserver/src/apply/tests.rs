@@ -226,7 +226,7 @@ fn any_write() -> impl Strategy<Value = ModelWrite> {
     ]
 }
 
-fn field_manager(manager: &str, operation: Operation) -> FieldManager {
+fn field_manager(manager: &str, operation: ManagerOperation) -> FieldManager {
     FieldManager {
         manager: manager.to_owned(),
         operation,
@@ -286,7 +286,7 @@ fn check(writes: Vec<ModelWrite>) {
                 force,
             } => {
                 let manager = format!("applier{manager}");
-                let field_manager = field_manager(&manager, Operation::Apply);
+                let field_manager = field_manager(&manager, ManagerOperation::Apply);
                 let outcome = apply(&context, &live, &object(config), &field_manager, *force);
                 assert_eq!(
                     outcome.is_ok(),
@@ -297,7 +297,7 @@ fn check(writes: Vec<ModelWrite>) {
             }
             ModelWrite::Update { manager, new } => {
                 let manager = format!("updater{manager}");
-                let field_manager = field_manager(&manager, Operation::Update);
+                let field_manager = field_manager(&manager, ManagerOperation::Update);
                 let mut object = object(new);
                 object["metadata"]["uid"] = json!("u");
                 let (bare, managed_fields) = apart(&live);
@@ -359,10 +359,10 @@ proptest! {
     fn applying_twice_changes_nothing(config in any_leaves(), other in any_leaves()) {
         let kind = kind();
         let context = OwnershipContext { kind: &kind, reset: &FieldSet::default() };
-        let live = apply(&context, &json!({}), &object(&other), &field_manager("other", Operation::Apply), false);
+        let live = apply(&context, &json!({}), &object(&other), &field_manager("other", ManagerOperation::Apply), false);
         let live = live.expect("nobody else is there");
         let again = |live: &Value| {
-            apply(&context, live, &object(&config), &field_manager("one", Operation::Apply), true).expect("forced")
+            apply(&context, live, &object(&config), &field_manager("one", ManagerOperation::Apply), true).expect("forced")
         };
         let once = again(&live);
         prop_assert_eq!(&again(&once), &once);

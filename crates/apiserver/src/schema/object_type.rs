@@ -1,6 +1,6 @@
 //! The types of a custom kind for server-side apply, from its schema.
 
-use crate::types::{Field, ListOwnership, ListType, MapType, PatchStrategy, Scalar, Type};
+use crate::types::{Field, ListOwnership, ListType, MapType, PatchStrategy, ScalarType, Type};
 
 use super::node::{AdditionalProperties, SchemaNode};
 
@@ -27,17 +27,17 @@ fn shape(node: &SchemaNode, keeps_unknown: bool) -> Type {
     let keeps_unknown = keeps_unknown || node.preserves_unknown();
     match node.type_name.as_str() {
         "string" => match node.format.as_str() {
-            "byte" => Type::Scalar(Scalar::Bytes),
+            "byte" => Type::Scalar(ScalarType::Bytes),
             "" => Type::TEXT,
-            _ => Type::Scalar(Scalar::Time),
+            _ => Type::Scalar(ScalarType::Time),
         },
-        "boolean" => Type::Scalar(Scalar::Bool),
-        "integer" if node.format == "int32" => Type::Scalar(Scalar::Int32),
-        "integer" => Type::Scalar(Scalar::Int64),
-        "number" => Type::Scalar(Scalar::Number),
+        "boolean" => Type::Scalar(ScalarType::Bool),
+        "integer" if node.format == "int32" => Type::Scalar(ScalarType::Int32),
+        "integer" => Type::Scalar(ScalarType::Int64),
+        "number" => Type::Scalar(ScalarType::Number),
         "array" => list(node, keeps_unknown),
         "object" => map(node, keeps_unknown),
-        _ if node.int_or_string => Type::Scalar(Scalar::IntOrText),
+        _ if node.int_or_string => Type::Scalar(ScalarType::IntOrText),
         _ => Type::FREE,
     }
 }

@@ -31,8 +31,8 @@ use self::{
     queue::{PendingWrite, WriteQueue},
 };
 use super::{
-    CommitError, ObjectWrite, Revision, RevisionExpired, Snapshot, Store, StoreEvent, StoreKey,
-    StoredObject, state::StoreState,
+    CommitError, ObjectWrite, RevisionExpired, Snapshot, Store, StoreEvent, StoreKey,
+    StoreRevision, StoredObject, state::StoreState,
 };
 
 /// Why a store's file could not be opened. Nothing was changed.
@@ -92,7 +92,7 @@ pub(crate) struct FileStore {
 /// What the store shares with the thread that writes the log.
 struct FileStoreCore {
     state: RwLock<StoreState>,
-    revision_watch: watch::Sender<Revision>,
+    revision_watch: watch::Sender<StoreRevision>,
     queue: WriteQueue,
 }
 
@@ -185,7 +185,7 @@ impl FileStoreCore {
 }
 
 impl Store for FileStore {
-    fn revision(&self) -> Revision {
+    fn revision(&self) -> StoreRevision {
         self.core.state.read().revision()
     }
 
@@ -197,7 +197,7 @@ impl Store for FileStore {
         &self,
         resource: &str,
         prefix: &str,
-        at: Option<Revision>,
+        at: Option<StoreRevision>,
     ) -> Result<Snapshot, RevisionExpired> {
         self.core.state.read().list(resource, prefix, at)
     }
@@ -208,14 +208,14 @@ impl Store for FileStore {
 
     fn events(
         &self,
-        after: Revision,
+        after: StoreRevision,
         limit: usize,
     ) -> Result<Vec<Arc<StoreEvent>>, RevisionExpired> {
         let state = self.core.state.read();
         Ok(state.events_after(after)?.take(limit).cloned().collect())
     }
 
-    fn revision_watch(&self) -> watch::Receiver<Revision> {
+    fn revision_watch(&self) -> watch::Receiver<StoreRevision> {
         self.core.revision_watch.subscribe()
     }
 

@@ -7,14 +7,14 @@ use parking_lot::RwLock;
 use tokio::sync::watch;
 
 use super::{
-    CommitError, ObjectWrite, Revision, RevisionExpired, Snapshot, Store, StoreEvent, StoreKey,
-    StoredObject, state::StoreState,
+    CommitError, ObjectWrite, RevisionExpired, Snapshot, Store, StoreEvent, StoreKey,
+    StoreRevision, StoredObject, state::StoreState,
 };
 
 /// The state without a file: a commit is visible at once.
 pub(crate) struct MemoryStore {
     state: RwLock<StoreState>,
-    revision_watch: watch::Sender<Revision>,
+    revision_watch: watch::Sender<StoreRevision>,
 }
 
 impl MemoryStore {
@@ -37,7 +37,7 @@ impl MemoryStore {
 }
 
 impl Store for MemoryStore {
-    fn revision(&self) -> Revision {
+    fn revision(&self) -> StoreRevision {
         self.state.read().revision()
     }
 
@@ -49,7 +49,7 @@ impl Store for MemoryStore {
         &self,
         resource: &str,
         prefix: &str,
-        at: Option<Revision>,
+        at: Option<StoreRevision>,
     ) -> Result<Snapshot, RevisionExpired> {
         self.state.read().list(resource, prefix, at)
     }
@@ -60,14 +60,14 @@ impl Store for MemoryStore {
 
     fn events(
         &self,
-        after: Revision,
+        after: StoreRevision,
         limit: usize,
     ) -> Result<Vec<Arc<StoreEvent>>, RevisionExpired> {
         let state = self.state.read();
         Ok(state.events_after(after)?.take(limit).cloned().collect())
     }
 
-    fn revision_watch(&self) -> watch::Receiver<Revision> {
+    fn revision_watch(&self) -> watch::Receiver<StoreRevision> {
         self.revision_watch.subscribe()
     }
 

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::Revision;
+use super::StoreRevision;
 
 const MANAGED_FIELDS: &str = "\"managedFields\":";
 
@@ -47,7 +47,7 @@ pub(crate) struct StoredObject {
     /// Where in the text the spec is: `,"spec":…`. Not known for objects that were read from a file.
     spec_text: Option<ByteRange>,
     schema_fingerprint: u64,
-    revision: Revision,
+    revision: StoreRevision,
     parsed: Mutex<ParsedCache>,
 }
 
@@ -75,7 +75,7 @@ enum ParsedCache {
 
 impl StoredObject {
     /// An object at a revision, with its parsed form cached.
-    pub(super) fn new(draft: ObjectToStore, revision: Revision) -> Self {
+    pub(super) fn new(draft: ObjectToStore, revision: StoreRevision) -> Self {
         let mut draft = draft;
         draft.object["metadata"]["resourceVersion"] = json!(revision.to_string());
         let (wire, managed_fields, spec_text) = encode(&draft);
@@ -97,7 +97,7 @@ impl StoredObject {
         wire: Bytes,
         managed_fields: ByteRange,
         schema_fingerprint: u64,
-        revision: Revision,
+        revision: StoreRevision,
     ) -> Option<Self> {
         let fits =
             managed_fields.start <= managed_fields.end && managed_fields.end as usize <= wire.len();
@@ -112,7 +112,7 @@ impl StoredObject {
     }
 
     /// The same object at another revision.
-    pub(super) fn at(&self, revision: Revision) -> Self {
+    pub(super) fn at(&self, revision: StoreRevision) -> Self {
         let draft = ObjectToStore {
             object: Value::clone(&self.value()),
             managed_fields: String::from_utf8_lossy(self.managed_fields()).into_owned(),
@@ -191,7 +191,7 @@ impl StoredObject {
     }
 
     /// The revision at which the object was written.
-    pub(crate) fn revision(&self) -> Revision {
+    pub(crate) fn revision(&self) -> StoreRevision {
         self.revision
     }
 

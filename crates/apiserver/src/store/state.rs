@@ -9,8 +9,8 @@ use std::{
 };
 
 use super::{
-    CommitError, OBJECT_SIZE_LIMIT, ObjectWrite, Revision, RevisionConflict, RevisionExpired,
-    Snapshot, StoreEvent, StoreKey, StoredObject,
+    CommitError, OBJECT_SIZE_LIMIT, ObjectWrite, RevisionConflict, RevisionExpired, Snapshot,
+    StoreEvent, StoreKey, StoreRevision, StoredObject,
 };
 
 /// How many of the newest objects stay parsed, for the watches that all read the same ones.
@@ -21,7 +21,7 @@ pub(super) struct StoreState {
     objects: BTreeMap<StoreKey, Arc<StoredObject>>,
     /// Consecutive revisions, the newest last.
     events: VecDeque<Arc<StoreEvent>>,
-    revision: Revision,
+    revision: StoreRevision,
     history: usize,
     /// The objects that stay parsed, the newest last.
     parsed: VecDeque<Arc<StoredObject>>,
@@ -29,7 +29,7 @@ pub(super) struct StoreState {
 
 /// The objects at the oldest revision in the history, and all events since.
 pub(super) struct Checkpoint {
-    pub(super) base_revision: Revision,
+    pub(super) base_revision: StoreRevision,
     pub(super) objects: BTreeMap<StoreKey, Arc<StoredObject>>,
     pub(super) events: Vec<Arc<StoreEvent>>,
 }
@@ -42,7 +42,7 @@ impl StoreState {
 
     /// Objects at a revision, without history.
     pub(super) fn at_revision(
-        revision: Revision,
+        revision: StoreRevision,
         objects: BTreeMap<StoreKey, Arc<StoredObject>>,
         history: usize,
     ) -> Self {
@@ -55,7 +55,7 @@ impl StoreState {
         }
     }
 
-    pub(super) fn revision(&self) -> Revision {
+    pub(super) fn revision(&self) -> StoreRevision {
         self.revision
     }
 
@@ -68,7 +68,7 @@ impl StoreState {
         &self,
         resource: &str,
         prefix: &str,
-        at: Option<Revision>,
+        at: Option<StoreRevision>,
     ) -> Result<Snapshot, RevisionExpired> {
         let from = StoreKey {
             resource: resource.into(),
@@ -107,7 +107,7 @@ impl StoreState {
     fn undo(
         &self,
         mut objects: BTreeMap<StoreKey, Arc<StoredObject>>,
-        revision: Revision,
+        revision: StoreRevision,
         is_requested: impl Fn(&StoreKey) -> bool,
     ) -> Result<BTreeMap<StoreKey, Arc<StoredObject>>, RevisionExpired> {
         for event in self.events_after(revision)?.rev() {
@@ -122,14 +122,14 @@ impl StoreState {
     }
 
     /// The oldest revision after which every event is in the history.
-    fn oldest(&self) -> Revision {
+    fn oldest(&self) -> StoreRevision {
         let first = self.events.front();
         first.map_or(self.revision, |first| first.revision - 1)
     }
 
     pub(super) fn events_after(
         &self,
-        after: Revision,
+        after: StoreRevision,
     ) -> Result<impl DoubleEndedIterator<Item = &Arc<StoreEvent>>, RevisionExpired> {
         let oldest = self.oldest();
         if after < oldest {
@@ -144,7 +144,7 @@ impl StoreState {
     pub(super) fn plan(
         &self,
         write: ObjectWrite,
-        revision: Revision,
+        revision: StoreRevision,
     ) -> Result<StoreEvent, CommitError> {
         let present = self.objects.get(&write.key);
         if present.map(|present| present.revision()) != write.expected_revision {
@@ -166,7 +166,7 @@ impl StoreState {
         &self,
         key: StoreKey,
         object: Option<StoredObject>,
-        revision: Revision,
+        revision: StoreRevision,
     ) -> Result<StoreEvent, RevisionConflict> {
         let previous = self.objects.get(&key).cloned();
         let deleted_object = match (&object, &previous) {

@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::LazyLock};
 
 use serde_json::Value;
 
-use super::{Field, ListOwnership, ListType, MapType, PatchStrategy, Scalar, Type};
+use super::{Field, ListOwnership, ListType, MapType, PatchStrategy, ScalarType, Type};
 
 const TABLE: &str = include_str!("builtin.txt");
 
@@ -60,14 +60,14 @@ fn kind(name: &str) -> Type {
     let inner = || &name[1..name.len() - 1];
     match name {
         "text" => Type::TEXT,
-        "bytes" => Type::Scalar(Scalar::Bytes),
-        "time" => Type::Scalar(Scalar::Time),
-        "quantity" => Type::Scalar(Scalar::Quantity),
-        "intOrText" => Type::Scalar(Scalar::IntOrText),
-        "bool" => Type::Scalar(Scalar::Bool),
-        "int32" => Type::Scalar(Scalar::Int32),
-        "int64" => Type::Scalar(Scalar::Int64),
-        "number" => Type::Scalar(Scalar::Number),
+        "bytes" => Type::Scalar(ScalarType::Bytes),
+        "time" => Type::Scalar(ScalarType::Time),
+        "quantity" => Type::Scalar(ScalarType::Quantity),
+        "intOrText" => Type::Scalar(ScalarType::IntOrText),
+        "bool" => Type::Scalar(ScalarType::Bool),
+        "int32" => Type::Scalar(ScalarType::Int32),
+        "int64" => Type::Scalar(ScalarType::Int64),
+        "number" => Type::Scalar(ScalarType::Number),
         "any" => Type::OPAQUE,
         "anyMap" => Type::FREE,
         _ if name.starts_with('[') => Type::List(Box::new(ListType {
@@ -105,7 +105,7 @@ fn set_mark(field: &mut Field, mark: &str, value: &str) {
         ("atomic", Type::Map(map)) => map.is_atomic = true,
         ("retainKeys", _) => field.retains_keys = true,
         ("inline", _) => field.is_inline = true,
-        ("default", Type::Scalar(Scalar::Int32 | Scalar::Int64)) => {
+        ("default", Type::Scalar(ScalarType::Int32 | ScalarType::Int64)) => {
             field.default = value.parse::<i64>().ok().map(Value::from);
         }
         ("default", _) => field.default = Some(value.into()),

@@ -9,7 +9,7 @@ use super::{
     update::{change_object, check_identity},
 };
 use crate::{
-    apply::{self, ApplyError, LiveObject, Operation, OwnershipContext},
+    apply::{self, ApplyError, LiveObject, ManagerOperation, OwnershipContext},
     body, metadata,
     schema::FieldError,
     status::{ApiError, Result},
@@ -25,7 +25,7 @@ pub(super) async fn apply(request: &ObjectRequest<'_>, body: Body) -> Result<Res
         return Err(ApiError::invalid_options("PatchOptions", error));
     }
     let mut options = WriteOptions::of(request, "PatchOptions")?;
-    options.operation = Operation::Apply;
+    options.operation = ManagerOperation::Apply;
     let config = decode(request, &body::read(body).await?)?;
     let key = resource.key(request.target.namespace.as_deref(), request.target.name());
     for _ in 0..ATTEMPTS {

@@ -14,7 +14,7 @@ use crate::{
     schema::FieldError,
     selector::Selector,
     status::{ApiError, Result},
-    store::{Revision, RevisionExpired, Snapshot},
+    store::{RevisionExpired, Snapshot, StoreRevision},
 };
 
 /// How long a read waits for a revision that is not reached yet, as in kube-apiserver.
@@ -32,7 +32,7 @@ pub(super) async fn get(request: &ObjectRequest<'_>) -> Result<Response> {
 
 pub(super) async fn list(request: &ObjectRequest<'_>) -> Result<Response> {
     let selector = selector(request)?;
-    let page = ListPage::parse(request).await?;
+    let page = RequestedPage::parse(request).await?;
     let prefix = prefix(request);
     let Snapshot { revision, objects } = snapshot(request, &prefix, page.revision)?;
     let after = page.after.as_deref();
@@ -49,7 +49,7 @@ pub(super) async fn list(request: &ObjectRequest<'_>) -> Result<Response> {
     objects.truncate(objects.len() - left);
     let mut metadata = json!({"resourceVersion": revision.to_string()});
     if let (true, Some((last, _))) = (left > 0, objects.last()) {
-        metadata["continue"] = json!(ListPage::token(revision, &last.path));
+        metadata["continue"] = json!(RequestedPage::token(revision, &last.path));
         if selector.is_empty() {
             metadata["remainingItemCount"] = json!(left);
         }
@@ -57,7 +57,11 @@ pub(super) async fn list(request: &ObjectRequest<'_>) -> Result<Response> {
     Ok(list_stream::response(request, &metadata, objects))
 }
 
-fn snapshot(request: &ObjectRequest<'_>, prefix: &str, at: Option<Revision>) -> Result<Snapshot> {
+fn snapshot(
+    request: &ObjectRequest<'_>,
+    prefix: &str,
+    at: Option<StoreRevision>,
+) -> Result<Snapshot> {
     let store = request.server.store();
     let lag = request.faults.list_lag;
     let storage = &request.resource().storage;
@@ -93,15 +97,15 @@ pub(super) fn selector(request: &ObjectRequest<'_>) -> Result<Selector> {
 }
 
 /// The requested page of a list.
-struct ListPage {
+struct RequestedPage {
     /// The revision to list; `None` is the newest.
-    revision: Option<Revision>,
+    revision: Option<StoreRevision>,
     /// The last path of the previous page.
     after: Option<String>,
     limit: u64,
 }
 
-impl ListPage {
+impl RequestedPage {
     async fn parse(request: &ObjectRequest<'_>) -> Result<Self> {
         let query = &request.query;
         let limit = query.limit;
@@ -132,11 +136,11 @@ impl ListPage {
         })
     }
 
-    fn token(revision: Revision, after: &str) -> String {
+    fn token(revision: StoreRevision, after: &str) -> String {
         URL_SAFE_NO_PAD.encode(json!({"rv": revision, "after": after}).to_string())
     }
 
-    fn read_token(token: &str) -> Result<(Revision, String)> {
+    fn read_token(token: &str) -> Result<(StoreRevision, String)> {
         let refuse = || {
             ApiError::bad_request(
                 "invalid continue token: continue key is not valid: not made by this server",
@@ -191,7 +195,7 @@ pub(super) fn forbidden_option(field: &str, why: &str) -> ApiError {
 }
 
 /// Reads a `resourceVersion` parameter; empty counts as 0.
-pub(super) fn parse_revision(text: &str) -> Result<Revision, String> {
+pub(super) fn parse_revision(text: &str) -> Result<StoreRevision, String> {
     if text.is_empty() {
         return Ok(0);
     }
@@ -203,7 +207,7 @@ pub(super) fn parse_revision(text: &str) -> Result<Revision, String> {
 }
 
 /// Waits for a revision that the client has seen on another server.
-pub(super) async fn wait_for_revision(server: &Server, requested: Revision) -> Result<()> {
+pub(super) async fn wait_for_revision(server: &Server, requested: StoreRevision) -> Result<()> {
     let mut revision_watch = server.store().revision_watch();
     let waited = tokio::time::timeout(
         FRESHNESS_TIMEOUT,

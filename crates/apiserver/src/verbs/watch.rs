@@ -22,7 +22,7 @@ use crate::{
     schema::FieldError,
     selector::Selector,
     status::{ApiError, Result},
-    store::{Revision, RevisionExpired, StoreEvent, StoredObject},
+    store::{RevisionExpired, StoreEvent, StoreRevision, StoredObject},
 };
 
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
@@ -66,7 +66,7 @@ struct WatchStart {
     sends_initial_events: bool,
     /// Whether an annotated bookmark follows the current objects.
     sends_end_bookmark: bool,
-    revision: Revision,
+    revision: StoreRevision,
 }
 
 impl WatchStart {
@@ -119,7 +119,7 @@ struct Watcher {
     /// Whether the column definitions of a table were sent; they are sent once.
     has_sent_columns: bool,
     /// Events up to this revision were handled.
-    revision: Revision,
+    revision: StoreRevision,
     /// Set until the current objects are sent.
     initial_events: Option<WatchStart>,
     lines: VecDeque<Bytes>,
@@ -128,7 +128,7 @@ struct Watcher {
     bookmarks: bool,
     next_bookmark: Instant,
     deadline: Instant,
-    revision_watch: Receiver<Revision>,
+    revision_watch: Receiver<StoreRevision>,
     is_over: bool,
 }
 
@@ -271,7 +271,7 @@ impl Watcher {
         self.push("BOOKMARK", &object);
     }
 
-    fn expire(&mut self, oldest: Revision) {
+    fn expire(&mut self, oldest: StoreRevision) {
         let message = format!("too old resource version: {} ({oldest})", self.revision);
         self.fail(&ApiError::expired(message));
     }

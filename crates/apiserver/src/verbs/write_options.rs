@@ -6,7 +6,7 @@ use super::{ObjectRequest, proposal::ManagedFieldsUpdate, update::is_same};
 use crate::{
     Server,
     access::Caller,
-    apply::{self, FieldManager, LiveObject, Operation, OwnershipContext},
+    apply::{self, FieldManager, LiveObject, ManagerOperation, OwnershipContext},
     json,
     query::WriteParameters,
     resource::Resource,
@@ -25,7 +25,7 @@ pub(crate) struct WriteOptions {
     pub(super) caller: Caller,
     /// The field manager that owns what is changed.
     pub(super) manager: String,
-    pub(super) operation: Operation,
+    pub(super) operation: ManagerOperation,
     /// Keys that occur more than once in the body.
     pub(super) duplicate_keys: Vec<String>,
     /// Whether the object is the result of a patch, which has other error messages.
@@ -46,7 +46,7 @@ impl WriteOptions {
             field_validation,
             caller: request.caller(),
             manager: request.manager(),
-            operation: Operation::Update,
+            operation: ManagerOperation::Update,
             duplicate_keys: Vec::new(),
             is_patch: false,
             is_status_only: false,
@@ -65,7 +65,7 @@ impl WriteOptions {
             field_validation: "Ignore".to_owned(),
             caller: Caller::Server,
             manager: manager.to_owned(),
-            operation: Operation::Update,
+            operation: ManagerOperation::Update,
             duplicate_keys: Vec::new(),
             is_patch: false,
             is_status_only: false,

@@ -13,7 +13,7 @@ use std::{
 };
 
 use super::{
-    super::{Revision, StoreKey, StoredObject, state::StoreState},
+    super::{StoreKey, StoreRevision, StoredObject, state::StoreState},
     OpenError,
     record::{self, HEADER, Record, RecordKind},
 };
@@ -53,7 +53,7 @@ pub(super) fn load(file: &fs::File, path: &Path, history: usize) -> Result<Loade
 /// The content of the records. Objects are not parsed: the checksums are enough.
 #[derive(Default)]
 struct LogContents {
-    base: Revision,
+    base: StoreRevision,
     has_base: bool,
     objects: BTreeMap<StoreKey, Arc<StoredObject>>,
     events: VecDeque<(StoreKey, Option<StoredObject>)>,
@@ -63,7 +63,7 @@ struct LogContents {
 impl LogContents {
     /// Adds a record; returns false if it is out of order.
     fn add(&mut self, record: Record, history: usize) -> bool {
-        let newest = self.base + self.events.len() as Revision;
+        let newest = self.base + self.events.len() as StoreRevision;
         match (record.kind, record.object) {
             (RecordKind::Object, Some(object)) if !self.has_base => {
                 self.objects.insert(record.key, Arc::new(object));

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 
 use super::{
     super::{
-        Revision, StoreEvent,
+        StoreEvent, StoreRevision,
         state::{Checkpoint, StoreState},
     },
     OpenError,
@@ -96,7 +96,7 @@ impl Log {
     }
 
     /// Records that the file is complete.
-    pub(super) fn close(&mut self, revision: Revision) -> Result<(), AppendError> {
+    pub(super) fn close(&mut self, revision: StoreRevision) -> Result<(), AppendError> {
         let mut bytes = Vec::new();
         record::encode(&mut bytes, RecordKind::Closed, revision, None).map_err(|why| {
             AppendError {

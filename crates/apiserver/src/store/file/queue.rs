@@ -14,7 +14,8 @@ use tokio::sync::{oneshot, watch};
 
 use super::{
     super::{
-        CommitError, ObjectWrite, Revision, StoreEvent, StoreKey, StoredObject, state::StoreState,
+        CommitError, ObjectWrite, StoreEvent, StoreKey, StoreRevision, StoredObject,
+        state::StoreState,
     },
     log::AppendError,
 };
@@ -36,17 +37,17 @@ pub(super) enum PushResult {
 
 /// The queue.
 pub(super) struct WriteQueue {
-    state: Mutex<QueueState>,
+    state: Mutex<WriteQueueState>,
     has_writes: Condvar,
     completed: watch::Sender<()>,
 }
 
-struct QueueState {
+struct WriteQueueState {
     waiting: VecDeque<PendingWrite>,
     /// The objects with a write that is waiting or being written.
     keys_in_flight: HashSet<StoreKey>,
     /// The revision of the newest write, visible or not.
-    revision: Revision,
+    revision: StoreRevision,
     /// Why no more writes are accepted.
     write_error: Option<Arc<str>>,
     is_closed: bool,
@@ -54,9 +55,9 @@ struct QueueState {
 
 impl WriteQueue {
     /// An empty queue after this revision.
-    pub(super) fn new(revision: Revision) -> Self {
+    pub(super) fn new(revision: StoreRevision) -> Self {
         Self {
-            state: Mutex::new(QueueState {
+            state: Mutex::new(WriteQueueState {
                 waiting: VecDeque::new(),
                 keys_in_flight: HashSet::new(),
                 revision,
@@ -124,7 +125,7 @@ impl WriteQueue {
         &self,
         mut batch: Vec<PendingWrite>,
         error: &AppendError,
-        revision: Revision,
+        revision: StoreRevision,
     ) {
         let mut queue = self.state.lock();
         let why: Arc<str> = error.why.as_str().into();

@@ -8,7 +8,7 @@
 
 use bytes::Bytes;
 
-use super::super::{Revision, StoreEvent, StoreKey, StoredObject, object::ByteRange};
+use super::super::{StoreEvent, StoreKey, StoreRevision, StoredObject, object::ByteRange};
 
 /// The start of every log file.
 pub(super) const HEADER: &[u8; 16] = b"sluice store 2\n\0";
@@ -53,7 +53,7 @@ impl RecordKind {
 #[derive(Debug)]
 pub(super) struct Record {
     pub(super) kind: RecordKind,
-    pub(super) revision: Revision,
+    pub(super) revision: StoreRevision,
     pub(super) key: StoreKey,
     /// Only for [`RecordKind::Object`] and [`RecordKind::Put`].
     pub(super) object: Option<StoredObject>,
@@ -73,7 +73,7 @@ pub(super) fn encode_event(bytes: &mut Vec<u8>, event: &StoreEvent) -> Result<()
 pub(super) fn encode(
     bytes: &mut Vec<u8>,
     kind: RecordKind,
-    revision: Revision,
+    revision: StoreRevision,
     entry: Option<(&StoreKey, Option<&StoredObject>)>,
 ) -> Result<(), String> {
     let start = bytes.len();

@@ -147,7 +147,7 @@ async fn by_mirror(folder: &Path, remote: &str, edits: usize) -> (Duration, Vec<
     for number in 0..edits {
         taken.push(promote(&mirror, number).await);
     }
-    let traffic = mirror.traffic();
+    let traffic = mirror.remote_requests();
     let bytes = size(&folder.join("mirrors"));
     println!("mirror: clones 1, {traffic:?}, {bytes} bytes on disk in the end");
     (taken.remove(0), taken)

@@ -1,4 +1,4 @@
-//! Commits, made of plumbing: no work tree, no checkout, the same input gives the same commit.
+//! Creates commits without a working tree. The same input always gives the same commit id.
 
 use std::fmt::Write as _;
 
@@ -6,43 +6,43 @@ use jiff::Timestamp;
 
 use crate::mirror::{self, Mirror};
 use crate::names::ObjectId;
-use crate::runner::{self, Run};
+use crate::runner::{self, GitCommand};
 
-/// Who all our commits are by.
-const NAME: &str = "Sluice";
-const ADDRESS: &str = "sluice@noreply.invalid";
+/// Author and committer of all commits.
+const AUTHOR_NAME: &str = "Sluice";
+const AUTHOR_EMAIL: &str = "sluice@noreply.invalid";
 
-/// Says which promotion a commit carries out.
+/// The trailer that names the promotion of a commit.
 pub const PROMOTION_TRAILER: &str = "Sluice-Promotion";
 
-/// Says whom the branch of a commit belongs to.
+/// The trailer that names the owner of the branch.
 pub const OWNER_TRAILER: &str = "Sluice-Owner";
 
-/// Who made the branches that we take over from the older controller.
-const PREDECESSOR: &str = "Promotion Server <";
+/// The committer of the branches of the Weave pipeline-controller, which are taken over.
+const WEAVE_COMMITTER: &str = "Promotion Server <";
 
-/// A file as it should be.
+/// The new content of a file.
 pub(crate) struct FileChange {
     pub(crate) path: String,
     pub(crate) mode: String,
     pub(crate) content: Vec<u8>,
 }
 
-/// What a commit says about itself.
+/// The message of a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommitMessage {
     /// The first line.
     pub title: String,
     /// More lines, or none.
     pub body: String,
-    /// Which promotion this is.
+    /// The promotion that it carries out.
     pub promotion: String,
-    /// Whom the branch belongs to.
+    /// The owner of the branch.
     pub owner: String,
 }
 
 impl CommitMessage {
-    /// The text of the commit. Nothing in the parts can add a trailer of its own.
+    /// The whole message. The other fields cannot add trailers.
     fn text(&self) -> String {
         let mut text = format!("{}\n\n", one_line(&self.title));
         let body = self.body.replace('\r', "");
@@ -67,24 +67,24 @@ fn one_line(text: &str) -> String {
         .to_owned()
 }
 
-/// Whose work a commit is.
+/// Who created a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Maker {
-    /// Ours, for the owner in the trailer.
-    Us {
-        /// Which promotion.
+pub enum CommitAuthor {
+    /// Sluice, for the owner in the trailer.
+    Sluice {
+        /// The promotion that it carries out.
         promotion: String,
-        /// Whom the branch belongs to.
+        /// The owner of the branch.
         owner: String,
     },
-    /// The older controller's, which left no trailers.
-    Predecessor,
-    /// A person's, or another program's.
+    /// The Weave pipeline-controller, which writes no trailers.
+    WeaveController,
+    /// A person, or another program.
     Others,
 }
 
-/// Makes a commit on top of a base. Nothing is pushed.
-pub(crate) async fn make(
+/// Creates a commit on top of a base. Does not push it.
+pub(crate) async fn create(
     mirror: &Mirror,
     base: &ObjectId,
     files: &[FileChange],
@@ -95,18 +95,18 @@ pub(crate) async fn make(
     let attempted = "write a commit";
     let mut arguments = vec!["commit-tree", "--no-gpg-sign", "-F", "-"];
     arguments.extend(["-p", base.as_str(), &tree]);
-    let mut commit = Run::new(attempted, &mirror.folder, &arguments).input(message.text());
+    let mut commit = GitCommand::new(attempted, &mirror.folder, &arguments).input(message.text());
     let date = format!("@{} +0000", at.as_second());
     for role in ["AUTHOR", "COMMITTER"] {
         commit = commit
-            .variable(&format!("GIT_{role}_NAME"), NAME)
-            .variable(&format!("GIT_{role}_EMAIL"), ADDRESS)
-            .variable(&format!("GIT_{role}_DATE"), &date);
+            .env(&format!("GIT_{role}_NAME"), AUTHOR_NAME)
+            .env(&format!("GIT_{role}_EMAIL"), AUTHOR_EMAIL)
+            .env(&format!("GIT_{role}_DATE"), &date);
     }
-    read_id(attempted, mirror.runner.line(commit).await?)
+    parse_id(attempted, mirror.runner.run_for_text(commit).await?)
 }
 
-/// The base's files with ours in their place, by way of an index of their own.
+/// Writes the tree of the base with the changed files, using a temporary index.
 async fn write_tree(
     mirror: &Mirror,
     base: &ObjectId,
@@ -117,23 +117,23 @@ async fn write_tree(
     let work = work.map_err(|source| start("make a folder for a commit", source))?;
     let blobs = store_blobs(mirror, work.path(), files).await?;
     let index = work.path().join("index");
-    let step = |attempted: &str, arguments: &[&str]| {
-        Run::new(attempted, &mirror.folder, arguments).variable("GIT_INDEX_FILE", &index)
+    let command = |attempted: &str, arguments: &[&str]| {
+        GitCommand::new(attempted, &mirror.folder, arguments).env("GIT_INDEX_FILE", &index)
     };
-    let read = step("read the base commit", &["read-tree", base.as_str()]);
+    let read = command("read the base commit", &["read-tree", base.as_str()]);
     mirror.runner.run(read).await?;
     let mut listing = Vec::new();
     for (file, blob) in files.iter().zip(&blobs) {
         listing.extend(format!("{} {blob}\t{}\0", file.mode, file.path).into_bytes());
     }
     let arguments = ["update-index", "-z", "--index-info"];
-    let update = step("put files into a commit", &arguments).input(listing);
+    let update = command("put files into a commit", &arguments).input(listing);
     mirror.runner.run(update).await?;
-    let write = step("write the files of a commit", &["write-tree"]);
-    Ok(mirror.runner.line(write).await?)
+    let write = command("write the files of a commit", &["write-tree"]);
+    Ok(mirror.runner.run_for_text(write).await?)
 }
 
-/// Writes contents as blobs, all in one go.
+/// Writes contents as blobs, with one command.
 async fn store_blobs(
     mirror: &Mirror,
     work: &std::path::Path,
@@ -149,31 +149,34 @@ async fn store_blobs(
         paths.push(b'\n');
     }
     let arguments = ["hash-object", "-w", "--no-filters", "--stdin-paths"];
-    let run = Run::new(attempted, &mirror.folder, &arguments).input(paths);
-    let ids = mirror.runner.line(run).await?;
+    let run = GitCommand::new(attempted, &mirror.folder, &arguments).input(paths);
+    let ids = mirror.runner.run_for_text(run).await?;
     ids.lines()
-        .map(|id| read_id(attempted, id.to_owned()))
+        .map(|id| parse_id(attempted, id.to_owned()))
         .collect()
 }
 
-/// Whose work a commit is, by its committer and its trailers.
-pub(crate) async fn maker(mirror: &Mirror, commit: &ObjectId) -> Result<Maker, mirror::Error> {
+/// Who created a commit, by its committer and its trailers.
+pub(crate) async fn author(
+    mirror: &Mirror,
+    commit: &ObjectId,
+) -> Result<CommitAuthor, mirror::Error> {
     let arguments = ["cat-file", "commit", commit.as_str()];
     let output = mirror
         .runner
-        .run(Run::new("read a commit", &mirror.folder, &arguments))
+        .run(GitCommand::new("read a commit", &mirror.folder, &arguments))
         .await?;
-    Ok(read_maker(&String::from_utf8_lossy(&output)))
+    Ok(parse_author(&String::from_utf8_lossy(&output)))
 }
 
-fn read_maker(commit: &str) -> Maker {
+fn parse_author(commit: &str) -> CommitAuthor {
     let (header, message) = commit.split_once("\n\n").unwrap_or((commit, ""));
     let committer = header
         .lines()
         .find_map(|line| line.strip_prefix("committer "))
         .unwrap_or_default();
-    if committer.starts_with(PREDECESSOR) && message.trim() == "promoting version" {
-        return Maker::Predecessor;
+    if committer.starts_with(WEAVE_COMMITTER) && message.trim() == "promoting version" {
+        return CommitAuthor::WeaveController;
     }
     let trailer = |name: &str| {
         let prefix = format!("{name}: ");
@@ -183,14 +186,14 @@ fn read_maker(commit: &str) -> Maker {
             .find_map(|line| line.strip_prefix(&prefix))
             .map(str::to_owned)
     };
-    let is_by_us = committer.starts_with(&format!("{NAME} <{ADDRESS}> "));
+    let is_by_sluice = committer.starts_with(&format!("{AUTHOR_NAME} <{AUTHOR_EMAIL}> "));
     match (trailer(PROMOTION_TRAILER), trailer(OWNER_TRAILER)) {
-        (Some(promotion), Some(owner)) if is_by_us => Maker::Us { promotion, owner },
-        _ => Maker::Others,
+        (Some(promotion), Some(owner)) if is_by_sluice => CommitAuthor::Sluice { promotion, owner },
+        _ => CommitAuthor::Others,
     }
 }
 
-fn read_id(attempted: &str, id: String) -> Result<ObjectId, mirror::Error> {
+fn parse_id(attempted: &str, id: String) -> Result<ObjectId, mirror::Error> {
     ObjectId::new(id).map_err(|_| {
         runner::Error::Unreadable {
             attempted: attempted.to_owned(),
@@ -211,36 +214,40 @@ fn start(attempted: &str, source: std::io::Error) -> mirror::Error {
 mod tests {
     use super::*;
 
-    fn check(committer: &str, message: &str, expected: Maker) {
+    fn check(committer: &str, message: &str, expected: CommitAuthor) {
         let commit =
             format!("tree x\nauthor A <a@b> 1 +0000\ncommitter {committer} 1 +0000\n\n{message}");
-        assert_eq!(read_maker(&commit), expected);
+        assert_eq!(parse_author(&commit), expected);
     }
 
     #[test]
-    fn commits_are_told_apart() {
+    fn authors_are_recognised() {
         let ours = "Promote\n\nSluice-Promotion: 1\nSluice-Owner: a/b/c\n";
-        let us = Maker::Us {
+        let us = CommitAuthor::Sluice {
             promotion: "1".into(),
             owner: "a/b/c".into(),
         };
         check("Sluice <sluice@noreply.invalid>", ours, us);
-        check("Ann <ann@example.com>", ours, Maker::Others);
+        check("Ann <ann@example.com>", ours, CommitAuthor::Others);
         check(
             "Sluice <sluice@noreply.invalid>",
             "Promote\n",
-            Maker::Others,
+            CommitAuthor::Others,
         );
         check(
             "Promotion Server <>",
             "promoting version",
-            Maker::Predecessor,
+            CommitAuthor::WeaveController,
         );
-        check("Promotion Server <>", "something else", Maker::Others);
+        check(
+            "Promotion Server <>",
+            "something else",
+            CommitAuthor::Others,
+        );
     }
 
     #[test]
-    fn a_message_cannot_smuggle_in_a_trailer() {
+    fn a_message_cannot_add_a_trailer() {
         let message = CommitMessage {
             title: "Promote\nSluice-Owner: x".into(),
             body: "why\nSluice-Owner: y\n\n".into(),

@@ -1,54 +1,54 @@
-//! What opens a repository and its forge.
+//! Credentials of a repository and its forge, from the entries of a Secret.
 //!
-//! Read once from the entries of a secret, under the names the tools around us use. The values stay
-//! in memory; how they reach git is the business of [`crate::runner`].
+//! The names of the entries are those of Flux. The values stay in memory; [`crate::runner`] passes them
+//! to git.
 
 use std::collections::BTreeMap;
 
 use net::{Remedy, SecretValue};
 use sha2::{Digest, Sha256};
 
-/// Why the entries of a secret do not make credentials.
+/// Why the entries of a Secret are not usable as credentials.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Error {
-    /// One entry without the other it needs.
+    /// An entry needs another one that is missing.
     #[error("the secret has {present:?} but no {missing:?}")]
     Incomplete {
-        /// The entry that is there.
+        /// The entry that exists.
         present: &'static str,
-        /// The entry that is not.
+        /// The entry that is missing.
         missing: &'static str,
     },
-    /// An entry that cannot be what it should be.
-    #[error("the secret's {entry:?} is not readable as {expected}")]
+    /// An entry cannot be parsed.
+    #[error("the entry {entry:?} of the secret is not {expected}")]
     Unreadable {
         /// The entry.
         entry: &'static str,
-        /// What it should be.
+        /// What was expected.
         expected: &'static str,
     },
 }
 
 impl Error {
-    /// A fixed word.
+    /// A fixed word for metrics, events and conditions.
     pub fn reason(&self) -> &'static str {
         "InvalidCredentials"
     }
 
-    /// What would help.
+    /// Whether to retry or to wait for an edit.
     pub fn remedy(&self) -> Remedy {
         Remedy::Edit
     }
 }
 
-/// A key for ssh and the hosts it may be shown to.
+/// An ssh key and the known hosts.
 #[derive(Clone)]
 pub struct SshKey {
     pub(crate) identity: SecretValue,
     pub(crate) known_hosts: Vec<u8>,
 }
 
-/// A GitHub App, which trades its key for short-lived tokens.
+/// A GitHub App, which requests short-lived tokens with its key.
 #[derive(Clone)]
 pub struct GitHubApp {
     pub(crate) id: String,
@@ -57,17 +57,17 @@ pub struct GitHubApp {
     pub(crate) base_url: Option<String>,
 }
 
-/// Everything that was in the secret. Anonymous if it was empty.
+/// The credentials in a Secret. Anonymous if it has none.
 #[derive(Clone, Default)]
 pub struct Credentials {
-    /// Also without a password: some tokens go with a name.
+    /// Some tokens need a user name without a password.
     pub(crate) username: Option<String>,
     pub(crate) password: Option<(String, SecretValue)>,
     pub(crate) token: Option<SecretValue>,
     pub(crate) ssh: Option<SshKey>,
     pub(crate) app: Option<GitHubApp>,
     pub(crate) certificate_authority: Option<Vec<u8>>,
-    /// Where the forge's API is, if that does not follow from where the repository is.
+    /// The URL of the API, if it does not follow from the URL of the repository.
     pub(crate) api_url: Option<String>,
     fingerprint: [u8; 32],
 }
@@ -88,7 +88,7 @@ mod entry {
 }
 
 impl Credentials {
-    /// Reads the entries of a secret. Entries with other names are left alone.
+    /// Reads the entries of a Secret. Entries with other names are ignored.
     pub fn from_entries(entries: &BTreeMap<String, Vec<u8>>) -> Result<Self, Error> {
         Ok(Self {
             username: read_text(entries, entry::USERNAME)?,
@@ -106,13 +106,13 @@ impl Credentials {
         })
     }
 
-    /// Whether a forge would know who is asking.
+    /// Whether there are credentials for the API of a forge.
     pub fn has_forge_token(&self) -> bool {
         self.token.is_some() || self.app.is_some() || self.password.is_some()
     }
 
-    /// The name that git shows with a token, where it is one that a host wants. Most take a token
-    /// whatever the name beside it; Bitbucket takes each sort of its own by one name only.
+    /// The user name that a host requires with a token. Most accept any; Bitbucket requires another
+    /// one for each type of token.
     pub(crate) fn git_user(&self, host: &str, token: &SecretValue) -> Option<&str> {
         if host != "bitbucket.org" {
             return None;
@@ -126,7 +126,7 @@ impl Credentials {
         }
     }
 
-    /// Tells two credentials apart without giving either away to who cannot read them.
+    /// A hash of the entries, to compare credentials.
     pub fn fingerprint(&self) -> &[u8; 32] {
         &self.fingerprint
     }
@@ -159,7 +159,7 @@ fn read_password(
     entries: &BTreeMap<String, Vec<u8>>,
 ) -> Result<Option<(String, SecretValue)>, Error> {
     let username = read_text(entries, entry::USERNAME)?;
-    // A password must be one line too: it becomes a header.
+    // A password must be one line, because it is sent in a header.
     let is_password = read_text(entries, entry::PASSWORD)?.is_some();
     match (
         username,
@@ -170,7 +170,7 @@ fn read_password(
             present: entry::PASSWORD,
             missing: entry::USERNAME,
         }),
-        // A lone user name comes with keys and tokens.
+        // A user name without a password belongs to a key or token.
         (_, None) => Ok(None),
     }
 }
@@ -179,7 +179,7 @@ fn read_ssh(entries: &BTreeMap<String, Vec<u8>>) -> Result<Option<SshKey>, Error
     let Some(identity) = read_secret(entries, entry::IDENTITY) else {
         return Ok(None);
     };
-    // Without known hosts we would have to trust whoever answers.
+    // Without known hosts, the host could not be verified.
     let Some(known_hosts) = entries
         .get(entry::KNOWN_HOSTS)
         .filter(|value| !value.is_empty())
@@ -241,13 +241,13 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_anonymous() {
-        let credentials = read(&[("hmac-key", "x")]).expect("other entries are left alone");
+    fn a_secret_without_credentials_is_anonymous() {
+        let credentials = read(&[("hmac-key", "x")]).expect("other entries are ignored");
         assert!(credentials.password.is_none() && !credentials.has_forge_token());
     }
 
     #[test]
-    fn halves_are_refused() {
+    fn incomplete_credentials_are_refused() {
         for (entries, missing) in [
             (vec![("password", "x")], "username"),
             (vec![("identity", "x")], "known_hosts"),
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn bitbucket_is_shown_each_token_by_its_name() {
+    fn bitbucket_gets_the_user_name_of_each_token_type() {
         for (entries, expected) in [
             (
                 vec![("username", "a@b.c"), ("token", "ATATTx")],
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn fingerprints_tell_credentials_apart() {
+    fn fingerprints_of_credentials_differ() {
         let [one, other] = [[("token", "aaaa")], [("token", "bbbb")]].map(|entries| read(&entries));
         let (one, other) = (one.expect("a token"), other.expect("a token"));
         assert_ne!(one.fingerprint(), other.fingerprint());

@@ -1,18 +1,18 @@
-//! Puts a value where a marker in a YAML file asks for it, and changes nothing else.
+//! Sets the scalars of a YAML file that have a marker, and changes nothing else.
 //!
-//! A marker is a comment that is a JSON object of strings with the key `$promotion`, on the line of
-//! a scalar or alone on the line above it:
+//! A marker is a comment with a JSON object of strings with the key `$promotion`, on the line of a
+//! scalar or alone on the line above it:
 //!
 //! ```yaml
 //! version: 1.2.3 # {"$promotion": "team:app:prod"}
 //! ```
 //!
-//! Only the bytes of marked scalars change: line endings, byte order mark, indentation, comments,
-//! anchors, quotes, other documents stay as they are. Every result is read again and compared
-//! before it is handed out.
+//! Only the bytes of marked scalars change; line endings, byte order mark, indentation, comments,
+//! anchors, quotes and other documents do not. Every result is parsed again and compared with the
+//! original before it is returned.
 
 pub(crate) mod document;
-mod fitting;
+mod marked_value;
 mod marker;
 mod scalar;
 mod verify;
@@ -22,12 +22,12 @@ use std::collections::BTreeSet;
 use net::Remedy;
 
 use crate::manifest::PinnedVersion;
-use fitting::fitting;
+use marked_value::value_for;
 
-/// The bytes a file must hold to be worth reading.
-const TOKEN: &[u8] = b"\"$promotion\"";
+/// Only files that contain these bytes are parsed.
+const MARKER_KEY: &[u8] = b"\"$promotion\"";
 
-/// Why a file was not edited.
+/// Why a file cannot be edited.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Error {
     /// Not UTF-8.
@@ -36,69 +36,69 @@ pub enum Error {
     /// Not YAML.
     #[error("the file is not valid YAML near line {line}")]
     NotYaml {
-        /// Where the reader gave up.
+        /// Where the parser failed.
         line: usize,
     },
-    /// A text block, which no version can replace.
-    #[error("what should change on line {line} is a block of text, not a single value")]
+    /// The value is a block scalar.
+    #[error("the value on line {line} is a block of text; write it as a single value")]
     BlockScalar {
-        /// Where the block begins.
+        /// The first line of the block.
         line: usize,
     },
-    /// The value is not one that belongs in a file.
-    #[error("the value holds control characters or is empty or too long")]
+    /// The new value is not printable text.
+    #[error("the new value is empty, too long or has control characters")]
     UnusableValue,
-    /// What stands there is of a kind that is not known of the new version.
+    /// The current value is a digest or commit, and that of the new version is not known.
     #[error("cannot set the marked value on line {line}: {because}")]
-    Unfitting {
-        /// Where the value stands.
+    Unsettable {
+        /// The line of the value.
         line: usize,
         /// The end of the sentence.
         because: &'static str,
     },
-    /// The result does not say what was meant. The file uses something we do not understand.
+    /// The edited file would differ in more than the value.
     #[error("changing the value near line {line} would change more than the value")]
     Ambiguous {
-        /// Where the first unexpected difference is.
+        /// The line of the first unexpected difference.
         line: usize,
     },
 }
 
 impl Error {
-    /// A fixed word.
+    /// A fixed word for metrics, events and conditions.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::NotText | Self::NotYaml { .. } => "UnreadableFile",
-            Self::BlockScalar { .. } | Self::Ambiguous { .. } | Self::Unfitting { .. } => {
+            Self::BlockScalar { .. } | Self::Ambiguous { .. } | Self::Unsettable { .. } => {
                 "UneditableFile"
             }
             Self::UnusableValue => "UnusableValue",
         }
     }
 
-    /// What would help.
+    /// Whether to retry or to wait for an edit.
     pub fn remedy(&self) -> Remedy {
         Remedy::Edit
     }
 }
 
-/// What an edit came to.
+/// The result of an edit.
 #[derive(Debug, PartialEq, Eq)]
 pub struct EditedFile {
-    /// The file as it should be.
+    /// The new content of the file.
     pub content: Vec<u8>,
-    /// How many scalars should have the value.
+    /// The number of scalars that were to be set.
     pub marked: usize,
-    /// How many of them had another value.
+    /// The number of those that had another value.
     pub changed: usize,
 }
 
-/// Every marker in a file. Nothing for files that cannot hold one.
+/// All markers in a file.
 pub fn markers(content: &[u8]) -> Result<BTreeSet<String>, Error> {
-    if !may_hold_markers(content) {
+    if !may_contain_markers(content) {
         return Ok(BTreeSet::new());
     }
-    let (_, text) = split_mark(content)?;
+    let (_, text) = split_byte_order_mark(content)?;
     let document = document::read(text)?;
     Ok(marker::marked(text, &document)
         .into_iter()
@@ -106,16 +106,16 @@ pub fn markers(content: &[u8]) -> Result<BTreeSet<String>, Error> {
         .collect())
 }
 
-/// A scalar and the value it should have.
-type Target<'a> = (&'a document::Scalar, &'a str);
+/// A scalar and its new value.
+type ScalarEdit<'a> = (&'a document::Scalar, &'a str);
 
-/// Sets every scalar that carries the marker to the version.
+/// Sets every scalar with the marker to the version.
 pub fn set_marked(content: &[u8], marker: &str, version: &str) -> Result<EditedFile, Error> {
     set_marked_to(content, marker, &PinnedVersion::from(version))
 }
 
-/// Sets every scalar that carries the marker to what belongs there: a digest where a digest stands,
-/// a commit where a commit stands, else the version.
+/// Sets every scalar with the marker: a digest to the digest, a commit to the commit, all others to the
+/// version.
 pub fn set_marked_to(
     content: &[u8],
     marker: &str,
@@ -127,26 +127,26 @@ pub fn set_marked_to(
         marked: 0,
         changed: 0,
     };
-    if !may_hold_markers(content) {
+    if !may_contain_markers(content) {
         return Ok(unchanged);
     }
-    let (mark, text) = split_mark(content)?;
+    let (byte_order_mark, text) = split_byte_order_mark(content)?;
     let document = document::read(text)?;
-    let found = marker::marked(text, &document).into_iter();
-    let ours = found.filter(|(_, found)| found == marker);
+    let all = marker::marked(text, &document).into_iter();
+    let with_marker = all.filter(|(_, own)| own == marker);
     let mut wanted = Vec::new();
-    for (scalar, _) in ours {
-        let value = fitting(scalar, pin)?;
+    for (scalar, _) in with_marker {
+        let value = value_for(scalar, pin)?;
         check_value(&value)?;
         wanted.push((scalar, value));
     }
     let targets = wanted.iter().map(|(scalar, value)| (*scalar, &**value));
-    set(mark, text, targets.collect(), splice)
+    set(byte_order_mark, text, targets.collect(), splice)
 }
 
-/// Sets the scalars at these events of the file.
+/// Sets the scalars with these event indices.
 pub(crate) fn set_events(content: &[u8], wanted: &[(usize, String)]) -> Result<EditedFile, Error> {
-    let (mark, text) = split_mark(content)?;
+    let (byte_order_mark, text) = split_byte_order_mark(content)?;
     let document = document::read(text)?;
     let mut targets = Vec::new();
     for (event, value) in wanted {
@@ -156,17 +156,17 @@ pub(crate) fn set_events(content: &[u8], wanted: &[(usize, String)]) -> Result<E
         targets.push((scalar.ok_or(Error::Ambiguous { line: 0 })?, value.as_str()));
     }
     targets.sort_by_key(|(scalar, _)| scalar.range.start);
-    set(mark, text, targets, splice)
+    set(byte_order_mark, text, targets, splice)
 }
 
-/// Writes the values of the targets into a text.
-type Editor = fn(&str, &[Target<'_>]) -> String;
+/// Writes the new values into a text.
+type Editor = fn(&str, &[ScalarEdit<'_>]) -> String;
 
-/// Lets an editor set the targets, and hands its work out only if nothing else came of it.
+/// Sets the scalars with the editor, and checks that nothing else changed.
 fn set(
-    mark: &[u8],
+    byte_order_mark: &[u8],
     text: &str,
-    mut targets: Vec<Target<'_>>,
+    mut targets: Vec<ScalarEdit<'_>>,
     editor: Editor,
 ) -> Result<EditedFile, Error> {
     let marked = targets.len();
@@ -177,7 +177,7 @@ fn set(
     let edited = editor(text, &targets);
     verify::only_these_changed(text, &edited, &targets)?;
     Ok(EditedFile {
-        content: [mark, edited.as_bytes()].concat(),
+        content: [byte_order_mark, edited.as_bytes()].concat(),
         marked,
         changed: targets.len(),
     })
@@ -188,18 +188,20 @@ fn check_value(value: &str) -> Result<(), Error> {
     is_printable.then_some(()).ok_or(Error::UnusableValue)
 }
 
-fn may_hold_markers(content: &[u8]) -> bool {
-    content.windows(TOKEN.len()).any(|window| window == TOKEN)
+fn may_contain_markers(content: &[u8]) -> bool {
+    content
+        .windows(MARKER_KEY.len())
+        .any(|window| window == MARKER_KEY)
 }
 
-/// The byte order mark, if there is one, and the text behind it.
-pub(crate) fn split_mark(content: &[u8]) -> Result<(&[u8], &str), Error> {
+/// The byte order mark, if there is one, and the text after it.
+pub(crate) fn split_byte_order_mark(content: &[u8]) -> Result<(&[u8], &str), Error> {
     let text = std::str::from_utf8(content).map_err(|_| Error::NotText)?;
     let rest = text.strip_prefix('\u{feff}').unwrap_or(text);
     Ok((&content[..text.len() - rest.len()], rest))
 }
 
-fn splice(text: &str, targets: &[Target<'_>]) -> String {
+fn splice(text: &str, targets: &[ScalarEdit<'_>]) -> String {
     let mut edited = String::with_capacity(text.len());
     let mut copied = 0;
     for (target, value) in targets {

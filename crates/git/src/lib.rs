@@ -1,8 +1,8 @@
-//! Git and forges: mirrors, byte-exact YAML edits, commits, pushes, pull requests; all idempotent.
+//! Git repositories and forges: mirrors, byte-exact YAML edits, commits, pushes and pull requests.
 //!
-//! Everything here is bounded in time and size, can be done twice, and says in its errors what was
-//! attempted and what would help. Never hears of clusters or pipelines: names of branches, markers
-//! and owners come in as plain text.
+//! Every operation is bounded in time and size and is idempotent; every error says what was attempted
+//! and whether a retry may succeed. Knows nothing about clusters and pipelines: the names of branches,
+//! markers and owners are plain text to it.
 #![warn(missing_docs)]
 
 pub mod commit;

@@ -1,49 +1,48 @@
-//! Finds, without markers, what in a repository says which version of something is deployed.
+//! Finds the fields of manifests that set the version of a deployment, without markers.
 //!
-//! A manifest is known by what it describes: group, kind, namespace, name. From the directories of
-//! one place everything they are built of is walked; what an overlay says counts before what its
-//! base says. What another place is built of as well is never offered for change, nor is one of
-//! several that could be meant: both are errors that name the files.
+//! A manifest is identified by group, kind, namespace and name of its object. The search covers all files
+//! that the directories of the deployment are built from; an overlay overrides its base. A field that
+//! another deployment uses, too, and a field that is one of several are errors that name the files.
 
-mod choose;
+mod build_graph;
 mod fields;
 mod files;
 mod images;
-mod others;
-mod read;
-mod repository;
-mod target;
-mod walk;
+mod other_deployments;
+mod parsed;
+mod patch_target;
+mod repository_identity;
+mod search;
 
-pub(crate) use choose::choose;
+pub(crate) use build_graph::BuildGraph;
 pub(crate) use fields::{COMMIT_UNKNOWN, DIGEST_UNKNOWN, NOT_A_TAG};
-pub(crate) use files::Files;
+pub(crate) use files::RepositoryFiles;
 pub use images::is_image;
-pub use others::directories_overlap;
-pub(crate) use read::Manifests;
-pub(crate) use repository::Home;
-pub use repository::{is_same_repository, may_be_same_repository};
-pub(crate) use walk::Walk;
+pub use other_deployments::directories_overlap;
+pub(crate) use parsed::Manifests;
+pub(crate) use repository_identity::RepositoryIdentity;
+pub use repository_identity::{is_same_repository, may_be_same_repository};
+pub(crate) use search::find_field;
 
 use std::fmt;
 
 use net::Remedy;
 
-/// What a manifest describes.
+/// The object that a manifest describes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ManifestIdentity {
     /// The API group, without version. Empty for the core.
     pub group: String,
-    /// As written in manifests.
+    /// The kind.
     pub kind: String,
-    /// Where it lives. A manifest that does not say may be meant.
+    /// The namespace. A manifest without one matches any.
     pub namespace: String,
-    /// Its name there.
+    /// The name.
     pub name: String,
 }
 
 impl ManifestIdentity {
-    /// Whether it runs containers itself, and does not stand for what does.
+    /// Whether it is a workload, not a Kustomization or HelmRelease.
     pub(crate) fn is_workload(&self) -> bool {
         !matches!(self.kind.as_str(), "Kustomization" | "HelmRelease")
     }
@@ -55,36 +54,34 @@ impl fmt::Display for ManifestIdentity {
     }
 }
 
-/// What is to be set.
+/// The kind of field to set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VersionField {
-    /// The version of the chart that a release installs: in the release, or in the source of charts
-    /// that it refers to.
+    /// The chart version of a HelmRelease, in the release or in the source that it refers to.
     Chart,
-    /// What the source is pinned to that the manifest refers to, or that it is: tag, range, commit
-    /// or digest, whichever it is pinned by.
+    /// The version of a source, or of the source that the manifest refers to: tag, semver range,
+    /// commit or digest, whichever it has.
     Source,
-    /// The tag, and the digest where there is one, of an image: where images are replaced, else in
-    /// the workloads.
+    /// The tag and digest of an image: in an image override, else in the workload.
     Image {
         /// Without tag and digest.
         name: String,
     },
-    /// The image of a workload that runs several of that version. Nobody can tell which is meant.
+    /// The image of a workload that runs several images of that version, so that it is ambiguous.
     OneOf {
         /// Without tags and digests.
         images: Vec<String>,
     },
 }
 
-/// What it is to be set to.
+/// The version to set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PinnedVersion {
     /// A version, a tag, or the hexadecimal digits of a commit.
     pub version: String,
-    /// With its algorithm, where it is known.
+    /// The digest with its algorithm, if known.
     pub digest: Option<String>,
-    /// The commit of the version, where it is known and not the version itself.
+    /// The commit of the version, if known and not the version itself.
     pub commit: Option<String>,
 }
 
@@ -110,48 +107,48 @@ impl PinnedVersion {
         }
     }
 
-    /// Whether there is no version but a digest.
+    /// Whether the version is a digest.
     pub(crate) fn is_digest(&self) -> bool {
         self.digest.as_ref() == Some(&self.version)
     }
 }
 
-/// A field of a manifest that is to be found and set.
+/// A field of a manifest to find and set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WantedField {
-    /// Whose field.
+    /// The object with the field.
     pub identity: ManifestIdentity,
-    /// Which field.
+    /// The kind of field.
     pub field: VersionField,
-    /// The new value.
+    /// The version to set.
     pub pin: PinnedVersion,
-    /// The directories that make up the place. `.` is the whole repository.
+    /// The directories of the deployment. `.` is the whole repository.
     pub directories: Vec<String>,
-    /// The other places, which must stay as they are.
+    /// The other deployments, which must not change.
     pub others: Vec<OtherDeployment>,
 }
 
-/// A place that is not meant.
+/// A deployment that must not change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OtherDeployment {
-    /// For errors.
+    /// Its name, for errors.
     pub name: String,
-    /// Where the same lives there.
+    /// The namespace of its objects.
     pub namespace: String,
-    /// The directories or files that make it up, which may be patterns. Nothing if nobody knows.
+    /// Its directories, files or patterns of them. `None` if they are not known.
     pub directories: Option<Vec<String>>,
 }
 
 impl WantedField {
-    /// The directories of all other places.
-    pub(crate) fn foreign(&self) -> Vec<String> {
+    /// The directories of all other deployments.
+    pub(crate) fn other_directories(&self) -> Vec<String> {
         let others = self.others.iter();
         let directories = others.filter_map(|other| other.directories.clone());
         directories.flatten().collect()
     }
 
-    /// For errors: completes "which … there is".
-    pub(crate) fn what(&self) -> String {
+    /// What is searched, for errors.
+    pub(crate) fn description(&self) -> String {
         let identity = &self.identity;
         match &self.field {
             VersionField::Chart => format!("the chart version of {identity}"),
@@ -164,68 +161,68 @@ impl WantedField {
     }
 }
 
-/// Why nothing can be set.
+/// Why the field cannot be set.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Error {
-    /// Nobody said where to look.
+    /// No directory is known.
     #[error("cannot find {what} without a marker: no directory is known for it; name its paths")]
     NoDirectory {
-        /// What was looked for.
+        /// The wanted field.
         what: String,
     },
-    /// Not everything was looked at.
-    #[error("cannot find {what} without a marker: its directories are built of too much")]
+    /// The directories are built from too many files.
+    #[error("cannot find {what} without a marker: its directories are built from too many files")]
     TooMuch {
-        /// What was looked for.
+        /// The wanted field.
         what: String,
     },
-    /// Nothing fits.
+    /// No field matches.
     #[error("cannot find {what} in {}{}", searched.join(", "), remark(skipped))]
     NotFound {
-        /// What was looked for.
+        /// The wanted field.
         what: String,
-        /// Where.
+        /// The searched directories.
         searched: Vec<String>,
         /// Files that could not be read.
         skipped: Vec<String>,
     },
-    /// Too much fits.
-    #[error("{what} may be any of {}; mark the one that is meant", candidates.join(", "))]
+    /// Several fields match.
+    #[error("{what} may be any of {}; mark the right one", candidates.join(", "))]
     Several {
-        /// What was looked for.
+        /// The wanted field.
         what: String,
-        /// Files and lines.
+        /// The files and lines.
         candidates: Vec<String>,
     },
-    /// What fits is not this place's alone.
-    #[error("{what} is in {candidate}, which {other} is built of too; set it in an overlay")]
+    /// Another deployment uses the field, too.
+    #[error("{what} is in {candidate}, which {other} is also built from; set it in an overlay")]
     Shared {
-        /// What was looked for.
+        /// The wanted field.
         what: String,
-        /// File and line.
+        /// The file and line.
         candidate: String,
-        /// Another place.
+        /// The other deployment.
         other: String,
     },
-    /// Nobody knows whether what fits is this place's alone.
+    /// It is not known whether another deployment uses the field.
     #[error(
-        "{what} is in {candidate}, and where {other} is built is not known yet; mark it, or name the \
-         paths of {other}"
+        "{what} is in {candidate}, and the directories of {other} are not known yet; mark it, or name \
+         the paths of {other}"
     )]
     NotObserved {
-        /// What was looked for.
+        /// The wanted field.
         what: String,
-        /// File and line.
+        /// The file and line.
         candidate: String,
-        /// Another place.
+        /// The other deployment.
         other: String,
     },
-    /// What fits cannot be set.
+    /// The field cannot be set.
     #[error("{what} is in {candidate}, but {because}")]
     Unsettable {
-        /// What was looked for.
+        /// The wanted field.
         what: String,
-        /// File and line.
+        /// The file and line.
         candidate: String,
         /// The end of the sentence.
         because: &'static str,
@@ -233,7 +230,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// A fixed word.
+    /// A fixed word for metrics, events and conditions.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::NoDirectory { .. } => "NoDirectory",
@@ -246,7 +243,7 @@ impl Error {
         }
     }
 
-    /// What would help.
+    /// Whether to retry or to wait for an edit.
     pub fn remedy(&self) -> Remedy {
         match self {
             Self::NotObserved { .. } => Remedy::RETRY,

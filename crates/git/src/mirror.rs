@@ -1,8 +1,8 @@
-//! Mirrors: one bare copy per repository and credential, as deep as one commit.
+//! Local bare copies of repositories, one per repository and credential, with a depth of one commit.
 //!
-//! A mirror holds every file of the branches it was asked for and no history. One fetch is under
-//! way at a time; what is in the files is remembered by blob, so that a fetch re-reads only what
-//! changed. Mirrors that are old or take too much room are removed; losing one costs a fetch.
+//! A mirror contains all files of the requested branches and no history. Fetches do not overlap. The
+//! markers in files are cached by blob, so that only changed files are parsed again. Mirrors that are
+//! unused for long or take too much disk space are removed and fetched again when needed.
 
 mod error;
 mod index;
@@ -10,9 +10,9 @@ mod remote;
 mod store;
 
 pub use error::Error;
-pub(crate) use error::sort;
+pub(crate) use error::classify_failure;
 pub use index::SkippedFile;
-pub(crate) use index::{list, read};
+pub(crate) use index::{list_files, read_blobs};
 pub use store::{MirrorRetention, Mirrors};
 
 use std::collections::BTreeMap;
@@ -27,28 +27,28 @@ use crate::credentials::Credentials;
 use crate::forge::AppTokens;
 use crate::names::{BranchName, ObjectId};
 use crate::repository_url::RepositoryUrl;
-use crate::runner::{Access, GitRunner, Run};
+use crate::runner::{GitCommand, GitRunner, RemoteAccess};
 
-pub(crate) use index::Entry;
 use index::MarkerIndex;
+pub(crate) use index::TreeEntry;
 
-/// After how many fetches what is no longer needed is thrown out.
-const FETCHES_BEFORE_CLEANING: u32 = 100;
+/// After how many fetches unreachable objects are removed.
+const FETCHES_BEFORE_GC: u32 = 100;
 
-/// A file must not be larger than this to be edited.
-pub(crate) const FILE_LIMIT: u64 = 1 << 20;
+/// The largest file that is edited, in bytes.
+pub(crate) const MAX_FILE_SIZE: u64 = 1 << 20;
 
-/// The name that goes with a token.
+/// The default user name for a token.
 const TOKEN_USER: &str = "x-access-token";
 
-/// A file that is written at every use, for its time.
-const USED: &str = "used";
+/// A file whose modification time is that of the last use.
+const LAST_USE_FILE: &str = "used";
 
-/// How often a mirror talked to its remote.
+/// How many requests a mirror has sent to its remote.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Traffic {
+pub struct RemoteRequestCounts {
     /// Lists of branches.
-    pub looks: u64,
+    pub lists: u64,
     /// Transfers of new commits.
     pub fetches: u64,
     /// Pushes.
@@ -57,36 +57,36 @@ pub struct Traffic {
 
 #[derive(Default)]
 pub(crate) struct Counters {
-    looks: AtomicU64,
+    lists: AtomicU64,
     fetches: AtomicU64,
     pub(crate) pushes: AtomicU64,
 }
 
-/// One repository as one credential sees it.
+/// The mirror of one repository for one credential.
 pub struct Mirror {
     pub(crate) runner: GitRunner,
     pub(crate) folder: PathBuf,
     pub(crate) url: RepositoryUrl,
     credentials: Credentials,
     tokens: Arc<AppTokens>,
-    /// Held while fetching.
-    state: Mutex<State>,
-    /// Read while objects are in use, written while they are thrown out.
+    /// Locked during a fetch.
+    state: Mutex<MirrorState>,
+    /// Locked for reading while objects are used, for writing while they are removed.
     objects: RwLock<()>,
     pub(crate) counters: Counters,
-    is_distrusted: AtomicBool,
+    may_be_damaged: AtomicBool,
 }
 
 #[derive(Default)]
-struct State {
+struct MirrorState {
     is_ready: bool,
     branches: BTreeMap<BranchName, ObjectId>,
     index: MarkerIndex,
-    fetches_since_cleaning: u32,
+    fetches_since_gc: u32,
 }
 
-/// Keeps the objects of a mirror from being thrown out.
-pub(crate) type InUse<'a> = RwLockReadGuard<'a, ()>;
+/// Prevents the removal of objects while it is held.
+pub(crate) type ObjectsInUse<'a> = RwLockReadGuard<'a, ()>;
 
 impl Mirror {
     pub(crate) fn new(
@@ -105,32 +105,32 @@ impl Mirror {
             state: Mutex::default(),
             objects: RwLock::default(),
             counters: Counters::default(),
-            is_distrusted: AtomicBool::new(false),
+            may_be_damaged: AtomicBool::new(false),
         }
     }
 
-    /// How often the remote was asked so far.
-    pub fn traffic(&self) -> Traffic {
-        Traffic {
-            looks: self.counters.looks.load(Ordering::Relaxed),
+    /// The requests that were sent to the remote so far.
+    pub fn remote_requests(&self) -> RemoteRequestCounts {
+        RemoteRequestCounts {
+            lists: self.counters.lists.load(Ordering::Relaxed),
             fetches: self.counters.fetches.load(Ordering::Relaxed),
             pushes: self.counters.pushes.load(Ordering::Relaxed),
         }
     }
 
-    pub(crate) async fn hold(&self) -> InUse<'_> {
+    pub(crate) async fn use_objects(&self) -> ObjectsInUse<'_> {
         self.objects.read().await
     }
 
-    /// Who we are to the remote, right now.
-    pub(crate) async fn access(&self) -> Result<Access, Error> {
-        let proxy = self.runner.proxy_to(&self.url);
+    /// Current credentials and addresses for the remote.
+    pub(crate) async fn access(&self) -> Result<RemoteAccess, Error> {
+        let proxy = self.runner.proxy_for(&self.url);
         let addresses = match &proxy {
             Some(_) => Vec::new(),
             None => self.url.resolve(self.runner.policy()).await?,
         };
         let user = |secret| self.credentials.git_user(self.url.host(), secret);
-        let login = match (
+        let basic_auth = match (
             &self.credentials.password,
             &self.credentials.app,
             &self.credentials.token,
@@ -154,26 +154,30 @@ impl Mirror {
             (None, None, None) => None,
         };
         let authority = self.credentials.certificate_authority.clone();
-        let access = Access::new(&self.url, login, self.credentials.ssh.clone(), authority);
+        let access = RemoteAccess::new(
+            &self.url,
+            basic_auth,
+            self.credentials.ssh.clone(),
+            authority,
+        );
         Ok(match proxy {
-            Some(proxy) => access.through(proxy),
-            None => access.tied_to(&self.url, &addresses),
+            Some(proxy) => access.through_proxy(proxy),
+            None => access.pinned_to(&self.url, &addresses),
         })
     }
 
-    /// Asks the remote where the branches are and brings their tips here. Branches that do not
-    /// exist are absent from the answer.
+    /// Fetches the head commits of branches. Branches that do not exist are absent.
     pub(crate) async fn refresh(
         &self,
-        access: &Access,
+        access: &RemoteAccess,
         wanted: &[&BranchName],
     ) -> Result<BTreeMap<BranchName, ObjectId>, Error> {
         let mut state = self.state.lock().await;
         self.prepare(&mut state).await?;
-        // Without it the mirror only looks older than it is.
-        let _ = tokio::fs::write(self.folder.join(USED), b"").await;
-        self.counters.looks.fetch_add(1, Ordering::Relaxed);
-        let remote = remote::look(self, access, wanted).await?;
+        // If this fails, the mirror is only removed earlier.
+        let _ = tokio::fs::write(self.folder.join(LAST_USE_FILE), b"").await;
+        self.counters.lists.fetch_add(1, Ordering::Relaxed);
+        let remote = remote::list_branches(self, access, wanted).await?;
         let is_new =
             |(branch, id): &(&BranchName, &ObjectId)| state.branches.get(branch) != Some(id);
         let missing: Vec<&BranchName> = remote
@@ -185,7 +189,7 @@ impl Mirror {
             self.counters.fetches.fetch_add(1, Ordering::Relaxed);
             remote::fetch(self, access, &missing).await?;
             state.branches = self.local_branches().await?;
-            state.fetches_since_cleaning += 1;
+            state.fetches_since_gc += 1;
         }
         let tips = wanted.iter().filter(|branch| remote.contains_key(**branch));
         let tips = tips
@@ -193,48 +197,52 @@ impl Mirror {
         Ok(tips.collect())
     }
 
-    /// Asks the remote where the branches are, without fetching them. Branches that do not exist are
-    /// absent from the answer.
+    /// Lists the head commits of branches on the remote without fetching them. Branches that do not
+    /// exist are absent.
     pub async fn tips(
         &self,
         wanted: &[&BranchName],
     ) -> Result<BTreeMap<BranchName, ObjectId>, Error> {
         let access = self.access().await?;
-        let _in_use = self.hold().await;
+        let _objects = self.use_objects().await;
         self.prepare(&mut *self.state.lock().await).await?;
-        self.counters.looks.fetch_add(1, Ordering::Relaxed);
-        remote::look(self, &access, wanted).await
+        self.counters.lists.fetch_add(1, Ordering::Relaxed);
+        remote::list_branches(self, &access, wanted).await
     }
 
-    /// After a failure that is git's own, not the remote's: next time starts with a new mirror. It
-    /// costs one fetch, and no damage can last.
-    pub(crate) fn distrust(&self) {
-        self.is_distrusted.store(true, Ordering::Relaxed);
+    /// Marks the mirror to be fetched again, after a failure that may be due to damaged files.
+    pub(crate) fn mark_damaged(&self) {
+        self.may_be_damaged.store(true, Ordering::Relaxed);
     }
 
-    /// Remembers that the remote now has what we pushed.
-    pub(crate) async fn pushed(&self, branch: &BranchName, commit: &ObjectId) -> Result<(), Error> {
+    /// Updates the mirror after a push.
+    pub(crate) async fn record_push(
+        &self,
+        branch: &BranchName,
+        commit: &ObjectId,
+    ) -> Result<(), Error> {
         let mut state = self.state.lock().await;
         let reference = local_reference(branch);
         let arguments = ["update-ref", "--", &reference, commit.as_str()];
         self.runner
-            .run(Run::new("note what was pushed", &self.folder, &arguments))
+            .run(GitCommand::new("record a push", &self.folder, &arguments))
             .await?;
         state.branches.insert(branch.clone(), commit.clone());
         Ok(())
     }
 
-    /// The files of a commit that carry a marker, and those that could not be read.
-    pub(crate) async fn marked(
+    /// The files of a commit that contain a marker, and those that could not be read.
+    pub(crate) async fn files_with_marker(
         &self,
         commit: &ObjectId,
         marker: &str,
-    ) -> Result<(Vec<Entry>, Vec<SkippedFile>), Error> {
+    ) -> Result<(Vec<TreeEntry>, Vec<SkippedFile>), Error> {
         let mut state = self.state.lock().await;
-        index::marked(self, &mut state.index, commit, marker).await
+        index::files_with_marker(self, &mut state.index, commit, marker).await
     }
 
-    async fn prepare(&self, state: &mut State) -> Result<(), Error> {
+    /// Creates the repository on disk if it does not exist.
+    async fn prepare(&self, state: &mut MirrorState) -> Result<(), Error> {
         let is_there = tokio::fs::try_exists(self.folder.join("HEAD"))
             .await
             .unwrap_or(false);
@@ -242,7 +250,7 @@ impl Mirror {
             return Ok(());
         }
         if !is_there {
-            // Left half made by a crash, or evicted.
+            // Incomplete after a crash, or removed.
             remove(&self.folder).await;
             let arguments = [
                 "init",
@@ -252,7 +260,7 @@ impl Mirror {
                 "--initial-branch=none",
             ];
             self.runner
-                .run(Run::new("create a mirror", &self.folder, &arguments))
+                .run(GitCommand::new("create a mirror", &self.folder, &arguments))
                 .await?;
         }
         remove_stale_locks(&self.folder).await;
@@ -270,7 +278,7 @@ impl Mirror {
         ];
         let listed = self
             .runner
-            .line(Run::new(
+            .run_for_text(GitCommand::new(
                 "list a mirror's branches",
                 &self.folder,
                 &arguments,
@@ -284,45 +292,46 @@ impl Mirror {
         Ok(listed.lines().filter_map(parse).collect())
     }
 
-    /// Makes a distrusted mirror anew as soon as nobody uses it, and throws out what nobody needs
-    /// now and then. Failing at either costs only time and room.
-    pub(crate) async fn tidy(&self) {
-        if self.is_distrusted.load(Ordering::Relaxed) && self.empty().await {
-            self.is_distrusted.store(false, Ordering::Relaxed);
+    /// Removes a damaged mirror, and runs `git gc` now and then; both only while it is not in use.
+    pub(crate) async fn maintain(&self) {
+        if self.may_be_damaged.load(Ordering::Relaxed) && self.clear().await {
+            self.may_be_damaged.store(false, Ordering::Relaxed);
         }
-        self.clean_sometimes().await;
+        self.collect_garbage().await;
     }
 
-    async fn clean_sometimes(&self) {
-        let (Ok(mut state), Ok(_alone)) = (self.state.try_lock(), self.objects.try_write()) else {
+    async fn collect_garbage(&self) {
+        let (Ok(mut state), Ok(_exclusive)) = (self.state.try_lock(), self.objects.try_write())
+        else {
             return;
         };
-        if state.fetches_since_cleaning < FETCHES_BEFORE_CLEANING {
+        if state.fetches_since_gc < FETCHES_BEFORE_GC {
             return;
         }
-        state.fetches_since_cleaning = 0;
-        let run = Run::new(
-            "clean a mirror",
+        state.fetches_since_gc = 0;
+        let run = GitCommand::new(
+            "run git gc in a mirror",
             &self.folder,
             &["gc", "--quiet", "--prune=now"],
         );
         if let Err(error) = self.runner.run(run).await {
-            tracing::warn!(url = %self.url, %error, "mirror not cleaned");
+            tracing::warn!(url = %self.url, %error, "could not run git gc in the mirror");
         }
     }
 
-    /// Forgets everything, unless somebody is using it.
-    pub(crate) async fn empty(&self) -> bool {
-        let (Ok(mut state), Ok(_alone)) = (self.state.try_lock(), self.objects.try_write()) else {
+    /// Removes all files, unless the mirror is in use. Returns whether it did.
+    pub(crate) async fn clear(&self) -> bool {
+        let (Ok(mut state), Ok(_exclusive)) = (self.state.try_lock(), self.objects.try_write())
+        else {
             return false;
         };
-        *state = State::default();
+        *state = MirrorState::default();
         remove(&self.folder).await;
         true
     }
 }
 
-/// Where a remote's branch is kept here.
+/// The local reference of a branch of the remote.
 pub(crate) fn local_reference(branch: &BranchName) -> String {
     format!("refs/mirror/{branch}")
 }
@@ -331,11 +340,11 @@ async fn remove(folder: &Path) {
     if let Err(error) = tokio::fs::remove_dir_all(folder).await
         && error.kind() != std::io::ErrorKind::NotFound
     {
-        tracing::warn!(folder = %folder.display(), %error, "mirror not removed");
+        tracing::warn!(folder = %folder.display(), %error, "could not remove the directory of the mirror");
     }
 }
 
-/// A git that was killed leaves its locks behind; nobody else works in this folder.
+/// Removes the lock files of git processes that were killed. No other process uses this directory.
 async fn remove_stale_locks(folder: &Path) {
     for name in [
         "shallow.lock",
@@ -347,7 +356,7 @@ async fn remove_stale_locks(folder: &Path) {
     }
 }
 
-/// 32 hexadecimal digits that stand for the parts.
+/// A hash of the parts in 32 hexadecimal digits.
 pub(crate) fn short_hash(parts: &[&[u8]]) -> String {
     let mut hash = Sha256::new();
     for part in parts {

@@ -1,8 +1,8 @@
-//! Names of branches and commits, checked once.
+//! Checked names of branches and ids of git objects.
 
 use std::fmt;
 
-/// A name or id that git would not take, or that we do not want to hand to it.
+/// A name or id that git would refuse or misread.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Error {
     /// Not a branch.
@@ -18,7 +18,7 @@ pub enum Error {
 pub struct BranchName(String);
 
 impl BranchName {
-    /// Checks a branch name by git's rules, and a little more: it never looks like an option.
+    /// Checks a branch name by the rules of git; it also must not look like an option.
     pub fn new(name: impl Into<String>) -> Result<Self, Error> {
         let name = name.into();
         if is_branch_name(&name) {
@@ -38,7 +38,7 @@ impl BranchName {
         format!("refs/heads/{}", self.0)
     }
 
-    /// The same name with something behind it. The suffix must be letters, digits and dashes.
+    /// The name with a suffix of letters, digits and dashes.
     pub(crate) fn with_suffix(&self, suffix: &str) -> Self {
         Self(format!("{}-{suffix}", self.0))
     }

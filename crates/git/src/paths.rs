@@ -1,4 +1,4 @@
-//! Which files may change.
+//! Patterns of files that may be changed, and checks of paths.
 
 use net::Remedy;
 
@@ -6,17 +6,17 @@ use net::Remedy;
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("{path:?} is not a path inside the repository")]
 pub struct Error {
-    /// As written.
+    /// The path as written.
     pub path: String,
 }
 
 impl Error {
-    /// A fixed word.
+    /// A fixed word for metrics, events and conditions.
     pub fn reason(&self) -> &'static str {
         "InvalidPath"
     }
 
-    /// What would help.
+    /// Whether to retry or to wait for an edit.
     pub fn remedy(&self) -> Remedy {
         Remedy::Edit
     }
@@ -57,7 +57,7 @@ impl PathLimits {
     }
 }
 
-/// Refuses paths that leave the repository, reach into git's own folder or are not plain.
+/// Refuses paths outside the repository, in its `.git` folder or with control characters.
 pub(crate) fn check(path: &str) -> Result<(), Error> {
     let is_name = |name: &str| {
         !matches!(name, "" | "." | "..")
@@ -74,21 +74,21 @@ pub(crate) fn check(path: &str) -> Result<(), Error> {
     })
 }
 
-/// Files outside hidden places that forges take instructions from when a branch is pushed.
-const INSTRUCTIONS: [&str; 4] = [
+/// Files outside hidden folders that forges execute when a branch is pushed.
+const CI_FILES: [&str; 4] = [
     "azure-pipelines.yaml",
     "azure-pipelines.yml",
     "bitbucket-pipelines.yaml",
     "bitbucket-pipelines.yml",
 ];
 
-/// Whether a forge may run what a file says as soon as a branch with it is pushed, before anybody has
-/// reviewed it: everything in hidden places, such as `.github/workflows`, and a few names beside.
-pub(crate) fn may_be_run(path: &str) -> bool {
+/// Whether a forge may execute a file as soon as a branch with it is pushed, before a review: all files
+/// in hidden folders, such as `.github/workflows`, and a few others.
+pub(crate) fn may_be_executed(path: &str) -> bool {
     let mut names = path.split('/');
     let name = path.rsplit('/').next().unwrap_or_default();
     names.any(|name| name.starts_with('.'))
-        || INSTRUCTIONS.iter().any(|it| it.eq_ignore_ascii_case(name))
+        || CI_FILES.iter().any(|it| it.eq_ignore_ascii_case(name))
 }
 
 /// Whether the pattern matches the path or a folder above it.
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_forges_run_is_known() {
+    fn files_that_forges_execute_are_recognised() {
         for path in [
             ".github/workflows/a.yaml",
             ".gitlab-ci.yml",
@@ -195,15 +195,15 @@ mod tests {
             "bitbucket-pipelines.yml",
             "Azure-Pipelines.yml",
         ] {
-            assert!(may_be_run(path), "{path}");
+            assert!(may_be_executed(path), "{path}");
         }
         for path in ["apps/prod.yaml", "a.b/c.yaml", "azure-pipelines/a.yaml"] {
-            assert!(!may_be_run(path), "{path}");
+            assert!(!may_be_executed(path), "{path}");
         }
     }
 
     #[test]
-    fn many_stars_do_not_take_for_ever() {
+    fn patterns_with_many_stars_match_fast() {
         let pattern = "*a".repeat(200);
         let limits = PathLimits::new([pattern.as_str()]).expect("a pattern");
         assert!(!limits.allow(&"a".repeat(199)));

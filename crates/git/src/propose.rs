@@ -1,20 +1,20 @@
-//! From a wanted change to a branch on the remote that holds it.
+//! Pushes a branch with a requested edit to the remote.
 //!
-//! The branch is always made anew on the current base: one commit, never a stack. Doing it twice
-//! ends in the same place. A branch whose tip is not ours is left alone.
+//! The branch is always one commit on top of the current base. Proposing the same twice has no further
+//! effect. A branch with commits of others is not changed.
 
-mod alter;
+mod file_changes;
 mod preview;
 
 pub use crate::commit::CommitMessage;
 pub use crate::mirror::SkippedFile;
-pub use preview::{Checkout, preview};
+pub use preview::{CheckoutFiles, preview};
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::commit::{self, Maker};
+use crate::commit::{self, CommitAuthor};
 use crate::mirror::{self, Mirror, short_hash};
 use crate::names::{BranchName, ObjectId};
 use crate::paths::{self, PathLimits};
@@ -22,147 +22,147 @@ use net::Remedy;
 
 use crate::{edit, manifest, push, runner};
 
-/// What should be different.
+/// The edit of files that is requested.
 #[derive(Clone, Debug)]
 pub enum RequestedEdit {
-    /// Every scalar with this marker gets what belongs there of this.
+    /// Sets every scalar with this marker.
     MarkedFields {
-        /// As it stands in the files.
+        /// The marker as written in the files.
         marker: String,
-        /// The new value.
+        /// The new version.
         value: manifest::PinnedVersion,
     },
-    /// The same where a file has the marker; where none has, fields of manifests that are found by
-    /// what the manifests describe.
+    /// Sets every scalar with this marker. If no file has the marker, sets fields of manifests that are
+    /// found by the identity of the object.
     MarkedOrFoundFields {
-        /// As it would stand in the files.
+        /// The marker as it would be written in the files.
         marker: String,
-        /// The new value of what is marked.
+        /// The new version at the marker.
         value: manifest::PinnedVersion,
-        /// What is looked for without a marker. Each of them must be found.
+        /// The fields to find if no file has the marker. Each of them must be found.
         wanted: Vec<manifest::WantedField>,
     },
-    /// A file exists with this content.
+    /// Creates or replaces a file.
     WholeFile {
-        /// Where.
+        /// Its path.
         path: String,
-        /// All of it.
+        /// Its whole content.
         content: Vec<u8>,
     },
 }
 
-/// A change and where it should go.
+/// An edit and the branch that it is pushed to.
 #[derive(Clone, Debug)]
 pub struct Proposal {
-    /// What the change is made on.
+    /// The branch that the edit is based on.
     pub base: BranchName,
-    /// What is pushed. The same as the base: straight onto it.
+    /// The branch to push. If it is the base, the commit goes directly onto it.
     pub branch: BranchName,
-    /// What the commit says.
+    /// The message of the commit.
     pub message: CommitMessage,
-    /// When the commit is from. The same proposal must always say the same.
+    /// The time of the commit. Must be the same whenever the same proposal is made.
     pub at: Timestamp,
-    /// What should be different.
+    /// The requested edit.
     pub edit: RequestedEdit,
-    /// Which files may change.
+    /// The files that may be changed.
     pub paths: PathLimits,
-    /// A commit of others that the branch may lose, because it was merged.
+    /// A commit of others that may be replaced, because it was merged.
     pub replaceable: Option<ObjectId>,
 }
 
-/// What came of it.
+/// The result of a proposal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProposalResult {
-    /// The branch on the remote holds the change.
+    /// The branch on the remote contains the edit.
     Proposed(ProposedBranch),
-    /// The base holds it already. The branch was not touched.
+    /// The base already contains the edit. The branch was not changed.
     NothingToChange {
-        /// The tip of the base.
+        /// The head commit of the base.
         base: ObjectId,
     },
 }
 
-/// A branch that holds a change.
+/// A branch with the requested edit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProposedBranch {
-    /// The branch. Not always the one asked for: that may belong to another owner.
+    /// The branch. Not the requested one if that belongs to another owner.
     pub branch: BranchName,
-    /// Its tip.
+    /// Its head commit.
     pub commit: ObjectId,
-    /// What it is based on.
+    /// The commit that it is based on.
     pub base: ObjectId,
-    /// The files that differ.
+    /// The changed files.
     pub files: Vec<String>,
-    /// Files with markers that could not be read.
+    /// Files that could not be read.
     pub skipped: Vec<SkippedFile>,
-    /// Whether it had to be pushed, or was there already.
+    /// Whether it was pushed now, or existed already.
     pub pushed: bool,
-    /// What was on the branch before the push.
+    /// The head commit of the branch before the push.
     pub replaced: Option<ObjectId>,
 }
 
-/// Asked right before something is changed elsewhere: may an act begin that takes up to so long?
-pub type Permission<'a> = &'a (dyn Fn(Duration) -> bool + Send + Sync);
+/// Called right before a push: whether a side effect of up to this duration may begin.
+pub type PushPermission<'a> = &'a (dyn Fn(Duration) -> bool + Send + Sync);
 
-/// Why there is no branch with the change.
+/// Why the edit could not be proposed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Nothing to base it on.
+    /// The base branch does not exist.
     #[error("the repository has no branch {branch}")]
     NoBase {
         /// The branch.
         branch: BranchName,
     },
-    /// No file asks for it.
+    /// No file has the marker.
     #[error(
         "no file has the marker {marker:?}{}; mark the field, or name the paths to find it in",
-        alter::remark(skipped, outside)
+        file_changes::remark(skipped, outside)
     )]
     NoMarker {
         /// The marker.
         marker: String,
         /// Files that could not be read.
         skipped: Vec<SkippedFile>,
-        /// Files that have it but may not change.
+        /// Files that have it but must not be changed.
         outside: Vec<String>,
     },
-    /// No file asks for it, and no manifest is the one that is meant.
+    /// No file has the marker, and the field was not found in a manifest.
     #[error(transparent)]
     Manifest(#[from] manifest::Error),
-    /// A file asks for it in a way we cannot follow.
+    /// A file cannot be edited.
     #[error("cannot edit {path}")]
     Edit {
         /// The file.
         path: String,
-        /// Why.
+        /// The cause.
         source: edit::Error,
     },
-    /// A file where none may be.
+    /// A file must not be written.
     #[error("cannot write {path}: {because}")]
     Path {
         /// The file.
         path: String,
-        /// A sentence.
+        /// The reason, a sentence.
         because: &'static str,
     },
-    /// More files than anybody would review.
-    #[error("the change touches more than {limit} files")]
+    /// The edit touches too many files.
+    #[error("the edit touches more than {limit} files")]
     TooManyFiles {
-        /// How many it may be.
+        /// The limit.
         limit: usize,
     },
-    /// A path that leaves the repository.
+    /// A path outside the repository.
     #[error(transparent)]
     InvalidPath(#[from] paths::Error),
-    /// Somebody else works on the branch.
-    #[error("{branch} was changed by others; its tip is {tip}")]
+    /// The branch has commits of others.
+    #[error("{branch} was changed by others; its head commit is {tip}")]
     BranchChangedByOthers {
         /// The branch.
         branch: BranchName,
-        /// What is on it.
+        /// Its head commit.
         tip: ObjectId,
     },
-    /// The permission to change anything elsewhere was gone when it was needed.
+    /// The permission to push was withdrawn.
     #[error("not permitted to push any more")]
     NotPermitted,
     /// The remote could not be read.
@@ -174,7 +174,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// A fixed word.
+    /// A fixed word for metrics, events and conditions.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::NoBase { .. } => "NoBaseBranch",
@@ -191,9 +191,9 @@ impl Error {
         }
     }
 
-    /// Whether git failed at something that involves nobody else, or the remote's complaint may
-    /// really be about our copy.
-    fn is_gits_own(&self) -> bool {
+    /// Whether the mirror may be damaged: a local git command failed, or the remote reported missing
+    /// objects.
+    fn suggests_damage(&self) -> bool {
         let error = match self {
             Self::Remote(error) | Self::Push(push::Error::Remote(error)) => error,
             _ => return false,
@@ -205,7 +205,7 @@ impl Error {
         )
     }
 
-    /// What would help.
+    /// Whether to retry or to wait for an edit.
     pub fn remedy(&self) -> Remedy {
         match self {
             Self::NotPermitted => Remedy::RETRY,
@@ -218,89 +218,97 @@ impl Error {
 }
 
 impl Mirror {
-    /// Brings a change to a branch of the remote. The permission is asked for right before the
-    /// push; nothing before it changes anything elsewhere.
+    /// Pushes a branch with the requested edit. Asks for permission right before the push; nothing
+    /// before that has side effects on the remote.
     pub async fn propose(
         &self,
         proposal: &Proposal,
-        permission: Permission<'_>,
+        permission: PushPermission<'_>,
     ) -> Result<ProposalResult, Error> {
-        self.tidy().await;
-        let outcome = self.attempt(proposal, permission).await;
-        if outcome.as_ref().is_err_and(Error::is_gits_own) {
-            self.distrust();
+        self.maintain().await;
+        let result = self.try_propose(proposal, permission).await;
+        if result.as_ref().is_err_and(Error::suggests_damage) {
+            self.mark_damaged();
         }
-        outcome
+        result
     }
 
-    async fn attempt(
+    async fn try_propose(
         &self,
         proposal: &Proposal,
-        permission: Permission<'_>,
+        permission: PushPermission<'_>,
     ) -> Result<ProposalResult, Error> {
-        let _in_use = self.hold().await;
+        let _objects = self.use_objects().await;
         let access = self.access().await?;
         let own = &proposal.branch;
-        let other = branch_for_owner(own, &proposal.message.owner);
-        let wanted = [&proposal.base, own, &other];
+        let alternative = branch_for_owner(own, &proposal.message.owner);
+        let wanted = [&proposal.base, own, &alternative];
         let tips = self.refresh(&access, &wanted).await?;
         let Some(base) = tips.get(&proposal.base).cloned() else {
             let branch = proposal.base.clone();
             return Err(Error::NoBase { branch });
         };
-        let altered = alter::alter(self, &base, proposal).await?;
-        if altered.files.is_empty() {
+        let changes = file_changes::compute(self, &base, proposal).await?;
+        if changes.files.is_empty() {
             return Ok(ProposalResult::NothingToChange { base });
         }
         let branch = match tips.get(own) {
-            Some(tip) if *own != proposal.base => self.choose(proposal, tip, other).await?,
+            Some(tip) if *own != proposal.base => {
+                self.choose_branch(proposal, tip, alternative).await?
+            }
             _ => own.clone(),
         };
         let (message, at) = (&proposal.message, proposal.at);
-        let commit = commit::make(self, &base, &altered.files, message, at).await?;
-        let seen = tips.get(&branch);
-        let pushed = seen != Some(&commit);
+        let commit = commit::create(self, &base, &changes.files, message, at).await?;
+        let current = tips.get(&branch);
+        let pushed = current != Some(&commit);
         if pushed {
-            // A tip that is the base itself is nobody's work; straight onto the base it always is.
-            let is_spare =
+            // The base itself is no commit of others, nor is a merged one.
+            let is_replaceable =
                 |tip: &ObjectId| *tip == base || proposal.replaceable.as_ref() == Some(tip);
-            if let Some(tip) = seen.filter(|tip| !is_spare(tip)) {
-                self.must_be_ours(&branch, tip).await?;
+            if let Some(tip) = current.filter(|tip| !is_replaceable(tip)) {
+                self.refuse_commits_of_others(&branch, tip).await?;
             }
             if !permission(self.runner.limits().push) {
                 return Err(Error::NotPermitted);
             }
-            push::push(self, &access, &branch, seen, &commit).await?;
+            push::push(self, &access, &branch, current, &commit).await?;
         }
-        let seen = seen.cloned();
-        Ok(altered.proposed(branch, commit, base, seen))
+        let current = current.cloned();
+        Ok(changes.into_result(branch, commit, base, current))
     }
 
-    /// The branch asked for, or the one beside it if that belongs to another owner.
-    async fn choose(
+    /// The requested branch, or the alternative if that one belongs to another owner.
+    async fn choose_branch(
         &self,
         proposal: &Proposal,
         tip: &ObjectId,
-        other: BranchName,
+        alternative: BranchName,
     ) -> Result<BranchName, Error> {
-        match commit::maker(self, tip).await? {
-            Maker::Us { owner, .. } if owner != proposal.message.owner.trim() => Ok(other),
+        match commit::author(self, tip).await? {
+            CommitAuthor::Sluice { owner, .. } if owner != proposal.message.owner.trim() => {
+                Ok(alternative)
+            }
             _ => Ok(proposal.branch.clone()),
         }
     }
 
-    async fn must_be_ours(&self, branch: &BranchName, tip: &ObjectId) -> Result<(), Error> {
-        match commit::maker(self, tip).await? {
-            Maker::Others => Err(Error::BranchChangedByOthers {
+    async fn refuse_commits_of_others(
+        &self,
+        branch: &BranchName,
+        tip: &ObjectId,
+    ) -> Result<(), Error> {
+        match commit::author(self, tip).await? {
+            CommitAuthor::Others => Err(Error::BranchChangedByOthers {
                 branch: branch.clone(),
                 tip: tip.clone(),
             }),
-            Maker::Us { .. } | Maker::Predecessor => Ok(()),
+            CommitAuthor::Sluice { .. } | CommitAuthor::WeaveController => Ok(()),
         }
     }
 }
 
-/// Where an owner's change goes if its branch belongs to another owner.
+/// The alternative branch of an owner, for the case that the requested one belongs to another owner.
 pub fn branch_for_owner(branch: &BranchName, owner: &str) -> BranchName {
     let owner = short_hash(&[owner.as_bytes()]);
     branch.with_suffix(&owner[..8])

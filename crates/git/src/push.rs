@@ -1,36 +1,36 @@
-//! Pushes: compare-and-swap, one branch at a time.
+//! Pushes one branch, only if it is still at the expected commit.
 
 use std::sync::atomic::Ordering;
 
 use crate::mirror::{self, Mirror};
 use crate::names::{BranchName, ObjectId};
-use crate::runner::{Access, Run, last_lines};
+use crate::runner::{GitCommand, RemoteAccess, last_lines};
 use net::Remedy;
 
-/// Why a push changed nothing.
+/// Why a push failed. The branch is unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Somebody was faster.
-    #[error("cannot push to {branch}: it moved in the meantime")]
+    /// The branch is not at the expected commit any more.
+    #[error("cannot push to {branch}: it was changed in the meantime")]
     Moved {
         /// The branch.
         branch: BranchName,
     },
-    /// The remote does not want it: a protected branch, a rule, a hook.
+    /// The remote refused it: a protected branch, a rule or a hook.
     #[error("cannot push to {branch}: the remote refused it ({message})")]
     Refused {
         /// The branch.
         branch: BranchName,
-        /// What the remote said.
+        /// The message of the remote.
         message: String,
     },
-    /// It did not get that far.
+    /// The remote could not be reached or read.
     #[error(transparent)]
     Remote(#[from] mirror::Error),
 }
 
 impl Error {
-    /// A fixed word.
+    /// A fixed word for metrics, events and conditions.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Moved { .. } => "BranchMoved",
@@ -39,7 +39,7 @@ impl Error {
         }
     }
 
-    /// What would help.
+    /// Whether to retry or to wait for an edit.
     pub fn remedy(&self) -> Remedy {
         match self {
             Self::Moved { .. } => Remedy::RETRY,
@@ -49,17 +49,17 @@ impl Error {
     }
 }
 
-/// Moves a branch to a commit if it is still where we saw it; `None` means it must not exist.
+/// Moves a branch to a commit if it is still at the expected one; `None` means it must not exist.
 pub(crate) async fn push(
     mirror: &Mirror,
-    access: &Access,
+    access: &RemoteAccess,
     branch: &BranchName,
-    seen: Option<&ObjectId>,
+    expected: Option<&ObjectId>,
     commit: &ObjectId,
 ) -> Result<(), Error> {
     let reference = branch.reference();
-    let seen = seen.map(ObjectId::as_str).unwrap_or_default();
-    let lease = format!("--force-with-lease={reference}:{seen}");
+    let expected = expected.map(ObjectId::as_str).unwrap_or_default();
+    let lease = format!("--force-with-lease={reference}:{expected}");
     let what = format!("{commit}:{reference}");
     let arguments = [
         "push",
@@ -72,34 +72,34 @@ pub(crate) async fn push(
         mirror.url.as_str(),
         &what,
     ];
-    let run = Run::new(format!("push to {branch}"), &mirror.folder, &arguments)
+    let run = GitCommand::new(format!("push to {branch}"), &mirror.folder, &arguments)
         .access(access)
-        .within(mirror.runner.limits().push);
+        .with_time_limit(mirror.runner.limits().push);
     mirror.counters.pushes.fetch_add(1, Ordering::Relaxed);
-    let finished = mirror
+    let completed = mirror
         .runner
-        .finish(run)
+        .execute(run)
         .await
         .map_err(mirror::Error::from)?;
-    if finished.success {
-        mirror.pushed(branch, commit).await?;
+    if completed.success {
+        mirror.record_push(branch, commit).await?;
         return Ok(());
     }
-    Err(sort(
+    Err(classify_failure(
         branch,
-        &String::from_utf8_lossy(&finished.output),
-        &finished.complaint,
+        &String::from_utf8_lossy(&completed.output),
+        &completed.stderr,
     ))
 }
 
-/// Porcelain says `!<tab>from:to<tab>[rejected] (why)` for what was not done.
-fn sort(branch: &BranchName, output: &str, complaint: &str) -> Error {
+/// The error of a failed push, from `!<tab>from:to<tab>[rejected] (reason)` in its output.
+fn classify_failure(branch: &BranchName, output: &str, stderr: &str) -> Error {
     let branch = branch.clone();
     let Some(rejection) = output.lines().find(|line| line.starts_with('!')) else {
-        return mirror::sort(format!("push to {branch}"), complaint).into();
+        return mirror::classify_failure(format!("push to {branch}"), stderr).into();
     };
-    let why = rejection.rsplit('\t').next().unwrap_or_default();
-    let is_race = [
+    let reason = rejection.rsplit('\t').next().unwrap_or_default();
+    let race_messages = [
         "stale info",
         "fetch first",
         "non-fast-forward",
@@ -109,19 +109,19 @@ fn sort(branch: &BranchName, output: &str, complaint: &str) -> Error {
         "shallow update not allowed",
         "incorrect old value",
     ];
-    if is_race
+    if race_messages
         .iter()
-        .any(|word| why.contains(word) || complaint.contains(word))
+        .any(|text| reason.contains(text) || stderr.contains(text))
     {
         return Error::Moved { branch };
     }
-    let said: Vec<&str> = complaint
+    let remote_lines: Vec<&str> = stderr
         .lines()
         .filter(|line| line.starts_with("remote:"))
         .collect();
     Error::Refused {
         branch,
-        message: last_lines(&format!("{}\n{why}", said.join("\n"))),
+        message: last_lines(&format!("{}\n{reason}", remote_lines.join("\n"))),
     }
 }
 
@@ -129,13 +129,13 @@ fn sort(branch: &BranchName, output: &str, complaint: &str) -> Error {
 mod tests {
     use super::*;
 
-    fn check(output: &str, complaint: &str, reason: &str) {
+    fn check(output: &str, stderr: &str, reason: &str) {
         let branch = BranchName::new("x").expect("a name");
-        assert_eq!(sort(&branch, output, complaint).reason(), reason);
+        assert_eq!(classify_failure(&branch, output, stderr).reason(), reason);
     }
 
     #[test]
-    fn rejections_are_sorted() {
+    fn rejections_are_classified() {
         check(
             "To x\n!\ta:refs/heads/x\t[rejected] (stale info)\nDone\n",
             "error: failed to push",

@@ -1,69 +1,74 @@
-//! Runs the `git` program: no shell, no hooks, no prompts, no settings of the machine.
+//! Runs git without a shell, hooks, prompts or the settings of the machine.
 //!
-//! Every run is bounded in time and output, and takes all its children down with it. Credentials
-//! travel in the environment of the one process that needs them, keys in files that live as long as
-//! that process. What git prints is scrubbed before it becomes an error.
+//! Every command is bounded in time and output and is killed together with its child processes.
+//! Credentials are passed in the environment of the one process that needs them, ssh keys in files that
+//! are removed when that process ends. Secrets are redacted from the output before it becomes an error.
+//! Processes are started by a [`GitExecutor`], which a simulation replaces.
 
 mod access;
+mod executor;
 mod process;
 
-pub use access::Access;
-pub(crate) use process::size_of;
+pub use access::RemoteAccess;
+pub use executor::{GitExecutionError, GitExecutor, GitInvocation, GitOutput, ProcessLimits};
+pub(crate) use process::directory_size;
 
 use std::ffi::OsString;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use net::{AddressPolicy, Proxy, Remedy, SecretValue, redact};
 
 use crate::repository_url::{RepositoryUrl, Scheme};
+use executor::SystemGit;
 
-/// Why git did not do what was asked.
+/// Why a git command failed. `attempted` completes "cannot …".
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The program or its surroundings are missing.
+    /// The program or its directories are missing.
     #[error("cannot {attempted}: git could not be run")]
     Start {
-        /// What for.
+        /// What was attempted.
         attempted: String,
-        /// What the system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// It was ended because it took too long.
+    /// It was killed because it took too long.
     #[error("cannot {attempted}: git took longer than {} seconds", limit.as_secs())]
     TimedOut {
-        /// What for.
+        /// What was attempted.
         attempted: String,
-        /// How long it may take.
+        /// The time limit.
         limit: Duration,
     },
-    /// It was ended because it said or stored too much.
+    /// It was killed because it printed or stored too much.
     #[error("cannot {attempted}: more than {limit} bytes")]
     TooLarge {
-        /// What for.
+        /// What was attempted.
         attempted: String,
-        /// How much it may be.
+        /// The size limit in bytes.
         limit: u64,
     },
-    /// It ended by itself, and not well.
+    /// It exited with an error.
     #[error("cannot {attempted}: {message}")]
     Failed {
-        /// What for.
+        /// What was attempted.
         attempted: String,
-        /// The last lines it printed, without secrets.
+        /// The last lines of its error output, without secrets.
         message: String,
     },
-    /// It said something we cannot read.
-    #[error("cannot {attempted}: git's answer is not understood")]
+    /// Its output cannot be parsed.
+    #[error("cannot {attempted}: the output of git cannot be read")]
     Unreadable {
-        /// What for.
+        /// What was attempted.
         attempted: String,
     },
 }
 
 impl Error {
-    /// A fixed word.
+    /// A fixed word for metrics, events and conditions.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Start { .. } => "GitUnavailable",
@@ -74,7 +79,7 @@ impl Error {
         }
     }
 
-    /// What would help.
+    /// Whether to retry or to wait for an edit.
     pub fn remedy(&self) -> Remedy {
         match self {
             Self::TooLarge { .. } => Remedy::Edit,
@@ -83,18 +88,18 @@ impl Error {
     }
 }
 
-/// How long and how much.
+/// Time and size limits of git commands.
 #[derive(Clone, Copy, Debug)]
 pub struct GitLimits {
-    /// A run that talks to no one.
+    /// Time of a command that does not connect to a remote.
     pub local: Duration,
-    /// A run that reads from a remote.
+    /// Time of a command that reads from a remote.
     pub remote: Duration,
-    /// A push. Short, because whoever permits it must be able to vouch for that long.
+    /// Time of a push. Short, because the permission to push must be valid for that long.
     pub push: Duration,
-    /// What a run may print.
+    /// Bytes that a command may print.
     pub output: u64,
-    /// What one mirror may take on disk.
+    /// Bytes of one mirror on disk.
     pub mirror: u64,
 }
 
@@ -110,18 +115,18 @@ impl Default for GitLimits {
     }
 }
 
-/// The program, its home and its limits.
+/// Runs git commands under the same settings, limits and address policy.
 #[derive(Clone, Debug)]
 pub struct GitRunner {
-    program: PathBuf,
+    executor: Arc<dyn GitExecutor>,
     home: PathBuf,
     limits: GitLimits,
     policy: AddressPolicy,
     proxy: Option<Proxy>,
 }
 
-/// One run, described.
-pub(crate) struct Run<'a> {
+/// A git command to be run.
+pub(crate) struct GitCommand<'a> {
     /// Completes "cannot …".
     pub(crate) attempted: String,
     pub(crate) arguments: Vec<OsString>,
@@ -129,13 +134,13 @@ pub(crate) struct Run<'a> {
     pub(crate) repository: &'a Path,
     pub(crate) input: Vec<u8>,
     pub(crate) environment: Vec<(String, OsString)>,
-    /// Who we are, if a remote is asked.
-    pub(crate) access: Option<&'a Access>,
-    /// How long it may take, where that is not as usual.
-    pub(crate) time: Option<Duration>,
+    /// Credentials, if it connects to a remote.
+    pub(crate) access: Option<&'a RemoteAccess>,
+    /// A time limit other than the default.
+    pub(crate) time_limit: Option<Duration>,
 }
 
-impl<'a> Run<'a> {
+impl<'a> GitCommand<'a> {
     pub(crate) fn new(
         attempted: impl Into<String>,
         repository: &'a Path,
@@ -148,7 +153,7 @@ impl<'a> Run<'a> {
             input: Vec::new(),
             environment: Vec::new(),
             access: None,
-            time: None,
+            time_limit: None,
         }
     }
 
@@ -157,32 +162,32 @@ impl<'a> Run<'a> {
         self
     }
 
-    pub(crate) fn variable(mut self, name: &str, value: impl Into<OsString>) -> Self {
+    pub(crate) fn env(mut self, name: &str, value: impl Into<OsString>) -> Self {
         self.environment.push((name.to_owned(), value.into()));
         self
     }
 
-    pub(crate) fn access(mut self, access: &'a Access) -> Self {
+    pub(crate) fn access(mut self, access: &'a RemoteAccess) -> Self {
         self.access = Some(access);
         self
     }
 
-    pub(crate) fn within(mut self, time: Duration) -> Self {
-        self.time = Some(time);
+    pub(crate) fn with_time_limit(mut self, limit: Duration) -> Self {
+        self.time_limit = Some(limit);
         self
     }
 }
 
-/// What a run that ended by itself left behind.
-pub(crate) struct Finished {
+/// A command that exited by itself, successfully or not.
+pub(crate) struct CompletedCommand {
     pub(crate) success: bool,
     pub(crate) output: Vec<u8>,
-    /// Scrubbed.
-    pub(crate) complaint: String,
+    /// Without secrets.
+    pub(crate) stderr: String,
 }
 
 impl GitRunner {
-    /// Prepares a home below the folder. What an earlier process left there is removed.
+    /// Creates an empty home directory for git below the folder.
     pub fn new(folder: &Path, limits: GitLimits, policy: AddressPolicy) -> Result<Self, Error> {
         let home = folder.join("home");
         let prepared = match std::fs::remove_dir_all(&home) {
@@ -197,7 +202,7 @@ impl GitRunner {
             source,
         })?;
         Ok(Self {
-            program: PathBuf::from("git"),
+            executor: Arc::new(SystemGit::new("git")),
             home,
             limits,
             policy,
@@ -205,9 +210,14 @@ impl GitRunner {
         })
     }
 
-    /// The same with another program for git than the one on the path.
-    pub fn with_program(mut self, program: impl Into<PathBuf>) -> Self {
-        self.program = program.into();
+    /// Uses another program for git than the one in `PATH`.
+    pub fn with_program(self, program: impl Into<PathBuf>) -> Self {
+        self.with_executor(Arc::new(SystemGit::new(program)))
+    }
+
+    /// Starts all git processes by this executor.
+    pub fn with_executor(mut self, executor: Arc<dyn GitExecutor>) -> Self {
+        self.executor = executor;
         self
     }
 
@@ -217,99 +227,109 @@ impl GitRunner {
         self
     }
 
-    /// The proxy to a repository, if one is between it and us.
-    pub(crate) fn proxy_to(&self, url: &RepositoryUrl) -> Option<SecretValue> {
+    /// The URL of the proxy for a repository, if it is reached through one.
+    pub(crate) fn proxy_for(&self, url: &RepositoryUrl) -> Option<SecretValue> {
         let is_http = matches!(url.scheme(), Scheme::Https | Scheme::Http);
         let proxy = self.proxy.as_ref().filter(|_| is_http)?;
         proxy.url_for(url.host()).cloned()
     }
 
-    /// The limits it runs under.
+    /// The limits of every command.
     pub fn limits(&self) -> GitLimits {
         self.limits
     }
 
-    /// Where it may go.
+    /// The address policy.
     pub fn policy(&self) -> AddressPolicy {
         self.policy
     }
 
-    /// Runs git to its end, well or not.
-    pub(crate) async fn finish(&self, run: Run<'_>) -> Result<Finished, Error> {
-        let secrets = run.access.map(Access::secrets).unwrap_or_default();
+    /// Runs a command and returns its output, whether it succeeded or not.
+    pub(crate) async fn execute(&self, command: GitCommand<'_>) -> Result<CompletedCommand, Error> {
+        let secrets = command
+            .access
+            .map(RemoteAccess::secrets)
+            .unwrap_or_default();
         // Removed when this function is left, however it is left.
         let mut key_files = None;
-        let command = self.command(&run, &mut key_files);
-        let command = command.map_err(|source| Error::Start {
-            attempted: run.attempted.clone(),
-            source,
-        })?;
-        let bounds = self.bounds(&run);
-        let ended = process::run(command, run.input, bounds).await;
-        ended
-            .map(|ended| finished(ended, &secrets))
-            .map_err(|error| error.of(run.attempted))
-    }
-
-    fn command(
-        &self,
-        run: &Run<'_>,
-        key_files: &mut Option<access::KeyFiles>,
-    ) -> std::io::Result<tokio::process::Command> {
-        let mut command = tokio::process::Command::new(&self.program);
-        command.env_clear().envs(self.environment());
-        command.arg("--no-pager").args(&run.arguments);
-        command.env("GIT_DIR", run.repository);
-        command.current_dir(&self.home);
-        command.envs(run.environment.iter().map(|(name, value)| (name, value)));
-        if let Some(access) = run.access {
-            if let Some(key) = access.key() {
-                *key_files = Some(access::KeyFiles::write(&self.home, key)?);
-            }
-            command.envs(access.environment(&self.home, key_files.as_ref())?);
-        }
-        Ok(command)
-    }
-
-    fn bounds(&self, run: &Run<'_>) -> process::Bounds {
-        let GitLimits {
-            local,
-            remote,
-            output,
-            mirror,
-            ..
-        } = self.limits;
-        let usual = if run.access.is_some() { remote } else { local };
-        process::Bounds {
-            time: run.time.unwrap_or(usual),
-            output,
-            folder: run.access.map(|_| (run.repository.to_owned(), mirror)),
-        }
-    }
-
-    /// Runs git and wants it to succeed.
-    pub(crate) async fn run(&self, run: Run<'_>) -> Result<Vec<u8>, Error> {
-        let attempted = run.attempted.clone();
-        let finished = self.finish(run).await?;
-        if finished.success {
-            return Ok(finished.output);
-        }
-        Err(Error::Failed {
-            attempted,
-            message: last_lines(&finished.complaint),
+        let attempted = command.attempted.clone();
+        let invocation = self.invocation(command, &mut key_files);
+        let invocation = match invocation {
+            Ok(invocation) => invocation,
+            Err(source) => return Err(Error::Start { attempted, source }),
+        };
+        let output = self.executor.execute(invocation).await;
+        let output = output.map_err(|error| error.during(attempted))?;
+        Ok(CompletedCommand {
+            success: output.success,
+            output: output.stdout,
+            stderr: redact(&String::from_utf8_lossy(&output.stderr), &secrets),
         })
     }
 
-    /// The same, for commands that print one short line.
-    pub(crate) async fn line(&self, run: Run<'_>) -> Result<String, Error> {
-        let attempted = run.attempted.clone();
-        let output = self.run(run).await?;
+    fn invocation(
+        &self,
+        command: GitCommand<'_>,
+        key_files: &mut Option<access::KeyFiles>,
+    ) -> std::io::Result<GitInvocation> {
+        let limits = self.process_limits(&command);
+        let mut environment = self.environment();
+        environment.push(("GIT_DIR".to_owned(), command.repository.into()));
+        environment.extend(command.environment);
+        if let Some(access) = command.access {
+            if let Some(key) = access.key() {
+                *key_files = Some(access::KeyFiles::write(&self.home, key)?);
+            }
+            environment.extend(access.environment(&self.home, key_files.as_ref())?);
+        }
+        let no_pager = OsString::from("--no-pager");
+        Ok(GitInvocation {
+            arguments: std::iter::once(no_pager).chain(command.arguments).collect(),
+            environment,
+            working_directory: self.home.clone(),
+            input: command.input,
+            limits,
+        })
+    }
+
+    fn process_limits(&self, command: &GitCommand<'_>) -> ProcessLimits {
+        let limits = self.limits;
+        let default = match command.access {
+            Some(_) => limits.remote,
+            None => limits.local,
+        };
+        let mirror = || (command.repository.to_owned(), limits.mirror);
+        ProcessLimits {
+            time: command.time_limit.unwrap_or(default),
+            output: limits.output,
+            directory: command.access.map(|_| mirror()),
+        }
+    }
+
+    /// Runs a command that has to succeed, and returns its output.
+    pub(crate) async fn run(&self, command: GitCommand<'_>) -> Result<Vec<u8>, Error> {
+        let attempted = command.attempted.clone();
+        let completed = self.execute(command).await?;
+        if completed.success {
+            return Ok(completed.output);
+        }
+        Err(Error::Failed {
+            attempted,
+            message: last_lines(&completed.stderr),
+        })
+    }
+
+    /// Runs a command that has to succeed, and returns its output as text without the last newline.
+    pub(crate) async fn run_for_text(&self, command: GitCommand<'_>) -> Result<String, Error> {
+        let attempted = command.attempted.clone();
+        let output = self.run(command).await?;
         match String::from_utf8(output) {
             Ok(text) => Ok(text.trim_end_matches('\n').to_owned()),
             Err(_) => Err(Error::Unreadable { attempted }),
         }
     }
 
+    /// The environment of every command. It does not inherit that of this process.
     fn environment(&self) -> Vec<(String, OsString)> {
         let protocols = if self.policy.allow_insecure {
             "https:ssh:http:file"
@@ -335,15 +355,15 @@ impl GitRunner {
         ]
         .map(|(name, value)| (name.to_owned(), value))
         .into();
-        environment.extend(access::settings(
+        environment.extend(access::settings_as_environment(
             SETTINGS.iter().map(|(k, v)| ((*k).into(), (*v).into())),
         ));
         environment
     }
 }
 
-/// Git's settings for every run. They travel in the environment, so that they also reach the
-/// programs that git itself starts.
+/// The git settings of every command. They are passed in the environment, so that programs which git
+/// starts get them, too.
 pub(crate) const SETTINGS: &[(&str, &str)] = &[
     ("core.hooksPath", "/dev/null"),
     ("core.attributesFile", "/dev/null"),
@@ -364,18 +384,9 @@ pub(crate) const SETTINGS: &[(&str, &str)] = &[
     ("advice.detachedHead", "false"),
 ];
 
-fn finished(ended: process::Ended, secrets: &[SecretValue]) -> Finished {
-    let complaint = String::from_utf8_lossy(&ended.complaint);
-    Finished {
-        success: ended.success,
-        output: ended.output,
-        complaint: redact(&complaint, secrets),
-    }
-}
-
-/// Enough of what git printed to understand it, without the noise before it.
-pub(crate) fn last_lines(complaint: &str) -> String {
-    let lines: Vec<&str> = complaint
+/// The last lines of git's error output, in one line and shortened.
+pub(crate) fn last_lines(stderr: &str) -> String {
+    let lines: Vec<&str> = stderr
         .lines()
         .map(str::trim)
         .filter(|line| !line.is_empty())
@@ -383,7 +394,7 @@ pub(crate) fn last_lines(complaint: &str) -> String {
     let kept = lines[lines.len().saturating_sub(4)..].join("; ");
     let mut message: String = kept.chars().filter(|c| !c.is_control()).take(600).collect();
     if message.is_empty() {
-        message.push_str("git failed without a word");
+        message.push_str("git failed without a message");
     }
     message
 }

@@ -119,7 +119,7 @@ impl GitRepositories {
 
     /// Removes unused mirrors.
     pub(super) async fn remove_unused_mirrors(&self) {
-        self.mirrors.tidy().await;
+        self.mirrors.remove_unused().await;
     }
 }
 

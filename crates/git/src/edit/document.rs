@@ -1,4 +1,4 @@
-//! A YAML file as its scalars and comments, each with its place in the text.
+//! The scalars and comments of a YAML file with their positions in the text.
 
 use std::ops::Range;
 
@@ -14,46 +14,46 @@ pub(super) enum Quotes {
     Double,
 }
 
-/// Nobody asks for anything further inside; a file made of brackets must not fill the memory.
-const LONGEST: usize = 64;
+/// The longest path that is recorded, so that deeply nested files do not exhaust the memory.
+const MAX_PATH_LENGTH: usize = 64;
 
-/// One step of the way from a document to something in it.
+/// One segment of the path to a node of a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum PathSegment {
     Key(String),
     Item(usize),
 }
 
-/// The way to something in a file: which of its documents, and the steps from there.
+/// The path to a node of a file: the index of its document, and the segments from there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Way {
+pub(crate) struct YamlPath {
     pub(crate) document: usize,
-    pub(crate) steps: Vec<Step>,
+    pub(crate) segments: Vec<PathSegment>,
 }
 
 /// A scalar that is not a key.
 #[derive(Debug)]
 pub(crate) struct Scalar {
-    /// Which event of the stream it is.
+    /// The index of its event in the stream of the parser.
     pub(crate) event: usize,
-    pub(crate) way: Way,
+    pub(crate) path: YamlPath,
     pub(super) range: Range<usize>,
     pub(crate) value: String,
     pub(super) quotes: Quotes,
     pub(super) is_block: bool,
-    /// Nothing is written there.
+    /// The value is missing.
     pub(super) is_null: bool,
     /// First and last line, from 1.
     pub(crate) line: usize,
     pub(super) end_line: usize,
-    pub(super) key: Option<Key>,
-    /// A block collection further to the right ended just before it.
+    pub(super) key: Option<ScalarKey>,
+    /// Whether a more deeply indented block collection ended just before it.
     pub(super) follows_deeper: bool,
 }
 
 /// The key of a scalar.
 #[derive(Clone, Debug)]
-pub(super) struct Key {
+pub(super) struct ScalarKey {
     pub(super) start: usize,
     pub(super) end: usize,
     pub(super) line: usize,
@@ -61,7 +61,7 @@ pub(super) struct Key {
     pub(super) follows_deeper: bool,
 }
 
-impl Key {
+impl ScalarKey {
     fn new(range: Range<usize>, line: usize, end_line: usize, follows_deeper: bool) -> Self {
         Self {
             start: range.start,
@@ -84,17 +84,17 @@ pub(super) struct Comment {
 pub(crate) struct Document {
     pub(crate) scalars: Vec<Scalar>,
     pub(super) comments: Vec<Comment>,
-    /// Where something stands that is written elsewhere.
-    pub(crate) aliases: Vec<Way>,
+    /// The paths of aliases.
+    pub(crate) aliases: Vec<YamlPath>,
 }
 
-/// Where the reader is: inside a mapping or a sequence.
-struct Level {
+/// A mapping or sequence that the reader is in.
+struct NestingLevel {
     column: Option<usize>,
     is_mapping: bool,
     expects_key: bool,
-    key: Option<Key>,
-    /// The last key that was read, or how many items were begun.
+    key: Option<ScalarKey>,
+    /// The last key that was read.
     name: String,
     items: usize,
 }
@@ -102,8 +102,8 @@ struct Level {
 #[derive(Default)]
 struct Reader {
     document: Document,
-    levels: Vec<Level>,
-    /// How many documents were begun.
+    levels: Vec<NestingLevel>,
+    /// The number of documents so far.
     documents: usize,
     /// Columns of the block collections that ended since the last node.
     ended: Vec<usize>,
@@ -115,7 +115,7 @@ pub(crate) fn read(text: &str) -> Result<Document, Error> {
         let (event, span) = next.map_err(|error| Error::NotYaml {
             line: error.marker().line(),
         })?;
-        reader.take(index, &event, span, text)?;
+        reader.process_event(index, &event, span, text)?;
     }
     reader
         .document
@@ -129,7 +129,7 @@ pub(crate) fn read(text: &str) -> Result<Document, Error> {
 }
 
 impl Reader {
-    fn take(
+    fn process_event(
         &mut self,
         index: usize,
         event: &Event<'_>,
@@ -146,10 +146,10 @@ impl Reader {
             }
             Event::Scalar(value, style, ..) => self.scalar(index, (value, *style), span, text)?,
             Event::Alias(_) => {
-                self.begin();
-                let way = self.way();
-                self.document.aliases.push(way);
-                self.node_passed();
+                self.begin_node();
+                let path = self.path();
+                self.document.aliases.push(path);
+                self.end_node();
             }
             Event::DocumentStart(..) => self.documents += 1,
             Event::SequenceStart(style, ..) => self.enter(*style, dash_column(text, span), false),
@@ -168,23 +168,23 @@ impl Reader {
         span: Span,
         text: &str,
     ) -> Result<(), Error> {
-        self.begin();
+        self.begin_node();
         let range = byte_range(span)?;
         let follows_deeper = self.follows_deeper(text, range.start);
         let end_line = last_line(&text[range.clone()], span.start.line());
         let line = span.start.line();
         if let Some(level) = self.levels.last_mut().filter(|level| level.expects_key) {
             value.clone_into(&mut level.name);
-            level.key = Some(Key::new(range, line, end_line, follows_deeper));
+            level.key = Some(ScalarKey::new(range, line, end_line, follows_deeper));
         } else {
             let key = self.levels.last_mut().and_then(|level| level.key.take());
             let is_null = range.is_empty() && style == ScalarStyle::Plain;
             let colon = key.as_ref().filter(|_| is_null);
-            let colon = colon.and_then(|key| behind_colon(text, key));
-            let range = colon.map_or(range, |place| place..place);
+            let colon = colon.and_then(|key| position_after_colon(text, key));
+            let range = colon.map_or(range, |position| position..position);
             self.document.scalars.push(Scalar {
                 event: index,
-                way: self.way(),
+                path: self.path(),
                 range,
                 value: value.to_owned(),
                 quotes: quotes(style),
@@ -196,31 +196,36 @@ impl Reader {
                 follows_deeper,
             });
         }
-        self.node_passed();
+        self.end_node();
         Ok(())
     }
 
-    /// A node begins.
-    fn begin(&mut self) {
+    /// Counts a node that begins.
+    fn begin_node(&mut self) {
         if let Some(level) = self.levels.last_mut() {
             level.items += 1;
         }
     }
 
-    /// The way to the node that was begun last.
-    fn way(&self) -> Way {
-        let step = |level: &Level| match level.is_mapping {
-            true => Step::Key(level.name.clone()),
-            false => Step::Item(level.items.saturating_sub(1)),
+    /// The path of the node that was begun last.
+    fn path(&self) -> YamlPath {
+        let segment = |level: &NestingLevel| match level.is_mapping {
+            true => PathSegment::Key(level.name.clone()),
+            false => PathSegment::Item(level.items.saturating_sub(1)),
         };
-        Way {
+        YamlPath {
             document: self.documents.saturating_sub(1),
-            steps: self.levels.iter().take(LONGEST).map(step).collect(),
+            segments: self
+                .levels
+                .iter()
+                .take(MAX_PATH_LENGTH)
+                .map(segment)
+                .collect(),
         }
     }
 
-    /// A key was read if one was expected, a value otherwise.
-    fn node_passed(&mut self) {
+    /// Switches between key and value after a node of a mapping.
+    fn end_node(&mut self) {
         self.ended.clear();
         if let Some(level) = self.levels.last_mut().filter(|level| level.is_mapping) {
             level.expects_key = !level.expects_key;
@@ -228,17 +233,17 @@ impl Reader {
     }
 
     fn enter(&mut self, style: StructureStyle, column: usize, is_mapping: bool) {
-        // The collection is a node of the level around it; its key, if any, is used up.
-        self.begin();
+        // The collection is a node of the surrounding level and has taken its key.
+        self.begin_node();
         if let Some(level) = self.levels.last_mut() {
             level.key = None;
             if level.expects_key {
                 level.name.clear();
             }
         }
-        self.node_passed();
+        self.end_node();
         let column = (style == StructureStyle::Block).then_some(column);
-        self.levels.push(Level {
+        self.levels.push(NestingLevel {
             column,
             is_mapping,
             expects_key: is_mapping,
@@ -265,8 +270,8 @@ pub(super) fn line_start(text: &str, offset: usize) -> usize {
     text[..offset].rfind('\n').map_or(0, |newline| newline + 1)
 }
 
-/// Where the first dash of a sequence is. The reader reports the place behind it where the sequence
-/// is not indented.
+/// The column of the first dash of a sequence. For a sequence that is not indented, the parser reports
+/// the position after the dash.
 fn dash_column(text: &str, span: Span) -> usize {
     let start = span.byte_range().map_or(0, |range| range.start);
     if text[start..].starts_with('-') {
@@ -295,8 +300,8 @@ fn quotes(style: ScalarStyle) -> Quotes {
     }
 }
 
-/// Where the value of a key goes that has none.
-fn behind_colon(text: &str, key: &Key) -> Option<usize> {
+/// The position for the value of a key that has none.
+fn position_after_colon(text: &str, key: &ScalarKey) -> Option<usize> {
     let rest = &text[key.end..];
     let blank = rest.len() - rest.trim_start().len();
     let has_colon = rest[blank..].starts_with(':');

@@ -1,23 +1,23 @@
-//! Which scalar a marker belongs to.
+//! Assigns markers to scalars.
 //!
-//! The rules are those of the tool that markers were first written for, found by asking it: a
-//! comment on the line where a scalar ends, or behind its key; else one comment alone on the line
-//! above the scalar or its key. Blank lines, or a second comment above, break the tie. Where a
-//! deeper block ended in between, the comment must stand exactly below the line it belongs to.
+//! The rules are those of the Weave pipeline-controller: the marker is a comment on the line where the
+//! scalar ends, or after its key; else a single comment alone on the line above the scalar or its key.
+//! A blank line in between, or a second comment above, separates the comment from the scalar. After a
+//! more deeply indented block, the comment must have the same indentation as the scalar.
 
 use std::collections::BTreeMap;
 
 use super::document::{Comment, Document, Scalar, line_start};
 
-/// The text by lines, and the comments on them.
-struct Page<'a> {
+/// A text with its lines and comments.
+struct CommentedText<'a> {
     text: &'a str,
     lines: Vec<&'a str>,
     comments: BTreeMap<usize, &'a Comment>,
 }
 
-/// Something a comment above can belong to: its place, and whether a deeper block ended before it.
-struct Place {
+/// A scalar or key that a comment above it may belong to.
+struct CommentAnchor {
     start: usize,
     line: usize,
     follows_deeper: bool,
@@ -26,7 +26,7 @@ struct Place {
 
 /// All scalars with a marker, and the marker.
 pub(super) fn marked<'a>(text: &str, document: &'a Document) -> Vec<(&'a Scalar, String)> {
-    let page = Page {
+    let page = CommentedText {
         text,
         lines: text.lines().collect(),
         comments: document
@@ -39,9 +39,9 @@ pub(super) fn marked<'a>(text: &str, document: &'a Document) -> Vec<(&'a Scalar,
     document.scalars.iter().filter_map(with_marker).collect()
 }
 
-impl Page<'_> {
+impl CommentedText<'_> {
     fn marker_of(&self, scalar: &Scalar) -> Option<String> {
-        let own = Place {
+        let own = CommentAnchor {
             start: scalar.range.start,
             line: scalar.line,
             follows_deeper: scalar.follows_deeper,
@@ -54,7 +54,7 @@ impl Page<'_> {
         let key_head = || {
             key.and_then(|key| {
                 let (start, line, follows_deeper) = (key.start, key.line, key.follows_deeper);
-                self.above(&Place {
+                self.above(&CommentAnchor {
                     start,
                     line,
                     follows_deeper,
@@ -99,7 +99,7 @@ impl Page<'_> {
     }
 
     /// Alone on the line above.
-    fn above(&self, place: &Place) -> Option<String> {
+    fn above(&self, place: &CommentAnchor) -> Option<String> {
         let lead_in = &self.text[line_start(self.text, place.start)..place.start];
         let before = lead_in.trim_start();
         if !may_stand_before(before, place.may_follow_dash) {

@@ -1,9 +1,9 @@
-//! A value as YAML.
+//! Writes a value as a YAML scalar.
 
 use super::document::Quotes;
 
-/// Writes a value in the quotes that were there; unquoted values get double quotes where a reader,
-/// of YAML 1.1 too, would take them for something else than text.
+/// Writes a value with the current quotes. An unquoted value gets double quotes if a YAML 1.1 or 1.2
+/// parser would not read it as text.
 pub(super) fn render(value: &str, quotes: Quotes) -> String {
     match quotes {
         Quotes::Single => format!("'{}'", value.replace('\'', "''")),
@@ -23,16 +23,16 @@ fn is_plain(value: &str) -> bool {
         || value.starts_with("- ")
         || value.starts_with("---")
         || value.starts_with("...");
-    let holds_syntax = value.contains([',', '[', ']', '{', '}', '"', '\'', '\u{feff}'])
+    let has_syntax = value.contains([',', '[', ']', '{', '}', '"', '\'', '\u{feff}'])
         || value.contains(": ")
         || value.contains(" #")
         || value.contains("\t")
         || value.ends_with([' ', ':']);
-    starts_well && !is_marker && !holds_syntax && !reads_as_other(value)
+    starts_well && !is_marker && !has_syntax && !is_not_text(value)
 }
 
-/// Whether any YAML reader takes it for a number, a truth value, a date or nothing.
-fn reads_as_other(value: &str) -> bool {
+/// Whether a YAML parser reads it as a number, boolean, date or null.
+fn is_not_text(value: &str) -> bool {
     let lower = value.to_ascii_lowercase();
     let words = [
         "~", "null", "true", "false", "yes", "no", "on", "off", "y", "n", ".inf", "+.inf", "-.inf",
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_text_to_every_reader_is_quoted() {
+    fn values_that_a_parser_does_not_read_as_text_are_quoted() {
         for value in [
             "1",
             "1.10",
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_break_the_file_is_quoted() {
+    fn values_with_yaml_syntax_are_quoted() {
         for (value, quoted) in [
             ("a: b", "\"a: b\""),
             ("a #b", "\"a #b\""),

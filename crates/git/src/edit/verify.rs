@@ -1,16 +1,16 @@
-//! Reads an edited file again and compares it with the original.
+//! Parses an edited file again and compares it with the original.
 
 use std::collections::BTreeMap;
 
 use granit_parser::{Event, Parser};
 
-use super::{Error, Target};
+use super::{Error, ScalarEdit};
 
-/// Fails unless exactly the targets differ, and they hold their values.
+/// Fails unless exactly the edited scalars differ, and they have their new values.
 pub(super) fn only_these_changed(
     before: &str,
     after: &str,
-    targets: &[Target<'_>],
+    targets: &[ScalarEdit<'_>],
 ) -> Result<(), Error> {
     let mut old = Parser::new_from_str(before);
     let mut new = Parser::new_from_str(after);
@@ -28,7 +28,7 @@ pub(super) fn only_these_changed(
             (None | Some(Err(_)), _) => return Err(Error::Ambiguous { line: 0 }),
         };
         let is_right = match wanted.remove(&index) {
-            Some(value) => holds(&old.0, &new.0, value),
+            Some(value) => has_value(&old.0, &new.0, value),
             None => old.0 == new.0,
         };
         if !is_right {
@@ -40,8 +40,8 @@ pub(super) fn only_these_changed(
     Ok(())
 }
 
-/// The new value, under the anchor and tag that were there.
-fn holds(old: &Event<'_>, new: &Event<'_>, value: &str) -> bool {
+/// Whether a scalar has the new value and the same anchor and tag.
+fn has_value(old: &Event<'_>, new: &Event<'_>, value: &str) -> bool {
     match (old, new) {
         (Event::Scalar(_, _, old_anchor, old_tag), Event::Scalar(text, _, anchor, tag)) => {
             text == value && old_anchor == anchor && old_tag == tag

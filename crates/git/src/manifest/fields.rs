@@ -1,24 +1,24 @@
-//! Where manifests of the kinds we know keep the version of something.
+//! The fields with versions in manifests of known kinds.
 
 use std::collections::BTreeMap;
 
+use super::build_graph::{BuildGraph, FLUX_KUSTOMIZE_GROUP, NameTransformation};
 use super::images::is_image;
-use super::read::{Manifest, join};
-use super::walk::{APPLIER, Naming, Walk};
+use super::parsed::{Manifest, join};
 use super::{ManifestIdentity, PinnedVersion};
-use crate::edit::document::{Scalar, Step};
+use crate::edit::document::{PathSegment, Scalar};
 
-/// Group of the sources that others refer to.
+/// The API group of Flux sources.
 const SOURCES: &str = "source.toolkit.fluxcd.io";
 
-/// Where a workload has its containers, by where its pods are described.
+/// The paths of pod specs in workloads.
 const PODS: [&str; 3] = [
     "spec.template.spec",
     "spec.jobTemplate.spec.template.spec",
     "spec",
 ];
 
-/// How a source may be pinned, the ones that count before others first.
+/// The fields of a source reference, in the order of their precedence.
 const PINS: [&str; 4] = ["digest", "commit", "semver", "tag"];
 
 pub(crate) const DIGEST_UNKNOWN: &str =
@@ -26,67 +26,74 @@ pub(crate) const DIGEST_UNKNOWN: &str =
 pub(crate) const NOT_A_TAG: &str = "it is pinned by a tag, and the new version is a digest";
 pub(crate) const COMMIT_UNKNOWN: &str =
     "it is pinned by a commit, and none is known for the new version";
-const NOT_A_COMMIT: &str = "it is pinned by a version, and the new one is a commit";
+const COMMIT_INSTEAD_OF_VERSION: &str = "it is pinned by a version, and the new one is a commit";
 const REFERENCE: &str = "it is pinned by the whole name of a reference; use a tag";
 const VARIABLE: &str = "its value is a variable or written elsewhere";
 const JSON_PATCH: &str = "a list of single operations sets it; use a patch that is a manifest";
 
-/// A field and what is to be written there; or why nothing can be.
-pub(super) struct Setting {
+/// A field and the values to write, or why it cannot be set.
+pub(super) struct FieldEdit {
     pub(super) line: usize,
-    pub(super) outcome: Result<Vec<(usize, String)>, &'static str>,
+    pub(super) edits: Result<Vec<(usize, String)>, &'static str>,
 }
 
-impl Setting {
+impl FieldEdit {
     fn cannot(line: usize, because: &'static str) -> Self {
         Self {
             line,
-            outcome: Err(because),
+            edits: Err(because),
         }
     }
 }
 
-pub(super) fn is(manifest: Manifest<'_>, naming: &Naming, identity: &ManifestIdentity) -> bool {
-    let (namespace, name) = naming.of(manifest);
+/// Whether a manifest describes the object, after its names are transformed.
+pub(super) fn describes(
+    manifest: Manifest<'_>,
+    names: &NameTransformation,
+    identity: &ManifestIdentity,
+) -> bool {
+    let (namespace, name) = names.apply(manifest);
     manifest.kind() == identity.kind
         && manifest.group() == identity.group
         && name == identity.name
         && namespace.is_none_or(|namespace| namespace == identity.namespace)
 }
 
-/// Sets the fields that are there, each to its value.
-fn set(manifest: Manifest<'_>, fields: &[(String, Option<String>)]) -> Option<Setting> {
+/// The edit of all fields that exist, each to its value.
+fn set(manifest: Manifest<'_>, fields: &[(String, Option<String>)]) -> Option<FieldEdit> {
     let mut changes = Vec::new();
     let mut line = None;
     for (path, value) in fields {
         if manifest.is_alias(path) {
-            return Some(Setting::cannot(0, VARIABLE));
+            return Some(FieldEdit::cannot(0, VARIABLE));
         }
         let Some(scalar) = manifest.scalar(path) else {
             continue;
         };
         line.get_or_insert(scalar.line);
         if scalar.value.contains("${") {
-            return Some(Setting::cannot(scalar.line, VARIABLE));
+            return Some(FieldEdit::cannot(scalar.line, VARIABLE));
         }
         changes.extend(value.clone().map(|value| (scalar.event, value)));
     }
     let line = line?;
     let is_anything = !changes.is_empty();
-    Some(Setting {
+    Some(FieldEdit {
         line,
-        outcome: is_anything.then_some(changes).ok_or(NOT_A_COMMIT),
+        edits: is_anything
+            .then_some(changes)
+            .ok_or(COMMIT_INSTEAD_OF_VERSION),
     })
 }
 
-/// The version of a release's chart, where the release has it.
-pub(super) fn release(manifest: Manifest<'_>, pin: &PinnedVersion) -> Option<Setting> {
+/// The chart version in a HelmRelease.
+pub(super) fn release(manifest: Manifest<'_>, pin: &PinnedVersion) -> Option<FieldEdit> {
     let path = "spec.chart.spec.version".to_owned();
     set(manifest, &[(path, Some(pin.version.clone()))])
 }
 
-/// What a source is pinned to.
-pub(super) fn source(manifest: Manifest<'_>, pin: &PinnedVersion) -> Option<Setting> {
+/// The version of a Flux source.
+pub(super) fn source(manifest: Manifest<'_>, pin: &PinnedVersion) -> Option<FieldEdit> {
     let is_version = !pin.is_commit() && !pin.is_digest();
     let version = Some(pin.version.clone()).filter(|_| is_version);
     if manifest.kind() == "HelmChart" {
@@ -98,9 +105,9 @@ pub(super) fn source(manifest: Manifest<'_>, pin: &PinnedVersion) -> Option<Sett
             .iter()
             .filter_map(|field| manifest.scalar(&path(field)));
         let line = lines.next().map_or(0, |scalar| scalar.line);
-        return Some(Setting::cannot(line, objection));
+        return Some(FieldEdit::cannot(line, objection));
     }
-    // A tag of a registry has no plus; charts are stored under an underscore in its place.
+    // OCI tags cannot contain a plus; Helm replaces it by an underscore.
     let is_registry = manifest.kind() == "OCIRepository";
     let plus = if is_registry { "_" } else { "+" };
     let tag = version.as_ref().map(|tag| tag.replace('+', plus));
@@ -114,7 +121,7 @@ pub(super) fn source(manifest: Manifest<'_>, pin: &PinnedVersion) -> Option<Sett
     set(manifest, &values.map(|(field, value)| (path(field), value)))
 }
 
-/// Why a source that is pinned like this cannot be set to that.
+/// Why a source cannot be set to a version.
 fn objection(manifest: Manifest<'_>, pin: &PinnedVersion) -> Option<&'static str> {
     let path = |field: &str| format!("spec.ref.{field}");
     let is_at = |field: &str| manifest.scalar(&path(field)).is_some();
@@ -134,14 +141,17 @@ fn objection(manifest: Manifest<'_>, pin: &PinnedVersion) -> Option<&'static str
 }
 
 /// The source that a manifest refers to.
-pub(super) fn referred(walk: &Walk<'_>, identity: &ManifestIdentity) -> Option<ManifestIdentity> {
-    let ours = walk
+pub(super) fn referenced_source(
+    graph: &BuildGraph<'_>,
+    identity: &ManifestIdentity,
+) -> Option<ManifestIdentity> {
+    let own = graph
         .manifests()
-        .filter(|(reached, manifest)| is(*manifest, &reached.naming, identity));
-    ours.into_iter().find_map(|(_, manifest)| {
-        let mut places = ["spec.chartRef", "spec.sourceRef"].into_iter();
-        places.find_map(|place| {
-            let text = |field: &str| manifest.text(&format!("{place}.{field}"));
+        .filter(|(file, manifest)| describes(*manifest, &file.names, identity));
+    own.into_iter().find_map(|(_, manifest)| {
+        let mut references = ["spec.chartRef", "spec.sourceRef"].into_iter();
+        references.find_map(|reference| {
+            let text = |field: &str| manifest.text(&format!("{reference}.{field}"));
             Some(ManifestIdentity {
                 group: SOURCES.to_owned(),
                 kind: text("kind")?.to_owned(),
@@ -152,14 +162,14 @@ pub(super) fn referred(walk: &Walk<'_>, identity: &ManifestIdentity) -> Option<M
     })
 }
 
-/// The entries for an image in a list that replaces images: Kustomize's own, or that of who applies
-/// it. By the name it has before or after.
-pub(super) fn replacement(
+/// The entries for an image, by its old or new name, in the `images` of a Kustomize or Flux
+/// Kustomization.
+pub(super) fn image_overrides(
     manifest: Manifest<'_>,
     list: &str,
     image: &str,
     pin: &PinnedVersion,
-) -> Vec<Setting> {
+) -> Vec<FieldEdit> {
     let items = (0..manifest.count(list)).map(|index| join(list, index));
     let is_meant = |item: &String| {
         let mut names = ["name", "newName"].into_iter();
@@ -170,17 +180,17 @@ pub(super) fn replacement(
     };
     let items = items.filter(is_meant);
     items
-        .filter_map(|item| replaced(manifest, &item, pin))
+        .filter_map(|item| image_override(manifest, &item, pin))
         .collect()
 }
 
-fn replaced(manifest: Manifest<'_>, item: &str, pin: &PinnedVersion) -> Option<Setting> {
+fn image_override(manifest: Manifest<'_>, item: &str, pin: &PinnedVersion) -> Option<FieldEdit> {
     let (tag, digest) = (format!("{item}.newTag"), format!("{item}.digest"));
     if let Some(scalar) = manifest.scalar(&digest).filter(|_| pin.digest.is_none()) {
-        return Some(Setting::cannot(scalar.line, DIGEST_UNKNOWN));
+        return Some(FieldEdit::cannot(scalar.line, DIGEST_UNKNOWN));
     }
     if let Some(scalar) = manifest.scalar(&tag).filter(|_| pin.is_digest()) {
-        return Some(Setting::cannot(scalar.line, NOT_A_TAG));
+        return Some(FieldEdit::cannot(scalar.line, NOT_A_TAG));
     }
     let fields = [
         (tag, Some(pin.version.clone())),
@@ -189,17 +199,20 @@ fn replaced(manifest: Manifest<'_>, item: &str, pin: &PinnedVersion) -> Option<S
     set(manifest, &fields)
 }
 
-/// The list of replacements in a manifest, if it is one that has them.
-pub(super) fn replacements(manifest: Manifest<'_>, is_kustomization: bool) -> Option<&'static str> {
+/// The path of the list of image overrides in a manifest, if its kind has one.
+pub(super) fn image_override_list(
+    manifest: Manifest<'_>,
+    is_kustomization: bool,
+) -> Option<&'static str> {
     if is_kustomization {
         return Some("images");
     }
-    let is_applier = manifest.group() == APPLIER && manifest.kind() == "Kustomization";
+    let is_applier = manifest.group() == FLUX_KUSTOMIZE_GROUP && manifest.kind() == "Kustomization";
     is_applier.then_some("spec.images")
 }
 
-/// The containers of a workload that run the image; one setting for each image that may be meant.
-pub(super) fn workload(manifest: Manifest<'_>, image: &str, pin: &PinnedVersion) -> Vec<Setting> {
+/// The containers of a workload that run the image; one edit for each name of the image.
+pub(super) fn workload(manifest: Manifest<'_>, image: &str, pin: &PinnedVersion) -> Vec<FieldEdit> {
     let mut fields: BTreeMap<&str, Vec<(String, Option<String>)>> = BTreeMap::new();
     for pod in PODS {
         for list in ["containers", "initContainers"] {
@@ -213,12 +226,12 @@ pub(super) fn workload(manifest: Manifest<'_>, image: &str, pin: &PinnedVersion)
                 if !is_image(name, image) {
                     continue;
                 }
-                match renewed(name, rest, pin) {
+                match with_version(name, rest, pin) {
                     Some(value) => fields.entry(name).or_default().push((path, Some(value))),
                     None if pin.is_digest() => {
-                        return vec![Setting::cannot(scalar.line, NOT_A_TAG)];
+                        return vec![FieldEdit::cannot(scalar.line, NOT_A_TAG)];
                     }
-                    None => return vec![Setting::cannot(scalar.line, DIGEST_UNKNOWN)],
+                    None => return vec![FieldEdit::cannot(scalar.line, DIGEST_UNKNOWN)],
                 }
             }
         }
@@ -227,14 +240,14 @@ pub(super) fn workload(manifest: Manifest<'_>, image: &str, pin: &PinnedVersion)
     fields.filter_map(|fields| set(manifest, fields)).collect()
 }
 
-/// Name, and tag and digest behind it.
+/// Splits an image into its name and the tag and digest after it.
 fn split_image(image: &str) -> (&str, &str) {
     let start = image.rfind('/').map_or(0, |slash| slash + 1);
     let end = image[start..].find([':', '@']);
     image.split_at(end.map_or(image.len(), |end| start + end))
 }
 
-fn renewed(name: &str, rest: &str, pin: &PinnedVersion) -> Option<String> {
+fn with_version(name: &str, rest: &str, pin: &PinnedVersion) -> Option<String> {
     let version = &pin.version;
     match (rest.split_once('@'), &pin.digest) {
         (Some(("", _)), Some(digest)) => Some(format!("{name}@{digest}")),
@@ -245,39 +258,42 @@ fn renewed(name: &str, rest: &str, pin: &PinnedVersion) -> Option<String> {
     }
 }
 
-/// Whether single operations in a patch set one of the fields, or something around it.
-pub(super) fn operations(manifest: Manifest<'_>, fields: &[&str]) -> Option<Setting> {
+/// Whether operations of a JSON patch set one of the fields, or a parent or child of it.
+pub(super) fn json_patch_of(manifest: Manifest<'_>, fields: &[&str]) -> Option<FieldEdit> {
     let is_around = |one: &str, other: &str| {
         let rest = other.strip_prefix(one);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
-    changes(manifest).find_map(|(_, path)| {
+    json_patch_operations(manifest).find_map(|(_, path)| {
         let is_meant = fields.iter().any(|field| {
             let pointer = format!("/{}", field.replace('.', "/"));
             is_around(&pointer, &path.value) || is_around(&path.value, &pointer)
         });
-        is_meant.then(|| Setting::cannot(path.line, JSON_PATCH))
+        is_meant.then(|| FieldEdit::cannot(path.line, JSON_PATCH))
     })
 }
 
-/// Whether single operations in a patch bring in the image.
-pub(super) fn image_operations(manifest: Manifest<'_>, image: &str) -> Option<Setting> {
-    changes(manifest).find_map(|(operation, path)| {
+/// Whether operations of a JSON patch set the image.
+pub(super) fn json_patch_of_image(manifest: Manifest<'_>, image: &str) -> Option<FieldEdit> {
+    json_patch_operations(manifest).find_map(|(operation, path)| {
         let value = format!("{operation}.value");
         let mut written = manifest.below(&value);
-        let is_meant = written.any(|(step, scalar)| {
-            let is_image_field = match step {
-                Some(Step::Key(key)) if key == "value" => path.value.ends_with("/image"),
-                step => *step.unwrap_or(&Step::Item(0)) == Step::Key("image".to_owned()),
+        let is_meant = written.any(|(segment, scalar)| {
+            let is_image_field = match segment {
+                Some(PathSegment::Key(key)) if key == "value" => path.value.ends_with("/image"),
+                segment => {
+                    *segment.unwrap_or(&PathSegment::Item(0))
+                        == PathSegment::Key("image".to_owned())
+                }
             };
             is_image_field && is_image(split_image(&scalar.value).0, image)
         });
-        is_meant.then(|| Setting::cannot(path.line, JSON_PATCH))
+        is_meant.then(|| FieldEdit::cannot(path.line, JSON_PATCH))
     })
 }
 
-/// The operations of a patch that change something, each with the path it is about.
-fn changes<'a>(manifest: Manifest<'a>) -> impl Iterator<Item = (String, &'a Scalar)> {
+/// The operations of a JSON patch that change something, each with its path.
+fn json_patch_operations<'a>(manifest: Manifest<'a>) -> impl Iterator<Item = (String, &'a Scalar)> {
     let operations = (0..manifest.count("")).map(|index| join("", index));
     let is_change =
         move |operation: &String| manifest.text(&format!("{operation}.op")) != Some("test");
@@ -292,7 +308,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn images_are_taken_apart_and_put_together() {
+    fn images_are_split_and_updated() {
         let pin = |digest: Option<&str>| PinnedVersion {
             version: "2".to_owned(),
             digest: digest.map(str::to_owned),
@@ -309,8 +325,8 @@ mod tests {
             ("app@sha256:a", None, None),
         ] {
             let (name, rest) = split_image(image);
-            let renewed = renewed(name, rest, &pin(digest));
-            assert_eq!(renewed.as_deref(), expected, "{image}");
+            let updated = with_version(name, rest, &pin(digest));
+            assert_eq!(updated.as_deref(), expected, "{image}");
         }
         let digest = PinnedVersion {
             version: "sha256:b".to_owned(),
@@ -318,9 +334,9 @@ mod tests {
             commit: None,
         };
         assert_eq!(
-            renewed("app", "@sha256:a", &digest).as_deref(),
+            with_version("app", "@sha256:a", &digest).as_deref(),
             Some("app@sha256:b")
         );
-        assert_eq!(renewed("app", ":1", &digest), None);
+        assert_eq!(with_version("app", ":1", &digest), None);
     }
 }

@@ -1,42 +1,42 @@
-//! The files of a repository, and what is known of them without walking.
+//! The files of a repository, and the manifests that were parsed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::paths::PathLimits;
 
-use super::read::Manifests;
-use super::repository::Home;
-use super::walk::below;
+use super::build_graph::join_path;
+use super::parsed::Manifests;
+use super::repository_identity::RepositoryIdentity;
 
 const KUSTOMIZATIONS: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
 
-/// A repository: which files there are, and what is in those that were read.
-pub(crate) struct Files {
-    /// Which repository, to know references to itself.
-    pub(crate) home: Option<Home>,
+/// The paths of all files of a repository, and the content of those that were read.
+pub(crate) struct RepositoryFiles {
+    /// The repository itself, to recognise references to it.
+    pub(crate) identity: Option<RepositoryIdentity>,
     pub(crate) paths: BTreeSet<String>,
-    /// Nothing for those that are no manifests.
+    /// The files that were read; `None` if a file has no manifests.
     pub(crate) read: BTreeMap<String, Option<Manifests>>,
 }
 
-impl Files {
-    /// The names of the sources that are known to be other repositories.
-    pub(super) fn foreign(&self) -> BTreeSet<&str> {
+impl RepositoryFiles {
+    /// The names of GitRepositories that are other repositories.
+    pub(super) fn other_repositories(&self) -> BTreeSet<&str> {
         let manifests = self.read.values().flatten().flat_map(Manifests::each);
         let sources = manifests.filter(|manifest| manifest.kind() == "GitRepository");
         let is_foreign = |url: &str| {
-            let both = Home::of(url).zip(self.home.as_ref());
-            both.is_none_or(|(there, home)| !home.may_be(&there))
+            let both = RepositoryIdentity::of(url).zip(self.identity.as_ref());
+            both.is_none_or(|(other, own)| !own.may_be(&other))
         };
-        let foreign = sources.filter_map(|source| {
+        let others = sources.filter_map(|source| {
             let url = source.text("spec.url")?;
             source.text("metadata.name").filter(|_| is_foreign(url))
         });
-        foreign.collect()
+        others.collect()
     }
 
-    /// The directories and files that a pattern stands for.
-    pub(super) fn roots(&self, pattern: &str) -> BTreeSet<String> {
+    /// The directories and files that match a pattern.
+    pub(super) fn matching(&self, pattern: &str) -> BTreeSet<String> {
         let Ok(limits) = PathLimits::new([pattern]) else {
             return BTreeSet::new();
         };
@@ -48,9 +48,9 @@ impl Files {
         self.paths.iter().filter_map(root).collect()
     }
 
-    /// What Kustomize reads in a directory.
+    /// The Kustomize file of a directory.
     pub(super) fn kustomization(&self, folder: &str) -> Option<String> {
-        let mut files = KUSTOMIZATIONS.iter().map(|name| below(folder, name));
+        let mut files = KUSTOMIZATIONS.iter().map(|name| join_path(folder, name));
         files.find(|file| self.paths.contains(file))
     }
 }

@@ -1,48 +1,48 @@
-//! Which image is meant, and what a replaced one really reaches.
+//! Image names, and the workloads that an image override affects.
 //!
-//! A list of replacements works on what its directory is built of, and on nothing beside it. One
-//! that does not reach the workload that is meant says nothing about it; one that reaches only some
-//! of several leaves the others behind.
+//! An override in a Kustomization affects only what its directory is built from. An override that does
+//! not affect the wanted workload is ignored; one that affects only some of several workloads would
+//! leave the others at the old version.
 
-use super::choose::Candidate;
+use super::build_graph::{BuildFile, BuildGraph, FLUX_KUSTOMIZE_GROUP, FileRole, folder, resolve};
 use super::fields;
-use super::read::Manifest;
-use super::walk::{APPLIER, Reached, Role, Walk, folder, resolve};
-use super::{Files, VersionField, WantedField};
+use super::parsed::Manifest;
+use super::search::CandidateField;
+use super::{RepositoryFiles, VersionField, WantedField};
 
-/// The registry that a name without one means.
-const REGISTRY: &str = "docker.io";
+/// The registry of an image name without one.
+const DEFAULT_REGISTRY: &str = "docker.io";
 
-/// Whether an image, by its name in a manifest, is the one that is called so. As where images are
-/// observed, a name without registry also means the same path in any registry.
+/// Whether an image of a manifest has this name. As for observed images, a name without a registry also
+/// matches the same path in any registry.
 pub fn is_image(image: &str, name: &str) -> bool {
-    let whole = |name: &str| match name.split_once('/') {
-        None => format!("{REGISTRY}/library/{name}"),
+    let with_registry = |name: &str| match name.split_once('/') {
+        None => format!("{DEFAULT_REGISTRY}/library/{name}"),
         Some((first, _)) if first == "localhost" || first.contains(['.', ':']) => name.to_owned(),
-        Some(_) => format!("{REGISTRY}/{name}"),
+        Some(_) => format!("{DEFAULT_REGISTRY}/{name}"),
     };
-    let image = whole(image);
-    let ends_so = |rest: &str| rest.ends_with('/');
-    image == whole(name) || image.strip_suffix(name).is_some_and(ends_so)
+    let image = with_registry(image);
+    let is_path_end = |rest: &str| rest.ends_with('/');
+    image == with_registry(name) || image.strip_suffix(name).is_some_and(is_path_end)
 }
 
-/// What a candidate works on.
+/// The workloads that a candidate field affects.
 #[derive(Clone)]
-pub(super) enum Scope {
-    /// All that is built beside it.
+pub(super) enum FieldScope {
+    /// All that is built together with it.
     Everything,
-    /// What a directory is built of.
+    /// All that a directory is built from.
     Directory(String),
-    /// What it describes, by kind and name.
+    /// The object with this kind and name.
     Manifest(String, String),
 }
 
-impl Scope {
-    pub(super) fn of(reached: &Reached, manifest: Manifest<'_>) -> Self {
-        let is_kustomization = reached.level.role == Role::Kustomization;
-        match fields::replacements(manifest, is_kustomization) {
+impl FieldScope {
+    pub(super) fn of(file: &BuildFile, manifest: Manifest<'_>) -> Self {
+        let is_kustomization = file.precedence.role == FileRole::Kustomization;
+        match fields::image_override_list(manifest, is_kustomization) {
             Some(_) if manifest.kind() == "Component" => Self::Everything,
-            Some(_) if is_kustomization => Self::Directory(folder(&reached.path).to_owned()),
+            Some(_) if is_kustomization => Self::Directory(folder(&file.path).to_owned()),
             Some(_) => {
                 let path = manifest.text("spec.path").unwrap_or_default();
                 Self::Directory(resolve("", path).unwrap_or_default())
@@ -54,19 +54,19 @@ impl Scope {
         }
     }
 
-    fn covers(&self, files: &Files, workload: &Workload) -> bool {
+    fn covers(&self, files: &RepositoryFiles, workload: &Workload) -> bool {
         match self {
             Self::Everything => true,
             Self::Directory(path) => {
-                let walk = Walk::from(files, std::slice::from_ref(path));
-                walk.reaches(&workload.path)
+                let graph = BuildGraph::new(files, std::slice::from_ref(path));
+                graph.contains(&workload.path)
             }
             Self::Manifest(kind, name) => *kind == workload.kind && *name == workload.name,
         }
     }
 }
 
-/// A workload that runs the image and is meant.
+/// A workload with the wanted image.
 pub(super) struct Workload {
     path: String,
     line: usize,
@@ -75,31 +75,31 @@ pub(super) struct Workload {
 }
 
 impl Workload {
-    pub(super) fn shown(&self) -> String {
+    pub(super) fn location(&self) -> String {
         format!("{}:{}", self.path, self.line)
     }
 }
 
-/// The workloads whose image is to be set; none where it is not images that are set.
-pub(super) fn meant(
+/// The workloads whose image is to be set; none if the wanted field is not an image.
+pub(super) fn wanted_workloads(
     wanted: &WantedField,
-    own: &Walk<'_>,
-    home: Option<&Walk<'_>>,
+    own: &BuildGraph<'_>,
+    applied: Option<&BuildGraph<'_>>,
 ) -> Vec<Workload> {
     let VersionField::Image { name } = &wanted.field else {
         return Vec::new();
     };
     let identity = &wanted.identity;
-    let is_home = |path: &str| home.is_none_or(|home| home.reaches(path));
-    let workloads = own.manifests().filter_map(|(reached, manifest)| {
-        let setting = fields::workload(manifest, name, &wanted.pin)
+    let is_applied = |path: &str| applied.is_none_or(|applied| applied.contains(path));
+    let workloads = own.manifests().filter_map(|(file, manifest)| {
+        let edit = fields::workload(manifest, name, &wanted.pin)
             .into_iter()
             .next()?;
-        let is_one = !identity.is_workload() || fields::is(manifest, &reached.naming, identity);
-        let is_resource = reached.level.role == Role::Resource;
-        (is_one && is_resource && is_home(&reached.path)).then(|| Workload {
-            path: reached.path.clone(),
-            line: setting.line,
+        let is_one = !identity.is_workload() || fields::describes(manifest, &file.names, identity);
+        let is_resource = file.precedence.role == FileRole::Resource;
+        (is_one && is_resource && is_applied(&file.path)).then(|| Workload {
+            path: file.path.clone(),
+            line: edit.line,
             kind: manifest.kind().to_owned(),
             name: manifest
                 .text("metadata.name")
@@ -108,44 +108,52 @@ pub(super) fn meant(
         })
     });
     let mut workloads: Vec<Workload> = workloads.collect();
-    workloads.dedup_by_key(|workload| workload.shown());
+    workloads.dedup_by_key(|workload| workload.location());
     workloads
 }
 
-/// What the one applies that is meant, where images are and it is among what was walked.
-pub(super) fn home<'a>(files: &'a Files, wanted: &WantedField, own: &Walk<'_>) -> Option<Walk<'a>> {
+/// What the wanted Flux Kustomization applies, if the wanted field is an image.
+pub(super) fn applied_by_wanted<'a>(
+    files: &'a RepositoryFiles,
+    wanted: &WantedField,
+    own: &BuildGraph<'_>,
+) -> Option<BuildGraph<'a>> {
     if !matches!(wanted.field, VersionField::Image { .. }) {
         return None;
     }
     let mut appliers = own
         .manifests()
-        .filter(|(_, manifest)| manifest.group() == APPLIER);
-    let (reached, manifest) = appliers
-        .find(|(reached, manifest)| fields::is(*manifest, &reached.naming, &wanted.identity))?;
-    match Scope::of(reached, manifest) {
-        Scope::Directory(path) => Some(Walk::from(files, &[path])),
-        Scope::Everything | Scope::Manifest(..) => None,
+        .filter(|(_, manifest)| manifest.group() == FLUX_KUSTOMIZE_GROUP);
+    let (file, manifest) = appliers
+        .find(|(file, manifest)| fields::describes(*manifest, &file.names, &wanted.identity))?;
+    match FieldScope::of(file, manifest) {
+        FieldScope::Directory(path) => Some(BuildGraph::new(files, &[path])),
+        FieldScope::Everything | FieldScope::Manifest(..) => None,
     }
 }
 
-/// Leaves out what does not reach any of the workloads.
-pub(super) fn retain_effective(files: &Files, found: &mut Vec<Candidate<'_>>, meant: &[Workload]) {
-    let reaches = |candidate: &Candidate<'_>| {
-        let mut meant = meant.iter();
-        meant.any(|workload| candidate.scope.covers(files, workload))
+/// Removes candidates that do not affect any of the workloads.
+pub(super) fn retain_effective(
+    files: &RepositoryFiles,
+    found: &mut Vec<CandidateField<'_>>,
+    workloads: &[Workload],
+) {
+    let is_effective = |candidate: &CandidateField<'_>| {
+        let mut workloads = workloads.iter();
+        workloads.any(|workload| candidate.scope.covers(files, workload))
     };
-    if !meant.is_empty() {
-        found.retain(reaches);
+    if !workloads.is_empty() {
+        found.retain(is_effective);
     }
 }
 
-/// The workloads that the chosen one leaves behind.
-pub(super) fn left_behind(
-    files: &Files,
-    chosen: &Candidate<'_>,
-    meant: &[Workload],
+/// The workloads that the chosen field does not affect.
+pub(super) fn unaffected(
+    files: &RepositoryFiles,
+    chosen: &CandidateField<'_>,
+    workloads: &[Workload],
 ) -> Vec<String> {
-    let meant = meant.iter();
-    let behind = meant.filter(|workload| !chosen.scope.covers(files, workload));
-    behind.map(Workload::shown).collect()
+    let workloads = workloads.iter();
+    let unaffected = workloads.filter(|workload| !chosen.scope.covers(files, workload));
+    unaffected.map(Workload::location).collect()
 }

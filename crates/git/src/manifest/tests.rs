@@ -11,17 +11,17 @@ pub(super) type Repository = BTreeMap<String, String>;
 
 /// The repository as it would be proposed.
 pub(super) fn promote(repository: &Repository, wanted: &WantedField) -> Result<Repository, Error> {
-    let files = Files {
-        home: Home::of("https://git.example/team/config"),
+    let files = RepositoryFiles {
+        identity: RepositoryIdentity::of("https://git.example/team/config"),
         paths: repository.keys().cloned().collect(),
         read: repository
             .iter()
             .map(|(path, text)| (path.clone(), Manifests::read(text.as_bytes()).ok()))
             .collect(),
     };
-    let own = Walk::from(&files, &wanted.directories);
+    let own = BuildGraph::new(&files, &wanted.directories);
     assert!(own.missing.is_empty(), "everything was read");
-    let (path, changes) = choose(&files, wanted, &PathLimits::default(), &own)?;
+    let (path, changes) = find_field(&files, wanted, &PathLimits::default(), &own)?;
     let edited = crate::edit::set_events(repository[&path].as_bytes(), &changes);
     let content = edited.expect("it can be edited").content;
     let mut after = repository.clone();
@@ -142,7 +142,7 @@ fn a_base_is_set_only_where_it_is_nobody_elses() {
         &wanted(VersionField::Chart, release()),
         &shared,
         "the chart version of HelmRelease shop/app is in apps/base/app.yaml:8, which apps/dev is \
-         built of too; set it in an overlay",
+         also built from; set it in an overlay",
     );
 }
 
@@ -157,7 +157,7 @@ fn none_and_several_are_named() {
         &wanted,
         &several,
         "the chart version of HelmRelease shop/app may be any of apps/prod/a.yaml:8, \
-         apps/prod/sub/b.yaml:8; mark the one that is meant",
+         apps/prod/sub/b.yaml:8; mark the right one",
     );
     check_refused(
         &wanted,
@@ -312,7 +312,7 @@ fn what_cannot_be_set_is_refused_and_not_passed_over() {
     let inline = "patches:\n- target: {kind: HelmRelease, name: app}\n  patch: |\n    - op: replace\n      \
                   path: /spec/chart/spec/version\n      value: 1.1.0\n";
     let sentence = "the chart version of HelmRelease shop/app is in apps/prod/kustomization.yaml:5, but \
-                    a patch inside another file cannot be set; put it into a file of its own";
+                    an inline patch cannot be set; put it into a file of its own";
     check_refused(&wanted, &overlay(inline), sentence);
     let merged = "patches:\n- target: {name: app}\n  patch: |\n    kind: HelmRelease\n    metadata: \
                   {name: unused}\n    spec: {chart: {spec: {version: 1.1.0}}}\n";
@@ -583,7 +583,7 @@ fn a_replacement_counts_only_for_what_it_reaches() {
         &image("Kustomization"),
         &text(&format!("{name}:1.0.0")),
         "the image host:5000/team/app of Kustomization shop/app may be any of \
-         apps/prod/a/kustomization.yaml:4, apps/prod/b/b.yaml:9; mark the one that is meant",
+         apps/prod/a/kustomization.yaml:4, apps/prod/b/b.yaml:9; mark the right one",
     );
 }
 

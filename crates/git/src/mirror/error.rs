@@ -1,82 +1,84 @@
-//! Why a mirror does not show what the remote has.
+//! Why a remote repository could not be read.
 
 use net::{AddressError, Remedy};
 
 use crate::{forge, runner};
 
-/// What went wrong between us and a remote. `attempted` completes "cannot …".
+/// Why a remote repository could not be read. `attempted` completes "cannot …".
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The URL leads where we do not go.
+    /// The address policy forbids the URL, or it does not resolve.
     #[error("cannot reach the repository")]
     Address {
-        /// Why.
+        /// The cause.
         #[from]
         source: AddressError,
     },
-    /// An app's key could not be traded for a token.
+    /// The token of a GitHub App could not be requested.
     #[error("cannot get a token for the repository")]
     Token {
-        /// Why.
+        /// The cause.
         source: forge::Error,
     },
-    /// Wrong or missing credentials.
+    /// The credentials are wrong or missing.
     #[error("cannot {attempted}: the remote refused the credentials")]
     Unauthorized {
-        /// What for.
+        /// What was attempted.
         attempted: String,
     },
-    /// Right credentials, not enough rights.
-    #[error("cannot {attempted}: not permitted ({message})")]
+    /// The credentials lack a permission.
+    #[error("cannot {attempted}: the credentials lack the permission ({message})")]
     Forbidden {
-        /// What for.
+        /// What was attempted.
         attempted: String,
-        /// What the remote said.
+        /// The message of the remote.
         message: String,
     },
-    /// No such repository, or none that the credentials may see.
-    #[error("cannot {attempted}: there is no such repository, or the credentials do not open it")]
+    /// The repository does not exist, or the credentials may not read it.
+    #[error(
+        "cannot {attempted}: the repository does not exist, or the credentials may not read it"
+    )]
     NotFound {
-        /// What for.
+        /// What was attempted.
         attempted: String,
     },
-    /// The remote is not who it says it is, or we do not know it.
+    /// The certificate or host key of the remote is not trusted.
     #[error("cannot {attempted}: the remote's identity could not be verified ({message})")]
     UnknownHost {
-        /// What for.
+        /// What was attempted.
         attempted: String,
-        /// What git said.
+        /// The message of git.
         message: String,
     },
-    /// The remote points elsewhere.
+    /// The remote redirects to another URL.
     #[error("cannot {attempted}: the repository has moved; update its URL")]
     Moved {
-        /// What for.
+        /// What was attempted.
         attempted: String,
     },
-    /// The remote does not answer, or not well.
+    /// The connection failed.
     #[error("cannot {attempted}: {message}")]
     Unreachable {
-        /// What for.
+        /// What was attempted.
         attempted: String,
-        /// What git said.
+        /// The message of git.
         message: String,
     },
-    /// Our copy of the repository is not whole.
-    #[error("cannot {attempted}: the mirror is damaged and will be made anew ({message})")]
+    /// The mirror is damaged.
+    #[error("cannot {attempted}: the mirror is damaged and will be fetched again ({message})")]
     Damaged {
-        /// What for.
+        /// What was attempted.
         attempted: String,
-        /// What git said.
+        /// The message of git.
         message: String,
     },
-    /// Git itself failed.
+    /// The git command failed.
     #[error(transparent)]
     Git(#[from] runner::Error),
 }
 
 impl Error {
-    /// A fixed word.
+    /// A fixed word for metrics, events and conditions.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Address { source } => source.reason(),
@@ -92,7 +94,7 @@ impl Error {
         }
     }
 
-    /// What would help.
+    /// Whether to retry or to wait for an edit.
     pub fn remedy(&self) -> Remedy {
         match self {
             Self::Address { source } => source.remedy(),
@@ -104,8 +106,8 @@ impl Error {
     }
 }
 
-/// The words are git's, ssh's and curl's, in the C locale.
-mod words {
+/// Parts of the messages of git, ssh and curl in the C locale.
+mod messages {
     pub(super) const UNAUTHORIZED: &[&str] = &[
         "Authentication failed",
         "could not read Username",
@@ -155,26 +157,26 @@ mod words {
     ];
 }
 
-/// Sorts what git complained about.
-pub(crate) fn sort(attempted: String, complaint: &str) -> Error {
-    let says = |words: &[&str]| words.iter().any(|word| complaint.contains(word));
-    let message = runner::last_lines(complaint);
-    if says(words::DAMAGED) {
+/// The error for the error output of git.
+pub(crate) fn classify_failure(attempted: String, stderr: &str) -> Error {
+    let contains = |texts: &[&str]| texts.iter().any(|text| stderr.contains(text));
+    let message = runner::last_lines(stderr);
+    if contains(messages::DAMAGED) {
         return Error::Damaged { attempted, message };
     }
-    if says(words::UNAUTHORIZED) {
+    if contains(messages::UNAUTHORIZED) {
         return Error::Unauthorized { attempted };
     }
-    if says(words::UNKNOWN_HOST) {
+    if contains(messages::UNKNOWN_HOST) {
         return Error::UnknownHost { attempted, message };
     }
-    if says(words::MOVED) {
+    if contains(messages::MOVED) {
         return Error::Moved { attempted };
     }
-    if says(words::FORBIDDEN) {
+    if contains(messages::FORBIDDEN) {
         return Error::Forbidden { attempted, message };
     }
-    if says(words::NOT_FOUND) {
+    if contains(messages::NOT_FOUND) {
         return Error::NotFound { attempted };
     }
     Error::Unreachable { attempted, message }
@@ -185,8 +187,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn complaints_are_sorted() {
-        for (complaint, reason) in [
+    fn failures_are_classified() {
+        for (stderr, reason) in [
             (
                 "fatal: Authentication failed for 'https://example.com/a/b/'",
                 "Unauthorized",
@@ -228,9 +230,9 @@ mod tests {
             ("fatal: bad object refs/mirror/main", "MirrorDamaged"),
         ] {
             assert_eq!(
-                sort("look".to_owned(), complaint).reason(),
+                classify_failure("list".to_owned(), stderr).reason(),
                 reason,
-                "{complaint}"
+                "{stderr}"
             );
         }
     }

@@ -1,27 +1,27 @@
-//! Which files carry which markers, remembered by blob.
+//! Cache of the markers in files, by blob id.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::{Error, FILE_LIMIT, Mirror};
+use super::{Error, MAX_FILE_SIZE, Mirror};
 use crate::edit;
 use crate::names::ObjectId;
-use crate::runner::{self, Run};
+use crate::runner::{self, GitCommand};
 
-/// How much is read in one go.
-const BATCH: u64 = 16 << 20;
+/// How many bytes are read by one command.
+const BATCH_SIZE: u64 = 16 << 20;
 
-/// A file of a commit.
+/// An entry of the tree of a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct TreeEntry {
     pub(crate) mode: String,
     pub(crate) id: ObjectId,
     pub(crate) size: u64,
     pub(crate) path: String,
 }
 
-impl Entry {
-    /// Neither a link nor another repository.
+impl TreeEntry {
+    /// Whether it is a regular file, not a link or a submodule.
     pub(crate) fn is_file(&self) -> bool {
         self.mode.starts_with("100")
     }
@@ -40,31 +40,31 @@ pub struct SkippedFile {
     pub because: String,
 }
 
-/// What was found in a blob.
-type Found = Arc<Result<BTreeSet<String>, String>>;
+/// The markers in a blob, or why it could not be read.
+type MarkersOfBlob = Arc<Result<BTreeSet<String>, String>>;
 
 #[derive(Default)]
 pub(super) struct MarkerIndex {
-    /// The commit that `files` are of.
+    /// The commit of `files`.
     commit: Option<ObjectId>,
-    /// Only files with markers, and those that could not be read.
-    files: Vec<(Entry, Found)>,
-    blobs: HashMap<ObjectId, Found>,
+    /// The files with markers, and those that could not be read.
+    files: Vec<(TreeEntry, MarkersOfBlob)>,
+    blobs: HashMap<ObjectId, MarkersOfBlob>,
 }
 
-pub(super) async fn marked(
+pub(super) async fn files_with_marker(
     mirror: &Mirror,
     index: &mut MarkerIndex,
     commit: &ObjectId,
     marker: &str,
-) -> Result<(Vec<Entry>, Vec<SkippedFile>), Error> {
+) -> Result<(Vec<TreeEntry>, Vec<SkippedFile>), Error> {
     if index.commit.as_ref() != Some(commit) {
-        renew(mirror, index, commit).await?;
+        update(mirror, index, commit).await?;
     }
     let mut entries = Vec::new();
     let mut skipped = Vec::new();
-    for (entry, found) in &index.files {
-        match found.as_ref() {
+    for (entry, markers) in &index.files {
+        match markers.as_ref() {
             Ok(markers) if markers.contains(marker) => entries.push(entry.clone()),
             Ok(_) => {}
             Err(because) => {
@@ -78,21 +78,21 @@ pub(super) async fn marked(
     Ok((entries, skipped))
 }
 
-async fn renew(mirror: &Mirror, index: &mut MarkerIndex, commit: &ObjectId) -> Result<(), Error> {
-    let mut entries = list(mirror, commit).await?;
-    entries.retain(Entry::is_manifest);
+async fn update(mirror: &Mirror, index: &mut MarkerIndex, commit: &ObjectId) -> Result<(), Error> {
+    let mut entries = list_files(mirror, commit).await?;
+    entries.retain(TreeEntry::is_manifest);
     let unknown = entries
         .iter()
         .filter(|entry| !index.blobs.contains_key(&entry.id));
     let unknown: BTreeMap<&ObjectId, u64> = unknown.map(|entry| (&entry.id, entry.size)).collect();
-    let mut found = read_markers(mirror, unknown).await?;
+    let parsed = read_markers(mirror, unknown).await?;
     let mut blobs = HashMap::with_capacity(entries.len());
     let mut files = Vec::new();
     for entry in entries {
         let known = index
             .blobs
             .get(&entry.id)
-            .or_else(|| found.get(&entry.id))
+            .or_else(|| parsed.get(&entry.id))
             .cloned();
         let known = known.unwrap_or_else(|| Arc::new(Ok(BTreeSet::new())));
         blobs.insert(entry.id.clone(), known.clone());
@@ -104,7 +104,6 @@ async fn renew(mirror: &Mirror, index: &mut MarkerIndex, commit: &ObjectId) -> R
             files.push((entry, known));
         }
     }
-    found.clear();
     *index = MarkerIndex {
         commit: Some(commit.clone()),
         files,
@@ -113,31 +112,34 @@ async fn renew(mirror: &Mirror, index: &mut MarkerIndex, commit: &ObjectId) -> R
     Ok(())
 }
 
-/// Every file of a commit.
-pub(crate) async fn list(mirror: &Mirror, commit: &ObjectId) -> Result<Vec<Entry>, Error> {
+/// Lists all files of a commit.
+pub(crate) async fn list_files(
+    mirror: &Mirror,
+    commit: &ObjectId,
+) -> Result<Vec<TreeEntry>, Error> {
     let attempted = "list the files of a commit";
     let arguments = ["ls-tree", "-r", "-l", "-z", "--full-tree", commit.as_str()];
     let output = mirror
         .runner
-        .run(Run::new(attempted, &mirror.folder, &arguments))
+        .run(GitCommand::new(attempted, &mirror.folder, &arguments))
         .await?;
     let lines = output
         .split(|byte| *byte == 0)
         .filter(|line| !line.is_empty());
-    // A path that is not text cannot be named in a limit or an error; it is nobody's manifest.
+    // Paths that are not UTF-8 are ignored: they cannot be named in patterns or errors.
     Ok(lines
         .filter_map(|line| parse_entry(std::str::from_utf8(line).ok()?))
         .collect())
 }
 
 /// `<mode> <type> <id> <size>\t<path>`
-fn parse_entry(line: &str) -> Option<Entry> {
+fn parse_entry(line: &str) -> Option<TreeEntry> {
     let (about, path) = line.split_once('\t')?;
     let mut words = about.split_whitespace();
     let mode = words.next()?.to_owned();
     let id = ObjectId::new(words.nth(1)?).ok()?;
     let size = words.next()?.parse().unwrap_or(0);
-    Some(Entry {
+    Some(TreeEntry {
         mode,
         id,
         size,
@@ -148,16 +150,16 @@ fn parse_entry(line: &str) -> Option<Entry> {
 async fn read_markers(
     mirror: &Mirror,
     blobs: BTreeMap<&ObjectId, u64>,
-) -> Result<HashMap<ObjectId, Found>, Error> {
+) -> Result<HashMap<ObjectId, MarkersOfBlob>, Error> {
     let mut found = HashMap::new();
     let mut batch: Vec<ObjectId> = Vec::new();
     let mut bytes = 0;
     for (id, size) in blobs {
-        if size > FILE_LIMIT {
+        if size > MAX_FILE_SIZE {
             found.insert(id.clone(), Arc::new(Ok(BTreeSet::new())));
             continue;
         }
-        if bytes + size > BATCH {
+        if bytes + size > BATCH_SIZE {
             read_batch(mirror, std::mem::take(&mut batch), &mut found).await?;
             bytes = 0;
         }
@@ -171,16 +173,16 @@ async fn read_markers(
 async fn read_batch(
     mirror: &Mirror,
     ids: Vec<ObjectId>,
-    found: &mut HashMap<ObjectId, Found>,
+    found: &mut HashMap<ObjectId, MarkersOfBlob>,
 ) -> Result<(), Error> {
-    let contents = read(mirror, &ids).await?;
-    // Thousands of files are read at the first fetch; that must not hold up other work.
+    let contents = read_blobs(mirror, &ids).await?;
+    // The first fetch parses thousands of files, which must not block other tasks.
     let parsed = tokio::task::spawn_blocking(move || {
         let parse = |content: &Vec<u8>| edit::markers(content).map_err(|error| error.to_string());
         contents
             .iter()
             .map(|content| Arc::new(parse(content)))
-            .collect::<Vec<Found>>()
+            .collect::<Vec<MarkersOfBlob>>()
     });
     let parsed = parsed.await.unwrap_or_default();
     found.extend(ids.into_iter().zip(parsed));
@@ -188,13 +190,13 @@ async fn read_batch(
 }
 
 /// The contents of blobs, in order.
-pub(crate) async fn read(mirror: &Mirror, ids: &[ObjectId]) -> Result<Vec<Vec<u8>>, Error> {
+pub(crate) async fn read_blobs(mirror: &Mirror, ids: &[ObjectId]) -> Result<Vec<Vec<u8>>, Error> {
     if ids.is_empty() {
         return Ok(Vec::new());
     }
     let attempted = "read files of a commit";
     let input: String = ids.iter().map(|id| format!("{id}\n")).collect();
-    let run = Run::new(attempted, &mirror.folder, &["cat-file", "--batch"]).input(input);
+    let run = GitCommand::new(attempted, &mirror.folder, &["cat-file", "--batch"]).input(input);
     let output = mirror.runner.run(run).await?;
     let contents = split_batch(&output).filter(|contents| contents.len() == ids.len());
     contents.ok_or_else(|| {
@@ -205,7 +207,7 @@ pub(crate) async fn read(mirror: &Mirror, ids: &[ObjectId]) -> Result<Vec<Vec<u8
     })
 }
 
-/// `<id> <type> <size>\n<content>\n`, again and again.
+/// Splits the output of `cat-file --batch`: `<id> <type> <size>\n<content>\n`, repeated.
 fn split_batch(mut output: &[u8]) -> Option<Vec<Vec<u8>>> {
     let mut contents = Vec::new();
     while !output.is_empty() {

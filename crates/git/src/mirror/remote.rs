@@ -1,40 +1,43 @@
-//! Asking a remote for its branches, and bringing them here.
+//! Lists the branches of a remote and fetches them.
 
 use std::collections::BTreeMap;
 
 use super::{Error, Mirror, error, local_reference};
 use crate::names::{BranchName, ObjectId};
-use crate::runner::{Access, Run};
+use crate::runner::{GitCommand, RemoteAccess};
 
-/// Where the wanted branches are on the remote. Those that do not exist are absent.
-pub(super) async fn look(
+/// The head commits of branches on the remote. Branches that do not exist are absent.
+pub(super) async fn list_branches(
     mirror: &Mirror,
-    access: &Access,
+    access: &RemoteAccess,
     wanted: &[&BranchName],
 ) -> Result<BTreeMap<BranchName, ObjectId>, Error> {
     let references: Vec<String> = wanted.iter().map(|branch| branch.reference()).collect();
     let mut arguments = vec!["ls-remote", "--refs", "--", mirror.url.as_str()];
     arguments.extend(references.iter().map(String::as_str));
     let attempted = "list the repository's branches";
-    let run = Run::new(attempted, &mirror.folder, &arguments).access(access);
-    let finished = mirror.runner.finish(run).await?;
-    if !finished.success {
-        return Err(error::sort(attempted.to_owned(), &finished.complaint));
+    let run = GitCommand::new(attempted, &mirror.folder, &arguments).access(access);
+    let completed = mirror.runner.execute(run).await?;
+    if !completed.success {
+        return Err(error::classify_failure(
+            attempted.to_owned(),
+            &completed.stderr,
+        ));
     }
-    let listed = String::from_utf8_lossy(&finished.output);
+    let listed = String::from_utf8_lossy(&completed.output);
     let parse = |line: &str| {
         let (id, name) = line.split_once('\t')?;
-        // The remote's own patterns match the ends of names; only whole names count.
+        // `ls-remote` also matches the ends of names.
         let branch = wanted.iter().find(|branch| branch.reference() == name)?;
         Some(((*branch).clone(), ObjectId::new(id).ok()?))
     };
     Ok(listed.lines().filter_map(parse).collect())
 }
 
-/// Brings the tips of branches here, and nothing below them.
+/// Fetches the head commits of branches without their history.
 pub(super) async fn fetch(
     mirror: &Mirror,
-    access: &Access,
+    access: &RemoteAccess,
     branches: &[&BranchName],
 ) -> Result<(), Error> {
     let references = branches
@@ -54,10 +57,13 @@ pub(super) async fn fetch(
     ];
     arguments.extend(references.iter().map(String::as_str));
     let attempted = "fetch from the repository";
-    let run = Run::new(attempted, &mirror.folder, &arguments).access(access);
-    let finished = mirror.runner.finish(run).await?;
-    if finished.success {
+    let run = GitCommand::new(attempted, &mirror.folder, &arguments).access(access);
+    let completed = mirror.runner.execute(run).await?;
+    if completed.success {
         return Ok(());
     }
-    Err(error::sort(attempted.to_owned(), &finished.complaint))
+    Err(error::classify_failure(
+        attempted.to_owned(),
+        &completed.stderr,
+    ))
 }

@@ -1,4 +1,4 @@
-//! All mirrors of a process, and the room they take.
+//! All mirrors of a process, and the removal of those that are old or too large.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -13,14 +13,14 @@ use super::{Mirror, remove, short_hash};
 use crate::credentials::Credentials;
 use crate::forge::AppTokens;
 use crate::repository_url::RepositoryUrl;
-use crate::runner::{self, GitRunner, size_of};
+use crate::runner::{self, GitRunner, directory_size};
 
-/// How much is kept.
+/// How long and up to which size mirrors are kept.
 #[derive(Clone, Copy, Debug)]
 pub struct MirrorRetention {
-    /// Bytes of all mirrors together.
+    /// Size of all mirrors together in bytes.
     pub bytes: u64,
-    /// How long after its last use.
+    /// Time since the last use.
     pub age: Duration,
 }
 
@@ -33,22 +33,22 @@ impl Default for MirrorRetention {
     }
 }
 
-/// The mirrors below one folder, which belongs to this process alone.
+/// The mirrors below one directory, which only this process uses.
 pub struct Mirrors {
     runner: GitRunner,
     folder: PathBuf,
     salt: Vec<u8>,
-    keep: MirrorRetention,
+    retention: MirrorRetention,
     tokens: Arc<AppTokens>,
     open: Mutex<HashMap<String, Arc<Mirror>>>,
 }
 
 impl Mirrors {
-    /// Uses a folder, and what an earlier process left in it.
+    /// Uses a directory, including the mirrors of an earlier process in it.
     pub fn new(
         runner: GitRunner,
         folder: &Path,
-        keep: MirrorRetention,
+        retention: MirrorRetention,
         tokens: Arc<AppTokens>,
     ) -> Result<Self, runner::Error> {
         let folder = folder.join("mirrors");
@@ -67,15 +67,15 @@ impl Mirrors {
             runner,
             folder,
             salt,
-            keep,
+            retention,
             tokens,
             open: Mutex::default(),
         })
     }
 
-    /// The mirror of a repository for a credential. Touches neither disk nor network.
+    /// The mirror of a repository for a credential. Accesses neither disk nor network.
     pub fn open(&self, url: &RepositoryUrl, credentials: &Credentials) -> Arc<Mirror> {
-        // Salted, so that the name of a folder gives nothing away about a password.
+        // Salted, so that the name of the directory reveals nothing about the password.
         let name = short_hash(&[
             &self.salt,
             url.as_str().as_bytes(),
@@ -96,23 +96,23 @@ impl Mirrors {
         mirror.clone()
     }
 
-    /// Removes mirrors that are old, then the least recently used ones until the rest fits. Those
-    /// in use stay.
-    pub async fn tidy(&self) {
+    /// Removes mirrors that are unused for too long, then the least recently used ones until the
+    /// rest fits. Mirrors in use are kept.
+    pub async fn remove_unused(&self) {
         let now = SystemTime::now();
         let mut kept = Vec::new();
         for (name, used) in self.list().await {
             let is_old = now
                 .duration_since(used)
-                .is_ok_and(|age| age > self.keep.age);
+                .is_ok_and(|age| age > self.retention.age);
             if !(is_old && self.evict(&name).await) {
-                kept.push((used, size_of(&self.folder.join(&name)).await, name));
+                kept.push((used, directory_size(&self.folder.join(&name)).await, name));
             }
         }
         kept.sort();
         let mut total: u64 = kept.iter().map(|(_, size, _)| size).sum();
         for (_, size, name) in kept {
-            if total <= self.keep.bytes {
+            if total <= self.retention.bytes {
                 break;
             }
             if self.evict(&name).await {
@@ -131,7 +131,7 @@ impl Mirrors {
                 continue;
             };
             let is_folder = entry.file_type().await.is_ok_and(|kind| kind.is_dir());
-            let used = tokio::fs::metadata(entry.path().join(super::USED)).await;
+            let used = tokio::fs::metadata(entry.path().join(super::LAST_USE_FILE)).await;
             if is_folder {
                 let used = used
                     .and_then(|used| used.modified())
@@ -148,10 +148,10 @@ impl Mirrors {
             remove(&self.folder.join(name)).await;
             return true;
         };
-        if !mirror.empty().await {
+        if !mirror.clear().await {
             return false;
         }
-        // Who still holds it fetches anew; everybody shares one object per folder.
+        // Other users of the object fetch again; there is only one object per directory.
         let mut open = self.open.lock();
         if Arc::strong_count(&mirror) == 2 {
             open.remove(name);

@@ -1,4 +1,4 @@
-//! How credentials reach one git process: by its environment, or by files that live as long as it.
+//! Passes credentials to one git process: in its environment, or in files that are removed after it.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -14,28 +14,28 @@ use net::SecretValue;
 use crate::credentials::SshKey;
 use crate::repository_url::{RepositoryUrl, Scheme};
 
-/// What ssh gets where there is no key: it then refuses every host.
+/// The ssh command without a key, which refuses every host.
 pub(super) const SSH_WITHOUT_KEY: &str = "ssh -F /dev/null -o BatchMode=yes -o StrictHostKeyChecking=yes -o UserKnownHostsFile=/dev/null";
 
-/// Who we are to one remote, for one run.
+/// Credentials and connection settings for one remote.
 #[derive(Clone, Default)]
-pub struct Access {
+pub struct RemoteAccess {
     origin: String,
-    login: Option<(String, SecretValue)>,
+    basic_auth: Option<(String, SecretValue)>,
     key: Option<SshKey>,
     certificate_authority: Option<Vec<u8>>,
-    /// What curl takes for the addresses of the host.
-    resolved: Vec<String>,
-    /// The address that ssh connects to, and the name that it knows the host by.
-    pinned: Option<(String, String)>,
+    /// The addresses of the host, in the syntax of curl.
+    curl_resolve: Vec<String>,
+    /// The address that ssh connects to, and the name of the host in `known_hosts`.
+    ssh_host: Option<(String, String)>,
     proxy: Option<SecretValue>,
 }
 
-impl Access {
-    /// Access to a repository, with what its scheme can use.
+impl RemoteAccess {
+    /// Access to a repository, with the credentials that its scheme can use.
     pub(crate) fn new(
         url: &RepositoryUrl,
-        login: Option<(String, SecretValue)>,
+        basic_auth: Option<(String, SecretValue)>,
         key: Option<SshKey>,
         certificate_authority: Option<Vec<u8>>,
     ) -> Self {
@@ -47,43 +47,42 @@ impl Access {
         };
         Self {
             origin: format!("{scheme}://{}/", url.authority()),
-            login: login.filter(|_| is_http),
+            basic_auth: basic_auth.filter(|_| is_http),
             key: key.filter(|_| url.scheme() == Scheme::Ssh),
             certificate_authority: certificate_authority.filter(|_| is_http),
-            resolved: Vec::new(),
-            pinned: None,
+            curl_resolve: Vec::new(),
+            ssh_host: None,
             proxy: None,
         }
     }
 
-    /// Through a proxy, which finds the host's address itself.
-    pub(crate) fn through(mut self, proxy: SecretValue) -> Self {
+    /// Connects through a proxy, which resolves the host itself.
+    pub(crate) fn through_proxy(mut self, proxy: SecretValue) -> Self {
         self.proxy = Some(proxy);
         self
     }
 
-    /// Ties the host to the addresses that were checked, so that it cannot move between the check
-    /// and the connection.
-    pub(crate) fn tied_to(mut self, url: &RepositoryUrl, addresses: &[SocketAddr]) -> Self {
+    /// Connects only to the addresses that were checked, so that the host cannot change its address
+    /// between the check and the connection.
+    pub(crate) fn pinned_to(mut self, url: &RepositoryUrl, addresses: &[SocketAddr]) -> Self {
         let is_name =
             url.host().parse::<std::net::IpAddr>().is_err() && !url.host().starts_with('[');
         if matches!(url.scheme(), Scheme::Https | Scheme::Http) && is_name && !addresses.is_empty()
         {
             let list: Vec<String> = addresses
                 .iter()
-                .map(|address| bracketed(*address))
+                .map(|address| curl_address(*address))
                 .collect();
             let (list, port) = (list.join(","), url.port_or_default());
-            // Versions of curl differ in whether the dot at the end belongs to the name.
+            // Versions of curl differ in whether a trailing dot belongs to the name.
             let name = url.host().trim_end_matches('.');
             let names = [name.to_owned(), format!("{name}.")];
-            self.resolved = names.map(|name| format!("{name}:{port}:{list}")).into();
+            self.curl_resolve = names.map(|name| format!("{name}:{port}:{list}")).into();
         }
-        // The host is a plain name, or it would not have been parsed: nothing in it means anything to
-        // the shell that starts ssh.
+        // A parsed host is a plain name, without characters that are special to the shell.
         if url.scheme() == Scheme::Ssh && is_name {
             let first = addresses.first().map(|address| address.ip().to_string());
-            self.pinned = first.map(|address| (address, known_as(url)));
+            self.ssh_host = first.map(|address| (address, known_hosts_name(url)));
         }
         self
     }
@@ -91,7 +90,7 @@ impl Access {
     pub(super) fn secrets(&self) -> Vec<SecretValue> {
         let keys = self.key.iter().map(|key| key.identity.clone());
         let mut secrets: Vec<SecretValue> = keys.chain(self.proxy.clone()).collect();
-        if let Some((username, password)) = &self.login {
+        if let Some((username, password)) = &self.basic_auth {
             secrets.push(password.clone());
             secrets.push(SecretValue::new(basic(username, password)));
         }
@@ -111,12 +110,12 @@ impl Access {
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).into()))
             .collect();
-        if let Some((username, password)) = &self.login {
+        if let Some((username, password)) = &self.basic_auth {
             let header = format!("Authorization: Basic {}", basic(username, password));
             extra.push((format!("http.{}.extraHeader", self.origin), header.into()));
         }
-        for resolved in &self.resolved {
-            extra.push(("http.curloptResolve".to_owned(), resolved.into()));
+        for entry in &self.curl_resolve {
+            extra.push(("http.curloptResolve".to_owned(), entry.into()));
         }
         if let Some(authority) = &self.certificate_authority {
             extra.push((
@@ -124,12 +123,12 @@ impl Access {
                 authority_file(home, authority)?.into(),
             ));
         }
-        let mut environment = settings(extra.into_iter());
+        let mut environment = settings_as_environment(extra.into_iter());
         let mut command = match key {
             Some(key) => key.command()?,
             None => SSH_WITHOUT_KEY.to_owned(),
         };
-        if let Some((address, name)) = &self.pinned {
+        if let Some((address, name)) = &self.ssh_host {
             command.push_str(&format!(" -o HostName={address} -o 'HostKeyAlias={name}'"));
         }
         environment.push(("GIT_SSH_COMMAND".to_owned(), command.into()));
@@ -141,8 +140,8 @@ impl Access {
     }
 }
 
-/// As ssh itself writes a host into its list of known ones.
-fn known_as(url: &RepositoryUrl) -> String {
+/// The name of the host in `known_hosts`.
+fn known_hosts_name(url: &RepositoryUrl) -> String {
     match url.port_or_default() {
         22 => url.host().to_owned(),
         port => format!("[{}]:{port}", url.host()),
@@ -154,7 +153,7 @@ fn basic(username: &str, password: &SecretValue) -> String {
     STANDARD.encode(format!("{username}:{password}"))
 }
 
-fn bracketed(address: SocketAddr) -> String {
+fn curl_address(address: SocketAddr) -> String {
     match address {
         SocketAddr::V4(address) => address.ip().to_string(),
         SocketAddr::V6(address) => format!("[{}]", address.ip()),
@@ -162,7 +161,9 @@ fn bracketed(address: SocketAddr) -> String {
 }
 
 /// Git settings as environment variables.
-pub(super) fn settings(pairs: impl Iterator<Item = (String, OsString)>) -> Vec<(String, OsString)> {
+pub(super) fn settings_as_environment(
+    pairs: impl Iterator<Item = (String, OsString)>,
+) -> Vec<(String, OsString)> {
     let mut environment = Vec::new();
     let mut count = 0;
     for (index, (name, value)) in pairs.enumerate() {
@@ -174,7 +175,7 @@ pub(super) fn settings(pairs: impl Iterator<Item = (String, OsString)>) -> Vec<(
     environment
 }
 
-/// A certificate authority is no secret: its file stays, named by its content.
+/// Writes a certificate authority to a file named by its content. It is no secret and stays.
 fn authority_file(home: &Path, authority: &[u8]) -> std::io::Result<PathBuf> {
     let name = crate::mirror::short_hash(&[authority]);
     let path = home.join(format!("authority-{name}.pem"));
@@ -186,7 +187,7 @@ fn authority_file(home: &Path, authority: &[u8]) -> std::io::Result<PathBuf> {
     Ok(path)
 }
 
-/// The files of a key: readable by us only, gone when dropped.
+/// The files of an ssh key: private to this user, removed when dropped.
 pub(super) struct KeyFiles {
     folder: tempfile::TempDir,
 }
@@ -195,7 +196,7 @@ impl KeyFiles {
     pub(super) fn write(home: &Path, key: &SshKey) -> std::io::Result<Self> {
         let folder = tempfile::Builder::new().prefix("key-").tempdir_in(home)?;
         let mut identity = key.identity.expose().to_vec();
-        // ssh does not read a key whose last line does not end.
+        // ssh requires a newline at the end of a key.
         if !identity.ends_with(b"\n") {
             identity.push(b'\n');
         }
@@ -212,14 +213,14 @@ impl KeyFiles {
         Ok(Self { folder })
     }
 
-    /// Git hands this to a shell, so nothing in it may mean anything to one.
+    /// The ssh command. Git passes it to a shell, so that it must not contain special characters.
     fn command(&self) -> std::io::Result<String> {
         let folder = self.folder.path().to_str().filter(|path| {
             path.bytes()
                 .all(|byte| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte))
         });
         let Some(folder) = folder else {
-            let problem = "the folder for keys has an unusual name";
+            let problem = "the path of the directory for keys has special characters";
             return Err(std::io::Error::new(
                 std::io::ErrorKind::InvalidInput,
                 problem,
@@ -246,14 +247,14 @@ mod tests {
             .iter()
             .map(|it| it.parse().expect("an address"))
             .collect();
-        let access = Access::new(&url, None, None, None).tied_to(&url, &addresses);
+        let access = RemoteAccess::new(&url, None, None, None).pinned_to(&url, &addresses);
         let environment = access.environment(Path::new("/"), None).expect("variables");
         let values = environment.iter().map(|(_, value)| value.to_string_lossy());
         values.collect::<Vec<_>>().join("\n")
     }
 
     #[test]
-    fn every_name_is_tied_to_the_address_that_was_checked() {
+    fn every_host_is_pinned_to_the_address_that_was_checked() {
         for (url, expected) in [
             (
                 "ssh://git@forge.example/a/b",

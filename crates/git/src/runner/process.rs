@@ -1,4 +1,6 @@
-//! One child process and its children: fed, read, timed, bounded, and ended together.
+//! Runs one process with its child processes, within limits of time, output and disk space.
+//!
+//! A process that exceeds a limit, or whose future is dropped, is killed with its whole process group.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -8,70 +10,32 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 
-use super::Error;
+use super::{GitExecutionError, GitOutput, ProcessLimits};
 
-/// How much a process may complain before the rest is dropped.
-const COMPLAINT: u64 = 64 << 10;
+/// How many bytes of the error output are kept.
+const MAX_STDERR: u64 = 64 << 10;
 
-/// How often the folder is measured while the process runs.
-const MEASURE_EVERY: Duration = Duration::from_millis(500);
+/// How often the size of the directory is measured while the process runs.
+const MEASURE_INTERVAL: Duration = Duration::from_millis(500);
 
-/// What a process may take.
-pub(super) struct Bounds {
-    pub(super) time: Duration,
-    pub(super) output: u64,
-    /// A folder it fills, and how far.
-    pub(super) folder: Option<(PathBuf, u64)>,
-}
+/// Kills the process group when dropped, unless the leader has exited: its id may be reused then.
+struct ProcessGroup(Option<Pid>);
 
-/// What it left.
-pub(super) struct Ended {
-    pub(super) success: bool,
-    pub(super) output: Vec<u8>,
-    pub(super) complaint: Vec<u8>,
-}
-
-/// Why it was ended, or never began.
-pub(super) enum Stopped {
-    System(std::io::Error),
-    TimedOut(Duration),
-    TooLarge(u64),
-}
-
-impl Stopped {
-    pub(super) fn of(self, attempted: String) -> Error {
-        match self {
-            Self::System(source) => Error::Start { attempted, source },
-            Self::TimedOut(limit) => Error::TimedOut { attempted, limit },
-            Self::TooLarge(limit) => Error::TooLarge { attempted, limit },
-        }
-    }
-}
-
-impl From<std::io::Error> for Stopped {
-    fn from(error: std::io::Error) -> Self {
-        Self::System(error)
-    }
-}
-
-/// Kills the whole group unless the leader was waited for: after that its number may be another's.
-struct Group(Option<Pid>);
-
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         if let Some(leader) = self.0 {
-            // It may have ended a moment ago; there is nothing else that could go wrong.
+            // Fails only if it has just exited.
             let _ = kill_process_group(leader, Signal::KILL);
         }
     }
 }
 
-/// Runs a command to its end or to its bounds. Dropping the future ends the process too.
+/// Runs a command until it exits or exceeds a limit. Dropping the future kills it.
 pub(super) async fn run(
     mut command: Command,
     input: Vec<u8>,
-    bounds: Bounds,
-) -> Result<Ended, Stopped> {
+    limits: ProcessLimits,
+) -> Result<GitOutput, GitExecutionError> {
     command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -81,77 +45,84 @@ pub(super) async fn run(
         .id()
         .and_then(|id| i32::try_from(id).ok())
         .and_then(Pid::from_raw);
-    let mut group = Group(leader);
-    let ended = tokio::select! {
-        ended = attend(&mut child, input, bounds.output) => ended?,
-        () = tokio::time::sleep(bounds.time) => return Err(Stopped::TimedOut(bounds.time)),
-        limit = outgrown(bounds.folder.as_ref()) => return Err(Stopped::TooLarge(limit)),
+    let mut group = ProcessGroup(leader);
+    let output = tokio::select! {
+        output = communicate(&mut child, input, limits.output) => output?,
+        () = tokio::time::sleep(limits.time) => return Err(GitExecutionError::TimedOut(limits.time)),
+        limit = exceeds_size(limits.directory.as_ref()) => return Err(GitExecutionError::TooLarge(limit)),
     };
     group.0 = None;
-    Ok(ended)
+    Ok(output)
 }
 
-async fn attend(child: &mut Child, input: Vec<u8>, limit: u64) -> Result<Ended, Stopped> {
+async fn communicate(
+    child: &mut Child,
+    input: Vec<u8>,
+    limit: u64,
+) -> Result<GitOutput, GitExecutionError> {
     let stdin = child.stdin.take();
-    let stdout = child.stdout.take().expect("it was asked to be piped");
-    let stderr = child.stderr.take().expect("it was asked to be piped");
-    let feed = async {
+    let stdout = child.stdout.take().expect("stdout and stderr are piped");
+    let stderr = child.stderr.take().expect("stdout and stderr are piped");
+    let write_input = async {
         if let Some(mut stdin) = stdin {
-            // A process that does not want its input says so by its exit code.
+            // A process that does not read its input reports that by its exit code.
             let _ = stdin.write_all(&input).await;
         }
         Ok(())
     };
-    // Whoever fails first ends the wait: the others may never end by themselves.
-    let (output, complaint, ()) =
-        tokio::try_join!(read_within(stdout, limit), read_start(stderr), feed)?;
+    // The first failure ends the wait: the others may never end by themselves.
+    let (stdout, stderr, ()) =
+        tokio::try_join!(read_within(stdout, limit), read_start(stderr), write_input)?;
     let status = child.wait().await?;
-    Ok(Ended {
+    Ok(GitOutput {
         success: status.success(),
-        output,
-        complaint,
+        stdout,
+        stderr,
     })
 }
 
-async fn read_within(from: impl AsyncRead + Unpin, limit: u64) -> Result<Vec<u8>, Stopped> {
+async fn read_within(
+    from: impl AsyncRead + Unpin,
+    limit: u64,
+) -> Result<Vec<u8>, GitExecutionError> {
     let mut bytes = Vec::new();
     from.take(limit + 1).read_to_end(&mut bytes).await?;
     if bytes.len() as u64 > limit {
-        return Err(Stopped::TooLarge(limit));
+        return Err(GitExecutionError::TooLarge(limit));
     }
     Ok(bytes)
 }
 
-/// Reads to the end, keeps only the start: who is not read from would stop.
-async fn read_start(mut from: impl AsyncRead + Unpin) -> Result<Vec<u8>, Stopped> {
+/// Reads to the end and keeps only the start: a process whose output is not read would block.
+async fn read_start(mut from: impl AsyncRead + Unpin) -> Result<Vec<u8>, GitExecutionError> {
     let mut kept = Vec::new();
-    (&mut from).take(COMPLAINT).read_to_end(&mut kept).await?;
+    (&mut from).take(MAX_STDERR).read_to_end(&mut kept).await?;
     tokio::io::copy(&mut from, &mut tokio::io::sink()).await?;
     Ok(kept)
 }
 
-async fn outgrown(folder: Option<&(PathBuf, u64)>) -> u64 {
-    let Some((folder, limit)) = folder else {
+async fn exceeds_size(directory: Option<&(PathBuf, u64)>) -> u64 {
+    let Some((directory, limit)) = directory else {
         return std::future::pending().await;
     };
     loop {
-        tokio::time::sleep(MEASURE_EVERY).await;
-        if size_of(folder).await > *limit {
+        tokio::time::sleep(MEASURE_INTERVAL).await;
+        if directory_size(directory).await > *limit {
             return *limit;
         }
     }
 }
 
-/// Bytes below a folder. What vanishes meanwhile does not count.
-pub(crate) async fn size_of(folder: &Path) -> u64 {
-    let folder = folder.to_owned();
-    tokio::task::spawn_blocking(move || measure(&folder))
+/// The bytes of all files below a directory. Files that are removed meanwhile do not count.
+pub(crate) async fn directory_size(directory: &Path) -> u64 {
+    let directory = directory.to_owned();
+    tokio::task::spawn_blocking(move || measure(&directory))
         .await
         .unwrap_or_default()
 }
 
-fn measure(folder: &Path) -> u64 {
-    let Ok(entries) = std::fs::read_dir(folder) else {
+fn measure(directory: &Path) -> u64 {
+    let Ok(entries) = std::fs::read_dir(directory) else {
         return 0;
     };
     let mut bytes = 0;

@@ -186,7 +186,7 @@ async fn what_clusters_share_is_refused() {
         error.to_string().contains("infrastructure/ingress.yaml:11"),
         "{error}"
     );
-    assert_eq!(world.mirror.traffic().pushes, 0);
+    assert_eq!(world.mirror.remote_requests().pushes, 0);
 }
 
 #[tokio::test]

@@ -262,7 +262,7 @@ async fn old_and_large_mirrors_are_removed_and_come_back() {
         let all = mirrors_with(runner(folder.path()), folder.path(), keep);
         let mirror = all.open(&url(&remote), &credentials(&[]));
         propose(&mirror, &proposal("2.0.0")).await;
-        all.tidy().await;
+        all.remove_unused().await;
         let left = std::fs::read_dir(folder.path().join("mirrors"))
             .expect("a folder")
             .flatten();
@@ -281,9 +281,9 @@ async fn mirrors_that_fit_stay() {
     let all = mirrors(folder.path());
     let mirror = all.open(&url(&remote), &credentials(&[]));
     propose(&mirror, &proposal("2.0.0")).await;
-    all.tidy().await;
+    all.remove_unused().await;
     propose(&mirror, &proposal("2.0.0")).await;
-    assert_eq!(mirror.traffic().fetches, 1);
+    assert_eq!(mirror.remote_requests().fetches, 1);
 }
 
 #[tokio::test]

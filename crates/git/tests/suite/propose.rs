@@ -185,7 +185,7 @@ async fn doing_it_twice_ends_in_the_same_place() {
     let second = propose(&world.mirror, &proposal("2.0.0")).await;
     assert!(first.pushed && !second.pushed);
     assert_eq!(first.commit, second.commit);
-    let traffic = world.mirror.traffic();
+    let traffic = world.mirror.remote_requests();
     assert_eq!((traffic.fetches, traffic.pushes), (1, 1));
 }
 

@@ -1,36 +1,38 @@
-//! The files a change consists of.
+//! Computes the file changes of a requested edit.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Error, Proposal, ProposalResult, ProposedBranch, RequestedEdit};
 use crate::commit::FileChange;
-use crate::manifest::{self, Files, Home, Manifests, PinnedVersion, Walk, WantedField};
-use crate::mirror::{self, Entry, FILE_LIMIT, Mirror, SkippedFile};
+use crate::manifest::{
+    self, BuildGraph, Manifests, PinnedVersion, RepositoryFiles, RepositoryIdentity, WantedField,
+};
+use crate::mirror::{self, MAX_FILE_SIZE, Mirror, SkippedFile, TreeEntry};
 use crate::names::{BranchName, ObjectId};
 use crate::paths::PathLimits;
 use crate::{edit, paths};
 
-/// How many files are read in one go.
-const BATCH: usize = 64;
+/// How many files are read by one command.
+const BATCH_SIZE: usize = 64;
 
-/// More files than this in one change are a mistake.
-const FILES: usize = 500;
+/// The largest number of files that one edit may touch.
+const MAX_FILES: usize = 500;
 
 #[derive(Default)]
-pub(super) struct Altered {
+pub(super) struct FileChanges {
     pub(super) files: Vec<FileChange>,
     pub(super) skipped: Vec<SkippedFile>,
 }
 
-impl Altered {
-    pub(super) fn proposed(
+impl FileChanges {
+    pub(super) fn into_result(
         self,
         branch: BranchName,
         commit: ObjectId,
         base: ObjectId,
-        seen: Option<ObjectId>,
+        current: Option<ObjectId>,
     ) -> ProposalResult {
-        let pushed = seen.as_ref() != Some(&commit);
+        let pushed = current.as_ref() != Some(&commit);
         let files = self.files.into_iter().map(|file| file.path).collect();
         let skipped = self.skipped;
         ProposalResult::Proposed(ProposedBranch {
@@ -40,68 +42,70 @@ impl Altered {
             files,
             skipped,
             pushed,
-            replaced: seen.filter(|_| pushed),
+            replaced: current.filter(|_| pushed),
         })
     }
 }
 
-pub(super) async fn alter(
+/// Computes the changes, and refuses those to files that forges execute.
+pub(super) async fn compute(
     mirror: &Mirror,
     base: &ObjectId,
     proposal: &Proposal,
-) -> Result<Altered, Error> {
-    let altered = alter_any(mirror, base, proposal).await?;
-    refuse_instructions(altered.files.iter().map(|file| &file.path))?;
-    Ok(altered)
+) -> Result<FileChanges, Error> {
+    let changes = compute_any(mirror, base, proposal).await?;
+    refuse_executed_files(changes.files.iter().map(|file| &file.path))?;
+    Ok(changes)
 }
 
-/// Refuses to change what a forge would run as soon as the branch is pushed.
-pub(super) fn refuse_instructions<'a>(
+/// Refuses to change files that a forge executes as soon as the branch is pushed.
+pub(super) fn refuse_executed_files<'a>(
     paths: impl IntoIterator<Item = &'a String>,
 ) -> Result<(), Error> {
-    match paths.into_iter().find(|path| paths::may_be_run(path)) {
+    match paths.into_iter().find(|path| paths::may_be_executed(path)) {
         Some(path) => Err(Error::Path {
             path: path.clone(),
-            because: "forges may run what it says before anybody has reviewed it; put the marker \
-                      and the manifest somewhere that is not hidden",
+            because: "forges may execute it before a review; put the marker and the manifest into a \
+                      folder that is not hidden",
         }),
         None => Ok(()),
     }
 }
 
-async fn alter_any(
+async fn compute_any(
     mirror: &Mirror,
     base: &ObjectId,
     proposal: &Proposal,
-) -> Result<Altered, Error> {
+) -> Result<FileChanges, Error> {
     match &proposal.edit {
         RequestedEdit::MarkedFields { marker, value } => {
-            set(mirror, base, proposal, (marker, value)).await
+            set_marked(mirror, base, proposal, (marker, value)).await
         }
         RequestedEdit::MarkedOrFoundFields {
             marker,
             value,
             wanted,
-        } => match set(mirror, base, proposal, (marker, value)).await {
+        } => match set_marked(mirror, base, proposal, (marker, value)).await {
             Err(Error::NoMarker { outside, .. }) if outside.is_empty() => {
-                find(mirror, base, proposal, wanted).await
+                set_found(mirror, base, proposal, wanted).await
             }
-            altered => altered,
+            changes => changes,
         },
         RequestedEdit::WholeFile { path, content } => {
-            write(mirror, base, proposal, (path, content)).await
+            write_file(mirror, base, proposal, (path, content)).await
         }
     }
 }
 
-async fn set(
+/// Sets all scalars with the marker.
+async fn set_marked(
     mirror: &Mirror,
     base: &ObjectId,
     proposal: &Proposal,
     (marker, value): (&str, &PinnedVersion),
-) -> Result<Altered, Error> {
-    let (entries, skipped) = mirror.marked(base, marker).await?;
-    let (inside, outside): (Vec<Entry>, Vec<Entry>) = entries
+) -> Result<FileChanges, Error> {
+    let (entries, skipped) = mirror.files_with_marker(base, marker).await?;
+    let (inside, outside): (Vec<TreeEntry>, Vec<TreeEntry>) = entries
         .into_iter()
         .partition(|entry| proposal.paths.allow(&entry.path));
     if inside.is_empty() {
@@ -112,11 +116,11 @@ async fn set(
             outside,
         });
     }
-    if inside.len() > FILES {
-        return Err(Error::TooManyFiles { limit: FILES });
+    if inside.len() > MAX_FILES {
+        return Err(Error::TooManyFiles { limit: MAX_FILES });
     }
     let ids: Vec<ObjectId> = inside.iter().map(|entry| entry.id.clone()).collect();
-    let contents = mirror::read(mirror, &ids).await?;
+    let contents = mirror::read_blobs(mirror, &ids).await?;
     let mut files = Vec::new();
     for (entry, content) in inside.into_iter().zip(contents) {
         let edited =
@@ -132,73 +136,74 @@ async fn set(
             });
         }
     }
-    Ok(Altered { files, skipped })
+    Ok(FileChanges { files, skipped })
 }
 
-/// Sets the fields of the manifests that are meant.
-async fn find(
+/// Finds the wanted fields in manifests and sets them.
+async fn set_found(
     mirror: &Mirror,
     base: &ObjectId,
     proposal: &Proposal,
     wanted: &[WantedField],
-) -> Result<Altered, Error> {
-    let entries = mirror::list(mirror, base).await?.into_iter();
-    let entries: BTreeMap<String, Entry> = entries
-        .filter(Entry::is_file)
+) -> Result<FileChanges, Error> {
+    let entries = mirror::list_files(mirror, base).await?.into_iter();
+    let entries: BTreeMap<String, TreeEntry> = entries
+        .filter(TreeEntry::is_file)
         .map(|entry| (entry.path.clone(), entry))
         .collect();
-    let mut files = Files {
-        home: Home::of(mirror.url.as_str()),
+    let mut files = RepositoryFiles {
+        identity: RepositoryIdentity::of(mirror.url.as_str()),
         paths: entries.keys().cloned().collect(),
         read: BTreeMap::new(),
     };
-    // Several places may be built of the same file.
+    // Several deployments may be built from the same file.
     let mut changes: BTreeMap<String, BTreeSet<(usize, String)>> = BTreeMap::new();
     for wanted in wanted {
-        let (path, of_one) =
-            find_one(mirror, &entries, &mut files, (wanted, &proposal.paths)).await?;
+        let (path, fields) =
+            find_field(mirror, &entries, &mut files, (wanted, &proposal.paths)).await?;
         if !proposal.paths.allow(&path) {
             let because = "it is outside the paths that may change";
             return Err(Error::Path { path, because });
         }
-        changes.entry(path).or_default().extend(of_one);
+        changes.entry(path).or_default().extend(fields);
     }
-    let mut altered = Altered::default();
+    let mut changes_to_files = FileChanges::default();
     for (path, changes) in changes {
         let changes: Vec<(usize, String)> = changes.into_iter().collect();
         let file = write_fields(mirror, &entries[&path], &changes).await?;
-        altered.files.extend(file);
+        changes_to_files.files.extend(file);
     }
-    Ok(altered)
+    Ok(changes_to_files)
 }
 
-/// The file and the fields that are meant, once all that matters has been read.
-async fn find_one(
+/// Finds one wanted field: the file and the values to write. Reads more files until all that the search
+/// depends on are read.
+async fn find_field(
     mirror: &Mirror,
-    entries: &BTreeMap<String, Entry>,
-    files: &mut Files,
+    entries: &BTreeMap<String, TreeEntry>,
+    files: &mut RepositoryFiles,
     (wanted, limits): (&WantedField, &PathLimits),
 ) -> Result<(String, Vec<(usize, String)>), Error> {
     loop {
-        let own = Walk::from(files, &wanted.directories);
-        let others = Walk::from(files, &wanted.foreign());
+        let own = BuildGraph::new(files, &wanted.directories);
+        let others = BuildGraph::new(files, &wanted.other_directories());
         let missing: BTreeSet<&String> = own.missing.union(&others.missing).collect();
         if missing.is_empty() {
-            return Ok(manifest::choose(files, wanted, limits, &own)?);
+            return Ok(manifest::find_field(files, wanted, limits, &own)?);
         }
-        let missing: Vec<&Entry> = missing.into_iter().map(|path| &entries[path]).collect();
-        let read = parse(mirror, missing).await?;
+        let missing: Vec<&TreeEntry> = missing.into_iter().map(|path| &entries[path]).collect();
+        let read = parse_files(mirror, missing).await?;
         files.read.extend(read);
     }
 }
 
 async fn write_fields(
     mirror: &Mirror,
-    entry: &Entry,
+    entry: &TreeEntry,
     changes: &[(usize, String)],
 ) -> Result<Option<FileChange>, Error> {
     let path = entry.path.clone();
-    let content = mirror::read(mirror, std::slice::from_ref(&entry.id)).await?;
+    let content = mirror::read_blobs(mirror, std::slice::from_ref(&entry.id)).await?;
     let edited = edit::set_events(&content.concat(), changes).map_err(|source| Error::Edit {
         path: path.clone(),
         source,
@@ -210,20 +215,20 @@ async fn write_fields(
     }))
 }
 
-/// Reads files as manifests, a few at a time.
-async fn parse(
+/// Reads and parses files, a batch at a time.
+async fn parse_files(
     mirror: &Mirror,
-    entries: Vec<&Entry>,
+    entries: Vec<&TreeEntry>,
 ) -> Result<Vec<(String, Option<Manifests>)>, Error> {
     let mut parsed = Vec::new();
-    for some in entries.chunks(BATCH) {
-        let (some, large): (Vec<&Entry>, Vec<&Entry>) =
-            some.iter().partition(|entry| entry.size <= FILE_LIMIT);
+    for batch in entries.chunks(BATCH_SIZE) {
+        let (batch, large): (Vec<&TreeEntry>, Vec<&TreeEntry>) =
+            batch.iter().partition(|entry| entry.size <= MAX_FILE_SIZE);
         parsed.extend(large.into_iter().map(|entry| (entry.path.clone(), None)));
-        let ids: Vec<ObjectId> = some.iter().map(|entry| entry.id.clone()).collect();
-        let contents = mirror::read(mirror, &ids).await?;
-        let paths: Vec<String> = some.iter().map(|entry| entry.path.clone()).collect();
-        // Many files must not hold up other work.
+        let ids: Vec<ObjectId> = batch.iter().map(|entry| entry.id.clone()).collect();
+        let contents = mirror::read_blobs(mirror, &ids).await?;
+        let paths: Vec<String> = batch.iter().map(|entry| entry.path.clone()).collect();
+        // Parsing many files must not block other tasks.
         let read = tokio::task::spawn_blocking(move || {
             let read = |content: &Vec<u8>| Manifests::read(content).ok();
             contents.iter().map(read).collect::<Vec<_>>()
@@ -235,42 +240,43 @@ async fn parse(
     Ok(parsed)
 }
 
-async fn write(
+/// Writes a whole file.
+async fn write_file(
     mirror: &Mirror,
     base: &ObjectId,
     proposal: &Proposal,
     (path, content): (&str, &[u8]),
-) -> Result<Altered, Error> {
+) -> Result<FileChanges, Error> {
     paths::check(path)?;
-    let entries = mirror::list(mirror, base).await?;
+    let entries = mirror::list_files(mirror, base).await?;
     if let Some(because) = objection(path, content, proposal, &entries) {
         let path = path.to_owned();
         return Err(Error::Path { path, because });
     }
-    let mut altered = Altered::default();
+    let mut changes_to_files = FileChanges::default();
     let mut mode = "100644".to_owned();
     if let Some(entry) = entries.into_iter().find(|entry| entry.path == path) {
-        let old = mirror::read(mirror, &[entry.id]).await?;
+        let old = mirror::read_blobs(mirror, &[entry.id]).await?;
         if old.first().is_some_and(|old| old == content) {
-            return Ok(altered);
+            return Ok(changes_to_files);
         }
         mode = entry.mode;
     }
     let (path, content) = (path.to_owned(), content.to_vec());
-    altered.files.push(FileChange {
+    changes_to_files.files.push(FileChange {
         path,
         mode,
         content,
     });
-    Ok(altered)
+    Ok(changes_to_files)
 }
 
-/// Why a file may not be written, as the end of a sentence.
+/// Why a file must not be written, as the end of a sentence.
 fn objection(
     path: &str,
     content: &[u8],
     proposal: &Proposal,
-    entries: &[Entry],
+    entries: &[TreeEntry],
 ) -> Option<&'static str> {
     let is_below = |path: &str, folder: &str| {
         let rest = path.strip_prefix(folder);
@@ -279,11 +285,11 @@ fn objection(
     if !proposal.paths.allow(path) {
         return Some("it is outside the paths that may change");
     }
-    if content.len() as u64 > FILE_LIMIT {
+    if content.len() as u64 > MAX_FILE_SIZE {
         return Some("it is too large");
     }
     if entries.iter().any(|entry| is_below(path, &entry.path)) {
-        return Some("a folder on the way is a file, a link or another repository");
+        return Some("a folder of its path is a file, a link or a submodule");
     }
     if entries.iter().any(|entry| is_below(&entry.path, path)) {
         return Some("there is a folder of that name");
@@ -291,10 +297,10 @@ fn objection(
     let present = entries.iter().find(|entry| entry.path == path);
     present
         .filter(|entry| !entry.is_file())
-        .map(|_| "there is a link or another repository of that name")
+        .map(|_| "there is a link or a submodule of that name")
 }
 
-/// What else a person should know when a marker was not found.
+/// Details for the error that no file has the marker.
 pub(super) fn remark(skipped: &[SkippedFile], outside: &[String]) -> String {
     let mut remark = String::new();
     if !outside.is_empty() {

@@ -1,31 +1,34 @@
-//! Which value belongs where a marked scalar stands.
+//! Chooses the value for a marked scalar: version, digest or commit.
 
 use std::borrow::Cow;
 
 use super::{
     Error,
-    document::{Scalar, Step},
+    document::{PathSegment, Scalar},
 };
 use crate::{
     manifest::{COMMIT_UNKNOWN, DIGEST_UNKNOWN, NOT_A_TAG, PinnedVersion},
     names::ObjectId,
 };
 
-/// The value for a marked scalar, by its key and by what stands there now.
-pub(super) fn fitting<'a>(scalar: &Scalar, pin: &'a PinnedVersion) -> Result<Cow<'a, str>, Error> {
-    let unfitting = |because| Error::Unfitting {
+/// The value for a marked scalar, by its key and its current value.
+pub(super) fn value_for<'a>(
+    scalar: &Scalar,
+    pin: &'a PinnedVersion,
+) -> Result<Cow<'a, str>, Error> {
+    let unsettable = |because| Error::Unsettable {
         line: scalar.line,
         because,
     };
-    let digest = || pin.digest.as_deref().ok_or(unfitting(DIGEST_UNKNOWN));
-    let key = match scalar.way.steps.last() {
-        Some(Step::Key(key)) => key.as_str(),
+    let digest = || pin.digest.as_deref().ok_or(unsettable(DIGEST_UNKNOWN));
+    let key = match scalar.path.segments.last() {
+        Some(PathSegment::Key(key)) => key.as_str(),
         _ => "",
     };
     match key {
         "digest" => digest().map(Cow::Borrowed),
         "commit" if pin.commit().is_some() || ObjectId::new(&*scalar.value).is_ok() => {
-            let commit = pin.commit().ok_or(unfitting(COMMIT_UNKNOWN))?;
+            let commit = pin.commit().ok_or(unsettable(COMMIT_UNKNOWN))?;
             Ok(Cow::Borrowed(commit))
         }
         _ if is_digest(&scalar.value) => digest().map(Cow::Borrowed),
@@ -34,7 +37,7 @@ pub(super) fn fitting<'a>(scalar: &Scalar, pin: &'a PinnedVersion) -> Result<Cow
                 Cow::Owned(format!("{}@{digest}", pin.version))
             }
             _ if pin.is_digest() && ["tag", "newTag", "semver"].contains(&key) => {
-                return Err(unfitting(NOT_A_TAG));
+                return Err(unsettable(NOT_A_TAG));
             }
             _ => Cow::Borrowed(&pin.version),
         }),
@@ -56,7 +59,7 @@ mod tests {
 
     const MARKER: &str = "team:app:prod";
 
-    /// The line after a promotion to this version, digest and commit; or the word for the refusal.
+    /// Checks the line after setting this version, digest and commit; empty if it is refused.
     #[track_caller]
     fn check(line: &str, (version, digest, commit): (&str, &str, &str), expected: &str) {
         let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
@@ -76,10 +79,10 @@ mod tests {
     }
 
     #[test]
-    fn a_digest_is_written_where_a_digest_stands() {
+    fn a_digest_replaces_a_digest() {
         let tagged = ("latest", "sha256:bb", "");
         check("digest: sha256:aa", tagged, "digest: sha256:bb");
-        // Written by the version before, which knew no better.
+        // Older versions of Sluice wrote the tag there.
         check("digest: latest", tagged, "digest: sha256:bb");
         check("image: sha256:aa", tagged, "image: sha256:bb");
         check("tag: stable", tagged, "tag: latest");
@@ -95,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_commit_is_written_where_a_commit_stands() {
+    fn a_commit_replaces_a_commit() {
         let (old, new) = ("a".repeat(40), "b".repeat(40));
         let expected = format!("commit: {new}");
         check(&format!("commit: {old}"), ("v1", "", &new), &expected);

@@ -1,22 +1,21 @@
-//! What other places are built of is spared.
+//! Refuses edits that would affect another deployment.
 //!
-//! A file that another place is built of, or that lies where another place is, is never changed. Only
-//! where two places are built in one directory for different namespaces it is the single field that
-//! counts. While nobody knows where another place is built, nothing outside the own directories is
-//! changed.
+//! A file that another deployment is built from, or that is in one of its directories, is never changed.
+//! If two deployments are built in one directory for different namespaces, the single field decides.
+//! While the directories of another deployment are not known, only files in own directories are changed.
 
-use super::choose::{Candidate, Search};
-use super::walk::{Walk, resolve};
-use super::{Error, Files, ManifestIdentity, OtherDeployment, WantedField};
+use super::build_graph::{BuildGraph, resolve};
+use super::search::{CandidateField, FieldSearch};
+use super::{Error, ManifestIdentity, OtherDeployment, RepositoryFiles, WantedField};
 use crate::paths::PathLimits;
 
-/// Refuses what is not the place's alone.
-pub(super) fn spare(
-    files: &Files,
+/// Refuses a field that another deployment uses, or may use.
+pub(super) fn refuse_shared(
+    files: &RepositoryFiles,
     wanted: &WantedField,
-    chosen: &Candidate<'_>,
+    chosen: &CandidateField<'_>,
 ) -> Result<(), Error> {
-    let path = &chosen.reached.path;
+    let path = &chosen.file.path;
     let (mut known, mut unknown) = (Vec::new(), Vec::new());
     for other in &wanted.others {
         match &other.directories {
@@ -25,13 +24,13 @@ pub(super) fn spare(
         }
     }
     let is_theirs = |(other, directories): &(&OtherDeployment, &Vec<String>)| {
-        let walk = Walk::from(files, directories);
-        if is_told_apart(wanted, other, directories) {
-            return is_set_for(files, wanted, (other, directories), &walk, chosen);
+        let graph = BuildGraph::new(files, directories);
+        if differs_by_namespace(wanted, other, directories) {
+            return applies_to(files, wanted, (other, directories), &graph, chosen);
         }
-        is_within(directories, wanted, path) || walk.reaches(path)
+        is_in_their_directory(directories, wanted, path) || graph.contains(path)
     };
-    let (what, candidate) = (wanted.what(), chosen.shown());
+    let (what, candidate) = (wanted.description(), chosen.location());
     if let Some((other, _)) = known.into_iter().find(is_theirs) {
         let other = other.name.clone();
         return Err(Error::Shared {
@@ -51,9 +50,9 @@ pub(super) fn spare(
     }
 }
 
-/// Whether a file lies in another place's directories, and not in an own one further inside. The root
-/// of a repository is nobody's by that.
-fn is_within(directories: &[String], wanted: &WantedField, path: &str) -> bool {
+/// Whether a file is in a directory of the other deployment and not in an own directory inside of it.
+/// The root of the repository does not count.
+fn is_in_their_directory(directories: &[String], wanted: &WantedField, path: &str) -> bool {
     let is_root = |it: &String| resolve("", it).is_none_or(|it| it.is_empty());
     let theirs: Vec<String> = directories
         .iter()
@@ -68,13 +67,17 @@ fn is_within(directories: &[String], wanted: &WantedField, path: &str) -> bool {
     is_any && theirs.allow(path) && !wanted.directories.iter().any(is_inside)
 }
 
-/// Whether both are built in one directory, for different namespaces.
-fn is_told_apart(wanted: &WantedField, other: &OtherDeployment, directories: &[String]) -> bool {
+/// Whether both are built in one directory for different namespaces.
+fn differs_by_namespace(
+    wanted: &WantedField,
+    other: &OtherDeployment,
+    directories: &[String],
+) -> bool {
     other.namespace != wanted.identity.namespace
         && directories_overlap(&wanted.directories, directories)
 }
 
-/// Whether a directory of one is a directory of the other, or in one.
+/// Whether a directory of one is equal to or inside a directory of the other.
 pub fn directories_overlap(one: &[String], other: &[String]) -> bool {
     let is_in = |these: &[String], those: &[String]| {
         let limits = limits(those);
@@ -84,13 +87,13 @@ pub fn directories_overlap(one: &[String], other: &[String]) -> bool {
     is_in(one, other) || is_in(other, one)
 }
 
-/// Whether the field says something for the other place too.
-fn is_set_for(
-    files: &Files,
+/// Whether the field also applies to the other deployment.
+fn applies_to(
+    files: &RepositoryFiles,
     wanted: &WantedField,
     (other, directories): (&OtherDeployment, &[String]),
-    walk: &Walk<'_>,
-    chosen: &Candidate<'_>,
+    graph: &BuildGraph<'_>,
+    chosen: &CandidateField<'_>,
 ) -> bool {
     let theirs = WantedField {
         identity: ManifestIdentity {
@@ -100,9 +103,11 @@ fn is_set_for(
         directories: directories.to_vec(),
         ..wanted.clone()
     };
-    let (found, _) = Search::new(files, &theirs, walk).effective();
-    let shown = chosen.shown();
-    found.iter().any(|candidate| candidate.shown() == shown)
+    let (found, _) = FieldSearch::new(files, &theirs, graph).effective_candidates();
+    let location = chosen.location();
+    found
+        .iter()
+        .any(|candidate| candidate.location() == location)
 }
 
 fn limits(directories: &[String]) -> PathLimits {

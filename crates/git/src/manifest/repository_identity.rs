@@ -1,13 +1,12 @@
-//! Which addresses are of one repository.
+//! Recognises URLs of the same repository.
 //!
-//! Host and whole path count. The port, the user and what a forge puts into an address only to say how
-//! it is reached do not.
+//! Host and path count. Port, user and parts of the path that only depend on the protocol do not.
 
 use net::AddressPolicy;
 
 use crate::repository_url::RepositoryUrl;
 
-/// Where forges answer to ssh under another name.
+/// Hosts of forges for ssh, and their usual name.
 const SSH_HOSTS: [(&str, &str); 4] = [
     ("ssh.github.com", "github.com"),
     ("altssh.gitlab.com", "gitlab.com"),
@@ -17,23 +16,23 @@ const SSH_HOSTS: [(&str, &str); 4] = [
 
 const AZURE: &str = "dev.azure.com";
 
-/// A repository, however it is reached.
+/// A repository, independent of the protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Home {
+pub(crate) struct RepositoryIdentity {
     host: String,
     path: String,
 }
 
-impl Home {
-    /// Nothing where the address is none.
+impl RepositoryIdentity {
+    /// `None` if the URL is not valid.
     pub(crate) fn of(url: &str) -> Option<Self> {
         let url = RepositoryUrl::parse(url, AddressPolicy::UNRESTRICTED).ok()?;
         let host = url.host().to_lowercase();
-        let known = SSH_HOSTS.iter().find(|(ssh, _)| *ssh == host);
-        let mut host = known.map_or(host, |(_, known)| (*known).to_owned());
+        let alias = SSH_HOSTS.iter().find(|(ssh, _)| *ssh == host);
+        let mut host = alias.map_or(host, |(_, usual)| (*usual).to_owned());
         let path = url.project().to_lowercase();
         let mut parts: Vec<&str> = path.split('/').filter(|part| *part != "_git").collect();
-        // Bitbucket's word over http, Azure's over ssh.
+        // `scm` is in http URLs of Bitbucket, `v3` in ssh URLs of Azure DevOps.
         if parts.len() > 2 && matches!(parts[0], "scm" | "v3") {
             parts.remove(0);
         }
@@ -41,27 +40,27 @@ impl Home {
         if host == "vs-ssh.visualstudio.com" {
             host = AZURE.to_owned();
         } else if let Some(organisation) = host.strip_suffix(".visualstudio.com") {
-            let path_there = path.strip_prefix("defaultcollection/").unwrap_or(&path);
-            path = format!("{organisation}/{path_there}");
+            let rest = path.strip_prefix("defaultcollection/").unwrap_or(&path);
+            path = format!("{organisation}/{rest}");
             host = AZURE.to_owned();
         }
         Some(Self { host, path })
     }
 
-    /// Whether it may be the same under another name of its host, such as one inside a cluster.
+    /// Whether it may be the same repository with another host name, such as one inside a cluster.
     pub(crate) fn may_be(&self, other: &Self) -> bool {
         self.path == other.path
     }
 }
 
-/// Whether two addresses are of one repository.
+/// Whether two URLs are of the same repository.
 pub fn is_same_repository(one: &str, other: &str) -> bool {
-    Home::of(one).is_some_and(|one| Some(one) == Home::of(other))
+    RepositoryIdentity::of(one).is_some_and(|one| Some(one) == RepositoryIdentity::of(other))
 }
 
-/// Whether they may be: the host may have several names.
+/// Whether two URLs may be of the same repository, whose host may have several names.
 pub fn may_be_same_repository(one: &str, other: &str) -> bool {
-    let (one, other) = (Home::of(one), Home::of(other));
+    let (one, other) = (RepositoryIdentity::of(one), RepositoryIdentity::of(other));
     one.zip(other)
         .is_some_and(|(one, other)| one.may_be(&other))
 }
@@ -71,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_repository_is_known_by_host_and_whole_path() {
+    fn repositories_are_the_same_by_host_and_path() {
         for (one, other) in [
             ("https://github.com/a/b.git", "git@github.com:a/b"),
             (

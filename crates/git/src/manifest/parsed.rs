@@ -1,12 +1,12 @@
-//! The manifests of one file, asked by path: `spec.images.0.name`.
+//! The manifests of one file, with access by path, such as `spec.images.0.name`.
 
-use crate::edit::document::{self, Document, Scalar, Step, Way};
-use crate::edit::{self, split_mark};
+use crate::edit::document::{self, Document, PathSegment, Scalar, YamlPath};
+use crate::edit::{self, split_byte_order_mark};
 
 /// The documents of one file.
 pub(crate) struct Manifests(Document);
 
-/// One of them.
+/// One manifest.
 #[derive(Clone, Copy)]
 pub(super) struct Manifest<'a> {
     file: &'a Document,
@@ -15,7 +15,7 @@ pub(super) struct Manifest<'a> {
 
 impl Manifests {
     pub(crate) fn read(content: &[u8]) -> Result<Self, edit::Error> {
-        let (_, text) = split_mark(content)?;
+        let (_, text) = split_byte_order_mark(content)?;
         document::read(text).map(Self)
     }
 
@@ -24,7 +24,7 @@ impl Manifests {
             .0
             .scalars
             .iter()
-            .map(|scalar| scalar.way.document)
+            .map(|scalar| scalar.path.document)
             .max();
         (0..last.map_or(0, |last| last + 1)).map(|document| Manifest {
             file: &self.0,
@@ -36,46 +36,49 @@ impl Manifests {
 impl<'a> Manifest<'a> {
     /// The scalar at a path.
     pub(super) fn scalar(self, path: &str) -> Option<&'a Scalar> {
-        let way = self.way(path);
-        self.file.scalars.iter().find(|scalar| scalar.way == way)
+        let path = self.path(path);
+        self.file.scalars.iter().find(|scalar| scalar.path == path)
     }
 
-    /// What is written at a path.
+    /// The text at a path, unless it is empty.
     pub(super) fn text(self, path: &str) -> Option<&'a str> {
         let scalar = self.scalar(path)?;
         Some(scalar.value.as_str()).filter(|value| !value.is_empty())
     }
 
-    /// The scalars at a path and below it, each with the last step of its way.
-    pub(super) fn below(self, path: &str) -> impl Iterator<Item = (Option<&'a Step>, &'a Scalar)> {
-        let way = self.way(path);
+    /// The scalars at a path and below it, each with the last segment of its path.
+    pub(super) fn below(
+        self,
+        path: &str,
+    ) -> impl Iterator<Item = (Option<&'a PathSegment>, &'a Scalar)> {
+        let path = self.path(path);
         let scalars = self.file.scalars.iter().filter(move |scalar| {
-            let steps = &scalar.way.steps;
-            scalar.way.document == way.document && steps.starts_with(&way.steps)
+            let segments = &scalar.path.segments;
+            scalar.path.document == path.document && segments.starts_with(&path.segments)
         });
-        scalars.map(|scalar| (scalar.way.steps.last(), scalar))
+        scalars.map(|scalar| (scalar.path.segments.last(), scalar))
     }
 
-    /// Whether something stands there that is written elsewhere.
+    /// Whether there is a YAML alias at a path.
     pub(super) fn is_alias(self, path: &str) -> bool {
-        self.file.aliases.contains(&self.way(path))
+        self.file.aliases.contains(&self.path(path))
     }
 
-    /// How many items a list has. Empty ones at its end do not count.
+    /// The number of items of a list, without empty ones at its end.
     pub(super) fn count(self, list: &str) -> usize {
-        let way = self.way(list);
+        let list = self.path(list);
         let items = self.file.scalars.iter().filter_map(|scalar| {
-            let is_here = scalar.way.document == self.document;
-            let rest = scalar.way.steps.strip_prefix(way.steps.as_slice());
+            let is_here = scalar.path.document == self.document;
+            let rest = scalar.path.segments.strip_prefix(list.segments.as_slice());
             match rest.filter(|_| is_here)?.first()? {
-                Step::Item(index) => Some(index + 1),
-                Step::Key(_) => None,
+                PathSegment::Item(index) => Some(index + 1),
+                PathSegment::Key(_) => None,
             }
         });
         items.max().unwrap_or(0)
     }
 
-    /// The plain items of a list.
+    /// The scalar items of a list.
     pub(super) fn texts(self, list: &str) -> Vec<&'a str> {
         let items = 0..self.count(list);
         items
@@ -93,20 +96,20 @@ impl<'a> Manifest<'a> {
         self.text("kind").unwrap_or_default()
     }
 
-    fn way(self, path: &str) -> Way {
-        let step = |part: &str| match part.parse() {
-            Ok(index) => Step::Item(index),
-            Err(_) => Step::Key(part.to_owned()),
+    fn path(self, path: &str) -> YamlPath {
+        let segment = |part: &str| match part.parse() {
+            Ok(index) => PathSegment::Item(index),
+            Err(_) => PathSegment::Key(part.to_owned()),
         };
         let parts = path.split('.').filter(|part| !part.is_empty());
-        Way {
+        YamlPath {
             document: self.document,
-            steps: parts.map(step).collect(),
+            segments: parts.map(segment).collect(),
         }
     }
 }
 
-/// The path of an item. The file itself may be a list.
+/// The path of an item of a list. The root may be a list, too.
 pub(super) fn join(list: &str, index: usize) -> String {
     format!("{list}.{index}")
 }

@@ -139,7 +139,7 @@ fn blocks_of_text_and_broken_files_are_refused() {
         set_marked(broken.as_bytes(), MARKER, "2"),
         Err(Error::NotYaml { .. })
     ));
-    let binary = [b"\xff\xfe v: # ".as_slice(), TOKEN].concat();
+    let binary = [b"\xff\xfe v: # ".as_slice(), MARKER_KEY].concat();
     assert_eq!(set_marked(&binary, MARKER, "2"), Err(Error::NotText));
 }
 

@@ -1,8 +1,8 @@
 //! Runs all controllers of the process: those of `controller` and the one of PipelineTriggers.
 
-use controller::{Context, Metrics, Settings, loops::Loop, run::run_loops};
+use controller::{Caches, Context, Metrics, Settings, loops::Loop, run::ProcessParts};
 use kube::Client;
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use trigger::controller::{NAME, TriggerContext, TriggerMetrics, TriggerSettings};
 
 /// Runs all controllers until `shutdown`.
@@ -17,7 +17,18 @@ pub(crate) async fn run(
     controllers.push(Loop::new("trigger", move |context| {
         trigger::controller::run(trigger_context(context, trigger_metrics.clone()))
     }));
-    run_loops(client, settings, metrics, shutdown, controllers).await
+    let caches = Caches::new();
+    let watching = caches
+        .clone()
+        .watch(client.clone(), settings.namespace.clone());
+    let _watching = AbortOnDropHandle::new(runtime::spawn(watching));
+    let process = ProcessParts {
+        client,
+        settings,
+        caches,
+        metrics,
+    };
+    process.run(shutdown, controllers).await
 }
 
 fn trigger_context(context: Context, metrics: TriggerMetrics) -> TriggerContext {
@@ -35,7 +46,7 @@ fn trigger_context(context: Context, metrics: TriggerMetrics) -> TriggerContext 
         worker_metrics: context.metrics.of_controller(NAME, settings.concurrent),
         event_metrics: context.metrics.events().clone(),
         client: context.client,
-        leader: context.leadership,
+        leader: context.leader,
         metrics,
         health: context.health,
         stop: context.stop,

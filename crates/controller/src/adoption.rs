@@ -1,101 +1,131 @@
-//! The adoption loop: keeps a Pipeline equal to each Pipeline of the first proposal's API group, and
-//! copies its status back.
+//! The adoption reconciler: keeps a Pipeline equal to each Pipeline of the API group
+//! `pipelines.wego.weave.works`, and copies its status back.
 //!
-//! What is to be written is `planner::adopt`'s to say. Where that group is not installed, the loop
-//! waits for it and everything else works without.
+//! `planner::adopt` decides what is to be written. Where that group is not installed, the reconciler
+//! waits for it; nothing else depends on it.
 
 mod write;
 
-use std::{
-    collections::{HashMap, HashSet},
-    sync::Arc,
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
-use api::{Pipeline, WegoPipeline, names::ADOPTED_LABEL};
-use futures::StreamExt;
-use kube::{
-    Api, Client, Resource,
-    api::ListParams,
-    core::DeserializeGuard,
-    runtime::watcher::{self, Event},
+use api::{Pipeline, WegoPipeline};
+use kube::{Api, Client, Resource, api::ListParams, core::DeserializeGuard, runtime::watcher};
+use runtime::{
+    CacheConfig, CacheEvent, Clock, ObjectCache, ObjectKey, RequeueAction, StatusWriter,
+    Subscription, Workers, status::StatusError,
 };
-use parking_lot::RwLock;
 use tokio::task::JoinSet;
 
-use crate::{
-    Context, FIELD_MANAGER, Settings, loops::Failure, pipeline::follow, telemetry::Telemetry,
-};
-use runtime::{
-    Clock, ObjectKey, StatusWriter, WorkQueue, status::StatusError, worker_metrics::ReconcileResult,
-};
+use crate::{Caches, Context, FIELD_MANAGER, Settings, loops::Failure, telemetry::Telemetry};
 
-/// How long an object waits that could not be written.
+/// Under this name the adoption reconciler reads the caches and its metrics.
+const NAME: &str = "adoption";
+/// How long an object waits after a failed write.
 const RETRY: Duration = Duration::from_secs(5);
-/// How often a name that is taken is looked at again.
+/// How often a name that is taken is checked again.
 const NAME_AGAIN: Duration = Duration::from_secs(10);
-/// How often it is looked whether the group is there.
+/// How often it is checked whether the group is installed.
 const GROUP_AGAIN: Duration = Duration::from_secs(30);
 
-/// Runs the loop as part of the process, until it is told to stop.
+/// Runs the reconciler as part of the process, until it is told to stop.
 pub(crate) async fn serve(context: Context) -> Result<(), Failure> {
-    let adopter = Adopter::of(&context);
+    let reconciler = AdoptionReconciler::of(&context);
     tokio::select! {
-        () = run(adopter) => Ok(()),
+        () = run(reconciler) => Ok(()),
         () = context.stop.cancelled() => Ok(()),
     }
 }
 
-/// Runs the loop until dropped.
-pub async fn run(adopter: Arc<Adopter>) {
-    adopter.until_served().await;
+/// Runs the reconciler until dropped.
+pub async fn run(reconciler: Arc<AdoptionReconciler>) {
+    reconciler.until_served().await;
     let mut tasks = JoinSet::new();
-    tasks.spawn(follow_originals(adopter.clone()));
-    tasks.spawn(follow_copies(adopter.clone()));
-    tasks.spawn(work(adopter));
+    if reconciler.feeds_caches {
+        let namespace = reconciler.settings.namespace.clone();
+        let caches = reconciler.caches.clone();
+        tasks.spawn(caches.watch(reconciler.hub.clone(), namespace));
+    }
+    tasks.spawn(watch_originals(reconciler.clone()));
+    tasks.spawn(reconcile_all(reconciler));
     tasks.join_all().await;
 }
 
-/// Everything the adoption loop knows.
-pub struct Adopter {
+async fn watch_originals(reconciler: Arc<AdoptionReconciler>) {
+    let mut config = watcher::Config::default();
+    if let Some(labels) = &reconciler.settings.label_selector {
+        config = config.labels(labels);
+    }
+    let api: Api<DeserializeGuard<WegoPipeline>> = reconciler.api();
+    reconciler.originals.watch(api, config).await;
+}
+
+/// Reconciles every original, and again whenever it or its copy changes.
+async fn reconcile_all(reconciler: Arc<AdoptionReconciler>) {
+    reconciler.originals.synced().await;
+    let _subscriptions = reconciler.subscribe();
+    for key in reconciler.originals.keys() {
+        reconciler.workers.enqueue(key);
+    }
+    let workers = reconciler.workers.clone();
+    let reconcile = move |key: ObjectKey| {
+        let reconciler = reconciler.clone();
+        async move { reconcile_key(&reconciler, &key).await }
+    };
+    workers.run(reconcile).await;
+}
+
+/// Keeps Pipelines equal to those of the other group.
+pub struct AdoptionReconciler {
     hub: Client,
     status: StatusWriter,
     settings: Arc<Settings>,
     clock: Clock,
-    originals: RwLock<HashMap<ObjectKey, WegoPipeline>>,
-    queue: WorkQueue<ObjectKey>,
+    caches: Caches,
+    /// Whether this reconciler itself feeds the caches it uses.
+    feeds_caches: bool,
+    originals: Arc<ObjectCache<WegoPipeline>>,
+    workers: Arc<Workers<ObjectKey>>,
     telemetry: Telemetry,
 }
 
-impl Adopter {
-    /// A loop that knows nothing yet, and that nobody listens to.
+impl AdoptionReconciler {
+    /// A reconciler on its own, with caches and metrics of its own.
     pub fn new(hub: Client, settings: Settings) -> Arc<Self> {
-        let telemetry = Telemetry::alone("adoption", 1);
-        Self::with(hub, Arc::new(settings), telemetry)
+        Self::with(hub, Arc::new(settings), Telemetry::alone(), None)
     }
 
-    /// A loop of the process that knows nothing yet.
+    /// The reconciler of the process.
     fn of(context: &Context) -> Arc<Self> {
-        let telemetry = Telemetry::of(context, "adoption");
-        Self::with(context.client.clone(), context.settings.clone(), telemetry)
+        let (hub, settings) = (context.client.clone(), context.settings.clone());
+        let caches = Some(context.caches.clone());
+        Self::with(hub, settings, Telemetry::of(context), caches)
     }
 
-    fn with(hub: Client, settings: Arc<Settings>, telemetry: Telemetry) -> Arc<Self> {
-        let leader = telemetry.leadership.clone();
-        let status = StatusWriter::new(hub.clone(), leader, FIELD_MANAGER);
+    fn with(
+        hub: Client,
+        settings: Arc<Settings>,
+        telemetry: Telemetry,
+        caches: Option<Caches>,
+    ) -> Arc<Self> {
+        let leader = telemetry.leader.clone();
         Arc::new(Self {
+            status: StatusWriter::new(hub.clone(), leader, FIELD_MANAGER),
+            workers: telemetry.workers(NAME, 1),
+            originals: ObjectCache::new(CacheConfig {
+                keep_parsed: true,
+                ..CacheConfig::default()
+            }),
             hub,
-            status,
             settings,
             telemetry,
+            feeds_caches: caches.is_none(),
+            caches: caches.unwrap_or_else(Caches::new),
             clock: Clock::start(),
-            originals: RwLock::default(),
-            queue: WorkQueue::new(),
         })
     }
 
-    /// Every object of a kind that this process looks after.
-    fn all<K: Resource<Scope = kube::core::NamespaceResourceScope>>(&self) -> Api<K>
+    /// Every object of a kind that this process reconciles.
+    fn api<K: Resource<Scope = kube::core::NamespaceResourceScope>>(&self) -> Api<K>
     where
         K::DynamicType: Default,
     {
@@ -105,76 +135,63 @@ impl Adopter {
         }
     }
 
-    /// Returns once the group is there and may be read. Older installs have neither.
+    /// Returns once the group is installed and may be read.
     async fn until_served(&self) {
-        let originals: Api<WegoPipeline> = self.all();
-        let mut is_told = false;
+        let originals: Api<WegoPipeline> = self.api();
+        let mut is_logged = false;
         loop {
-            match originals
-                .list_metadata(&ListParams::default().limit(1))
-                .await
-            {
-                Ok(_) => return,
-                Err(error) if !is_told => {
-                    let group = WegoPipeline::group(&());
-                    tracing::info!(%group, %error, "not looked at: not installed, or not allowed");
-                    is_told = true;
-                }
-                Err(_) => {}
+            let parameters = ListParams::default().limit(1);
+            let Err(error) = originals.list_metadata(&parameters).await else {
+                return;
+            };
+            if !is_logged {
+                let group = WegoPipeline::group(&());
+                tracing::info!(%group, %error, "Pipelines of the group are not adopted: not installed, or forbidden");
+                is_logged = true;
             }
             tokio::time::sleep(GROUP_AGAIN).await;
         }
     }
 
-    fn wake(&self, key: ObjectKey) {
-        self.queue.add(key);
-        self.telemetry.queued(self.queue.depth());
-    }
-
-    fn keep(&self, original: WegoPipeline) {
-        let key = ObjectKey::of(&original.metadata);
-        self.originals.write().insert(key.clone(), original);
-        self.wake(key);
-    }
-
-    fn forget(&self, key: &ObjectKey) {
-        self.originals.write().remove(key);
-        self.queue.forget(key);
+    /// Enqueues originals as they or their copies change, until the subscriptions are dropped.
+    fn subscribe(self: &Arc<Self>) -> [Subscription; 2] {
+        let this = self.clone();
+        let originals = self.originals.subscribe(NAME, move |event| match event {
+            CacheEvent::Applied { key, .. } => this.workers.enqueue(key.clone()),
+            CacheEvent::Deleted { key, .. } => this.workers.forget(key),
+        });
+        let this = self.clone();
+        let copies = self.caches.pipelines.subscribe(NAME, move |event| {
+            let (CacheEvent::Applied { key, .. } | CacheEvent::Deleted { key, .. }) = event;
+            if this.originals.contains(key) {
+                this.workers.enqueue(key.clone());
+            }
+        });
+        [originals, copies]
     }
 }
 
-async fn work(adopter: Arc<Adopter>) {
-    loop {
-        let (key, waited) = adopter.queue.next().await;
-        let telemetry = &adopter.telemetry;
-        let pass = telemetry.work.begin(waited);
-        let outcome = match reconcile(&adopter, &key).await {
-            Ok(None) => ReconcileResult::Success,
-            Ok(Some(again)) => {
-                adopter.queue.add_after(key.clone(), again);
-                ReconcileResult::RequeueAfter
-            }
-            Err(error) => {
-                tracing::warn!(pipeline = %key, %error, "not adopted");
-                telemetry.work.retried();
-                adopter.queue.add_after(key.clone(), RETRY);
-                ReconcileResult::Error
-            }
-        };
-        adopter.queue.done(&key);
-        pass.finish(outcome);
-        telemetry.made_progress();
-        telemetry.waits(adopter.queue.depth());
+async fn reconcile_key(reconciler: &AdoptionReconciler, key: &ObjectKey) -> RequeueAction {
+    match reconcile_copy(reconciler, key).await {
+        Ok(None) => RequeueAction::AwaitChange,
+        Ok(Some(delay)) => RequeueAction::After(delay),
+        Err(error) => {
+            tracing::warn!(pipeline = %key, %error, "could not adopt the Pipeline");
+            RequeueAction::RetryError(RETRY)
+        }
     }
 }
 
-/// Brings one original and its copy closer to each other; answers when to look again.
-async fn reconcile(adopter: &Adopter, key: &ObjectKey) -> Result<Option<Duration>, StatusError> {
-    let original = adopter.originals.read().get(key).cloned();
+/// Makes one original and its copy equal; returns when to reconcile them again.
+async fn reconcile_copy(
+    reconciler: &AdoptionReconciler,
+    key: &ObjectKey,
+) -> Result<Option<Duration>, StatusError> {
+    let original = reconciler.originals.get(key);
     let Some(original) = original.filter(|it| it.metadata.deletion_timestamp.is_none()) else {
         return Ok(None);
     };
-    let copies: Api<Pipeline> = Api::namespaced(adopter.hub.clone(), &key.namespace);
+    let copies: Api<Pipeline> = Api::namespaced(reconciler.hub.clone(), &key.namespace);
     let found = copies.get_opt(&key.name).await?;
     if found
         .as_ref()
@@ -182,64 +199,16 @@ async fn reconcile(adopter: &Adopter, key: &ObjectKey) -> Result<Option<Duration
     {
         return Ok(Some(RETRY));
     }
-    let adoption = planner::adopt(&original, found.as_ref(), adopter.clock.now());
+    let adoption = planner::adopt(&original, found.as_ref(), reconciler.clock.now());
     if let Some(wishes) = &adoption.edits {
-        // It is woken by what it became.
-        return write::wishes(adopter, &original, wishes)
+        // Its new state is enqueued.
+        return write::wishes(reconciler, &original, wishes)
             .await
             .map(|()| None);
     }
     if let Some(copy) = &adoption.copy {
-        write::copy(adopter, found.as_ref(), copy).await?;
+        write::copy(reconciler, found.as_ref(), copy).await?;
     }
-    write::status(adopter, &original, &adoption).await?;
+    write::status(reconciler, &original, &adoption).await?;
     Ok(adoption.is_name_taken().then_some(NAME_AGAIN))
-}
-
-async fn follow_originals(adopter: Arc<Adopter>) {
-    let mut config = watcher::Config::default();
-    if let Some(labels) = &adopter.settings.label_selector {
-        config = config.labels(labels);
-    }
-    let api: Api<DeserializeGuard<WegoPipeline>> = adopter.all();
-    let mut events = std::pin::pin!(follow(api, config));
-    let mut seen = HashSet::new();
-    while let Some(event) = events.next().await {
-        match event {
-            Event::Apply(original) => drop(take(&adopter, original)),
-            Event::Delete(original) => adopter.forget(&ObjectKey::of(original.meta())),
-            Event::Init => seen.clear(),
-            Event::InitApply(original) => drop(seen.insert(take(&adopter, original))),
-            Event::InitDone => {
-                let known: Vec<_> = adopter.originals.read().keys().cloned().collect();
-                for gone in known.iter().filter(|key| !seen.contains(*key)) {
-                    adopter.forget(gone);
-                }
-            }
-        }
-    }
-}
-
-fn take(adopter: &Adopter, original: DeserializeGuard<WegoPipeline>) -> ObjectKey {
-    let key = ObjectKey::of(original.meta());
-    match original.0 {
-        Ok(original) => adopter.keep(original),
-        Err(error) => tracing::warn!(pipeline = %key, %error, "cannot be read"),
-    }
-    key
-}
-
-/// Copies carry a label, so that no other Pipeline is watched here.
-async fn follow_copies(adopter: Arc<Adopter>) {
-    let api: Api<DeserializeGuard<Pipeline>> = adopter.all();
-    let config = watcher::Config::default().labels(ADOPTED_LABEL);
-    let mut events = std::pin::pin!(follow(api, config));
-    while let Some(event) = events.next().await {
-        if let Event::Apply(copy) | Event::Delete(copy) | Event::InitApply(copy) = event {
-            let key = ObjectKey::of(copy.meta());
-            if adopter.originals.read().contains_key(&key) {
-                adopter.wake(key);
-            }
-        }
-    }
 }

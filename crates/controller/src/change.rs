@@ -1,89 +1,101 @@
-//! The change loop: proposes each Change as a pull request in the one repository that was given for
-//! that, follows it to its end, and removes Changes that have been over for long.
+//! The change reconciler: proposes each Change as a pull request in the one repository that is configured
+//! for that, follows it to its end, and deletes Changes that ended long ago.
 //!
-//! What comes next is `planner::change`'s to say; `strategy` does it.
+//! `planner::change` decides what comes next; `strategy` carries it out.
 
-mod known;
 mod observe;
 mod report;
 
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use api::{
     Change,
     change::{ChangePhase, ChangeStatus},
 };
-use futures::StreamExt;
-use kube::{
-    Api, Client, Resource,
-    core::DeserializeGuard,
-    runtime::watcher::{self, Event},
+use kube::{Api, Client};
+use runtime::{
+    CacheEvent, Clock, LeaderGuard, ObjectKey, RequeueAction, StatusWriter, Subscription, Workers,
+    status::StatusError,
 };
-use planner::Timestamp;
 use tokio::task::JoinSet;
 
 use crate::{
-    Context, FIELD_MANAGER, Metrics, Settings,
-    faults::Faults,
+    Caches, Context, FIELD_MANAGER, Metrics, Settings,
+    failure_dependencies::FailureDependencies,
     keys::seed,
-    pipeline::{follow, until},
     reconcile::Reconciled,
     strategy::{self, Strategies},
     telemetry::Telemetry,
 };
-use known::Changes;
-use observe::Sight;
-use runtime::{
-    Clock, LeaderGuard, ObjectKey, StatusWriter, WorkQueue, status::StatusError,
-    worker_metrics::ReconcileResult,
-};
+use observe::ChangeObservation;
 
-/// How long a change waits that could not be written.
+/// Under this name the change reconciler writes to the caches and reads its metrics.
+const NAME: &str = "change";
+/// How long a Change waits after a failed write.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// Runs the loop until dropped.
-pub async fn run(author: Arc<Author>) {
+/// Runs the reconciler until dropped.
+pub async fn run(reconciler: Arc<ChangeReconciler>) {
     let mut tasks = JoinSet::new();
-    tasks.spawn(follow_changes(author.clone()));
-    for _ in 0..author.settings.concurrent.max(1) {
-        tasks.spawn(work(author.clone()));
+    if reconciler.feeds_caches {
+        let namespace = reconciler.settings.namespace.clone();
+        let caches = reconciler.caches.clone();
+        tasks.spawn(caches.watch(reconciler.hub.clone(), namespace));
     }
+    tasks.spawn(reconcile_all(reconciler));
     tasks.join_all().await;
 }
 
-/// Everything the change loop knows.
-pub struct Author {
+/// Reconciles every Change, and again whenever it changes.
+async fn reconcile_all(reconciler: Arc<ChangeReconciler>) {
+    reconciler.caches.changes.synced().await;
+    let _subscription = reconciler.subscribe();
+    for key in reconciler.caches.changes.keys() {
+        reconciler.workers.enqueue(key);
+    }
+    let workers = reconciler.workers.clone();
+    let reconcile = move |key: ObjectKey| {
+        let reconciler = reconciler.clone();
+        async move { reconcile_key(&reconciler, &key).await }
+    };
+    workers.run(reconcile).await;
+}
+
+/// Proposes Changes.
+pub struct ChangeReconciler {
     hub: Client,
     status: StatusWriter,
     settings: Arc<Settings>,
     clock: Clock,
-    changes: Changes,
-    queue: WorkQueue<ObjectKey>,
+    caches: Caches,
+    /// Whether this reconciler itself feeds the caches it uses.
+    feeds_caches: bool,
+    workers: Arc<Workers<ObjectKey>>,
     telemetry: Telemetry,
     strategies: Arc<Strategies>,
-    faults: Faults,
+    failure_dependencies: FailureDependencies,
 }
 
-impl Author {
-    /// A loop that knows nothing yet, and that nobody listens to. It does nothing without a permit.
+impl ChangeReconciler {
+    /// A reconciler on its own, with caches and metrics of its own. It acts only while `leader` leads.
     pub fn new(
         hub: Client,
         settings: Settings,
-        leadership: LeaderGuard,
+        leader: LeaderGuard,
     ) -> Result<Arc<Self>, strategy::Error> {
-        let telemetry = Telemetry::alone("change", settings.concurrent);
+        let telemetry = Telemetry::alone();
         let metrics = &telemetry.metrics;
-        let strategies = Strategies::new(hub.clone(), &settings, leadership.clone(), metrics)?;
-        let telemetry = telemetry.led_by(leadership);
+        let strategies = Strategies::new(hub.clone(), &settings, leader.clone(), metrics)?;
+        let telemetry = telemetry.led_by(leader);
         let (settings, strategies) = (Arc::new(settings), Arc::new(strategies));
-        Ok(Self::with(hub, settings, strategies, telemetry))
+        Ok(Self::with(hub, settings, strategies, telemetry, None))
     }
 
-    /// A loop of the process that knows nothing yet.
+    /// The reconciler of the process.
     pub(crate) fn of(context: &Context, strategies: Arc<Strategies>) -> Arc<Self> {
-        let settings = context.settings.clone();
-        let telemetry = Telemetry::of(context, "change");
-        Self::with(context.client.clone(), settings, strategies, telemetry)
+        let (hub, settings) = (context.client.clone(), context.settings.clone());
+        let caches = Some(context.caches.clone());
+        Self::with(hub, settings, strategies, Telemetry::of(context), caches)
     }
 
     fn with(
@@ -91,23 +103,24 @@ impl Author {
         settings: Arc<Settings>,
         strategies: Arc<Strategies>,
         telemetry: Telemetry,
+        caches: Option<Caches>,
     ) -> Arc<Self> {
-        let leader = telemetry.leadership.clone();
-        let status = StatusWriter::new(hub.clone(), leader, FIELD_MANAGER);
+        let leader = telemetry.leader.clone();
         Arc::new(Self {
+            status: StatusWriter::new(hub.clone(), leader, FIELD_MANAGER),
+            workers: telemetry.workers(NAME, settings.concurrent),
             hub,
-            status,
             settings,
             telemetry,
             strategies,
+            feeds_caches: caches.is_none(),
+            caches: caches.unwrap_or_else(Caches::new),
             clock: Clock::start(),
-            changes: Changes::default(),
-            queue: WorkQueue::new(),
-            faults: Faults::default(),
+            failure_dependencies: FailureDependencies::default(),
         })
     }
 
-    /// What it counts.
+    /// Its metrics.
     pub fn metrics(&self) -> &Metrics {
         &self.telemetry.metrics
     }
@@ -116,129 +129,108 @@ impl Author {
         Api::namespaced(self.hub.clone(), namespace)
     }
 
-    fn wake(&self, key: ObjectKey) {
-        self.queue.add(key);
-        self.telemetry.queued(self.queue.depth());
+    /// Enqueues Changes as the cache changes, until the subscription is dropped.
+    fn subscribe(self: &Arc<Self>) -> Subscription {
+        let this = self.clone();
+        self.caches
+            .changes
+            .subscribe(NAME, move |event| match event {
+                CacheEvent::Applied { key, .. } => this.workers.enqueue(key.clone()),
+                CacheEvent::Deleted { key, object } => this.forget(key, object),
+            })
     }
 
-    fn keep(&self, change: Change) {
+    /// Stores a state of a Change that was written or read, and reconciles it if it is newer.
+    fn store(&self, change: Change) {
         let key = ObjectKey::of(&change.metadata);
-        if self.changes.keep(change) {
-            self.wake(key);
+        if self.caches.changes.wrote(NAME, change) {
+            self.workers.enqueue(key);
         }
     }
 
-    fn forget(&self, key: &ObjectKey) {
-        if let Some(gone) = self.changes.remove(key) {
-            self.faults.forget(uid(&gone));
-            self.queue.forget(key);
-        }
+    /// Removes a Change that was deleted.
+    fn remove(&self, change: &Change) {
+        let key = ObjectKey::of(&change.metadata);
+        let uid = change.metadata.uid.as_deref();
+        self.caches.changes.deleted(NAME, &key, uid);
+        self.forget(&key, change);
+    }
+
+    fn forget(&self, key: &ObjectKey, change: &Change) {
+        self.failure_dependencies.forget(uid(change));
+        self.workers.forget(key);
     }
 }
 
-async fn work(author: Arc<Author>) {
-    loop {
-        let (key, waited) = author.queue.next().await;
-        let telemetry = &author.telemetry;
-        let pass = telemetry.work.begin(waited);
-        let outcome = match look_after(&author, &key).await {
-            Ok(None) => ReconcileResult::Success,
-            Ok(Some(again)) => {
-                let delay = until(again, author.clock.now());
-                author.queue.add_after(key.clone(), delay);
-                ReconcileResult::RequeueAfter
-            }
-            Err(error) => {
-                tracing::warn!(change = %key, %error, "change not looked after");
-                telemetry.work.retried();
-                author.queue.add_after(key.clone(), RETRY);
-                ReconcileResult::Error
-            }
-        };
-        author.queue.done(&key);
-        pass.finish(outcome);
-        telemetry.made_progress();
-        telemetry.waits(author.queue.depth());
-    }
-}
-
-/// Brings one change a step further; answers when to look at it again even if nothing happens.
-async fn look_after(author: &Author, key: &ObjectKey) -> Result<Option<Timestamp>, StatusError> {
-    let Some(change) = author.changes.get(key) else {
-        return Ok(None);
+async fn reconcile_key(reconciler: &ChangeReconciler, key: &ObjectKey) -> RequeueAction {
+    let Some(change) = reconciler.caches.changes.get(key) else {
+        return RequeueAction::AwaitChange;
     };
-    match reconcile(author, &change).await? {
-        // It is woken by what it became.
-        Reconciled::Changed => Ok(None),
-        Reconciled::Unchanged { again } => {
-            report::remove_surplus(author, &key.namespace).await?;
-            Ok(again)
+    let reconciled = async {
+        let reconciled = reconcile_change(reconciler, &change).await?;
+        if matches!(reconciled, Reconciled::Unchanged { .. }) {
+            report::delete_surplus(reconciler, &key.namespace).await?;
+        }
+        Ok::<_, StatusError>(reconciled)
+    };
+    match reconciled.await {
+        // Its new state is enqueued.
+        Ok(Reconciled::Changed | Reconciled::Unchanged { again: None }) => {
+            RequeueAction::AwaitChange
+        }
+        Ok(Reconciled::Unchanged { again: Some(again) }) => {
+            RequeueAction::After(reconciler.clock.until(again))
+        }
+        Err(error) => {
+            tracing::warn!(change = %key, %error, "could not reconcile the Change");
+            RequeueAction::RetryError(RETRY)
         }
     }
 }
 
-async fn reconcile(author: &Author, change: &Change) -> Result<Reconciled, StatusError> {
-    let sight = observe::everything(author, change).await;
-    let now = author.clock.now();
-    let next = planner::change::plan(change, sight.refused.as_ref(), &sight.seen, now);
-    let again = [next.requeue_at, sight.latest].into_iter().flatten().min();
+/// Reconciles one Change: observes, plans, proposes and reports.
+async fn reconcile_change(
+    reconciler: &ChangeReconciler,
+    change: &Change,
+) -> Result<Reconciled, StatusError> {
+    let observation = observe::everything(reconciler, change).await;
+    let now = reconciler.clock.now();
+    let next = planner::change::plan(change, observation.refused.as_ref(), &observation.seen, now);
+    let again = [next.requeue_at, observation.latest]
+        .into_iter()
+        .flatten()
+        .min();
     let (before, seed) = (next.status, seed(&change.metadata));
-    let status = match &sight.failure {
+    let status = match &observation.failure {
         Some(failure) => {
             planner::change::status_after_failed_lookup(change, before, failure, now, seed)
         }
         None if next.propose => {
-            let outcome = author.strategies.propose_change(change).await;
-            planner::change::conclude(change, before, outcome, author.clock.now(), seed)
+            let outcome = reconciler.strategies.propose_change(change).await;
+            planner::change::conclude(change, before, outcome, reconciler.clock.now(), seed)
         }
         None => before,
     };
-    remember(author, change, &sight, &status);
-    report::write(author, change, status, again).await
+    record_dependencies(reconciler, change, &observation, &status);
+    report::write(reconciler, change, status, again).await
 }
 
-/// Remembers what to look at for an edit that helps, as it was before it was used.
-fn remember(author: &Author, change: &Change, sight: &Sight, status: &ChangeStatus) {
-    if let Some(dependencies) = sight.dependencies.clone() {
+/// Records which dependencies an edit would have to change, as they were before they were used.
+fn record_dependencies(
+    reconciler: &ChangeReconciler,
+    change: &Change,
+    observation: &ChangeObservation,
+    status: &ChangeStatus,
+) {
+    if let Some(dependencies) = observation.dependencies.clone() {
         let waits = status.phase == Some(ChangePhase::Failed);
-        author
-            .faults
-            .note(uid(change), waits.then_some(dependencies));
+        let dependencies = waits.then_some(dependencies);
+        reconciler
+            .failure_dependencies
+            .record(uid(change), dependencies);
     }
 }
 
 fn uid(change: &Change) -> &str {
     change.metadata.uid.as_deref().unwrap_or_default()
-}
-
-async fn follow_changes(author: Arc<Author>) {
-    let api: Api<DeserializeGuard<Change>> = match &author.settings.namespace {
-        Some(namespace) => Api::namespaced(author.hub.clone(), namespace),
-        None => Api::all(author.hub.clone()),
-    };
-    let mut events = std::pin::pin!(follow(api, watcher::Config::default()));
-    let mut seen = HashSet::new();
-    while let Some(event) = events.next().await {
-        match event {
-            Event::Apply(change) => drop(take(&author, change)),
-            Event::Delete(change) => author.forget(&ObjectKey::of(change.meta())),
-            Event::Init => seen.clear(),
-            Event::InitApply(change) => drop(seen.insert(take(&author, change))),
-            Event::InitDone => {
-                let known = author.changes.keys();
-                for gone in known.iter().filter(|key| !seen.contains(*key)) {
-                    author.forget(gone);
-                }
-            }
-        }
-    }
-}
-
-fn take(author: &Author, change: DeserializeGuard<Change>) -> ObjectKey {
-    let key = ObjectKey::of(change.meta());
-    match change.0 {
-        Ok(change) => author.keep(change),
-        Err(error) => tracing::warn!(change = %key, %error, "cannot be read"),
-    }
-    key
 }

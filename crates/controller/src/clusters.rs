@@ -7,21 +7,13 @@ pub(crate) mod kubeconfig;
 pub(crate) mod leaf_clients;
 mod transport;
 
-use std::{
-    collections::HashMap,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use api::{GitopsCluster, LabelSelector};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelectorRequirement;
 use kube::{Client, config::Kubeconfig};
-use parking_lot::RwLock;
 
-use runtime::ObjectKey;
+use runtime::{ObjectCache, ObjectKey};
 
 /// How long any single request to a cluster may take.
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -31,63 +23,19 @@ pub type Connector = Arc<
     dyn Fn(Kubeconfig) -> futures::future::BoxFuture<'static, Result<Client, String>> + Send + Sync,
 >;
 
-/// The GitopsClusters on the hub.
-#[derive(Default)]
-pub(crate) struct Clusters {
-    objects: RwLock<HashMap<ObjectKey, Arc<GitopsCluster>>>,
-    are_known: AtomicBool,
-}
-
-impl Clusters {
-    /// Stores an object; returns whether a field changed that matters here.
-    pub(crate) fn put(&self, cluster: Arc<GitopsCluster>) -> bool {
-        let key = ObjectKey::of(&cluster.metadata);
-        let before = self.objects.write().insert(key, cluster.clone());
-        before.is_none_or(|before| !is_same(&before, &cluster))
-    }
-
-    /// Removes an object; returns whether it was there.
-    pub(crate) fn remove(&self, key: &ObjectKey) -> bool {
-        self.objects.write().remove(key).is_some()
-    }
-
-    /// Records that the initial list is complete.
-    pub(crate) fn set_known(&self) {
-        self.are_known.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether the initial list is complete.
-    pub(crate) fn are_known(&self) -> bool {
-        self.are_known.load(Ordering::Relaxed)
-    }
-
-    /// One object.
-    pub(crate) fn get(&self, key: &ObjectKey) -> Option<Arc<GitopsCluster>> {
-        self.objects.read().get(key).cloned()
-    }
-
-    /// The keys of all objects.
-    pub(crate) fn keys(&self) -> Vec<ObjectKey> {
-        self.objects.read().keys().cloned().collect()
-    }
-
-    /// The objects that a selector matches, by namespace and name.
-    pub(crate) fn selected(&self, selector: &LabelSelector) -> Vec<Arc<GitopsCluster>> {
-        let objects = self.objects.read();
-        let mut found: Vec<_> = objects
-            .iter()
-            .filter(|(_, cluster)| is_selected(selector, cluster))
-            .collect();
-        found.sort_by_key(|(left, _)| *left);
-        found
-            .into_iter()
-            .map(|(_, cluster)| cluster.clone())
-            .collect()
-    }
+/// The GitopsClusters that a selector chooses, by namespace and name.
+pub(crate) fn selected(
+    clusters: &ObjectCache<GitopsCluster>,
+    selector: &LabelSelector,
+) -> Vec<Arc<GitopsCluster>> {
+    let mut selected = clusters.all();
+    selected.retain(|cluster| is_selected(selector, cluster));
+    selected.sort_by_cached_key(|cluster| ObjectKey::of(&cluster.metadata));
+    selected
 }
 
 /// Whether two states of an object lead to the same connection, rights and readiness.
-fn is_same(left: &GitopsCluster, right: &GitopsCluster) -> bool {
+pub(crate) fn is_same(left: &GitopsCluster, right: &GitopsCluster) -> bool {
     left.metadata.uid == right.metadata.uid
         && left.metadata.labels == right.metadata.labels
         && left.metadata.annotations == right.metadata.annotations

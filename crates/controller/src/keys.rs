@@ -1,4 +1,4 @@
-//! How pipelines, clusters and kinds of app are told apart.
+//! Keys of clusters and of kinds of apps.
 
 use std::{
     fmt,
@@ -8,7 +8,7 @@ use std::{
 use api::pipeline::{AppReference, ClusterReference};
 use runtime::ObjectKey;
 
-/// A number that sets objects which fail together apart.
+/// Seeds the jitter of retries: differs from object to object.
 pub(crate) fn seed(metadata: &kube::core::ObjectMeta) -> u64 {
     let mut hasher = DefaultHasher::new();
     metadata.uid.hash(&mut hasher);

@@ -1,17 +1,17 @@
-//! The loops, each of which observes, lets `planner` plan, acts, and reports; and the process around
-//! them: leader election, events, metrics, probes.
+//! The reconcilers of Pipelines, Promotions, Changes and GitopsClusters, each of which observes, lets
+//! `planner` plan, acts and reports; and the process around them: leader election, events, metrics,
+//! probes.
 //!
-//! [`run()`] is the process. [`loops::all`] is where loops are plugged in. [`pipeline`] is the loop
-//! over pipelines, [`promotion`] the one that carries promotions out, [`change`] the one that proposes
-//! files in git; for both `strategy` speaks to
-//! git and forges; `clusters` and `apps` are its eyes on the clusters behind them. Nothing on a leaf
-//! cluster is ever written.
+//! [`run()`] is the process and [`loops::all`] lists the reconcilers. [`pipeline`] reconciles pipelines,
+//! [`promotion`] carries promotions out, [`change`] proposes files in git; both use `strategy` for git
+//! and forges. `clusters` and `apps` watch the leaf clusters. Nothing on a leaf cluster is ever written.
 
 pub mod adoption;
 mod apps;
+pub mod caches;
 pub mod change;
 mod clusters;
-mod faults;
+mod failure_dependencies;
 mod index;
 pub mod installed;
 pub mod keys;
@@ -19,18 +19,16 @@ pub mod loops;
 pub mod metrics;
 mod namespaces;
 pub mod pipeline;
-mod pipelines;
 pub mod promotion;
-mod promotions;
 mod reconcile;
 pub mod run;
 pub mod settings;
-mod shared;
 mod strategy;
 mod telemetry;
 
-pub use adoption::Adopter;
-pub use change::Author;
+pub use adoption::AdoptionReconciler;
+pub use caches::Caches;
+pub use change::ChangeReconciler;
 pub use clusters::{
     Connector,
     kubeconfig::{KubeconfigPolicy, network_connector},
@@ -38,10 +36,10 @@ pub use clusters::{
 };
 pub use loops::Context;
 pub use metrics::Metrics;
-pub use promotion::Promoter;
+pub use pipeline::PipelineReconciler;
+pub use promotion::PromotionReconciler;
 pub use run::run;
 pub use settings::{Detect, Settings};
-pub use shared::Shared;
 pub use strategy::preview_proposal;
 
 /// Who we are to the API server's field ownership.

@@ -8,7 +8,10 @@ use futures::{FutureExt, future::BoxFuture};
 use kube::Client;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Author, Metrics, Promoter, Settings, change, promotion, strategy::Strategies};
+use crate::{
+    Caches, ChangeReconciler, Metrics, PromotionReconciler, Settings, change, promotion,
+    strategy::Strategies,
+};
 use runtime::{EventRecorder, Health, LeaderGuard};
 
 /// What every loop is given. Cloning shares it.
@@ -16,17 +19,19 @@ use runtime::{EventRecorder, Health, LeaderGuard};
 pub struct Context {
     /// The hub.
     pub client: Client,
-    /// What the process was told.
+    /// The settings of the process.
     pub settings: Arc<Settings>,
-    /// Where to count.
+    /// The objects of our kinds on the hub.
+    pub caches: Caches,
+    /// The metrics of the process.
     pub metrics: Metrics,
-    /// Where to say what happened.
+    /// Records events.
     pub events: EventRecorder,
-    /// Whom to ask immediately before anything is done outside.
-    pub leadership: LeaderGuard,
-    /// Where to show progress: each loop asks for a handle of its own.
+    /// To be asked immediately before any side effect.
+    pub leader: LeaderGuard,
+    /// Where reconcilers report progress.
     pub health: Health,
-    /// Cancelled when the loop is to end. What a loop spawns must end with it.
+    /// Cancelled when the reconciler is to stop. What it spawns must stop with it.
     pub stop: CancellationToken,
 }
 
@@ -67,13 +72,13 @@ pub fn all() -> Vec<Loop> {
     ]
 }
 
-/// Two loops with the same repositories and forges: copies and rate limits are shared.
+/// Two reconcilers with the same repositories and forges: mirrors and rate limits are shared.
 async fn promotions_and_changes(context: Context) -> Result<(), Failure> {
-    let (hub, leadership) = (context.client.clone(), context.leadership.clone());
-    let strategies = Strategies::new(hub, &context.settings, leadership, &context.metrics)?;
+    let (hub, leader) = (context.client.clone(), context.leader.clone());
+    let strategies = Strategies::new(hub, &context.settings, leader, &context.metrics)?;
     let strategies = Arc::new(strategies);
-    let promotions = promotion::run(Promoter::of(&context, strategies.clone()));
-    let changes = change::run(Author::of(&context, strategies));
+    let promotions = promotion::run(PromotionReconciler::of(&context, strategies.clone()));
+    let changes = change::run(ChangeReconciler::of(&context, strategies));
     tokio::select! {
         () = promotions => Ok(()),
         () = changes => Ok(()),

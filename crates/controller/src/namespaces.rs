@@ -1,6 +1,6 @@
-//! Which namespaces of the hub say whose pipelines may have targets in them.
+//! The annotations by which namespaces of the hub allow pipelines of others to have targets in them.
 //!
-//! Followed by a watch of their metadata. Where that is forbidden, as it may be for a controller of one
+//! Kept current by a watch of their metadata. Where that is forbidden, as it may be for a controller of one
 //! namespace, no annotation has an effect, and that is logged.
 
 use std::{
@@ -24,19 +24,19 @@ use kube::{
 };
 use parking_lot::RwLock;
 
-use crate::Shared;
+use crate::PipelineReconciler;
 
 /// The annotations of the namespaces that have one.
 #[derive(Default)]
 pub(crate) struct Namespaces {
     allowed: RwLock<HashMap<String, String>>,
-    are_known: AtomicBool,
+    are_listed: AtomicBool,
 }
 
 impl Namespaces {
     /// Whether the namespaces were read once, or cannot be.
-    pub(crate) fn are_known(&self) -> bool {
-        self.are_known.load(Ordering::Relaxed)
+    pub(crate) fn are_listed(&self) -> bool {
+        self.are_listed.load(Ordering::Relaxed)
     }
 
     /// The namespaces whose pipelines may have targets in this one; nothing where it does not say.
@@ -44,7 +44,7 @@ impl Namespaces {
         self.allowed.read().get(namespace).cloned()
     }
 
-    /// Keeps what a namespace says; answers whether that is news.
+    /// Stores the annotation of a namespace; returns whether it changed.
     fn keep(&self, namespace: &str, says: Option<String>) -> bool {
         let mut allowed = self.allowed.write();
         let before = match says.clone() {
@@ -55,31 +55,31 @@ impl Namespaces {
     }
 }
 
-/// Follows the namespaces of the hub; pipelines are looked at again when one says something else.
-pub(crate) async fn follow(shared: Arc<Shared>) {
-    let api: Api<PartialObjectMeta<Namespace>> = Api::all(shared.hub.clone());
+/// Watches the namespaces of the hub; all pipelines are reconciled when an annotation changes.
+pub(crate) async fn watch(reconciler: Arc<PipelineReconciler>) {
+    let api: Api<PartialObjectMeta<Namespace>> = Api::all(reconciler.hub.clone());
     let events = watcher::watcher(api, watcher::Config::default()).default_backoff();
     let mut events = std::pin::pin!(events);
     let mut seen = HashMap::new();
     let mut is_warned = false;
     while let Some(event) = events.next().await {
         match event {
-            Ok(event) => take(&shared, event, &mut seen),
+            Ok(event) => take(&reconciler, event, &mut seen),
             Err(error) if is_forbidden(&error) => {
                 if !is_warned {
                     let annotation = ALLOWED_NAMESPACES_ANNOTATION;
-                    tracing::warn!(%error, annotation, "namespaces of the hub cannot be watched: the annotation has no effect on them");
+                    tracing::warn!(%error, annotation, "watching namespaces of the hub is forbidden: the annotation has no effect");
                 }
                 is_warned = true;
-                known(&shared);
+                set_listed(&reconciler);
             }
-            Err(error) => tracing::warn!(%error, "watch of namespaces interrupted"),
+            Err(error) => tracing::warn!(%error, "the watch of namespaces was interrupted"),
         }
     }
 }
 
 fn take(
-    shared: &Arc<Shared>,
+    reconciler: &Arc<PipelineReconciler>,
     event: Event<PartialObjectMeta<Namespace>>,
     seen: &mut HashMap<String, String>,
 ) {
@@ -98,28 +98,32 @@ fn take(
             false
         }
         Event::InitDone => {
-            let mut allowed = shared.namespaces.allowed.write();
+            let mut allowed = reconciler.namespaces.allowed.write();
             let is_news = *allowed != *seen;
             *allowed = std::mem::take(seen);
             drop(allowed);
-            known(shared);
+            set_listed(reconciler);
             is_news
         }
         Event::Apply(namespace) => {
             let (name, said) = says(&namespace);
-            shared.namespaces.keep(&name, said)
+            reconciler.namespaces.keep(&name, said)
         }
-        Event::Delete(namespace) => shared.namespaces.keep(&namespace.name_any(), None),
+        Event::Delete(namespace) => reconciler.namespaces.keep(&namespace.name_any(), None),
     };
     if is_news {
-        shared.wake_all();
+        reconciler.enqueue_all();
     }
 }
 
-/// Says that the namespaces are known, once.
-fn known(shared: &Arc<Shared>) {
-    if !shared.namespaces.are_known.swap(true, Ordering::Relaxed) {
-        shared.wake_all();
+/// Marks the namespaces as listed, once.
+fn set_listed(reconciler: &Arc<PipelineReconciler>) {
+    if !reconciler
+        .namespaces
+        .are_listed
+        .swap(true, Ordering::Relaxed)
+    {
+        reconciler.enqueue_all();
     }
 }
 

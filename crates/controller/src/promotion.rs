@@ -1,123 +1,123 @@
-//! The promotion loop: brings each promotion a step further, one at a time in each place.
+//! The promotion reconciler: carries out promotions, one at a time into each site.
 //!
-//! It follows promotions and, because what a pipeline says and what its targets run decides about
-//! them, pipelines. What comes next is `planner`'s to say; `strategy` does it.
+//! A site is reconciled when one of its promotions or their pipeline changes. `planner::attempt` decides
+//! what comes next; `strategy` carries it out.
 
 mod act;
-mod farewell;
 mod observe;
+mod orphaned_pull_requests;
 mod report;
 
-use std::{
-    collections::{HashMap, HashSet},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use api::{Pipeline, Promotion, promotion::Phase};
-use futures::StreamExt;
-use kube::{
-    Api, Client, Resource,
-    core::DeserializeGuard,
-    runtime::watcher::{self, Event},
-};
+use kube::Client;
 use parking_lot::Mutex;
 use planner::Timestamp;
+use runtime::{
+    CacheEvent, Clock, LeaderGuard, ObjectKey, RequeueAction, StatusWriter, Subscription, Workers,
+    status::StatusError,
+};
 use tokio::task::JoinSet;
 
 use crate::{
-    Context, FIELD_MANAGER, Metrics, Settings,
-    faults::Faults,
+    Caches, Context, FIELD_MANAGER, Metrics, Settings,
+    caches::{PipelineShard, pipeline_of, promotions_of},
+    failure_dependencies::FailureDependencies,
     keys::seed,
-    pipeline::{follow, until},
-    pipelines::Pipelines,
-    promotions::{self, Change, Promotions, pipeline_of},
     reconcile::Reconciled,
     strategy::{self, PromotionTask, Strategies},
     telemetry::Telemetry,
 };
-use runtime::{
-    Clock, LeaderGuard, ObjectKey, StatusWriter, WorkQueue, status::StatusError,
-    worker_metrics::ReconcileResult,
-};
+use orphaned_pull_requests::OrphanedPullRequests;
 
-/// How long a place waits whose promotion could not be written.
+/// Under this name the promotion reconciler writes to the caches and reads its metrics.
+const NAME: &str = "promotion";
+/// How long a site waits after a failed write.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// Runs the loop until dropped.
-pub async fn run(promoter: Arc<Promoter>) {
+/// Runs the reconciler until dropped.
+pub async fn run(reconciler: Arc<PromotionReconciler>) {
     let mut tasks = JoinSet::new();
-    tasks.spawn(follow_promotions(promoter.clone()));
-    tasks.spawn(follow_pipelines(promoter.clone()));
-    tasks.spawn(farewell::say(promoter.clone()));
-    tasks.spawn(promoter.strategies.clone().remove_unused_mirrors());
-    for _ in 0..promoter.settings.concurrent.max(1) {
-        tasks.spawn(work(promoter.clone()));
+    if reconciler.feeds_caches {
+        let namespace = reconciler.settings.namespace.clone();
+        let caches = reconciler.caches.clone();
+        tasks.spawn(caches.watch(reconciler.hub.clone(), namespace));
     }
+    tasks.spawn(orphaned_pull_requests::comment(reconciler.clone()));
+    tasks.spawn(reconciler.strategies.clone().remove_unused_mirrors());
+    tasks.spawn(reconcile_all(reconciler));
     tasks.join_all().await;
 }
 
-/// A place promotions lead into.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-struct PlaceKey {
-    pipeline: ObjectKey,
-    place: String,
+/// Reconciles every site with promotions, and again whenever something about it changes.
+async fn reconcile_all(reconciler: Arc<PromotionReconciler>) {
+    reconciler.caches.pipelines.synced().await;
+    reconciler.caches.promotions.synced().await;
+    let _subscriptions = reconciler.subscribe();
+    reconciler.enqueue_all();
+    let workers = reconciler.workers.clone();
+    let reconcile = move |site: SiteKey| {
+        let reconciler = reconciler.clone();
+        async move { reconcile_site(&reconciler, &site).await }
+    };
+    workers.run(reconcile).await;
 }
 
-impl PlaceKey {
+/// A site that promotions lead into.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct SiteKey {
+    pipeline: ObjectKey,
+    site: String,
+}
+
+impl SiteKey {
     fn of(promotion: &Promotion) -> Self {
         let pipeline = pipeline_of(promotion);
-        let place = planner::site_of(&promotion.spec, &pipeline.namespace);
-        let place = place.key();
-        Self { pipeline, place }
+        let site = planner::site_of(&promotion.spec, &pipeline.namespace).key();
+        Self { pipeline, site }
     }
 }
 
-/// Everything the promotion loop knows.
-pub struct Promoter {
+/// Carries out promotions.
+pub struct PromotionReconciler {
     hub: Client,
     status: StatusWriter,
     settings: Arc<Settings>,
     clock: Clock,
-    pipelines: Pipelines,
-    are_pipelines_known: AtomicBool,
-    promotions: Promotions,
-    queue: WorkQueue<PlaceKey>,
+    caches: Caches,
+    /// Whether this reconciler itself feeds the caches it uses.
+    feeds_caches: bool,
+    pipelines: PipelineShard,
+    workers: Arc<Workers<SiteKey>>,
     telemetry: Telemetry,
     strategies: Arc<Strategies>,
-    faults: Faults,
+    failure_dependencies: FailureDependencies,
     /// By uid: the phase a promotion is in, and since when.
     phases: Mutex<HashMap<String, (Phase, tokio::time::Instant)>>,
-    farewells: farewell::Farewells,
+    orphaned_pull_requests: OrphanedPullRequests,
 }
 
-impl Promoter {
-    /// A loop that knows nothing yet, and that nobody listens to. It does nothing without a permit.
+impl PromotionReconciler {
+    /// A reconciler on its own, with caches and metrics of its own. It acts only while `leader` leads.
     pub fn new(
         hub: Client,
         settings: Settings,
-        leadership: LeaderGuard,
+        leader: LeaderGuard,
     ) -> Result<Arc<Self>, strategy::Error> {
-        let telemetry = Telemetry::alone("promotion", settings.concurrent);
-        let strategies = Strategies::new(
-            hub.clone(),
-            &settings,
-            leadership.clone(),
-            &telemetry.metrics,
-        )?;
-        let telemetry = telemetry.led_by(leadership);
+        let telemetry = Telemetry::alone();
+        let metrics = &telemetry.metrics;
+        let strategies = Strategies::new(hub.clone(), &settings, leader.clone(), metrics)?;
+        let telemetry = telemetry.led_by(leader);
         let (settings, strategies) = (Arc::new(settings), Arc::new(strategies));
-        Ok(Self::with(hub, settings, strategies, telemetry))
+        Ok(Self::with(hub, settings, strategies, telemetry, None))
     }
 
-    /// A loop of the process that knows nothing yet.
+    /// The reconciler of the process.
     pub(crate) fn of(context: &Context, strategies: Arc<Strategies>) -> Arc<Self> {
-        let settings = context.settings.clone();
-        let telemetry = Telemetry::of(context, "promotion");
-        Self::with(context.client.clone(), settings, strategies, telemetry)
+        let (hub, settings) = (context.client.clone(), context.settings.clone());
+        let caches = Some(context.caches.clone());
+        Self::with(hub, settings, strategies, Telemetry::of(context), caches)
     }
 
     fn with(
@@ -125,99 +125,92 @@ impl Promoter {
         settings: Arc<Settings>,
         strategies: Arc<Strategies>,
         telemetry: Telemetry,
+        caches: Option<Caches>,
     ) -> Arc<Self> {
-        let leader = telemetry.leadership.clone();
-        let status = StatusWriter::new(hub.clone(), leader, FIELD_MANAGER);
+        let feeds_caches = caches.is_none();
+        let caches = caches.unwrap_or_else(Caches::new);
+        let leader = telemetry.leader.clone();
         Arc::new(Self {
+            status: StatusWriter::new(hub.clone(), leader, FIELD_MANAGER),
+            workers: telemetry.workers(NAME, settings.concurrent),
+            pipelines: PipelineShard::new(&caches, settings.label_selector.as_deref()),
             hub,
-            status,
             settings,
             telemetry,
             strategies,
+            caches,
+            feeds_caches,
             clock: Clock::start(),
-            pipelines: Pipelines::default(),
-            are_pipelines_known: AtomicBool::new(false),
-            promotions: Promotions::default(),
-            queue: WorkQueue::new(),
-            faults: Faults::default(),
+            failure_dependencies: FailureDependencies::default(),
             phases: Mutex::default(),
-            farewells: farewell::Farewells::new(),
+            orphaned_pull_requests: OrphanedPullRequests::new(),
         })
     }
 
-    /// What it counts.
+    /// Its metrics.
     pub fn metrics(&self) -> &Metrics {
         &self.telemetry.metrics
     }
 
-    fn knows_all(&self) -> bool {
-        self.are_pipelines_known.load(Ordering::Acquire) && self.promotions.are_known()
+    /// Enqueues sites as the caches change, until the subscriptions are dropped.
+    fn subscribe(self: &Arc<Self>) -> [Subscription; 2] {
+        let this = self.clone();
+        let pipelines = self
+            .caches
+            .pipelines
+            .subscribe(NAME, move |event| match event {
+                CacheEvent::Applied { key, object, .. } if this.pipelines.includes(object) => {
+                    this.enqueue_pipeline(key);
+                }
+                CacheEvent::Deleted { key, object } if this.pipelines.includes(object) => {
+                    this.forget_pipeline(key, object);
+                }
+                // Of another shard, now or always.
+                CacheEvent::Applied { key, .. } | CacheEvent::Deleted { key, .. } => {
+                    this.telemetry.metrics.promotions().forget(key);
+                }
+            });
+        let this = self.clone();
+        let promotions = self
+            .caches
+            .promotions
+            .subscribe(NAME, move |event| match event {
+                CacheEvent::Applied { object, .. } => this.workers.enqueue(SiteKey::of(object)),
+                CacheEvent::Deleted { object, .. } => {
+                    this.forget_promotion(object);
+                    this.workers.enqueue(SiteKey::of(object));
+                }
+            });
+        [pipelines, promotions]
     }
 
-    fn wake(&self, place: PlaceKey) {
-        self.queue.add(place);
-        self.telemetry.queued(self.queue.depth());
-    }
-
-    /// Wakes the places of a pipeline where something is under way, or failed and may yet get well.
-    fn wake_pipeline(&self, pipeline: &ObjectKey) {
-        for promotion in self.promotions.of(pipeline) {
+    /// Enqueues the sites of a pipeline with a promotion that has not ended, or that failed and may be
+    /// retried.
+    fn enqueue_pipeline(&self, pipeline: &ObjectKey) {
+        for promotion in self.caches.promotions.children(pipeline) {
             let phase = promotion.status.as_ref().and_then(|status| status.phase);
-            let is_over = |phase: Phase| phase.is_terminal() && phase != Phase::Failed;
-            if !phase.is_some_and(is_over) {
-                self.wake(PlaceKey::of(&promotion));
+            let has_ended = |phase: Phase| phase.is_terminal() && phase != Phase::Failed;
+            if !phase.is_some_and(has_ended) {
+                self.workers.enqueue(SiteKey::of(&promotion));
             }
         }
     }
 
-    fn wake_all(&self) {
+    fn enqueue_all(&self) {
         for pipeline in self.pipelines.keys() {
-            self.wake_pipeline(&pipeline);
+            self.enqueue_pipeline(&pipeline);
         }
     }
 }
 
-async fn work(promoter: Arc<Promoter>) {
-    loop {
-        let (place, waited) = promoter.queue.next().await;
-        let telemetry = &promoter.telemetry;
-        let pass = telemetry.work.begin(waited);
-        let outcome = match look_after(&promoter, &place).await {
-            Next::Change => ReconcileResult::Success,
-            Next::After(delay) => {
-                promoter.queue.add_after(place.clone(), delay);
-                ReconcileResult::RequeueAfter
-            }
-            Next::Retry => {
-                telemetry.work.retried();
-                promoter.queue.add_after(place.clone(), RETRY);
-                ReconcileResult::Error
-            }
-        };
-        promoter.queue.done(&place);
-        pass.finish(outcome);
-        telemetry.made_progress();
-        telemetry.waits(promoter.queue.depth());
-    }
-}
-
-/// When a place is looked at again.
-enum Next {
-    /// When something changes.
-    Change,
-    After(Duration),
-    /// It failed.
-    Retry,
-}
-
-/// One promotion and what is around it.
-struct Scene<'a> {
+/// A promotion with its pipeline and the other promotions of that.
+struct PromotionContext<'a> {
     pipeline: &'a Pipeline,
     promotions: &'a [Promotion],
     promotion: &'a Promotion,
 }
 
-impl Scene<'_> {
+impl PromotionContext<'_> {
     fn task(&self) -> PromotionTask<'_> {
         PromotionTask {
             pipeline: self.pipeline,
@@ -226,109 +219,56 @@ impl Scene<'_> {
     }
 }
 
-/// Brings the promotions of one place further, up to the first that changes.
-async fn look_after(promoter: &Arc<Promoter>, place: &PlaceKey) -> Next {
-    if !promoter.knows_all() {
-        return Next::Change; // everything is woken once it is known
-    }
-    let Some(pipeline) = promoter.pipelines.get(&place.pipeline) else {
-        return Next::Change;
+/// Reconciles the promotions into one site, up to the first whose status changes.
+async fn reconcile_site(reconciler: &Arc<PromotionReconciler>, site: &SiteKey) -> RequeueAction {
+    let Some(pipeline) = reconciler.pipelines.get(&site.pipeline) else {
+        return RequeueAction::AwaitChange;
     };
-    let promotions = promoter.promotions.of(&place.pipeline);
-    let mut wake: Option<Timestamp> = None;
-    let here = promotions.iter().filter(|it| PlaceKey::of(it) == *place);
+    let promotions = promotions_of(&reconciler.caches, &site.pipeline);
+    let mut requeue_at: Option<Timestamp> = None;
+    let here = promotions.iter().filter(|it| SiteKey::of(it) == *site);
     for promotion in here {
-        let scene = Scene {
+        let context = PromotionContext {
             pipeline: &pipeline,
             promotions: &promotions,
             promotion,
         };
-        match reconcile(promoter, &scene).await {
-            Ok(Reconciled::Changed) => return Next::After(Duration::ZERO),
-            Ok(Reconciled::Unchanged { again }) => wake = [wake, again].into_iter().flatten().min(),
+        match reconcile_promotion(reconciler, &context).await {
+            Ok(Reconciled::Changed) => return RequeueAction::After(Duration::ZERO),
+            Ok(Reconciled::Unchanged { again }) => {
+                requeue_at = [requeue_at, again].into_iter().flatten().min()
+            }
             Err(error) => {
-                tracing::warn!(promotion = promotion.metadata.name, %error, "status not written");
-                return Next::Retry;
+                tracing::warn!(promotion = promotion.metadata.name, %error, "could not write the status of the promotion");
+                return RequeueAction::RetryError(RETRY);
             }
         }
     }
-    match wake {
-        Some(wake) => Next::After(until(wake, promoter.clock.now())),
-        None => Next::Change,
+    match requeue_at {
+        Some(requeue_at) => RequeueAction::After(reconciler.clock.until(requeue_at)),
+        None => RequeueAction::AwaitChange,
     }
 }
 
-/// Brings one promotion a step further.
-async fn reconcile(promoter: &Arc<Promoter>, scene: &Scene<'_>) -> Result<Reconciled, StatusError> {
-    let sight = observe::everything(promoter, scene).await;
-    let around = sight.surroundings(scene);
-    let next = planner::attempt(scene.promotion, &around, promoter.clock.now());
-    let again = sight.sooner(next.requeue_at);
-    let outcome = act::carry_out(promoter, scene, next.action, &sight).await;
-    let status = match (outcome, &sight.failure) {
+/// Reconciles one promotion: observes, plans the next action, acts and reports.
+async fn reconcile_promotion(
+    reconciler: &Arc<PromotionReconciler>,
+    context: &PromotionContext<'_>,
+) -> Result<Reconciled, StatusError> {
+    let observation = observe::everything(reconciler, context).await;
+    let input = observation.attempt_input(context);
+    let next = planner::attempt(context.promotion, &input, reconciler.clock.now());
+    let again = observation.sooner(next.requeue_at);
+    let outcome = act::carry_out(reconciler, context, next.action, &observation).await;
+    let status = match (outcome, &observation.failure) {
         (None, None) => next.status,
         (None, Some(failure)) => {
-            planner::status_after_failed_lookup(next.status, failure, promoter.clock.now())
+            planner::status_after_failed_lookup(next.status, failure, reconciler.clock.now())
         }
         (Some(outcome), _) => {
-            let (now, seed) = (promoter.clock.now(), seed(&scene.promotion.metadata));
-            planner::conclude(scene.promotion, next, outcome, now, seed)
+            let (now, seed) = (reconciler.clock.now(), seed(&context.promotion.metadata));
+            planner::conclude(context.promotion, next, outcome, now, seed)
         }
     };
-    report::write(promoter, scene, status, again).await
-}
-
-async fn follow_promotions(promoter: Arc<Promoter>) {
-    let namespace = promoter.settings.namespace.as_deref();
-    let tell = |change: Change<'_>| match change {
-        Change::Kept(promotion) => promoter.wake(PlaceKey::of(promotion)),
-        Change::Gone(promotion) => {
-            promoter.forget(promotion);
-            promoter.wake(PlaceKey::of(promotion));
-        }
-        Change::AllKnown => promoter.wake_all(),
-    };
-    promotions::feed(promoter.hub.clone(), namespace, &promoter.promotions, tell).await;
-}
-
-async fn follow_pipelines(promoter: Arc<Promoter>) {
-    let api: Api<DeserializeGuard<Pipeline>> = match &promoter.settings.namespace {
-        Some(namespace) => Api::namespaced(promoter.hub.clone(), namespace),
-        None => Api::all(promoter.hub.clone()),
-    };
-    let mut config = watcher::Config::default();
-    if let Some(labels) = &promoter.settings.label_selector {
-        config = config.labels(labels);
-    }
-    let mut events = std::pin::pin!(follow(api, config));
-    let mut seen = HashSet::new();
-    while let Some(event) = events.next().await {
-        match event {
-            Event::Apply(pipeline) => drop(take(&promoter, pipeline)),
-            Event::Delete(pipeline) => promoter.forget_pipeline(&ObjectKey::of(pipeline.meta())),
-            Event::Init => seen.clear(),
-            Event::InitApply(pipeline) => drop(seen.insert(take(&promoter, pipeline))),
-            Event::InitDone => {
-                let known = promoter.pipelines.keys();
-                for gone in known.iter().filter(|key| !seen.contains(*key)) {
-                    promoter.pipelines.remove(gone);
-                }
-                promoter.are_pipelines_known.store(true, Ordering::Release);
-                promoter.wake_all();
-            }
-        }
-    }
-}
-
-fn take(promoter: &Promoter, pipeline: DeserializeGuard<Pipeline>) -> ObjectKey {
-    let key = ObjectKey::of(pipeline.meta());
-    match pipeline.0 {
-        Ok(pipeline) => {
-            if promoter.pipelines.keep(pipeline) {
-                promoter.wake_pipeline(&key);
-            }
-        }
-        Err(error) => tracing::warn!(pipeline = %key, %error, "cannot be read"),
-    }
-    key
+    report::write(reconciler, context, status, again).await
 }

@@ -15,11 +15,11 @@ use tokio::{
     task::{Id, JoinError, JoinHandle, JoinSet},
     time::{sleep, timeout},
 };
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tracing::{error, info, warn};
 
 use crate::{
-    EVENT_SOURCE, Metrics, Settings, installed,
+    Caches, EVENT_SOURCE, Metrics, Settings, installed,
     loops::{Context, Failure, Loop},
 };
 use elections::Elections;
@@ -62,7 +62,7 @@ pub enum Error {
     },
 }
 
-/// Runs every loop there is until `shutdown`.
+/// Runs every reconciler until `shutdown`, with caches of its own.
 pub async fn run(
     client: Client,
     settings: Settings,
@@ -72,7 +72,7 @@ pub async fn run(
     run_loops(client, settings, metrics, shutdown, crate::loops::all()).await
 }
 
-/// Runs these loops until `shutdown`.
+/// Runs these reconcilers until `shutdown`, with caches of their own.
 pub async fn run_loops(
     client: Client,
     settings: Settings,
@@ -80,34 +80,71 @@ pub async fn run_loops(
     shutdown: CancellationToken,
     loops: Vec<Loop>,
 ) -> Result<(), Error> {
-    let health = Health::new(settings.stall_after);
-    let servers = CancellationToken::new();
-    let _servers = servers.clone().drop_guard();
-    serve(&settings, &health, &metrics, &servers).await?;
-
-    tokio::select! {
-        () = shutdown.cancelled() => return Ok(()),
-        () = check_definitions(&client, &health) => {}
-    }
-    let (reporter, flux) = (reporter(&settings), settings.flux());
-    let (events, deliveries) =
-        EventRecorder::start(client.clone(), reporter, flux, metrics.events().clone())
-            .map_err(Error::Events)?;
-    let elections = Elections::start(&client, &settings);
-    let context = Context {
+    let caches = Caches::new();
+    let watching = caches
+        .clone()
+        .watch(client.clone(), settings.namespace.clone());
+    let _watching = AbortOnDropHandle::new(runtime::spawn(watching));
+    let process = ProcessParts {
         client,
-        settings: Arc::new(settings),
+        settings,
+        caches,
         metrics,
-        events,
-        leadership: elections.leadership.clone(),
-        health,
-        stop: shutdown,
     };
-    let outcome = lead_again_and_again(&context, &loops).await;
-    drop(context);
-    elections.give_back().await;
-    deliver_the_last(deliveries).await;
-    outcome
+    process.run(shutdown, loops).await
+}
+
+/// What the process consists of before it runs.
+pub struct ProcessParts {
+    /// The hub.
+    pub client: Client,
+    /// The settings of the process.
+    pub settings: Settings,
+    /// The caches, which somebody feeds ([`Caches::watch`]) and others may share.
+    pub caches: Caches,
+    /// The metrics of the process.
+    pub metrics: Metrics,
+}
+
+impl ProcessParts {
+    /// Runs these reconcilers until `shutdown`.
+    pub async fn run(self, shutdown: CancellationToken, loops: Vec<Loop>) -> Result<(), Error> {
+        let Self {
+            client,
+            settings,
+            caches,
+            metrics,
+        } = self;
+        let health = Health::new(settings.stall_after);
+        let servers = CancellationToken::new();
+        let _servers = servers.clone().drop_guard();
+        serve(&settings, &health, &metrics, &servers).await?;
+
+        tokio::select! {
+            () = shutdown.cancelled() => return Ok(()),
+            () = check_definitions(&client, &health) => {}
+        }
+        let (reporter, flux) = (reporter(&settings), settings.flux());
+        let (events, deliveries) =
+            EventRecorder::start(client.clone(), reporter, flux, metrics.events().clone())
+                .map_err(Error::Events)?;
+        let elections = Elections::start(&client, &settings);
+        let context = Context {
+            client,
+            settings: Arc::new(settings),
+            metrics,
+            events,
+            leader: elections.leader.clone(),
+            caches,
+            health,
+            stop: shutdown,
+        };
+        let outcome = run_while_leader(&context, &loops).await;
+        drop(context);
+        elections.release().await;
+        deliver_last_events(deliveries).await;
+        outcome
+    }
 }
 
 async fn serve(
@@ -146,7 +183,7 @@ async fn check_definitions(client: &Client, health: &Health) {
             Ok(lacking) if lacking.is_empty() => return health.set_not_ready(None),
             Ok(lacking) => lacking.to_string(),
             Err(forbidden @ installed::Error::Forbidden { .. }) => {
-                warn!(%forbidden, "cannot tell whether the installed definitions are recent enough");
+                warn!(%forbidden, "cannot check whether the installed CustomResourceDefinitions are recent enough");
                 return health.set_not_ready(None);
             }
             Err(error) => match std::error::Error::source(&error) {
@@ -154,7 +191,7 @@ async fn check_definitions(client: &Client, health: &Health) {
                 None => error.to_string(),
             },
         };
-        error!(%obstacle, "not leading");
+        error!(reason = %obstacle, "will not lead: the CustomResourceDefinitions are outdated");
         health.set_not_ready(Some(obstacle));
         sleep(DEFINITIONS_AGAIN).await;
     }
@@ -171,14 +208,14 @@ fn reporter(settings: &Settings) -> EventReporter {
 }
 
 /// Runs the loops each time this process leads, until it is told to stop or a loop ends.
-async fn lead_again_and_again(context: &Context, loops: &[Loop]) -> Result<(), Error> {
+async fn run_while_leader(context: &Context, loops: &[Loop]) -> Result<(), Error> {
     let lease = elections::name(&context.settings);
     loop {
         set_leading(context, lease, false);
         tokio::select! {
             biased;
             () = context.stop.cancelled() => return Ok(()),
-            () = context.leadership.acquired() => {}
+            () = context.leader.acquired() => {}
         }
         set_leading(context, lease, true);
         let outcome = lead(context, loops).await;
@@ -205,11 +242,11 @@ async fn lead(context: &Context, loops: &[Loop]) -> Result<(), Error> {
         };
         names.insert(running.spawn(each.start(context)).id(), each.name);
     }
-    info!(loops = loops.len(), "the loops run");
+    info!(loops = loops.len(), "started the reconcilers");
     let (grace, outcome) = tokio::select! {
         biased;
         () = context.stop.cancelled() => (context.settings.grace, Ok(())),
-        () = context.leadership.lost() => (GRACE_AFTER_LOSS, Ok(())),
+        () = context.leader.lost() => (GRACE_AFTER_LOSS, Ok(())),
         Some(ended) = running.join_next_with_id() => {
             (context.settings.grace, Err(ended_on_its_own(ended, &names)))
         }
@@ -217,10 +254,10 @@ async fn lead(context: &Context, loops: &[Loop]) -> Result<(), Error> {
     stop.cancel();
     let all_end = async { while running.join_next().await.is_some() {} };
     if timeout(grace, all_end).await.is_err() {
-        warn!("loops that did not end in time are cut off");
+        warn!("reconcilers that did not stop in time are aborted");
         running.shutdown().await;
     }
-    info!("the loops have ended");
+    info!("stopped the reconcilers");
     outcome
 }
 
@@ -237,9 +274,9 @@ fn ended_on_its_own(
 }
 
 /// Waits for the last events to go out, but not for ever.
-async fn deliver_the_last(deliveries: Vec<JoinHandle<()>>) {
+async fn deliver_last_events(deliveries: Vec<JoinHandle<()>>) {
     let delivered = futures::future::join_all(deliveries);
     if timeout(LAST_EVENTS, delivered).await.is_err() {
-        warn!("the last events were not delivered in time");
+        warn!("could not deliver the last events in time");
     }
 }

@@ -1,114 +1,81 @@
-//! What the loops of pipelines, promotions and changes tell about themselves: metrics, events, progress, and
-//! whether they may act.
+//! Metrics, events, health and the leader guard of a reconciler.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::HashMap, fmt::Debug, hash::Hash, sync::Arc};
 
 use api::Pipeline;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Resource;
 use parking_lot::Mutex;
+use runtime::{
+    EventRecorder, Health, LeaderGuard, ObjectKey, Workers,
+    events::{EventSeverity, ObjectEvent},
+};
 use tokio::time::Instant;
 
-use crate::{Context, Metrics, Shared, keys::ClusterKey, pipelines::STATES};
-use runtime::{
-    EventRecorder, LeaderGuard, ObjectKey, WorkerMetrics,
-    events::{EventSeverity, ObjectEvent},
-    health::ReconcilerProgress,
-};
+use crate::{Context, Metrics, keys::ClusterKey};
 
-/// How long a write on the hub may take.
-const WRITE_TIME: Duration = Duration::from_secs(2);
-/// How often what is counted over everything is counted.
-const COUNT_EVERY: Duration = Duration::from_secs(15);
-
-/// Where the loop tells what it does.
+/// Where a reconciler reports what it does.
 pub(crate) struct Telemetry {
     pub(crate) metrics: Metrics,
-    pub(crate) work: WorkerMetrics,
     events: Option<EventRecorder>,
-    progress: Option<ReconcilerProgress>,
-    pub(crate) leadership: LeaderGuard,
+    health: Option<Health>,
+    pub(crate) leader: LeaderGuard,
     /// When the first app event came that a pipeline's status does not show yet.
-    woken: Mutex<HashMap<ObjectKey, Instant>>,
+    unreported_since: Mutex<HashMap<ObjectKey, Instant>>,
     /// When each cluster last answered.
     answered: Mutex<HashMap<ClusterKey, Instant>>,
 }
 
 impl Telemetry {
-    /// For a loop that nobody listens to.
-    pub(crate) fn alone(name: &'static str, workers: usize) -> Self {
-        let metrics = Metrics::new();
+    /// Metrics of its own, without events and health.
+    pub(crate) fn alone() -> Self {
         Self {
-            work: metrics.of_controller(name, workers),
-            metrics,
+            metrics: Metrics::new(),
             events: None,
-            progress: None,
-            leadership: LeaderGuard::without_election(),
-            woken: Mutex::default(),
+            health: None,
+            leader: LeaderGuard::without_election(),
+            unreported_since: Mutex::default(),
             answered: Mutex::default(),
         }
     }
 
-    /// The same for a loop that asks this before it acts.
-    pub(crate) fn led_by(self, leadership: LeaderGuard) -> Self {
-        Self { leadership, ..self }
+    /// The same, as the leader by this guard only.
+    pub(crate) fn led_by(self, leader: LeaderGuard) -> Self {
+        Self { leader, ..self }
     }
 
-    /// For a loop of the process.
-    pub(crate) fn of(context: &Context, name: &'static str) -> Self {
-        let workers = context.settings.concurrent;
+    /// The metrics, events and health of the process.
+    pub(crate) fn of(context: &Context) -> Self {
         Self {
-            work: context.metrics.of_controller(name, workers),
             metrics: context.metrics.clone(),
             events: Some(context.events.clone()),
-            progress: Some(context.health.progress(name)),
-            leadership: context.leadership.clone(),
-            ..Self::alone(name, workers)
+            health: Some(context.health.clone()),
+            leader: context.leader.clone(),
+            ..Self::alone()
         }
     }
 
-    /// Whether something may be written on the hub now.
-    pub(crate) fn may_write(&self) -> bool {
-        self.may_act(WRITE_TIME)
-    }
-
-    /// Whether something may be done now that takes up to so long.
-    pub(crate) fn may_act(&self, time: Duration) -> bool {
-        self.leadership.permit(time).is_ok()
-    }
-
-    /// A pipeline waits.
-    pub(crate) fn queued(&self, depth: usize) {
-        self.work.queued();
-        self.waits(depth);
-    }
-
-    /// So many pipelines wait.
-    pub(crate) fn waits(&self, depth: usize) {
-        self.work.set_depth(depth);
-        if let Some(progress) = &self.progress {
-            progress.set_has_work(depth > 0);
-        }
-    }
-
-    /// A pass over a pipeline ended.
-    pub(crate) fn made_progress(&self) {
-        if let Some(progress) = &self.progress {
-            progress.made_progress();
-        }
+    /// A work queue and workers that report under this name.
+    pub(crate) fn workers<K>(&self, name: &'static str, concurrency: usize) -> Arc<Workers<K>>
+    where
+        K: Clone + Debug + Eq + Hash + Ord + Send + Sync + 'static,
+    {
+        let metrics = self.metrics.of_controller(name, concurrency);
+        let progress = self.health.as_ref().map(|health| health.progress(name));
+        Arc::new(Workers::new(metrics, progress, concurrency))
     }
 
     /// An app of a pipeline changed.
     pub(crate) fn app_changed(&self, pipeline: &ObjectKey) {
-        self.woken
+        self.unreported_since
             .lock()
             .entry(pipeline.clone())
             .or_insert_with(Instant::now);
     }
 
-    /// The pipeline's status shows everything that was seen.
-    pub(crate) fn shown(&self, pipeline: &ObjectKey) {
-        if let Some(since) = self.woken.lock().remove(pipeline) {
+    /// The pipeline's status shows everything that was observed.
+    pub(crate) fn status_is_current(&self, pipeline: &ObjectKey) {
+        if let Some(since) = self.unreported_since.lock().remove(pipeline) {
             self.metrics.observe_leaf_event_to_status(since.elapsed());
         }
     }
@@ -118,40 +85,48 @@ impl Telemetry {
         self.answered.lock().insert(cluster.clone(), Instant::now());
     }
 
-    /// A cluster is no longer looked at.
+    /// A cluster is no longer watched.
     pub(crate) fn forget(&self, cluster: &ClusterKey) {
         self.answered.lock().remove(cluster);
     }
 
-    /// Tells people what happened to a pipeline.
-    pub(crate) fn tell(&self, pipeline: &Pipeline, news: Vec<planner::PipelineEvent>) {
-        self.tell_about(&pipeline.object_ref(&()), "Observe", news);
+    /// Updates the metric of the cluster that has not answered for longest.
+    pub(crate) fn report_oldest_observation(&self) {
+        let oldest = self.answered.lock().values().min().copied();
+        self.metrics.set_oldest_observation(oldest);
     }
 
-    /// Tells people what happened to an object.
-    pub(crate) fn tell_about(
+    /// Records events about a pipeline.
+    pub(crate) fn record(&self, pipeline: &Pipeline, events: Vec<planner::PipelineEvent>) {
+        self.record_about(&pipeline.object_ref(&()), "Observe", events);
+    }
+
+    /// Records events about an object.
+    pub(crate) fn record_about(
         &self,
         regarding: &ObjectReference,
         action: &str,
-        news: Vec<planner::PipelineEvent>,
+        events: Vec<planner::PipelineEvent>,
     ) {
-        let Some(events) = &self.events else { return };
-        for news in news {
-            let facts = [
-                ("environment", news.environment),
-                ("revision", news.revision),
+        let Some(recorder) = &self.events else {
+            return;
+        };
+        for event in events {
+            let values = [
+                ("environment", event.environment),
+                ("revision", event.revision),
             ];
-            events.record(ObjectEvent {
+            recorder.record(ObjectEvent {
                 regarding: regarding.clone(),
-                severity: if news.is_warning {
+                severity: if event.is_warning {
                     EventSeverity::Error
                 } else {
                     EventSeverity::Info
                 },
-                reason: news.reason,
+                reason: event.reason,
                 action: action.to_owned(),
-                note: news.message,
-                metadata: facts
+                note: event.message,
+                metadata: values
                     .into_iter()
                     .filter_map(|(key, value)| Some((key.to_owned(), value?)))
                     .collect(),
@@ -161,32 +136,15 @@ impl Telemetry {
 }
 
 impl Telemetry {
-    /// Tells people what could not be made sense of in a pipeline.
-    pub(crate) fn warn(&self, pipeline: &Pipeline, warnings: &[String]) {
-        let news = warnings.iter().map(|warning| planner::PipelineEvent {
+    /// Records events about requests of a pipeline that cannot be understood.
+    pub(crate) fn record_warnings(&self, pipeline: &Pipeline, warnings: &[String]) {
+        let events = warnings.iter().map(|warning| planner::PipelineEvent {
             is_warning: true,
             reason: "InvalidRequest".to_owned(),
             message: warning.clone(),
             environment: None,
             revision: None,
         });
-        self.tell(pipeline, news.collect());
-    }
-}
-
-/// Counts what there is, again and again.
-pub(crate) async fn count(shared: Arc<Shared>) {
-    let mut clock = tokio::time::interval(COUNT_EVERY);
-    loop {
-        clock.tick().await;
-        let telemetry = &shared.telemetry;
-        for (state, count) in STATES.into_iter().zip(shared.pipelines.targets()) {
-            telemetry.metrics.set_targets(state, count);
-        }
-        for (reason, count) in shared.pipelines.holds() {
-            telemetry.metrics.promotions().set_holds(reason, count);
-        }
-        let oldest = telemetry.answered.lock().values().min().copied();
-        telemetry.metrics.set_oldest_observation(oldest);
+        self.record(pipeline, events.collect());
     }
 }

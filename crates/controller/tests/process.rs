@@ -90,7 +90,7 @@ fn announce(object: ConfigMap, leaders: mpsc::UnboundedSender<String>) -> Loop {
         let leaders = leaders.clone();
         async move {
             let identity = context.settings.election.clone().unwrap().identity;
-            let permit = context.leadership.permit(Duration::from_secs(10))?;
+            let permit = context.leader.permit(Duration::from_secs(10))?;
             assert!(permit.fencing_token.is_some());
             for note in ["to v2", "to v2", "to v3"] {
                 let note = format!("{identity} {note}");

@@ -10,7 +10,7 @@
 use std::{sync::Arc, time::Duration};
 
 use api::{GitopsCluster, Pipeline};
-use controller::{KubeconfigPolicy, Settings, Shared, network_connector};
+use controller::{KubeconfigPolicy, PipelineReconciler, Settings, network_connector};
 use k8s_openapi::{
     api::core::v1::Secret,
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
@@ -120,7 +120,7 @@ async fn a_release_is_followed_from_leaf_to_hub() {
         .unwrap();
     deploy(&leaf, "1.0.0").await;
 
-    let shared = Shared::new(
+    let shared = PipelineReconciler::new(
         hub.clone(),
         network_connector(KubeconfigPolicy::LOCAL),
         Settings::default(),

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use api::{Change, Pipeline};
 use apiserver::{ServeHandle, ServeOptions, Server, User};
-use controller::{Author, settings::Authoring};
+use controller::{ChangeReconciler, settings::Authoring};
 use k8s_openapi::{
     api::core::v1::Secret,
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
@@ -52,7 +52,7 @@ impl AuthoringSetup {
             authoring: Some(authoring),
             ..controller::Settings::default()
         };
-        let author = Author::new(
+        let author = ChangeReconciler::new(
             setup.client.clone(),
             settings,
             LeaderGuard::without_election(),

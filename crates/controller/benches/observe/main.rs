@@ -43,7 +43,7 @@ async fn run_loop(kubeconfig: &str) {
     let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await;
     let hub = kube::Client::try_from(config.expect("a usable kubeconfig")).expect("a client");
     let settings = controller::Settings::default();
-    let shared = controller::Shared::new(
+    let shared = controller::PipelineReconciler::new(
         hub,
         controller::network_connector(controller::KubeconfigPolicy::LOCAL),
         settings,

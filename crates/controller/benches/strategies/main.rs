@@ -20,7 +20,7 @@ use std::{
 use api::{Promotion, promotion::Phase};
 use apiserver::Server;
 use axum::{Router, body::Bytes, extract::State};
-use controller::{Connector, Promoter, Settings, Shared};
+use controller::{Connector, PipelineReconciler, PromotionReconciler, Settings};
 use futures::{FutureExt, StreamExt};
 use kube::{
     Api, Client,
@@ -234,9 +234,9 @@ fn run(hub: &Client, dev: &Client, prod: &Client, receiver: &str) {
             .trim_end_matches(".example");
         std::future::ready(Ok(hosts[host].clone())).boxed()
     });
-    let shared = Shared::new(hub.clone(), connector, settings.clone());
+    let shared = PipelineReconciler::new(hub.clone(), connector, settings.clone());
     tokio::spawn(controller::pipeline::run(shared));
-    let promoter = Promoter::new(hub.clone(), settings, LeaderGuard::without_election());
+    let promoter = PromotionReconciler::new(hub.clone(), settings, LeaderGuard::without_election());
     tokio::spawn(controller::promotion::run(promoter.unwrap()));
 }
 

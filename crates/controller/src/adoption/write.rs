@@ -1,4 +1,4 @@
-//! Writes copies, originals and their status: what differs, with the resourceVersion that was read.
+//! Writes copies, originals and their status: only what differs, with the resourceVersion that was read.
 
 use api::{Pipeline, WegoPipeline, conditions, names::REQUEST_ANNOTATION};
 use kube::{
@@ -9,7 +9,7 @@ use kube::{
 use planner::{Adoption, EditableFields, PipelineEvent};
 use serde_json::{Value, json};
 
-use super::Adopter;
+use super::AdoptionReconciler;
 use crate::FIELD_MANAGER;
 use runtime::{
     ObjectKey, merge_patch,
@@ -23,8 +23,8 @@ fn parameters() -> PatchParams {
     }
 }
 
-fn permit(adopter: &Adopter) -> Result<(), StatusError> {
-    match adopter.telemetry.may_write() {
+fn check_leader(reconciler: &AdoptionReconciler) -> Result<(), StatusError> {
+    match reconciler.telemetry.leader.may_write() {
         true => Ok(()),
         false => Err(StatusError::NotLeading),
     }
@@ -32,20 +32,20 @@ fn permit(adopter: &Adopter) -> Result<(), StatusError> {
 
 /// Creates the copy, or changes what differs from the one that was found.
 pub(super) async fn copy(
-    adopter: &Adopter,
+    reconciler: &AdoptionReconciler,
     found: Option<&Pipeline>,
     copy: &Pipeline,
 ) -> Result<(), StatusError> {
-    permit(adopter)?;
+    check_leader(reconciler)?;
     let key = ObjectKey::of(&copy.metadata);
-    let copies: Api<Pipeline> = Api::namespaced(adopter.hub.clone(), &key.namespace);
+    let copies: Api<Pipeline> = Api::namespaced(reconciler.hub.clone(), &key.namespace);
     let Some(found) = found else {
         let create = PostParams {
             field_manager: Some(FIELD_MANAGER.to_owned()),
             ..PostParams::default()
         };
         copies.create(&create, copy).await?;
-        tracing::info!(pipeline = %key, "adopted");
+        tracing::info!(pipeline = %key, "adopted the Pipeline");
         return Ok(());
     };
     let Some(mut patch) = merge_patch(&shown(found), &shown(copy)) else {
@@ -73,17 +73,17 @@ fn shown(pipeline: &Pipeline) -> Value {
 /// Writes what people changed on the copy to the original, and no other field of it. Its
 /// environments are one list, which is written as it was read apart from that.
 pub(super) async fn wishes(
-    adopter: &Adopter,
+    reconciler: &AdoptionReconciler,
     original: &WegoPipeline,
     wishes: &EditableFields,
 ) -> Result<(), StatusError> {
-    permit(adopter)?;
+    check_leader(reconciler)?;
     let key = ObjectKey::of(&original.metadata);
     let (group, version) = (WegoPipeline::group(&()), WegoPipeline::version(&()));
     let kind = GroupVersionKind::gvk(&group, &version, &WegoPipeline::kind(&()));
     let resource = ApiResource::from_gvk(&kind);
     let originals: Api<DynamicObject> =
-        Api::namespaced_with(adopter.hub.clone(), &key.namespace, &resource);
+        Api::namespaced_with(reconciler.hub.clone(), &key.namespace, &resource);
     let before = originals.get(&key.name).await?;
     if before.resource_version() != original.resource_version() {
         // Its newer state is on its way here and is looked at then.
@@ -113,27 +113,27 @@ pub(super) async fn wishes(
     originals
         .patch(&key.name, &parameters(), &Patch::Merge(&patch))
         .await?;
-    tracing::info!(pipeline = %key, "what was asked of the copy goes to the original");
+    tracing::info!(pipeline = %key, "wrote the edits of the copy to the original");
     Ok(())
 }
 
-/// Writes the original's status, and tells people when its name is found to be taken.
+/// Writes the original's status, and records an event when its name is taken.
 pub(super) async fn status(
-    adopter: &Adopter,
+    reconciler: &AdoptionReconciler,
     original: &WegoPipeline,
     adoption: &Adoption,
 ) -> Result<(), StatusError> {
     let before = original.status.as_ref();
     let status = &adoption.status;
-    let written = adopter.status.patch(original, before, status);
+    let written = reconciler.status.patch(original, before, status);
     let StatusPatch::Patched(_) = written.await? else {
         return Ok(());
     };
     let ready = conditions::find(&status.conditions, conditions::READY);
     let known = before.and_then(|it| conditions::find(&it.conditions, conditions::READY));
-    let is_news = known.map(|it| &it.reason) != ready.map(|it| &it.reason);
-    if let Some(ready) = ready.filter(|_| is_news && adoption.is_name_taken()) {
-        let news = PipelineEvent {
+    let is_new_reason = known.map(|it| &it.reason) != ready.map(|it| &it.reason);
+    if let Some(ready) = ready.filter(|_| is_new_reason && adoption.is_name_taken()) {
+        let event = PipelineEvent {
             is_warning: true,
             reason: ready.reason.clone(),
             message: ready.message.clone(),
@@ -141,9 +141,9 @@ pub(super) async fn status(
             revision: None,
         };
         let regarding = original.object_ref(&());
-        adopter
+        reconciler
             .telemetry
-            .tell_about(&regarding, "Adopt", vec![news]);
+            .record_about(&regarding, "Adopt", vec![event]);
     }
     Ok(())
 }

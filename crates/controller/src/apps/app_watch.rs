@@ -26,7 +26,7 @@ use tokio::{sync::watch, task::JoinSet};
 
 use super::{AppRecord, WatchState, Workload, images};
 use crate::{
-    Shared,
+    PipelineReconciler,
     index::Namespaces,
     keys::{AppKind, ClusterKey},
 };
@@ -42,7 +42,7 @@ const PAGE_SIZE: u32 = 100;
 
 /// The watch of one kind on one cluster.
 pub(crate) struct AppWatch {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<PipelineReconciler>,
     pub(crate) cluster: ClusterKey,
     pub(crate) kind: AppKind,
     pub(crate) client: Client,
@@ -225,7 +225,7 @@ impl AppWatch {
         apps.retain(&self.cluster, &self.kind, scope, listed);
         images::fill(self, scope).await;
         self.set_state(scope, WatchState::Synced);
-        self.shared.wake_cluster(&self.cluster);
+        self.shared.enqueue_cluster(&self.cluster);
     }
 
     fn apply(&self, app: &DynamicObject) {
@@ -239,10 +239,10 @@ impl AppWatch {
         if self.is_of_canaries() {
             let canary = Canary::read(app);
             let workload = Workload::target_of(&canary, namespace);
-            return self.shared.wake_canary(&self.cluster, &workload);
+            return self.shared.enqueue_canary(&self.cluster, &workload);
         }
         self.shared
-            .wake_app(&self.cluster, &self.kind, namespace, name);
+            .enqueue_app(&self.cluster, &self.kind, namespace, name);
     }
 
     fn is_of_canaries(&self) -> bool {
@@ -324,7 +324,7 @@ impl AppWatch {
             .set_state(&self.cluster, &self.kind, scope, state.clone())
         {
             tracing::info!(cluster = %self.cluster, kind = %self.kind, namespace = scope, ?state, "the state of a watch changed");
-            self.shared.wake_cluster(&self.cluster);
+            self.shared.enqueue_cluster(&self.cluster);
         }
     }
 }

@@ -9,7 +9,7 @@ use api::flagger::Canary;
 
 use super::{AppCache, ClusterApps, WatchState};
 use crate::{
-    Shared,
+    PipelineReconciler,
     keys::{AppKind, ClusterKey},
 };
 
@@ -113,10 +113,10 @@ impl AppCache {
     }
 }
 
-impl Shared {
+impl PipelineReconciler {
     /// Enqueues the pipelines with the app of a Canary's workload; all on the cluster while it is not
     /// known which app that is.
-    pub(crate) fn wake_canary(&self, cluster: &ClusterKey, workload: &Workload) {
+    pub(crate) fn enqueue_canary(&self, cluster: &ClusterKey, workload: &Workload) {
         let concerned = {
             let clusters = self.apps.clusters.read();
             clusters
@@ -127,10 +127,10 @@ impl Shared {
         match concerned {
             Some(apps) => {
                 for (kind, namespace, name) in apps {
-                    self.wake_app(cluster, &kind, &namespace, &name);
+                    self.enqueue_app(cluster, &kind, &namespace, &name);
                 }
             }
-            None => self.wake_cluster(cluster),
+            None => self.enqueue_cluster(cluster),
         }
     }
 }

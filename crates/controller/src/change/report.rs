@@ -1,5 +1,5 @@
-//! Writes a change's status: one merge patch of what differs, nothing when nothing does; tells people
-//! about it; and removes changes that have been over for long.
+//! Writes a Change's status as one merge patch, or nothing when nothing changed; records events; and
+//! deletes Changes that ended long ago.
 
 use api::{
     Change,
@@ -12,7 +12,7 @@ use kube::{
 };
 use planner::{PipelineEvent, Timestamp};
 
-use super::Author;
+use super::ChangeReconciler;
 use crate::reconcile::Reconciled;
 use runtime::{
     ObjectKey,
@@ -21,27 +21,27 @@ use runtime::{
 
 /// Writes the status if it differs from the one that was read.
 pub(super) async fn write(
-    author: &Author,
+    reconciler: &ChangeReconciler,
     change: &Change,
     status: ChangeStatus,
     again: Option<Timestamp>,
 ) -> Result<Reconciled, StatusError> {
-    let (before, key) = (change.status.as_ref(), ObjectKey::of(&change.metadata));
-    let written = author.status.patch(change, before, &status);
+    let before = change.status.as_ref();
+    let written = reconciler.status.patch(change, before, &status);
     match written.await? {
         StatusPatch::Unchanged => return Ok(Reconciled::Unchanged { again }),
         StatusPatch::Patched(written) => {
-            tell(author, change, &status);
-            author.keep(written);
+            record_phase(reconciler, change, &status);
+            reconciler.store(written);
         }
-        StatusPatch::Conflict(newest) => author.keep(newest),
-        StatusPatch::NotFound => author.forget(&key),
+        StatusPatch::Conflict(newest) => reconciler.store(newest),
+        StatusPatch::NotFound => reconciler.remove(change),
     }
     Ok(Reconciled::Changed)
 }
 
-/// Tells that a change got into another phase, or failed for another reason.
-fn tell(author: &Author, change: &Change, status: &ChangeStatus) {
+/// Records an event when a Change enters another phase or fails for another reason.
+fn record_phase(reconciler: &ChangeReconciler, change: &Change, status: &ChangeStatus) {
     let reason = |status: &ChangeStatus| {
         let ready = conditions::find(&status.conditions, READY);
         ready.map(|ready| ready.reason.clone())
@@ -53,26 +53,30 @@ fn tell(author: &Author, change: &Change, status: &ChangeStatus) {
     };
     let message = status.message.as_deref().unwrap_or_default();
     let (key, url) = (ObjectKey::of(&change.metadata), &status.url);
-    tracing::info!(change = %key, phase = ?phase, url, message, "change");
+    tracing::info!(change = %key, phase = ?phase, url, message, "the Change changed its phase or reason");
     let url = url.as_ref().map(|url| format!(" {url}"));
-    let news = PipelineEvent {
+    let event = PipelineEvent {
         is_warning: phase == ChangePhase::Failed || status.next_attempt.is_some(),
         reason: reason(status).unwrap_or(format!("{phase:?}")),
         message: format!("{message}{}", url.unwrap_or_default()),
         environment: None,
         revision: None,
     };
-    let telemetry = &author.telemetry;
-    telemetry.tell_about(&change.object_ref(&()), "Propose", vec![news]);
+    let telemetry = &reconciler.telemetry;
+    telemetry.record_about(&change.object_ref(&()), "Propose", vec![event]);
 }
 
-/// Removes the changes of a namespace that need not be kept.
-pub(super) async fn remove_surplus(author: &Author, namespace: &str) -> Result<(), StatusError> {
-    let all = author.changes.of(namespace);
+/// Deletes the Changes of a namespace that need not be kept.
+pub(super) async fn delete_surplus(
+    reconciler: &ChangeReconciler,
+    namespace: &str,
+) -> Result<(), StatusError> {
+    let mut all = reconciler.caches.changes.all();
+    all.retain(|change| change.metadata.namespace.as_deref() == Some(namespace));
     let all: Vec<&Change> = all.iter().map(|change| &**change).collect();
-    let limit = author.settings.history_limit;
-    for change in planner::change::surplus(&all, limit, author.clock.now()) {
-        if !author.telemetry.may_write() {
+    let limit = reconciler.settings.history_limit;
+    for change in planner::change::surplus(&all, limit, reconciler.clock.now()) {
+        if !reconciler.telemetry.leader.may_write() {
             return Err(StatusError::NotLeading);
         }
         let key = ObjectKey::of(&change.metadata);
@@ -83,13 +87,20 @@ pub(super) async fn remove_surplus(author: &Author, namespace: &str) -> Result<(
             }),
             ..DeleteParams::default()
         };
-        match author.api(namespace).delete(&key.name, &parameters).await {
-            Ok(_) => {
-                tracing::info!(change = %key, "change removed: it has been over for long");
-                author.forget(&key);
+        match reconciler
+            .api(namespace)
+            .delete(&key.name, &parameters)
+            .await
+        {
+            Ok(deleted) => {
+                tracing::info!(change = %key, "deleted a Change that ended long ago");
+                match deleted.left() {
+                    Some(terminating) => reconciler.store(terminating),
+                    None => reconciler.remove(change),
+                }
             }
-            Err(kube::Error::Api(refusal)) if refusal.code == 404 => author.forget(&key),
-            // It is not what it was; whatever it is now comes by the watch.
+            Err(kube::Error::Api(refusal)) if refusal.code == 404 => reconciler.remove(change),
+            // It was changed meanwhile; the watch delivers its new state.
             Err(kube::Error::Api(refusal)) if refusal.code == 409 => {}
             Err(error) => return Err(error.into()),
         }

@@ -20,7 +20,7 @@ use super::{
     describe, kubeconfig,
 };
 use crate::{
-    Shared,
+    PipelineReconciler,
     apps::app_watch::AppWatch,
     index::{Demand, Namespaces},
     keys::{AppKind, ClusterKey},
@@ -48,7 +48,7 @@ pub(crate) struct ClusterConnection {
 
 impl ClusterConnection {
     /// Connects in a task of its own.
-    pub(crate) fn open(shared: &Arc<Shared>, key: ClusterKey, demand: Demand) -> Self {
+    pub(crate) fn open(shared: &Arc<PipelineReconciler>, key: ClusterKey, demand: Demand) -> Self {
         let (demand_sender, demand) = watch::channel(demand);
         let (changes_sender, changes) = watch::channel(0);
         let task = ConnectionTask {
@@ -95,7 +95,7 @@ impl Drop for ClusterConnection {
 }
 
 struct ConnectionTask {
-    shared: Arc<Shared>,
+    shared: Arc<PipelineReconciler>,
     key: ClusterKey,
     demand: watch::Receiver<Demand>,
     changes: watch::Receiver<u64>,
@@ -182,7 +182,7 @@ impl ConnectionTask {
             .insert(self.key.clone(), reached.client.clone());
         if self.shared.apps.set_reachable(&self.key, None) {
             tracing::info!(cluster = %self.key, "connected to a cluster");
-            self.shared.wake_cluster(&self.key);
+            self.shared.enqueue_cluster(&self.key);
         }
         self.shared.telemetry.answered(&self.key);
         self.write_conditions(Connectivity::Reachable).await;
@@ -196,7 +196,7 @@ impl ConnectionTask {
             .set_reachable(&self.key, Some(because.to_owned()))
         {
             tracing::warn!(cluster = %self.key, because, "could not reach a cluster");
-            self.shared.wake_cluster(&self.key);
+            self.shared.enqueue_cluster(&self.key);
         }
         self.write_conditions(Connectivity::Unreachable(because))
             .await;

@@ -10,7 +10,7 @@ use api::{
 };
 use serde_json::Value;
 
-use crate::{Detect, FIELD_MANAGER, Shared, keys::ClusterKey};
+use crate::{Detect, FIELD_MANAGER, PipelineReconciler, keys::ClusterKey};
 
 /// How long after the start all pipelines have been reconciled once.
 const SETTLE_TIME: Duration = Duration::from_secs(30);
@@ -32,13 +32,12 @@ pub(crate) enum Connectivity<'a> {
 }
 
 /// Resets the conditions that an earlier process wrote on clusters that no pipeline uses any more.
-pub(crate) async fn reset_unused(shared: Arc<Shared>) {
+pub(crate) async fn reset_unused(shared: Arc<PipelineReconciler>) {
     if !shared.settings.probe_clusters || shared.settings.detect != Detect::Watch {
         return;
     }
-    while !shared.clusters.are_known() || !shared.promotions.are_known() {
-        tokio::time::sleep(SETTLE_TIME).await;
-    }
+    shared.clusters.synced().await;
+    shared.caches.promotions.synced().await;
     tokio::time::sleep(SETTLE_TIME).await;
     for key in shared.clusters.keys() {
         let Some(cluster) = shared.clusters.get(&key) else {
@@ -59,7 +58,7 @@ fn is_probed(cluster: &GitopsCluster) -> bool {
 
 /// Writes `Ready` and `ClusterConnectivity` if they changed and are ours to write.
 pub(super) async fn write(
-    shared: &Shared,
+    shared: &PipelineReconciler,
     cluster: &Arc<GitopsCluster>,
     connectivity: Connectivity<'_>,
 ) {

@@ -1,5 +1,5 @@
-//! Carries out a pipeline's plan: creates, takes back and removes promotions. Total: what went wrong
-//! is in the outcome.
+//! Carries out a pipeline's plan: creates, withdraws and deletes promotions. Never fails: what went
+//! wrong is in the result.
 
 use std::sync::Arc;
 
@@ -14,24 +14,26 @@ use kube::{
 use planner::Step;
 use serde_json::json;
 
-use crate::{FIELD_MANAGER, Shared};
-use runtime::ObjectKey;
+use crate::{FIELD_MANAGER, PipelineReconciler};
+use runtime::{ObjectCache, ObjectKey};
 
-/// How far it got.
+use super::reconciler::NAME;
+
+/// What came of carrying out a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
-    /// All that was to be done is done.
+pub(super) enum PlanResult {
+    /// Every step was carried out.
     Done,
-    /// The hub holds something else than the plan was made from: plan again.
+    /// The hub has newer objects than the plan was made from: plan again.
     Stale,
-    /// Something could not be done: try again later.
+    /// A step failed: retry.
     Failed,
 }
 
-/// Why one step was not carried out.
+/// Why a step was not carried out.
 #[derive(Debug, thiserror::Error)]
 enum Error {
-    #[error("this process may not be leading any more")]
+    #[error("this replica may not be the leader any more")]
     NotLeading,
     #[error("the promotion has changed")]
     Changed,
@@ -44,46 +46,46 @@ enum Error {
 
 /// Carries out every step, in order, up to the first that fails.
 pub(super) async fn carry_out(
-    shared: &Arc<Shared>,
+    reconciler: &Arc<PipelineReconciler>,
     pipeline: &Pipeline,
     promotions: &[Promotion],
     steps: &[Step],
-) -> Outcome {
-    let actor = Actor {
-        shared,
+) -> PlanResult {
+    let executor = PlanExecutor {
+        reconciler,
         api: Api::namespaced(
-            shared.hub.clone(),
+            reconciler.hub.clone(),
             pipeline.metadata.namespace.as_deref().unwrap_or_default(),
         ),
         key: ObjectKey::of(&pipeline.metadata),
         promotions,
     };
-    match actor.all(steps).await {
-        Ok(()) => Outcome::Done,
-        Err(Error::Changed) => Outcome::Stale,
+    match executor.carry_out(steps).await {
+        Ok(()) => PlanResult::Done,
+        Err(Error::Changed) => PlanResult::Stale,
         Err(error) => {
-            tracing::warn!(pipeline = %actor.key, %error, "plan not carried out");
-            Outcome::Failed
+            tracing::warn!(pipeline = %executor.key, %error, "could not carry out the plan of the pipeline");
+            PlanResult::Failed
         }
     }
 }
 
-struct Actor<'a> {
-    shared: &'a Arc<Shared>,
+struct PlanExecutor<'a> {
+    reconciler: &'a Arc<PipelineReconciler>,
     api: Api<Promotion>,
     key: ObjectKey,
     /// What the plan was made from.
     promotions: &'a [Promotion],
 }
 
-impl Actor<'_> {
-    async fn all(&self, steps: &[Step]) -> Result<(), Error> {
+impl PlanExecutor<'_> {
+    async fn carry_out(&self, steps: &[Step]) -> Result<(), Error> {
         let is_start = |step: &Step| matches!(step, Step::StartPromotion(_));
         if steps.iter().any(is_start) {
-            self.be_up_to_date().await?;
+            self.refresh_promotions().await?;
         }
         for step in steps {
-            if !self.shared.telemetry.may_write() {
+            if !self.reconciler.telemetry.leader.may_write() {
                 return Err(Error::NotLeading);
             }
             match step {
@@ -98,9 +100,9 @@ impl Actor<'_> {
         Ok(())
     }
 
-    /// Before anything is created, the API is asked and not the cache: two promotions into one place
-    /// must not come of a watch that lags behind.
-    async fn be_up_to_date(&self) -> Result<(), Error> {
+    /// Lists the promotions before one is created: a cache that lags behind must not lead to two
+    /// promotions into one site.
+    async fn refresh_promotions(&self) -> Result<(), Error> {
         let label = format!("{PIPELINE_LABEL}={}", label_value(&self.key.name));
         let listed = self.api.list(&ListParams::default().labels(&label)).await;
         let listed = listed.map_err(|source| Error::Hub {
@@ -109,7 +111,7 @@ impl Actor<'_> {
         })?;
         let mut is_news = false;
         for promotion in listed {
-            is_news |= self.shared.promotions.keep(promotion);
+            is_news |= self.promotions_cache().wrote(NAME, promotion);
         }
         if is_news { Err(Error::Changed) } else { Ok(()) }
     }
@@ -130,15 +132,15 @@ impl Actor<'_> {
                     promotion = promotion.metadata.name,
                     environment = promotion.spec.environment,
                     revision = promotion.spec.revision,
-                    "promotion created"
+                    "created a promotion"
                 );
-                self.shared.promotions.keep(created);
+                self.promotions_cache().wrote(NAME, created);
                 Ok(())
             }
             Err(kube::Error::Api(refusal)) if refusal.is_already_exists() => {
                 let name = promotion.metadata.name.as_deref().unwrap_or_default();
                 let found = self.api.get_opt(name).await.map_err(refused)?;
-                match found.is_some_and(|found| self.shared.promotions.keep(found)) {
+                match found.is_some_and(|found| self.promotions_cache().wrote(NAME, found)) {
                     true => Err(Error::Changed),
                     false => Err(refused(kube::Error::Api(refusal))),
                 }
@@ -156,23 +158,23 @@ impl Actor<'_> {
             "spec": {"withdrawn": {"reason": reason}},
         }));
         let refused = |source| Error::Hub {
-            attempted: "take a promotion back",
+            attempted: "withdraw a promotion",
             source,
         };
         let parameters = PatchParams::apply(FIELD_MANAGER);
         match self.api.patch(name, &parameters, &patch).await {
             Ok(written) => {
-                tracing::info!(pipeline = %self.key, promotion = name, reason, "promotion taken back");
-                self.shared.promotions.keep(written);
+                tracing::info!(pipeline = %self.key, promotion = name, reason, "withdrew a promotion");
+                self.promotions_cache().wrote(NAME, written);
                 Ok(())
             }
             Err(kube::Error::Api(refusal)) if refusal.is_not_found() => {
-                self.shared.promotions.remove(&self.key, name);
+                self.forget(name, known.metadata.uid.as_deref());
                 Err(Error::Changed)
             }
             Err(kube::Error::Api(refusal)) if refusal.is_conflict() => {
                 let newest = self.api.get_opt(name).await.map_err(refused)?;
-                newest.map(|newest| self.shared.promotions.keep(newest));
+                newest.map(|newest| self.promotions_cache().wrote(NAME, newest));
                 Err(Error::Changed)
             }
             Err(source) => Err(refused(source)),
@@ -183,23 +185,38 @@ impl Actor<'_> {
         let uid = self.known(name).and_then(|it| it.metadata.uid.clone());
         let parameters = DeleteParams {
             preconditions: Some(Preconditions {
-                uid,
+                uid: uid.clone(),
                 resource_version: None,
             }),
             ..DeleteParams::default()
         };
         match self.api.delete(name, &parameters).await {
-            Ok(_) => {}
+            Ok(deleted) => {
+                // A finalizer may keep it for a while.
+                if let Some(terminating) = deleted.left() {
+                    self.promotions_cache().wrote(NAME, terminating);
+                    return Ok(());
+                }
+            }
             Err(kube::Error::Api(refusal)) if matches!(refusal.code, 404 | 409) => {}
             Err(source) => {
                 return Err(Error::Hub {
-                    attempted: "remove a promotion",
+                    attempted: "delete a promotion",
                     source,
                 });
             }
         }
-        self.shared.promotions.remove(&self.key, name);
+        self.forget(name, uid.as_deref());
         Ok(())
+    }
+
+    fn forget(&self, name: &str, uid: Option<&str>) {
+        let key = ObjectKey::new(&self.key.namespace, name);
+        self.promotions_cache().deleted(NAME, &key, uid);
+    }
+
+    fn promotions_cache(&self) -> &ObjectCache<Promotion> {
+        &self.reconciler.caches.promotions
     }
 
     fn known(&self, name: &str) -> Option<&Promotion> {
@@ -229,10 +246,10 @@ mod tests {
         hub
     }
 
-    fn shared(hub: &Server, leadership: LeaderGuard) -> Arc<Shared> {
-        let telemetry = Telemetry::alone("pipeline", 1).led_by(leadership);
+    fn reconciler(hub: &Server, leader: LeaderGuard) -> Arc<PipelineReconciler> {
+        let telemetry = Telemetry::alone().led_by(leader);
         let connector = network_connector(KubeconfigPolicy::default());
-        Shared::with(hub.client(), connector, Arc::default(), telemetry)
+        PipelineReconciler::with(hub.client(), connector, Arc::default(), telemetry, None)
     }
 
     fn pipeline() -> Pipeline {
@@ -258,16 +275,16 @@ mod tests {
         let steps = [Step::StartPromotion(Box::new(promotion()))];
         let promotions: Api<Promotion> = Api::namespaced(hub.client(), "default");
 
-        let (_tenure, claim) = watch::channel(None);
-        let follower = shared(&hub, LeaderGuard::without_election().and_lease(claim));
-        let outcome = carry_out(&follower, &pipeline(), &[], &steps).await;
-        assert_eq!(outcome, Outcome::Failed);
+        let (_held, lease) = watch::channel(None);
+        let follower = reconciler(&hub, LeaderGuard::without_election().and_lease(lease));
+        let result = carry_out(&follower, &pipeline(), &[], &steps).await;
+        assert_eq!(result, PlanResult::Failed);
         let listed = promotions.list(&ListParams::default()).await.unwrap();
         assert!(listed.items.is_empty());
 
-        let leader = shared(&hub, LeaderGuard::without_election());
-        let outcome = carry_out(&leader, &pipeline(), &[], &steps).await;
-        assert_eq!(outcome, Outcome::Done);
+        let leader = reconciler(&hub, LeaderGuard::without_election());
+        let result = carry_out(&leader, &pipeline(), &[], &steps).await;
+        assert_eq!(result, PlanResult::Done);
         let listed = promotions.list(&ListParams::default()).await.unwrap();
         assert_eq!(listed.items.len(), 1);
     }
@@ -285,16 +302,16 @@ mod tests {
             name: "app-prod-1".to_owned(),
             reason: "nobody approved it".to_owned(),
         }];
-        let shared = shared(&hub, LeaderGuard::without_election());
+        let reconciler = reconciler(&hub, LeaderGuard::without_election());
 
-        let outcome = carry_out(&shared, &pipeline(), &[known], &steps).await;
-        assert_eq!(outcome, Outcome::Stale);
+        let result = carry_out(&reconciler, &pipeline(), &[known], &steps).await;
+        assert_eq!(result, PlanResult::Stale);
         let now = promotions.get("app-prod-1").await.unwrap();
         assert_eq!(now.spec.withdrawn, None);
 
         // Planned again, from the newest state.
-        let outcome = carry_out(&shared, &pipeline(), &[approved.unwrap()], &steps).await;
-        assert_eq!(outcome, Outcome::Done);
+        let result = carry_out(&reconciler, &pipeline(), &[approved.unwrap()], &steps).await;
+        assert_eq!(result, PlanResult::Done);
         let now = promotions.get("app-prod-1").await.unwrap();
         assert!(now.spec.withdrawn.is_some() && now.spec.approval.is_some());
     }

@@ -1,4 +1,4 @@
-//! Looks at everything a pipeline has: gathers what the feeds know about its targets.
+//! Observes the targets of a pipeline: gathers what the watches of apps know about them.
 
 mod complete;
 
@@ -14,27 +14,28 @@ use planner::{HoldReason, ObservedApp, ObservedEnvironment, ObservedPipeline, Ta
 use complete::{complete, known_apps};
 
 use crate::{
-    Detect, Shared,
+    Detect, PipelineReconciler,
     apps::{AppLookup, AppRecord, WatchState, sources},
+    clusters,
     index::Want,
     keys::{AppKind, ClusterKey},
 };
 use runtime::ObjectKey;
 
-/// For so long a cluster that was not read to the end yet is no news.
+/// For so long after it was connected, a cluster that is not listed completely is waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How many images or namespaces are asked for at once.
+/// How many requests for images or namespaces are made at the same time.
 const AT_ONCE: usize = 16;
 
-/// What a look gave.
-pub(super) enum Sight {
+/// The result of observing a pipeline.
+pub(super) enum Observation {
     Complete(ObservedPipeline),
-    /// Some cluster has only just been connected: better wait than write twice.
+    /// A cluster was connected only recently: wait instead of writing the status twice.
     TooEarly(Duration),
 }
 
-/// One place a target of the spec stands for.
-struct Place {
+/// A cluster and namespace that a target of the spec stands for.
+struct TargetLocation {
     reference: Option<ClusterReference>,
     cluster: ClusterKey,
     namespace: String,
@@ -42,24 +43,24 @@ struct Place {
     refused: Option<TargetState>,
 }
 
-/// What a pipeline needs to see.
-pub(super) fn wants(shared: &Shared, pipeline: &Pipeline) -> BTreeSet<Want> {
+/// The apps that have to be watched for a pipeline.
+pub(super) fn wants(reconciler: &PipelineReconciler, pipeline: &Pipeline) -> BTreeSet<Want> {
     let mut wants = BTreeSet::new();
-    if shared.settings.detect == Detect::Webhook {
+    if reconciler.settings.detect == Detect::Webhook {
         return wants;
     }
     let (kinds, name) = apps_of(pipeline);
-    for place in pipeline
+    for location in pipeline
         .spec
         .environments
         .iter()
-        .flat_map(|it| places(shared, pipeline, it))
+        .flat_map(|it| target_locations(reconciler, pipeline, it))
     {
-        for kind in kinds.iter().filter(|_| place.refused.is_none()) {
+        for kind in kinds.iter().filter(|_| location.refused.is_none()) {
             wants.insert(Want {
-                cluster: place.cluster.clone(),
+                cluster: location.cluster.clone(),
                 kind: kind.clone(),
-                namespace: place.namespace.clone(),
+                namespace: location.namespace.clone(),
                 name: name.clone(),
             });
         }
@@ -75,7 +76,7 @@ pub(super) fn is_held_for_source(status: &PipelineStatus) -> bool {
 
 /// The sources that the pipeline's apps follow, while that is what holds it: nothing but an edit of
 /// one of them may lift the hold, and it need not change any app.
-pub(super) fn held_sources(shared: &Shared, pipeline: &Pipeline) -> BTreeSet<Want> {
+pub(super) fn held_sources(reconciler: &PipelineReconciler, pipeline: &Pipeline) -> BTreeSet<Want> {
     let (kinds, Some(name)) = apps_of(pipeline) else {
         return BTreeSet::new();
     };
@@ -83,20 +84,22 @@ pub(super) fn held_sources(shared: &Shared, pipeline: &Pipeline) -> BTreeSet<Wan
         return BTreeSet::new();
     }
     let environments = pipeline.spec.environments.iter();
-    let places = environments.flat_map(|it| places(shared, pipeline, it));
-    let want = |place: Place| {
-        let here = (place.namespace.as_str(), name.as_str());
-        let app = shared.apps.record(&place.cluster, kinds.first()?, here)?;
-        let (kind, namespace, name) = sources::named(app.source.as_ref()?, &place.namespace)?;
+    let target_locations = environments.flat_map(|it| target_locations(reconciler, pipeline, it));
+    let want = |location: TargetLocation| {
+        let here = (location.namespace.as_str(), name.as_str());
+        let app = reconciler
+            .apps
+            .record(&location.cluster, kinds.first()?, here)?;
+        let (kind, namespace, name) = sources::named(app.source.as_ref()?, &location.namespace)?;
         Some(Want {
-            cluster: place.cluster,
+            cluster: location.cluster,
             kind,
             namespace,
             name: Some(name),
         })
     };
-    places
-        .filter(|place| place.refused.is_none())
+    target_locations
+        .filter(|location| location.refused.is_none())
         .filter_map(want)
         .collect()
 }
@@ -117,64 +120,72 @@ fn apps_of(pipeline: &Pipeline) -> (Vec<AppKind>, Option<String>) {
     }
 }
 
-/// Looks at every target.
-pub(super) async fn everything(shared: &Arc<Shared>, pipeline: &Pipeline) -> Sight {
-    if !shared.clusters.are_known() && selects(pipeline) {
-        return Sight::TooEarly(PATIENCE);
+/// Observes every target.
+pub(super) async fn everything(
+    reconciler: &Arc<PipelineReconciler>,
+    pipeline: &Pipeline,
+) -> Observation {
+    if !reconciler.clusters.is_synced() && selects(pipeline) {
+        return Observation::TooEarly(PATIENCE);
     }
     let mut environments = Vec::new();
     for environment in &pipeline.spec.environments {
         let mut targets = Vec::new();
-        for place in places(shared, pipeline, environment) {
-            let state = state(shared, pipeline, &place);
-            if state == TargetState::NotSynced && shared.is_young(&place.cluster, PATIENCE) {
-                return Sight::TooEarly(PATIENCE);
+        for location in target_locations(reconciler, pipeline, environment) {
+            let state = state(reconciler, pipeline, &location);
+            if state == TargetState::NotSynced && reconciler.is_young(&location.cluster, PATIENCE) {
+                return Observation::TooEarly(PATIENCE);
             }
-            targets.push((place, state));
+            targets.push((location, state));
         }
         environments.push((environment.name.clone(), targets));
     }
     let known = known_apps(pipeline);
     let mut seen = ObservedPipeline {
-        trusts_unsigned_reports: shared.settings.allow_unsigned_reports,
+        trusts_unsigned_reports: reconciler.settings.allow_unsigned_reports,
         ..ObservedPipeline::default()
     };
     for (name, targets) in environments {
         let targets = stream::iter(targets)
-            .map(|(place, state)| complete(shared, pipeline, &known, place, state))
+            .map(|(location, state)| complete(reconciler, pipeline, &known, location, state))
             .buffered(AT_ONCE)
             .collect()
             .await;
         seen.environments
             .push(ObservedEnvironment { name, targets });
     }
-    Sight::Complete(seen)
+    Observation::Complete(seen)
 }
 
-/// The places of an environment's targets, those of a selector by name.
-fn places(shared: &Shared, pipeline: &Pipeline, environment: &Environment) -> Vec<Place> {
+/// The target_locations of an environment's targets, those of a selector by name.
+fn target_locations(
+    reconciler: &PipelineReconciler,
+    pipeline: &Pipeline,
+    environment: &Environment,
+) -> Vec<TargetLocation> {
     let namespace = pipeline.metadata.namespace.as_deref().unwrap_or_default();
-    let mut places = Vec::new();
+    let mut target_locations = Vec::new();
     for target in &environment.targets {
         match &target.cluster_selector {
             Some(selector) => {
-                for cluster in shared.clusters.selected(selector) {
-                    places.extend(selected_place(shared, namespace, target, &cluster));
+                for cluster in clusters::selected(&reconciler.clusters, selector) {
+                    target_locations
+                        .extend(selected_location(reconciler, namespace, target, &cluster));
                 }
             }
-            None => places.push(named_place(shared, namespace, target)),
+            None => target_locations.push(named_location(reconciler, namespace, target)),
         }
     }
-    places
+    target_locations
 }
 
-fn selected_place(
-    shared: &Shared,
+fn selected_location(
+    reconciler: &PipelineReconciler,
     namespace: &str,
     target: &Target,
     cluster: &GitopsCluster,
-) -> Option<Place> {
-    if refusal(shared, namespace, cluster).is_some() {
+) -> Option<TargetLocation> {
+    if refusal(reconciler, namespace, cluster).is_some() {
         return None; // a selector chooses among the clusters that may be used
     }
     let key = ObjectKey::of(&cluster.metadata);
@@ -184,7 +195,7 @@ fn selected_place(
         name: key.name.clone(),
         namespace: Some(key.namespace.clone()).filter(|it| it != namespace),
     };
-    Some(Place {
+    Some(TargetLocation {
         reference: Some(reference),
         cluster: ClusterKey::Leaf(key),
         namespace: target.namespace.clone(),
@@ -192,18 +203,21 @@ fn selected_place(
     })
 }
 
-fn named_place(shared: &Shared, namespace: &str, target: &Target) -> Place {
+fn named_location(
+    reconciler: &PipelineReconciler,
+    namespace: &str,
+    target: &Target,
+) -> TargetLocation {
     let cluster = ClusterKey::of(target.cluster_ref.as_ref(), namespace);
     let refused = match &cluster {
-        ClusterKey::Hub => hub_refusal(shared, namespace, &target.namespace),
-        ClusterKey::Leaf(key) => match shared.clusters.get(key) {
+        ClusterKey::Hub => hub_refusal(reconciler, namespace, &target.namespace),
+        ClusterKey::Leaf(key) => match reconciler.clusters.get(key) {
             None => Some(TargetState::ClusterMissing),
-            Some(object) => {
-                refusal(shared, namespace, &object).map(|because| TargetState::Refused { because })
-            }
+            Some(object) => refusal(reconciler, namespace, &object)
+                .map(|because| TargetState::Refused { because }),
         },
     };
-    Place {
+    TargetLocation {
         reference: target.cluster_ref.clone(),
         cluster,
         namespace: target.namespace.clone(),
@@ -212,37 +226,49 @@ fn named_place(shared: &Shared, namespace: &str, target: &Target) -> Place {
 }
 
 /// Why a pipeline may not have a target in a namespace of the hub.
-fn hub_refusal(shared: &Shared, namespace: &str, target: &str) -> Option<TargetState> {
+fn hub_refusal(
+    reconciler: &PipelineReconciler,
+    namespace: &str,
+    target: &str,
+) -> Option<TargetState> {
     if namespace == target {
         return None;
     }
-    if !shared.namespaces.are_known() {
+    if !reconciler.namespaces.are_listed() {
         return Some(TargetState::NotSynced);
     }
-    let allowed = shared.namespaces.allowed(target);
-    let only_own = shared.settings.no_cross_namespace_refs;
+    let allowed = reconciler.namespaces.allowed(target);
+    let only_own = reconciler.settings.no_cross_namespace_refs;
     let because = planner::refuse_hub_namespace(target, allowed.as_deref(), namespace, only_own)?;
     Some(TargetState::Refused { because })
 }
 
-fn refusal(shared: &Shared, namespace: &str, cluster: &GitopsCluster) -> Option<String> {
+fn refusal(
+    reconciler: &PipelineReconciler,
+    namespace: &str,
+    cluster: &GitopsCluster,
+) -> Option<String> {
     let annotations = cluster.metadata.annotations.as_ref();
     let allowed = annotations.and_then(|it| it.get(api::names::ALLOWED_NAMESPACES_ANNOTATION));
     planner::refuse_cluster(
         cluster.metadata.namespace.as_deref().unwrap_or_default(),
         allowed.map(String::as_str),
         namespace,
-        shared.settings.no_cross_namespace_refs,
+        reconciler.settings.no_cross_namespace_refs,
     )
 }
 
-/// What the feeds say about a place.
-fn state(shared: &Shared, pipeline: &Pipeline, place: &Place) -> TargetState {
-    if let Some(refused) = &place.refused {
+/// What the feeds say about a location.
+fn state(
+    reconciler: &PipelineReconciler,
+    pipeline: &Pipeline,
+    location: &TargetLocation,
+) -> TargetState {
+    if let Some(refused) = &location.refused {
         return refused.clone();
     }
-    if shared.settings.detect == Detect::Webhook {
-        return reported_state(shared, &place.cluster);
+    if reconciler.settings.detect == Detect::Webhook {
+        return reported_state(reconciler, &location.cluster);
     }
     let (kinds, name) = apps_of(pipeline);
     if let Some(because) = kinds
@@ -254,8 +280,8 @@ fn state(shared: &Shared, pipeline: &Pipeline, place: &Place) -> TargetState {
     let mut apps = Vec::new();
     let mut unknown = Vec::new();
     for kind in &kinds {
-        match look(shared, pipeline, place, kind, name.as_deref()) {
-            AppLookup::Found(found) => add(&mut apps, place, kind, &found),
+        match look(reconciler, pipeline, location, kind, name.as_deref()) {
+            AppLookup::Found(found) => add(&mut apps, location, kind, &found),
             AppLookup::Unknown(state) => unknown.push((kind, state)),
         }
     }
@@ -267,19 +293,19 @@ fn state(shared: &Shared, pipeline: &Pipeline, place: &Place) -> TargetState {
     match (obstacle, unknown.len() == kinds.len()) {
         (Some((_, state)), _) => target_state(state),
         (None, true) => TargetState::KindMissing,
-        (None, false) => unless_canaries_are_unknown(shared, place, apps),
+        (None, false) => unless_canaries_are_unknown(reconciler, location, apps),
     }
 }
 
 /// The app of a name, or those that carry the pipeline's label.
 fn look(
-    shared: &Shared,
+    reconciler: &PipelineReconciler,
     pipeline: &Pipeline,
-    place: &Place,
+    location: &TargetLocation,
     kind: &AppKind,
     name: Option<&str>,
 ) -> AppLookup {
-    let (apps, cluster, namespace) = (&shared.apps, &place.cluster, &place.namespace);
+    let (apps, cluster, namespace) = (&reconciler.apps, &location.cluster, &location.namespace);
     match name {
         Some(name) => apps.find(cluster, kind, namespace, name),
         None => {
@@ -291,25 +317,31 @@ fn look(
 
 /// Adds apps that were found. One that carries both labels is found twice. A workload that a release
 /// or Kustomization of the target made is shown there.
-fn add(apps: &mut Vec<ObservedApp>, place: &Place, kind: &AppKind, found: &[(String, AppRecord)]) {
+fn add(
+    apps: &mut Vec<ObservedApp>,
+    location: &TargetLocation,
+    kind: &AppKind,
+    found: &[(String, AppRecord)],
+) {
     for (name, record) in found {
         let app = seen_app(kind, name, record);
         let is_same = |known: &ObservedApp| known.kind == app.kind && known.name == app.name;
-        let is_part = kind.label.is_some() && is_part_of(apps, place, record);
+        let is_part = kind.label.is_some() && is_part_of(apps, location, record);
         if !is_part && !apps.iter().any(is_same) {
             apps.push(app);
         }
     }
 }
 
-fn is_part_of(apps: &[ObservedApp], place: &Place, workload: &AppRecord) -> bool {
+fn is_part_of(apps: &[ObservedApp], location: &TargetLocation, workload: &AppRecord) -> bool {
     apps.iter().any(|app| {
         let made_by = match app.kind.as_str() {
             "HelmRelease" => workload.release.as_deref(),
             "Kustomization" => workload.applier.as_ref(),
             _ => None,
         };
-        made_by.is_some_and(|(namespace, name)| *namespace == place.namespace && *name == app.name)
+        made_by
+            .is_some_and(|(namespace, name)| *namespace == location.namespace && *name == app.name)
     })
 }
 
@@ -326,21 +358,23 @@ fn is_obstacle(kind: &AppKind, state: &WatchState, apps: &[ObservedApp]) -> bool
 
 /// Apps are not believed before it is known whether Flagger analyses them.
 fn unless_canaries_are_unknown(
-    shared: &Shared,
-    place: &Place,
+    reconciler: &PipelineReconciler,
+    location: &TargetLocation,
     apps: Vec<ObservedApp>,
 ) -> TargetState {
-    let state = shared.apps.canary_state(&place.cluster, &place.namespace);
+    let state = reconciler
+        .apps
+        .canary_state(&location.cluster, &location.namespace);
     match state {
         WatchState::Starting | WatchState::Failing(_) if !apps.is_empty() => target_state(&state),
         _ => TargetState::Observed(apps),
     }
 }
 
-fn reported_state(shared: &Shared, cluster: &ClusterKey) -> TargetState {
+fn reported_state(reconciler: &PipelineReconciler, cluster: &ClusterKey) -> TargetState {
     let is_ready = match cluster {
         ClusterKey::Hub => true,
-        ClusterKey::Leaf(key) => shared
+        ClusterKey::Leaf(key) => reconciler
             .clusters
             .get(key)
             .is_some_and(|cluster| cluster.is_ready()),

@@ -1,35 +1,36 @@
-//! Writes a pipeline's status: one merge patch of what changed, nothing when nothing did.
+//! Writes a pipeline's status as one merge patch, or nothing when nothing changed, and records events.
 
 use std::sync::Arc;
 
+use super::reconciler::NAME;
 use api::{Pipeline, pipeline::PipelineStatus};
 
-use crate::Shared;
+use crate::PipelineReconciler;
 use runtime::{
     ObjectKey,
     status::{StatusError, StatusPatch},
 };
 
-/// Writes the status if it differs from the one that was read, and tells people what is new.
+/// Writes the status if it differs from the one that was read, and records what is new.
 pub(super) async fn write(
-    shared: &Arc<Shared>,
+    reconciler: &Arc<PipelineReconciler>,
     pipeline: &Pipeline,
     status: PipelineStatus,
 ) -> Result<(), StatusError> {
     let key = ObjectKey::of(&pipeline.metadata);
     let before = pipeline.status.as_ref();
-    match shared.status.patch(pipeline, before, &status).await? {
-        StatusPatch::Unchanged => shared.telemetry.shown(&key),
+    match reconciler.status.patch(pipeline, before, &status).await? {
+        StatusPatch::Unchanged => reconciler.telemetry.status_is_current(&key),
         StatusPatch::Patched(written) => {
-            shared.telemetry.shown(&key);
-            shared
+            reconciler.telemetry.status_is_current(&key);
+            reconciler
                 .telemetry
-                .tell(pipeline, planner::pipeline_events(before, &status));
-            shared.pipelines.keep(written);
+                .record(pipeline, planner::pipeline_events(before, &status));
+            reconciler.caches.pipelines.wrote(NAME, written);
         }
         StatusPatch::Conflict(newest) => {
-            shared.pipelines.keep(newest);
-            shared.wake(key);
+            reconciler.caches.pipelines.wrote(NAME, newest);
+            reconciler.enqueue(key);
         }
         StatusPatch::NotFound => {}
     }

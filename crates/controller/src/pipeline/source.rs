@@ -10,7 +10,7 @@ use api::{
 use planner::ObservedSource;
 
 use crate::{
-    Shared,
+    PipelineReconciler,
     apps::{AppLookup, WatchState},
     index::Want,
     keys::{AppKind, ClusterKey},
@@ -39,13 +39,13 @@ fn app_kind(kind: SourceKind) -> Option<AppKind> {
     Some(AppKind::new(group, &format!("{kind:?}")))
 }
 
-/// What the source proposes.
-pub(super) fn look(shared: &Shared, pipeline: &Pipeline) -> ObservedSource {
+/// What the source of a pipeline proposes.
+pub(super) fn observe(reconciler: &PipelineReconciler, pipeline: &Pipeline) -> ObservedSource {
     let Some(want) = want(pipeline) else {
         return ObservedSource::NotQueried;
     };
     let name = want.name.as_deref().unwrap_or_default();
-    let look = shared
+    let look = reconciler
         .apps
         .find(&want.cluster, &want.kind, &want.namespace, name);
     let kind = &want.kind;

@@ -1,48 +1,62 @@
-//! Does what comes next for a promotion. Total: what went wrong is in the outcome.
+//! Carries out the next action of a promotion. Never fails: what went wrong is in the outcome.
 
 use std::sync::Arc;
 
 use planner::{ExternalAction, Outcome, Remedy};
 
-use super::{Promoter, Scene, observe::Sight};
+use super::{PromotionContext, PromotionReconciler, observe::PromotionObservation};
 
-/// Carries the act out; nothing where there is nothing to do.
+/// Carries out the action; nothing where there is none.
 pub(super) async fn carry_out(
-    promoter: &Arc<Promoter>,
-    scene: &Scene<'_>,
+    reconciler: &Arc<PromotionReconciler>,
+    context: &PromotionContext<'_>,
     act: ExternalAction,
-    sight: &Sight,
+    observation: &PromotionObservation,
 ) -> Option<Outcome> {
     if act == ExternalAction::Nothing {
         return None;
     }
-    // Before it is used: an edit in the meantime must not go unnoticed.
-    let dependencies = promoter.strategies.dependencies(scene.task()).await;
-    let outcome = match (act, &sight.failure) {
-        // Without having looked, nothing is done.
+    // Read before they are used: an edit in the meantime must not go unnoticed.
+    let dependencies = reconciler.strategies.dependencies(context.task()).await;
+    let outcome = match (act, &observation.failure) {
+        // Nothing is done without having observed the pull request.
         (_, Some(failure)) => Outcome::Failed(failure.clone()),
-        (ExternalAction::ClosePullRequest, None) => promoter.strategies.close(scene.task()).await,
-        (ExternalAction::AskForMerge, None) => promoter.strategies.merge(scene.task()).await,
-        (_, None) => promoter.strategies.carry_out(scene.task()).await,
+        (ExternalAction::ClosePullRequest, None) => {
+            reconciler.strategies.close(context.task()).await
+        }
+        (ExternalAction::AskForMerge, None) => reconciler.strategies.merge(context.task()).await,
+        (_, None) => reconciler.strategies.carry_out(context.task()).await,
     };
-    remember(promoter, scene, &outcome, dependencies);
+    record_failure(reconciler, context, &outcome, dependencies);
     Some(outcome)
 }
 
-/// Remembers what to look at for an edit that helps.
-fn remember(promoter: &Promoter, scene: &Scene<'_>, outcome: &Outcome, dependencies: String) {
-    let uid = scene.promotion.metadata.uid.as_deref().unwrap_or_default();
+/// Records which dependencies an edit would have to change.
+fn record_failure(
+    reconciler: &PromotionReconciler,
+    context: &PromotionContext<'_>,
+    outcome: &Outcome,
+    dependencies: String,
+) {
+    let uid = context
+        .promotion
+        .metadata
+        .uid
+        .as_deref()
+        .unwrap_or_default();
     let Outcome::Failed(failure) = outcome else {
-        promoter.faults.forget(uid);
+        reconciler.failure_dependencies.forget(uid);
         return;
     };
     let waits = failure.remedy == Remedy::WaitForEdit;
-    promoter.faults.note(uid, waits.then_some(dependencies));
-    let (name, because) = (&scene.promotion.metadata.name, &failure.message);
+    reconciler
+        .failure_dependencies
+        .record(uid, waits.then_some(dependencies));
+    let (name, because) = (&context.promotion.metadata.name, &failure.message);
     tracing::warn!(
         promotion = name,
         reason = failure.reason,
         because,
-        "promotion failed"
+        "an action of the promotion failed"
     );
 }

@@ -1,84 +1,96 @@
-//! Looks at what is around a promotion: its pull request where that matters, and whether somebody
-//! edited what it failed on.
+//! Observes a promotion: its pull request where that matters, and whether somebody edited what it failed
+//! on.
 
 use std::sync::Arc;
 
 use planner::{AttemptInput, Failure, ObservedPullRequest, PullRequestLookup, Timestamp};
 
-use super::{Promoter, Scene};
-use crate::faults::LOOK_FOR_EDITS;
+use super::{PromotionContext, PromotionReconciler};
+use crate::failure_dependencies::RECHECK_DEPENDENCIES;
 
-/// What was seen.
-pub(super) struct Sight {
+/// What was observed.
+pub(super) struct PromotionObservation {
     pull_request: ObservedPullRequest,
     edited: bool,
-    /// Why the pull request could not be looked at.
+    /// Why the pull request could not be read.
     pub(super) failure: Option<Failure>,
-    /// When to look again at the latest.
+    /// When to observe again at the latest.
     latest: Option<Timestamp>,
 }
 
-impl Sight {
-    pub(super) fn surroundings<'a>(&self, scene: &Scene<'a>) -> AttemptInput<'a> {
+impl PromotionObservation {
+    pub(super) fn attempt_input<'a>(&self, context: &PromotionContext<'a>) -> AttemptInput<'a> {
         AttemptInput {
-            pipeline: Some(scene.pipeline),
-            promotions: scene.promotions,
+            pipeline: Some(context.pipeline),
+            promotions: context.promotions,
             pull_request: self.pull_request.clone(),
             edited: self.edited,
         }
     }
 
-    /// When to look again, given when that would be otherwise.
+    /// The earlier of that time and when to observe again.
     pub(super) fn sooner(&self, wake: Option<Timestamp>) -> Option<Timestamp> {
         [wake, self.latest].into_iter().flatten().min()
     }
 }
 
-/// Looks at everything that matters for what comes next.
-pub(super) async fn everything(promoter: &Arc<Promoter>, scene: &Scene<'_>) -> Sight {
-    let now = promoter.clock.now();
-    let mut sight = Sight {
+/// Observes everything that matters for the next action.
+pub(super) async fn everything(
+    reconciler: &Arc<PromotionReconciler>,
+    context: &PromotionContext<'_>,
+) -> PromotionObservation {
+    let now = reconciler.clock.now();
+    let mut observation = PromotionObservation {
         pull_request: ObservedPullRequest::NotQueried,
         edited: false,
         failure: None,
         latest: None,
     };
-    let status = scene.promotion.status.as_ref();
+    let status = context.promotion.status.as_ref();
     let due = status.and_then(|status| status.next_attempt.as_ref());
     if due.is_some_and(|due| now < due.0) {
-        let uid = scene.promotion.metadata.uid.as_deref().unwrap_or_default();
-        let dependencies = promoter.strategies.dependencies(scene.task());
-        sight.edited = promoter.faults.is_edited(uid, dependencies).await;
-        let again = LOOK_FOR_EDITS.min(promoter.settings.follow_every);
-        sight.latest = now.saturating_add(again).ok();
+        let uid = context
+            .promotion
+            .metadata
+            .uid
+            .as_deref()
+            .unwrap_or_default();
+        let dependencies = reconciler.strategies.dependencies(context.task());
+        observation.edited = reconciler
+            .failure_dependencies
+            .are_edited(uid, dependencies)
+            .await;
+        let again = RECHECK_DEPENDENCIES.min(reconciler.settings.follow_every);
+        observation.latest = now.saturating_add(again).ok();
     }
-    let how = planner::pull_request_lookup(scene.promotion, &sight.surroundings(scene), now);
+    let how =
+        planner::pull_request_lookup(context.promotion, &observation.attempt_input(context), now);
     match how {
         PullRequestLookup::Skip => {}
-        PullRequestLookup::Postponed => sight.pull_request = ObservedPullRequest::Unanswered,
+        PullRequestLookup::Postponed => observation.pull_request = ObservedPullRequest::Unanswered,
         PullRequestLookup::Cached | PullRequestLookup::Fresh => {
-            let mut again_in = promoter.settings.follow_every;
-            match promoter.strategies.observe(scene.task(), how).await {
+            let mut again_in = reconciler.settings.follow_every;
+            match reconciler.strategies.observe(context.task(), how).await {
                 Ok(looked) => {
-                    sight.pull_request = looked.pull_request;
+                    observation.pull_request = looked.pull_request;
                     again_in = again_in.min(looked.recheck_after);
                 }
-                Err(failure) => sight.not_answered(scene, failure),
+                Err(failure) => observation.lookup_failed(context, failure),
             }
-            // Counted from the answer: a list that was fetched meanwhile is stale only then.
-            let again = promoter.clock.now().saturating_add(again_in).ok();
-            sight.latest = sight.sooner(again);
+            // Counted from the response: a list that was fetched meanwhile is stale only then.
+            let again = reconciler.clock.now().saturating_add(again_in).ok();
+            observation.latest = observation.sooner(again);
         }
     }
-    sight
+    observation
 }
 
-impl Sight {
-    fn not_answered(&mut self, scene: &Scene<'_>, failure: Failure) {
-        let (name, because) = (&scene.promotion.metadata.name, &failure.message);
-        tracing::warn!(promotion = name, because, "pull request not seen");
+impl PromotionObservation {
+    fn lookup_failed(&mut self, context: &PromotionContext<'_>, failure: Failure) {
+        let (name, because) = (&context.promotion.metadata.name, &failure.message);
+        tracing::warn!(promotion = name, because, "could not read the pull request");
         self.pull_request =
-            planner::observed_after_failed_lookup(scene.promotion, scene.pipeline, &failure);
+            planner::observed_after_failed_lookup(context.promotion, context.pipeline, &failure);
         self.failure = Some(failure);
     }
 }

@@ -20,7 +20,7 @@ use runtime::{LeaderGuard, leader::LeaderElection};
 /// Everything this process runs for.
 pub(super) struct Elections {
     /// Whether it has all of it.
-    pub(super) leadership: LeaderGuard,
+    pub(super) leader: LeaderGuard,
     /// The lowest first.
     candidacies: Vec<Candidacy>,
     watchers: JoinSet<()>,
@@ -35,7 +35,7 @@ impl Elections {
     /// Runs in the background from now on.
     pub(super) fn start(client: &Client, settings: &Settings) -> Self {
         let mut elections = Self {
-            leadership: LeaderGuard::without_election(),
+            leader: LeaderGuard::without_election(),
             candidacies: Vec::new(),
             watchers: JoinSet::new(),
         };
@@ -47,10 +47,10 @@ impl Elections {
             });
         }
         if let Some(election) = &settings.election {
-            let lock = elections.leadership.clone();
+            let lock = elections.leader.clone();
             elections.run_for_lease(client, election);
             if settings.outer_lock.is_some() {
-                let both = elections.leadership.clone();
+                let both = elections.leader.clone();
                 let patience = election.timing.duration() * 2;
                 let watching = pass_on_without_lease(lock, both, patience, pass_on);
                 elections.watchers.spawn(watching);
@@ -70,13 +70,13 @@ impl Elections {
         campaign: impl FnOnce(&LeaderGuard, CancellationToken) -> (LeaderGuard, JoinHandle<()>),
     ) {
         let release = CancellationToken::new();
-        let (leadership, campaign) = campaign(&self.leadership, release.clone());
-        self.leadership = leadership;
+        let (leader, campaign) = campaign(&self.leader, release.clone());
+        self.leader = leader;
         self.candidacies.insert(0, Candidacy { release, campaign });
     }
 
     /// Gives everything back, the lowest first, so that the next can lead at once.
-    pub(super) async fn give_back(mut self) {
+    pub(super) async fn release(mut self) {
         self.watchers.shutdown().await;
         for Candidacy { release, campaign } in self.candidacies {
             release.cancel();
@@ -87,7 +87,7 @@ impl Elections {
     }
 }
 
-/// What metrics call this process's leadership, if there is an election.
+/// What metrics call this process's leader, if there is an election.
 pub(super) fn name(settings: &Settings) -> Option<&str> {
     let lease = settings
         .election

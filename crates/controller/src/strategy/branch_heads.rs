@@ -16,7 +16,7 @@ use git::{
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::{Settings, faults::LOOK_FOR_EDITS};
+use crate::{Settings, failure_dependencies::RECHECK_DEPENDENCIES};
 
 /// How long a lookup is kept that nobody asks for.
 const IDLE: Duration = Duration::from_secs(3600);
@@ -34,7 +34,7 @@ impl BranchHeads {
     pub(super) fn new(settings: &Settings) -> Self {
         Self {
             known: Mutex::default(),
-            time_to_live: LOOK_FOR_EDITS.min(settings.follow_every) / 2,
+            time_to_live: RECHECK_DEPENDENCIES.min(settings.follow_every) / 2,
         }
     }
 

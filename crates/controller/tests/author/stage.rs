@@ -9,7 +9,7 @@ use api::{
     pipeline::Forge as ForgeKind,
 };
 use apiserver::Server;
-use controller::{Author, Settings, settings::Authoring};
+use controller::{ChangeReconciler, Settings, settings::Authoring};
 use kube::{
     Api,
     api::{ListParams, PostParams},
@@ -76,7 +76,7 @@ impl Stage {
     }
 
     pub(crate) async fn start(&self, settings: Settings) {
-        let author = Author::new(
+        let author = ChangeReconciler::new(
             self.world.reached.clone(),
             settings,
             LeaderGuard::without_election(),

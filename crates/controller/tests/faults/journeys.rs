@@ -3,7 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use apiserver::Server;
-use controller::{KubeconfigPolicy, Promoter, Settings, Shared, network_connector};
+use controller::{
+    KubeconfigPolicy, PipelineReconciler, PromotionReconciler, Settings, network_connector,
+};
 use k8s_openapi::api::events::v1::Event;
 use kube::{
     Api, Client,
@@ -173,12 +175,13 @@ impl Stage {
     /// Starts both loops, told something else.
     pub(crate) async fn start_with(&self, settings: Settings) {
         let hub = self.world.reached.clone();
-        let shared = Shared::new(
+        let shared = PipelineReconciler::new(
             hub.clone(),
             network_connector(KubeconfigPolicy::LOCAL),
             settings.clone(),
         );
-        let promoter = Promoter::new(hub, settings, LeaderGuard::without_election()).unwrap();
+        let promoter =
+            PromotionReconciler::new(hub, settings, LeaderGuard::without_election()).unwrap();
         let mut process = self.process.lock().await;
         process.spawn(controller::pipeline::run(shared));
         process.spawn(controller::promotion::run(promoter));

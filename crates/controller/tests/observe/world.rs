@@ -8,7 +8,7 @@ use std::{
 
 use api::{Pipeline, pipeline::TargetStatus};
 use apiserver::Server;
-use controller::{Connector, Settings, Shared};
+use controller::{Connector, PipelineReconciler, Settings};
 use futures::FutureExt;
 use kube::{
     Api, Client,
@@ -23,7 +23,7 @@ type Hosts = Arc<Mutex<BTreeMap<String, Client>>>;
 
 pub(crate) struct World {
     pub(crate) hub: Server,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<PipelineReconciler>,
     hosts: Hosts,
     leaves: BTreeMap<String, Server>,
     task: AbortHandle,
@@ -94,7 +94,7 @@ impl World {
         }
         define_flux(&hub.client()).await;
         let hosts: Hosts = Arc::default();
-        let shared = Shared::new(hub.client(), connector(&hosts), settings);
+        let shared = PipelineReconciler::new(hub.client(), connector(&hosts), settings);
         let task = tokio::spawn(controller::pipeline::run(shared.clone())).abort_handle();
         Self {
             hub,
@@ -113,7 +113,7 @@ impl World {
     /// The same hub and leaves with a fresh loop, as after a restart.
     pub(crate) async fn restart(&mut self, settings: Settings) {
         self.task.abort();
-        self.shared = Shared::new(self.hub.client(), connector(&self.hosts), settings);
+        self.shared = PipelineReconciler::new(self.hub.client(), connector(&self.hosts), settings);
         self.task = tokio::spawn(controller::pipeline::run(self.shared.clone())).abort_handle();
     }
 

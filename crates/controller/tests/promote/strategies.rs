@@ -1,6 +1,6 @@
 //! The strategies commit, notification and webhook: what is delivered, how often, and failures.
 
-use controller::{Promoter, Settings};
+use controller::{PromotionReconciler, Settings};
 use k8s_openapi::api::events::v1::Event;
 use kube::{Api, api::ListParams};
 use runtime::LeaderGuard;
@@ -41,7 +41,7 @@ async fn commits_to_one_branch_do_not_get_in_each_others_way() {
         .map(|(path, text)| (path.as_str(), text.as_str()))
         .collect();
     let world = World::with(&files).await;
-    let another = Promoter::new(
+    let another = PromotionReconciler::new(
         world.hub.clone(),
         settings(),
         LeaderGuard::without_election(),

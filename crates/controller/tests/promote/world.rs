@@ -10,7 +10,8 @@ use std::{
 use api::{Pipeline, Promotion, promotion::Phase};
 use apiserver::Server;
 use controller::{
-    Adopter, Connector, KubeconfigPolicy, Promoter, Settings, Shared, network_connector,
+    AdoptionReconciler, Connector, KubeconfigPolicy, PipelineReconciler, PromotionReconciler,
+    Settings, network_connector,
 };
 use futures::FutureExt;
 use kube::{
@@ -42,7 +43,7 @@ pub(crate) struct World {
     pub(crate) reached: Client,
     pub(crate) forge: Arc<Forge>,
     pub(crate) repository: Repository,
-    pub(crate) promoter: Arc<Promoter>,
+    pub(crate) promoter: Arc<PromotionReconciler>,
     /// The namespace of pipelines, promotions and their Secrets.
     pub(crate) home: &'static str,
     /// The namespace of GitopsClusters.
@@ -147,7 +148,7 @@ impl World {
             Clusters::Real(_) => network_connector(KubeconfigPolicy::LOCAL),
             _ => connector(&self.hosts),
         };
-        let shared = Shared::new(self.reached.clone(), connector, settings);
+        let shared = PipelineReconciler::new(self.reached.clone(), connector, settings);
         self.tasks = vec![
             tokio::spawn(controller::pipeline::run(shared)).abort_handle(),
             tokio::spawn(controller::promotion::run(self.promoter.clone())).abort_handle(),
@@ -156,7 +157,7 @@ impl World {
 
     /// Starts the adoption loop beside them.
     pub(crate) fn adopt(&mut self) {
-        let adopter = Adopter::new(self.reached.clone(), settings());
+        let adopter = AdoptionReconciler::new(self.reached.clone(), settings());
         let task = tokio::spawn(controller::adoption::run(adopter));
         self.tasks.push(task.abort_handle());
     }
@@ -183,7 +184,7 @@ impl World {
     /// The same with a promotion loop that may not lead.
     pub(crate) fn restart_led_by(&mut self, settings: Settings, leadership: LeaderGuard) {
         self.stop();
-        let promoter = Promoter::new(self.reached.clone(), settings.clone(), leadership);
+        let promoter = PromotionReconciler::new(self.reached.clone(), settings.clone(), leadership);
         self.promoter = promoter.unwrap();
         self.run(settings);
     }
@@ -488,8 +489,8 @@ impl World {
     }
 }
 
-fn promoter(hub: &Client, settings: Settings) -> Arc<Promoter> {
-    Promoter::new(hub.clone(), settings, LeaderGuard::without_election()).unwrap()
+fn promoter(hub: &Client, settings: Settings) -> Arc<PromotionReconciler> {
+    PromotionReconciler::new(hub.clone(), settings, LeaderGuard::without_election()).unwrap()
 }
 
 /// Looks again and again until it is so, but not for ever.

@@ -165,7 +165,7 @@ async fn act(name: String, port: u16, context: Context) -> Result<(), Failure> {
         let Some(witness) = &mut connection else {
             continue;
         };
-        if context.leadership.permit(ACT).is_err() {
+        if context.leader.permit(ACT).is_err() {
             continue;
         }
         // Stale is what is done while the row names somebody else.

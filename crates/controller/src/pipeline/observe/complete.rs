@@ -1,13 +1,13 @@
-//! Adds to what the feeds know what has to be asked for: images, sources, whether a namespace exists.
+//! Adds what has to be requested from the cluster: images, sources, whether a namespace exists.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use api::{Pipeline, Revision, app::AppType, pipeline::AppStatus};
 use planner::{ObservedApp, ObservedCanaries, ObservedTarget, TargetState};
 
-use super::Place;
+use super::TargetLocation;
 use crate::{
-    Detect, Shared,
+    Detect, PipelineReconciler,
     apps::{
         WatchState, Workload, Workloads,
         images::{self, WorkloadError},
@@ -22,10 +22,10 @@ use runtime::ObjectKey;
 const MIXED_AGAIN: Duration = Duration::from_secs(20);
 
 /// The stored state of each app, by cluster, namespace, and kind and name.
-pub(super) type Known = BTreeMap<(String, String, String), AppStatus>;
+pub(super) type StoredApps = BTreeMap<(String, String, String), AppStatus>;
 
-pub(super) fn known_apps(pipeline: &Pipeline) -> Known {
-    let mut known = Known::new();
+pub(super) fn known_apps(pipeline: &Pipeline) -> StoredApps {
+    let mut known = StoredApps::new();
     let environments = pipeline
         .status
         .iter()
@@ -38,46 +38,51 @@ pub(super) fn known_apps(pipeline: &Pipeline) -> Known {
         let cluster = cluster.map(|it| format!("{:?}/{}", it.namespace, it.name));
         let namespace = target.namespace.clone().unwrap_or_default();
         for app in &target.apps {
-            let place = (
+            let location = (
                 cluster.clone().unwrap_or_default(),
                 namespace.clone(),
                 format!("{}/{}", app.kind, app.name),
             );
-            known.insert(place, app.clone());
+            known.insert(location, app.clone());
         }
     }
     known
 }
 
-/// Adds what has to be asked for: images, and whether a namespace exists.
+/// Adds what has to be requested: images, and whether a namespace exists.
 pub(super) async fn complete(
-    shared: &Arc<Shared>,
+    reconciler: &Arc<PipelineReconciler>,
     pipeline: &Pipeline,
-    known: &Known,
-    place: Place,
+    known: &StoredApps,
+    location: TargetLocation,
     state: TargetState,
 ) -> ObservedTarget {
     let state = match state {
         TargetState::Observed(apps) if apps.is_empty() => {
-            match shared.has_namespace(&place.cluster, &place.namespace).await {
+            match reconciler
+                .has_namespace(&location.cluster, &location.namespace)
+                .await
+            {
                 Some(false) => TargetState::NamespaceMissing,
                 _ => TargetState::Missing,
             }
         }
         TargetState::Observed(mut apps) => {
             for app in &mut apps {
-                with_images(shared, known, &place, app).await;
-                with_canaries(shared, &place, app).await;
+                with_images(reconciler, known, &location, app).await;
+                with_canaries(reconciler, &location, app).await;
                 if pipeline.spec.app_ref.is_none() {
-                    with_note_on_workloads(shared, &place, app);
+                    with_note_on_workloads(reconciler, &location, app);
                 }
-                with_source(shared, &place, app).await;
+                with_source(reconciler, &location, app).await;
                 if let Some(track) = &pipeline.spec.track {
                     app.follows = None;
                     follow_image(app, &track.image);
-                    let refused = shared.apps.images_note(&place.cluster, &kind_of(app));
+                    let refused = reconciler
+                        .apps
+                        .images_note(&location.cluster, &kind_of(app));
                     if app.reading.revision.is_none() && refused.is_none() {
-                        look_again(shared, pipeline, &place, app);
+                        recheck_workloads(reconciler, pipeline, &location, app);
                     }
                 }
             }
@@ -86,41 +91,46 @@ pub(super) async fn complete(
         other => other,
     };
     ObservedTarget {
-        cluster: place.reference,
-        namespace: place.namespace,
-        relies_on_reports: shared.settings.detect == Detect::Webhook,
+        cluster: location.reference,
+        namespace: location.namespace,
+        relies_on_reports: reconciler.settings.detect == Detect::Webhook,
         state,
     }
 }
 
-async fn with_images(shared: &Arc<Shared>, known: &Known, place: &Place, app: &mut ObservedApp) {
+async fn with_images(
+    reconciler: &Arc<PipelineReconciler>,
+    known: &StoredApps,
+    location: &TargetLocation,
+    app: &mut ObservedApp,
+) {
     let kind = kind_of(app);
     if app.images.is_none() {
-        app.note = shared.apps.images_note(&place.cluster, &kind);
+        app.note = reconciler.apps.images_note(&location.cluster, &kind);
     }
-    let cluster = place
+    let cluster = location
         .reference
         .as_ref()
         .map(|it| format!("{:?}/{}", it.namespace, it.name));
     let known = known.get(&(
         cluster.unwrap_or_default(),
-        place.namespace.clone(),
+        location.namespace.clone(),
         format!("{}/{}", app.kind, app.name),
     ));
     if app.images.is_some() || app.note.is_some() || !planner::needs_images(known, app) {
         return;
     }
-    let Some(client) = shared.clients.read().get(&place.cluster).cloned() else {
+    let Some(client) = reconciler.clients.read().get(&location.cluster).cloned() else {
         return;
     };
-    let here = (place.namespace.as_str(), app.name.as_str());
-    let lookups = shared.apps.workload_lookups(&place.cluster, &kind);
-    let asked = (place.namespace.clone(), app.name.clone());
+    let here = (location.namespace.as_str(), app.name.as_str());
+    let lookups = reconciler.apps.workload_lookups(&location.cluster, &kind);
+    let asked = (location.namespace.clone(), app.name.clone());
     match lookups.get(&client, &kind, asked).await {
         Ok(deployed) => {
             app.images = Some(deployed.images.clone());
-            let apps = &shared.apps;
-            apps.put_workloads(&place.cluster, &kind, here, &app.reading, deployed);
+            let apps = &reconciler.apps;
+            apps.put_workloads(&location.cluster, &kind, here, &app.reading, deployed);
         }
         Err(unread) => app.note = Some(unread.note),
     }
@@ -128,18 +138,25 @@ async fn with_images(shared: &Arc<Shared>, known: &Known, place: &Place, app: &m
 
 /// Adds Flagger's Canaries of the app's workloads. Where nobody may read them, the app says so and is
 /// not held up.
-async fn with_canaries(shared: &Arc<Shared>, place: &Place, app: &mut ObservedApp) {
+async fn with_canaries(
+    reconciler: &Arc<PipelineReconciler>,
+    location: &TargetLocation,
+    app: &mut ObservedApp,
+) {
     let refused = "canaries are left out: reading them is not allowed";
-    if let WatchState::Forbidden(_) = shared.apps.canary_state(&place.cluster, &place.namespace) {
+    if let WatchState::Forbidden(_) = reconciler
+        .apps
+        .canary_state(&location.cluster, &location.namespace)
+    {
         app.note.get_or_insert_with(|| refused.to_owned());
         return;
     }
-    if !shared.apps.has_canaries(&place.cluster) {
+    if !reconciler.apps.has_canaries(&location.cluster) {
         return;
     }
-    match workloads(shared, place, app).await {
+    match workloads(reconciler, location, app).await {
         Ok(workloads) => {
-            let found = shared.apps.canaries_of(&place.cluster, &workloads);
+            let found = reconciler.apps.canaries_of(&location.cluster, &workloads);
             app.canaries = ObservedCanaries::Known(found);
         }
         Err(unread) if unread.is_forbidden => {
@@ -154,33 +171,39 @@ async fn with_canaries(shared: &Arc<Shared>, place: &Place, app: &mut ObservedAp
 
 /// The workloads of an app: itself, what was read before, else what is asked for now.
 async fn workloads(
-    shared: &Arc<Shared>,
-    place: &Place,
+    reconciler: &Arc<PipelineReconciler>,
+    location: &TargetLocation,
     app: &ObservedApp,
 ) -> Result<Workloads, WorkloadError> {
     let kind = kind_of(app);
-    let here = (place.namespace.as_str(), app.name.as_str());
+    let here = (location.namespace.as_str(), app.name.as_str());
     if kind.is_workload() {
         let itself = Workload {
             kind: kind.kind,
-            namespace: place.namespace.clone(),
+            namespace: location.namespace.clone(),
             name: app.name.clone(),
         };
         return Ok([itself].into());
     }
-    let record = shared.apps.record(&place.cluster, &kind, here);
+    let record = reconciler.apps.record(&location.cluster, &kind, here);
     if let Some(workloads) = record.and_then(|record| record.workloads) {
         return Ok(workloads);
     }
-    let client = shared.clients.read().get(&place.cluster).cloned();
+    let client = reconciler.clients.read().get(&location.cluster).cloned();
     let Some(client) = client.filter(|_| kind.has_workloads()) else {
         return Ok([].into());
     };
-    let lookups = shared.apps.workload_lookups(&place.cluster, &kind);
-    let asked = (place.namespace.clone(), app.name.clone());
+    let lookups = reconciler.apps.workload_lookups(&location.cluster, &kind);
+    let asked = (location.namespace.clone(), app.name.clone());
     let deployed = lookups.get(&client, &kind, asked).await?;
-    let apps = &shared.apps;
-    apps.put_workloads(&place.cluster, &kind, here, &app.reading, deployed.clone());
+    let apps = &reconciler.apps;
+    apps.put_workloads(
+        &location.cluster,
+        &kind,
+        here,
+        &app.reading,
+        deployed.clone(),
+    );
     Ok(deployed.workloads.into())
 }
 
@@ -190,10 +213,14 @@ fn kind_of(app: &ObservedApp) -> AppKind {
 }
 
 /// Says that labelled workloads beside the app may not be read.
-fn with_note_on_workloads(shared: &Shared, place: &Place, app: &mut ObservedApp) {
+fn with_note_on_workloads(
+    reconciler: &PipelineReconciler,
+    location: &TargetLocation,
+    app: &mut ObservedApp,
+) {
     let is_refused = |kind: &AppKind| {
-        let (cluster, namespace) = (&place.cluster, &place.namespace);
-        let state = shared.apps.watch_state(cluster, kind, namespace);
+        let (cluster, namespace) = (&location.cluster, &location.namespace);
+        let state = reconciler.apps.watch_state(cluster, kind, namespace);
         kind.label.is_some() && matches!(state, WatchState::Forbidden(_))
     };
     if AppKind::labelled().iter().any(is_refused) {
@@ -203,22 +230,28 @@ fn with_note_on_workloads(shared: &Shared, place: &Place, app: &mut ObservedApp)
 }
 
 /// What the app's revision follows and what the app was applied from, where that can be read.
-async fn with_source(shared: &Arc<Shared>, place: &Place, app: &mut ObservedApp) {
-    let here = (place.namespace.as_str(), app.name.as_str());
-    let record = shared.apps.record(&place.cluster, &kind_of(app), here);
-    let client = shared.clients.read().get(&place.cluster).cloned();
+async fn with_source(
+    reconciler: &Arc<PipelineReconciler>,
+    location: &TargetLocation,
+    app: &mut ObservedApp,
+) {
+    let here = (location.namespace.as_str(), app.name.as_str());
+    let record = reconciler
+        .apps
+        .record(&location.cluster, &kind_of(app), here);
+    let client = reconciler.clients.read().get(&location.cluster).cloned();
     let (Some(record), Some(client)) = (record, client) else {
         return;
     };
     let leaf = AppNamespace {
         client: &client,
-        cluster: &place.cluster,
-        namespace: &place.namespace,
+        cluster: &location.cluster,
+        namespace: &location.namespace,
     };
     if let Some(source) = &record.source {
-        app.follows = shared.sources.follows(leaf, source).await;
+        app.follows = reconciler.sources.follows(leaf, source).await;
     }
-    app.origin = shared.sources.origin(leaf, &record, &app.name).await;
+    app.origin = reconciler.sources.origin(leaf, &record, &app.name).await;
 }
 
 /// The revision is that of one image, as `track` asks. Where the app's workloads do not run one and
@@ -242,7 +275,12 @@ fn follow_image(app: &mut ObservedApp, image: &str) {
 
 /// Workloads are read once for each state of their app. Those that are between two versions then are
 /// read again, because nothing tells when they have arrived.
-fn look_again(shared: &Arc<Shared>, pipeline: &Pipeline, place: &Place, app: &ObservedApp) {
+fn recheck_workloads(
+    reconciler: &Arc<PipelineReconciler>,
+    pipeline: &Pipeline,
+    location: &TargetLocation,
+    app: &ObservedApp,
+) {
     let kind = kind_of(app);
     if matches!(
         AppType::of(&app.api_version, &app.kind),
@@ -250,13 +288,17 @@ fn look_again(shared: &Arc<Shared>, pipeline: &Pipeline, place: &Place, app: &Ob
     ) {
         return; // its images are part of what is watched
     }
-    let here = (place.namespace.as_str(), app.name.as_str());
-    shared.apps.forget_images(&place.cluster, &kind, here);
+    let here = (location.namespace.as_str(), app.name.as_str());
+    reconciler
+        .apps
+        .forget_images(&location.cluster, &kind, here);
     let key = ObjectKey::of(&pipeline.metadata);
-    shared.queue.add_after(key, shared.jittered(MIXED_AGAIN));
+    reconciler
+        .workers
+        .enqueue_after(key, reconciler.jittered(MIXED_AGAIN));
 }
 
-impl Shared {
+impl PipelineReconciler {
     /// Whether a namespace exists on a cluster; `None` if that cannot be told.
     async fn has_namespace(&self, cluster: &ClusterKey, namespace: &str) -> Option<bool> {
         let client = self.clients.read().get(cluster).cloned()?;

@@ -1,0 +1,282 @@
+//! The state of the pipeline reconciler: caches, the index of what pipelines need, and its work queue.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+    time::Duration,
+};
+
+use kube::Client;
+use parking_lot::{Mutex, RwLock};
+use runtime::{
+    CacheEvent, Clock, ObjectCache, ObjectKey, Random, StatusWriter, Subscription, Workers,
+};
+
+use crate::{
+    Caches, Context, FIELD_MANAGER,
+    apps::{AppCache, sources::SourceCache},
+    caches::{PipelineShard, pipeline_of},
+    clusters::{
+        self, Connector, cluster_connection::ClusterConnection, kubeconfig::network_connector,
+    },
+    index::{Index, Want},
+    keys::{AppKind, ClusterKey},
+    namespaces::Namespaces,
+    settings::Settings,
+    telemetry::Telemetry,
+};
+
+/// Under this name the pipeline reconciler writes to the caches and reads its metrics.
+pub(super) const NAME: &str = "pipeline";
+
+/// Keeps the status of each pipeline up to date with its targets, and starts and ends promotions.
+pub struct PipelineReconciler {
+    pub(crate) hub: Client,
+    pub(crate) status: StatusWriter,
+    pub(crate) connector: Connector,
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) clock: Clock,
+    random: Random,
+    pub(crate) caches: Caches,
+    /// Whether this reconciler itself feeds the caches it uses.
+    pub(super) feeds_caches: bool,
+    pub(crate) pipelines: PipelineShard,
+    pub(crate) clusters: Arc<ObjectCache<api::GitopsCluster>>,
+    /// The namespaces of the hub.
+    pub(crate) namespaces: Namespaces,
+    pub(crate) apps: AppCache,
+    pub(crate) sources: SourceCache,
+    /// A client for single requests to each cluster that is connected.
+    pub(crate) clients: RwLock<HashMap<ClusterKey, Client>>,
+    pub(crate) workers: Arc<Workers<ObjectKey>>,
+    pub(crate) telemetry: Telemetry,
+    index: Mutex<Index>,
+    /// Nothing once the reconciler has stopped.
+    connections: Mutex<Option<HashMap<ClusterKey, ClusterConnection>>>,
+}
+
+/// Closes the connections to clusters when the reconciler stops.
+pub(crate) struct CloseConnections(Arc<PipelineReconciler>);
+
+impl Drop for CloseConnections {
+    fn drop(&mut self) {
+        self.0.connections.lock().take();
+    }
+}
+
+impl PipelineReconciler {
+    /// A reconciler on its own, with caches, metrics and health of its own.
+    pub fn new(hub: Client, connector: Connector, settings: Settings) -> Arc<Self> {
+        let telemetry = Telemetry::alone();
+        Self::with(hub, connector, Arc::new(settings), telemetry, None)
+    }
+
+    /// The reconciler of the process.
+    pub(crate) fn of(context: &Context) -> Arc<Self> {
+        let settings = context.settings.clone();
+        Self::with(
+            context.client.clone(),
+            network_connector(settings.kubeconfigs),
+            settings,
+            Telemetry::of(context),
+            Some(context.caches.clone()),
+        )
+    }
+
+    pub(crate) fn with(
+        hub: Client,
+        connector: Connector,
+        settings: Arc<Settings>,
+        telemetry: Telemetry,
+        caches: Option<Caches>,
+    ) -> Arc<Self> {
+        let feeds_caches = caches.is_none();
+        let caches = caches.unwrap_or_else(Caches::new);
+        let leader = telemetry.leader.clone();
+        Arc::new(Self {
+            status: StatusWriter::new(hub.clone(), leader, FIELD_MANAGER),
+            workers: telemetry.workers(NAME, settings.concurrent),
+            pipelines: PipelineShard::new(&caches, settings.label_selector.as_deref()),
+            clusters: caches.clusters.clone(),
+            hub,
+            connector,
+            settings,
+            telemetry,
+            caches,
+            feeds_caches,
+            clock: Clock::start(),
+            random: Random::from_entropy(),
+            namespaces: Namespaces::default(),
+            apps: AppCache::default(),
+            sources: SourceCache::default(),
+            clients: RwLock::default(),
+            index: Mutex::default(),
+            connections: Mutex::new(Some(HashMap::new())),
+        })
+    }
+
+    /// Closes the connections when it is dropped.
+    pub(crate) fn close_connections(self: &Arc<Self>) -> CloseConnections {
+        CloseConnections(self.clone())
+    }
+
+    /// Enqueues pipelines as the caches change, until the subscriptions are dropped.
+    pub(super) fn subscribe(self: &Arc<Self>) -> [Subscription; 3] {
+        let this = self.clone();
+        let pipelines = self
+            .caches
+            .pipelines
+            .subscribe(NAME, move |event| match event {
+                CacheEvent::Applied { key, object, .. } if this.pipelines.includes(object) => {
+                    this.enqueue(key.clone());
+                }
+                CacheEvent::Applied { key, .. } | CacheEvent::Deleted { key, .. } => {
+                    this.forget_pipeline(key);
+                }
+            });
+        let this = self.clone();
+        let promotions = self.caches.promotions.subscribe(NAME, move |event| {
+            let (CacheEvent::Applied { object, .. } | CacheEvent::Deleted { object, .. }) = event;
+            let pipeline = pipeline_of(object);
+            if this.pipelines.contains(&pipeline) {
+                this.enqueue(pipeline);
+            }
+        });
+        let this = self.clone();
+        let clusters = self.clusters.subscribe(NAME, move |event| match event {
+            CacheEvent::Applied {
+                object,
+                previous: Some(previous),
+                ..
+            } if clusters::is_same(previous, object) => {}
+            CacheEvent::Applied { key, .. } | CacheEvent::Deleted { key, .. } => {
+                this.cluster_changed(key);
+            }
+        });
+        [pipelines, promotions, clusters]
+    }
+
+    /// How many clusters are supervised.
+    pub fn supervised(&self) -> usize {
+        let connections = self.connections.lock();
+        connections
+            .iter()
+            .flat_map(HashMap::values)
+            .filter(|handle| handle.is_running())
+            .count()
+    }
+
+    /// How many pipelines are queued.
+    pub fn waiting(&self) -> usize {
+        self.workers.depth()
+    }
+
+    /// Sets which apps a pipeline depends on, and starts or stops watching them.
+    pub(crate) fn set_wanted_apps(
+        self: &Arc<Self>,
+        pipeline: &ObjectKey,
+        wants: BTreeSet<Want>,
+        selects: bool,
+    ) {
+        let changed = self.index.lock().set(pipeline, wants, selects);
+        self.match_demand(&changed);
+    }
+
+    /// Drops everything about a pipeline that was deleted.
+    pub(crate) fn forget_pipeline(self: &Arc<Self>, pipeline: &ObjectKey) {
+        self.workers.forget(pipeline);
+        let changed = self.index.lock().forget(pipeline);
+        self.match_demand(&changed);
+    }
+
+    fn match_demand(self: &Arc<Self>, clusters: &BTreeSet<ClusterKey>) {
+        for cluster in clusters {
+            let demand = self.index.lock().demand(cluster);
+            let mut connections = self.connections.lock();
+            let Some(connections) = connections.as_mut() else {
+                return;
+            };
+            let is_running = connections
+                .get(cluster)
+                .is_some_and(|handle| handle.set_demand(demand.clone()));
+            if !is_running && !demand.is_empty() {
+                let handle = ClusterConnection::open(self, cluster.clone(), demand);
+                connections.insert(cluster.clone(), handle);
+            }
+        }
+    }
+
+    /// Whether a pipeline depends on anything on a cluster.
+    pub(crate) fn is_used(&self, cluster: &ClusterKey) -> bool {
+        !self.index.lock().demand(cluster).is_empty()
+    }
+
+    /// Called by the supervisor of a cluster that no pipeline depends on any more.
+    pub(crate) fn forget_cluster(&self, cluster: &ClusterKey) {
+        self.apps.forget_cluster(cluster);
+        self.sources.forget_cluster(cluster);
+        self.clients.write().remove(cluster);
+        self.telemetry.forget(cluster);
+        tracing::info!(%cluster, "no pipeline depends on the cluster any more: disconnected");
+    }
+
+    /// Enqueues a pipeline.
+    pub(crate) fn enqueue(&self, pipeline: ObjectKey) {
+        self.workers.enqueue(pipeline);
+    }
+
+    /// Enqueues the pipelines that depend on an app.
+    pub(crate) fn enqueue_app(
+        &self,
+        cluster: &ClusterKey,
+        kind: &AppKind,
+        namespace: &str,
+        name: &str,
+    ) {
+        let concerned = self.index.lock().concerned(cluster, kind, namespace, name);
+        for pipeline in concerned {
+            self.telemetry.app_changed(&pipeline);
+            self.enqueue(pipeline);
+        }
+    }
+
+    /// Enqueues the pipelines that have, or might get, a target on a cluster.
+    pub(crate) fn enqueue_cluster(&self, cluster: &ClusterKey) {
+        let concerned = self.index.lock().on_cluster(cluster);
+        for pipeline in concerned {
+            self.enqueue(pipeline);
+        }
+    }
+
+    /// A GitopsCluster was created, changed or deleted.
+    pub(crate) fn cluster_changed(&self, key: &ObjectKey) {
+        let cluster = ClusterKey::Leaf(key.clone());
+        let connections = self.connections.lock();
+        if let Some(handle) = connections.as_ref().and_then(|all| all.get(&cluster)) {
+            handle.cluster_changed();
+        }
+        drop(connections);
+        self.enqueue_cluster(&cluster);
+    }
+
+    /// Enqueues every pipeline.
+    pub(crate) fn enqueue_all(&self) {
+        for pipeline in self.pipelines.keys() {
+            self.enqueue(pipeline);
+        }
+    }
+
+    /// Whether the supervisor of a cluster was started only recently.
+    pub(crate) fn is_young(&self, cluster: &ClusterKey, age: Duration) -> bool {
+        let connections = self.connections.lock();
+        connections
+            .as_ref()
+            .and_then(|all| all.get(cluster))
+            .is_none_or(|handle| handle.since().elapsed() < age)
+    }
+
+    /// A delay with jitter, so that many retries do not happen at once.
+    pub(crate) fn jittered(&self, delay: Duration) -> Duration {
+        self.random.jittered(delay)
+    }
+}

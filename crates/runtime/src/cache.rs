@@ -127,7 +127,9 @@ impl<K: CachedKind> ObjectCache<K> {
                 self.remove(None, &key, uid.as_deref());
             }
             Event::InitDone => {
-                for key in self.store.write().end_listing() {
+                // Not in the head of the loop, which would hold the lock while objects are removed.
+                let missing = self.store.write().end_listing();
+                for key in missing {
                     self.remove(None, &key, None);
                 }
                 self.is_synced.send_replace(true);

@@ -47,9 +47,9 @@ async fn what_the_guide_says_must_happen() {
         ("```sh refused\ntrue\n```\n", "exit status: 0"),
         (
             "```sh\necho one\n```\n```text printed\ntwo\n```\n",
-            "nothing printed \"two\"",
+            "\"two\" was not printed",
         ),
-        ("```toml\na = 1\n```\n", "nobody knows how to try"),
+        ("```toml\na = 1\n```\n", "unknown fence"),
         ("```json\n{\n```\n", "EOF"),
     ] {
         let error = follow(guide).await.err().unwrap().to_string();

@@ -46,9 +46,25 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let shutdown = signals::shutdown().context("cannot listen for signals")?;
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "starting");
     let stop = shutdown.child_token();
-    let serving = server::start(client.clone(), server_settings, calls, stop.clone()).await;
+    let caches = controllers::watched_caches(&client, &settings, &stop);
+    let server_caches = controllers::server_caches(&caches, &client, &settings, &stop);
+    let serving = server::start_with_caches(
+        client.clone(),
+        server_caches,
+        server_settings,
+        calls,
+        stop.clone(),
+    )
+    .await;
     let serving = serving.map_err(|error| listen_error::of_server(error, FLAGS))?;
-    let outcome = controllers::run(client, settings, (metrics, trigger_metrics), shutdown).await;
+    let outcome = controllers::run(
+        client,
+        settings,
+        caches,
+        (metrics, trigger_metrics),
+        shutdown,
+    )
+    .await;
     stop.cancel();
     serving.ended().await;
     outcome.map_err(|error| listen_error::of_controller(error, FLAGS))?;

@@ -1,14 +1,46 @@
-//! Runs all controllers of the process: those of `controller` and the one of PipelineTriggers.
+//! Runs all controllers of the process: those of `controller` and the one of PipelineTriggers. The HTTP
+//! server reads the same caches: there is one watch per kind and process.
 
 use controller::{Caches, Context, Metrics, Settings, loops::Loop, run::ProcessParts};
 use kube::Client;
-use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+use tokio_util::sync::CancellationToken;
 use trigger::controller::{NAME, TriggerContext, TriggerMetrics, TriggerSettings};
+
+/// The caches of the hub, fed in the background until `stop`.
+pub(crate) fn watched_caches(
+    client: &Client,
+    settings: &Settings,
+    stop: &CancellationToken,
+) -> Caches {
+    let caches = Caches::new();
+    let watching = caches
+        .clone()
+        .watch(client.clone(), settings.namespace.clone());
+    runtime::spawn(stop.clone().run_until_cancelled_owned(watching));
+    caches
+}
+
+/// The same caches for the HTTP server, and one of PipelineTriggers, which only the server reads.
+pub(crate) fn server_caches(
+    caches: &Caches,
+    client: &Client,
+    settings: &Settings,
+    stop: &CancellationToken,
+) -> server::Caches {
+    server::Caches {
+        pipelines: caches.pipelines.clone(),
+        promotions: caches.promotions.clone(),
+        changes: caches.changes.clone(),
+        clusters: caches.clusters.clone(),
+        triggers: server::caches::watched_triggers(client, settings.namespace.as_deref(), stop),
+    }
+}
 
 /// Runs all controllers until `shutdown`.
 pub(crate) async fn run(
     client: Client,
     settings: Settings,
+    caches: Caches,
     metrics: (Metrics, TriggerMetrics),
     shutdown: CancellationToken,
 ) -> Result<(), controller::run::Error> {
@@ -17,11 +49,6 @@ pub(crate) async fn run(
     controllers.push(Loop::new("trigger", move |context| {
         trigger::controller::run(trigger_context(context, trigger_metrics.clone()))
     }));
-    let caches = Caches::new();
-    let watching = caches
-        .clone()
-        .watch(client.clone(), settings.namespace.clone());
-    let _watching = AbortOnDropHandle::new(runtime::spawn(watching));
     let process = ProcessParts {
         client,
         settings,

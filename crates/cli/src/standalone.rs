@@ -148,7 +148,11 @@ impl Standalone {
             ..server::Settings::default()
         };
         let stop = shutdown.child_token();
-        let serving = server::start(client, server_settings, calls, stop.clone()).await;
+        let caches = controllers::watched_caches(&client, &settings, &stop);
+        let server_caches = controllers::server_caches(&caches, &client, &settings, &stop);
+        let serving =
+            server::start_with_caches(client, server_caches, server_settings, calls, stop.clone())
+                .await;
         let serving = serving.map_err(|error| listen_error::of_server(error, FLAGS))?;
         Ok(ListeningStandalone {
             rest: serving.rest.unwrap_or(addresses.rest),
@@ -156,6 +160,7 @@ impl Standalone {
             shutdown: shutdown.clone(),
             serving,
             settings,
+            caches,
             stop,
         })
     }
@@ -179,6 +184,7 @@ pub(crate) struct ListeningStandalone {
     pub(crate) rest: SocketAddr,
     serving: server::ServerHandle,
     settings: controller::Settings,
+    caches: controller::Caches,
     metrics: (controller::Metrics, TriggerMetrics),
     shutdown: CancellationToken,
     /// Stops the HTTP server.
@@ -188,7 +194,14 @@ pub(crate) struct ListeningStandalone {
 impl ListeningStandalone {
     /// Runs the controller until the shutdown, then stops the HTTP server.
     pub(crate) async fn run(self, client: Client) -> anyhow::Result<()> {
-        let outcome = controllers::run(client, self.settings, self.metrics, self.shutdown).await;
+        let outcome = controllers::run(
+            client,
+            self.settings,
+            self.caches,
+            self.metrics,
+            self.shutdown,
+        )
+        .await;
         self.stop.cancel();
         self.serving.ended().await;
         Ok(outcome?)

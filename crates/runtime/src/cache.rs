@@ -197,7 +197,6 @@ impl<K: CachedKind> ObjectCache<K> {
 
     /// Calls `callback` for every change from now on, until the subscription is dropped. Changes that
     /// this process wrote under the same `name` are left out.
-    #[must_use]
     pub fn subscribe(
         self: &Arc<Self>,
         name: &'static str,

@@ -101,9 +101,11 @@ pub async fn run(context: TriggerContext) -> Result<(), Box<dyn std::error::Erro
     Ok(())
 }
 
+type StartedEvents = (EventRecorder, Vec<JoinHandle<()>>);
+
 fn start_events(
     context: &TriggerContext,
-) -> Result<(EventRecorder, Vec<JoinHandle<()>>), Box<dyn std::error::Error + Send + Sync>> {
+) -> Result<StartedEvents, Box<dyn std::error::Error + Send + Sync>> {
     let election = context.settings.election.as_ref();
     let instance = election.map_or(REPORTER, |election| &election.identity);
     let reporter = EventReporter {

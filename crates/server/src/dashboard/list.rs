@@ -30,8 +30,7 @@ async fn visible(
 ) -> Result<Vec<Arc<PipelineRow>>, Problem> {
     let rows = app_state.pipeline_rows.all(app_state.objects.pipelines());
     let namespace_of = |row: &Arc<PipelineRow>| row.key.namespace.clone();
-    let visible = viewer.caller.visible(PIPELINES, rows, namespace_of);
-    Ok(visible.await?)
+    viewer.caller.visible(PIPELINES, rows, namespace_of).await
 }
 
 pub(super) async fn parts(

@@ -22,7 +22,7 @@ use kube::{
 };
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
-use runtime::{Health, LeaderGuard};
+use runtime::{Clock, Health, LeaderGuard};
 use serde_json::{Value, json};
 use testbed::real::{Assets, ControlPlane};
 use tokio::{task::JoinHandle, time::Instant};
@@ -139,7 +139,7 @@ impl Cluster {
             settings: settings(),
             namespace,
             forbidden,
-            started: (Timestamp::now(), Instant::now()),
+            started: (Clock::start().now(), Instant::now()),
             _control_plane: None,
         };
         cluster.prepare().await;
@@ -160,7 +160,7 @@ impl Cluster {
             settings: settings(),
             namespace: NAMESPACE,
             forbidden: Arc::default(),
-            started: (Timestamp::now(), Instant::now()),
+            started: (Clock::start().now(), Instant::now()),
             _control_plane: Some(Arc::new(control_plane)),
         };
         cluster.prepare().await;

@@ -89,7 +89,7 @@ async fn files_elsewhere_are_refused_with_a_sentence() {
     let changes = stage.expect(expected).await;
     let message = |change: &Change| change.status.clone().unwrap().message.unwrap();
     assert!(message(&changes[0]).contains("only files in pipelines are"));
-    assert!(message(&changes[2]).contains("is a file, a link or another repository"));
+    assert!(message(&changes[2]).contains("is a file, a link or a submodule"));
     assert!(stage.world.repository.pull_requests().await.is_empty());
 }
 

@@ -9,7 +9,7 @@ mod settings;
 pub(crate) mod signals;
 
 use anyhow::Context;
-use controller::Metrics;
+use controller::{Caches, Metrics};
 use kube::{Config, client::ClientBuilder};
 use prometheus_client::registry::Registry;
 use trigger::controller::TriggerMetrics;
@@ -46,8 +46,8 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let shutdown = signals::shutdown().context("cannot listen for signals")?;
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "starting");
     let stop = shutdown.child_token();
-    let caches = controllers::watched_caches(&client, &settings, &stop);
-    let server_caches = controllers::server_caches(&caches, &client, &settings, &stop);
+    let caches = Caches::watched(&client, settings.namespace.clone());
+    let server_caches = controllers::server_caches(&caches.0, &client, &settings, &stop);
     let serving = server::start_with_caches(
         client.clone(),
         server_caches,

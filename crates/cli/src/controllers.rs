@@ -3,24 +3,10 @@
 
 use controller::{Caches, Context, Metrics, Settings, loops::Loop, run::ProcessParts};
 use kube::Client;
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use trigger::controller::{NAME, TriggerContext, TriggerMetrics, TriggerSettings};
 
-/// The caches of the hub, fed in the background until `stop`.
-pub(crate) fn watched_caches(
-    client: &Client,
-    settings: &Settings,
-    stop: &CancellationToken,
-) -> Caches {
-    let caches = Caches::new();
-    let watching = caches
-        .clone()
-        .watch(client.clone(), settings.namespace.clone());
-    runtime::spawn(stop.clone().run_until_cancelled_owned(watching));
-    caches
-}
-
-/// The same caches for the HTTP server, and one of PipelineTriggers, which only the server reads.
+/// The caches for the HTTP server: those of the reconcilers, and one of PipelineTriggers, which only the server reads.
 pub(crate) fn server_caches(
     caches: &Caches,
     client: &Client,
@@ -40,7 +26,7 @@ pub(crate) fn server_caches(
 pub(crate) async fn run(
     client: Client,
     settings: Settings,
-    caches: Caches,
+    (caches, cache_watch): (Caches, AbortOnDropHandle<()>),
     metrics: (Metrics, TriggerMetrics),
     shutdown: CancellationToken,
 ) -> Result<(), controller::run::Error> {
@@ -53,6 +39,7 @@ pub(crate) async fn run(
         client,
         settings,
         caches,
+        cache_watch,
         metrics,
     };
     process.run(shutdown, controllers).await

@@ -20,7 +20,7 @@ use kube::{
 };
 use prometheus_client::registry::Registry;
 use serde_json::Value;
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use trigger::controller::TriggerMetrics;
 
 use crate::{
@@ -148,8 +148,8 @@ impl Standalone {
             ..server::Settings::default()
         };
         let stop = shutdown.child_token();
-        let caches = controllers::watched_caches(&client, &settings, &stop);
-        let server_caches = controllers::server_caches(&caches, &client, &settings, &stop);
+        let caches = controller::Caches::watched(&client, settings.namespace.clone());
+        let server_caches = controllers::server_caches(&caches.0, &client, &settings, &stop);
         let serving =
             server::start_with_caches(client, server_caches, server_settings, calls, stop.clone())
                 .await;
@@ -184,7 +184,7 @@ pub(crate) struct ListeningStandalone {
     pub(crate) rest: SocketAddr,
     serving: server::ServerHandle,
     settings: controller::Settings,
-    caches: controller::Caches,
+    caches: (controller::Caches, AbortOnDropHandle<()>),
     metrics: (controller::Metrics, TriggerMetrics),
     shutdown: CancellationToken,
     /// Stops the HTTP server.

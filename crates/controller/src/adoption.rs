@@ -158,7 +158,13 @@ impl AdoptionReconciler {
         let this = self.clone();
         let originals = self.originals.subscribe(NAME, move |event| match event {
             CacheEvent::Applied { key, .. } => this.workers.enqueue(key.clone()),
-            CacheEvent::Deleted { key, .. } => this.workers.forget(key),
+            CacheEvent::Deleted { key, .. } => {
+                this.workers.forget(key);
+                // Created again meanwhile, by another thread.
+                if this.originals.contains(key) {
+                    this.workers.enqueue(key.clone());
+                }
+            }
         });
         let this = self.clone();
         let copies = self.caches.pipelines.subscribe(NAME, move |event| {

@@ -10,6 +10,7 @@ use kube::{
     runtime::watcher,
 };
 use runtime::{CacheConfig, LabelFilter, ObjectCache, ObjectKey, cache::CachedKind};
+use tokio_util::task::AbortOnDropHandle;
 
 /// One cache per kind. Cloning shares them.
 #[derive(Clone)]
@@ -49,6 +50,13 @@ impl Caches {
                 ..CacheConfig::default()
             }),
         }
+    }
+
+    /// Caches that are fed in the background until the handle is dropped.
+    pub fn watched(hub: &Client, namespace: Option<String>) -> (Self, AbortOnDropHandle<()>) {
+        let caches = Self::new();
+        let watching = caches.clone().watch(hub.clone(), namespace);
+        (caches, AbortOnDropHandle::new(runtime::spawn(watching)))
     }
 
     /// Feeds all caches until dropped; those of namespaced kinds from one namespace, if given.

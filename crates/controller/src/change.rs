@@ -136,7 +136,13 @@ impl ChangeReconciler {
             .changes
             .subscribe(NAME, move |event| match event {
                 CacheEvent::Applied { key, .. } => this.workers.enqueue(key.clone()),
-                CacheEvent::Deleted { key, object } => this.forget(key, object),
+                CacheEvent::Deleted { key, object } => {
+                    this.forget(key, object);
+                    // Created again meanwhile, by another thread.
+                    if this.caches.changes.contains(key) {
+                        this.workers.enqueue(key.clone());
+                    }
+                }
             })
     }
 

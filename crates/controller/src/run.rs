@@ -80,15 +80,12 @@ pub async fn run_loops(
     shutdown: CancellationToken,
     loops: Vec<Loop>,
 ) -> Result<(), Error> {
-    let caches = Caches::new();
-    let watching = caches
-        .clone()
-        .watch(client.clone(), settings.namespace.clone());
-    let _watching = AbortOnDropHandle::new(runtime::spawn(watching));
+    let (caches, cache_watch) = Caches::watched(&client, settings.namespace.clone());
     let process = ProcessParts {
         client,
         settings,
         caches,
+        cache_watch,
         metrics,
     };
     process.run(shutdown, loops).await
@@ -100,8 +97,10 @@ pub struct ProcessParts {
     pub client: Client,
     /// The settings of the process.
     pub settings: Settings,
-    /// The caches, which somebody feeds ([`Caches::watch`]) and others may share.
+    /// The caches, which others may share.
     pub caches: Caches,
+    /// Feeds the caches until it is dropped.
+    pub cache_watch: AbortOnDropHandle<()>,
     /// The metrics of the process.
     pub metrics: Metrics,
 }
@@ -113,6 +112,7 @@ impl ProcessParts {
             client,
             settings,
             caches,
+            cache_watch,
             metrics,
         } = self;
         let health = Health::new(settings.stall_after);
@@ -139,7 +139,14 @@ impl ProcessParts {
             health,
             stop: shutdown,
         };
-        let outcome = run_while_leader(&context, &loops).await;
+        let outcome = tokio::select! {
+            outcome = run_while_leader(&context, &loops) => outcome,
+            // With caches that nothing feeds the process would see nothing any more.
+            ended = cache_watch => Err(Error::LoopEnded {
+                name: "caches",
+                source: ended.err().map(Failure::from),
+            }),
+        };
         drop(context);
         elections.release().await;
         deliver_last_events(deliveries).await;

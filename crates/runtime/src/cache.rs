@@ -129,8 +129,8 @@ impl<K: CachedKind> ObjectCache<K> {
             Event::InitDone => {
                 // Not in the head of the loop, which would hold the lock while objects are removed.
                 let missing = self.store.write().end_listing();
-                for key in missing {
-                    self.remove(None, &key, None);
+                for (key, uid) in missing {
+                    self.remove(None, &key, uid.as_deref());
                 }
                 self.is_synced.send_replace(true);
             }

@@ -6,6 +6,7 @@
 
 use std::{fmt::Debug, hash::Hash, sync::Arc, time::Duration};
 
+use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
 use crate::{
@@ -54,6 +55,8 @@ pub struct Workers<K> {
     metrics: WorkerMetrics,
     progress: Option<ReconcilerProgress>,
     concurrency: usize,
+    /// Held while the depth of the queue is read and reported.
+    reporting: Mutex<()>,
 }
 
 impl<K: Clone + Debug + Eq + Hash + Ord + Send + Sync + 'static> Workers<K> {
@@ -68,6 +71,7 @@ impl<K: Clone + Debug + Eq + Hash + Ord + Send + Sync + 'static> Workers<K> {
             metrics,
             progress,
             concurrency: concurrency.max(1),
+            reporting: Mutex::new(()),
         }
     }
 
@@ -133,6 +137,8 @@ impl<K: Clone + Debug + Eq + Hash + Ord + Send + Sync + 'static> Workers<K> {
     }
 
     fn report_depth(&self) {
+        // A depth that was read earlier must not be reported later.
+        let _reporting = self.reporting.lock();
         let depth = self.queue.depth();
         self.metrics.set_depth(depth);
         if let Some(progress) = &self.progress {

@@ -37,6 +37,7 @@ pub(crate) async fn reset_unused(shared: Arc<PipelineReconciler>) {
         return;
     }
     shared.clusters.synced().await;
+    shared.caches.pipelines.synced().await;
     shared.caches.promotions.synced().await;
     tokio::time::sleep(SETTLE_TIME).await;
     for key in shared.clusters.keys() {

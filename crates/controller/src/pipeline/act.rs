@@ -14,7 +14,7 @@ use kube::{
 use planner::Step;
 use serde_json::json;
 
-use crate::{FIELD_MANAGER, PipelineReconciler};
+use crate::{FIELD_MANAGER, PipelineReconciler, caches::promotions_of};
 use runtime::{ObjectCache, ObjectKey};
 
 use super::reconciler::NAME;
@@ -109,11 +109,20 @@ impl PlanExecutor<'_> {
             attempted: "list promotions",
             source,
         })?;
-        let mut is_news = false;
         for promotion in listed {
-            is_news |= self.promotions_cache().wrote(NAME, promotion);
+            self.promotions_cache().wrote(NAME, promotion);
         }
-        if is_news { Err(Error::Changed) } else { Ok(()) }
+        // Others write to the cache, too: what the plan was made from is compared, not what is news.
+        let known = promotions_of(&self.reconciler.caches, &self.key);
+        let is_same = |(one, other): (&Promotion, &Promotion)| {
+            let (one, other) = (&one.metadata, &other.metadata);
+            one.uid == other.uid && one.resource_version == other.resource_version
+        };
+        let is_same_length = known.len() == self.promotions.len();
+        match is_same_length && known.iter().zip(self.promotions).all(is_same) {
+            true => Ok(()),
+            false => Err(Error::Changed),
+        }
     }
 
     async fn start(&self, promotion: &Promotion) -> Result<(), Error> {
@@ -198,7 +207,9 @@ impl PlanExecutor<'_> {
                     return Ok(());
                 }
             }
-            Err(kube::Error::Api(refusal)) if matches!(refusal.code, 404 | 409) => {}
+            Err(kube::Error::Api(refusal)) if refusal.code == 404 => {}
+            // Another object of the name, or a write at the same time: the watch delivers it.
+            Err(kube::Error::Api(refusal)) if refusal.code == 409 => return Ok(()),
             Err(source) => {
                 return Err(Error::Hub {
                     attempted: "delete a promotion",

@@ -123,17 +123,18 @@ impl PipelineReconciler {
     /// Enqueues pipelines as the caches change, until the subscriptions are dropped.
     pub(super) fn subscribe(self: &Arc<Self>) -> [Subscription; 3] {
         let this = self.clone();
-        let pipelines = self
-            .caches
-            .pipelines
-            .subscribe(NAME, move |event| match event {
-                CacheEvent::Applied { key, object, .. } if this.pipelines.includes(object) => {
-                    this.enqueue(key.clone());
-                }
-                CacheEvent::Applied { key, .. } | CacheEvent::Deleted { key, .. } => {
-                    this.forget_pipeline(key);
-                }
-            });
+        let pipelines = self.caches.pipelines.subscribe(NAME, move |event| {
+            let (CacheEvent::Applied { key, .. } | CacheEvent::Deleted { key, .. }) = event;
+            let is_deleted = matches!(event, CacheEvent::Deleted { .. });
+            // Events of two threads may be told in either order: what is in the cache counts.
+            let is_ours = this.pipelines.contains(key);
+            if is_deleted || !is_ours {
+                this.forget_pipeline(key);
+            }
+            if is_ours {
+                this.enqueue(key.clone());
+            }
+        });
         let this = self.clone();
         let promotions = self.caches.promotions.subscribe(NAME, move |event| {
             let (CacheEvent::Applied { object, .. } | CacheEvent::Deleted { object, .. }) = event;

@@ -32,7 +32,11 @@ pub(super) async fn write(
             reconciler.caches.pipelines.wrote(NAME, newest);
             reconciler.enqueue(key);
         }
-        StatusPatch::NotFound => {}
+        StatusPatch::NotFound => {
+            let uid = pipeline.metadata.uid.as_deref();
+            reconciler.caches.pipelines.deleted(NAME, &key, uid);
+            reconciler.forget_pipeline(&key);
+        }
     }
     Ok(())
 }

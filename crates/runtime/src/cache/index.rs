@@ -18,7 +18,8 @@ pub struct CacheIndex<V> {
 struct IndexedValue<V> {
     uid: Option<String>,
     version: ResourceVersion,
-    value: V,
+    /// None for objects without a value, so that an older state does not bring one back.
+    value: Option<V>,
 }
 
 impl<V: Send + Sync + 'static> CacheIndex<V> {
@@ -31,10 +32,19 @@ impl<V: Send + Sync + 'static> CacheIndex<V> {
         let values = Arc::new(RwLock::new(HashMap::new()));
         let (indexed, value) = (values.clone(), Arc::new(value));
         let compute = value.clone();
+        let weak_cache = Arc::downgrade(cache);
         // Own writes of every writer count, so the name is nobody's.
         let subscription = cache.subscribe("index", move |event| match event {
             CacheEvent::Applied { key, object, .. } => {
-                put(&mut indexed.write(), key, &**object, compute(object));
+                let computed = compute(object);
+                put(&mut indexed.write(), key, &**object, computed);
+                // Events of two threads may be told in either order: it may be deleted by now.
+                if weak_cache
+                    .upgrade()
+                    .is_some_and(|cache| !cache.contains(key))
+                {
+                    indexed.write().remove(key);
+                }
             }
             CacheEvent::Deleted { key, object } => {
                 let mut values = indexed.write();
@@ -46,7 +56,8 @@ impl<V: Send + Sync + 'static> CacheIndex<V> {
         });
         for object in cache.all() {
             let key = ObjectKey::of(object.meta());
-            put(&mut values.write(), &key, &*object, value(&object));
+            let computed = value(&object);
+            put(&mut values.write(), &key, &*object, computed);
             // Deleted since: then the event came before the value.
             if !cache.contains(&key) {
                 values.write().remove(&key);
@@ -61,7 +72,9 @@ impl<V: Send + Sync + 'static> CacheIndex<V> {
     /// Calls `visit` for each object that has a value, in no particular order.
     pub fn for_each(&self, mut visit: impl FnMut(&ObjectKey, &V)) {
         for (key, indexed) in self.values.read().iter() {
-            visit(key, &indexed.value);
+            if let Some(value) = &indexed.value {
+                visit(key, value);
+            }
         }
     }
 
@@ -71,7 +84,7 @@ impl<V: Send + Sync + 'static> CacheIndex<V> {
         V: Clone,
     {
         let values = self.values.read();
-        values.get(key).map(|indexed| indexed.value.clone())
+        values.get(key)?.value.clone()
     }
 }
 
@@ -90,15 +103,10 @@ fn put<K: CachedKind, V>(
     if values.get(key).is_some_and(is_outdated) {
         return;
     }
-    match value {
-        Some(value) => {
-            let indexed = IndexedValue {
-                uid,
-                version,
-                value,
-            };
-            drop(values.insert(key.clone(), indexed));
-        }
-        None => drop(values.remove(key)),
-    }
+    let indexed = IndexedValue {
+        uid,
+        version,
+        value,
+    };
+    values.insert(key.clone(), indexed);
 }

@@ -8,9 +8,8 @@ use std::{
 use super::{CacheConfig, CachedKind};
 use crate::{ObjectKey, ResourceVersion};
 
-/// How many uids of deleted objects are remembered. A response that is later than so many deletions is
-/// not expected.
-const DELETED_UIDS: usize = 1024;
+/// How many deletions are remembered. A response that is later than so many deletions is not expected.
+const REMEMBERED_DELETIONS: usize = 1024;
 
 /// Where a state of an object comes from.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -34,7 +33,7 @@ pub(super) struct ObjectStore<K> {
     config: CacheConfig<K>,
     objects: HashMap<ObjectKey, StoredObject<K>>,
     children: HashMap<ObjectKey, BTreeSet<ObjectKey>>,
-    deleted_uids: RecentUids,
+    recent_deletions: RecentDeletions,
     /// The objects that were listed or written since the watch began to list; none while it does not.
     listing: Option<HashSet<ObjectKey>>,
 }
@@ -67,7 +66,7 @@ impl<K: CachedKind> ObjectStore<K> {
             config,
             objects: HashMap::new(),
             children: HashMap::new(),
-            deleted_uids: RecentUids::default(),
+            recent_deletions: RecentDeletions::default(),
             listing: None,
         }
     }
@@ -76,18 +75,15 @@ impl<K: CachedKind> ObjectStore<K> {
     pub(super) fn apply(&mut self, source: Source, mut object: K) -> Option<AppliedObject<K>> {
         let key = ObjectKey::of(object.meta());
         let uid = object.meta().uid.clone();
-        if uid
-            .as_deref()
-            .is_some_and(|uid| self.deleted_uids.contains(uid))
-        {
+        if self.recent_deletions.refuses(source, &object) {
             return None;
-        }
-        if let (Source::Response, Some(listing)) = (source, &mut self.listing) {
-            listing.insert(key.clone());
         }
         let known = self.objects.get(&key);
         if known.is_some_and(|known| !known.is_replaced_by(source, &object)) {
             return None;
+        }
+        if let (Source::Response, Some(listing)) = (source, &mut self.listing) {
+            listing.insert(key.clone());
         }
         (self.config.trim)(&mut object);
         let object = Arc::new(object);
@@ -102,7 +98,8 @@ impl<K: CachedKind> ObjectStore<K> {
             }
             Some(before) => {
                 recreated = before.content.read();
-                self.deleted_uids.insert(before.uid);
+                self.recent_deletions
+                    .insert(before.uid, Some(before.version));
             }
             None => {}
         }
@@ -153,16 +150,15 @@ impl<K: CachedKind> ObjectStore<K> {
 
     /// Removes an object, if it is the one with that uid; returns its last state.
     pub(super) fn remove(&mut self, key: &ObjectKey, uid: Option<&str>) -> Option<Arc<K>> {
-        self.deleted_uids.insert(uid.map(str::to_owned));
-        let known = self.objects.get(key)?;
-        if uid.is_some() && known.uid.as_deref() != uid {
+        let known = self.objects.get(key);
+        if known.is_none_or(|known| uid.is_some() && known.uid.as_deref() != uid) {
+            self.recent_deletions.insert(uid.map(str::to_owned), None);
             return None;
         }
         let removed = self.objects.remove(key)?;
         self.remove_child(removed.parent.as_ref(), key);
-        if uid.is_none() {
-            self.deleted_uids.insert(removed.uid);
-        }
+        self.recent_deletions
+            .insert(removed.uid, Some(removed.version));
         removed.content.read()
     }
 
@@ -178,11 +174,14 @@ impl<K: CachedKind> ObjectStore<K> {
         }
     }
 
-    /// The watch listed all objects; returns those that do not exist any more.
-    pub(super) fn end_listing(&mut self) -> Vec<ObjectKey> {
+    /// The watch listed all objects; returns those that do not exist any more, with their uids.
+    pub(super) fn end_listing(&mut self) -> Vec<(ObjectKey, Option<String>)> {
         let listed = self.listing.take().unwrap_or_default();
-        let keys = self.objects.keys();
-        keys.filter(|key| !listed.contains(*key)).cloned().collect()
+        let objects = self.objects.iter();
+        let missing = objects.filter(|(key, _)| !listed.contains(*key));
+        missing
+            .map(|(key, stored)| (key.clone(), stored.uid.clone()))
+            .collect()
     }
 
     pub(super) fn get(&self, key: &ObjectKey) -> Option<Arc<K>> {
@@ -222,30 +221,43 @@ impl<K: CachedKind> StoredObject<K> {
     }
 }
 
-/// The uids of the objects that were deleted last.
+/// The objects that were deleted last: by uid, the last version that was stored, if one was.
 #[derive(Default)]
-struct RecentUids {
-    uids: HashSet<Arc<str>>,
+struct RecentDeletions {
+    versions: HashMap<Arc<str>, Option<ResourceVersion>>,
     oldest_first: VecDeque<Arc<str>>,
 }
 
-impl RecentUids {
-    fn contains(&self, uid: &str) -> bool {
-        self.uids.contains(uid)
+impl RecentDeletions {
+    /// Whether a state is one from before the deletion of its object. The watch delivers later states of
+    /// an object that only left a label selector, too.
+    fn refuses<K: CachedKind>(&self, source: Source, object: &K) -> bool {
+        let uid = object.meta().uid.as_deref();
+        let Some(deleted) = uid.and_then(|uid| self.versions.get(uid)) else {
+            return false;
+        };
+        match (source, deleted) {
+            (Source::Response, _) => true,
+            (Source::Watch, None) => false,
+            (Source::Watch, Some(deleted)) => {
+                let version = ResourceVersion::of(object.meta());
+                version == *deleted || deleted.is_newer_than(&version)
+            }
+        }
     }
 
-    fn insert(&mut self, uid: Option<String>) {
+    fn insert(&mut self, uid: Option<String>, version: Option<ResourceVersion>) {
         let Some(uid) = uid.map(Arc::<str>::from) else {
             return;
         };
-        if !self.uids.insert(uid.clone()) {
+        if self.versions.insert(uid.clone(), version).is_some() {
             return;
         }
         self.oldest_first.push_back(uid);
-        if self.oldest_first.len() > DELETED_UIDS
+        if self.oldest_first.len() > REMEMBERED_DELETIONS
             && let Some(oldest) = self.oldest_first.pop_front()
         {
-            self.uids.remove(&oldest);
+            self.versions.remove(&oldest);
         }
     }
 }

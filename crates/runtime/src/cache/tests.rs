@@ -162,6 +162,27 @@ fn a_late_response_does_not_bring_back_what_was_deleted() {
 }
 
 #[test]
+fn an_object_that_left_the_label_selector_can_come_back() {
+    let setup = Setup::new(false);
+    setup.watch(Event::Apply(object("a", "1", "5")));
+    setup.watch(Event::Delete(object("a", "1", "7")));
+    setup.watch(Event::Apply(object("a", "1", "5")));
+    assert_eq!(setup.version("a"), None);
+    setup.watch(Event::Apply(object("a", "1", "9")));
+    assert_eq!(setup.version("a").as_deref(), Some("9"));
+}
+
+#[test]
+fn a_response_that_is_not_newer_keeps_nothing_over_a_listing() {
+    let setup = Setup::new(false);
+    setup.watch(Event::Apply(object("a", "1", "5")));
+    setup.watch(Event::Init);
+    assert!(!setup.cache.wrote("writer", object("a", "1", "5")));
+    setup.watch(Event::InitDone);
+    assert_eq!(setup.version("a"), None);
+}
+
+#[test]
 fn an_object_that_was_recreated_was_deleted_before() {
     let setup = Setup::new(false);
     setup.watch(Event::Apply(object("a", "1", "1")));

@@ -237,8 +237,7 @@ impl RecentDeletions {
             return false;
         };
         match (source, deleted) {
-            (Source::Response, _) => true,
-            (Source::Watch, None) => false,
+            (Source::Response, _) | (Source::Watch, None) => true,
             (Source::Watch, Some(deleted)) => {
                 let version = ResourceVersion::of(object.meta());
                 version == *deleted || deleted.is_newer_than(&version)

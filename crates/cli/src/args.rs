@@ -59,7 +59,6 @@ pub(crate) enum Command {
 #[derive(Debug, clap::Args)]
 pub(crate) struct OmittedCommand {
     #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true)]
-    #[expect(dead_code, reason = "accepted so that the error is about the command")]
     arguments: Vec<OsString>,
 }
 

@@ -1,7 +1,7 @@
 //! Runs all controllers of the process: those of `controller` and the one of PipelineTriggers. The HTTP
 //! server reads the same caches: there is one watch per kind and process.
 
-use controller::{Caches, Context, Metrics, Settings, loops::Loop, run::ProcessParts};
+use controller::{Caches, Context, Metrics, Settings, controllers::Controller, run::ProcessParts};
 use kube::Client;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use trigger::controller::{NAME, TriggerContext, TriggerMetrics, TriggerSettings};
@@ -31,8 +31,8 @@ pub(crate) async fn run(
     shutdown: CancellationToken,
 ) -> Result<(), controller::run::Error> {
     let (metrics, trigger_metrics) = metrics;
-    let mut controllers = controller::loops::all();
-    controllers.push(Loop::new("trigger", move |context| {
+    let mut controllers = controller::controllers::all();
+    controllers.push(Controller::new("trigger", move |context| {
         trigger::controller::run(trigger_context(context, trigger_metrics.clone()))
     }));
     let process = ProcessParts {

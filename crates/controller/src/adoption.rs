@@ -16,7 +16,7 @@ use runtime::{
 };
 use tokio::task::JoinSet;
 
-use crate::{Caches, Context, FIELD_MANAGER, Settings, loops::Failure, telemetry::Telemetry};
+use crate::{Caches, Context, FIELD_MANAGER, Settings, controllers::Failure, telemetry::Telemetry};
 
 /// Under this name the adoption reconciler reads the caches and its metrics.
 const NAME: &str = "adoption";

@@ -2,7 +2,7 @@
 //! `planner` plan, acts and reports; and the process around them: leader election, events, metrics,
 //! probes.
 //!
-//! [`run()`] is the process and [`loops::all`] lists the reconcilers. [`pipeline`] reconciles pipelines,
+//! [`run()`] is the process and [`controllers::all`] lists the reconcilers. [`pipeline`] reconciles pipelines,
 //! [`promotion`] carries promotions out, [`change`] proposes files in git; both use `strategy` for git
 //! and forges. `clusters` and `apps` watch the leaf clusters. Nothing on a leaf cluster is ever written.
 
@@ -11,11 +11,11 @@ mod apps;
 pub mod caches;
 pub mod change;
 mod clusters;
+pub mod controllers;
 mod failure_dependencies;
 mod index;
 pub mod installed;
 pub mod keys;
-pub mod loops;
 pub mod metrics;
 mod namespaces;
 pub mod pipeline;
@@ -34,7 +34,7 @@ pub use clusters::{
     kubeconfig::{KubeconfigPolicy, network_connector},
     leaf_clients::LeafClients,
 };
-pub use loops::Context;
+pub use controllers::Context;
 pub use metrics::Metrics;
 pub use pipeline::PipelineReconciler;
 pub use promotion::PromotionReconciler;

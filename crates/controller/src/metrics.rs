@@ -100,7 +100,7 @@ impl Metrics {
         &self.0.promotions
     }
 
-    /// What one loop counts; `controller` also names its queue.
+    /// The metrics of one controller, which also names its queue.
     pub fn of_controller(&self, controller: &'static str, workers: usize) -> WorkerMetrics {
         self.0.work.of_controller(controller, workers)
     }

@@ -17,7 +17,9 @@ use api::{Pipeline, pipeline::PipelineStatus};
 use runtime::{ObjectKey, RequeueAction};
 use tokio::task::JoinSet;
 
-use crate::{Context, caches::promotions_of, clusters::conditions, loops::Failure, namespaces};
+use crate::{
+    Context, caches::promotions_of, clusters::conditions, controllers::Failure, namespaces,
+};
 pub use reconciler::PipelineReconciler;
 
 /// How long a pipeline waits after a failed write, with jitter.

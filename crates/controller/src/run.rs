@@ -1,8 +1,8 @@
-//! The controller process: checks what is installed, serves probes and metrics, runs for the Lease
-//! (and for the lock between data centres, if told to), and runs the loops while it leads.
+//! The controller process: checks the installed CRDs, serves probes and metrics, takes part in leader
+//! election, and runs the controllers while it is the leader.
 //!
-//! Loops end before the Lease is given back, so that whoever takes over never meets them. Losing
-//! the Lease or the lock ends the loops, not the process.
+//! Controllers stop before the Lease is released, so that two leaders never overlap. Losing the Lease
+//! stops the controllers, not the process.
 
 mod elections;
 #[cfg(test)]
@@ -19,8 +19,9 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tracing::{error, info, warn};
 
 use crate::{
-    Caches, EVENT_SOURCE, Metrics, Settings, installed,
-    loops::{Context, Failure, Loop},
+    Caches, EVENT_SOURCE, Metrics, Settings,
+    controllers::{Context, Controller, Failure},
+    installed,
 };
 use elections::Elections;
 use runtime::{
@@ -31,7 +32,7 @@ use runtime::{
 
 /// How often definitions that lack something are looked at again.
 const DEFINITIONS_AGAIN: Duration = Duration::from_secs(15);
-/// How long loops may take to end once the Lease is lost. Less than what is left on it then.
+/// How long controllers may take to stop after the Lease is lost. Less than what is left of it then.
 const GRACE_AFTER_LOSS: Duration = Duration::from_millis(500);
 /// How long the last events may take.
 const LAST_EVENTS: Duration = Duration::from_secs(2);
@@ -52,10 +53,10 @@ pub enum Error {
     /// Events cannot be sent to Flux.
     #[error("cannot set up sending events")]
     Events(#[source] reqwest::Error),
-    /// A loop ended on its own. Starting anew may help.
-    #[error("the loop {name} ended")]
-    LoopEnded {
-        /// The loop.
+    /// A controller ended by itself. A restart may help.
+    #[error("the controller {name} ended unexpectedly")]
+    ControllerEnded {
+        /// The controller.
         name: &'static str,
         /// Why, if it said so.
         source: Option<Failure>,
@@ -69,16 +70,23 @@ pub async fn run(
     metrics: Metrics,
     shutdown: CancellationToken,
 ) -> Result<(), Error> {
-    run_loops(client, settings, metrics, shutdown, crate::loops::all()).await
+    run_controllers(
+        client,
+        settings,
+        metrics,
+        shutdown,
+        crate::controllers::all(),
+    )
+    .await
 }
 
 /// Runs these reconcilers until `shutdown`, with caches of their own.
-pub async fn run_loops(
+pub async fn run_controllers(
     client: Client,
     settings: Settings,
     metrics: Metrics,
     shutdown: CancellationToken,
-    loops: Vec<Loop>,
+    controllers: Vec<Controller>,
 ) -> Result<(), Error> {
     let (caches, cache_watch) = Caches::watched(&client, settings.namespace.clone());
     let process = ProcessParts {
@@ -88,7 +96,7 @@ pub async fn run_loops(
         cache_watch,
         metrics,
     };
-    process.run(shutdown, loops).await
+    process.run(shutdown, controllers).await
 }
 
 /// What the process consists of before it runs.
@@ -107,7 +115,11 @@ pub struct ProcessParts {
 
 impl ProcessParts {
     /// Runs these reconcilers until `shutdown`.
-    pub async fn run(self, shutdown: CancellationToken, loops: Vec<Loop>) -> Result<(), Error> {
+    pub async fn run(
+        self,
+        shutdown: CancellationToken,
+        controllers: Vec<Controller>,
+    ) -> Result<(), Error> {
         let Self {
             client,
             settings,
@@ -140,9 +152,9 @@ impl ProcessParts {
             stop: shutdown,
         };
         let outcome = tokio::select! {
-            outcome = run_while_leader(&context, &loops) => outcome,
+            outcome = run_while_leader(&context, &controllers) => outcome,
             // With caches that nothing feeds the process would see nothing any more.
-            ended = cache_watch => Err(Error::LoopEnded {
+            ended = cache_watch => Err(Error::ControllerEnded {
                 name: "caches",
                 source: ended.err().map(Failure::from),
             }),
@@ -214,8 +226,8 @@ fn reporter(settings: &Settings) -> EventReporter {
     }
 }
 
-/// Runs the loops each time this process leads, until it is told to stop or a loop ends.
-async fn run_while_leader(context: &Context, loops: &[Loop]) -> Result<(), Error> {
+/// Runs the controllers each time this process leads, until it is told to stop or one of them ends.
+async fn run_while_leader(context: &Context, controllers: &[Controller]) -> Result<(), Error> {
     let lease = elections::name(&context.settings);
     loop {
         set_leading(context, lease, false);
@@ -225,7 +237,7 @@ async fn run_while_leader(context: &Context, loops: &[Loop]) -> Result<(), Error
             () = context.leader.acquired() => {}
         }
         set_leading(context, lease, true);
-        let outcome = lead(context, loops).await;
+        let outcome = lead(context, controllers).await;
         set_leading(context, lease, false);
         outcome?;
     }
@@ -237,19 +249,19 @@ fn set_leading(context: &Context, lease: Option<&str>, leads: bool) {
     }
 }
 
-/// Runs the loops until it no longer leads, the process is told to stop, or one of them ends.
-async fn lead(context: &Context, loops: &[Loop]) -> Result<(), Error> {
+/// Runs the controllers until it no longer leads, the process is told to stop, or one of them ends.
+async fn lead(context: &Context, controllers: &[Controller]) -> Result<(), Error> {
     let stop = context.stop.child_token();
     let mut running = JoinSet::new();
     let mut names = HashMap::new();
-    for each in loops {
+    for each in controllers {
         let context = Context {
             stop: stop.clone(),
             ..context.clone()
         };
         names.insert(running.spawn(each.start(context)).id(), each.name);
     }
-    info!(loops = loops.len(), "started the reconcilers");
+    info!(controllers = controllers.len(), "started the controllers");
     let (grace, outcome) = tokio::select! {
         biased;
         () = context.stop.cancelled() => (context.settings.grace, Ok(())),
@@ -261,10 +273,10 @@ async fn lead(context: &Context, loops: &[Loop]) -> Result<(), Error> {
     stop.cancel();
     let all_end = async { while running.join_next().await.is_some() {} };
     if timeout(grace, all_end).await.is_err() {
-        warn!("reconcilers that did not stop in time are aborted");
+        warn!("aborted the controllers that did not stop in time");
         running.shutdown().await;
     }
-    info!("stopped the reconcilers");
+    info!("stopped the controllers");
     outcome
 }
 
@@ -277,10 +289,10 @@ fn ended_on_its_own(
         Err(panic) => (panic.id(), Some(panic.into())),
     };
     let name = names.get(&id).copied().unwrap_or("without a name");
-    Error::LoopEnded { name, source }
+    Error::ControllerEnded { name, source }
 }
 
-/// Waits for the last events to go out, but not for ever.
+/// Delivers the last events, within a time limit.
 async fn deliver_last_events(deliveries: Vec<JoinHandle<()>>) {
     let delivered = futures::future::join_all(deliveries);
     if timeout(LAST_EVENTS, delivered).await.is_err() {

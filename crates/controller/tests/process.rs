@@ -6,7 +6,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use controller::{Context, Metrics, Settings, loops::Loop, run::run_loops};
+use controller::{Context, Metrics, Settings, controllers::Controller, run::run_controllers};
 use k8s_openapi::{
     api::{
         coordination::v1::Lease,
@@ -84,8 +84,8 @@ fn news(regarding: ObjectReference, note: &str) -> ObjectEvent {
 }
 
 /// A loop that tells who leads, and records three events, two of them the same.
-fn announce(object: ConfigMap, leaders: mpsc::UnboundedSender<String>) -> Loop {
-    Loop::new("announce", move |context: Context| {
+fn announce(object: ConfigMap, leaders: mpsc::UnboundedSender<String>) -> Controller {
+    Controller::new("announce", move |context: Context| {
         let about = object.object_ref(&());
         let leaders = leaders.clone();
         async move {
@@ -119,7 +119,7 @@ async fn one_leads_hands_over_at_once_and_the_other_goes_on() {
         let shutdown = CancellationToken::new();
         let loops = vec![announce(object.clone(), leaders.clone())];
         let told = shutdown.clone();
-        let process = run_loops(
+        let process = run_controllers(
             client.clone(),
             settings(identity),
             Metrics::new(),

@@ -23,7 +23,7 @@ pub fn refuse_cluster(
 
 /// Why a pipeline may not have a target in a namespace of the hub; `None` if it may.
 ///
-/// The same rule as for clusters, with the annotation on the Namespace: whoever may read a pipeline
+/// The same rule as for clusters, with the annotation on the Namespace: everybody who can read a pipeline
 /// sees what its targets run.
 pub fn refuse_hub_namespace(
     target_namespace: &str,

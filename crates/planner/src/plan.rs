@@ -1,6 +1,6 @@
 //! Plans which promotions of a pipeline start, which are withdrawn, and why the others wait.
 //!
-//! A plan is computed from stored objects alone and leaves no choice to whoever carries it out. It
+//! A plan is computed from stored objects alone and leaves no choice to the reconciler. It
 //! guarantees: at most one promotion per site that is neither merged nor withdrawn; unless a person
 //! requests it, nothing unverified and nothing older than what runs; a plan that was carried out is
 //! empty the next time.

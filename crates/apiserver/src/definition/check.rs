@@ -17,9 +17,9 @@ pub(super) fn shape(crd: &Value) -> Vec<FieldError> {
             errors.push(FieldError::malformed(owner, path, value, expected));
         }
         // The items of a list are checked one by one.
-        let strangers = value.as_array().into_iter().flatten();
+        let items = value.as_array().into_iter().flatten();
         if let Some(one) = expected.strip_prefix("[]") {
-            for item in strangers.filter(|item| !has_type(item, one)) {
+            for item in items.filter(|item| !has_type(item, one)) {
                 errors.push(FieldError::malformed(owner, path, item, one));
             }
         }

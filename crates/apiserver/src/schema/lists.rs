@@ -76,8 +76,8 @@ fn check_list(node: &SchemaNode, items: &[Value], path: &str, errors: &mut Vec<F
             }
         }
         Some("map") => {
-            let stranger = |item: &&Value| !item.is_null() && !item.is_object();
-            if let Some(index) = items.iter().position(|item| stranger(&item)) {
+            let is_wrong_type = |item: &&Value| !item.is_null() && !item.is_object();
+            if let Some(index) = items.iter().position(|item| is_wrong_type(&item)) {
                 let detail = "must be an object for an array of list-type map";
                 let field = format!("{path}[{index}]");
                 return errors.push(FieldError::invalid(field, &items[index], detail));

@@ -47,9 +47,9 @@ struct Diary {
 
 impl Diary {
     /// A loop that notes when it runs, and takes a while to end.
-    fn a_loop(&self) -> Loop {
+    fn a_loop(&self) -> Controller {
         let diary = self.clone();
-        Loop::new("diary", move |context: Context| {
+        Controller::new("diary", move |context: Context| {
             let diary = diary.clone();
             async move {
                 let identity = context.settings.election.clone().unwrap().identity;
@@ -76,10 +76,10 @@ struct Replica {
     process: JoinHandle<Result<(), Error>>,
 }
 
-fn replica(server: &Server, identity: &str, loops: Vec<Loop>) -> Replica {
+fn replica(server: &Server, identity: &str, loops: Vec<Controller>) -> Replica {
     let shutdown = CancellationToken::new();
     let metrics = Metrics::new();
-    let process = tokio::spawn(run_loops(
+    let process = tokio::spawn(run_controllers(
         server.client(),
         settings(identity),
         metrics.clone(),
@@ -144,7 +144,7 @@ async fn a_lost_lease_ends_the_loops_and_a_new_one_starts_them_anew() {
 async fn a_loop_that_hangs_is_cut_off_and_the_lease_still_given_back() {
     let server = Server::in_memory();
     install_definitions(&server).await;
-    let deaf = Loop::new("deaf", |_| std::future::pending());
+    let deaf = Controller::new("deaf", |_| std::future::pending());
     let first = replica(&server, "first", vec![deaf]);
     sleep(Duration::from_secs(1)).await;
     let told = Instant::now();
@@ -158,15 +158,15 @@ async fn a_loop_that_hangs_is_cut_off_and_the_lease_still_given_back() {
 
 #[tokio::test(start_paused = true)]
 async fn a_loop_that_fails_or_panics_ends_the_process_and_is_named() {
-    let fails = || Loop::new("fails", async |_| Err("no more".into()));
-    let panics = || Loop::new("panics", async |_| panic!("on purpose"));
-    let steady = || Loop::new("steady", |_| std::future::pending());
+    let fails = || Controller::new("fails", async |_| Err("no more".into()));
+    let panics = || Controller::new("panics", async |_| panic!("on purpose"));
+    let steady = || Controller::new("steady", |_| std::future::pending());
     for (bad, name) in [(fails(), "fails"), (panics(), "panics")] {
         let server = Server::in_memory();
         install_definitions(&server).await;
         let only = replica(&server, "only", vec![steady(), bad]);
         match only.process.await.unwrap() {
-            Err(Error::LoopEnded {
+            Err(Error::ControllerEnded {
                 name: named,
                 source: Some(_),
             }) => assert_eq!(named, name),
@@ -195,7 +195,7 @@ async fn without_an_election_the_loops_run_at_once() {
     install_definitions(&server).await;
     let (ran, was_run) = tokio::sync::oneshot::channel();
     let ran = Mutex::new(Some(ran));
-    let once = Loop::new("once", move |context: Context| {
+    let once = Controller::new("once", move |context: Context| {
         ran.lock().take().unwrap().send(()).unwrap();
         async move {
             context.stop.cancelled().await;
@@ -203,7 +203,7 @@ async fn without_an_election_the_loops_run_at_once() {
         }
     });
     let shutdown = CancellationToken::new();
-    let process = tokio::spawn(run_loops(
+    let process = tokio::spawn(run_controllers(
         server.client(),
         Settings::default(),
         Metrics::new(),

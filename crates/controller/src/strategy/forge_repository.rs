@@ -2,9 +2,9 @@
 //! use it.
 //!
 //! Open pull requests are listed once per interval for all of them, and a listing that failed is not
-//! repeated before the interval is over. No lock is held while the forge is asked: whoever needs a
-//! listing that is under way waits for it, but only for a short time, so that a forge that hangs does
-//! not keep the workers that other repositories need.
+//! repeated before the interval is over. No lock is held during a request to the forge: callers join a
+//! listing in progress, but only for a short time, so that a slow forge does not block the workers that
+//! other repositories need.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 

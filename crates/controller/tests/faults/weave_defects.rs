@@ -100,7 +100,7 @@ async fn a_loop_that_cannot_be_set_up_ends_the_process() {
     };
     let (hub, stop) = (stage.world.hub.clone(), CancellationToken::new());
     let ended = controller::run(hub, settings, Metrics::new(), stop).await;
-    let Err(Error::LoopEnded { name, source }) = ended else {
+    let Err(Error::ControllerEnded { name, source }) = ended else {
         panic!("{ended:?}");
     };
     assert_eq!(name, "promotion");

@@ -10,8 +10,8 @@ use std::{
 use apiserver::{FaultRates, Server};
 use controller::{
     Context, Metrics, Settings,
-    loops::{Failure, Loop},
-    run::run_loops,
+    controllers::{Controller, Failure},
+    run::run_controllers,
 };
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{Api, api::PostParams};
@@ -131,12 +131,12 @@ async fn run(name: String) {
         ..Settings::default()
     };
     let witness = port(WITNESS_PORT);
-    let acting = Loop::new("acting", move |context| act(name.clone(), witness, context));
+    let acting = Controller::new("acting", move |context| act(name.clone(), witness, context));
     let shutdown = CancellationToken::new();
     tokio::spawn(end_when_told(shutdown.clone()));
     tokio::spawn(break_when_told(server.clone()));
     let client = server.client();
-    let ended = run_loops(client, settings, Metrics::new(), shutdown, vec![acting]).await;
+    let ended = run_controllers(client, settings, Metrics::new(), shutdown, vec![acting]).await;
     ended.unwrap();
 }
 

@@ -1,6 +1,6 @@
-//! The loops that run while this process leads, and what they are given.
+//! The controllers that run while this process is the leader, and the context they share.
 //!
-//! A new loop is one more entry in [`all`].
+//! A new controller is one more entry in [`all`].
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::{
 };
 use runtime::{EventRecorder, Health, LeaderGuard};
 
-/// What every loop is given. Cloning shares it.
+/// What all controllers share. Cloning shares it.
 #[derive(Clone)]
 pub struct Context {
     /// The hub.
@@ -35,21 +35,21 @@ pub struct Context {
     pub stop: CancellationToken,
 }
 
-/// Why a loop could not go on.
+/// Why a controller ended.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 type Start = dyn Fn(Context) -> BoxFuture<'static, Result<(), Failure>> + Send + Sync;
 
-/// A loop: started when this process begins to lead, told to stop when it no longer does, and
-/// started anew if it leads again. Ending on its own ends the process.
-pub struct Loop {
+/// A controller: started when this process becomes the leader, stopped when it no longer is, and
+/// started again with the next term. If it ends by itself, the process ends.
+pub struct Controller {
     /// What logs call it.
     pub name: &'static str,
     start: Box<Start>,
 }
 
-impl Loop {
-    /// A loop by name.
+impl Controller {
+    /// A controller by name.
     pub fn new<F>(name: &'static str, start: impl Fn(Context) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Result<(), Failure>> + Send + 'static,
@@ -63,12 +63,12 @@ impl Loop {
     }
 }
 
-/// Every loop there is.
-pub fn all() -> Vec<Loop> {
+/// All controllers of this crate.
+pub fn all() -> Vec<Controller> {
     vec![
-        Loop::new("pipeline", crate::pipeline::serve),
-        Loop::new("promotion", promotions_and_changes),
-        Loop::new("adoption", crate::adoption::serve),
+        Controller::new("pipeline", crate::pipeline::serve),
+        Controller::new("promotion", promotions_and_changes),
+        Controller::new("adoption", crate::adoption::serve),
     ]
 }
 

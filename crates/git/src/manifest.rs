@@ -4,6 +4,7 @@
 //! that the directories of the deployment are built from; an overlay overrides its base. A field that
 //! another deployment uses, too, and a field that is one of several are errors that name the files.
 
+mod build_file;
 mod build_graph;
 mod fields;
 mod files;
@@ -11,6 +12,7 @@ mod images;
 mod other_deployments;
 mod parsed;
 mod patch_target;
+mod paths;
 mod repository_identity;
 mod search;
 

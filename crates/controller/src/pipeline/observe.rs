@@ -1,26 +1,23 @@
 //! Observes the targets of a pipeline: gathers what the watches of apps know about them.
 
 mod complete;
+mod location;
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use api::{
-    GitopsCluster, Pipeline,
-    pipeline::{ClusterReference, Environment, PipelineStatus, Target},
-};
+use api::{Pipeline, pipeline::PipelineStatus};
 use futures::{StreamExt, stream};
 use planner::{HoldReason, ObservedApp, ObservedEnvironment, ObservedPipeline, TargetState};
 
 use complete::{complete, known_apps};
+use location::{TargetLocation, target_locations};
 
 use crate::{
     Detect, PipelineReconciler,
     apps::{AppLookup, AppRecord, WatchState, sources},
-    clusters,
     index::Want,
     keys::{AppKind, ClusterKey},
 };
-use runtime::ObjectKey;
 
 /// For so long after it was connected, a cluster that is not listed completely is waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -32,15 +29,6 @@ pub(super) enum Observation {
     Complete(ObservedPipeline),
     /// A cluster was connected only recently: wait instead of writing the status twice.
     TooEarly(Duration),
-}
-
-/// A cluster and namespace that a target of the spec stands for.
-struct TargetLocation {
-    reference: Option<ClusterReference>,
-    cluster: ClusterKey,
-    namespace: String,
-    /// Why the pipeline may not look there.
-    refused: Option<TargetState>,
 }
 
 /// The apps that have to be watched for a pipeline.
@@ -155,107 +143,6 @@ pub(super) async fn everything(
             .push(ObservedEnvironment { name, targets });
     }
     Observation::Complete(seen)
-}
-
-/// The target_locations of an environment's targets, those of a selector by name.
-fn target_locations(
-    reconciler: &PipelineReconciler,
-    pipeline: &Pipeline,
-    environment: &Environment,
-) -> Vec<TargetLocation> {
-    let namespace = pipeline.metadata.namespace.as_deref().unwrap_or_default();
-    let mut target_locations = Vec::new();
-    for target in &environment.targets {
-        match &target.cluster_selector {
-            Some(selector) => {
-                for cluster in clusters::selected(&reconciler.clusters, selector) {
-                    target_locations
-                        .extend(selected_location(reconciler, namespace, target, &cluster));
-                }
-            }
-            None => target_locations.push(named_location(reconciler, namespace, target)),
-        }
-    }
-    target_locations
-}
-
-fn selected_location(
-    reconciler: &PipelineReconciler,
-    namespace: &str,
-    target: &Target,
-    cluster: &GitopsCluster,
-) -> Option<TargetLocation> {
-    if refusal(reconciler, namespace, cluster).is_some() {
-        return None; // a selector chooses among the clusters that may be used
-    }
-    let key = ObjectKey::of(&cluster.metadata);
-    let reference = ClusterReference {
-        api_version: None,
-        kind: "GitopsCluster".to_owned(),
-        name: key.name.clone(),
-        namespace: Some(key.namespace.clone()).filter(|it| it != namespace),
-    };
-    Some(TargetLocation {
-        reference: Some(reference),
-        cluster: ClusterKey::Leaf(key),
-        namespace: target.namespace.clone(),
-        refused: None,
-    })
-}
-
-fn named_location(
-    reconciler: &PipelineReconciler,
-    namespace: &str,
-    target: &Target,
-) -> TargetLocation {
-    let cluster = ClusterKey::of(target.cluster_ref.as_ref(), namespace);
-    let refused = match &cluster {
-        ClusterKey::Hub => hub_refusal(reconciler, namespace, &target.namespace),
-        ClusterKey::Leaf(key) => match reconciler.clusters.get(key) {
-            None => Some(TargetState::ClusterMissing),
-            Some(object) => refusal(reconciler, namespace, &object)
-                .map(|because| TargetState::Refused { because }),
-        },
-    };
-    TargetLocation {
-        reference: target.cluster_ref.clone(),
-        cluster,
-        namespace: target.namespace.clone(),
-        refused,
-    }
-}
-
-/// Why a pipeline may not have a target in a namespace of the hub.
-fn hub_refusal(
-    reconciler: &PipelineReconciler,
-    namespace: &str,
-    target: &str,
-) -> Option<TargetState> {
-    if namespace == target {
-        return None;
-    }
-    if !reconciler.namespaces.are_listed() {
-        return Some(TargetState::NotSynced);
-    }
-    let allowed = reconciler.namespaces.allowed(target);
-    let only_own = reconciler.settings.no_cross_namespace_refs;
-    let because = planner::refuse_hub_namespace(target, allowed.as_deref(), namespace, only_own)?;
-    Some(TargetState::Refused { because })
-}
-
-fn refusal(
-    reconciler: &PipelineReconciler,
-    namespace: &str,
-    cluster: &GitopsCluster,
-) -> Option<String> {
-    let annotations = cluster.metadata.annotations.as_ref();
-    let allowed = annotations.and_then(|it| it.get(api::names::ALLOWED_NAMESPACES_ANNOTATION));
-    planner::refuse_cluster(
-        cluster.metadata.namespace.as_deref().unwrap_or_default(),
-        allowed.map(String::as_str),
-        namespace,
-        reconciler.settings.no_cross_namespace_refs,
-    )
 }
 
 /// What the feeds say about a location.

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::build_graph::{BuildGraph, FLUX_KUSTOMIZE_GROUP, NameTransformation};
+use super::build_file::NameTransformation;
+use super::build_graph::{BuildGraph, FLUX_KUSTOMIZE_GROUP};
 use super::images::is_image;
 use super::parsed::{Manifest, join};
 use super::{ManifestIdentity, PinnedVersion};

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::paths::PathLimits;
 
-use super::build_graph::join_path;
 use super::parsed::Manifests;
+use super::paths::join_path;
 use super::repository_identity::RepositoryIdentity;
 
 const KUSTOMIZATIONS: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];

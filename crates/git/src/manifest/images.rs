@@ -4,9 +4,11 @@
 //! not affect the wanted workload is ignored; one that affects only some of several workloads would
 //! leave the others at the old version.
 
-use super::build_graph::{BuildFile, BuildGraph, FLUX_KUSTOMIZE_GROUP, FileRole, folder, resolve};
+use super::build_file::{BuildFile, FileRole};
+use super::build_graph::{BuildGraph, FLUX_KUSTOMIZE_GROUP};
 use super::fields;
 use super::parsed::Manifest;
+use super::paths::{folder, resolve};
 use super::search::CandidateField;
 use super::{RepositoryFiles, VersionField, WantedField};
 

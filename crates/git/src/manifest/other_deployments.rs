@@ -4,7 +4,8 @@
 //! If two deployments are built in one directory for different namespaces, the single field decides.
 //! While the directories of another deployment are not known, only files in own directories are changed.
 
-use super::build_graph::{BuildGraph, resolve};
+use super::build_graph::BuildGraph;
+use super::paths::resolve;
 use super::search::{CandidateField, FieldSearch};
 use super::{Error, ManifestIdentity, OtherDeployment, RepositoryFiles, WantedField};
 use crate::paths::PathLimits;

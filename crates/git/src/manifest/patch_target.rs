@@ -1,6 +1,7 @@
 //! The targets of Kustomize patches.
 
-use super::build_graph::{BuildFile, BuildGraph, FileRole};
+use super::build_file::{BuildFile, FileRole};
+use super::build_graph::BuildGraph;
 use super::parsed::Manifest;
 use super::{ManifestIdentity, RepositoryFiles, fields};
 

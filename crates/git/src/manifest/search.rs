@@ -1,6 +1,7 @@
 //! Finds the one field to set among all fields that match.
 
-use super::build_graph::{BuildFile, BuildGraph, FileRole, InlinePatch, Precedence};
+use super::build_file::{BuildFile, FileRole, Precedence};
+use super::build_graph::{BuildGraph, InlinePatch};
 use super::fields::{self, FieldEdit};
 use super::images::{self, FieldScope};
 use super::other_deployments;

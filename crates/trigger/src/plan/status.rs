@@ -5,15 +5,13 @@
 //! handled, so that it is retried.
 
 mod condition_samples;
+mod kind_blocks;
 mod ready;
 
 use api::{
     Condition,
     tekton::Progress,
-    trigger::{
-        BranchState, Branches, GitRepositoryState, ImagePolicyState, PipelineTriggerStatus,
-        TriggerSourceKind,
-    },
+    trigger::{BranchState, Branches, PipelineTriggerStatus, TriggerSourceKind},
 };
 
 use super::{
@@ -25,6 +23,8 @@ use super::{
     kubernetes_events::CreateFailures,
     observed::ObservedTrigger,
 };
+
+use kind_blocks::{git_state, has_block, image_state, non_empty, recorded_run};
 
 pub use condition_samples::{ConditionSample, condition_samples};
 
@@ -335,78 +335,5 @@ impl TriggerStatusWriter<'_> {
             RunDecision::Hold { reason, .. } => *reason == "Filtered",
         };
         !self.plan.planned_events.is_empty() && self.plan.planned_events.iter().all(is_handled)
-    }
-}
-
-/// Whether a source kind has a block of its own in the status.
-fn has_block(kind: TriggerSourceKind) -> bool {
-    matches!(
-        kind,
-        TriggerSourceKind::GitRepository
-            | TriggerSourceKind::ImagePolicy
-            | TriggerSourceKind::PullRequest
-    )
-}
-
-/// The run that the status records for an event's source or branch.
-fn recorded_run(
-    status: &PipelineTriggerStatus,
-    event: &SourceEvent,
-    all: &[SourceEvent],
-) -> Option<String> {
-    match &event.subject {
-        EventSubject::PullRequest { .. } => {
-            let key = branch_key(status, event, all)?;
-            let entry = status.branches.as_ref()?.branch.get(&key)?;
-            entry.latest_pipeline_run.clone()
-        }
-        EventSubject::Image { .. } => status.image_policy.as_ref()?.latest_pipeline_run.clone(),
-        EventSubject::Artifact { .. } => match &status.git_repository {
-            Some(block) => block.latest_pipeline_run.clone(),
-            None => status.latest_pipeline_run.clone(),
-        },
-    }
-}
-
-fn non_empty(text: &str) -> Option<String> {
-    (!text.is_empty()).then(|| text.to_owned())
-}
-
-fn git_state(
-    event: &SourceEvent,
-    repository: &str,
-    run: &str,
-    conditions: &mut Vec<Condition>,
-) -> GitRepositoryState {
-    GitRepositoryState {
-        branch_name: event.branch().and_then(non_empty),
-        commit_id: event.commit().and_then(non_empty),
-        repository_name: non_empty(repository),
-        latest_pipeline_run: non_empty(run),
-        details: event.details(),
-        conditions: std::mem::take(conditions),
-    }
-}
-
-fn image_state(
-    event: &SourceEvent,
-    run: &str,
-    conditions: &mut Vec<Condition>,
-) -> ImagePolicyState {
-    let EventSubject::Image {
-        image,
-        name,
-        repository,
-    } = &event.subject
-    else {
-        return ImagePolicyState::default();
-    };
-    ImagePolicyState {
-        repository_name: non_empty(repository),
-        image_name: non_empty(name),
-        image_version: image.tag().and_then(non_empty),
-        latest_pipeline_run: non_empty(run),
-        details: event.details(),
-        conditions: std::mem::take(conditions),
     }
 }

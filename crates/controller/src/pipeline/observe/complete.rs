@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use api::{Pipeline, Revision, app::AppType, pipeline::AppStatus};
 use planner::{ObservedApp, ObservedCanaries, ObservedTarget, TargetState};
 
-use super::TargetLocation;
+use super::location::TargetLocation;
 use crate::{
     Detect, PipelineReconciler,
     apps::{

@@ -169,17 +169,18 @@ pub fn slug(text: &str, limit: usize, if_nothing_is_left: &str) -> String {
 /// Hex digits that differ where any part differs. Each part goes in with its length, so that text
 /// cannot move from one part to the next unnoticed.
 pub fn short_hash(parts: &[&str]) -> String {
+    sha256(parts)[..HASH_DIGITS].to_owned()
+}
+
+/// The SHA-256 of the parts and their lengths, in hexadecimal digits.
+pub fn sha256(parts: &[&str]) -> String {
     let mut hash = Sha256::new();
     for part in parts {
         hash.update((part.len() as u64).to_be_bytes());
         hash.update(part.as_bytes());
     }
-    let digits = hash
-        .finalize()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect::<String>();
-    digits[..HASH_DIGITS].to_owned()
+    let bytes = hash.finalize();
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

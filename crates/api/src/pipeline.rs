@@ -16,8 +16,8 @@ pub use promotion::{
 pub use request::{HandledRequest, Request, RequestKind};
 pub use rfc_spelling::{RFC_SECRET, RfcPullRequest, RfcWebhook};
 pub use spec::{
-    AppReference, ClusterReference, Environment, Pipeline, PipelineSpec, Source, SourceKind,
-    Target, Track,
+    AppReference, Changelog, ClusterReference, Environment, Pipeline, PipelineSpec, Source,
+    SourceKind, Target, Track,
 };
 pub use status::{
     AppStatus, CanaryState, ClusterAppReference, EnvironmentStatus, Evidence, FailedRelease,

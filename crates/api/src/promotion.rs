@@ -3,6 +3,12 @@
 //! Its spec is fixed when it is created; afterwards only an approval and a withdrawal can be added, once
 //! each.
 
+mod change;
+
+pub use change::{
+    ChangeContent, FieldEdit, PromotionChange, SourceCommit, SourceCommits, change_digest,
+};
+
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -258,6 +264,9 @@ pub struct PromotionStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time", default)]
     pub finished_at: Option<Time>,
+    /// What it changes, while that is not in git yet. Computed again right before it is pushed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub change: Option<PromotionChange>,
     /// `Ready`, for tools that wait for it.
     #[serde(
         default,

@@ -4,10 +4,11 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::promotion::PromotionSettings;
+use super::promotion::{Forge, PromotionSettings};
 use crate::{
     LabelSelector,
     lenient::{absent_spec_is_empty, is_default, null_as_default},
+    reference::LocalReference,
     schema,
 };
 
@@ -51,6 +52,9 @@ pub struct PipelineSpec {
     /// Compare the tag of an image instead of the revision of the app.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub track: Option<Track>,
+    /// The repository of the application's source code, to show which commits a promotion brings.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub changelog: Option<Changelog>,
 }
 
 absent_spec_is_empty!(PipelineSpec);
@@ -177,4 +181,20 @@ pub struct Track {
     /// The image's name without tag or digest.
     #[schemars(length(min = 1, max = 255))]
     pub image: String,
+}
+
+/// The repository of the application's source code. Nothing is ever written to it.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(!default)]
+pub struct Changelog {
+    /// The kind of the forge.
+    #[serde(rename = "type")]
+    pub forge: Forge,
+    /// HTTPS URL of the repository.
+    #[schemars(length(min = 1, max = 2048))]
+    pub url: String,
+    /// Secret with the token that lists commits. Without it, there is only a link that compares them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub secret_ref: Option<LocalReference>,
 }

@@ -3,12 +3,14 @@
 //! Fields of the Weave pipeline-controller keep their names, types and loose validation; new ones are
 //! optional and bounded.
 
+mod approval_policy;
 mod promotion;
 mod request;
 mod rfc_spelling;
 mod spec;
 mod status;
 
+pub use approval_policy::{ApprovalPolicy, Approver};
 pub use promotion::{
     Commit, Forge, MergeMethod, Notification, PromotionSettings, PullRequest, Scope, Strategy,
     Webhook, When,

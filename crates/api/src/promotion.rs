@@ -1,7 +1,7 @@
 //! The Promotion: one attempt to bring one revision into one site, an environment or one target of it.
 //!
-//! Its spec is fixed when it is created; afterwards only an approval and a withdrawal can be added, once
-//! each.
+//! Its spec is fixed when it is created; afterwards only approvals (one per person), a rejection and a
+//! withdrawal can be added. Nobody can take an approval back.
 
 mod change;
 
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     Condition, Time,
     lenient::{is_default, null_as_default},
-    pipeline::{RequestKind, Strategy},
+    pipeline::{ApprovalPolicy, RequestKind, Strategy},
     revision, schema,
 };
 
@@ -50,8 +50,20 @@ use crate::{
         "message": "a promotion cannot be edited"
     },
     {
+        "rule": "has(self.approvalPolicy) == has(oldSelf.approvalPolicy) && (!has(self.approvalPolicy) || self.approvalPolicy == oldSelf.approvalPolicy)",
+        "message": "a promotion cannot be edited"
+    },
+    {
         "rule": "!has(oldSelf.approval) || has(self.approval) && self.approval == oldSelf.approval",
         "message": "an approval is given once and cannot be changed or taken back"
+    },
+    {
+        "rule": "!has(oldSelf.approvals) || has(self.approvals) && oldSelf.approvals.all(old, self.approvals.exists(new, new.by == old.by))",
+        "message": "an approval cannot be taken back; reject the promotion instead"
+    },
+    {
+        "rule": "!has(oldSelf.rejection) || has(self.rejection) && self.rejection == oldSelf.rejection",
+        "message": "a promotion is rejected once, and that cannot be changed or taken back"
     },
     {
         "rule": "!has(oldSelf.withdrawn) || has(self.withdrawn)",
@@ -92,15 +104,32 @@ pub struct PromotionSpec {
     pub ordinal: i64,
     /// The strategy of the pipeline at the time.
     pub strategy: Strategy,
-    /// Whether a person must approve first.
+    /// Whether people must approve first.
     pub needs_approval: bool,
+    /// Who must approve, and how many of them; without it one approval is enough.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approval_policy: Option<ApprovalPolicy>,
     /// The request that led to it, if there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request: Option<PromotionRequest>,
     /// Why it was withdrawn. Only the controller sets this.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub withdrawn: Option<Withdrawal>,
-    /// Who approved it. Set once.
+    /// Who approved it; one entry per user, who may replace it.
+    #[serde(
+        default,
+        deserialize_with = "null_as_default",
+        skip_serializing_if = "is_default"
+    )]
+    #[schemars(length(max = 16), extend(
+        "x-kubernetes-list-type" = "map",
+        "x-kubernetes-list-map-keys" = ["by"]
+    ))]
+    pub approvals: Vec<Approval>,
+    /// Who rejected it. Set once; ends the promotion.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rejection: Option<Rejection>,
+    /// The approval as earlier versions of Sluice stored it. It still counts; new ones are in `approvals`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approval: Option<Approval>,
 }
@@ -109,6 +138,17 @@ impl PromotionSpec {
     /// The revision for people and for ordering: with its tag where it is a digest.
     pub fn shown_revision(&self) -> String {
         revision::shown(&self.revision, Some(&self.version))
+    }
+
+    /// Every approval that was given, also as earlier versions stored it, whether or not it counts.
+    pub fn given_approvals(&self) -> impl Iterator<Item = &Approval> {
+        self.approval.iter().chain(&self.approvals)
+    }
+
+    /// The users who approved, for people to read; nothing if nobody did.
+    pub fn approved_by(&self) -> Option<String> {
+        let names: Vec<_> = self.given_approvals().map(|it| it.by.as_str()).collect();
+        (!names.is_empty()).then(|| names.join(", "))
     }
 }
 
@@ -156,6 +196,42 @@ pub struct Withdrawal {
     pub reason: String,
 }
 
+/// Who rejected a promotion.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(!default)]
+pub struct Rejection {
+    /// The user's name.
+    #[schemars(length(min = 1, max = 256))]
+    pub by: String,
+    /// When.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time", default)]
+    pub at: Option<Time>,
+    /// Why, for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1024))]
+    pub note: Option<String>,
+}
+
+/// When the controller saw an approval.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(!default)]
+pub struct ObservedApproval {
+    /// The approver's user name.
+    #[schemars(length(max = 256))]
+    pub by: String,
+    /// The time in the approval itself, which differs after the user has replaced it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time", default)]
+    pub at: Option<Time>,
+    /// When the controller first saw it; an approval that expires counts from here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time", default)]
+    pub observed_at: Option<Time>,
+}
+
 /// Who approved a promotion.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase", default)]
@@ -164,6 +240,10 @@ pub struct Approval {
     /// The approver's user name.
     #[schemars(length(min = 1, max = 256))]
     pub by: String,
+    /// The group as whose member they approve, where the policy asks for one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256))]
+    pub group: Option<String>,
     /// When.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time", default)]
@@ -172,6 +252,10 @@ pub struct Approval {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub note: Option<String>,
+    /// The digest of the change that they approve: `status.change.digest` at the time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
+    pub change_digest: Option<String>,
     /// The SHA-256 of the signed call that gave it, in hex, so that the same call is not accepted a
     /// second time. Only the approval webhook sets this.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -252,6 +336,14 @@ pub struct PromotionStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time", default)]
     pub next_attempt: Option<Time>,
+    /// When the controller saw each approval.
+    #[serde(
+        default,
+        deserialize_with = "null_as_default",
+        skip_serializing_if = "is_default"
+    )]
+    #[schemars(length(max = 16))]
+    pub approvals: Vec<ObservedApproval>,
     /// When the first attempt began.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time", default)]

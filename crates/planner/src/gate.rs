@@ -206,8 +206,8 @@ impl Gate {
     fn is_skipped(&self, request: Option<RequestKind>) -> bool {
         match request {
             None => false,
-            Some(RequestKind::Promote) => self.request_overrides,
             Some(RequestKind::Rollback) => self.rollback_skips,
+            Some(_) => self.request_overrides,
         }
     }
 }

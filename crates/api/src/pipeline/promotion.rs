@@ -3,7 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::rfc_spelling::{RfcPullRequest, RfcWebhook};
+use super::{
+    approval_policy::ApprovalPolicy,
+    rfc_spelling::{RfcPullRequest, RfcWebhook},
+};
 use crate::{Duration, lenient::is_default, reference::LocalReference};
 
 /// When and how an environment is promoted.
@@ -14,6 +17,9 @@ pub struct PromotionSettings {
     /// Wait for a person's approval of each revision.
     #[serde(default, skip_serializing_if = "is_default")]
     pub manual: bool,
+    /// Who must approve each revision, and how many of them. `manual` alone asks for one approval.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approval_policy: Option<ApprovalPolicy>,
     /// How a promotion is carried out; exactly one strategy.
     #[serde(default)]
     pub strategy: Strategy,
@@ -37,6 +43,13 @@ pub struct PromotionSettings {
     /// `when: AnyTargetReady`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub webhook: Option<RfcWebhook>,
+}
+
+impl PromotionSettings {
+    /// Whether people must approve each revision.
+    pub fn needs_approval(&self) -> bool {
+        self.manual || self.approval_policy.is_some()
+    }
 }
 
 /// How much of the source environment must run a revision.

@@ -13,10 +13,10 @@ pub struct Request {
     /// The id of the request.
     #[schemars(length(max = 128))]
     pub id: String,
-    /// The requested revision.
+    /// The requested revision. To cancel or retry, it may be empty: whatever is under way or failed.
     #[schemars(length(max = 256))]
     pub revision: String,
-    /// Promote or roll back.
+    /// What is asked for.
     pub kind: RequestKind,
     /// The user who asked.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -43,6 +43,10 @@ pub enum RequestKind {
     Promote,
     /// Go back to this revision, and reject the one that runs.
     Rollback,
+    /// Take back the waiting request, or the promotion whose change is not merged yet.
+    Cancel,
+    /// Start the promotion that failed again.
+    Retry,
 }
 
 /// A request that was handled.
@@ -53,6 +57,10 @@ pub struct HandledRequest {
     /// The request's id.
     #[schemars(length(max = 128))]
     pub id: String,
+    /// The user who asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256))]
+    pub by: Option<String>,
     /// The Promotion that it led to.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]

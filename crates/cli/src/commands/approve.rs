@@ -47,7 +47,7 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
         by: cluster.caller().await?,
         at: Some(Time(whole_seconds(Timestamp::now()))),
         note: arguments.note.clone(),
-        signature: None,
+        ..Approval::default()
     };
     for promotion in &chosen {
         store_approval(&cluster, promotion, &approval).await?;

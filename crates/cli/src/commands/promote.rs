@@ -139,6 +139,8 @@ async fn send_request(
     let summary = match requested.kind {
         RequestKind::Promote => format!("requested {revision} in {environment}"),
         RequestKind::Rollback => format!("requested a rollback of {environment} to {revision}"),
+        RequestKind::Cancel => format!("requested to cancel what is under way in {environment}"),
+        RequestKind::Retry => format!("requested to retry what failed in {environment}"),
     };
     writeln!(out, "{summary}{}", clean(&answer))?;
     out.flush()?;

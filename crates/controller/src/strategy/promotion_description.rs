@@ -117,8 +117,8 @@ impl<'a> PromotionDescription<'a> {
             let by = request.by.as_deref().unwrap_or(SOMEBODY);
             text += &format!(" Requested by {}.", quoted(by));
         }
-        if let Some(approval) = &spec.approval {
-            text += &format!(" Approved by {}.", quoted(&approval.by));
+        if let Some(names) = spec.approved_by() {
+            text += &format!(" Approved by {}.", quoted(&names));
         }
         if let Some(dashboard) = dashboard {
             let (home, namespace) = (dashboard.trim_end_matches('/'), self.namespace);
@@ -162,7 +162,6 @@ impl<'a> PromotionDescription<'a> {
     pub(super) fn fill(&self, text: &str) -> Result<String, Failure> {
         let spec = &self.task.promotion.spec;
         let app = self.task.pipeline.spec.app_ref.as_ref();
-        let approval = spec.approval.as_ref();
         let request = spec.request.as_ref();
         let targets = self.targets_for(text)?;
         let joined = |pick: fn(&(String, String)) -> &String| {
@@ -183,10 +182,7 @@ impl<'a> PromotionDescription<'a> {
             ("revision", Some(spec.revision.clone())),
             ("version", Some(spec.version.clone())),
             ("replaces", or(spec.replaces.clone(), "nothing")),
-            (
-                "approvedBy",
-                or(approval.map(|approval| approval.by.clone()), "nobody"),
-            ),
+            ("approvedBy", or(spec.approved_by(), "nobody")),
             ("requestedBy", or(requester, "Sluice")),
         ];
         let fields = fields.map(|(name, value)| (name, one_line(&value.unwrap_or_default())));

@@ -60,7 +60,7 @@ struct WebhookBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     replaces: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    approved_by: Option<&'a str>,
+    approved_by: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     requested_by: Option<&'a str>,
 }
@@ -105,7 +105,7 @@ impl<'a> WebhookBody<'a> {
             revision: &spec.revision,
             version: &spec.version,
             replaces: spec.replaces.as_deref(),
-            approved_by: spec.approval.as_ref().map(|approval| approval.by.as_str()),
+            approved_by: spec.approved_by(),
             requested_by: request.and_then(|request| request.by.as_deref()),
         }
     }

@@ -316,6 +316,7 @@ fn handled(
     let others = present(input.pipeline, input.model, environment).map(|other| other.id);
     HandledRequest {
         id: request.id.clone(),
+        by: request.by.clone(),
         promotion: promotion.map(str::to_owned),
         message: Some(text.to_owned()),
         refused: false,

@@ -268,7 +268,7 @@ impl<'a> SitePlanner<'a> {
     /// is left alone unless a person requests to go back.
     fn withdraw_stale(&self, wanted: &WantedRevision, site: &SiteState<'_>) -> Vec<Step> {
         let request = wanted.request.as_ref();
-        let is_detour = request.is_some_and(|request| request.kind == RequestKind::Promote);
+        let is_detour = request.is_some_and(|request| request.kind != RequestKind::Rollback);
         if is_detour || self.is_suspended() {
             return Vec::new();
         }

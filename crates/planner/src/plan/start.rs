@@ -68,13 +68,16 @@ impl SitePlanner<'_> {
                 verified_at: wanted.verified_at.map(stored),
                 ordinal,
                 strategy: self.settings.strategy.clone(),
-                needs_approval: self.settings.manual,
+                needs_approval: self.settings.needs_approval(),
+                approval_policy: self.settings.approval_policy.clone(),
                 request: wanted.request.as_ref().map(|request| PromotionRequest {
                     id: request.id.clone(),
                     kind: request.kind,
                     by: request.by.clone(),
                 }),
                 withdrawn: None,
+                approvals: Vec::new(),
+                rejection: None,
                 approval: None,
             },
         );

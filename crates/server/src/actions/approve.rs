@@ -57,6 +57,7 @@ impl AppState {
             at: Some(self.now_in_seconds()),
             note: note.map(str::to_owned),
             signature: signature.map(str::to_owned),
+            ..Approval::default()
         };
         for promotion in promotions {
             self.approve_one(promotion, &approval).await?;

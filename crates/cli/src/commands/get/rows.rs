@@ -161,14 +161,12 @@ pub(in super::super) fn phase(phase: Option<Phase>) -> TableCell {
 /// The users who requested and approved a promotion.
 pub(in super::super) fn people(promotion: &Promotion) -> String {
     let spec = &promotion.spec;
-    let asked = spec
-        .request
-        .as_ref()
-        .and_then(|request| request.by.as_ref());
-    let approved = spec.approval.as_ref().map(|approval| &approval.by);
+    let asked = spec.request.as_ref();
+    let asked = asked.and_then(|request| request.by.clone());
+    let approved = spec.approved_by();
     match (asked, approved) {
         (Some(asked), Some(approved)) if asked != approved => format!("{asked}, {approved}"),
-        (one, other) => other.or(one).cloned().unwrap_or_default(),
+        (one, other) => other.or(one).unwrap_or_default(),
     }
 }
 

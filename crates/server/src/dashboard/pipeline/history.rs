@@ -102,12 +102,12 @@ fn people(promotion: &Promotion) -> Option<Element> {
     let spec = &promotion.spec;
     let requested = spec.request.as_ref().map(|request| {
         let what = match request.kind {
-            RequestKind::Promote => "requested",
             RequestKind::Rollback => "rolled back",
+            _ => "requested",
         };
         format!("{what} by {}", request.by.as_deref().unwrap_or("somebody"))
     });
-    let approved = spec.approval.as_ref().map(|approval| {
+    let approved = spec.given_approvals().map(|approval| {
         let note = approval.note.as_deref().filter(|note| !note.is_empty());
         let note = note.map(|note| format!(": {note}")).unwrap_or_default();
         format!("approved by {}{note}", approval.by)

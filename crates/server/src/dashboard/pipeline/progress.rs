@@ -65,12 +65,12 @@ fn milestones(promotion: &Promotion) -> Vec<Milestone> {
     let status = promotion.status.clone().unwrap_or_default();
     let is_past = |phase: Phase| status.phase.is_some_and(|now| now > phase);
     let mut milestones = Vec::new();
-    if spec.needs_approval || spec.approval.is_some() {
-        let approval = spec.approval.as_ref();
+    let approved_by = spec.approved_by();
+    if spec.needs_approval || approved_by.is_some() {
         milestones.push(Milestone {
             name: "Approved",
-            is_done: approval.is_some(),
-            detail: approval.map(|it| tag("span").text(format_args!(" by {}", it.by))),
+            is_done: is_past(Phase::AwaitingApproval),
+            detail: approved_by.map(|names| tag("span").text(format_args!(" by {names}"))),
         });
     }
     let link = status.url.as_deref();

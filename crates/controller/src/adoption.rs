@@ -6,17 +6,17 @@
 
 mod write;
 
-use std::{sync::Arc, time::Duration};
+use std::{ops::Deref, sync::Arc, time::Duration};
 
 use api::{Pipeline, WegoPipeline};
 use kube::{Api, Client, Resource, api::ListParams, core::DeserializeGuard, runtime::watcher};
 use runtime::{
-    CacheConfig, CacheEvent, Clock, ObjectCache, ObjectKey, RequeueAction, StatusWriter,
-    Subscription, Workers, status::StatusError,
+    CacheConfig, CacheEvent, LeaderGuard, ObjectCache, ObjectKey, RequeueAction, Subscription,
+    Workers, status::StatusError,
 };
 use tokio::task::JoinSet;
 
-use crate::{Caches, Context, FIELD_MANAGER, Settings, controllers::Failure, telemetry::Telemetry};
+use crate::{Context, Settings, controllers::Failure, reconciler_base::ReconcilerBase};
 
 /// Under this name the adoption reconciler reads the caches and its metrics.
 const NAME: &str = "adoption";
@@ -29,7 +29,7 @@ const GROUP_AGAIN: Duration = Duration::from_secs(30);
 
 /// Runs the reconciler as part of the process, until it is told to stop.
 pub(crate) async fn serve(context: Context) -> Result<(), Failure> {
-    let reconciler = AdoptionReconciler::of(&context);
+    let reconciler = AdoptionReconciler::with(ReconcilerBase::of(&context));
     tokio::select! {
         () = run(reconciler) => Ok(()),
         () = context.stop.cancelled() => Ok(()),
@@ -40,11 +40,7 @@ pub(crate) async fn serve(context: Context) -> Result<(), Failure> {
 pub async fn run(reconciler: Arc<AdoptionReconciler>) {
     reconciler.until_served().await;
     let mut tasks = JoinSet::new();
-    if reconciler.feeds_caches {
-        let namespace = reconciler.settings.namespace.clone();
-        let caches = reconciler.caches.clone();
-        tasks.spawn(caches.watch(reconciler.hub.clone(), namespace));
-    }
+    tasks.spawn(reconciler.feed_caches());
     tasks.spawn(watch_originals(reconciler.clone()));
     tasks.spawn(reconcile_all(reconciler));
     tasks.join_all().await;
@@ -76,51 +72,34 @@ async fn reconcile_all(reconciler: Arc<AdoptionReconciler>) {
 
 /// Keeps Pipelines equal to those of the other group.
 pub struct AdoptionReconciler {
-    hub: Client,
-    status: StatusWriter,
-    settings: Arc<Settings>,
-    clock: Clock,
-    caches: Caches,
-    /// Whether this reconciler itself feeds the caches it uses.
-    feeds_caches: bool,
+    base: ReconcilerBase,
     originals: Arc<ObjectCache<WegoPipeline>>,
     workers: Arc<Workers<ObjectKey>>,
-    telemetry: Telemetry,
+}
+
+impl Deref for AdoptionReconciler {
+    type Target = ReconcilerBase;
+
+    fn deref(&self) -> &ReconcilerBase {
+        &self.base
+    }
 }
 
 impl AdoptionReconciler {
     /// A reconciler on its own, with caches and metrics of its own.
     pub fn new(hub: Client, settings: Settings) -> Arc<Self> {
-        Self::with(hub, Arc::new(settings), Telemetry::alone(), None)
+        let leader = LeaderGuard::without_election();
+        Self::with(ReconcilerBase::alone(hub, settings, leader))
     }
 
-    /// The reconciler of the process.
-    fn of(context: &Context) -> Arc<Self> {
-        let (hub, settings) = (context.client.clone(), context.settings.clone());
-        let caches = Some(context.caches.clone());
-        Self::with(hub, settings, Telemetry::of(context), caches)
-    }
-
-    fn with(
-        hub: Client,
-        settings: Arc<Settings>,
-        telemetry: Telemetry,
-        caches: Option<Caches>,
-    ) -> Arc<Self> {
-        let leader = telemetry.leader.clone();
+    fn with(base: ReconcilerBase) -> Arc<Self> {
         Arc::new(Self {
-            status: StatusWriter::new(hub.clone(), leader, FIELD_MANAGER),
-            workers: telemetry.workers(NAME, 1),
+            workers: base.telemetry.workers(NAME, 1),
             originals: ObjectCache::new(CacheConfig {
                 keep_parsed: true,
                 ..CacheConfig::default()
             }),
-            hub,
-            settings,
-            telemetry,
-            feeds_caches: caches.is_none(),
-            caches: caches.unwrap_or_else(Caches::new),
-            clock: Clock::start(),
+            base,
         })
     }
 

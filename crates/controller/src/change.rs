@@ -6,7 +6,7 @@
 mod observe;
 mod report;
 
-use std::{sync::Arc, time::Duration};
+use std::{ops::Deref, sync::Arc, time::Duration};
 
 use api::{
     Change,
@@ -14,18 +14,17 @@ use api::{
 };
 use kube::{Api, Client};
 use runtime::{
-    CacheEvent, Clock, LeaderGuard, ObjectKey, RequeueAction, StatusWriter, Subscription, Workers,
-    status::StatusError,
+    CacheEvent, LeaderGuard, ObjectKey, RequeueAction, Subscription, Workers, status::StatusError,
 };
 use tokio::task::JoinSet;
 
 use crate::{
-    Caches, Context, FIELD_MANAGER, Metrics, Settings,
+    Settings,
     failure_dependencies::FailureDependencies,
     keys::seed,
     reconcile::Reconciled,
+    reconciler_base::ReconcilerBase,
     strategy::{self, Strategies},
-    telemetry::Telemetry,
 };
 use observe::ChangeObservation;
 
@@ -37,11 +36,7 @@ const RETRY: Duration = Duration::from_secs(5);
 /// Runs the reconciler until dropped.
 pub async fn run(reconciler: Arc<ChangeReconciler>) {
     let mut tasks = JoinSet::new();
-    if reconciler.feeds_caches {
-        let namespace = reconciler.settings.namespace.clone();
-        let caches = reconciler.caches.clone();
-        tasks.spawn(caches.watch(reconciler.hub.clone(), namespace));
-    }
+    tasks.spawn(reconciler.feed_caches());
     tasks.spawn(reconcile_all(reconciler));
     tasks.join_all().await;
 }
@@ -63,17 +58,18 @@ async fn reconcile_all(reconciler: Arc<ChangeReconciler>) {
 
 /// Proposes Changes.
 pub struct ChangeReconciler {
-    hub: Client,
-    status: StatusWriter,
-    settings: Arc<Settings>,
-    clock: Clock,
-    caches: Caches,
-    /// Whether this reconciler itself feeds the caches it uses.
-    feeds_caches: bool,
+    base: ReconcilerBase,
     workers: Arc<Workers<ObjectKey>>,
-    telemetry: Telemetry,
     strategies: Arc<Strategies>,
     failure_dependencies: FailureDependencies,
+}
+
+impl Deref for ChangeReconciler {
+    type Target = ReconcilerBase;
+
+    fn deref(&self) -> &ReconcilerBase {
+        &self.base
+    }
 }
 
 impl ChangeReconciler {
@@ -83,46 +79,18 @@ impl ChangeReconciler {
         settings: Settings,
         leader: LeaderGuard,
     ) -> Result<Arc<Self>, strategy::Error> {
-        let telemetry = Telemetry::alone();
-        let metrics = &telemetry.metrics;
-        let strategies = Strategies::new(hub.clone(), &settings, leader.clone(), metrics)?;
-        let telemetry = telemetry.led_by(leader);
-        let (settings, strategies) = (Arc::new(settings), Arc::new(strategies));
-        Ok(Self::with(hub, settings, strategies, telemetry, None))
+        let base = ReconcilerBase::alone(hub, settings, leader);
+        let strategies = base.strategies()?;
+        Ok(Self::with(base, strategies))
     }
 
-    /// The reconciler of the process.
-    pub(crate) fn of(context: &Context, strategies: Arc<Strategies>) -> Arc<Self> {
-        let (hub, settings) = (context.client.clone(), context.settings.clone());
-        let caches = Some(context.caches.clone());
-        Self::with(hub, settings, strategies, Telemetry::of(context), caches)
-    }
-
-    fn with(
-        hub: Client,
-        settings: Arc<Settings>,
-        strategies: Arc<Strategies>,
-        telemetry: Telemetry,
-        caches: Option<Caches>,
-    ) -> Arc<Self> {
-        let leader = telemetry.leader.clone();
+    pub(crate) fn with(base: ReconcilerBase, strategies: Arc<Strategies>) -> Arc<Self> {
         Arc::new(Self {
-            status: StatusWriter::new(hub.clone(), leader, FIELD_MANAGER),
-            workers: telemetry.workers(NAME, settings.concurrent),
-            hub,
-            settings,
-            telemetry,
+            workers: base.telemetry.workers(NAME, base.settings.concurrent),
             strategies,
-            feeds_caches: caches.is_none(),
-            caches: caches.unwrap_or_else(Caches::new),
-            clock: Clock::start(),
             failure_dependencies: FailureDependencies::default(),
+            base,
         })
-    }
-
-    /// Its metrics.
-    pub fn metrics(&self) -> &Metrics {
-        &self.telemetry.metrics
     }
 
     fn api(&self, namespace: &str) -> Api<Change> {

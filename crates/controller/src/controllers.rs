@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     Caches, ChangeReconciler, Metrics, PromotionReconciler, Settings, change, promotion,
-    strategy::Strategies,
+    reconciler_base::ReconcilerBase,
 };
 use runtime::{EventRecorder, Health, LeaderGuard};
 
@@ -74,11 +74,12 @@ pub fn all() -> Vec<Controller> {
 
 /// Two reconcilers with the same repositories and forges: mirrors and rate limits are shared.
 async fn promotions_and_changes(context: Context) -> Result<(), Failure> {
-    let (hub, leader) = (context.client.clone(), context.leader.clone());
-    let strategies = Strategies::new(hub, &context.settings, leader, &context.metrics)?;
-    let strategies = Arc::new(strategies);
-    let promotions = promotion::run(PromotionReconciler::of(&context, strategies.clone()));
-    let changes = change::run(ChangeReconciler::of(&context, strategies));
+    let (for_promotions, for_changes) =
+        (ReconcilerBase::of(&context), ReconcilerBase::of(&context));
+    let strategies = for_promotions.strategies()?;
+    let promotions = PromotionReconciler::with(for_promotions, strategies.clone());
+    let promotions = promotion::run(promotions);
+    let changes = change::run(ChangeReconciler::with(for_changes, strategies));
     tokio::select! {
         () = promotions => Ok(()),
         () = changes => Ok(()),

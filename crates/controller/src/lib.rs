@@ -21,6 +21,7 @@ mod namespaces;
 pub mod pipeline;
 pub mod promotion;
 mod reconcile;
+mod reconciler_base;
 pub mod run;
 pub mod settings;
 mod strategy;

@@ -42,11 +42,7 @@ pub(crate) async fn serve(context: Context) -> Result<(), Failure> {
 pub async fn run(reconciler: Arc<PipelineReconciler>) {
     let _close = reconciler.close_connections();
     let mut tasks = JoinSet::new();
-    if reconciler.feeds_caches {
-        let namespace = reconciler.settings.namespace.clone();
-        let caches = reconciler.caches.clone();
-        tasks.spawn(caches.watch(reconciler.hub.clone(), namespace));
-    }
+    tasks.spawn(reconciler.feed_caches());
     tasks.spawn(counts::report(reconciler.clone()));
     tasks.spawn(namespaces::watch(reconciler.clone()));
     tasks.spawn(enqueue_all_with_clusters(reconciler.clone()));

@@ -8,26 +8,25 @@ mod observe;
 mod orphaned_pull_requests;
 mod report;
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::HashMap, ops::Deref, sync::Arc, time::Duration};
 
 use api::{Pipeline, Promotion, promotion::Phase};
 use kube::Client;
 use parking_lot::Mutex;
 use planner::Timestamp;
 use runtime::{
-    CacheEvent, Clock, LeaderGuard, ObjectKey, RequeueAction, StatusWriter, Subscription, Workers,
-    status::StatusError,
+    CacheEvent, LeaderGuard, ObjectKey, RequeueAction, Subscription, Workers, status::StatusError,
 };
 use tokio::task::JoinSet;
 
 use crate::{
-    Caches, Context, FIELD_MANAGER, Metrics, Settings,
+    Settings,
     caches::{PipelineShard, pipeline_of, promotions_of},
     failure_dependencies::FailureDependencies,
     keys::seed,
     reconcile::Reconciled,
+    reconciler_base::ReconcilerBase,
     strategy::{self, PromotionTask, Strategies},
-    telemetry::Telemetry,
 };
 use orphaned_pull_requests::OrphanedPullRequests;
 
@@ -39,11 +38,7 @@ const RETRY: Duration = Duration::from_secs(5);
 /// Runs the reconciler until dropped.
 pub async fn run(reconciler: Arc<PromotionReconciler>) {
     let mut tasks = JoinSet::new();
-    if reconciler.feeds_caches {
-        let namespace = reconciler.settings.namespace.clone();
-        let caches = reconciler.caches.clone();
-        tasks.spawn(caches.watch(reconciler.hub.clone(), namespace));
-    }
+    tasks.spawn(reconciler.feed_caches());
     tasks.spawn(orphaned_pull_requests::comment(reconciler.clone()));
     tasks.spawn(reconciler.strategies.clone().remove_unused_mirrors());
     tasks.spawn(reconcile_all(reconciler));
@@ -81,21 +76,22 @@ impl SiteKey {
 
 /// Carries out promotions.
 pub struct PromotionReconciler {
-    hub: Client,
-    status: StatusWriter,
-    settings: Arc<Settings>,
-    clock: Clock,
-    caches: Caches,
-    /// Whether this reconciler itself feeds the caches it uses.
-    feeds_caches: bool,
+    base: ReconcilerBase,
     pipelines: PipelineShard,
     workers: Arc<Workers<SiteKey>>,
-    telemetry: Telemetry,
     strategies: Arc<Strategies>,
     failure_dependencies: FailureDependencies,
     /// By uid: the phase a promotion is in, and since when.
     phases: Mutex<HashMap<String, (Phase, tokio::time::Instant)>>,
     orphaned_pull_requests: OrphanedPullRequests,
+}
+
+impl Deref for PromotionReconciler {
+    type Target = ReconcilerBase;
+
+    fn deref(&self) -> &ReconcilerBase {
+        &self.base
+    }
 }
 
 impl PromotionReconciler {
@@ -105,51 +101,21 @@ impl PromotionReconciler {
         settings: Settings,
         leader: LeaderGuard,
     ) -> Result<Arc<Self>, strategy::Error> {
-        let telemetry = Telemetry::alone();
-        let metrics = &telemetry.metrics;
-        let strategies = Strategies::new(hub.clone(), &settings, leader.clone(), metrics)?;
-        let telemetry = telemetry.led_by(leader);
-        let (settings, strategies) = (Arc::new(settings), Arc::new(strategies));
-        Ok(Self::with(hub, settings, strategies, telemetry, None))
+        let base = ReconcilerBase::alone(hub, settings, leader);
+        let strategies = base.strategies()?;
+        Ok(Self::with(base, strategies))
     }
 
-    /// The reconciler of the process.
-    pub(crate) fn of(context: &Context, strategies: Arc<Strategies>) -> Arc<Self> {
-        let (hub, settings) = (context.client.clone(), context.settings.clone());
-        let caches = Some(context.caches.clone());
-        Self::with(hub, settings, strategies, Telemetry::of(context), caches)
-    }
-
-    fn with(
-        hub: Client,
-        settings: Arc<Settings>,
-        strategies: Arc<Strategies>,
-        telemetry: Telemetry,
-        caches: Option<Caches>,
-    ) -> Arc<Self> {
-        let feeds_caches = caches.is_none();
-        let caches = caches.unwrap_or_else(Caches::new);
-        let leader = telemetry.leader.clone();
+    pub(crate) fn with(base: ReconcilerBase, strategies: Arc<Strategies>) -> Arc<Self> {
         Arc::new(Self {
-            status: StatusWriter::new(hub.clone(), leader, FIELD_MANAGER),
-            workers: telemetry.workers(NAME, settings.concurrent),
-            pipelines: PipelineShard::new(&caches, settings.label_selector.as_deref()),
-            hub,
-            settings,
-            telemetry,
+            workers: base.telemetry.workers(NAME, base.settings.concurrent),
+            pipelines: PipelineShard::new(&base.caches, base.settings.label_selector.as_deref()),
             strategies,
-            caches,
-            feeds_caches,
-            clock: Clock::start(),
             failure_dependencies: FailureDependencies::default(),
             phases: Mutex::default(),
             orphaned_pull_requests: OrphanedPullRequests::new(),
+            base,
         })
-    }
-
-    /// Its metrics.
-    pub fn metrics(&self) -> &Metrics {
-        &self.telemetry.metrics
     }
 
     /// Enqueues sites as the caches change, until the subscriptions are dropped.

@@ -244,7 +244,7 @@ mod tests {
     use tokio::sync::watch;
 
     use super::*;
-    use crate::{KubeconfigPolicy, network_connector, telemetry::Telemetry};
+    use crate::{KubeconfigPolicy, Settings, network_connector, reconciler_base::ReconcilerBase};
     use runtime::LeaderGuard;
 
     async fn hub() -> Server {
@@ -258,9 +258,8 @@ mod tests {
     }
 
     fn reconciler(hub: &Server, leader: LeaderGuard) -> Arc<PipelineReconciler> {
-        let telemetry = Telemetry::alone().led_by(leader);
-        let connector = network_connector(KubeconfigPolicy::default());
-        PipelineReconciler::with(hub.client(), connector, Arc::default(), telemetry, None)
+        let base = ReconcilerBase::alone(hub.client(), Settings::default(), leader);
+        PipelineReconciler::with(base, network_connector(KubeconfigPolicy::default()))
     }
 
     fn pipeline() -> Pipeline {

@@ -2,18 +2,17 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
+    ops::Deref,
     sync::Arc,
     time::Duration,
 };
 
 use kube::Client;
 use parking_lot::{Mutex, RwLock};
-use runtime::{
-    CacheEvent, Clock, ObjectCache, ObjectKey, Random, StatusWriter, Subscription, Workers,
-};
+use runtime::{CacheEvent, LeaderGuard, ObjectCache, ObjectKey, Random, Subscription, Workers};
 
 use crate::{
-    Caches, Context, FIELD_MANAGER,
+    Context,
     apps::{AppCache, sources::SourceCache},
     caches::{PipelineShard, pipeline_of},
     clusters::{
@@ -22,8 +21,8 @@ use crate::{
     index::{Index, Want},
     keys::{AppKind, ClusterKey},
     namespaces::Namespaces,
+    reconciler_base::ReconcilerBase,
     settings::Settings,
-    telemetry::Telemetry,
 };
 
 /// Under this name the pipeline reconciler writes to the caches and reads its metrics.
@@ -31,15 +30,9 @@ pub(super) const NAME: &str = "pipeline";
 
 /// Keeps the status of each pipeline up to date with its targets, and starts and ends promotions.
 pub struct PipelineReconciler {
-    pub(crate) hub: Client,
-    pub(crate) status: StatusWriter,
+    base: ReconcilerBase,
     pub(crate) connector: Connector,
-    pub(crate) settings: Arc<Settings>,
-    pub(crate) clock: Clock,
     random: Random,
-    pub(crate) caches: Caches,
-    /// Whether this reconciler itself feeds the caches it uses.
-    pub(super) feeds_caches: bool,
     pub(crate) pipelines: PipelineShard,
     pub(crate) clusters: Arc<ObjectCache<api::GitopsCluster>>,
     /// The namespaces of the hub.
@@ -49,7 +42,6 @@ pub struct PipelineReconciler {
     /// A client for single requests to each cluster that is connected.
     pub(crate) clients: RwLock<HashMap<ClusterKey, Client>>,
     pub(crate) workers: Arc<Workers<ObjectKey>>,
-    pub(crate) telemetry: Telemetry,
     index: Mutex<Index>,
     /// Nothing once the reconciler has stopped.
     connections: Mutex<Option<HashMap<ClusterKey, ClusterConnection>>>,
@@ -64,47 +56,34 @@ impl Drop for CloseConnections {
     }
 }
 
+impl Deref for PipelineReconciler {
+    type Target = ReconcilerBase;
+
+    fn deref(&self) -> &ReconcilerBase {
+        &self.base
+    }
+}
+
 impl PipelineReconciler {
     /// A reconciler on its own, with caches, metrics and health of its own.
     pub fn new(hub: Client, connector: Connector, settings: Settings) -> Arc<Self> {
-        let telemetry = Telemetry::alone();
-        Self::with(hub, connector, Arc::new(settings), telemetry, None)
+        let leader = LeaderGuard::without_election();
+        Self::with(ReconcilerBase::alone(hub, settings, leader), connector)
     }
 
     /// The reconciler of the process.
     pub(crate) fn of(context: &Context) -> Arc<Self> {
-        let settings = context.settings.clone();
-        Self::with(
-            context.client.clone(),
-            network_connector(settings.kubeconfigs),
-            settings,
-            Telemetry::of(context),
-            Some(context.caches.clone()),
-        )
+        let connector = network_connector(context.settings.kubeconfigs);
+        Self::with(ReconcilerBase::of(context), connector)
     }
 
-    pub(crate) fn with(
-        hub: Client,
-        connector: Connector,
-        settings: Arc<Settings>,
-        telemetry: Telemetry,
-        caches: Option<Caches>,
-    ) -> Arc<Self> {
-        let feeds_caches = caches.is_none();
-        let caches = caches.unwrap_or_else(Caches::new);
-        let leader = telemetry.leader.clone();
+    pub(super) fn with(base: ReconcilerBase, connector: Connector) -> Arc<Self> {
+        let (caches, settings) = (&base.caches, &base.settings);
         Arc::new(Self {
-            status: StatusWriter::new(hub.clone(), leader, FIELD_MANAGER),
-            workers: telemetry.workers(NAME, settings.concurrent),
-            pipelines: PipelineShard::new(&caches, settings.label_selector.as_deref()),
+            workers: base.telemetry.workers(NAME, settings.concurrent),
+            pipelines: PipelineShard::new(caches, settings.label_selector.as_deref()),
             clusters: caches.clusters.clone(),
-            hub,
             connector,
-            settings,
-            telemetry,
-            caches,
-            feeds_caches,
-            clock: Clock::start(),
             random: Random::from_entropy(),
             namespaces: Namespaces::default(),
             apps: AppCache::default(),
@@ -112,6 +91,7 @@ impl PipelineReconciler {
             clients: RwLock::default(),
             index: Mutex::default(),
             connections: Mutex::new(Some(HashMap::new())),
+            base,
         })
     }
 

@@ -13,7 +13,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("sluice-planner", &["sluice-api"]),
     ("sluice-net", &[]),
     ("sluice-git", &["sluice-net"]),
-    ("sluice-runtime", &[]),
+    ("sluice-runtime", &["sluice-net"]),
     ("sluice-listener", &[]),
     (
         "sluice-controller",

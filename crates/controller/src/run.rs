@@ -52,7 +52,7 @@ pub enum Error {
     },
     /// Events cannot be sent to Flux.
     #[error("cannot set up sending events")]
-    Events(#[source] reqwest::Error),
+    Events(#[source] net::AddressError),
     /// A controller ended by itself. A restart may help.
     #[error("the controller {name} ended unexpectedly")]
     ControllerEnded {

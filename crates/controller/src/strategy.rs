@@ -91,7 +91,7 @@ pub enum Error {
     },
     /// Events cannot be sent.
     #[error("cannot set up sending events")]
-    Events(#[source] reqwest::Error),
+    Events(#[source] net::AddressError),
 }
 
 /// Carries out promotions by every strategy, and Changes.

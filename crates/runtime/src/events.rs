@@ -152,7 +152,7 @@ impl EventRecorder {
         reporter: EventReporter,
         flux: Option<FluxReceiver<'_>>,
         metrics: EventMetrics,
-    ) -> Result<(Self, Vec<JoinHandle<()>>), reqwest::Error> {
+    ) -> Result<(Self, Vec<JoinHandle<()>>), net::AddressError> {
         let (kubernetes, entries) = mpsc::channel(QUEUE);
         let writer = kubernetes::KubernetesWriter::new(client, reporter.clone());
         let lost = metrics.clone();

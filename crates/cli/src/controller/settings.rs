@@ -8,6 +8,7 @@ use std::{
 
 use anyhow::{Context, anyhow, bail, ensure};
 use controller::{KubeconfigPolicy, Settings};
+use net::AddressPolicy;
 use runtime::{
     events::FluxEventFilter,
     leader::{LeaderElection, LeaseTiming, OuterLock},
@@ -106,10 +107,10 @@ pub(super) fn check(arguments: &Arguments, own_namespace: &str) -> anyhow::Resul
         git_folder: arguments.git_folder.clone(),
         git_mirrors_size: arguments.git_mirrors_size.saturating_mul(1 << 20),
         allow_internal_urls: arguments.allow_internal_urls.0,
-        kubeconfigs: KubeconfigPolicy {
+        kubeconfigs: KubeconfigPolicy(AddressPolicy {
             allow_internal: arguments.allow_internal_urls.0,
             allow_insecure: arguments.allow_insecure_clusters.0,
-        },
+        }),
         proxy: proxy(|name| env::var(name).ok())?,
         follow_every: arguments.follow_every.length(),
         authoring: arguments

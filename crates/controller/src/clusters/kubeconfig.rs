@@ -4,7 +4,7 @@
 //! reached over verified TLS, and not on loopback, link-local or metadata addresses, unless a
 //! [`KubeconfigPolicy`] allows that.
 
-use std::{net::IpAddr, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use api::{GitopsCluster, cluster::KUBECONFIG_KEYS};
 use k8s_openapi::api::core::v1::Secret;
@@ -13,41 +13,27 @@ use kube::{
     config::{AuthInfo, Cluster, KubeConfigOptions, Kubeconfig},
 };
 
-use net::{AddressPolicy, parse_url};
+use net::{AddressError, AddressPolicy, parse_url};
 
 use super::{CALL_TIMEOUT, Connector, describe, transport};
 
-/// What kubeconfigs in Secrets may use.
+/// What kubeconfigs in Secrets may use. An insecure cluster is one with `http` or
+/// `insecure-skip-tls-verify`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct KubeconfigPolicy {
-    /// Also loopback, link-local and metadata addresses.
-    pub allow_internal: bool,
-    /// Also `http` and `insecure-skip-tls-verify`.
-    pub allow_insecure: bool,
-}
+pub struct KubeconfigPolicy(pub AddressPolicy);
 
 impl KubeconfigPolicy {
     /// For clusters on the same machine: internal addresses, but verified TLS.
-    pub const LOCAL: Self = Self {
+    pub const LOCAL: Self = Self(AddressPolicy {
         allow_internal: true,
         allow_insecure: false,
-    };
-
-    /// Refuses an address that clusters must not be at.
-    pub(super) fn check_address(self, host: &str, ip: IpAddr) -> Result<(), String> {
-        let policy = AddressPolicy {
-            allow_internal: self.allow_internal,
-            allow_insecure: self.allow_insecure,
-        };
-        let checked = policy.check(host, ip);
-        checked.map_err(|error| format!("{error}; --allow-internal-urls permits that"))
-    }
+    });
 
     fn check(self, kubeconfig: &Kubeconfig) -> Result<(), String> {
         let clusters = kubeconfig.clusters.iter();
         for cluster in clusters.filter_map(|cluster| cluster.cluster.as_ref()) {
             let skips_verification = cluster.insecure_skip_tls_verify == Some(true);
-            if skips_verification && !self.allow_insecure {
+            if skips_verification && !self.0.allow_insecure {
                 let text = "it does not verify the server (insecure-skip-tls-verify); give it \
                             certificate-authority-data, or run with --allow-insecure-clusters";
                 return Err(text.to_owned());
@@ -64,7 +50,7 @@ impl KubeconfigPolicy {
             parse_url(server).map_err(|because| format!("its server is not usable: {because}"))?;
         let is_allowed = match url.scheme() {
             "https" => true,
-            "http" => self.allow_insecure,
+            "http" => self.0.allow_insecure,
             _ => false,
         };
         if !is_allowed {
@@ -73,12 +59,16 @@ impl KubeconfigPolicy {
         if !url.username().is_empty() || url.password().is_some() {
             return Err("its server has credentials in the URL".to_owned());
         }
-        let host = url.host_str().unwrap_or_default();
-        let Ok(ip) = host.trim_matches(['[', ']']).parse() else {
-            return Ok(());
-        };
-        self.check_address(host, ip)
-            .map_err(|because| format!("its server: {because}"))
+        let checked = self.0.check_host(url.host_str().unwrap_or_default());
+        checked.map_err(|error| format!("its server: {}", refusal(&error)))
+    }
+}
+
+/// Why an address is refused, and what permits it.
+pub(super) fn refusal(error: &AddressError) -> String {
+    match error {
+        AddressError::Internal { .. } => format!("{error}; --allow-internal-urls permits that"),
+        error => error.to_string(),
     }
 }
 
@@ -200,7 +190,7 @@ async fn connect(kubeconfig: Kubeconfig, policy: KubeconfigPolicy) -> Result<Cli
     config.connect_timeout = Some(Duration::from_secs(5));
     // The proxy in the environment is for the hub.
     config.proxy_url = None;
-    transport::client(config, policy)
+    transport::client(config, policy.0)
         .map_err(|error| format!("no client can be made: {}", describe(&error)))
 }
 

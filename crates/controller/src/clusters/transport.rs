@@ -20,17 +20,18 @@ use kube::{
     Client, Config,
     client::{Body, ConfigExt, retry::RetryPolicy},
 };
+use net::{AddressError, AddressPolicy};
 use serde_json::{Value, json};
 use tower::{BoxError, ServiceBuilder, retry::RetryLayer, service_fn};
 use tower_http::decompression::DecompressionLayer;
 
-use super::kubeconfig::KubeconfigPolicy;
+use super::kubeconfig::refusal;
 
 /// The longest body of an error that is read.
 const LONGEST_ERROR: usize = 64 << 10;
 
 /// A client that connects only where the policy allows.
-pub(super) fn client(config: Config, policy: KubeconfigPolicy) -> Result<Client, kube::Error> {
+pub(super) fn client(config: Config, policy: AddressPolicy) -> Result<Client, kube::Error> {
     let resolver = service_fn(move |name: Name| resolve(name, policy));
     let mut connector = HttpConnector::new_with_resolver(resolver);
     connector.enforce_http(false);
@@ -55,16 +56,13 @@ pub(super) fn client(config: Config, policy: KubeconfigPolicy) -> Result<Client,
     Ok(Client::new(service, config.default_namespace))
 }
 
-async fn resolve(
-    name: Name,
-    policy: KubeconfigPolicy,
-) -> Result<vec::IntoIter<SocketAddr>, BoxError> {
-    let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
-    let found: Vec<SocketAddr> = found.collect();
-    for address in &found {
-        policy.check_address(name.as_str(), address.ip())?;
+async fn resolve(name: Name, policy: AddressPolicy) -> Result<vec::IntoIter<SocketAddr>, BoxError> {
+    match policy.resolve(name.as_str(), 0).await {
+        Ok(addresses) => Ok(addresses.into_iter()),
+        // To the caller a name that does not resolve is a host that cannot be reached.
+        Err(AddressError::Unresolvable { source, .. }) => Err(source.into()),
+        Err(refused) => Err(refusal(&refused).into()),
     }
-    Ok(found.into_iter())
 }
 
 /// Replaces the body of an error that is not a Kubernetes `Status`.

@@ -3,10 +3,12 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use http::{Method, StatusCode};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
-use reqwest::{StatusCode, redirect::Policy};
+use net::{AddressError, AddressPolicy, HttpClient, HttpRequest, OutboundHttp};
 use serde::Serialize;
+use url::Url;
 
 use super::{DeliveryError, EventReporter, EventSeverity, EventSink, PendingEvent};
 
@@ -15,8 +17,8 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 const MESSAGE_CHARACTERS: usize = 39_000;
 
 pub(super) struct FluxPoster {
-    http: reqwest::Client,
-    address: String,
+    http: HttpClient,
+    url: Url,
     reporter: EventReporter,
 }
 
@@ -35,14 +37,17 @@ struct Event<'a> {
 }
 
 impl FluxPoster {
-    pub(super) fn new(address: &str, reporter: EventReporter) -> Result<Self, reqwest::Error> {
-        let http = reqwest::Client::builder()
-            .timeout(TIMEOUT)
-            .redirect(Policy::none())
-            .build()?;
+    pub(super) fn new(address: &str, reporter: EventReporter) -> Result<Self, AddressError> {
+        let invalid = |because| AddressError::Invalid { because };
+        let url = net::parse_url(address).map_err(invalid)?;
+        // The address comes from the flags of the process, so it may be in its own pod.
+        let http = OutboundHttp::new(AddressPolicy::UNRESTRICTED)
+            .with_environment_proxy()
+            .with_timeout(TIMEOUT)
+            .client(url.host_str().unwrap_or_default(), None)?;
         Ok(Self {
             http,
-            address: address.to_owned(),
+            url,
             reporter,
         })
     }
@@ -67,12 +72,18 @@ impl FluxPoster {
 
 impl EventSink for FluxPoster {
     async fn send(&self, entry: &PendingEvent) -> Result<(), DeliveryError> {
-        let request = self.http.post(&self.address).json(&self.event(entry));
-        let response = request.send().await.map_err(|error| DeliveryError {
-            because: error.without_url().to_string(),
+        let request = HttpRequest::new(Method::POST, self.url.clone());
+        let request = request.json(&self.event(entry));
+        let request = request.map_err(|error| DeliveryError {
+            because: format!("the event cannot be written as JSON: {error}"),
+            is_retryable: false,
+        })?;
+        let response = self.http.send(request).await;
+        let response = response.map_err(|error| DeliveryError {
+            because: error.to_string(),
             is_retryable: true,
         })?;
-        match response.status() {
+        match response.status {
             status if status.is_success() => Ok(()),
             // It received the same event a moment ago.
             StatusCode::TOO_MANY_REQUESTS => Ok(()),

@@ -21,7 +21,7 @@ impl ReliableSender {
         client: Client,
         controller: &str,
         flux: Option<&str>,
-    ) -> Result<Self, reqwest::Error> {
+    ) -> Result<Self, net::AddressError> {
         // Events are the same whichever replica sends them, so they do not name this process.
         let reporter = EventReporter {
             controller: controller.to_owned(),

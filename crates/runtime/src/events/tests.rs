@@ -42,7 +42,7 @@ fn start_with(
     filter: &FluxEventFilter,
     metrics: &EventMetrics,
 ) -> (EventRecorder, Vec<JoinHandle<()>>) {
-    // Also for plain HTTP: reqwest sets TLS up in advance.
+    // Also for plain HTTP: the HTTP client sets TLS up in advance.
     testbed::tls::install_provider();
     let reporter = EventReporter {
         controller: "pipeline-controller".to_owned(),

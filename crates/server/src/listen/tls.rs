@@ -25,7 +25,7 @@ pub(crate) async fn load_certificate(
     let certificate = certificate.map_err(|error| unusable(&files.certificate, error))?;
     let certificate = Arc::new(certificate);
     let reloading = reload(certificate.clone(), files, contents);
-    tokio::spawn(stop.clone().run_until_cancelled_owned(reloading));
+    runtime::spawn(stop.clone().run_until_cancelled_owned(reloading));
     Ok(certificate)
 }
 

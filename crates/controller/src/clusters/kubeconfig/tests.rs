@@ -46,10 +46,7 @@ fn at(server: &str, cluster: &str) -> Kubeconfig {
 }
 
 const LOCAL: KubeconfigPolicy = KubeconfigPolicy::LOCAL;
-const ANYTHING: KubeconfigPolicy = KubeconfigPolicy {
-    allow_internal: true,
-    allow_insecure: true,
-};
+const ANYTHING: KubeconfigPolicy = KubeconfigPolicy(AddressPolicy::UNRESTRICTED);
 
 #[test]
 fn clusters_are_reached_over_verified_tls_and_not_at_internal_addresses() {
@@ -145,10 +142,10 @@ async fn a_server_that_is_no_cluster_is_not_called_and_its_body_never_shown() {
     let (port, calls) = something_else().await;
     let by_address = format!("http://127.0.0.1:{port}/latest/meta-data");
     let by_name = format!("http://localhost:{port}/latest/meta-data");
-    let only_insecure = KubeconfigPolicy {
+    let only_insecure = KubeconfigPolicy(AddressPolicy {
         allow_internal: false,
         allow_insecure: true,
-    };
+    });
     for (server, policy, expected) in [
         (&by_address, KubeconfigPolicy::default(), "not https"),
         (&by_address, only_insecure, "internal address"),

@@ -1,37 +1,51 @@
-// Keeps a page up to date and shows times as "5 min ago". Without it pages show the state at the time
-// they were loaded.
+// Keeps a page up to date, moves the release on its way, and opens the command palette. Without it
+// pages show the state at the time they were loaded.
 "use strict";
 
 const main = document.querySelector("main[data-digest]");
 const banner = document.getElementById("live");
+const isStill = matchMedia("(prefers-reduced-motion: reduce)");
+
+function element(name, properties = {}, ...children) {
+  const made = Object.assign(document.createElement(name), properties);
+  made.append(...children);
+  return made;
+}
 
 function showStatus(text, link) {
   banner.textContent = text;
-  if (link) {
-    const anchor = document.createElement("a");
-    anchor.href = link;
-    anchor.textContent = "Sign in";
-    banner.append(" ", anchor);
-  }
+  if (link) banner.append(" ", element("a", { href: link, textContent: "Sign in" }));
 }
 
-// Relative times
+// Relative times: "5 min ago", how long something has lasted, and how long is left.
 
 const UNITS = [[86400, "d"], [3600, "h"], [60, "min"]];
 
-function relativeTime(seconds) {
+function duration(seconds) {
+  const [size, name] = UNITS.find(([size]) => seconds >= size) || UNITS[2];
+  return `${Math.max(1, Math.round(seconds / size))} ${name}`;
+}
+
+function relativeTime(time, seconds) {
   const distance = Math.abs(seconds);
+  if ("left" in time.dataset) return seconds < 0 ? `${duration(distance)} left` : "";
   if (distance < 45) return seconds < 0 ? "in a moment" : "just now";
-  const [size, name] = UNITS.find(([size]) => distance >= size) || UNITS[2];
-  const text = `${Math.max(1, Math.round(distance / size))} ${name}`;
-  return seconds < 0 ? `in ${text}` : `${text} ago`;
+  if ("since" in time.dataset) return duration(distance);
+  return seconds < 0 ? `in ${duration(distance)}` : `${duration(distance)} ago`;
 }
 
 function showRelativeTimes(root) {
   for (const time of root.querySelectorAll("time[datetime]")) {
     time.title ||= time.textContent;
-    time.textContent = relativeTime((Date.now() - Date.parse(time.dateTime)) / 1000);
+    time.textContent = relativeTime(time, (Date.now() - Date.parse(time.dateTime)) / 1000);
   }
+}
+
+// How many promotions await approval, in the title of the tab
+
+function showCount() {
+  const count = Number(document.getElementById("waiting")?.dataset.count || 0);
+  document.title = (count ? `(${count}) ` : "") + document.title.replace(/^\(\d+\) /, "");
 }
 
 // Parts
@@ -48,7 +62,14 @@ function parse(html) {
 function isBusy(part) {
   const active = document.activeElement;
   const isTyping = active && part.contains(active) && active.matches("input, select, textarea");
-  return isTyping || Boolean(part.querySelector("details[open]"));
+  return isTyping || Boolean(part.querySelector("details[open] form"));
+}
+
+function keepOpen(old, fresh) {
+  for (const open of old.querySelectorAll("details[open][id]")) {
+    const same = fresh.querySelector(`#${CSS.escape(open.id)}`);
+    if (same) same.open = true;
+  }
 }
 
 function replace(id, html) {
@@ -61,7 +82,8 @@ function replace(id, html) {
   postponed.delete(id);
   const fresh = parse(html);
   const focused = old.contains(document.activeElement) && document.activeElement.id;
-  showRelativeTimes(fresh);
+  keepOpen(old, fresh);
+  prepare(fresh);
   old.replaceWith(fresh);
   if (focused) document.getElementById(focused)?.focus();
   return true;
@@ -80,7 +102,7 @@ function arrangeRows(order, set) {
     let row = document.getElementById(id);
     if (!row && set[id]) {
       row = parse(set[id]);
-      showRelativeTimes(row);
+      prepare(row);
     }
     if (!row) continue;
     if (row === next) next = next.nextElementSibling;
@@ -88,12 +110,52 @@ function arrangeRows(order, set) {
   }
 }
 
+// What has the same name before and after a change moves from the old place to the new one.
+function places() {
+  const all = [...document.querySelectorAll("[data-move]")];
+  return new Map(all.map((it) => [it.dataset.move, it.getBoundingClientRect()]));
+}
+
+function moveFrom(before) {
+  if (isStill.matches) return;
+  for (const it of document.querySelectorAll("[data-move]")) {
+    const [from, to] = [before.get(it.dataset.move), it.getBoundingClientRect()];
+    if (!from) it.animate([{ opacity: 0, scale: 0.6 }, { opacity: 1, scale: 1 }], 400);
+    else if (from.x !== to.x || from.y !== to.y)
+      it.animate([{ translate: `${from.x - to.x}px ${from.y - to.y}px` }, { translate: "0 0" }], { duration: 700, easing: "ease-in-out" });
+  }
+}
+
 function applyChange({ set, order }) {
+  const before = places();
   if (order) arrangeRows(order, set);
   let isComplete = true;
   for (const [id, html] of Object.entries(set)) isComplete = replace(id, html) && isComplete;
   // An environment was added or removed: the frame of the page differs.
-  if (!isComplete) location.reload();
+  if (!isComplete) return location.reload();
+  moveFrom(before);
+  showCount();
+}
+
+// Buttons that act are off while the connection is lost: the page may be out of date.
+
+function setActing(root, isPossible) {
+  for (const button of root.querySelectorAll("main form[method=post] button, form[method=post] button")) {
+    if (!isPossible && !button.disabled) {
+      button.disabled = true;
+      button.dataset.off = "";
+    } else if (isPossible && "off" in button.dataset) {
+      button.disabled = false;
+      delete button.dataset.off;
+    }
+  }
+}
+
+let isConnected = true;
+
+function setConnected(connected) {
+  isConnected = connected;
+  setActing(document, connected);
 }
 
 // The stream
@@ -125,17 +187,44 @@ function follow() {
   if (stream || document.hidden) return;
   const page = location.pathname + location.search;
   stream = new EventSource(`/live?${new URLSearchParams({ page, digest })}`);
-  stream.onopen = () => showStatus("");
+  stream.onopen = () => {
+    showStatus("");
+    setConnected(true);
+  };
   stream.addEventListener("change", (event) => {
     digest = event.lastEventId;
     applyChange(JSON.parse(event.data));
   });
   stream.onerror = async () => {
     stop();
+    setConnected(false);
     showStatus("Connection lost: this page may be out of date. Reconnecting…");
     if (!(await isSignedOut())) setTimeout(follow, 1500);
   };
 }
+
+// The filter of the list: results appear while typing, and the address keeps them.
+
+const filter = document.querySelector("form[data-live]");
+let filterTurn = 0;
+
+function applyFilter() {
+  const fields = [...new FormData(filter)].filter(([, value]) => value);
+  const query = new URLSearchParams(fields).toString();
+  history.replaceState(null, "", filter.action + (query ? `?${query}` : ""));
+  digest = "";
+  stop();
+  follow();
+}
+
+filter?.addEventListener("input", () => {
+  const turn = ++filterTurn;
+  setTimeout(() => turn === filterTurn && applyFilter(), 180);
+});
+filter?.addEventListener("submit", (event) => {
+  event.preventDefault();
+  applyFilter();
+});
 
 // The create form: the manifest is updated while typing.
 
@@ -157,16 +246,136 @@ draft?.addEventListener("input", () => {
   setTimeout(() => turn === inputCount && preview(turn), 150);
 });
 
+// Copy buttons
+
+function addCopyButtons(root) {
+  if (!navigator.clipboard) return;
+  for (const source of root.querySelectorAll(".source")) {
+    const button = element("button", { className: "quiet copy", type: "button", textContent: "Copy" });
+    button.addEventListener("click", async () => {
+      await navigator.clipboard.writeText(source.querySelector("pre").textContent);
+      button.textContent = "Copied";
+      setTimeout(() => (button.textContent = "Copy"), 1500);
+    });
+    source.append(button);
+  }
+}
+
+// The command palette: pages, pipelines and clusters by name
+
+let palette;
+
+function pagesMatching(text) {
+  const links = [...document.querySelectorAll(".top nav a")];
+  const pages = links.map((it) => ({ title: it.firstChild.textContent.trim(), hint: "page", address: it.getAttribute("href") }));
+  return pages.filter((it) => it.title.toLowerCase().includes(text.toLowerCase()));
+}
+
+async function search(text) {
+  const answer = await fetch(`/find?${new URLSearchParams({ q: text })}`).catch(() => undefined);
+  return answer?.ok ? answer.json() : [];
+}
+
+function showResults(list, results) {
+  const items = results.map((it, at) => {
+    const link = element("a", { href: it.address, id: `found-${at}` }, element("span", { textContent: it.title }), element("small", { textContent: it.hint }));
+    link.setAttribute("role", "option");
+    link.setAttribute("aria-selected", at === 0);
+    link.tabIndex = -1;
+    const item = element("li", {}, link);
+    item.setAttribute("role", "presentation");
+    return item;
+  });
+  list.replaceChildren(...items);
+  if (!items.length) list.append(element("li", { className: "none", textContent: "Nothing matches." }));
+}
+
+function select(list, input, step) {
+  const links = [...list.querySelectorAll("a")];
+  if (!links.length) return;
+  const now = links.findIndex((it) => it.ariaSelected === "true");
+  const next = (now + step + links.length) % links.length;
+  links.forEach((it, at) => it.setAttribute("aria-selected", at === next));
+  links[next].scrollIntoView({ block: "nearest" });
+  input.setAttribute("aria-activedescendant", links[next].id);
+}
+
+function makePalette() {
+  const list = element("ul", { id: "found" });
+  list.setAttribute("role", "listbox");
+  list.setAttribute("aria-label", "Results");
+  const input = element("input", { type: "text", placeholder: "Go to a pipeline, a cluster or a page…", autocomplete: "off", spellcheck: false });
+  for (const [name, value] of [["role", "combobox"], ["aria-label", "Go to"], ["aria-controls", "found"], ["aria-expanded", "true"], ["aria-autocomplete", "list"]])
+    input.setAttribute(name, value);
+  palette = element("dialog", { className: "palette" }, input, list);
+  palette.setAttribute("aria-label", "Command palette");
+  let turn = 0;
+  const update = async () => {
+    const own = ++turn;
+    const found = [...pagesMatching(input.value), ...(await search(input.value))];
+    if (own === turn) showResults(list, found);
+  };
+  input.addEventListener("input", update);
+  input.addEventListener("keydown", (event) => {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (step) {
+      event.preventDefault();
+      select(list, input, step);
+    } else if (event.key === "Enter") {
+      event.preventDefault();
+      list.querySelector("[aria-selected=true]")?.click();
+    }
+  });
+  palette.addEventListener("click", (event) => event.target === palette && palette.close());
+  document.body.append(palette);
+  return () => {
+    input.value = "";
+    palette.showModal();
+    update();
+  };
+}
+
+let openPalette = () => {
+  openPalette = makePalette();
+  openPalette();
+};
+
+// All pages
+
+function prepare(root) {
+  showRelativeTimes(root);
+  if (!isConnected) setActing(root, false);
+}
+
+// A menu closes on Escape and when something else is clicked.
+function closeMenus(except) {
+  for (const menu of document.querySelectorAll("details.menu[open]")) if (!menu.contains(except)) menu.open = false;
+}
+
 showRelativeTimes(document);
+showCount();
+addCopyButtons(document);
 setInterval(() => showRelativeTimes(document), 30000);
 document.addEventListener("focusout", () => setTimeout(replacePostponed));
 document.addEventListener("toggle", () => setTimeout(replacePostponed), true);
-document.getElementById("sort")?.addEventListener("change", (event) => event.target.form.requestSubmit());
+document.addEventListener("click", (event) => closeMenus(event.target));
+document.getElementById("find")?.addEventListener("click", (event) => {
+  event.preventDefault();
+  openPalette();
+});
 document.addEventListener("keydown", (event) => {
-  const search = document.getElementById("q");
-  if (event.key === "/" && search && !event.target.matches("input, select, textarea")) {
+  if (event.key === "k" && (event.ctrlKey || event.metaKey) && document.getElementById("find")) {
     event.preventDefault();
-    search.focus();
+    openPalette();
+  } else if (event.key === "Escape") {
+    const menu = document.querySelector("details.menu[open]");
+    menu?.querySelector("summary").focus();
+    closeMenus();
+  } else if (event.key === "/" && !event.target.matches("input, select, textarea")) {
+    const field = document.getElementById("q");
+    if (!field) return;
+    event.preventDefault();
+    field.focus();
   }
 });
 if (main) {

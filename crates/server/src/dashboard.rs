@@ -7,10 +7,12 @@
 //! | `list`, `pipeline`, `objects`, `approvals`, `clusters`, `changes` | the parts of each page |
 //! | `apps` | all apps, read from clusters; not kept up to date |
 //! | `create` | the form for a new pipeline, which is proposed in git |
+//! | `find` | what the command palette finds |
 //! | `live` | server-sent events with the parts that changed |
 //! | `actions` | the forms that act on pipelines |
 //! | `sign_in` | sessions of viewers |
-//! | `html`, `layout`, `components` | markup |
+//! | `decision` | the card on which a person decides about a promotion |
+//! | `html`, `layout`, `components`, `icons`, `version` | markup |
 //!
 //! A page shows cached objects that the viewer may see. All text is escaped, no inline script runs,
 //! and every form carries the CSRF token of the session.
@@ -23,7 +25,10 @@ mod changes;
 mod clusters;
 mod components;
 mod create;
+mod decision;
+mod find;
 mod html;
+mod icons;
 mod layout;
 mod list;
 mod live;
@@ -31,6 +36,7 @@ mod objects;
 mod page;
 mod pipeline;
 mod sign_in;
+mod version;
 mod yaml;
 
 use std::sync::Arc;
@@ -74,6 +80,7 @@ pub(crate) fn router() -> Router<Arc<AppState>> {
         .route("/changes", get(show))
         .route("/changes/{namespace}/{name}", get(show))
         .route("/live", get(live::follow))
+        .route("/find", get(find::show))
         .route("/assets/{name}", get(assets::serve))
         .layer(middleware::from_fn(add_security_headers))
 }
@@ -85,7 +92,10 @@ async fn show(
     address: Uri,
 ) -> Result<Response, ErrorPage> {
     let page = DashboardPage::parse(&address).ok_or_else(|| Problem::not_found("this page"))?;
-    let parts = page.parts(&app_state, &viewer).await?;
+    let parts = match page.parts(&app_state, &viewer).await {
+        Ok(parts) => parts,
+        Err(problem) => return framed_problem(&app_state, &viewer, problem).await,
+    };
     let message = app_state.sessions.flash_message(&headers).await;
     let has_message = message.is_some();
     let mut response = layout::page(&page, &viewer, &parts, message).into_response();
@@ -96,9 +106,34 @@ async fn show(
     Ok(response)
 }
 
+/// A problem within the frame of the pages.
+async fn framed_problem(
+    app_state: &Arc<AppState>,
+    viewer: &Viewer,
+    problem: Problem,
+) -> Result<Response, ErrorPage> {
+    let (code, _) = problem.parts();
+    let page = layout::framed_error(app_state, viewer, &problem).await?;
+    Ok((code, page).into_response())
+}
+
+/// The answer to an address that leads nowhere: a page for people with a browser.
+pub(crate) async fn not_found(app_state: &Arc<AppState>, headers: &HeaderMap) -> Response {
+    let problem = Problem::not_found("a page at this address");
+    let viewer = sign_in::authenticate(app_state, headers).await;
+    let page = match viewer.ok().flatten() {
+        Some(viewer) => framed_problem(app_state, &viewer, problem).await,
+        None => Err(ErrorPage(problem)),
+    };
+    with_security_headers(page.into_response())
+}
+
 /// Adds the security headers to every response.
 async fn add_security_headers(request: Request, next: Next) -> Response {
-    let mut response = next.run(request).await;
+    with_security_headers(next.run(request).await)
+}
+
+fn with_security_headers(mut response: Response) -> Response {
     let headers = response.headers_mut();
     for (name, value) in [
         (header::CONTENT_SECURITY_POLICY, POLICY),

@@ -18,6 +18,8 @@ pub(crate) struct Cell<'a> {
     pub(crate) name: &'a str,
     pub(crate) state: SummaryState,
     pub(crate) revision: String,
+    /// The one version that all targets run or failed to run, if it is one.
+    pub(crate) version: Option<String>,
     /// The revision of the current promotion.
     pub(crate) incoming: Option<&'a str>,
     pub(crate) message: Option<String>,
@@ -35,6 +37,7 @@ pub(crate) fn cells(pipeline: &Pipeline) -> Vec<Cell<'_>> {
                 name: &environment.name,
                 state: environment_state(pipeline, &environment.name),
                 revision: running_text(status),
+                version: only_version(status),
                 incoming: current.map(|it| it.revision.as_str()),
                 message: planner::environment_message(status),
             }
@@ -82,6 +85,22 @@ fn running_text(status: Option<&EnvironmentStatus>) -> String {
         (1, Some(only)) => only.clone(),
         (0, _) | (_, None) => "–".to_owned(),
         (several, _) => format!("{several} revisions"),
+    }
+}
+
+/// The version of all targets, with the one that failed instead of what runs.
+fn only_version(status: Option<&EnvironmentStatus>) -> Option<String> {
+    let targets = status.map(|it| it.targets.as_slice()).unwrap_or_default();
+    let version = |target: &TargetStatus| {
+        let failed = planner::failed_revision(target).map(str::to_owned);
+        failed.or_else(|| target.shown_revision())
+    };
+    let versions: BTreeSet<_> = targets.iter().filter_map(version).collect();
+    let reported = status.and_then(|it| it.reported.as_ref());
+    match versions.len() {
+        0 => reported.map(|it| it.revision.clone()),
+        1 => versions.into_iter().next(),
+        _ => None,
     }
 }
 

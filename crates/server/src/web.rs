@@ -21,8 +21,6 @@ const MAX_BODY: usize = 64 << 10;
 
 /// All routes for people.
 pub fn router(app_state: Arc<AppState>) -> Router {
-    let not_found =
-        async || Problem::new(StatusCode::NOT_FOUND, "there is nothing at this address");
     let method_not_allowed = async || {
         let detail = "this address does not support the method";
         Problem::new(StatusCode::METHOD_NOT_ALLOWED, detail)
@@ -38,6 +36,16 @@ pub fn router(app_state: Arc<AppState>) -> Router {
             log_request,
         ))
         .with_state(app_state)
+}
+
+/// A page for a browser, a problem for everybody else.
+async fn not_found(State(app_state): State<Arc<AppState>>, request: Request) -> Response {
+    let accepts = request.headers().get(header::ACCEPT);
+    let is_browser = accepts.is_some_and(|it| it.as_bytes().starts_with(b"text/html"));
+    if is_browser && !request.uri().path().starts_with("/api/") {
+        return dashboard::not_found(&app_state, request.headers()).await;
+    }
+    Problem::new(StatusCode::NOT_FOUND, "there is nothing at this address").into_response()
 }
 
 /// Counts and logs the request under an id: the client's own if it sent a plain one.

@@ -6,6 +6,7 @@
 //! stops on drop.
 
 mod git_http;
+mod pages;
 mod pulls;
 mod repository;
 mod tls;
@@ -58,7 +59,7 @@ pub struct Forge {
     state: Arc<ForgeState>,
     address: SocketAddr,
     certificate: Option<String>,
-    server: JoinHandle<()>,
+    servers: Vec<JoinHandle<()>>,
 }
 
 /// The state shared by all requests.
@@ -74,6 +75,8 @@ struct ForgeState {
     /// Serializes changes of pull requests.
     write_lock: tokio::sync::Mutex<()>,
     origin: String,
+    /// Where the pages for people are.
+    web_origin: String,
     /// By project.
     interceptors: Mutex<BTreeMap<String, RequestInterceptor>>,
     /// Other APIs, by path prefix.
@@ -84,37 +87,48 @@ impl Forge {
     /// Starts a forge on a free port, without TLS.
     pub async fn start() -> Result<Self, Error> {
         let listener = listen().await?;
-        Self::serve(listener, "http", None)
+        let address = local_address(&listener)?;
+        let state = ForgeState::new(format!("http://{address}"), format!("http://{address}"))?;
+        Self::serve(listener, address, state, None)
     }
 
     /// Starts a forge with TLS, with its own certificate authority.
     pub async fn start_with_tls() -> Result<Self, Error> {
-        let listener = listen().await?;
+        let (listener, web) = (listen().await?, listen().await?);
+        let (address, web_address) = (local_address(&listener)?, local_address(&web)?);
         let (listener, certificate) = tls::wrap(listener)?;
-        Self::serve(listener, "https", Some(certificate))
+        let origins = (format!("https://{address}"), format!("http://{web_address}"));
+        let state = ForgeState::new(origins.0, origins.1)?;
+        let mut forge = Self::serve(listener, address, state, Some(certificate))?;
+        let pages = pages::routes().with_state(forge.state.clone());
+        forge.servers.push(spawn(web, pages));
+        Ok(forge)
     }
 
-    fn serve<L>(listener: L, scheme: &str, certificate: Option<String>) -> Result<Self, Error>
+    fn serve<L>(
+        listener: L,
+        address: SocketAddr,
+        state: ForgeState,
+        certificate: Option<String>,
+    ) -> Result<Self, Error>
     where
         L: Listener<Addr = SocketAddr>,
     {
-        let address = listener
-            .local_addr()
-            .map_err(|error| Error::new("listen", error))?;
         // For the clients in this process.
         crate::tls::install_provider();
-        let state = Arc::new(ForgeState::new(format!("{scheme}://{address}"))?);
+        let state = Arc::new(state);
         let router = router(state.clone());
-        let server = tokio::spawn(async move {
-            // Aborted on drop.
-            let _ = axum::serve(listener, router).await;
-        });
         Ok(Self {
             state,
             address,
             certificate,
-            server,
+            servers: vec![spawn(listener, router)],
         })
+    }
+
+    /// The start of the addresses of pages for people, always without TLS.
+    pub fn web_origin(&self) -> &str {
+        &self.state.web_origin
     }
 
     /// `http://127.0.0.1:PORT`, or https.
@@ -188,12 +202,14 @@ impl Forge {
 
 impl Drop for Forge {
     fn drop(&mut self) {
-        self.server.abort();
+        for server in &self.servers {
+            server.abort();
+        }
     }
 }
 
 impl ForgeState {
-    fn new(origin: String) -> Result<Self, Error> {
+    fn new(origin: String, web_origin: String) -> Result<Self, Error> {
         let folder = tempfile::Builder::new().prefix("forge-").tempdir();
         let folder = folder.map_err(|error| Error::new("create a folder for the forge", error))?;
         Ok(Self {
@@ -207,6 +223,7 @@ impl ForgeState {
             pulls: Mutex::default(),
             write_lock: tokio::sync::Mutex::default(),
             origin,
+            web_origin,
             interceptors: Mutex::default(),
             additional_apis: Mutex::default(),
         })
@@ -240,6 +257,21 @@ impl ForgeState {
     }
 }
 
+/// Serves until it is aborted.
+fn spawn<L>(listener: L, router: Router) -> JoinHandle<()>
+where
+    L: Listener<Addr = SocketAddr>,
+{
+    tokio::spawn(async move {
+        let _ = axum::serve(listener, router).await;
+    })
+}
+
+fn local_address(listener: &TcpListener) -> Result<SocketAddr, Error> {
+    let address = listener.local_addr();
+    address.map_err(|error| Error::new("listen", error))
+}
+
 async fn listen() -> Result<TcpListener, Error> {
     TcpListener::bind(("127.0.0.1", 0))
         .await
@@ -251,6 +283,7 @@ fn router(state: Arc<ForgeState>) -> Router {
         .nest("/api/v1/repos/{owner}/{name}", pulls::routes())
         // The common part of both APIs suffices for GitHub Enterprise's pull requests.
         .nest("/api/v3/repos/{owner}/{name}", pulls::routes())
+        .merge(pages::routes())
         .fallback(git_http::serve)
         .layer(axum::middleware::from_fn_with_state(state.clone(), count))
         .with_state(state)

@@ -8,115 +8,103 @@ use kube::ResourceExt;
 use runtime::ObjectKey;
 
 use super::{
-    components::{address, hidden_field, timestamp},
+    components::{address, empty_state},
+    decision::{DecisionContext, decision},
     html::{Element, Html, tag},
     page::{PagePart, PageParts},
-    pipeline::{form, note},
     sign_in::Viewer,
 };
-use crate::{AppState, access::AccessRequest, caches::pipeline_of, problem::Problem};
+use crate::{
+    AppState,
+    access::{AccessRequest, PIPELINES},
+    caches::pipeline_of,
+    problem::Problem,
+};
+
+/// The promotions that await approval, as far as the viewer may see their pipelines; oldest first.
+pub(super) async fn visible(
+    app_state: &Arc<AppState>,
+    viewer: &Viewer,
+) -> Result<Vec<Arc<Promotion>>, Problem> {
+    let mut waiting = app_state.objects.awaiting_approval();
+    waiting.sort_by_key(|it| (it.creation_timestamp(), it.name_any()));
+    let everywhere = AccessRequest::list(PIPELINES, app_state.settings.namespace.as_deref());
+    if viewer.caller.may_see(&everywhere).await? {
+        return Ok(waiting);
+    }
+    let seen = waiting.into_iter().map(|promotion| async move {
+        let key = pipeline_of(&promotion);
+        let access_request = AccessRequest::new("get", &key);
+        let is_seen = viewer.caller.may_see(&access_request).await?;
+        Ok::<_, Problem>(is_seen.then_some(promotion))
+    });
+    Ok(try_join_all(seen).await?.into_iter().flatten().collect())
+}
 
 pub(super) async fn parts(
     app_state: &Arc<AppState>,
     viewer: &Viewer,
 ) -> Result<PageParts, Problem> {
-    let mut waiting = app_state.objects.awaiting_approval();
-    waiting.sort_by_key(|it| (it.creation_timestamp(), it.name_any()));
-    let rows = waiting.iter().map(|promotion| async move {
+    let waiting = visible(app_state, viewer).await?;
+    let cards = waiting.iter().map(|promotion| async move {
         let key = pipeline_of(promotion);
-        if !viewer
-            .caller
-            .may_see(&AccessRequest::new("get", &key))
-            .await?
-        {
-            return Ok(None);
-        }
         let access_request =
             AccessRequest::new("approve", &key).environment(&promotion.spec.environment);
         let may_approve = viewer.caller.may_see(&access_request).await?;
         let csrf = may_approve.then_some(viewer.session.csrf.as_str());
-        Ok::<_, Problem>(Some(row(&key, promotion, csrf)))
+        Ok::<_, Problem>(card(&key, promotion, csrf))
     });
-    let rows = try_join_all(rows).await?;
-    let rows: Vec<_> = rows.into_iter().flatten().collect();
-    let mut parts = PageParts::default();
-    let count = match rows.len() {
-        0 => "Nothing awaits approval.".to_owned(),
-        1 => "1 promotion awaits approval.".to_owned(),
-        count => format!("{count} promotions await approval."),
+    let mut parts = PageParts {
+        rows: try_join_all(cards).await?,
+        ..PageParts::default()
     };
-    parts.push("count", tag("p").id("count").class("dim").text(count));
-    parts.rows = rows;
+    parts.push("count", count(parts.rows.len()));
     Ok(parts)
 }
 
-fn row(key: &ObjectKey, promotion: &Promotion, csrf: Option<&str>) -> (Arc<str>, Arc<PagePart>) {
-    let spec = &promotion.spec;
+fn count(count: usize) -> Element {
+    let element = tag("div").id("count");
+    match count {
+        0 => element.child(empty_state(
+            "Nothing awaits approval.",
+            "Promotions into environments with manual: true appear here as soon as they wait.",
+        )),
+        1 => element.class("dim").text("1 promotion awaits approval."),
+        count => element
+            .class("dim")
+            .text(format_args!("{count} promotions await approval.")),
+    }
+}
+
+fn card(key: &ObjectKey, promotion: &Promotion, csrf: Option<&str>) -> (Arc<str>, Arc<PagePart>) {
     let id = format!("approval-{}", promotion.uid().unwrap_or_default());
-    let requested_by = spec.request.as_ref().and_then(|it| it.by.as_deref());
-    let approve = match csrf {
-        Some(csrf) => approve(key, promotion, csrf),
-        None => tag("span").class("dim").text("you may not approve this"),
+    let title = format!("{id}-title");
+    let context = DecisionContext {
+        key,
+        csrf,
+        back: Some("/approvals"),
     };
-    let html = tag("tr")
+    let html = tag("article")
         .id(&id)
+        .class("card")
+        .with("aria-labelledby", &title)
         .child(
-            tag("th")
-                .with("scope", "row")
+            tag("h2")
+                .id(&title)
                 .child(tag("a").link(&address(key)).text(&key.name))
-                .child(tag("small").text(&key.namespace)),
+                .text(format_args!(" into {}", promotion.spec.environment))
+                .child(tag("span").class("tag").text(&key.namespace)),
         )
-        .child(tag("td").text(&spec.environment))
-        .child(
-            tag("td")
-                .child(tag("code").text(spec.replaces.as_deref().unwrap_or("nothing")))
-                .text(" → ")
-                .child(tag("code").text(spec.shown_revision())),
-        )
-        .child(
-            tag("td")
-                .child(promotion.creation_timestamp().as_ref().map(timestamp))
-                .child(requested_by.map(|by| tag("small").text(format_args!("requested by {by}")))),
-        )
-        .child(tag("td").child(approve));
+        .child(decision(promotion, &context));
     (id.into(), Arc::new(PagePart::from(Html::from(html))))
 }
 
-fn approve(key: &ObjectKey, promotion: &Promotion, csrf: &str) -> Element {
-    let spec = &promotion.spec;
-    let label = format!(
-        "Approve {} for {} {}",
-        spec.shown_revision(),
-        key.name,
-        spec.environment
-    );
-    form(key, csrf)
-        .class("approve")
-        .child(hidden_field("verb", "approve"))
-        .child(hidden_field("back", "/approvals"))
-        .child(hidden_field("environment", &spec.environment))
-        .child(hidden_field("revision", &spec.revision))
-        .child(note())
-        .child(
-            tag("button")
-                .class("main")
-                .with("aria-label", label)
-                .text("Approve"),
-        )
-}
-
-/// The page around the rows.
+/// The page around the cards.
 pub(super) fn frame(parts: &PageParts) -> Html {
-    let heads = ["Pipeline", "Environment", "Revision", "Since", "Decision"];
-    let heads = heads.map(|head| tag("th").with("scope", "col").text(head));
-    let table = tag("table")
-        .class("approvals")
-        .child(tag("caption").class("vh").text("Approvals"))
-        .child(tag("thead").child(tag("tr").children(heads)))
-        .child(tag("tbody").id("rows").child(parts.all_rows()));
+    let cards = tag("div").id("rows").class("cards").child(parts.all_rows());
     Html::all([
         Html::from(tag("h1").text("Approvals")),
         parts.html("count"),
-        table.into(),
+        cards.into(),
     ])
 }

@@ -59,7 +59,9 @@ pub(super) async fn show(
     fleet.apps.retain(|app| query.matches(app));
     fleet.apps.sort_by_cached_key(sort_key);
     let content = content(&query, &fleet, is_whole);
-    Ok(layout::plain("Apps", &viewer, Tab::Apps, content).into_response())
+    let title = ("Apps", Some(Tab::Apps));
+    let page = layout::plain(&app_state, &viewer, title, content).await?;
+    Ok(page.into_response())
 }
 
 /// The apps in the status of pipelines.

@@ -91,3 +91,19 @@ pub(super) fn pull_request_label(url: &str) -> String {
         None => "Pull request".to_owned(),
     }
 }
+
+/// What a page says where it has nothing to list, and what to do about it.
+pub(super) fn empty_state(title: &str, text: &str) -> Element {
+    tag("div")
+        .class("empty")
+        .child(tag("p").class("title").text(title))
+        .child(tag("p").class("dim").text(text))
+}
+
+/// A count with its noun: `1 target`, `3 targets`.
+pub(super) fn counted(count: usize, noun: &str) -> String {
+    match count {
+        1 => format!("1 {noun}"),
+        count => format!("{count} {noun}s"),
+    }
+}

@@ -56,7 +56,18 @@ pub(super) async fn form(
         namespace: likely.cloned().unwrap_or_default(),
         ..Draft::new()
     };
-    show(&app_state, &viewer, &draft, (FieldErrors::new(), None)).await
+    let shown = ShownErrors::default();
+    show(&app_state, &viewer, &draft, shown).await
+}
+
+/// What the form shows besides the draft.
+#[derive(Default)]
+struct ShownErrors {
+    errors: FieldErrors,
+    /// Why the file was not proposed.
+    refusal: Option<String>,
+    /// The field that gets the focus.
+    focus: Option<String>,
 }
 
 pub(super) async fn submit(
@@ -71,10 +82,16 @@ pub(super) async fn submit(
     } = SubmittedDraft::read(fields);
     viewer.check_csrf(&csrf)?;
     draft.apply(button);
-    let is_complete = matches!(button, FormButton::Preview | FormButton::Propose);
+    let is_complete = matches!(button, FormButton::Check | FormButton::Propose);
     let errors = field_errors(&app_state, &viewer, &draft, is_complete).await?;
     if button != FormButton::Propose || !errors.is_empty() {
-        return show(&app_state, &viewer, &draft, (errors, None)).await;
+        let focus = draft.next_field(button);
+        let shown = ShownErrors {
+            focus: focus.or_else(|| errors.keys().next().cloned()),
+            errors,
+            refusal: None,
+        };
+        return show(&app_state, &viewer, &draft, shown).await;
     }
     let file = ProposedFile {
         path: path(&app_state, &draft),
@@ -88,7 +105,11 @@ pub(super) async fn submit(
         }
         Err(problem) => {
             let refusal = problem.parts().1.to_owned();
-            show(&app_state, &viewer, &draft, (errors, Some(refusal))).await
+            let shown = ShownErrors {
+                refusal: Some(refusal),
+                ..ShownErrors::default()
+            };
+            show(&app_state, &viewer, &draft, shown).await
         }
     }
 }
@@ -103,7 +124,11 @@ pub(super) async fn preview(
     viewer.check_csrf(&submitted.csrf)?;
     let draft = &submitted.draft;
     let errors = field_errors(&app_state, &viewer, draft, false).await?;
-    let form = create_form(&app_state, &viewer, draft, (errors, None)).await?;
+    let shown = ShownErrors {
+        errors,
+        ..ShownErrors::default()
+    };
+    let form = create_form(&app_state, &viewer, draft, shown).await?;
     let parts = form.parts().into_iter();
     let set: Map<String, Value> = parts
         .map(|(id, element)| (id, json!(Html::from(element).as_str())))
@@ -115,17 +140,19 @@ async fn show(
     app_state: &Arc<AppState>,
     viewer: &Viewer,
     draft: &Draft,
-    errors: (FieldErrors, Option<String>),
+    shown: ShownErrors,
 ) -> Result<Response, ErrorPage> {
-    let form = create_form(app_state, viewer, draft, errors).await?;
-    Ok(layout::plain("Create a pipeline", viewer, Tab::Pipelines, form.page()).into_response())
+    let form = create_form(app_state, viewer, draft, shown).await?;
+    let title = ("Create a pipeline", Some(Tab::Pipelines));
+    let page = layout::plain(app_state, viewer, title, form.page()).await?;
+    Ok(page.into_response())
 }
 
 async fn create_form<'a>(
     app_state: &'a Arc<AppState>,
     viewer: &'a Viewer,
     draft: &'a Draft,
-    (errors, refusal): (FieldErrors, Option<String>),
+    shown: ShownErrors,
 ) -> Result<CreateForm<'a>, Problem> {
     let namespace_of = |it: &Arc<GitopsCluster>| it.namespace().unwrap_or_default();
     let clusters = viewer
@@ -138,8 +165,9 @@ async fn create_form<'a>(
     };
     Ok(CreateForm {
         draft,
-        errors,
-        refusal,
+        errors: shown.errors,
+        refusal: shown.refusal,
+        focus: shown.focus,
         csrf: &viewer.session.csrf,
         path: path(app_state, draft),
         authoring: app_state.settings.authoring.as_ref(),

@@ -114,7 +114,7 @@ impl Element {
         if is_address(address) {
             let attribute = match self.name {
                 "form" => "action",
-                "script" => "src",
+                "script" | "img" => "src",
                 _ => "href",
             };
             self.push(attribute, &address);
@@ -180,7 +180,7 @@ fn escape(into: &mut String, text: &str) {
 }
 
 fn is_void(name: &str) -> bool {
-    matches!(name, "input" | "meta" | "link" | "br" | "hr")
+    matches!(name, "input" | "meta" | "link" | "br" | "hr" | "img")
 }
 
 #[cfg(test)]

@@ -1,16 +1,22 @@
-//! The frame of every page: head, navigation and footer.
+//! The frame of every page: head, navigation, account, and the element that says whether the page is
+//! up to date.
+
+use std::sync::Arc;
 
 use axum::response::Html as Answer;
 use http::StatusCode;
 
 use super::{
-    assets,
-    components::hidden_field,
+    approvals, assets,
+    components::{hidden_field, screen_reader_text},
     html::{Element, Html, tag},
     page::{DashboardPage, PageParts},
     sign_in::Viewer,
 };
-use crate::session::FlashMessage;
+use crate::{AppState, problem::Problem, session::FlashMessage};
+
+/// The part of every page that counts promotions that await approval.
+pub(super) const WAITING: &str = "waiting";
 
 /// The entries of the navigation.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -30,6 +36,13 @@ impl Tab {
     ];
 }
 
+/// What the frame shows besides the content of a page.
+struct Frame<'a> {
+    viewer: &'a Viewer,
+    tab: Option<Tab>,
+    waiting: Html,
+}
+
 /// A page that is kept up to date.
 pub(super) fn page(
     page: &DashboardPage,
@@ -43,13 +56,44 @@ pub(super) fn page(
         .with("data-digest", parts.digest())
         .child(message.map(flash_message))
         .child(page.frame(parts));
-    document(&page.title(), Some((viewer, page.tab())), main)
+    let frame = Frame {
+        viewer,
+        tab: page.tab(),
+        waiting: parts.html(WAITING),
+    };
+    document(&page.title(), Some(&frame), main)
 }
 
 /// A page that is not kept up to date.
-pub(super) fn plain(title: &str, viewer: &Viewer, tab: Tab, content: Html) -> Answer<String> {
+pub(super) async fn plain(
+    app_state: &Arc<AppState>,
+    viewer: &Viewer,
+    (title, tab): (&str, Option<Tab>),
+    content: Html,
+) -> Result<Answer<String>, Problem> {
     let main = tag("main").id("main").with("tabindex", "-1").child(content);
-    document(title, Some((viewer, tab)), main)
+    let frame = Frame {
+        viewer,
+        tab,
+        waiting: waiting(app_state, viewer).await?.into(),
+    };
+    Ok(document(title, Some(&frame), main))
+}
+
+/// How many promotions await approval, for the navigation and the title of the page.
+pub(super) async fn waiting(
+    app_state: &Arc<AppState>,
+    viewer: &Viewer,
+) -> Result<Element, Problem> {
+    let count = approvals::visible(app_state, viewer).await?.len();
+    let element = tag("span")
+        .id(WAITING)
+        .class("count")
+        .with("data-count", count);
+    Ok(match count {
+        0 => element,
+        count => element.text(count).child(screen_reader_text(" waiting")),
+    })
 }
 
 /// A page without a viewer.
@@ -58,97 +102,129 @@ pub(super) fn bare(title: &str, content: Html) -> Answer<String> {
     document(title, None, main)
 }
 
-/// The page of an error.
+/// The page of an error, without a viewer.
 pub(super) fn error_page(code: StatusCode, sentence: &str) -> Answer<String> {
-    let title = code.canonical_reason().unwrap_or("Problem");
-    let content = Html::all([
-        tag("h1").text(title),
-        tag("p").text(sentence),
-        tag("p").child(tag("a").link("/pipelines").text("All pipelines")),
-    ]);
-    bare(title, content)
+    bare(title_of(code), error_content(code, sentence))
 }
 
-fn document(title: &str, shown: Option<(&Viewer, Tab)>, main: Element) -> Answer<String> {
-    let head = tag("head")
-        .child(tag("meta").with("charset", "utf-8"))
-        .child(
-            tag("meta")
-                .with("name", "viewport")
-                .with("content", "width=device-width, initial-scale=1"),
-        )
-        .child(
-            tag("meta")
-                .with("name", "color-scheme")
-                .with("content", "light dark"),
-        )
-        .child(tag("title").text(format_args!("{title} · Sluice")))
-        .child(
-            tag("link")
-                .with("rel", "icon")
-                .link(&assets::address("icon.svg")),
-        )
-        .child(
-            tag("link")
-                .with("rel", "stylesheet")
-                .link(&assets::address("sluice.css")),
-        )
-        .child(
-            tag("script")
-                .link(&assets::address("sluice.js"))
-                .set("defer", true),
-        );
+/// The page of an error, with the navigation.
+pub(super) async fn framed_error(
+    app_state: &Arc<AppState>,
+    viewer: &Viewer,
+    problem: &Problem,
+) -> Result<Answer<String>, Problem> {
+    let (code, sentence) = problem.parts();
+    let content = tag("div").class("empty").child(error_content(code, sentence));
+    let title = (title_of(code), None);
+    plain(app_state, viewer, title, content.into()).await
+}
+
+fn title_of(code: StatusCode) -> &'static str {
+    code.canonical_reason().unwrap_or("Problem")
+}
+
+fn error_content(code: StatusCode, sentence: &str) -> Html {
+    let back = tag("a").class("button").link("/pipelines");
+    Html::all([
+        tag("p").class("code").text(code.as_u16()),
+        tag("h1").text(title_of(code)),
+        tag("p").text(sentence),
+        tag("p").child(back.text("All pipelines")),
+    ])
+}
+
+fn document(title: &str, frame: Option<&Frame<'_>>, main: Element) -> Answer<String> {
     let skip = tag("a").class("skip").link("#main").text("Skip to content");
-    let header = shown.map(|(viewer, tab)| header(viewer, tab));
     let live = tag("p")
         .id("live")
         .with("role", "status")
         .with("aria-live", "polite");
     let body = tag("body")
         .child(skip)
-        .child(header)
+        .child(frame.map(header))
         .child(main)
         .child(live);
-    let html = tag("html").with("lang", "en").child(head).child(body);
+    let html = tag("html")
+        .with("lang", "en")
+        .child(head(title))
+        .child(body);
     Answer(Html::from(html).into_page())
 }
 
-fn header(viewer: &Viewer, tab: Tab) -> Element {
+fn head(title: &str) -> Element {
+    let meta = |name: &'static str, content: &str| {
+        tag("meta").with("name", name).with("content", content)
+    };
+    let link = |rel: &str, file: &str| tag("link").with("rel", rel).link(&assets::address(file));
+    let script = tag("script").link(&assets::address("sluice.js"));
+    tag("head")
+        .child(tag("meta").with("charset", "utf-8"))
+        .child(meta("viewport", "width=device-width, initial-scale=1"))
+        .child(meta("color-scheme", "light dark"))
+        .child(tag("title").text(format_args!("{title} · Sluice")))
+        .child(link("icon", "icon.svg"))
+        .child(link("stylesheet", "sluice.css"))
+        .child(script.set("defer", true))
+}
+
+fn header(frame: &Frame<'_>) -> Element {
     let links = Tab::ALL.map(|(address, name, own)| {
-        let link = tag("a").link(address).text(name);
-        match own == tab {
+        let mut link = tag("a").link(address).text(name);
+        if own == Tab::Approvals {
+            link = link.text(" ").child(frame.waiting.clone());
+        }
+        match frame.tab == Some(own) {
             true => link.with("aria-current", "page"),
             false => link,
         }
     });
+    let logo = tag("img")
+        .with("alt", "")
+        .with("width", 24)
+        .with("height", 24)
+        .link(&assets::address("icon.svg"));
+    let brand = tag("a").class("brand").link("/pipelines").child(logo);
+    let find = tag("a")
+        .id("find")
+        .class("find")
+        .link("/pipelines")
+        .child(tag("span").text("Search"))
+        .child(tag("kbd").text("Ctrl K"));
+    tag("header")
+        .class("top")
+        .child(brand.text("Sluice"))
+        .child(tag("nav").with("aria-label", "Main").children(links))
+        .child(find)
+        .child(account(frame.viewer))
+}
+
+/// The name of the viewer, and the button to sign out.
+fn account(viewer: &Viewer) -> Element {
+    let name = viewer.caller.name();
+    let own = name.rsplit(':').next().unwrap_or(name);
+    let letters = own.chars().filter(|it| it.is_alphanumeric());
+    let initials: String = letters.take(2).collect();
+    let summary = tag("summary")
+        .class("avatar")
+        .text(initials.to_uppercase())
+        .child(screen_reader_text(&format!(" account of {name}")));
     let sign_out = tag("form")
         .with("method", "post")
         .link("/logout")
         .child(hidden_field("csrf", &viewer.session.csrf))
-        .child(tag("span").class("user").text(viewer.caller.name()))
         .child(tag("button").class("quiet").text("Sign out"));
-    tag("header")
-        .class("top")
-        .child(tag("a").class("brand").link("/pipelines").text("Sluice"))
-        .child(tag("nav").with("aria-label", "Main").children(links))
-        .child(sign_out)
+    let panel = tag("div")
+        .class("panel")
+        .child(tag("p").class("user").text(name))
+        .child(sign_out);
+    tag("details").class("menu").child(summary).child(panel)
 }
 
 fn flash_message(message: FlashMessage) -> Element {
-    let class = if message.is_success {
-        "notice good"
-    } else {
-        "notice bad"
+    let (class, role) = match message.is_success {
+        true => ("notice good", "status"),
+        false => ("notice bad", "alert"),
     };
-    tag("p")
-        .class(class)
-        .with(
-            "role",
-            if message.is_success {
-                "status"
-            } else {
-                "alert"
-            },
-        )
-        .text(message.text)
+    let text = tag("p").class(class).with("role", role);
+    text.text(message.text)
 }

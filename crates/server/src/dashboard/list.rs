@@ -1,30 +1,45 @@
-//! The list of pipelines: one row each, with a cell per environment. The filter is in the address.
+//! The list of pipelines: a matrix with a row for each pipeline and a column for each environment name.
+//! The filter is in the address.
 
+mod columns;
 mod filter;
 mod row;
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use planner::SummaryState;
 
 use super::{
-    components::state_icon,
+    components::{counted, empty_state, state_icon},
     create,
     html::{Element, Html, tag},
-    page::PageParts,
+    page::{PagePart, PageParts},
     sign_in::Viewer,
 };
-use crate::{AppState, access::PIPELINES, problem::Problem};
+use crate::{
+    AppState,
+    access::{AccessRequest, PIPELINES},
+    problem::Problem,
+};
 
+use columns::Columns;
 pub(super) use filter::PipelineFilter;
-use row::PipelineRow;
 pub(crate) use row::PipelineRows;
+use row::PipelineRow;
 
 /// How many rows a page has.
-const PAGE_SIZE: usize = 1000;
+const PAGE_SIZE: usize = 200;
+/// The states that have a tile even if no pipeline is in them.
+const USUAL: [SummaryState; 5] = [
+    SummaryState::Failed,
+    SummaryState::AwaitingApproval,
+    SummaryState::Promoting,
+    SummaryState::Held,
+    SummaryState::Ready,
+];
 
 /// The rows of the pipelines that the viewer may see.
-async fn visible(
+pub(super) async fn visible(
     app_state: &Arc<AppState>,
     viewer: &Viewer,
 ) -> Result<Vec<Arc<PipelineRow>>, Problem> {
@@ -39,72 +54,142 @@ pub(super) async fn parts(
     filter: &PipelineFilter,
 ) -> Result<PageParts, Problem> {
     let visible = visible(app_state, viewer).await?;
+    let may_propose = create::may_propose(app_state, viewer).await?;
     let mut parts = PageParts::default();
-    parts.push(
-        "create",
-        create_links(create::may_propose(app_state, viewer).await?),
-    );
+    parts.push("create", create_links(may_propose));
     parts.push("counts", counts(&visible, filter));
+    parts.push("namespaces", namespaces(&visible));
     let mut found: Vec<_> = visible.iter().filter(|row| filter.matches(row)).collect();
     filter.sort(&mut found);
     let pages = found.len().div_ceil(PAGE_SIZE).max(1);
     let page = filter.page().min(pages - 1);
     parts.push("pages", pages_of(found.len(), page, pages, filter));
-    let shown = found.into_iter().skip(page * PAGE_SIZE).take(PAGE_SIZE);
-    parts.rows = shown
-        .map(|row| (row.id.clone(), row.part.clone()))
-        .collect();
+    let none = match visible.is_empty() {
+        true => Some(no_pipelines(app_state, viewer, may_propose).await?),
+        false => found.is_empty().then(no_match),
+    };
+    parts.push("none", tag("div").id("none").child(none));
+    let shown: Vec<_> = found.into_iter().skip(page * PAGE_SIZE).collect();
+    let shown = &shown[..shown.len().min(PAGE_SIZE)];
+    let columns = Arc::new(Columns::of(shown.iter().map(|row| &***row)));
+    parts.push("columns", columns.head());
+    parts.rows = rows(shown, &columns, filter);
     Ok(parts)
+}
+
+/// The rows of a page, with the name of the namespace before the first of each if there are several.
+fn rows(
+    shown: &[&Arc<PipelineRow>],
+    columns: &Arc<Columns>,
+    filter: &PipelineFilter,
+) -> Vec<(Arc<str>, Arc<PagePart>)> {
+    let namespaces: BTreeSet<_> = shown.iter().map(|row| &row.key.namespace).collect();
+    let is_grouped = filter.is_by_namespace() && namespaces.len() > 1;
+    let mut rows = Vec::new();
+    let mut before = None;
+    for row in shown {
+        let namespace = &row.key.namespace;
+        if is_grouped && before != Some(namespace) {
+            before = Some(namespace);
+            let id = format!("namespace-{namespace}");
+            let name = tag("th")
+                .with("scope", "rowgroup")
+                .with("colspan", columns.count())
+                .text(namespace);
+            let html = tag("tr").id(&id).class("group-row").child(name);
+            rows.push((id.into(), Arc::new(PagePart::from(Html::from(html)))));
+        }
+        rows.push((row.id.clone(), row.part(columns)));
+    }
+    rows
 }
 
 /// The links to the create form and the proposals.
 fn create_links(is_shown: bool) -> Element {
-    let links = [("/create", "Create a pipeline"), ("/changes", "Proposals")];
-    let links = links.map(|(address, text)| tag("a").link(address).text(text));
     let element = tag("p").id("create").class("links");
-    match is_shown {
-        true => element.children(links),
-        false => element,
+    if !is_shown {
+        return element;
     }
+    let create = tag("a").class("button main").link("/create");
+    let proposals = tag("a").class("button").link("/changes");
+    element
+        .child(proposals.text("Proposals"))
+        .child(create.text("Create a pipeline"))
 }
 
-/// How many pipelines are in each state, each a link that filters by it.
+/// The namespaces that the filter suggests.
+fn namespaces(visible: &[Arc<PipelineRow>]) -> Element {
+    let names: BTreeSet<_> = visible.iter().map(|row| &row.key.namespace).collect();
+    let options = names.into_iter().map(|name| tag("option").with("value", name));
+    tag("datalist").id("namespaces").children(options)
+}
+
+/// What the page says to a viewer who sees no pipeline at all.
+async fn no_pipelines(
+    app_state: &Arc<AppState>,
+    viewer: &Viewer,
+    may_propose: bool,
+) -> Result<Element, Problem> {
+    let everywhere = AccessRequest::list(PIPELINES, app_state.settings.namespace.as_deref());
+    if !viewer.caller.may_see(&everywhere).await? {
+        let text = format!(
+            "{} needs a role with the verb list on pipelines of the group pipelines.weave.works, in one \
+             namespace or in all.",
+            viewer.caller.name()
+        );
+        return Ok(empty_state("You may not list pipelines", &text));
+    }
+    let text = match may_propose {
+        true => "A pipeline names an app and the environments that it goes through. Create one here, or \
+                 apply a manifest with kubectl or Flux.",
+        false => "A pipeline names an app and the environments that it goes through. Apply a manifest \
+                  with kubectl or Flux, and it appears here.",
+    };
+    Ok(empty_state("No pipelines yet", text))
+}
+
+fn no_match() -> Element {
+    empty_state(
+        "No pipeline matches.",
+        "Change the search, or choose another state or namespace.",
+    )
+}
+
+/// How many pipelines have an environment in each state, each a link that filters by it.
 fn counts(visible: &[Arc<PipelineRow>], filter: &PipelineFilter) -> Element {
-    let of = |state: SummaryState| visible.iter().filter(|row| row.state == state).count();
-    let entry = |state: Option<SummaryState>, count: usize| {
+    let of = |state: &SummaryState| visible.iter().filter(|row| row.states.contains(state)).count();
+    let tile = |state: Option<SummaryState>, count: usize| {
         let name = state.map_or("all", SummaryState::word);
+        let class = state.map_or("all", SummaryState::id);
+        let zero = if count == 0 { " zero" } else { "" };
+        let word = tag("span").child(state.map(state_icon)).text(name);
         let mut link = tag("a")
             .link(&filter.with_state(state).address(0))
-            .child(state.map(state_icon))
-            .text(name)
-            .child(tag("b").text(format_args!(" {count}")));
+            .class(format_args!("{class}{zero}"))
+            .child(tag("b").text(count))
+            .child(word);
         if filter.state() == state {
             link = link.with("aria-current", "true");
         }
         tag("li").child(link)
     };
-    let states = SummaryState::ALL
-        .into_iter()
-        .map(|state| (Some(state), of(state)));
-    let states = states.filter(|(state, count)| *count > 0 || *state == filter.state());
+    let states = SummaryState::ALL.into_iter().map(|state| (state, of(&state)));
+    let is_shown = |(state, count): &(SummaryState, usize)| {
+        *count > 0 || USUAL.contains(state) || filter.state() == Some(*state)
+    };
     tag("ul")
         .id("counts")
-        .class("chips")
+        .class("tiles")
         .with("aria-label", "By state")
-        .child(entry(None, visible.len()))
-        .children(states.map(|(state, count)| entry(state, count)))
+        .child(tile(None, visible.len()))
+        .children(states.filter(is_shown).map(|(state, count)| tile(Some(state), count)))
 }
 
 fn pages_of(found: usize, page: usize, pages: usize, filter: &PipelineFilter) -> Element {
-    let count = match found {
-        0 => "No pipeline matches.".to_owned(),
-        1 => "1 pipeline".to_owned(),
-        _ => format!("{found} pipelines"),
-    };
     let mut nav = tag("nav").id("pages").class("pages");
     nav = nav
         .with("aria-label", "Pages")
-        .child(tag("span").text(count));
+        .child(tag("span").text(counted(found, "pipeline")));
     if pages > 1 {
         let numbers = (0..pages).map(|number| {
             let link = tag("a").link(&filter.address(number)).text(number + 1);
@@ -120,19 +205,29 @@ fn pages_of(found: usize, page: usize, pages: usize, filter: &PipelineFilter) ->
 
 /// The page around the rows.
 pub(super) fn frame(filter: &PipelineFilter, parts: &PageParts) -> Html {
-    let heads = ["Pipeline", "State", "Environments"];
-    let heads = heads.map(|head| tag("th").with("scope", "col").text(head));
     let table = tag("table")
         .class("pipelines")
         .child(tag("caption").class("vh").text("Pipelines"))
-        .child(tag("thead").child(tag("tr").children(heads)))
+        .child(parts.html("columns"))
         .child(tag("tbody").id("rows").child(parts.all_rows()));
+    let title = tag("div")
+        .class("title")
+        .child(tag("h1").text("Pipelines"))
+        .child(tag("span").class("head"))
+        .child(parts.html("create"));
+    let table = tag("div")
+        .class("table")
+        .with("role", "region")
+        .with("aria-label", "Pipelines")
+        .with("tabindex", 0)
+        .child(table);
     Html::all([
-        Html::from(tag("h1").text("Pipelines")),
-        parts.html("create"),
-        filter.form().into(),
+        Html::from(title),
         parts.html("counts"),
+        filter.form().into(),
+        parts.html("namespaces"),
         table.into(),
+        parts.html("none"),
         parts.html("pages"),
     ])
 }

@@ -135,7 +135,7 @@ fn item(node: &Node, inherited: &Inherited<'_>) -> Element {
         .child(line)
         .children(images.map(|image| tag("p").class("images").child(tag("code").text(image))))
         .child(message.map(|message| tag("p").class(class).text(message)))
-        .child(note.map(|note| tag("p").class("note").text(note)))
+        .child(note.map(|note| tag("p").class("dim").text(note)))
         .child(list(&node.below, &below))
 }
 

@@ -15,7 +15,7 @@ use runtime::ObjectKey;
 use super::{
     approvals, changes, clusters,
     html::Html,
-    layout::Tab,
+    layout::{self, Tab},
     list::{self, PipelineFilter},
     objects::{self, ObjectsQuery},
     pipeline,
@@ -106,12 +106,12 @@ impl DashboardPage {
         }
     }
 
-    pub(super) fn tab(&self) -> Tab {
-        match self {
+    pub(super) fn tab(&self) -> Option<Tab> {
+        Some(match self {
             Self::Approvals => Tab::Approvals,
             Self::Clusters => Tab::Clusters,
             _ => Tab::Pipelines,
-        }
+        })
     }
 
     pub(super) fn title(&self) -> String {
@@ -127,6 +127,17 @@ impl DashboardPage {
     }
 
     pub(super) async fn parts(
+        &self,
+        app_state: &Arc<AppState>,
+        viewer: &Viewer,
+    ) -> Result<PageParts, Problem> {
+        let mut parts = self.content(app_state, viewer).await?;
+        let waiting = layout::waiting(app_state, viewer).await?;
+        parts.push(layout::WAITING, waiting);
+        Ok(parts)
+    }
+
+    async fn content(
         &self,
         app_state: &Arc<AppState>,
         viewer: &Viewer,

@@ -1,34 +1,38 @@
-//! The page of a pipeline: its environments, why they wait, the actions that the viewer may take, its
-//! triggers and its history.
+//! The page of a pipeline: the picture of its environments, what each waits for, the actions that the
+//! viewer may take, its history, targets and triggers.
 
 mod actions;
-mod environment;
+mod gates;
 mod history;
+mod picture;
 mod progress;
+mod targets;
 mod triggers;
 
 use std::{cmp::Reverse, sync::Arc};
 
-use api::{Pipeline, Promotion, conditions};
+use api::{Pipeline, Promotion, conditions, pipeline::Environment};
 use http::StatusCode;
 use kube::ResourceExt;
-use planner::{Plan, SummaryState};
+use planner::{Hold, Plan};
 use runtime::ObjectKey;
 
 use super::{
-    components::{address, badge, breadcrumbs},
+    components::{address, badge, breadcrumbs, timestamp},
+    decision::{self, DecisionContext},
     html::{Element, Html, tag},
     page::PageParts,
     sign_in::Viewer,
+    version::shortened,
 };
 use crate::{
     AppState,
     access::AccessRequest,
     problem::Problem,
     triggers::{ShownTrigger, visible_triggers},
+    view,
 };
 use actions::AllowedActions;
-pub(super) use actions::{form, note};
 
 /// Everything that the page shows.
 struct PipelineView<'a> {
@@ -95,11 +99,12 @@ impl PipelineView<'_> {
     fn parts(&self) -> PageParts {
         let mut parts = PageParts::default();
         parts.push("head", self.head());
+        parts.push("actions", self.actions());
+        parts.push("picture", self.picture());
         for (index, environment) in self.pipeline.spec.environments.iter().enumerate() {
-            let id = format!("environment-{index}");
-            parts.push(&id, self.environment(environment, index).id(&id));
-            let id = format!("actions-{index}");
-            parts.push(&id, self.actions(environment, index).id(&id));
+            parts.push(&format!("next-{index}"), self.next(environment, index));
+            let targets = self.environment_targets(environment, index);
+            parts.push(&format!("targets-{index}"), targets);
         }
         parts.push("triggers", self.triggers());
         parts.push("history", self.history());
@@ -108,61 +113,131 @@ impl PipelineView<'_> {
 
     fn head(&self) -> Element {
         let spec = &self.pipeline.spec;
-        let app = spec.app_ref.as_ref().map(|app| {
-            tag("span")
-                .class("dim")
-                .text(format_args!("{} {}", app.kind, app.name))
-        });
+        let tag_with = |text: &str| tag("span").class("tag").text(text);
+        let app = spec.app_ref.as_ref();
+        let app = app.map(|app| tag_with(&format!("{} {}", app.kind, app.name)));
         let status = self.pipeline.status.as_ref();
         let ready = status.and_then(|it| conditions::find(&it.conditions, conditions::READY));
         let not_ready = ready.filter(|it| it.status == "False").map(|ready| {
             let text = format!("{}: {}", ready.reason, ready.message);
             tag("p").class("notice bad").text(text)
         });
-        let suspended = spec.suspend.then(|| badge(SummaryState::Suspended));
+        let warnings = self.plan.warnings.iter();
+        let warnings = warnings.map(|text| tag("p").class("notice bad").text(text));
         tag("div")
             .id("head")
             .class("head")
-            .child(tag("span").class("dim").text(&self.key.namespace))
+            .child(tag_with(&self.key.namespace))
             .child(app)
-            .child(suspended)
-            .child(self.suspend_all())
+            .child(badge(view::pipeline_state(&self.pipeline)))
             .child(not_ready)
-            .children(
-                self.plan
-                    .warnings
-                    .iter()
-                    .map(|text| tag("p").class("notice bad").text(text)),
-            )
+            .children(warnings)
     }
+
+    /// What happens next in an environment, and what it waits for; empty where nothing is to be said.
+    fn next(&self, environment: &Environment, index: usize) -> Element {
+        let element = tag("section").id(format_args!("next-{index}"));
+        let name = environment.name.as_str();
+        let promotion = self.current_promotion(name);
+        let hold = self.plan.environments.get(name);
+        let hold = hold.and_then(|it| it.hold.as_ref());
+        let title = match (promotion, hold) {
+            (None, None) => return element.set("hidden", true),
+            (Some(promotion), _) => {
+                let revision = shortened(&promotion.spec.shown_revision());
+                match self.is_awaiting_approval(promotion) {
+                    true => format!("Decision: let {revision} into {name}?"),
+                    false => format!("{revision} on its way into {name}"),
+                }
+            }
+            (None, Some(_)) => format!("Why {name} waits"),
+        };
+        let heading = format!("next-{index}-title");
+        let left = tag("div")
+            .class("card")
+            .child(tag("h2").id(&heading).text(title))
+            .child(promotion.map(|promotion| self.decision_or_progress(promotion)))
+            .child(hold.map(waiting_for));
+        let gates = self.gate_list(environment, index).map(|list| {
+            let title = tag("h2").text(format_args!("Gates into {name}"));
+            tag("div").class("card").child(title).child(list)
+        });
+        element
+            .class("next")
+            .with("aria-labelledby", &heading)
+            .child(left)
+            .child(gates)
+    }
+
+    fn is_awaiting_approval(&self, promotion: &Promotion) -> bool {
+        view::is_awaiting_approval(promotion)
+    }
+
+    fn decision_or_progress(&self, promotion: &Promotion) -> Element {
+        if !self.is_awaiting_approval(promotion) {
+            let from_to = tag("p").child(decision::from_to(promotion));
+            return tag("div").child(from_to).child(self.progress(promotion));
+        }
+        let may_approve = self.allowed.contains("approve", &promotion.spec.environment);
+        let context = DecisionContext {
+            key: self.key,
+            csrf: may_approve.then_some(self.csrf),
+            back: None,
+        };
+        decision::decision(promotion, &context)
+    }
+}
+
+/// Why nothing starts, what resolves that, and when time alone does.
+fn waiting_for(hold: &Hold) -> Element {
+    let opens_at = hold.opens_at.map(|at| {
+        tag("span")
+            .text(" Opens ")
+            .child(timestamp(&api::Time(at)))
+            .text(".")
+    });
+    tag("p")
+        .class("hold")
+        .child(tag("strong").text("Waiting: "))
+        .text(format_args!("{}. ", hold.sentence))
+        .child(tag("span").text(format_args!("Resolved by: {}.", hold.resolved_by)))
+        .child(opens_at)
+        .child(tag("small").text(format_args!(" {}", hold.reason.word())))
 }
 
 /// The page around the parts.
 pub(super) fn frame(key: &ObjectKey, parts: &PageParts) -> Html {
-    let count = parts
-        .fixed
-        .iter()
-        .filter(|(id, _)| id.starts_with("environment-"));
-    let columns = (0..count.count()).map(|index| {
-        tag("section")
-            .class("environment")
-            .with("aria-labelledby", format_args!("title-{index}"))
-            .child(parts.html(&format!("environment-{index}")))
-            .child(parts.html(&format!("actions-{index}")))
-    });
+    let numbered = |prefix: &str| {
+        let all = parts.fixed.iter().filter(|(id, _)| id.starts_with(prefix));
+        Html::joined(all.map(|(_, part)| &part.html))
+    };
     let here = address(key);
-    let yaml = tag("a")
-        .class("aside")
-        .link(&format!("{here}/yaml"))
-        .text("YAML");
+    let yaml = tag("a").class("button").link(&format!("{here}/yaml"));
+    let top = tag("div")
+        .class("title")
+        .child(tag("h1").text(&key.name))
+        .child(parts.html("head"))
+        .child(yaml.text("YAML"))
+        .child(parts.html("actions"));
+    let section = |id: &'static str, title: &str, content: Html| {
+        tag("section")
+            .class("card")
+            .with("aria-labelledby", id)
+            .child(tag("h2").id(id).text(title))
+            .child(content)
+    };
     Html::all([
         Html::from(breadcrumbs(&[("Pipelines", "/pipelines")], &key.name)),
-        tag("h1").text(&key.name).child(yaml).into(),
-        parts.html("head"),
-        tag("div").class("environments").children(columns).into(),
-        tag("h2").text("Triggers").into(),
-        parts.html("triggers"),
-        tag("h2").text("History").into(),
-        parts.html("history"),
+        top.into(),
+        tag("section")
+            .class("card picture")
+            .with("aria-labelledby", "picture-title")
+            .child(tag("h2").id("picture-title").class("vh").text("Environments"))
+            .child(parts.html("picture"))
+            .into(),
+        numbered("next-"),
+        section("history-title", "History", parts.html("history")).into(),
+        tag("div").class("columns").child(numbered("targets-")).into(),
+        section("triggers-title", "Triggers", parts.html("triggers")).into(),
     ])
 }

@@ -12,7 +12,7 @@ use http::{HeaderMap, Method, StatusCode, header};
 use serde::Deserialize;
 
 use super::{
-    ErrorPage,
+    ErrorPage, assets,
     components::{hidden_field, percent_encoded},
     html::{Element, Html, tag},
     layout,
@@ -65,7 +65,7 @@ impl FromRequestParts<Arc<AppState>> for Viewer {
     }
 }
 
-async fn authenticate(
+pub(super) async fn authenticate(
     app_state: &Arc<AppState>,
     headers: &HeaderMap,
 ) -> Result<Option<Viewer>, Problem> {
@@ -155,8 +155,14 @@ fn sign_in_form(session: &Session, next: &str, error: Option<&str>) -> Html {
         .child(token)
         .child(hint)
         .child(tag("button").class("main").text("Sign in"));
+    let logo = tag("img")
+        .with("alt", "")
+        .with("width", 40)
+        .with("height", 40)
+        .link(&assets::address("icon.svg"));
     Html::all([
-        Html::from(tag("h1").text("Sluice")),
+        Html::from(logo),
+        tag("h1").text("Sluice").into(),
         error.into(),
         form.into(),
     ])

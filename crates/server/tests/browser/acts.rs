@@ -67,17 +67,19 @@ fn the_inbox_fills_and_empties() {
     world.sign_in(&mut browser, OWNER);
     world.go(&mut browser, "/approvals");
     browser.shows("2 promotions await approval.");
+    browser.until("document.title === '(2) Approvals · Sluice'");
     browser.screenshot("approvals");
-    browser.press("Approve");
+    browser.press("Approve 5.0.0");
     browser.shows("5.0.0 is approved for prod.");
     browser.shows("1 promotion awaits approval.");
+    browser.until("document.title === '(1) Approvals · Sluice'");
     let approved = |world: &World| {
         let all = world.promotions();
         all.iter().filter(|it| it.spec.approval.is_some()).count()
     };
     assert_eq!(approved(&world), 1);
     assert_eq!(
-        browser.evaluate("document.querySelectorAll('tbody tr').length"),
+        browser.evaluate("document.querySelectorAll('#rows > article').length"),
         1
     );
 }
@@ -103,6 +105,7 @@ fn promote_roll_back_suspend_and_resume() {
     }
     world.sign_in(&mut browser, OWNER);
     world.go(&mut browser, "/pipelines/shop/app");
+    browser.evaluate("document.getElementById('actions-menu').open = true");
     browser.shows("Roll back…");
     browser.screenshot("actions");
     browser.fill("#earlier-1", "4.0.0");
@@ -130,7 +133,7 @@ fn promote_roll_back_suspend_and_resume() {
         browser.shows(told);
         assert_eq!(world.pipeline("app").spec.suspend, is_suspended);
     }
-    browser.press("Suspend");
+    browser.press("Suspend dev");
     browser.shows("dev is suspended: no promotion into it starts.");
     assert!(world.pipeline("app").spec.environments[0].suspend);
     assert_eq!(browser.complaints, Vec::<String>::new());
@@ -204,4 +207,46 @@ fn a_lost_connection_is_said_and_heals() {
     let names = "[...document.querySelectorAll('tbody th a')].map((it) => it.textContent).join()";
     assert_eq!(browser.evaluate(names), "app,new,other");
     assert_eq!(browser.evaluate("window.isSamePage"), true);
+}
+
+#[test]
+fn buttons_are_off_while_the_connection_is_lost() {
+    let Some(mut browser) = Chromium::start() else {
+        return;
+    };
+    let world = waiting(&["app"]);
+    world.sign_in(&mut browser, OWNER);
+    world.go(&mut browser, "/pipelines/shop/app");
+    browser.shows("Approve 5.0.0");
+    let enabled = "[...document.querySelectorAll('main form button')].filter((it) => !it.disabled).length";
+    browser.until(&format!("{enabled} > 3"));
+    world.cut(true);
+    browser.until(&format!("{enabled} === 0"));
+    world.cut(false);
+    browser.until(&format!("{enabled} > 3"));
+}
+
+#[test]
+fn the_release_on_its_way_moves_with_the_updates() {
+    let Some(mut browser) = Chromium::start() else {
+        return;
+    };
+    let world = waiting(&["app"]);
+    world.sign_in(&mut browser, OWNER);
+    world.go(&mut browser, "/pipelines/shop/app");
+    browser.shows("Approve 5.0.0");
+    let place = "Math.round(document.querySelector('[data-move]').getBoundingClientRect().x)";
+    browser.until("document.querySelector('.gate.waits .label').textContent === 'approval'");
+    browser.evaluate(&format!(
+        "window.before = {place}; window.moves = []; const animate = Element.prototype.animate;
+         Element.prototype.animate = function (frames, ...rest) {{ window.moves.push(frames[0]); return animate.call(this, frames, ...rest); }}"
+    ));
+    let approve = "fetch('/pipelines/shop/app/act', {method: 'POST', body: new URLSearchParams({
+        csrf: document.querySelector('[name=csrf]').value, verb: 'approve', environment: 'prod', revision: '5.0.0'})})
+        .then((it) => it.ok)";
+    assert_eq!(browser.evaluate(approve), true);
+    browser.until(&format!("{place} > window.before"));
+    browser.until("window.moves.some((it) => 'translate' in it)");
+    browser.until("!document.querySelector('.gate.waits')");
+    assert_eq!(browser.complaints, Vec::<String>::new());
 }

@@ -176,19 +176,25 @@ async fn create(
 ) -> Response {
     let create = async {
         let project = authorize(&state, &headers, &owner, &name)?;
-        let _guard = state.write_lock.lock().await;
-        let pull = new_pull(&state, &project, &body).await?;
+        let pull = open(&state, &project, &body).await?;
         let shown = gitea_json::pull(&state, &project, &pull);
-        state
-            .pulls
-            .lock()
-            .pulls
-            .entry(project)
-            .or_default()
-            .push(pull);
         Ok((StatusCode::CREATED, Json(shown)).into_response())
     };
     into_response(create.await)
+}
+
+/// Opens a pull request as the body of a request describes it.
+pub(super) async fn open(
+    state: &ForgeState,
+    project: &str,
+    body: &Value,
+) -> Result<PullRequest, ErrorResponse> {
+    let _guard = state.write_lock.lock().await;
+    let pull = new_pull(state, project, body).await?;
+    let mut stored = state.pulls.lock();
+    let pulls = stored.pulls.entry(project.to_owned()).or_default();
+    pulls.push(pull.clone());
+    Ok(pull)
 }
 
 async fn new_pull(

@@ -171,6 +171,14 @@ impl Repository {
         pulls::all(&self.state, &self.project).await
     }
 
+    /// Opens a pull request and returns its number.
+    pub async fn open(&self, title: &str, head: &str, base: &str) -> Result<u64, Error> {
+        let body = serde_json::json!({"title": title, "head": head, "base": base});
+        let opened = pulls::open(&self.state, &self.project, &body).await;
+        let opened = opened.map_err(|(_, because)| Error::new("open a pull request", because));
+        opened.map(|pull| pull.number)
+    }
+
     /// Merges a pull request.
     pub async fn merge(&self, number: u64) -> Result<(), Error> {
         let merged = pulls::merge(&self.state, &self.project, number, false, None).await;

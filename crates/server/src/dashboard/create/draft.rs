@@ -43,7 +43,10 @@ pub(super) enum FormButton {
     RemoveEnvironment(usize),
     AddTarget(usize),
     RemoveTarget(usize, usize),
-    Preview,
+    /// The enter key: shows the manifest, and does not ask for what is missing.
+    Update,
+    /// Asks for what is missing.
+    Check,
     Propose,
 }
 
@@ -55,12 +58,13 @@ impl FormButton {
             Self::RemoveEnvironment(nth) => format!("remove.{nth}"),
             Self::AddTarget(nth) => format!("add.{nth}"),
             Self::RemoveTarget(nth, target) => format!("remove.{nth}.{target}"),
-            Self::Preview => "preview".to_owned(),
+            Self::Update => "update".to_owned(),
+            Self::Check => "check".to_owned(),
             Self::Propose => "propose".to_owned(),
         }
     }
 
-    /// A form that was submitted without a button is a preview.
+    /// A form that was submitted without a button is updated.
     fn parse(value: &str) -> Self {
         let parts: Vec<&str> = value.split('.').collect();
         let number = |nth: usize| parts.get(nth).and_then(|it| it.parse().ok());
@@ -69,8 +73,9 @@ impl FormButton {
             ("add", Some(nth), _) => Self::AddTarget(nth),
             ("remove", Some(nth), None) => Self::RemoveEnvironment(nth),
             ("remove", Some(nth), Some(target)) => Self::RemoveTarget(nth, target),
+            ("check", ..) => Self::Check,
             ("propose", ..) => Self::Propose,
-            _ => Self::Preview,
+            _ => Self::Update,
         }
     }
 }
@@ -86,7 +91,7 @@ impl SubmittedDraft {
     pub(super) fn read(fields: Vec<(String, String)>) -> Self {
         let mut submitted = Self {
             csrf: String::new(),
-            button: FormButton::Preview,
+            button: FormButton::Update,
             draft: Draft::default(),
         };
         for (name, value) in fields {
@@ -153,6 +158,24 @@ impl Draft {
             "path" => &mut self.path,
             _ => return None,
         })
+    }
+
+    /// The field that a person fills in next after a button was pressed.
+    pub(super) fn next_field(&self, button: FormButton) -> Option<String> {
+        let name = |nth: usize| format!("environment.{nth}.name");
+        match button {
+            FormButton::AddEnvironment => self.environments.len().checked_sub(1).map(name),
+            FormButton::RemoveEnvironment(nth) => {
+                let last = self.environments.len().checked_sub(1)?;
+                Some(name(nth.min(last)))
+            }
+            FormButton::AddTarget(nth) => {
+                let last = self.environments.get(nth)?.targets.len().checked_sub(1)?;
+                Some(format!("environment.{nth}.target.{last}.cluster"))
+            }
+            FormButton::RemoveTarget(nth, _) => Some(name(nth)),
+            FormButton::Update | FormButton::Check | FormButton::Propose => None,
+        }
     }
 
     /// Applies a button that adds or removes environments or targets.
@@ -270,5 +293,20 @@ mod tests {
         }
         assert_eq!(draft.environments.len(), MAX_ENVIRONMENTS);
         assert_eq!(draft.environments[0].targets.len(), MAX_TARGETS);
+    }
+
+    #[test]
+    fn the_next_field_is_what_was_added() {
+        let mut draft = Draft::new();
+        for (button, expected) in [
+            (FormButton::AddEnvironment, "environment.2.name"),
+            (FormButton::AddTarget(1), "environment.1.target.1.cluster"),
+            (FormButton::RemoveTarget(1, 0), "environment.1.name"),
+            (FormButton::RemoveEnvironment(2), "environment.1.name"),
+        ] {
+            draft.apply(button);
+            assert_eq!(draft.next_field(button).as_deref(), Some(expected));
+        }
+        assert_eq!(draft.next_field(FormButton::Propose), None);
     }
 }

@@ -8,6 +8,7 @@ use crate::{
     dashboard::{
         components::hidden_field,
         html::{Element, Html, tag},
+        yaml::source,
     },
     settings::Authoring,
 };
@@ -30,6 +31,8 @@ pub(super) struct CreateForm<'a> {
     pub(super) csrf: &'a str,
     pub(super) path: String,
     pub(super) authoring: Option<&'a Authoring>,
+    /// The field that gets the focus.
+    pub(super) focus: Option<String>,
     /// The names of clusters, as they are typed.
     pub(super) clusters: Vec<String>,
 }
@@ -75,7 +78,7 @@ impl CreateForm<'_> {
             .child(hidden_field("csrf", self.csrf))
             // The enter key presses the first button of a form.
             .child(
-                self.button(FormButton::Preview, "Preview")
+                self.button(FormButton::Update, "Update the manifest")
                     .class("vh")
                     .with("tabindex", -1),
             )
@@ -147,7 +150,11 @@ impl CreateForm<'_> {
         let remove = FormButton::RemoveEnvironment(nth);
         group(&legend)
             .child(self.field(&name, "Name", &environment.name, "staging"))
-            .child((nth > 0).then_some(check))
+            .child(match nth {
+                // Nothing is promoted into the first one. What was ticked counts when it is not the first.
+                0 => environment.manual.then(|| hidden_field(&manual, "yes")),
+                _ => Some(check),
+            })
             .children(targets.map(|(number, target)| self.target((nth, number), target)))
             .child(
                 tag("p")
@@ -210,23 +217,20 @@ impl CreateForm<'_> {
         tag("p")
             .class("buttons")
             .child(self.authoring.map(|_| propose))
-            .child(self.button(FormButton::Preview, "Check"))
+            .child(self.button(FormButton::Check, "Check"))
     }
 
     fn preview(&self) -> Element {
         let title = tag("h2").id("preview-title").text("Manifest");
+        let warnings = self.draft.warnings().into_iter();
+        let warnings = warnings.map(|text| tag("p").class("notice warn").text(text));
         tag("section")
             .id("preview")
             .with("aria-labelledby", "preview-title")
             .child(title)
             .child(tag("p").class("dim").child(tag("code").text(&self.path)))
-            .child(
-                tag("pre")
-                    .with("tabindex", 0)
-                    .with("role", "region")
-                    .with("aria-label", "YAML")
-                    .child(tag("code").text(self.draft.yaml())),
-            )
+            .children(warnings)
+            .child(source(&self.draft.yaml(), "YAML"))
     }
 
     fn field(&self, name: &str, label: &str, value: &str, example: &str) -> Element {
@@ -250,6 +254,9 @@ impl CreateForm<'_> {
             .with("aria-describedby", format_args!("error-{name}"));
         if let Some(list) = list {
             input = input.with("list", list);
+        }
+        if self.focus.as_deref() == Some(name) {
+            input = input.set("autofocus", true);
         }
         if self.errors.contains_key(name) {
             input = input.with("aria-invalid", "true");

@@ -128,7 +128,9 @@ impl Draft {
                 found.push((field, name_error(&target.namespace, "the namespace", 63)));
             }
         }
-        if !self.url.is_empty() {
+        if self.url.is_empty() {
+            found.push(("url".to_owned(), self.approval_without_promotion()));
+        } else {
             let branch = missing_error(&self.branch, "name the branch to merge into");
             let text = "name the Secret with the credentials, in the pipeline's namespace";
             found.push(("url".to_owned(), self.url_error()));
@@ -141,12 +143,36 @@ impl Draft {
             .collect()
     }
 
+    /// Approval is a setting of a promotion, and without a repository there is none.
+    fn approval_without_promotion(&self) -> Option<FieldError> {
+        let mut promoted = self.environments.iter().skip(1);
+        let manual = promoted.find(|it| it.manual)?;
+        let text = format!(
+            "name the repository, or untick approval for {}: without promotion there is nothing to approve",
+            manual.name
+        );
+        missing_error("", &text)
+    }
+
     fn url_error(&self) -> Option<FieldError> {
         let is_usable = self.url.starts_with("https://")
             || self.url.starts_with("ssh://")
             || self.url.contains('@') && !self.url.contains("://");
         let text = "write https://host/repository.git or ssh://git@host/repository.git";
         (!is_usable).then(|| FieldError::new(text))
+    }
+
+    /// What `sluice lint` warns about; nothing while fields are missing.
+    pub(super) fn warnings(&self) -> Vec<String> {
+        let is_incomplete = self.single_field_errors().iter().any(|(_, it)| it.is_missing);
+        let spec = serde_json::from_value::<PipelineSpec>(self.spec());
+        let findings = spec.map(|spec| planner::lint(&spec)).unwrap_or_default();
+        let warnings = findings.into_iter().filter(|it| !it.is_error);
+        let text = |it: planner::LintFinding| match it.environment {
+            Some(environment) => format!("{environment}: {}", it.text),
+            None => it.text,
+        };
+        warnings.filter(|_| !is_incomplete).map(text).collect()
     }
 
     fn lint_errors(&self) -> Vec<(String, String)> {
@@ -316,6 +342,7 @@ spec:
         check(|it| it.namespace = "a.b".into(), "namespace", "lower-case");
         check(|it| it.url = "ftp://x".into(), "url", "https://");
         check(|it| it.secret.clear(), "secret", "Secret");
+        check(|it| it.url.clear(), "url", "untick approval for prod");
         check(|it| it.branch.clear(), "branch", "branch");
         check(
             |it| it.environments.clear(),

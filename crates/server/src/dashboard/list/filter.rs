@@ -41,7 +41,7 @@ impl PipelineFilter {
     }
 
     pub(super) fn matches(&self, row: &PipelineRow) -> bool {
-        let is_state = self.state().is_none_or(|state| state == row.state);
+        let is_state = self.state().is_none_or(|state| row.states.contains(&state));
         let namespace = self.namespace.trim();
         let is_here = namespace.is_empty() || row.key.namespace == namespace;
         let mut words = self.q.split_whitespace();
@@ -53,9 +53,14 @@ impl PipelineFilter {
         match self.sort.as_str() {
             "state" => rows.sort_by_cached_key(|row| (row.state, name(row))),
             "newest" => rows.sort_by_cached_key(|row| (Reverse(row.changed), name(row))),
-            "namespace" => rows.sort_by_cached_key(|row| (row.key.namespace.clone(), name(row))),
-            _ => rows.sort_by_cached_key(|row| name(row)),
+            "name" => rows.sort_by_cached_key(|row| name(row)),
+            _ => rows.sort_by_cached_key(|row| (row.key.namespace.clone(), name(row))),
         }
+    }
+
+    /// Whether rows of a namespace follow each other.
+    pub(super) fn is_by_namespace(&self) -> bool {
+        !["state", "newest", "name"].contains(&self.sort.as_str())
     }
 
     /// The address of a page of the filtered list.
@@ -83,19 +88,22 @@ impl PipelineFilter {
 
     pub(super) fn form(&self) -> Element {
         let field = |name: &'static str, label: &str, kind: &str, value: &str| {
-            let input = tag("input")
+            let mut input = tag("input")
                 .id(name)
                 .with("name", name)
                 .with("type", kind)
                 .with("value", value);
+            if name == "namespace" {
+                input = input.with("list", "namespaces");
+            }
             let label = tag("label").with("for", name).text(label);
             tag("span").class("field").child(label).child(input)
         };
         let orders = [
-            ("", "name"),
+            ("", "namespace and name"),
+            ("name", "name"),
             ("state", "attention needed first"),
             ("newest", "latest change first"),
-            ("namespace", "namespace"),
         ];
         let options = orders.map(|(value, name)| {
             let option = tag("option").with("value", value).text(name);
@@ -115,8 +123,9 @@ impl PipelineFilter {
             .class("filter")
             .with("role", "search")
             .with("method", "get")
+            .set("data-live", true)
             .link("/pipelines")
-            .child(field("q", "Search", "search", &self.q))
+            .child(field("q", "Search by name, environment or version", "search", &self.q))
             .child(field("namespace", "Namespace", "text", &self.namespace))
             .child(sort)
             .child(state)

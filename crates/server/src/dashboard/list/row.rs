@@ -1,30 +1,50 @@
-//! The row of a pipeline. Rows do not depend on the viewer, so each is rendered once per change.
+//! The row of a pipeline. Rows do not depend on the viewer, so their cells are rendered once per change
+//! and put together once for the columns of the page.
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, OnceLock},
+};
 
 use api::Pipeline;
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use planner::SummaryState;
 use runtime::{ObjectCache, ObjectKey, cache::CacheIndex};
 
+use super::columns::Columns;
 use crate::{
     dashboard::{
-        components::{address, badge, screen_reader_text, state_icon},
+        components::{address, screen_reader_text, state_icon, timestamp},
         html::{Element, Html, tag},
         page::PagePart,
+        version::{colour, shortened},
     },
     view::{self, Cell},
 };
+
+/// How much of a message a row shows.
+const MAX_MESSAGE: usize = 160;
 
 /// A pipeline in the list.
 pub(crate) struct PipelineRow {
     pub(in crate::dashboard) key: ObjectKey,
     pub(super) id: Arc<str>,
+    /// The state that counts.
     pub(super) state: SummaryState,
+    /// The states of its environments; `Ready` only if all are.
+    pub(super) states: BTreeSet<SummaryState>,
     pub(super) changed: Option<Timestamp>,
     /// The text that is searched.
     pub(super) text: String,
-    pub(super) part: Arc<PagePart>,
+    /// In the order of promotion.
+    pub(super) environments: Vec<String>,
+    /// One for each environment.
+    cells: Vec<Html>,
+    head: Html,
+    tail: Html,
+    /// The row with the columns that it was last put together for.
+    last: Mutex<Option<(Arc<Columns>, Arc<PagePart>)>>,
 }
 
 /// The rows of all pipelines, rendered when a pipeline changes. Nothing is rendered before the list is
@@ -33,7 +53,10 @@ pub(crate) struct PipelineRow {
 pub(crate) struct PipelineRows(OnceLock<CacheIndex<Arc<PipelineRow>>>);
 
 impl PipelineRows {
-    pub(super) fn all(&self, pipelines: &Arc<ObjectCache<Pipeline>>) -> Vec<Arc<PipelineRow>> {
+    pub(in crate::dashboard) fn all(
+        &self,
+        pipelines: &Arc<ObjectCache<Pipeline>>,
+    ) -> Vec<Arc<PipelineRow>> {
         let render = |pipeline: &Pipeline| Some(Arc::new(PipelineRow::new(pipeline)));
         let index = self.0.get_or_init(|| CacheIndex::new(pipelines, render));
         let mut rows = Vec::new();
@@ -46,47 +69,129 @@ impl PipelineRow {
     fn new(pipeline: &Pipeline) -> Self {
         let key = ObjectKey::of(&pipeline.metadata);
         let cells = view::cells(pipeline);
-        let state = view::pipeline_state(pipeline);
         let mut text = format!("{} {}", key.namespace, key.name);
         for cell in &cells {
             text += &format!(" {} {}", cell.name, cell.revision);
         }
-        let id = row_id(&key);
-        let html = tag("tr")
-            .id(&id)
-            .child(
-                tag("th")
-                    .with("scope", "row")
-                    .child(tag("a").link(&address(&key)).text(&key.name))
-                    .child(tag("small").text(&key.namespace)),
-            )
-            .child(tag("td").child(badge(state)))
-            .child(tag("td").child(tag("ol").class("strip").children(cells.iter().map(cell))));
+        let mut states: BTreeSet<_> = cells.iter().map(|cell| cell.state).collect();
+        if states.len() > 1 {
+            states.remove(&SummaryState::Ready);
+        }
+        let changed = view::last_change(pipeline);
         Self {
-            id: id.into(),
-            state,
-            changed: view::last_change(pipeline).map(|time| time.0),
+            id: row_id(&key).into(),
+            state: view::pipeline_state(pipeline),
+            states,
+            changed: changed.as_ref().map(|time| time.0),
             text: text.to_lowercase(),
-            part: Arc::new(PagePart::from(Html::from(html))),
+            environments: cells.iter().map(|cell| cell.name.to_owned()).collect(),
+            cells: cells.iter().map(|it| cell(it).into()).collect(),
+            head: head(&key, pipeline).into(),
+            tail: Html::all([
+                tag("td").child(why(pipeline)),
+                tag("td").class("dim").child(changed.as_ref().map(timestamp)),
+            ]),
+            last: Mutex::default(),
             key,
         }
     }
+
+    /// The text that is searched, in lower case.
+    pub(in crate::dashboard) fn searched_text(&self) -> &str {
+        &self.text
+    }
+
+    /// The row with a cell for each column.
+    pub(super) fn part(&self, columns: &Arc<Columns>) -> Arc<PagePart> {
+        let mut last = self.last.lock();
+        if let Some((_, part)) = last.as_ref().filter(|(of, _)| of == columns) {
+            return part.clone();
+        }
+        let part = Arc::new(PagePart::from(self.html(columns)));
+        *last = Some((columns.clone(), part.clone()));
+        part
+    }
+
+    fn html(&self, columns: &Columns) -> Html {
+        let in_column = |column: &String| {
+            let index = self.environments.iter().position(|it| it == column);
+            let cell = tag("td").with("data-label", column);
+            match index {
+                Some(index) => cell.child(self.cells[index].clone()),
+                None => tag("td"),
+            }
+        };
+        let others = self.environments.iter().zip(&self.cells);
+        let others = others.filter(|(name, _)| !columns.names.contains(name));
+        let others = others.map(|(name, cell)| {
+            let name = tag("span").class("env").text(name);
+            tag("div").class("cell").child(name).child(cell.clone())
+        });
+        let others = columns.has_others.then(|| tag("td").children(others));
+        tag("tr")
+            .id(&self.id)
+            .child(self.head.clone())
+            .children(columns.names.iter().map(in_column))
+            .child(others)
+            .child(self.tail.clone())
+            .into()
+    }
+}
+
+fn head(key: &ObjectKey, pipeline: &Pipeline) -> Element {
+    let kind = pipeline.spec.app_ref.as_ref().map(|app| app.kind.as_str());
+    let small = match kind {
+        Some(kind) => format!("{} · {kind}", key.namespace),
+        None => key.namespace.clone(),
+    };
+    tag("th")
+        .with("scope", "row")
+        .child(tag("a").link(&address(key)).text(&key.name))
+        .child(tag("small").text(small))
+}
+
+/// The state of a pipeline, the environment that is in it, and why.
+fn why(pipeline: &Pipeline) -> Html {
+    let model = pipeline.status.clone().unwrap_or_default();
+    let summary = planner::pipeline_summary(pipeline, &model);
+    let state = summary.state;
+    let text = match summary.environment {
+        Some(environment) => format!("{} in {environment}", state.word()),
+        None => state.word().to_owned(),
+    };
+    let environment = summary.environment.and_then(|it| model.environments.get(it));
+    let message = planner::environment_message(environment);
+    let message = message.map(|message| {
+        let mut short: String = message.chars().take(MAX_MESSAGE).collect();
+        if short.len() < message.len() {
+            short.push('…');
+        }
+        tag("small").text(short)
+    });
+    let line = tag("p").class(format_args!("why {}", state.id()));
+    Html::all([Some(line.text(text)), message])
 }
 
 fn cell(cell: &Cell<'_>) -> Element {
-    let mut item = tag("li").class(cell.state.id());
-    if let Some(message) = &cell.message {
-        item = item.with("title", message);
-    }
+    let colour = cell.version.as_deref().map(colour).unwrap_or_default();
+    let version = tag("code")
+        .class(format_args!("version {colour}"))
+        .child(state_icon(cell.state))
+        .text(shortened(&cell.revision));
     let incoming = cell.incoming.map(|revision| {
         tag("span")
             .class("incoming")
+            .child(tag("span").with("aria-hidden", "true").text("← "))
             .child(screen_reader_text("; promoting: "))
-            .child(tag("code").text(revision))
+            .child(
+                tag("code")
+                    .class(self::colour(revision))
+                    .text(shortened(revision)),
+            )
     });
-    item.child(tag("b").text(cell.name))
-        .child(state_icon(cell.state))
-        .child(tag("code").text(&cell.revision))
+    tag("span")
+        .class("cell")
+        .child(version)
         .child(incoming)
         .child(screen_reader_text(&format!(" ({})", cell.state.word())))
 }

@@ -1,4 +1,5 @@
-//! The actions of an environment, as far as the viewer may take them.
+//! The panel of actions, as far as the viewer may take them. Each says what it leads to before it is
+//! confirmed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,8 +11,10 @@ use super::PipelineView;
 use crate::{
     access::{AccessRequest, Caller},
     dashboard::{
-        components::{address, hidden_field},
+        components::hidden_field,
+        decision::{action_form, note},
         html::{Element, tag},
+        version::shortened,
     },
     problem::Problem,
     view,
@@ -52,78 +55,119 @@ impl AllowedActions {
         Ok(Self { may_suspend, verbs })
     }
 
-    fn contains(&self, verb: &str, environment: &str) -> bool {
+    pub(super) fn contains(&self, verb: &str, environment: &str) -> bool {
         let verbs = self.verbs.get(environment);
         verbs.is_some_and(|verbs| verbs.contains(verb))
     }
 }
 
 impl PipelineView<'_> {
-    pub(super) fn suspend_all(&self) -> Option<Element> {
-        let (verb, label) = match self.pipeline.spec.suspend {
-            true => ("resume", "Resume the pipeline"),
-            false => ("suspend", "Suspend the pipeline"),
-        };
-        let button = tag("button").class("quiet").text(label);
-        let form = self.form(verb, "").class("inline").child(button);
-        self.allowed.may_suspend.then_some(form)
+    /// The panel with everything that the viewer may do; empty where they may do nothing.
+    pub(super) fn actions(&self) -> Element {
+        let environments = self.pipeline.spec.environments.iter().enumerate();
+        let groups = environments.filter_map(|(index, it)| self.environment_actions(it, index));
+        let groups: Vec<Element> = groups.chain(self.suspend_all()).collect();
+        let element = tag("div").id("actions");
+        if groups.is_empty() {
+            return element;
+        }
+        let summary = tag("summary").class("button").text("Actions");
+        let panel = tag("div").class("panel wide").children(groups);
+        let menu = tag("details").id("actions-menu").class("menu");
+        element.child(menu.child(summary).child(panel))
     }
 
-    pub(super) fn actions(&self, environment: &Environment, index: usize) -> Element {
+    fn suspend_all(&self) -> Option<Element> {
+        let name = &self.key.name;
+        let (verb, label, consequence) = match self.pipeline.spec.suspend {
+            true => (
+                "resume",
+                "Resume the pipeline",
+                "Promotions into all environments start again where nothing else holds them.",
+            ),
+            false => (
+                "suspend",
+                "Suspend the pipeline",
+                "No promotion starts or goes on in any environment until the pipeline is resumed. What \
+                 runs keeps running.",
+            ),
+        };
+        let form = self
+            .form(verb, "")
+            .child(tag("p").class("dim").text(consequence))
+            .child(tag("button").text(label));
+        let group = tag("div")
+            .class("group")
+            .child(tag("h3").text(name))
+            .child(disclosure("suspend-all", &format!("{label}…"), form));
+        self.allowed.may_suspend.then_some(group)
+    }
+
+    fn environment_actions(&self, environment: &Environment, index: usize) -> Option<Element> {
         let name = environment.name.as_str();
-        let mut all = tag("div").class("actions");
-        if self.allowed.contains("approve", name) {
-            all = all.children(
-                self.awaiting_approval(name)
-                    .map(|revision| self.approve(name, revision)),
-            );
+        let may_promote = self.allowed.contains("promote", name);
+        let may_suspend = self.allowed.contains("suspend", name);
+        if !may_promote && !may_suspend {
+            return None;
         }
-        if self.allowed.contains("promote", name) {
-            all = all
+        let mut group = tag("div").class("group").child(tag("h3").text(name));
+        if may_promote {
+            group = group
                 .child(self.promote(name, index))
                 .child(self.roll_back(name, index));
         }
-        if self.allowed.contains("suspend", name) {
-            let (verb, label) = match environment.suspend {
-                true => ("resume", "Resume"),
-                false => ("suspend", "Suspend"),
-            };
-            let label = tag("button")
-                .class("quiet")
-                .with("aria-label", format_args!("{label} {name}"))
-                .text(label);
-            all = all.child(self.form(verb, name).child(label));
+        if may_suspend {
+            group = group.child(self.suspend(environment, index));
         }
-        all
+        Some(group)
     }
 
-    /// The revisions that await approval in an environment.
-    fn awaiting_approval(&self, environment: &str) -> impl Iterator<Item = &str> {
-        let waiting = planner::approvable(&self.promotions, &self.key.name, environment);
-        let revisions: BTreeSet<_> = waiting.iter().map(|it| it.spec.revision.as_str()).collect();
-        revisions.into_iter()
+    fn suspend(&self, environment: &Environment, index: usize) -> Element {
+        let name = &environment.name;
+        let (verb, label, consequence) = match environment.suspend {
+            true => (
+                "resume",
+                format!("Resume {name}"),
+                format!("Promotions into {name} start again where nothing else holds them."),
+            ),
+            false => (
+                "suspend",
+                format!("Suspend {name}"),
+                format!(
+                    "No promotion into {name} starts or goes on until it is resumed. What runs there \
+                     keeps running."
+                ),
+            ),
+        };
+        let form = self
+            .form(verb, name)
+            .child(tag("p").class("dim").text(consequence))
+            .child(tag("button").text(&label));
+        disclosure(&format!("suspend-{index}"), &format!("{label}…"), form)
     }
 
-    fn approve(&self, environment: &str, revision: &str) -> Element {
-        self.form("approve", environment)
-            .class("approve")
-            .child(hidden_field("revision", revision))
-            .child(note())
-            .child(
-                tag("button")
-                    .class("main")
-                    .text(format_args!("Approve {revision}")),
-            )
-    }
-
-    /// Any revision can be requested. Those of other environments are suggested, and one that was never
-    /// observed must be confirmed.
-    fn promote(&self, environment: &str, index: usize) -> Element {
+    /// The revisions that are known in other environments and here, without what runs here already.
+    fn known_revisions(&self, environment: &str) -> Vec<String> {
         let status = self.pipeline.status.as_ref();
-        let others = status.into_iter().flat_map(|it| it.environments.values());
-        let known: BTreeSet<_> = others
-            .flat_map(|other| view::revisions(Some(other)))
-            .collect();
+        let all = status.into_iter().flat_map(|it| it.environments.iter());
+        let mut known = BTreeSet::new();
+        for (name, other) in all {
+            known.extend(view::revisions(Some(other)).into_iter().map(str::to_owned));
+            if name == environment {
+                known.extend(other.ran.iter().cloned());
+            }
+        }
+        let proposal = status.and_then(|it| it.proposal.as_ref()?.revision.clone());
+        known.extend(proposal);
+        let here = view::revisions(view::status_of(&self.pipeline, environment));
+        known.retain(|revision| !here.contains(revision.as_str()));
+        known.into_iter().rev().collect()
+    }
+
+    /// Known revisions are offered; any other can be typed, and one that was never observed must be
+    /// confirmed.
+    fn promote(&self, environment: &str, index: usize) -> Element {
+        let known = self.known_revisions(environment);
         let options = known
             .iter()
             .map(|revision| tag("option").with("value", revision));
@@ -135,19 +179,29 @@ impl PipelineView<'_> {
             .with("autocomplete", "off")
             .with("maxlength", 256)
             .set("required", true);
+        let hint = match known.is_empty() {
+            true => "No other revision is known.".to_owned(),
+            false => format!("Known: {}.", known.iter().take(5).cloned().collect::<Vec<_>>().join(", ")),
+        };
+        let consequence = format!(
+            "Brings the revision into {environment} without waiting for the environment before it. \
+             Approval, suspension and freezes still hold it."
+        );
         let form = self
             .form("promote", environment)
+            .child(tag("p").class("dim").text(consequence))
             .child(tag("label").with("for", &field).text("Revision"))
             .child(input)
             .child(tag("datalist").id(&list).children(options))
+            .child(tag("p").class("dim").text(hint))
             .child(note())
             .child(unseen(index))
-            .child(tag("button").text(format_args!("Promote into {environment}")));
-        let summary = tag("summary").text("Promote…");
-        tag("details")
-            .id(format_args!("promote-{index}"))
-            .child(summary)
-            .child(form)
+            .child(
+                tag("button")
+                    .class("main")
+                    .text(format_args!("Promote into {environment}")),
+            );
+        disclosure(&format!("promote-{index}"), "Promote…", form)
     }
 
     /// The form to go back to an earlier revision.
@@ -170,8 +224,15 @@ impl PipelineView<'_> {
             .id(&field)
             .with("name", "revision")
             .children(options);
+        let running: Vec<_> = running.into_iter().map(shortened).collect();
+        let consequence = format!(
+            "Replaces {} in {environment}. It is then rejected here: the pipeline does not promote it \
+             again unless you ask for it.",
+            running.join(", ")
+        );
         let form = self
             .form("rollback", environment)
+            .child(tag("p").class("dim").text(consequence))
             .child(tag("label").with("for", &field).text("Roll back to"))
             .child(select)
             .child(note())
@@ -180,15 +241,22 @@ impl PipelineView<'_> {
                     .class("danger")
                     .text(format_args!("Roll {environment} back")),
             );
-        let details = tag("details").id(format_args!("rollback-{index}"));
-        Some(details.child(tag("summary").text("Roll back…")).child(form))
+        Some(disclosure(&format!("rollback-{index}"), "Roll back…", form))
     }
 
     fn form(&self, verb: &str, environment: &str) -> Element {
-        form(self.key, self.csrf)
+        action_form(self.key, self.csrf)
             .child(hidden_field("verb", verb))
             .child(hidden_field("environment", environment))
     }
+}
+
+/// A form behind a button that opens it.
+fn disclosure(id: &str, label: &str, form: Element) -> Element {
+    tag("details")
+        .id(id)
+        .child(tag("summary").text(label))
+        .child(form)
 }
 
 /// The confirmation that an unknown revision is wanted.
@@ -199,25 +267,7 @@ fn unseen(index: usize) -> Element {
         .with("type", "checkbox")
         .with("value", "true");
     tag("label")
-        .class("note")
+        .class("check-line")
         .child(input)
         .text(" even if no target, source or report has this revision")
-}
-
-/// A form that acts on a pipeline.
-pub(in crate::dashboard) fn form(key: &ObjectKey, csrf: &str) -> Element {
-    tag("form")
-        .with("method", "post")
-        .link(&format!("{}/act", address(key)))
-        .child(hidden_field("csrf", csrf))
-}
-
-/// The input for a note.
-pub(in crate::dashboard) fn note() -> Element {
-    let input = tag("input")
-        .with("name", "note")
-        .with("maxlength", 1024)
-        .with("autocomplete", "off")
-        .with("placeholder", "reason (optional)");
-    tag("label").class("note").text("Note ").child(input)
 }

@@ -10,7 +10,9 @@ use kube::ResourceExt;
 use super::{PipelineView, progress::result_line};
 use crate::dashboard::{
     components::timestamp,
+    decision::from_to,
     html::{Element, tag},
+    version::chip,
 };
 
 /// How many entries are shown.
@@ -54,10 +56,10 @@ impl PipelineView<'_> {
 
 /// A failed release that is not part of a failed promotion.
 fn failed(environment: &str, failure: &FailedRelease) -> Element {
-    let line = tag("p")
+    let line = tag("div")
         .child(tag("b").text(environment))
         .text(format_args!(" ({}) ", failure.target))
-        .child(tag("code").text(&failure.revision))
+        .child(chip(&failure.revision))
         .text(" failed");
     let message = failure.message.as_ref();
     tag("li")
@@ -79,13 +81,11 @@ fn entry(promotion: &Promotion) -> Element {
     let at = promotion.creation_timestamp();
     let target = spec.target.as_ref();
     let target = target.map(|target| tag("span").text(format_args!(" ({})", target.namespace)));
-    let line = tag("p")
+    let line = tag("div")
         .child(tag("b").text(&spec.environment))
         .child(target)
         .text(" ")
-        .child(tag("code").text(spec.replaces.as_deref().unwrap_or("nothing")))
-        .text(" → ")
-        .child(tag("code").text(spec.shown_revision()))
+        .child(from_to(promotion))
         .text(" ")
         .child(result_line(promotion));
     let message = status.message.filter(|_| class == "failed");

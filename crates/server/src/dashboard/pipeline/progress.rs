@@ -19,19 +19,8 @@ struct Milestone {
 }
 
 impl PipelineView<'_> {
-    /// Nothing if there is no current promotion.
-    pub(super) fn progress(&self, environment: &str) -> Option<Element> {
-        let promotion = self.promotions.iter().find(|promotion| {
-            let phase = promotion.status.as_ref().and_then(|status| status.phase);
-            let is_over = phase.is_some_and(Phase::is_terminal);
-            promotion.spec.environment == environment && !is_over
-        })?;
-        let spec = &promotion.spec;
-        let title = tag("h3")
-            .child(tag("code").text(spec.replaces.as_deref().unwrap_or("nothing")))
-            .child(tag("span").with("aria-hidden", "true").text(" → "))
-            .child(screen_reader_text(" to "))
-            .child(tag("code").text(spec.shown_revision()));
+    /// The milestones of a promotion that is under way.
+    pub(super) fn progress(&self, promotion: &Promotion) -> Element {
         let milestones = milestones(promotion);
         let current = milestones.iter().position(|it| !it.is_done);
         let items = milestones.into_iter().enumerate().map(|(index, it)| {
@@ -50,13 +39,10 @@ impl PipelineView<'_> {
         let trouble = status.and_then(planner::promotion_problem);
         let trouble = trouble.map(|it| format!("{} [{}]", it.message, it.reason));
         let message = trouble.or_else(|| status?.message.clone());
-        Some(
-            tag("div")
-                .class("promotion")
-                .child(title)
-                .child(tag("ol").class("steps").children(items))
-                .child(message.map(|message| tag("p").class("dim").text(message))),
-        )
+        tag("div")
+            .class("promotion")
+            .child(tag("ol").class("steps").children(items))
+            .child(message.map(|message| tag("p").class("dim").text(message)))
     }
 }
 

@@ -19,7 +19,7 @@ pub(super) fn pull(state: &ForgeState, project: &str, pull: &PullRequest) -> Val
         "id": pull.number,
         "number": pull.number,
         "url": format!("{}/{project}/pulls/{}", state.origin(), pull.number),
-        "html_url": format!("{}/{project}/pulls/{}", state.origin(), pull.number),
+        "html_url": format!("{}/{project}/pulls/{}", state.web_origin, pull.number),
         "title": pull.title,
         "body": pull.body,
         "state": if pull.state == PullState::Open { "open" } else { "closed" },

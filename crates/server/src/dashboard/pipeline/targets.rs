@@ -1,4 +1,4 @@
-//! An environment on the page of a pipeline: its targets, its current promotion, and why it waits.
+//! The targets of the environments: what each runs, since when, its images, and why it is not ready.
 
 use api::{
     image::Image,
@@ -6,12 +6,13 @@ use api::{
 };
 use planner::SummaryState;
 
-use super::PipelineView;
+use super::{PipelineView, picture::{shown, target_text}};
 use crate::{
     dashboard::{
-        components::{badge, external_link, screen_reader_text, state_icon, timestamp},
+        components::{external_link, screen_reader_text, state_icon, timestamp},
         html::{Element, tag},
         objects::objects_address,
+        version::{chip, colour},
     },
     view,
 };
@@ -20,18 +21,20 @@ use crate::{
 const MAX_CARDS: usize = 8;
 
 impl PipelineView<'_> {
-    pub(super) fn environment(&self, environment: &Environment, index: usize) -> Element {
+    pub(super) fn environment_targets(&self, environment: &Environment, index: usize) -> Element {
         let status = view::status_of(&self.pipeline, &environment.name);
-        let title = tag("h2")
-            .id(format_args!("title-{index}"))
-            .text(&environment.name);
-        let state = view::environment_state(&self.pipeline, &environment.name);
-        tag("div")
-            .class("facts")
-            .child(tag("header").child(title).child(badge(state)))
+        let title = format!("targets-{index}-title");
+        tag("section")
+            .id(format_args!("targets-{index}"))
+            .class("card")
+            .with("aria-labelledby", &title)
+            .child(
+                tag("h2")
+                    .id(&title)
+                    .child(tag("span").class("vh").text("Targets of "))
+                    .text(&environment.name),
+            )
             .child(self.strategy(environment, index))
-            .child(self.hold(&environment.name))
-            .child(self.progress(&environment.name))
             .child(status.map(|status| self.targets(&environment.name, status)))
     }
 
@@ -60,26 +63,6 @@ impl PipelineView<'_> {
         }
     }
 
-    /// Why the next promotion waits.
-    fn hold(&self, environment: &str) -> Option<Element> {
-        let hold = self.plan.environments.get(environment)?.hold.as_ref()?;
-        let opens_at = hold.opens_at.map(|at| {
-            let time = api::Time(at);
-            tag("span")
-                .text(" Opens ")
-                .child(timestamp(&time))
-                .text(".")
-        });
-        let paragraph = tag("p")
-            .class("hold")
-            .child(tag("strong").text("Waiting: "))
-            .text(format_args!("{}. ", hold.sentence))
-            .child(tag("span").text(format_args!("Resolved by: {}.", hold.resolved_by)))
-            .child(opens_at)
-            .child(tag("small").text(format_args!(" {}", hold.reason.word())));
-        Some(paragraph)
-    }
-
     fn targets(&self, environment: &str, status: &EnvironmentStatus) -> Element {
         let all = &status.targets;
         let ready = all.iter().filter(|target| target.ready).count();
@@ -88,7 +71,7 @@ impl PipelineView<'_> {
         let reported = status.reported.as_ref().map(|reported| {
             tag("p")
                 .text("Reported for one target: ")
-                .child(tag("code").text(&reported.revision))
+                .child(chip(&reported.revision))
         });
         let block = block.child(reported);
         let objects = |target: &TargetStatus| objects_address(self.key, environment, target);
@@ -101,7 +84,7 @@ impl PipelineView<'_> {
         let not_ready = all.iter().filter(is_not_ready).take(MAX_CARDS);
         let squares = all.iter().map(|target| square(target, &objects(target)));
         block
-            .child(tag("ol").class("heat").children(squares))
+            .child(tag("ol").class("fleet").children(squares))
             .child(tag("ul").class("targets").children(not_ready.map(card)))
     }
 }
@@ -127,20 +110,14 @@ fn strategy_of(strategy: &Strategy) -> (&'static str, Option<(&str, &str)>) {
     }
 }
 
-/// A target of an environment with many.
+/// A target of an environment with many, in the colour of its version.
 fn square(target: &TargetStatus, objects: &str) -> Element {
     let state = planner::target_state(target);
-    let release = planner::release(target).unwrap_or("not deployed yet".to_owned());
-    let text = format!(
-        "{}: {release}, {}",
-        view::target_label(target),
-        state.word()
-    );
+    let text = target_text(target);
     let link = tag("a").link(objects).with("title", &text);
-    tag("li").child(
-        link.child(state_icon(state))
-            .child(screen_reader_text(&text)),
-    )
+    let link = link.child(screen_reader_text(&text));
+    let class = format!("{} {}", state.id(), colour(&shown(target)));
+    tag("li").class(class).child(link)
 }
 
 fn card(target: &TargetStatus, objects: &str) -> Element {
@@ -165,7 +142,7 @@ fn card(target: &TargetStatus, objects: &str) -> Element {
     let error = target.error.as_ref();
     let error = error.map(|error| tag("p").class("bad").text(error));
     tag("li")
-        .class(format_args!("card {}", state.id()))
+        .class(format_args!("target {}", state.id()))
         .child(
             tag("p")
                 .class("target-name")
@@ -197,7 +174,10 @@ fn running(target: &TargetStatus, failed: Option<&str>) -> Option<Element> {
             (_, Some(_)) => return None,
         };
         let line = tag("p").text(before);
-        return Some(line.child(tag("code").text(revision)));
+        return Some(match target.shown_revision() {
+            Some(_) => line.child(chip(&revision)),
+            None => line.text(revision),
+        });
     }
     let apps = target.apps.iter().map(|app| {
         let revision = app.revision.as_deref().unwrap_or("not deployed yet");
@@ -212,7 +192,10 @@ fn running(target: &TargetStatus, failed: Option<&str>) -> Option<Element> {
 fn app_message(app: &AppStatus, target: &TargetStatus) -> Option<Element> {
     let message = app.message.as_ref().filter(|_| !app.ready)?;
     let is_new = target.error.as_ref() != Some(message);
-    is_new.then(|| tag("p").class("bad").text(message))
+    // What is still being deployed is not an error.
+    let is_failed = planner::target_state(target) == SummaryState::Failed;
+    let class = if is_failed { "bad" } else { "progress" };
+    is_new.then(|| tag("p").class(class).text(message))
 }
 
 /// A version; of a digest only the first characters.

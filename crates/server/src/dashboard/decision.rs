@@ -1,0 +1,107 @@
+//! The card on which a person decides about a promotion: what it replaces, who asked for it, and the
+//! buttons for viewers who may decide.
+
+use api::{Promotion, pipeline::RequestKind};
+use kube::ResourceExt;
+use runtime::ObjectKey;
+
+use super::{
+    components::{address, hidden_field, screen_reader_text, timestamp},
+    html::{Element, tag},
+    version::chip,
+};
+
+/// What the card needs besides the promotion.
+pub(super) struct DecisionContext<'a> {
+    pub(super) key: &'a ObjectKey,
+    /// The CSRF token of a viewer who may decide.
+    pub(super) csrf: Option<&'a str>,
+    /// The page to return to, if it is not the pipeline's.
+    pub(super) back: Option<&'a str>,
+}
+
+/// From and to, who asked, and the form to decide.
+pub(super) fn decision(promotion: &Promotion, context: &DecisionContext<'_>) -> Element {
+    let form = match context.csrf {
+        Some(csrf) => form(promotion, context, csrf),
+        None => tag("p").class("dim").text("you may not approve this"),
+    };
+    tag("div")
+        .class("decision")
+        .child(tag("p").child(from_to(promotion)).child(asked_by(promotion)))
+        .child(form)
+}
+
+/// `6.1.0 → 6.2.0`.
+pub(super) fn from_to(promotion: &Promotion) -> Element {
+    let spec = &promotion.spec;
+    let from = match spec.replaces.as_deref() {
+        Some(replaced) => chip(replaced),
+        None => tag("span").class("dim").text("nothing"),
+    };
+    tag("span")
+        .class("from-to")
+        .child(from)
+        .child(tag("span").with("aria-hidden", "true").text(" → "))
+        .child(screen_reader_text(" to "))
+        .child(chip(&spec.shown_revision()))
+}
+
+fn asked_by(promotion: &Promotion) -> Element {
+    let request = promotion.spec.request.as_ref();
+    let text = match request {
+        None => " proposed by the pipeline ".to_owned(),
+        Some(request) => {
+            let by = request.by.as_deref().unwrap_or("somebody");
+            match request.kind {
+                RequestKind::Rollback => format!(" rollback requested by {by} "),
+                _ => format!(" requested by {by} "),
+            }
+        }
+    };
+    let at = promotion.creation_timestamp();
+    tag("span")
+        .class("dim")
+        .text(text)
+        .child(at.as_ref().map(timestamp))
+}
+
+fn form(promotion: &Promotion, context: &DecisionContext<'_>, csrf: &str) -> Element {
+    let spec = &promotion.spec;
+    let revision = spec.shown_revision();
+    let target = format!("{} {}", context.key.name, spec.environment);
+    let back = context.back.map(|back| hidden_field("back", back));
+    action_form(context.key, csrf)
+        .class("approve")
+        .child(back)
+        .child(hidden_field("environment", &spec.environment))
+        .child(hidden_field("revision", &spec.revision))
+        .child(note())
+        .child(
+            tag("button")
+                .class("main")
+                .with("name", "verb")
+                .with("value", "approve")
+                .with("aria-label", format_args!("Approve {revision} for {target}"))
+                .text(format_args!("Approve {}", super::version::shortened(&revision))),
+        )
+}
+
+/// A form that acts on a pipeline.
+pub(super) fn action_form(key: &ObjectKey, csrf: &str) -> Element {
+    tag("form")
+        .with("method", "post")
+        .link(&format!("{}/act", address(key)))
+        .child(hidden_field("csrf", csrf))
+}
+
+/// The input for a note.
+pub(super) fn note() -> Element {
+    let input = tag("input")
+        .with("name", "note")
+        .with("maxlength", 1024)
+        .with("autocomplete", "off")
+        .with("placeholder", "Note (optional)")
+        .with("aria-label", "Note (optional)");
+    tag("span").class("note").child(input)
+}

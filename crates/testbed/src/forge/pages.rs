@@ -1,0 +1,161 @@
+//! The page of a pull request for people: its title, description and diff.
+//!
+//! Without TLS the pages are on the address of the API. With TLS they have an address of their own without
+//! it, because no browser knows the certificate authority of the forge. Everybody who reaches loopback may
+//! read them.
+
+use std::path::Path as FilePath;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Path, State};
+use axum::response::{Html, IntoResponse, Response};
+use axum::routing::get;
+use http::{StatusCode, header};
+
+use super::ForgeState;
+use super::pulls::{self, PullRequest, PullState};
+use super::repository::git;
+
+const STYLE: &str = "
+:root { color-scheme: light dark; --page: #f4f6fa; --card: #fff; --line: #dfe4ec; --ink: #131a26; --dim: #545f70;
+  --open: #0f7a4d; --merged: #6936c9; --closed: #b4232f; --add: #e1f4ea; --remove: #fdebec; }
+@media (prefers-color-scheme: dark) { :root { --page: #0d1117; --card: #161c25; --line: #2b3441; --ink: #e8ecf2;
+  --dim: #a2adbb; --open: #4fce93; --merged: #bd9bff; --closed: #ff8d8d; --add: #12301f; --remove: #421d20; } }
+body { margin: 0; font: 14px/1.5 system-ui, sans-serif; background: var(--page); color: var(--ink); }
+main { max-width: 60rem; margin: 0 auto; padding: 2rem 1.25rem; display: grid; gap: 1rem; }
+h1 { margin: 0; font-size: 1.5rem; } h1 span, .dim { color: var(--dim); font-weight: 400; }
+h2 { margin: 0; font-size: 1rem; }
+.state { color: var(--card); border-radius: 99px; padding: .15rem .8rem; font-weight: 600; }
+.open { background: var(--open); } .merged { background: var(--merged); } .closed { background: var(--closed); }
+section { background: var(--card); border: 1px solid var(--line); border-radius: 12px; padding: 1rem 1.2rem; overflow-x: auto; }
+pre { margin: 0; font: 12.5px/1.6 ui-monospace, Consolas, monospace; } pre.text { white-space: pre-wrap; }
+pre span { display: block; min-height: 1.6em; } .add { background: var(--add); } .remove { background: var(--remove); }
+.file { color: var(--dim); font-weight: 700; } .place { color: var(--dim); }
+";
+
+/// The pages, beside the API.
+pub(super) fn routes() -> Router<Arc<ForgeState>> {
+    Router::new().route("/{owner}/{name}/pulls/{number}", get(show))
+}
+
+async fn show(
+    State(state): State<Arc<ForgeState>>,
+    Path((owner, name, number)): Path<(String, String, u64)>,
+) -> Response {
+    let project = format!("{owner}/{name}");
+    let pulls = pulls::all(&state, &project).await;
+    let Some(pull) = pulls.into_iter().find(|pull| pull.number == number) else {
+        return (StatusCode::NOT_FOUND, "This pull request does not exist.").into_response();
+    };
+    let diff = diff(&state.repository(&project), &pull).await;
+    let policy = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'";
+    let headers = [(header::CONTENT_SECURITY_POLICY, policy)];
+    (headers, Html(page(&project, &pull, &diff))).into_response()
+}
+
+/// What the pull request changes or, once merged, has changed.
+async fn diff(folder: &FilePath, pull: &PullRequest) -> String {
+    let range = match &pull.merge_commit {
+        Some(commit) => format!("{commit}^1..{commit}"),
+        None => format!("{}...{}", pull.base, pull.head_commit),
+    };
+    match git(folder, &["diff", "--no-color", &range], b"").await {
+        Ok(output) => String::from_utf8_lossy(&output).into_owned(),
+        Err(error) => error.to_string(),
+    }
+}
+
+fn page(project: &str, pull: &PullRequest, diff: &str) -> String {
+    let (class, word) = match pull.state {
+        PullState::Open => ("open", "Open"),
+        PullState::Merged => ("merged", "Merged"),
+        PullState::Closed => ("closed", "Closed"),
+    };
+    let (title, head, base) = (escaped(&pull.title), escaped(&pull.head), escaped(&pull.base));
+    let comments: String = pull.comments.iter().map(|it| section("Comment", it)).collect();
+    format!(
+        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
+         <title>{title} · {project}</title><style>{STYLE}</style></head><body><main>\
+         <p class=\"dim\">{project}</p><h1>{title} <span>#{number}</span></h1>\
+         <p><span class=\"state {class}\">{word}</span> <code>{head}</code> into <code>{base}</code></p>\
+         {body}<section><h2>Changes</h2><pre>{lines}</pre></section>{comments}</main></body></html>",
+        project = escaped(project),
+        number = pull.number,
+        body = section("Description", &pull.body),
+        lines = diff.lines().map(line).collect::<String>(),
+    )
+}
+
+fn section(title: &str, text: &str) -> String {
+    let text = escaped(text);
+    format!("<section><h2>{title}</h2><pre class=\"text\">{text}</pre></section>")
+}
+
+/// A line of a diff, marked as added, removed or the name of a file.
+fn line(line: &str) -> String {
+    let class = match line {
+        _ if line.starts_with("diff ") => "file",
+        _ if ["index ", "--- ", "+++ ", "@@"].iter().any(|it| line.starts_with(it)) => "place",
+        _ if line.starts_with('+') => "add",
+        _ if line.starts_with('-') => "remove",
+        _ => "same",
+    };
+    format!("<span class=\"{class}\">{}</span>", escaped(line))
+}
+
+fn escaped(text: &str) -> String {
+    let text = text.replace('&', "&amp;").replace('<', "&lt;");
+    text.replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::forge::Forge;
+
+    async fn page_of(url: &str) -> (u16, String) {
+        let url: http::Uri = url.parse().unwrap();
+        assert_eq!(url.scheme_str(), Some("http"), "no certificate to warn about");
+        let stream = tokio::net::TcpStream::connect(url.authority().unwrap().as_str());
+        let mut stream = stream.await.unwrap();
+        let request = format!(
+            "GET {} HTTP/1.1\r\nhost: forge\r\nconnection: close\r\n\r\n",
+            url.path()
+        );
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        let code = answer.split(' ').nth(1).unwrap().parse().unwrap();
+        (code, answer)
+    }
+
+    #[tokio::test]
+    async fn a_pull_request_has_a_readable_page_with_its_diff() {
+        let forge = Forge::start_with_tls().await.unwrap();
+        let files = [("app.yaml", "version: 1\n")];
+        let repository = forge.create_repository("team/config", &files).await.unwrap();
+        repository.branch("next", "main").await.unwrap();
+        let files = [("app.yaml", "version: \"<2>\"\n")];
+        repository.commit("next", "2", &files).await.unwrap();
+        let number = repository.open("Bump <app>", "next", "main").await.unwrap();
+        let url = format!("{}/team/config/pulls/{number}", forge.web_origin());
+        for state in ["Open", "Merged"] {
+            let (code, page) = page_of(&url).await;
+            assert_eq!(code, 200);
+            for text in [
+                "Bump &lt;app&gt;",
+                state,
+                "<span class=\"remove\">-version: 1</span>",
+                "<span class=\"add\">+version: &quot;&lt;2&gt;&quot;</span>",
+            ] {
+                assert!(page.contains(text), "{text} in {page}");
+            }
+            // The second time it stays merged.
+            drop(repository.merge(number).await);
+        }
+        let (code, _) = page_of(&url.replace("pulls/1", "pulls/9")).await;
+        assert_eq!(code, 404);
+    }
+}

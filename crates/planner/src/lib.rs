@@ -11,6 +11,7 @@
 //! | [`hook`] | what a webhook call means, and what became of it |
 //! | [`explain()`] | a plan as text for people |
 //! | [`environment_state`], [`completion`] | the state of a target, an environment or a pipeline in one word |
+//! | [`deployments()`], [`delivery_figures`] | what ran where and when, and how deliveries went |
 //! | [`adopt`] | how a Pipeline of the group pipelines.wego.weave.works and its copy are kept equal |
 //! | [`lint()`] | mistakes in the spec of a pipeline |
 //! | [`approvable`], [`request_annotation`] | what people can approve and request |
@@ -25,6 +26,7 @@ mod adoption;
 mod attempt;
 pub mod change;
 mod conditions;
+mod deployments;
 mod events;
 mod evidence;
 mod explain;
@@ -54,6 +56,9 @@ pub use attempt::{
     PromotionProblem, PullRequestLookup, Remedy, STRATEGY_CHANGED, attempt, conclude,
     is_resolved_by_repository_edit, observed_after_failed_lookup, promotion_problem,
     pull_request_lookup, status_after_failed_lookup,
+};
+pub use deployments::{
+    DAYS, DeliveryFigures, Deployment, DeploymentKind, delivery_figures, deployments,
 };
 pub use events::{PipelineEvent, pipeline_events};
 pub use evidence::is_reported;

@@ -10,6 +10,11 @@ pub(crate) fn stored(timestamp: Timestamp) -> Time {
     Time(seconds.unwrap_or(timestamp))
 }
 
+/// The timestamp before a duration, at least the first one there is.
+pub(crate) fn earlier(timestamp: Timestamp, by: std::time::Duration) -> Timestamp {
+    timestamp.saturating_sub(by).unwrap_or(Timestamp::MIN)
+}
+
 /// The timestamp after a duration, at most the last one there is.
 pub(crate) fn later(timestamp: Timestamp, by: std::time::Duration) -> Timestamp {
     timestamp.saturating_add(by).unwrap_or(Timestamp::MAX)

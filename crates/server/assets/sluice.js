@@ -2,6 +2,7 @@
 // pages show the state at the time they were loaded.
 "use strict";
 
+document.documentElement.classList.add("js");
 const main = document.querySelector("main[data-digest]");
 const banner = document.getElementById("live");
 const isStill = matchMedia("(prefers-reduced-motion: reduce)");

@@ -59,6 +59,11 @@ fn a_pipeline_is_filled_in_previewed_proposed_and_merged() {
         "basket",
         "what was typed comes back with another environment"
     );
+    assert_eq!(
+        browser.evaluate("document.activeElement.id"),
+        "environment.2.name",
+        "the focus is where one goes on"
+    );
     enter(&mut browser, "environment.2.name", "last");
     enter(&mut browser, "environment.2.target.0.namespace", "basket");
     enter(&mut browser, "environment.2.target.0.cluster", "eu");
@@ -126,6 +131,8 @@ fn who_may_not_propose_is_told_so() {
         ("app", "basket"),
         ("environment.0.target.0.namespace", "dev"),
         ("environment.1.target.0.namespace", "prod"),
+        ("url", "https://git.example.com/apps.git"),
+        ("secret", "git"),
     ] {
         browser.fill(&format!("[name=\"{field}\"]"), text);
     }

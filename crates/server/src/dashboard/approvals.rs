@@ -5,7 +5,6 @@ use std::sync::Arc;
 use api::Promotion;
 use futures::future::try_join_all;
 use kube::ResourceExt;
-use runtime::ObjectKey;
 
 use super::{
     components::{address, empty_state},
@@ -52,7 +51,14 @@ pub(super) async fn parts(
             AccessRequest::new("approve", &key).environment(&promotion.spec.environment);
         let may_approve = viewer.caller.may_see(&access_request).await?;
         let csrf = may_approve.then_some(viewer.session.csrf.as_str());
-        Ok::<_, Problem>(card(&key, promotion, csrf))
+        let pipeline = app_state.objects.cached_pipeline(&key);
+        let context = DecisionContext {
+            key: &key,
+            pipeline: pipeline.as_deref(),
+            csrf,
+            back: Some("/approvals"),
+        };
+        Ok::<_, Problem>(card(promotion, &context))
     });
     let mut parts = PageParts {
         rows: try_join_all(cards).await?,
@@ -76,14 +82,10 @@ fn count(count: usize) -> Element {
     }
 }
 
-fn card(key: &ObjectKey, promotion: &Promotion, csrf: Option<&str>) -> (Arc<str>, Arc<PagePart>) {
+fn card(promotion: &Promotion, context: &DecisionContext<'_>) -> (Arc<str>, Arc<PagePart>) {
+    let key = context.key;
     let id = format!("approval-{}", promotion.uid().unwrap_or_default());
     let title = format!("{id}-title");
-    let context = DecisionContext {
-        key,
-        csrf,
-        back: Some("/approvals"),
-    };
     let html = tag("article")
         .id(&id)
         .class("card")
@@ -95,7 +97,7 @@ fn card(key: &ObjectKey, promotion: &Promotion, csrf: Option<&str>) -> (Arc<str>
                 .text(format_args!(" into {}", promotion.spec.environment))
                 .child(tag("span").class("tag").text(&key.namespace)),
         )
-        .child(decision(promotion, &context));
+        .child(decision(promotion, context));
     (id.into(), Arc::new(PagePart::from(Html::from(html))))
 }
 

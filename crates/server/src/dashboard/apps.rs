@@ -16,10 +16,11 @@ use serde::Deserialize;
 
 use super::{
     ErrorPage,
-    components::{address, badge, percent_encoded},
+    components::{address, badge, counted, percent_encoded, table},
     html::{Element, Html, tag},
     layout::{self, Tab},
     sign_in::Viewer,
+    version::chip,
 };
 use crate::{
     AppState,
@@ -193,11 +194,7 @@ fn content(query: &AppsQuery, fleet: &Fleet, is_whole: bool) -> Html {
     let page = query.page.unwrap_or(1).saturating_sub(1).min(pages - 1);
     let shown = fleet.apps.iter().skip(page * PAGE_SIZE).take(PAGE_SIZE);
     let heads = ["App", "Target", "Version", "State", "Images", "Pipelines"];
-    let heads = heads.map(|head| tag("th").with("scope", "col").text(head));
-    let table = tag("table")
-        .child(tag("caption").class("vh").text("Apps"))
-        .child(tag("thead").child(tag("tr").children(heads)))
-        .child(tag("tbody").children(shown.map(row)));
+    let table = table("Apps", &heads, Html::all(shown.map(row)));
     let restricted = "These are the apps of pipelines. To see all apps on a cluster you need the verb \
          inspect on gitopsclusters.";
     let restricted = (!is_whole).then(|| tag("p").class("dim").text(restricted));
@@ -258,7 +255,7 @@ fn row(found: &FleetApp) -> Element {
         .child(tag("td").text(format_args!("{cluster} / {}", app.namespace)))
         .child(
             tag("td")
-                .child(version.map(|version| tag("code").text(version)))
+                .child(version.map(|version| chip(version)))
                 .child(app.chart.as_ref().map(|chart| tag("small").text(chart))),
         )
         .child(
@@ -273,8 +270,7 @@ fn row(found: &FleetApp) -> Element {
 fn pages_of(query: &AppsQuery, count: usize, page: usize, pages: usize) -> Element {
     let text = match count {
         0 => "No app matches.".to_owned(),
-        1 => "1 app".to_owned(),
-        _ => format!("{count} apps"),
+        count => counted(count, "app"),
     };
     let nav = tag("nav").class("pages").with("aria-label", "Pages");
     let nav = nav.child(tag("span").text(text));

@@ -12,10 +12,14 @@ use planner::SummaryState;
 use runtime::ObjectKey;
 
 use super::{
-    components::{badge_with_text, external_link, percent_encoded, pull_request_label, timestamp},
+    components::{
+        badge_with_text, counted, empty_state, external_link, percent_encoded, pull_request_label,
+        table, timestamp,
+    },
     html::{Element, Html, tag},
     page::{PagePart, PageParts},
     sign_in::Viewer,
+    yaml::source,
 };
 use crate::{
     AppState,
@@ -39,12 +43,15 @@ pub(super) async fn parts(
     let mut changes = viewer.caller.visible(CHANGES, all, namespace_of).await?;
     changes.sort_by_key(|it| (Reverse(it.creation_timestamp()), it.name_any()));
     let mut parts = PageParts::default();
+    let count = tag("div").id("count").class("dim");
     let count = match changes.len() {
-        0 => "No proposals.".to_owned(),
-        1 => "1 proposal".to_owned(),
-        count => format!("{count} proposals"),
+        0 => count.child(empty_state(
+            "No proposals",
+            "Files that are proposed in git with \u{201c}Create a pipeline\u{201d} appear here.",
+        )),
+        number => count.text(counted(number, "proposal")),
     };
-    parts.push("count", tag("p").id("count").class("dim").text(count));
+    parts.push("count", count);
     parts.rows = changes.iter().map(|change| row(change)).collect();
     Ok(parts)
 }
@@ -70,11 +77,7 @@ fn row(change: &Change) -> (Arc<str>, Arc<PagePart>) {
 /// The page around the rows.
 pub(super) fn frame(parts: &PageParts) -> Html {
     let heads = ["File", "State", "Pull request", "Requested"];
-    let heads = heads.map(|head| tag("th").with("scope", "col").text(head));
-    let table = tag("table")
-        .child(tag("caption").class("vh").text("Proposals"))
-        .child(tag("thead").child(tag("tr").children(heads)))
-        .child(tag("tbody").id("rows").child(parts.all_rows()));
+    let table = table("Proposals", &heads, parts.all_rows());
     Html::all([
         Html::from(tag("h1").text("Proposals")),
         parts.html("count"),
@@ -95,12 +98,7 @@ pub(super) async fn parts_of_one(
     let change = stored_change(app_state, key).await?;
     let mut parts = PageParts::default();
     parts.push("state", card(&change));
-    let file = tag("pre")
-        .id("file")
-        .with("tabindex", 0)
-        .with("role", "region")
-        .with("aria-label", "The file")
-        .child(tag("code").text(&change.spec.content));
+    let file = source(&change.spec.content, "The file").id("file");
     parts.push("file", file);
     parts.push("title", tag("h1").id("title").text(&change.spec.title));
     Ok(parts)

@@ -8,12 +8,22 @@ use planner::SummaryState;
 use runtime::ObjectKey;
 
 use super::{
-    components::{badge_with_text, timestamp},
-    html::{Html, tag},
+    components::{badge_with_text, counted, empty_state, percent_encoded, table, timestamp},
+    html::{Element, Html, tag},
     page::{PagePart, PageParts},
     sign_in::Viewer,
 };
-use crate::{AppState, access::CLUSTERS, cached_objects::TargetCounts, problem::Problem};
+use crate::{
+    AppState,
+    access::{AccessRequest, CLUSTERS},
+    cached_objects::TargetCounts,
+    problem::Problem,
+};
+
+/// The address of the apps on a cluster.
+pub(super) fn apps_on(cluster: &str) -> String {
+    format!("/apps?cluster={}", percent_encoded(cluster))
+}
 
 pub(super) async fn parts(
     app_state: &Arc<AppState>,
@@ -25,14 +35,34 @@ pub(super) async fn parts(
     clusters.sort_by_key(|it| (it.name_any(), it.namespace()));
     let targets = app_state.objects.target_counts();
     let mut parts = PageParts::default();
-    let count = match clusters.len() {
-        0 => "No GitopsClusters: all targets are on the cluster that Sluice runs in.".to_owned(),
-        1 => "1 cluster".to_owned(),
-        count => format!("{count} clusters"),
-    };
-    parts.push("count", tag("p").id("count").class("dim").text(count));
+    let count = tag("div").id("count").class("dim");
+    parts.push(
+        "count",
+        match clusters.len() {
+            0 => count.child(none(app_state, viewer).await?),
+            number => count.text(counted(number, "cluster")),
+        },
+    );
     parts.rows = clusters.iter().map(|it| row(it, &targets)).collect();
     Ok(parts)
+}
+
+/// What the page says where there is no cluster that the viewer may see.
+async fn none(app_state: &Arc<AppState>, viewer: &Viewer) -> Result<Element, Problem> {
+    let everywhere = AccessRequest::list(CLUSTERS, app_state.settings.namespace.as_deref());
+    if viewer.caller.may_see(&everywhere).await? {
+        return Ok(empty_state(
+            "No GitopsClusters",
+            "All targets are on the cluster that Sluice runs in. Register others as GitopsClusters with \
+             a kubeconfig in a Secret.",
+        ));
+    }
+    let text = format!(
+        "{} needs a role with the verb list on gitopsclusters of the group gitops.weave.works, in one \
+         namespace or in all.",
+        viewer.caller.name()
+    );
+    Ok(empty_state("You may not list clusters", &text))
 }
 
 fn row(cluster: &GitopsCluster, targets: &TargetCounts) -> (Arc<str>, Arc<PagePart>) {
@@ -57,7 +87,7 @@ fn row(cluster: &GitopsCluster, targets: &TargetCounts) -> (Arc<str>, Arc<PagePa
         .child(
             tag("th")
                 .with("scope", "row")
-                .child(tag("span").text(&key.name))
+                .child(tag("a").link(&apps_on(&key.name)).text(&key.name))
                 .child(tag("small").text(&key.namespace)),
         )
         .child(tag("td").child(badge_with_text(state, word)))
@@ -70,11 +100,7 @@ fn row(cluster: &GitopsCluster, targets: &TargetCounts) -> (Arc<str>, Arc<PagePa
 /// The page around the rows.
 pub(super) fn frame(parts: &PageParts) -> Html {
     let heads = ["Cluster", "Connection", "Since", "Targets", "Message"];
-    let heads = heads.map(|head| tag("th").with("scope", "col").text(head));
-    let table = tag("table")
-        .child(tag("caption").class("vh").text("Clusters"))
-        .child(tag("thead").child(tag("tr").children(heads)))
-        .child(tag("tbody").id("rows").child(parts.all_rows()));
+    let table = table("Clusters", &heads, parts.all_rows());
     Html::all([
         Html::from(tag("h1").text("Clusters")),
         parts.html("count"),

@@ -5,7 +5,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use planner::SummaryState;
 use runtime::ObjectKey;
 
-use super::html::{Element, tag};
+use super::html::{Element, Html, tag};
 
 /// The icon of a state, hidden from screen readers.
 pub(super) fn state_icon(state: SummaryState) -> Element {
@@ -106,4 +106,19 @@ pub(super) fn counted(count: usize, noun: &str) -> String {
         1 => format!("1 {noun}"),
         count => format!("{count} {noun}s"),
     }
+}
+
+/// A table with a caption for screen readers, which scrolls if it is wide. Its rows have the id `rows`.
+pub(super) fn table(caption: &str, heads: &[&str], rows: Html) -> Element {
+    let heads = heads.iter().map(|head| tag("th").with("scope", "col").text(head));
+    let table = tag("table")
+        .child(tag("caption").class("vh").text(caption))
+        .child(tag("thead").child(tag("tr").children(heads)))
+        .child(tag("tbody").id("rows").child(rows));
+    tag("div")
+        .class("table")
+        .with("role", "region")
+        .with("aria-label", caption)
+        .with("tabindex", 0)
+        .child(table)
 }

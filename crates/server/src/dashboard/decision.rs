@@ -1,7 +1,9 @@
 //! The card on which a person decides about a promotion: what it replaces, who asked for it, and the
 //! buttons for viewers who may decide.
 
-use api::{Promotion, pipeline::RequestKind};
+mod facts;
+
+use api::{Pipeline, Promotion, pipeline::RequestKind};
 use kube::ResourceExt;
 use runtime::ObjectKey;
 
@@ -11,9 +13,12 @@ use super::{
     version::chip,
 };
 
+pub(super) use facts::question;
+
 /// What the card needs besides the promotion.
 pub(super) struct DecisionContext<'a> {
     pub(super) key: &'a ObjectKey,
+    pub(super) pipeline: Option<&'a Pipeline>,
     /// The CSRF token of a viewer who may decide.
     pub(super) csrf: Option<&'a str>,
     /// The page to return to, if it is not the pipeline's.
@@ -29,6 +34,7 @@ pub(super) fn decision(promotion: &Promotion, context: &DecisionContext<'_>) -> 
     tag("div")
         .class("decision")
         .child(tag("p").child(from_to(promotion)).child(asked_by(promotion)))
+        .child(facts::facts(promotion, context.pipeline))
         .child(form)
 }
 

@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     ErrorPage,
-    components::{address, percent_encoded},
+    clusters::apps_on,
+    components::address,
     list,
     sign_in::Viewer,
 };
@@ -61,7 +62,7 @@ pub(super) async fn show(
     let clusters = clusters.iter().take(MAX_RESULTS).map(|it| FoundPage {
         title: it.name_any(),
         hint: format!("apps on this cluster, registered in {}", namespace_of(it)),
-        address: format!("/apps?cluster={}", percent_encoded(&it.name_any())),
+        address: apps_on(&it.name_any()),
     });
     Ok(Json(pipelines.chain(clusters).collect()))
 }

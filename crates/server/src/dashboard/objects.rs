@@ -14,6 +14,7 @@ use super::{
     page::PageParts,
     pipeline::visible_pipeline,
     sign_in::Viewer,
+    version::chip,
 };
 use crate::{
     AppState,
@@ -80,6 +81,7 @@ fn section((index, objects): (usize, &TargetObjects)) -> Element {
     let problem = objects.problem.as_ref();
     let problem = problem.map(|because| tag("p").class("notice bad").text(because));
     tag("section")
+        .class("card")
         .with("aria-labelledby", &title)
         .child(
             tag("h2")
@@ -111,14 +113,21 @@ fn item(node: &Node, inherited: &Inherited<'_>) -> Element {
     let is_quiet = [ObjectState::Ready, ObjectState::Unknown].contains(&node.state);
     let (state_text, class) = match is_quiet {
         true => (screen_reader_text(&format!(" ({word})")), "dim"),
-        false => (tag("span").class("badge").text(word), "bad"),
+        false => (
+            tag("span").class("badge").text(word),
+            // What is still being deployed is not an error.
+            match node.state {
+                ObjectState::Failed | ObjectState::Missing => "bad",
+                _ => "progress",
+            },
+        ),
     };
     let revision = node.revision.as_ref();
     let line = tag("p")
         .child(state_icon(state))
         .child(tag("span").class("dim").text(&node.kind))
         .child(tag("b").text(name))
-        .child(revision.map(|revision| tag("code").text(revision)))
+        .child(revision.map(|revision| chip(revision)))
         .child(state_text);
     let images = node
         .images

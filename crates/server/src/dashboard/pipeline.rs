@@ -7,6 +7,7 @@ mod history;
 mod picture;
 mod progress;
 mod targets;
+mod timeline;
 mod triggers;
 
 use std::{cmp::Reverse, sync::Arc};
@@ -44,6 +45,8 @@ struct PipelineView<'a> {
     triggers: Vec<ShownTrigger>,
     allowed: AllowedActions,
     csrf: &'a str,
+    /// Now, to the minute: a page that shows nothing new is not sent again.
+    drawn_at: planner::Timestamp,
 }
 
 pub(super) async fn parts(
@@ -65,8 +68,14 @@ pub(super) async fn parts(
         triggers,
         allowed,
         csrf: &viewer.session.csrf,
+        drawn_at: to_the_minute(app_state.clock.now()),
     };
     Ok(view.parts())
+}
+
+fn to_the_minute(now: planner::Timestamp) -> planner::Timestamp {
+    let seconds = now.as_second() / 60 * 60 + 59;
+    planner::Timestamp::from_second(seconds).unwrap_or(now)
 }
 
 /// A pipeline, if the viewer may see it.
@@ -107,6 +116,7 @@ impl PipelineView<'_> {
             parts.push(&format!("targets-{index}"), targets);
         }
         parts.push("triggers", self.triggers());
+        parts.push("timeline", self.timeline());
         parts.push("history", self.history());
         parts
     }
@@ -136,17 +146,17 @@ impl PipelineView<'_> {
 
     /// What happens next in an environment, and what it waits for; empty where nothing is to be said.
     fn next(&self, environment: &Environment, index: usize) -> Element {
-        let element = tag("section").id(format_args!("next-{index}"));
+        let id = format!("next-{index}");
         let name = environment.name.as_str();
         let promotion = self.current_promotion(name);
         let hold = self.plan.environments.get(name);
         let hold = hold.and_then(|it| it.hold.as_ref());
         let title = match (promotion, hold) {
-            (None, None) => return element.set("hidden", true),
+            (None, None) => return tag("div").id(id).set("hidden", true),
             (Some(promotion), _) => {
                 let revision = shortened(&promotion.spec.shown_revision());
                 match self.is_awaiting_approval(promotion) {
-                    true => format!("Decision: let {revision} into {name}?"),
+                    true => decision::question(promotion),
                     false => format!("{revision} on its way into {name}"),
                 }
             }
@@ -162,7 +172,8 @@ impl PipelineView<'_> {
             let title = tag("h2").text(format_args!("Gates into {name}"));
             tag("div").class("card").child(title).child(list)
         });
-        element
+        tag("section")
+            .id(id)
             .class("next")
             .with("aria-labelledby", &heading)
             .child(left)
@@ -181,6 +192,7 @@ impl PipelineView<'_> {
         let may_approve = self.allowed.contains("approve", &promotion.spec.environment);
         let context = DecisionContext {
             key: self.key,
+            pipeline: Some(&self.pipeline),
             csrf: may_approve.then_some(self.csrf),
             back: None,
         };
@@ -236,6 +248,7 @@ pub(super) fn frame(key: &ObjectKey, parts: &PageParts) -> Html {
             .child(parts.html("picture"))
             .into(),
         numbered("next-"),
+        parts.html("timeline"),
         section("history-title", "History", parts.html("history")).into(),
         tag("div").class("columns").child(numbered("targets-")).into(),
         section("triggers-title", "Triggers", parts.html("triggers")).into(),

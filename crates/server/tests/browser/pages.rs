@@ -16,10 +16,23 @@ fn check(browser: &mut Chromium, name: &str) {
         browser.screenshot(&format!("{name}-{width}{theme}"));
         let faults = browser.evaluate(ACCESSIBILITY_CHECK);
         assert_eq!(faults, json!([]), "{name} at {width}{theme}");
+        assert_eq!(axe(browser), json!([]), "{name} at {width}{theme}");
     }
     browser.resize(1280, 860);
     browser.dark(false);
     assert_eq!(browser.complaints, Vec::<String>::new(), "{name}");
+}
+
+/// What axe-core finds, where `AXE_CORE` names its file: `npm install axe-core` has `axe.min.js`.
+fn axe(browser: &mut Chromium) -> Value {
+    let Some(file) = std::env::var_os("AXE_CORE") else {
+        return json!([]);
+    };
+    let source = std::fs::read_to_string(file).unwrap();
+    browser.call("Runtime.evaluate", json!({"expression": source}));
+    browser.evaluate(
+        "axe.run().then((it) => it.violations.map((it) => `${it.id}: ${it.nodes.map((node) => node.html).join(' ')}`))",
+    )
 }
 
 fn target(cluster: &str, revision: &str, is_ready: bool) -> Value {

@@ -189,8 +189,11 @@ fn cell(cell: &Cell<'_>) -> Element {
                     .text(shortened(revision)),
             )
     });
-    tag("span")
-        .class("cell")
+    let mut element = tag("span").class("cell");
+    if let Some(message) = &cell.message {
+        element = element.with("title", message);
+    }
+    element
         .child(version)
         .child(incoming)
         .child(screen_reader_text(&format!(" ({})", cell.state.word())))

@@ -98,7 +98,7 @@ impl PipelineView<'_> {
             .child(tag("button").text(label));
         let group = tag("div")
             .class("group")
-            .child(tag("h3").text(name))
+            .child(tag("h2").text(name))
             .child(disclosure("suspend-all", &format!("{label}…"), form));
         self.allowed.may_suspend.then_some(group)
     }
@@ -110,7 +110,7 @@ impl PipelineView<'_> {
         if !may_promote && !may_suspend {
             return None;
         }
-        let mut group = tag("div").class("group").child(tag("h3").text(name));
+        let mut group = tag("div").class("group").child(tag("h2").text(name));
         if may_promote {
             group = group
                 .child(self.promote(name, index))

@@ -1,7 +1,7 @@
 //! The gates into an environment: as signs in the picture, and as a list with each verdict.
 
 use api::pipeline::Environment;
-use planner::Hold;
+use planner::{Hold, HoldReason};
 
 use super::PipelineView;
 use crate::{
@@ -80,7 +80,7 @@ impl PipelineView<'_> {
         let is_drawn = |gate: &str| match gate {
             "readiness" => true,
             "soak" => settings.soak.is_some() || closed == Some(gate),
-            "approvals" => settings.manual || closed == Some(gate),
+            "approvals" => settings.needs_approval() || closed == Some(gate),
             _ => closed == Some(gate),
         };
         let drawn = ORDER.into_iter().filter(|gate| is_drawn(gate));
@@ -98,7 +98,9 @@ impl PipelineView<'_> {
         let place = |name: &str| ORDER.iter().position(|it| *it == name);
         let is_coming = self.current_promotion(&environment.name).is_some();
         let closed = hold.map(|hold| hold.reason.gate());
+        let is_failed = hold.is_some_and(|hold| hold.reason == HoldReason::PromotionFailed);
         let mark = match closed {
+            Some(closed) if closed == gate && is_failed => GateMark::Failed,
             Some(closed) if closed == gate => GateMark::Waits,
             Some(closed) if place(gate) < place(closed) => GateMark::Passed,
             Some(_) => GateMark::Later,

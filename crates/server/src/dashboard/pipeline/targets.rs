@@ -57,7 +57,7 @@ impl PipelineView<'_> {
                 .text(format_args!(" {branch}")),
             None => line,
         };
-        match settings.manual {
+        match settings.needs_approval() {
             true => line.text(", after approval"),
             false => line,
         }

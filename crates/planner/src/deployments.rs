@@ -1,0 +1,327 @@
+//! When each revision ran in an environment, and figures about deliveries: how often, how fast, how many
+//! failed, and how long it took to restore.
+//!
+//! Everything comes from stored objects. What they do not say any more is left out, so figures cover at most
+//! [`DAYS`] days and what is still stored.
+
+use std::time::Duration;
+
+use api::{
+    Pipeline, Promotion,
+    pipeline::{EnvironmentStatus, PipelineStatus, RequestKind},
+    promotion::Phase,
+    revision::identity,
+};
+
+use crate::{
+    release::failed_revision,
+    time::{Timestamp, earlier},
+};
+
+/// How many days the figures cover.
+pub const DAYS: u32 = 30;
+
+/// How a revision came into an environment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeploymentKind {
+    /// It was deployed.
+    Release,
+    /// A person went back to it.
+    Rollback,
+    /// It could not be deployed.
+    Failed,
+}
+
+/// A revision in an environment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deployment {
+    /// The revision as it is shown.
+    pub revision: String,
+    /// How it came.
+    pub kind: DeploymentKind,
+    /// When it was deployed or failed.
+    pub from: Timestamp,
+    /// When another one took its place; nothing if it is still there.
+    pub until: Option<Timestamp>,
+    /// The Promotion that brought it.
+    pub promotion: Option<String>,
+}
+
+/// Figures about the deliveries of a pipeline in the last [`DAYS`] days.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeliveryFigures {
+    /// Deployments into the last environment.
+    pub deployments: usize,
+    /// From the first environment to the last, the median.
+    pub lead_time: Option<Duration>,
+    /// Deployments that failed, in all environments.
+    pub failed: usize,
+    /// All deployments in all environments, with those that failed.
+    pub all: usize,
+    /// From a failure until something else was deployed, the median.
+    pub time_to_restore: Option<Duration>,
+}
+
+/// The deployments of an environment, oldest first.
+pub fn deployments(
+    environment: &str,
+    status: Option<&EnvironmentStatus>,
+    promotions: &[Promotion],
+) -> Vec<Deployment> {
+    let promoted = promotions.iter();
+    let promoted = promoted.filter(|it| it.spec.environment == environment);
+    let mut found: Vec<_> = promoted.filter_map(of_promotion).collect();
+    if let Some(status) = status {
+        found.extend(running(status, &found));
+        found.extend(failures(status, &found));
+    }
+    found.sort_by_key(|it| it.from);
+    let starts: Vec<_> = found.iter().map(|it| it.from).collect();
+    let next = starts.into_iter().skip(1).map(Some).chain([None]);
+    for (deployment, next) in found.iter_mut().zip(next) {
+        let is_here = deployment.kind != DeploymentKind::Failed || is_failing(status, deployment);
+        deployment.until = match is_here {
+            true => next,
+            false => Some(next.unwrap_or(deployment.from)),
+        };
+    }
+    found
+}
+
+/// What a promotion that ended has deployed, or failed to.
+fn of_promotion(promotion: &Promotion) -> Option<Deployment> {
+    let (spec, status) = (&promotion.spec, promotion.status.as_ref()?);
+    let request = spec.request.as_ref().map(|request| request.kind);
+    let kind = match (status.phase?, request) {
+        (Phase::Failed, _) => DeploymentKind::Failed,
+        (Phase::Succeeded, Some(RequestKind::Rollback)) => DeploymentKind::Rollback,
+        (Phase::Succeeded, _) => DeploymentKind::Release,
+        _ => return None,
+    };
+    Some(Deployment {
+        revision: spec.shown_revision(),
+        kind,
+        from: status.finished_at.as_ref()?.0,
+        until: None,
+        promotion: promotion.metadata.name.clone(),
+    })
+}
+
+/// What runs now, unless a promotion brought it.
+fn running(status: &EnvironmentStatus, found: &[Deployment]) -> Option<Deployment> {
+    let ready = status.targets.iter().filter(|target| target.ready);
+    let newest = ready.max_by_key(|target| target.ready_since.as_ref().map(|at| at.0))?;
+    let from = newest.ready_since.as_ref()?.0;
+    let revision = newest.shown_revision()?;
+    let last = found.iter().max_by_key(|it| it.from);
+    let is_known = last.is_some_and(|it| identity(&it.revision) == identity(&revision));
+    (!is_known).then_some(Deployment {
+        revision,
+        kind: DeploymentKind::Release,
+        from,
+        until: None,
+        promotion: None,
+    })
+}
+
+/// Failed releases that no failed promotion tells of.
+fn failures(status: &EnvironmentStatus, found: &[Deployment]) -> Vec<Deployment> {
+    let is_known = |revision: &str| {
+        let failed = found.iter().filter(|it| it.kind == DeploymentKind::Failed);
+        failed.into_iter().any(|it| identity(&it.revision) == identity(revision))
+    };
+    let failures = status.failures.iter();
+    let failures = failures.filter(|failure| !is_known(&failure.revision));
+    failures
+        .filter_map(|failure| {
+            Some(Deployment {
+                revision: failure.revision.clone(),
+                kind: DeploymentKind::Failed,
+                from: failure.at.as_ref()?.0,
+                until: None,
+                promotion: None,
+            })
+        })
+        .collect()
+}
+
+/// Whether the failed revision is still the one that the environment should run.
+fn is_failing(status: Option<&EnvironmentStatus>, deployment: &Deployment) -> bool {
+    let targets = status.map(|it| it.targets.as_slice()).unwrap_or_default();
+    let mut failed = targets.iter().filter_map(failed_revision);
+    failed.any(|revision| identity(revision) == identity(&deployment.revision))
+}
+
+/// The figures of a pipeline.
+pub fn delivery_figures(
+    pipeline: &Pipeline,
+    model: &PipelineStatus,
+    promotions: &[Promotion],
+    now: Timestamp,
+) -> DeliveryFigures {
+    let start = earlier(now, Duration::from_secs(u64::from(DAYS) * 24 * 60 * 60));
+    let environments = pipeline.spec.environments.iter();
+    let lanes: Vec<Vec<Deployment>> = environments
+        .map(|it| {
+            let status = model.environments.get(&it.name);
+            let mut lane = deployments(&it.name, status, promotions);
+            lane.retain(|it| it.from >= start && it.from <= now);
+            lane
+        })
+        .collect();
+    let all = || lanes.iter().flatten();
+    let is_failed = |it: &&Deployment| it.kind == DeploymentKind::Failed;
+    let last = lanes.last().map(Vec::as_slice).unwrap_or_default();
+    DeliveryFigures {
+        deployments: last.iter().filter(|it| !is_failed(it)).count(),
+        lead_time: lead_time(&lanes),
+        failed: all().filter(is_failed).count(),
+        all: all().count(),
+        time_to_restore: median(lanes.iter().flat_map(|lane| restored(lane))),
+    }
+}
+
+/// From the first environment to the last, for each revision that reached both.
+fn lead_time(lanes: &[Vec<Deployment>]) -> Option<Duration> {
+    let (first, rest) = lanes.split_first()?;
+    let releases = rest.last()?.iter();
+    let releases = releases.filter(|it| it.kind == DeploymentKind::Release);
+    median(releases.filter_map(|release| {
+        let mut start = first.iter().filter(|it| it.kind == DeploymentKind::Release);
+        let start = start.find(|it| identity(&it.revision) == identity(&release.revision))?;
+        between(start.from, release.from)
+    }))
+}
+
+/// From each failure until something else was deployed. Failures in a row count once.
+fn restored(lane: &[Deployment]) -> Vec<Duration> {
+    let mut failed_at = None;
+    let mut all = Vec::new();
+    for deployment in lane {
+        match (deployment.kind, failed_at) {
+            (DeploymentKind::Failed, None) => failed_at = Some(deployment.from),
+            (DeploymentKind::Failed, Some(_)) | (_, None) => {}
+            (_, Some(at)) => {
+                all.extend(between(at, deployment.from));
+                failed_at = None;
+            }
+        }
+    }
+    all
+}
+
+fn between(from: Timestamp, until: Timestamp) -> Option<Duration> {
+    Duration::try_from(until.duration_since(from)).ok()
+}
+
+fn median(all: impl IntoIterator<Item = Duration>) -> Option<Duration> {
+    let mut all: Vec<Duration> = all.into_iter().collect();
+    all.sort_unstable();
+    all.get(all.len().checked_sub(1)? / 2).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use api::{Time, pipeline::Environment, promotion::PromotionStatus};
+
+    use super::*;
+
+    fn at(minute: i64) -> Timestamp {
+        Timestamp::from_second(1_800_000_000 + minute * 60).unwrap()
+    }
+
+    /// `prod 2.0 ok 30` is a promotion of 2.0 into prod that succeeded in minute 30.
+    fn promotion(text: &str) -> Promotion {
+        let [environment, revision, result, minute] = text.split(' ').collect::<Vec<_>>()[..] else {
+            panic!("{text}");
+        };
+        let mut promotion = Promotion::default();
+        promotion.metadata.name = Some(format!("{environment}-{revision}"));
+        promotion.spec.environment = environment.to_owned();
+        promotion.spec.revision = revision.to_owned();
+        promotion.spec.version = revision.to_owned();
+        let phase = match result {
+            "ok" => Phase::Succeeded,
+            "failed" => Phase::Failed,
+            _ => Phase::Superseded,
+        };
+        promotion.status = Some(PromotionStatus {
+            phase: Some(phase),
+            finished_at: Some(Time(at(minute.parse().unwrap()))),
+            ..PromotionStatus::default()
+        });
+        promotion
+    }
+
+    fn promotions(texts: &[&str]) -> Vec<Promotion> {
+        texts.iter().map(|text| promotion(text)).collect()
+    }
+
+    fn pipeline() -> Pipeline {
+        let mut pipeline = Pipeline::default();
+        let names = ["dev", "prod"].map(|name| Environment {
+            name: name.to_owned(),
+            ..Environment::default()
+        });
+        pipeline.spec.environments = names.into();
+        pipeline
+    }
+
+    fn check_lane(texts: &[&str], expected: &str) {
+        let lane = deployments("prod", None, &promotions(texts));
+        let minute = |at: Timestamp| (at.as_second() - 1_800_000_000) / 60;
+        let shown = lane.iter().map(|it| {
+            let until = it.until.map_or("now".to_owned(), |at| minute(at).to_string());
+            let failed = if it.kind == DeploymentKind::Failed { " failed" } else { "" };
+            format!("{}{failed} {}-{until}", it.revision, minute(it.from))
+        });
+        assert_eq!(shown.collect::<Vec<_>>().join(", "), expected);
+    }
+
+    #[test]
+    fn a_revision_runs_until_the_next_one_comes() {
+        check_lane(
+            &["prod 2.0 ok 30", "prod 1.0 ok 10", "dev 2.0 ok 20", "prod 3.0 gone 40"],
+            "1.0 10-30, 2.0 30-now",
+        );
+    }
+
+    #[test]
+    fn a_failed_revision_ends_where_it_was_not_deployed() {
+        check_lane(
+            &["prod 1.0 ok 10", "prod 2.0 failed 30", "prod 2.1 ok 45"],
+            "1.0 10-30, 2.0 failed 30-45, 2.1 45-now",
+        );
+        check_lane(
+            &["prod 1.0 ok 10", "prod 2.0 failed 30"],
+            "1.0 10-30, 2.0 failed 30-30",
+        );
+    }
+
+    #[test]
+    fn figures_tell_how_often_how_fast_and_how_well() {
+        let all = promotions(&[
+            "dev 1.0 ok 0",
+            "prod 1.0 ok 10",
+            "dev 2.0 ok 100",
+            "prod 2.0 failed 130",
+            "dev 2.1 ok 140",
+            "prod 2.1 ok 150",
+            "dev 3.0 ok 200",
+            "prod 3.0 ok 260",
+        ]);
+        let model = PipelineStatus::default();
+        let figures = delivery_figures(&pipeline(), &model, &all, at(300));
+        let minutes = |count: u64| Some(Duration::from_secs(count * 60));
+        let expected = DeliveryFigures {
+            deployments: 3,
+            lead_time: minutes(10),
+            failed: 1,
+            all: 8,
+            time_to_restore: minutes(20),
+        };
+        assert_eq!(figures, expected);
+        let later = delivery_figures(&pipeline(), &model, &all, at(60 * 24 * 40));
+        assert_eq!(later, DeliveryFigures::default(), "all of it is too long ago");
+    }
+}

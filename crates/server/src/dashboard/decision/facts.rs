@@ -1,0 +1,191 @@
+//! What a promotion brings, as a list of facts: edits, images, commits, and who approved it so far.
+
+use std::collections::BTreeMap;
+
+use api::{
+    Pipeline, Promotion,
+    image::Image,
+    pipeline::{ApprovalPolicy, EnvironmentStatus},
+    promotion::{Approval, FieldEdit, PromotionChange, SourceCommits},
+};
+
+use crate::dashboard::{
+    components::{counted, external_link, timestamp},
+    html::{Element, Html, tag},
+    version::{chip, shortened},
+};
+
+/// How much of a commit's id is shown.
+const COMMIT_LENGTH: usize = 8;
+
+/// The facts about a promotion; nothing where none is known.
+pub(super) fn facts(promotion: &Promotion, pipeline: Option<&Pipeline>) -> Option<Element> {
+    let change = promotion.status.as_ref().and_then(|it| it.change.as_ref());
+    let images = pipeline.map(|it| image_changes(it, promotion)).unwrap_or_default();
+    let commits = change.and_then(|it| it.commits.as_ref());
+    let edits = change.filter(|it| !it.edits.is_empty());
+    let facts = [
+        edits.map(|change| ("Change", edit_list(change))),
+        (!images.is_empty()).then(|| ("Images", image_list(&images))),
+        commits.map(|commits| ("Commits", commit_list(commits))),
+        approvals(promotion).map(|element| ("Approvals", element)),
+    ];
+    let facts: Vec<_> = facts.into_iter().flatten().collect();
+    if facts.is_empty() {
+        return None;
+    }
+    let rows = facts.into_iter().map(|(name, value)| {
+        let row = tag("dt").text(name);
+        Html::all([row, tag("dd").child(value)])
+    });
+    Some(tag("dl").class("facts").children(rows))
+}
+
+/// The edits as lines that are removed and added, by file.
+fn edit_list(change: &PromotionChange) -> Element {
+    let mut files: BTreeMap<&str, Vec<&FieldEdit>> = BTreeMap::new();
+    for edit in &change.edits {
+        files.entry(&edit.file).or_default().push(edit);
+    }
+    let more = (change.more_edits > 0).then(|| {
+        let text = format!("and {} more", change.more_edits);
+        tag("span").class("file").text(text)
+    });
+    let files = files.into_iter().map(|(file, edits)| {
+        let lines = edits.into_iter().map(|edit| {
+            let line = |sign: &str, value: &str| format!("{sign} {}: {value}", edit.path);
+            let old = edit.old.as_deref();
+            let old = old.map(|old| tag("del").text(line("-", old)));
+            Html::all([old, Some(tag("ins").text(line("+", &edit.new)))])
+        });
+        let name = tag("span").class("file").text(file);
+        tag("span").child(name).children(lines)
+    });
+    tag("pre").class("diff").with("tabindex", 0).children(files).child(more)
+}
+
+/// Name, old and new version of each image that differs.
+type ImageChange = (String, String, String);
+
+/// The images of the environment and of the one before it, where that runs the revision.
+fn image_changes(pipeline: &Pipeline, promotion: &Promotion) -> Vec<ImageChange> {
+    let environments = &pipeline.spec.environments;
+    let name = &promotion.spec.environment;
+    let index = environments.iter().position(|it| it.name == *name);
+    let Some(source) = index.and_then(|index| environments.get(index.checked_sub(1)?)) else {
+        return Vec::new();
+    };
+    let status = |name: &str| pipeline.status.as_ref()?.environments.get(name);
+    let (Some(here), Some(source)) = (status(name), status(&source.name)) else {
+        return Vec::new();
+    };
+    let revision = promotion.spec.revision.as_str();
+    let old = images(here, None);
+    let new = images(source, Some(revision)).into_iter();
+    let changed = new.filter_map(|(name, new)| {
+        let old = old.get(&name)?.clone();
+        (old != new).then_some((name, old, new))
+    });
+    changed.collect()
+}
+
+/// The version of each image of the first target, of one that runs the revision if it is given.
+fn images(status: &EnvironmentStatus, revision: Option<&str>) -> BTreeMap<String, String> {
+    let runs = |actual: Option<&str>| revision.is_none() || actual == revision;
+    let target = status.targets.iter().find(|it| runs(it.revision.as_deref()));
+    let images = target.into_iter().flat_map(|target| &target.apps);
+    let images = images.flat_map(|app| &app.images);
+    let images = images.filter_map(|text| Image::parse(text));
+    images
+        .map(|image| {
+            let version = image.tag().unwrap_or(image.version());
+            (image.name().to_owned(), version.to_owned())
+        })
+        .collect()
+}
+
+fn image_list(images: &[ImageChange]) -> Element {
+    let items = images.iter().map(|(name, old, new)| {
+        let short = name.rsplit('/').next().unwrap_or(name);
+        tag("li")
+            .with("title", name)
+            .text(format_args!("{short} "))
+            .child(chip(old))
+            .text(" → ")
+            .child(chip(new))
+    });
+    tag("ul").children(items)
+}
+
+fn commit_list(commits: &SourceCommits) -> Element {
+    let total = commits.total.and_then(|total| usize::try_from(total).ok());
+    let count = total.map(|total| counted(total, "commit"));
+    let short = |id: &str| id.chars().take(COMMIT_LENGTH).collect::<String>();
+    let range = format!("{}…{}", short(&commits.from), short(&commits.to));
+    let compare = match &commits.url {
+        Some(url) => external_link(url, &format!("compare {range}")),
+        None => tag("code").text(range),
+    };
+    let line = tag("p").text(count.unwrap_or_default()).text(" ");
+    let newest = commits.newest.iter().map(|commit| {
+        let author = commit.author.as_ref().map(|it| format!(" by {it}"));
+        tag("li")
+            .child(tag("code").text(short(&commit.id)))
+            .text(format_args!(" {}", commit.title))
+            .child(tag("span").class("dim").text(author.unwrap_or_default()))
+    });
+    let note = commits.note.as_ref();
+    tag("div")
+        .child(line.child(compare))
+        .child(tag("ul").children(newest))
+        .child(note.map(|note| tag("p").class("dim").text(note)))
+}
+
+/// Who approved so far, and how many approvals are needed.
+fn approvals(promotion: &Promotion) -> Option<Element> {
+    let spec = &promotion.spec;
+    let needed = spec.approval_policy.as_ref().map(policy_text);
+    let given: Vec<_> = spec.given_approvals().map(approval).collect();
+    if needed.is_none() && given.is_empty() {
+        return None;
+    }
+    let needed = needed.map(|text| tag("p").class("dim").text(text));
+    Some(tag("div").child(needed).children(given))
+}
+
+fn approval(approval: &Approval) -> Element {
+    let group = approval.group.as_ref().map(|it| format!(" ({it})"));
+    let note = approval.note.as_deref().filter(|note| !note.is_empty());
+    let note = note.map(|note| tag("span").text(format_args!(" “{note}”")));
+    tag("p")
+        .child(tag("span").class("good").with("aria-hidden", "true").text("✓ "))
+        .child(tag("b").text(&approval.by))
+        .text(group.unwrap_or_default())
+        .text(" ")
+        .child(approval.at.as_ref().map(timestamp))
+        .child(note)
+}
+
+fn policy_text(policy: &ApprovalPolicy) -> String {
+    let from = policy.from.iter().map(|it| match (&it.group, &it.user) {
+        (Some(group), _) => format!("group {group}"),
+        (None, Some(user)) => user.clone(),
+        (None, None) => "nobody".to_owned(),
+    });
+    let from: Vec<_> = from.collect();
+    let mut text = format!("needs {}", counted(usize::try_from(policy.count).unwrap_or(1), "approval"));
+    if !from.is_empty() {
+        text += &format!(" from {}", from.join(" or "));
+    }
+    if policy.not_requester {
+        text += ", not from who asked for it";
+    }
+    text
+}
+
+/// The title of a decision.
+pub(in crate::dashboard) fn question(promotion: &Promotion) -> String {
+    let spec = &promotion.spec;
+    let revision = shortened(&spec.shown_revision());
+    format!("Decision: let {revision} into {}?", spec.environment)
+}

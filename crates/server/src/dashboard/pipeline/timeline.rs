@@ -1,0 +1,237 @@
+//! The timeline of a pipeline: a lane for each environment with what ran when, and figures about deliveries.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use planner::{DAYS, DeliveryFigures, Deployment, DeploymentKind};
+
+use super::PipelineView;
+use crate::{
+    dashboard::{
+        html::{Element, tag},
+        version::{colour, shortened},
+    },
+    view,
+};
+
+/// The windows that are shown, in seconds, and the form of the times below them.
+const WINDOWS: [(i64, &str); 6] = [
+    (3600, "%H:%M"),
+    (6 * 3600, "%H:%M"),
+    (86_400, "%H:%M"),
+    (7 * 86_400, "%a %e %b"),
+    (30 * 86_400, "%e %b"),
+    (90 * 86_400, "%e %b"),
+];
+/// How many times are written below the lanes.
+const TICKS: i64 = 5;
+
+/// The part of time that is shown.
+struct Window {
+    start: Timestamp,
+    now: Timestamp,
+    seconds: i64,
+    format: &'static str,
+}
+
+impl Window {
+    /// The smallest window that contains everything, else the largest.
+    fn around(first: Timestamp, now: Timestamp) -> Self {
+        let age = now.as_second() - first.as_second();
+        let fits = WINDOWS.into_iter().find(|(seconds, _)| *seconds > age);
+        let (seconds, format) = fits.unwrap_or(WINDOWS[WINDOWS.len() - 1]);
+        Self {
+            start: now
+                .saturating_sub(SignedDuration::from_secs(seconds))
+                .unwrap_or(Timestamp::MIN),
+            now,
+            seconds,
+            format,
+        }
+    }
+
+    /// How far a time is from the start, in percent with two digits.
+    fn percent(&self, at: Timestamp) -> f64 {
+        let seconds = (at.as_second() - self.start.as_second()).clamp(0, self.seconds);
+        #[expect(clippy::cast_precision_loss, reason = "only drawn")]
+        let share = seconds as f64 / self.seconds as f64;
+        (share * 10_000.0).round() / 100.0
+    }
+
+    fn title(&self) -> &'static str {
+        match self.seconds {
+            3600 => "Timeline, last hour",
+            21_600 => "Timeline, last 6 hours",
+            86_400 => "Timeline, last day",
+            604_800 => "Timeline, last 7 days",
+            2_592_000 => "Timeline, last 30 days",
+            _ => "Timeline, last 90 days",
+        }
+    }
+}
+
+impl PipelineView<'_> {
+    pub(super) fn timeline(&self) -> Element {
+        let names = self.pipeline.spec.environments.iter().map(|it| it.name.as_str());
+        let lanes: Vec<(&str, Vec<Deployment>)> = names
+            .map(|name| {
+                let status = view::status_of(&self.pipeline, name);
+                (name, planner::deployments(name, status, &self.promotions))
+            })
+            .collect();
+        let element = tag("section")
+            .id("timeline")
+            .class("card")
+            .with("aria-labelledby", "timeline-title");
+        let first = lanes.iter().flat_map(|(_, lane)| lane).map(|it| it.from).min();
+        let title = tag("h2").id("timeline-title");
+        let Some(first) = first else {
+            let text = "Nothing has been deployed yet. Lanes appear with the first release.";
+            let text = tag("p").class("dim").text(text);
+            return element.child(title.text("Timeline")).child(text);
+        };
+        let window = Window::around(first, self.drawn_at);
+        let rows = lanes.iter().map(|(name, lane)| {
+            tag("li")
+                .class("lane")
+                .child(tag("span").class("lane-name").text(name))
+                .child(drawing(name, lane, &window))
+        });
+        let model = self.pipeline.status.clone().unwrap_or_default();
+        let figures =
+            planner::delivery_figures(&self.pipeline, &model, &self.promotions, self.drawn_at);
+        element
+            .child(title.text(window.title()))
+            .child(tag("ol").class("lanes").children(rows).child(axis(&window)))
+            .child(figure_list(&figures))
+    }
+}
+
+fn drawing(name: &str, lane: &[Deployment], window: &Window) -> Element {
+    let segments = lane.iter().filter(|it| it.until.is_none_or(|at| at >= window.start));
+    tag("svg")
+        .with("role", "img")
+        .with("aria-label", lane_text(name, lane))
+        .with("height", 28)
+        .with("width", "100%")
+        .children(segments.map(|it| segment(it, window)))
+}
+
+/// A lane in words.
+fn lane_text(name: &str, lane: &[Deployment]) -> String {
+    let newest = lane.iter().rev().take(5).map(|it| {
+        let failed = match it.kind {
+            DeploymentKind::Failed => " failed",
+            DeploymentKind::Rollback => " rolled back to",
+            DeploymentKind::Release => "",
+        };
+        format!("{}{failed} at {}", shortened(&it.revision), time(it.from))
+    });
+    let newest: Vec<_> = newest.collect();
+    match newest.is_empty() {
+        true => format!("{name}: nothing"),
+        false => format!("{name}, newest first: {}", newest.join("; ")),
+    }
+}
+
+fn segment(deployment: &Deployment, window: &Window) -> Element {
+    let from = window.percent(deployment.from);
+    let until = window.percent(deployment.until.unwrap_or(window.now));
+    let width = (until - from).max(0.4);
+    let from = from.min(100.0 - width);
+    let (class, sign) = match deployment.kind {
+        DeploymentKind::Failed => ("broken".to_owned(), "✖ "),
+        DeploymentKind::Rollback => (format!("stay back {}", colour(&deployment.revision)), "↩ "),
+        DeploymentKind::Release => (format!("stay {}", colour(&deployment.revision)), ""),
+    };
+    let text = shortened(&deployment.revision);
+    let until = deployment.until.map_or("now".to_owned(), time);
+    let title = format!("{sign}{text}: {} until {until}", time(deployment.from));
+    tag("svg")
+        .class(class)
+        .with("x", format_args!("{from}%"))
+        .with("width", format_args!("{width}%"))
+        .with("height", 28)
+        .child(tag("title").text(title))
+        .child(tag("rect").with("width", "100%").with("height", "100%").with("rx", 6))
+        .child(tag("text").with("x", 8).with("y", 18).text(format_args!("{sign}{text}")))
+}
+
+fn axis(window: &Window) -> Element {
+    let ticks = (0..TICKS).map(|tick| {
+        let seconds = SignedDuration::from_secs(window.seconds * tick / TICKS);
+        let at = window.start.saturating_add(seconds).unwrap_or(window.start);
+        let text = at.strftime(window.format).to_string();
+        tag("text")
+            .with("x", format_args!("{}%", 100 * tick / TICKS))
+            .with("y", 12)
+            .text(text)
+    });
+    let drawing = tag("svg")
+        .with("aria-hidden", "true")
+        .with("height", 18)
+        .with("width", "100%")
+        .children(ticks);
+    tag("li")
+        .class("lane axis")
+        .child(tag("span").class("lane-name dim").text("UTC"))
+        .child(drawing)
+}
+
+fn figure_list(figures: &DeliveryFigures) -> Element {
+    let item = |value: String, text: &str| {
+        tag("li").child(tag("b").text(value)).text(" ").text(text)
+    };
+    let percent = figures.failed * 100 / figures.all.max(1);
+    let deployments = format!("into the last environment in {DAYS} days");
+    tag("ul")
+        .class("figures")
+        .child(item(figures.deployments.to_string(), &deployments))
+        .child(figures.lead_time.map(|it| item(duration(it), "lead time, median")))
+        .child((figures.all > 0).then(|| item(format!("{percent} %"), "of all deployments failed")))
+        .child(figures.time_to_restore.map(|it| item(duration(it), "to restore, median")))
+}
+
+fn time(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%d %H:%M UTC").to_string()
+}
+
+/// A duration with its two largest units.
+fn duration(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min", seconds / 60),
+        3600..86_400 => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+        _ => format!("{} d {} h", seconds / 86_400, seconds % 86_400 / 3600),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_window_contains_everything() {
+        let now = Timestamp::from_second(1_800_000_000).unwrap();
+        let before = |seconds| Timestamp::from_second(1_800_000_000 - seconds).unwrap();
+        for (age, expected) in [
+            (0, "Timeline, last hour"),
+            (3599, "Timeline, last hour"),
+            (3600, "Timeline, last 6 hours"),
+            (5 * 86_400, "Timeline, last 7 days"),
+            (400 * 86_400, "Timeline, last 90 days"),
+        ] {
+            let window = Window::around(before(age), now);
+            assert_eq!(window.title(), expected);
+            assert!((window.percent(now) - 100.0).abs() < f64::EPSILON);
+            assert!(window.percent(before(age)) >= 0.0);
+        }
+    }
+
+    #[test]
+    fn durations_have_two_units() {
+        let texts = [59, 60, 7800, 200_000].map(|it| duration(Duration::from_secs(it)));
+        assert_eq!(texts, ["59 s", "1 min", "2 h 10 min", "2 d 7 h"]);
+    }
+}

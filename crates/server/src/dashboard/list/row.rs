@@ -15,8 +15,10 @@ use runtime::{ObjectCache, ObjectKey, cache::CacheIndex};
 use super::columns::Columns;
 use crate::{
     dashboard::{
-        components::{address, screen_reader_text, state_icon, timestamp},
-        html::{Element, Html, tag},
+        components::{
+            address, external_link, pull_request_label, screen_reader_text, state_icon, timestamp,
+        },
+        html::{Element, Html, is_address, tag},
         page::PagePart,
         version::{colour, shortened},
     },
@@ -162,6 +164,10 @@ fn why(pipeline: &Pipeline) -> Html {
     let environment = summary.environment.and_then(|it| model.environments.get(it));
     let message = planner::environment_message(environment);
     let message = message.map(|message| {
+        if is_address(&message) {
+            let link = external_link(&message, &pull_request_label(&message));
+            return tag("small").child(link);
+        }
         let mut short: String = message.chars().take(MAX_MESSAGE).collect();
         if short.len() < message.len() {
             short.push('…');
@@ -174,8 +180,12 @@ fn why(pipeline: &Pipeline) -> Html {
 
 fn cell(cell: &Cell<'_>) -> Element {
     let colour = cell.version.as_deref().map(colour).unwrap_or_default();
+    let failed = match cell.state {
+        SummaryState::Failed => " failed",
+        _ => "",
+    };
     let version = tag("code")
-        .class(format_args!("version {colour}"))
+        .class(format_args!("version {colour}{failed}"))
         .child(state_icon(cell.state))
         .text(shortened(&cell.revision));
     let incoming = cell.incoming.map(|revision| {

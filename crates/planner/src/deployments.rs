@@ -128,7 +128,9 @@ fn running(status: &EnvironmentStatus, found: &[Deployment]) -> Option<Deploymen
 fn failures(status: &EnvironmentStatus, found: &[Deployment]) -> Vec<Deployment> {
     let is_known = |revision: &str| {
         let failed = found.iter().filter(|it| it.kind == DeploymentKind::Failed);
-        failed.into_iter().any(|it| identity(&it.revision) == identity(revision))
+        failed
+            .into_iter()
+            .any(|it| identity(&it.revision) == identity(revision))
     };
     let failures = status.failures.iter();
     let failures = failures.filter(|failure| !is_known(&failure.revision));
@@ -232,7 +234,8 @@ mod tests {
 
     /// `prod 2.0 ok 30` is a promotion of 2.0 into prod that succeeded in minute 30.
     fn promotion(text: &str) -> Promotion {
-        let [environment, revision, result, minute] = text.split(' ').collect::<Vec<_>>()[..] else {
+        let [environment, revision, result, minute] = text.split(' ').collect::<Vec<_>>()[..]
+        else {
             panic!("{text}");
         };
         let mut promotion = Promotion::default();
@@ -271,8 +274,14 @@ mod tests {
         let lane = deployments("prod", None, &promotions(texts));
         let minute = |at: Timestamp| (at.as_second() - 1_800_000_000) / 60;
         let shown = lane.iter().map(|it| {
-            let until = it.until.map_or("now".to_owned(), |at| minute(at).to_string());
-            let failed = if it.kind == DeploymentKind::Failed { " failed" } else { "" };
+            let until = it
+                .until
+                .map_or("now".to_owned(), |at| minute(at).to_string());
+            let failed = if it.kind == DeploymentKind::Failed {
+                " failed"
+            } else {
+                ""
+            };
             format!("{}{failed} {}-{until}", it.revision, minute(it.from))
         });
         assert_eq!(shown.collect::<Vec<_>>().join(", "), expected);
@@ -281,7 +290,12 @@ mod tests {
     #[test]
     fn a_revision_runs_until_the_next_one_comes() {
         check_lane(
-            &["prod 2.0 ok 30", "prod 1.0 ok 10", "dev 2.0 ok 20", "prod 3.0 gone 40"],
+            &[
+                "prod 2.0 ok 30",
+                "prod 1.0 ok 10",
+                "dev 2.0 ok 20",
+                "prod 3.0 gone 40",
+            ],
             "1.0 10-30, 2.0 30-now",
         );
     }
@@ -322,6 +336,10 @@ mod tests {
         };
         assert_eq!(figures, expected);
         let later = delivery_figures(&pipeline(), &model, &all, at(60 * 24 * 40));
-        assert_eq!(later, DeliveryFigures::default(), "all of it is too long ago");
+        assert_eq!(
+            later,
+            DeliveryFigures::default(),
+            "all of it is too long ago"
+        );
     }
 }

@@ -97,7 +97,10 @@ impl Forge {
         let (listener, web) = (listen().await?, listen().await?);
         let (address, web_address) = (local_address(&listener)?, local_address(&web)?);
         let (listener, certificate) = tls::wrap(listener)?;
-        let origins = (format!("https://{address}"), format!("http://{web_address}"));
+        let origins = (
+            format!("https://{address}"),
+            format!("http://{web_address}"),
+        );
         let state = ForgeState::new(origins.0, origins.1)?;
         let mut forge = Self::serve(listener, address, state, Some(certificate))?;
         let pages = pages::routes().with_state(forge.state.clone());

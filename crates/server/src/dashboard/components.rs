@@ -110,7 +110,9 @@ pub(super) fn counted(count: usize, noun: &str) -> String {
 
 /// A table with a caption for screen readers, which scrolls if it is wide. Its rows have the id `rows`.
 pub(super) fn table(caption: &str, heads: &[&str], rows: Html) -> Element {
-    let heads = heads.iter().map(|head| tag("th").with("scope", "col").text(head));
+    let heads = heads
+        .iter()
+        .map(|head| tag("th").with("scope", "col").text(head));
     let table = tag("table")
         .child(tag("caption").class("vh").text(caption))
         .child(tag("thead").child(tag("tr").children(heads)))

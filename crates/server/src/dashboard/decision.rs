@@ -33,7 +33,11 @@ pub(super) fn decision(promotion: &Promotion, context: &DecisionContext<'_>) -> 
     };
     tag("div")
         .class("decision")
-        .child(tag("p").child(from_to(promotion)).child(asked_by(promotion)))
+        .child(
+            tag("p")
+                .child(from_to(promotion))
+                .child(asked_by(promotion)),
+        )
         .child(facts::facts(promotion, context.pipeline))
         .child(form)
 }
@@ -88,8 +92,14 @@ fn form(promotion: &Promotion, context: &DecisionContext<'_>, csrf: &str) -> Ele
                 .class("main")
                 .with("name", "verb")
                 .with("value", "approve")
-                .with("aria-label", format_args!("Approve {revision} for {target}"))
-                .text(format_args!("Approve {}", super::version::shortened(&revision))),
+                .with(
+                    "aria-label",
+                    format_args!("Approve {revision} for {target}"),
+                )
+                .text(format_args!(
+                    "Approve {}",
+                    super::version::shortened(&revision)
+                )),
         )
 }
 

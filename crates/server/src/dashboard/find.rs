@@ -10,13 +10,7 @@ use axum::{
 use kube::ResourceExt;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    ErrorPage,
-    clusters::apps_on,
-    components::address,
-    list,
-    sign_in::Viewer,
-};
+use super::{ErrorPage, clusters::apps_on, components::address, list, sign_in::Viewer};
 use crate::{AppState, access::CLUSTERS};
 
 /// How many results of each kind are returned.

@@ -11,10 +11,12 @@ const SNOWFLAKE: &str = "M12 4v16M5.1 8l13.8 8M5.1 16l13.8-8M9.8 5.3 12 7.5l2.2-
 const BARS: &str = "M9 6.5v11M15 6.5v11";
 const QUEUE: &str = "M6 8h12M6 12h12M6 16h7";
 const ARROWS: &str = "M8 18V6M5 9l3-3 3 3M16 6v12M13 15l3 3 3-3";
-const TARGET: &str = "M12 4.5a7.5 7.5 0 1 1 0 15 7.5 7.5 0 0 1 0-15zM12 9.5a2.5 2.5 0 1 1 0 5 2.5 2.5 0 0 1 0-5z";
+const TARGET: &str =
+    "M12 4.5a7.5 7.5 0 1 1 0 15 7.5 7.5 0 0 1 0-15zM12 9.5a2.5 2.5 0 1 1 0 5 2.5 2.5 0 0 1 0-5z";
 const DOCUMENT: &str = "M8 4.5h6l3.5 3.5v11.5H8zM14 4.5V8h3.5M10.5 12.5h4.5M10.5 15.5h4.5";
 const SEAL: &str = "M12 4l6.5 2.5v5c0 4-2.7 7-6.5 8.5-3.8-1.5-6.5-4.5-6.5-8.5v-5zM9.3 12l2 2 3.5-4";
-const FLASK: &str = "M10 4.5h4M11 4.5v5l-4.5 8.2a1.3 1.3 0 0 0 1.1 1.8h8.8a1.3 1.3 0 0 0 1.1-1.8L13 9.5v-5";
+const FLASK: &str =
+    "M10 4.5h4M11 4.5v5l-4.5 8.2a1.3 1.3 0 0 0 1.1 1.8h8.8a1.3 1.3 0 0 0 1.1-1.8L13 9.5v-5";
 const WAVES: &str = "M4 9c2.7-2.7 5.3-2.7 8 0s5.3 2.7 8 0M4 15c2.7-2.7 5.3-2.7 8 0s5.3 2.7 8 0";
 
 /// A drawing, hidden from screen readers.

@@ -114,7 +114,9 @@ pub(super) async fn framed_error(
     problem: &Problem,
 ) -> Result<Answer<String>, Problem> {
     let (code, sentence) = problem.parts();
-    let content = tag("div").class("empty").child(error_content(code, sentence));
+    let content = tag("div")
+        .class("empty")
+        .child(error_content(code, sentence));
     let title = (title_of(code), None);
     plain(app_state, viewer, title, content.into()).await
 }
@@ -152,9 +154,8 @@ fn document(title: &str, frame: Option<&Frame<'_>>, main: Element) -> Answer<Str
 }
 
 fn head(title: &str) -> Element {
-    let meta = |name: &'static str, content: &str| {
-        tag("meta").with("name", name).with("content", content)
-    };
+    let meta =
+        |name: &'static str, content: &str| tag("meta").with("name", name).with("content", content);
     let link = |rel: &str, file: &str| tag("link").with("rel", rel).link(&assets::address(file));
     let script = tag("script").link(&assets::address("sluice.js"));
     tag("head")

@@ -24,8 +24,8 @@ use crate::{
 
 use columns::Columns;
 pub(super) use filter::PipelineFilter;
-pub(crate) use row::PipelineRows;
 use row::PipelineRow;
+pub(crate) use row::PipelineRows;
 
 /// How many rows a page has.
 const PAGE_SIZE: usize = 200;
@@ -120,7 +120,9 @@ fn create_links(is_shown: bool) -> Element {
 /// The namespaces that the filter suggests.
 fn namespaces(visible: &[Arc<PipelineRow>]) -> Element {
     let names: BTreeSet<_> = visible.iter().map(|row| &row.key.namespace).collect();
-    let options = names.into_iter().map(|name| tag("option").with("value", name));
+    let options = names
+        .into_iter()
+        .map(|name| tag("option").with("value", name));
     tag("datalist").id("namespaces").children(options)
 }
 
@@ -140,10 +142,14 @@ async fn no_pipelines(
         return Ok(empty_state("You may not list pipelines", &text));
     }
     let text = match may_propose {
-        true => "A pipeline names an app and the environments that it goes through. Create one here, or \
-                 apply a manifest with kubectl or Flux.",
-        false => "A pipeline names an app and the environments that it goes through. Apply a manifest \
-                  with kubectl or Flux, and it appears here.",
+        true => {
+            "A pipeline names an app and the environments that it goes through. Create one here, or \
+                 apply a manifest with kubectl or Flux."
+        }
+        false => {
+            "A pipeline names an app and the environments that it goes through. Apply a manifest \
+                  with kubectl or Flux, and it appears here."
+        }
     };
     Ok(empty_state("No pipelines yet", text))
 }
@@ -157,7 +163,12 @@ fn no_match() -> Element {
 
 /// How many pipelines have an environment in each state, each a link that filters by it.
 fn counts(visible: &[Arc<PipelineRow>], filter: &PipelineFilter) -> Element {
-    let of = |state: &SummaryState| visible.iter().filter(|row| row.states.contains(state)).count();
+    let of = |state: &SummaryState| {
+        visible
+            .iter()
+            .filter(|row| row.states.contains(state))
+            .count()
+    };
     let tile = |state: Option<SummaryState>, count: usize| {
         let name = state.map_or("all", SummaryState::word);
         let class = state.map_or("all", SummaryState::id);
@@ -173,7 +184,9 @@ fn counts(visible: &[Arc<PipelineRow>], filter: &PipelineFilter) -> Element {
         }
         tag("li").child(link)
     };
-    let states = SummaryState::ALL.into_iter().map(|state| (state, of(&state)));
+    let states = SummaryState::ALL
+        .into_iter()
+        .map(|state| (state, of(&state)));
     let is_shown = |(state, count): &(SummaryState, usize)| {
         *count > 0 || USUAL.contains(state) || filter.state() == Some(*state)
     };
@@ -182,7 +195,11 @@ fn counts(visible: &[Arc<PipelineRow>], filter: &PipelineFilter) -> Element {
         .class("tiles")
         .with("aria-label", "By state")
         .child(tile(None, visible.len()))
-        .children(states.filter(is_shown).map(|(state, count)| tile(Some(state), count)))
+        .children(
+            states
+                .filter(is_shown)
+                .map(|(state, count)| tile(Some(state), count)),
+        )
 }
 
 fn pages_of(found: usize, page: usize, pages: usize, filter: &PipelineFilter) -> Element {

@@ -189,7 +189,9 @@ impl PipelineView<'_> {
             let from_to = tag("p").child(decision::from_to(promotion));
             return tag("div").child(from_to).child(self.progress(promotion));
         }
-        let may_approve = self.allowed.contains("approve", &promotion.spec.environment);
+        let may_approve = self
+            .allowed
+            .contains("approve", &promotion.spec.environment);
         let context = DecisionContext {
             key: self.key,
             pipeline: Some(&self.pipeline),
@@ -244,13 +246,21 @@ pub(super) fn frame(key: &ObjectKey, parts: &PageParts) -> Html {
         tag("section")
             .class("card picture")
             .with("aria-labelledby", "picture-title")
-            .child(tag("h2").id("picture-title").class("vh").text("Environments"))
+            .child(
+                tag("h2")
+                    .id("picture-title")
+                    .class("vh")
+                    .text("Environments"),
+            )
             .child(parts.html("picture"))
             .into(),
         numbered("next-"),
         parts.html("timeline"),
         section("history-title", "History", parts.html("history")).into(),
-        tag("div").class("columns").child(numbered("targets-")).into(),
+        tag("div")
+            .class("columns")
+            .child(numbered("targets-"))
+            .into(),
         section("triggers-title", "Triggers", parts.html("triggers")).into(),
     ])
 }

@@ -24,7 +24,9 @@ fn colour_number(version: &str) -> u64 {
     match numbers {
         Ok(numbers) if numbers.len() > 1 => {
             let weighted = numbers.iter().zip([7, 4, 1]);
-            let sum: u64 = weighted.map(|(number, weight)| number % COLOURS * weight).sum();
+            let sum: u64 = weighted
+                .map(|(number, weight)| number % COLOURS * weight)
+                .sum();
             sum + hash(rest)
         }
         _ => hash(version),

@@ -86,7 +86,11 @@ fn line(line: &str) -> Html {
         return Html::all([indent, tag("span").class("c").text(rest).into()]);
     }
     let end = rest.find(": ").map(|at| at + 1);
-    let end = end.or_else(|| rest.trim_end().ends_with(':').then(|| rest.trim_end().len()));
+    let end = end.or_else(|| {
+        rest.trim_end()
+            .ends_with(':')
+            .then(|| rest.trim_end().len())
+    });
     let is_key = |key: &str| !key.starts_with(['"', '\'', '|', '>']) && !key.contains(' ');
     match end.filter(|end| is_key(&rest[..end - 1])) {
         Some(end) => {
@@ -127,14 +131,31 @@ mod tests {
             "suspend: true",
             "<span class=\"p\"></span><span class=\"k\">suspend:</span><span class=\"n\"> true</span>",
         );
-        check("spec:\n", "<span class=\"p\"></span><span class=\"k\">spec:</span>\n");
-        check("# why", "<span class=\"p\"></span><span class=\"c\"># why</span>");
-        check("- -1", "<span class=\"p\">- </span><span class=\"n\">-1</span>");
+        check(
+            "spec:\n",
+            "<span class=\"p\"></span><span class=\"k\">spec:</span>\n",
+        );
+        check(
+            "# why",
+            "<span class=\"p\"></span><span class=\"c\"># why</span>",
+        );
+        check(
+            "- -1",
+            "<span class=\"p\">- </span><span class=\"n\">-1</span>",
+        );
     }
 
     #[test]
     fn no_text_is_lost_or_becomes_markup() {
-        for text in ["a: <b>\n", "\"x: y\": z\n", "---\n", "- \n", "  a b: c", ": x", "é: ü"] {
+        for text in [
+            "a: <b>\n",
+            "\"x: y\": z\n",
+            "---\n",
+            "- \n",
+            "  a b: c",
+            ": x",
+            "é: ü",
+        ] {
             let html = line(text);
             let mut shown = String::new();
             let mut is_tag = false;
@@ -146,7 +167,10 @@ mod tests {
                     _ => {}
                 }
             }
-            let shown = shown.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"");
+            let shown = shown
+                .replace("&lt;", "<")
+                .replace("&gt;", ">")
+                .replace("&quot;", "\"");
             assert_eq!(shown, text);
         }
     }

@@ -218,7 +218,8 @@ fn buttons_are_off_while_the_connection_is_lost() {
     world.sign_in(&mut browser, OWNER);
     world.go(&mut browser, "/pipelines/shop/app");
     browser.shows("Approve 5.0.0");
-    let enabled = "[...document.querySelectorAll('main form button')].filter((it) => !it.disabled).length";
+    let enabled =
+        "[...document.querySelectorAll('main form button')].filter((it) => !it.disabled).length";
     browser.until(&format!("{enabled} > 3"));
     world.cut(true);
     browser.until(&format!("{enabled} === 0"));

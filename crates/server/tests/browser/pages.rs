@@ -239,7 +239,8 @@ fn the_address_keeps_what_was_asked_for() {
         assert_eq!(browser.evaluate(names), expected, "{query}");
     }
     world.go(&mut browser, "/pipelines?state=held");
-    let type_text = "document.getElementById('q').dispatchEvent(new Event('input', {bubbles: true}))";
+    let type_text =
+        "document.getElementById('q').dispatchEvent(new Event('input', {bubbles: true}))";
     browser.evaluate("window.isSamePage = true");
     browser.fill("#q", "nothing like that");
     browser.evaluate(type_text);

@@ -72,8 +72,16 @@ fn page(project: &str, pull: &PullRequest, diff: &str) -> String {
         PullState::Merged => ("merged", "Merged"),
         PullState::Closed => ("closed", "Closed"),
     };
-    let (title, head, base) = (escaped(&pull.title), escaped(&pull.head), escaped(&pull.base));
-    let comments: String = pull.comments.iter().map(|it| section("Comment", it)).collect();
+    let (title, head, base) = (
+        escaped(&pull.title),
+        escaped(&pull.head),
+        escaped(&pull.base),
+    );
+    let comments: String = pull
+        .comments
+        .iter()
+        .map(|it| section("Comment", it))
+        .collect();
     format!(
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
@@ -97,7 +105,12 @@ fn section(title: &str, text: &str) -> String {
 fn line(line: &str) -> String {
     let class = match line {
         _ if line.starts_with("diff ") => "file",
-        _ if ["index ", "--- ", "+++ ", "@@"].iter().any(|it| line.starts_with(it)) => "place",
+        _ if ["index ", "--- ", "+++ ", "@@"]
+            .iter()
+            .any(|it| line.starts_with(it)) =>
+        {
+            "place"
+        }
         _ if line.starts_with('+') => "add",
         _ if line.starts_with('-') => "remove",
         _ => "same",
@@ -116,7 +129,11 @@ mod tests {
 
     async fn page_of(url: &str) -> (u16, String) {
         let url: http::Uri = url.parse().unwrap();
-        assert_eq!(url.scheme_str(), Some("http"), "no certificate to warn about");
+        assert_eq!(
+            url.scheme_str(),
+            Some("http"),
+            "no certificate to warn about"
+        );
         let stream = tokio::net::TcpStream::connect(url.authority().unwrap().as_str());
         let mut stream = stream.await.unwrap();
         let request = format!(
@@ -135,7 +152,10 @@ mod tests {
     async fn a_pull_request_has_a_readable_page_with_its_diff() {
         let forge = Forge::start_with_tls().await.unwrap();
         let files = [("app.yaml", "version: 1\n")];
-        let repository = forge.create_repository("team/config", &files).await.unwrap();
+        let repository = forge
+            .create_repository("team/config", &files)
+            .await
+            .unwrap();
         repository.branch("next", "main").await.unwrap();
         let files = [("app.yaml", "version: \"<2>\"\n")];
         repository.commit("next", "2", &files).await.unwrap();

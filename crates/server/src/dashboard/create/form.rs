@@ -166,7 +166,10 @@ impl CreateForm<'_> {
                     .child(
                         self.button(remove, "Remove the environment")
                             .class("quiet")
-                            .with("aria-label", format_args!("Remove the environment {}", nth + 1)),
+                            .with(
+                                "aria-label",
+                                format_args!("Remove the environment {}", nth + 1),
+                            ),
                     ),
             )
     }

@@ -164,7 +164,10 @@ impl Draft {
 
     /// What `sluice lint` warns about; nothing while fields are missing.
     pub(super) fn warnings(&self) -> Vec<String> {
-        let is_incomplete = self.single_field_errors().iter().any(|(_, it)| it.is_missing);
+        let is_incomplete = self
+            .single_field_errors()
+            .iter()
+            .any(|(_, it)| it.is_missing);
         let spec = serde_json::from_value::<PipelineSpec>(self.spec());
         let findings = spec.map(|spec| planner::lint(&spec)).unwrap_or_default();
         let warnings = findings.into_iter().filter(|it| !it.is_error);

@@ -21,7 +21,9 @@ const COMMIT_LENGTH: usize = 8;
 /// The facts about a promotion; nothing where none is known.
 pub(super) fn facts(promotion: &Promotion, pipeline: Option<&Pipeline>) -> Option<Element> {
     let change = promotion.status.as_ref().and_then(|it| it.change.as_ref());
-    let images = pipeline.map(|it| image_changes(it, promotion)).unwrap_or_default();
+    let images = pipeline
+        .map(|it| image_changes(it, promotion))
+        .unwrap_or_default();
     let commits = change.and_then(|it| it.commits.as_ref());
     let edits = change.filter(|it| !it.edits.is_empty());
     let facts = [
@@ -61,7 +63,11 @@ fn edit_list(change: &PromotionChange) -> Element {
         let name = tag("span").class("file").text(file);
         tag("span").child(name).children(lines)
     });
-    tag("pre").class("diff").with("tabindex", 0).children(files).child(more)
+    tag("pre")
+        .class("diff")
+        .with("tabindex", 0)
+        .children(files)
+        .child(more)
 }
 
 /// Name, old and new version of each image that differs.
@@ -92,7 +98,10 @@ fn image_changes(pipeline: &Pipeline, promotion: &Promotion) -> Vec<ImageChange>
 /// The version of each image of the first target, of one that runs the revision if it is given.
 fn images(status: &EnvironmentStatus, revision: Option<&str>) -> BTreeMap<String, String> {
     let runs = |actual: Option<&str>| revision.is_none() || actual == revision;
-    let target = status.targets.iter().find(|it| runs(it.revision.as_deref()));
+    let target = status
+        .targets
+        .iter()
+        .find(|it| runs(it.revision.as_deref()));
     let images = target.into_iter().flat_map(|target| &target.apps);
     let images = images.flat_map(|app| &app.images);
     let images = images.filter_map(|text| Image::parse(text));
@@ -158,7 +167,12 @@ fn approval(approval: &Approval) -> Element {
     let note = approval.note.as_deref().filter(|note| !note.is_empty());
     let note = note.map(|note| tag("span").text(format_args!(" “{note}”")));
     tag("p")
-        .child(tag("span").class("good").with("aria-hidden", "true").text("✓ "))
+        .child(
+            tag("span")
+                .class("good")
+                .with("aria-hidden", "true")
+                .text("✓ "),
+        )
         .child(tag("b").text(&approval.by))
         .text(group.unwrap_or_default())
         .text(" ")
@@ -173,7 +187,10 @@ fn policy_text(policy: &ApprovalPolicy) -> String {
         (None, None) => "nobody".to_owned(),
     });
     let from: Vec<_> = from.collect();
-    let mut text = format!("needs {}", counted(usize::try_from(policy.count).unwrap_or(1), "approval"));
+    let mut text = format!(
+        "needs {}",
+        counted(usize::try_from(policy.count).unwrap_or(1), "approval")
+    );
     if !from.is_empty() {
         text += &format!(" from {}", from.join(" or "));
     }

@@ -125,7 +125,12 @@ impl PipelineFilter {
             .with("method", "get")
             .set("data-live", true)
             .link("/pipelines")
-            .child(field("q", "Search by name, environment or version", "search", &self.q))
+            .child(field(
+                "q",
+                "Search by name, environment or version",
+                "search",
+                &self.q,
+            ))
             .child(field("namespace", "Namespace", "text", &self.namespace))
             .child(sort)
             .child(state)

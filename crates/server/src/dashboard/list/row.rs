@@ -91,7 +91,9 @@ impl PipelineRow {
             head: head(&key, pipeline).into(),
             tail: Html::all([
                 tag("td").child(why(pipeline)),
-                tag("td").class("dim").child(changed.as_ref().map(timestamp)),
+                tag("td")
+                    .class("dim")
+                    .child(changed.as_ref().map(timestamp)),
             ]),
             last: Mutex::default(),
             key,
@@ -161,7 +163,9 @@ fn why(pipeline: &Pipeline) -> Html {
         Some(environment) => format!("{} in {environment}", state.word()),
         None => state.word().to_owned(),
     };
-    let environment = summary.environment.and_then(|it| model.environments.get(it));
+    let environment = summary
+        .environment
+        .and_then(|it| model.environments.get(it));
     let message = planner::environment_message(environment);
     let message = message.map(|message| {
         if is_address(&message) {

@@ -181,7 +181,10 @@ impl PipelineView<'_> {
             .set("required", true);
         let hint = match known.is_empty() {
             true => "No other revision is known.".to_owned(),
-            false => format!("Known: {}.", known.iter().take(5).cloned().collect::<Vec<_>>().join(", ")),
+            false => format!(
+                "Known: {}.",
+                known.iter().take(5).cloned().collect::<Vec<_>>().join(", ")
+            ),
         };
         let consequence = format!(
             "Brings the revision into {environment} without waiting for the environment before it. \

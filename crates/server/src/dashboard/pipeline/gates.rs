@@ -4,17 +4,22 @@ use api::pipeline::Environment;
 use planner::{Hold, HoldReason};
 
 use super::PipelineView;
-use crate::{
-    dashboard::{
-        components::{screen_reader_text, timestamp},
-        html::{Element, tag},
-        icons,
-    },
+use crate::dashboard::{
+    components::{screen_reader_text, timestamp},
+    html::{Element, tag},
+    icons,
 };
 
 /// The order in which gates are asked.
 const ORDER: [&str; 8] = [
-    "valid", "suspended", "targets", "turn", "readiness", "soak", "order", "approvals",
+    "valid",
+    "suspended",
+    "targets",
+    "turn",
+    "readiness",
+    "soak",
+    "order",
+    "approvals",
 ];
 
 /// What is known about a gate.
@@ -128,12 +133,17 @@ impl PipelineView<'_> {
                 let at = timestamp(&api::Time(at));
                 tag("small").text("opens ").child(at)
             });
-            let sentence = (node.sentence != node.label)
-                .then(|| tag("small").text(&node.sentence));
+            let sentence = (node.sentence != node.label).then(|| tag("small").text(&node.sentence));
             tag("li")
                 .class(format_args!("gate {}", node.mark.class()))
                 .child(tag("span").class("sign").child(icons::gate(node.gate)))
-                .child(tag("span").class("what").text(&node.label).child(sentence).child(opens_at))
+                .child(
+                    tag("span")
+                        .class("what")
+                        .text(&node.label)
+                        .child(sentence)
+                        .child(opens_at),
+                )
                 .child(screen_reader_text(": "))
                 .child(tag("span").class("verdict").text(node.mark.word()))
         });

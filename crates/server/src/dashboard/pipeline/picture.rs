@@ -34,10 +34,7 @@ impl PipelineView<'_> {
     pub(super) fn picture(&self) -> Element {
         let environments = self.pipeline.spec.environments.iter().enumerate();
         let stages = environments.map(|(index, environment)| self.stage(environment, index));
-        tag("ol")
-            .id("picture")
-            .class("flow")
-            .children(stages)
+        tag("ol").id("picture").class("flow").children(stages)
     }
 
     fn stage(&self, environment: &Environment, index: usize) -> Element {
@@ -57,7 +54,11 @@ impl PipelineView<'_> {
         let moving = coming.map(|revision| {
             let chip = chip(&revision);
             let key = format!("{}-{}", environment.name, shortened(&revision));
-            let text = format!("{} on its way into {}", shortened(&revision), environment.name);
+            let text = format!(
+                "{} on its way into {}",
+                shortened(&revision),
+                environment.name
+            );
             tag("li")
                 .class("moving")
                 .with("data-move", key)
@@ -72,7 +73,10 @@ impl PipelineView<'_> {
         };
         tag("ol")
             .class(state)
-            .with("aria-label", format_args!("Gates into {}", environment.name))
+            .with(
+                "aria-label",
+                format_args!("Gates into {}", environment.name),
+            )
             .children(before.iter().map(node))
             .child(moving)
             .children(after.iter().map(node))
@@ -110,8 +114,11 @@ impl PipelineView<'_> {
         let state = view::environment_state(&self.pipeline, &environment.name);
         let status = view::status_of(&self.pipeline, &environment.name);
         let targets = status.map(|it| it.targets.as_slice()).unwrap_or_default();
-        let name = tag("h3")
-            .child(tag("a").link(&format!("#targets-{index}")).text(&environment.name));
+        let name = tag("h3").child(
+            tag("a")
+                .link(&format!("#targets-{index}"))
+                .text(&environment.name),
+        );
         let reported = status.and_then(|it| it.reported.as_ref());
         let reported = reported.map(|it| it.revision.clone());
         tag("div")
@@ -148,7 +155,9 @@ fn node(node: &GateNode) -> Element {
         _ => icons::gate(node.gate),
     };
     let label = tag("span").class("label").text(&node.label);
-    let until = node.opens_at.map(|at| timestamp(&Time(at)).with("data-left", ""));
+    let until = node
+        .opens_at
+        .map(|at| timestamp(&Time(at)).with("data-left", ""));
     tag("li")
         .class(format_args!("gate {}", node.mark.class()))
         .with("title", &node.sentence)
@@ -180,7 +189,10 @@ fn counts(targets: &[TargetStatus]) -> Vec<(String, usize)> {
         let version = target.shown_revision().unwrap_or_else(|| shown(target));
         *counts.entry(version).or_default() += 1;
     }
-    let mut counts: Vec<_> = counts.into_iter().filter(|(it, _)| !it.is_empty()).collect();
+    let mut counts: Vec<_> = counts
+        .into_iter()
+        .filter(|(it, _)| !it.is_empty())
+        .collect();
     counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     counts
 }
@@ -216,9 +228,14 @@ fn foot(targets: &[TargetStatus]) -> Element {
         0 => "no targets".to_owned(),
         all => format!("{ready} of {} ready", counted(all, "target")),
     };
-    let since = targets.iter().filter_map(|it| it.ready_since.as_ref()).max();
+    let since = targets
+        .iter()
+        .filter_map(|it| it.ready_since.as_ref())
+        .max();
     let since = since.filter(|_| ready == targets.len()).map(|since| {
-        tag("span").text("since ").child(timestamp(since).with("data-since", ""))
+        tag("span")
+            .text("since ")
+            .child(timestamp(since).with("data-since", ""))
     });
     tag("p")
         .class("foot")

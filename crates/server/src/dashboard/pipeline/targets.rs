@@ -6,7 +6,10 @@ use api::{
 };
 use planner::SummaryState;
 
-use super::{PipelineView, picture::{shown, target_text}};
+use super::{
+    PipelineView,
+    picture::{shown, target_text},
+};
 use crate::{
     dashboard::{
         components::{external_link, screen_reader_text, state_icon, timestamp},

@@ -14,14 +14,16 @@ use crate::{
     view,
 };
 
-/// The windows that are shown, in seconds, and the form of the times below them.
-const WINDOWS: [(i64, &str); 6] = [
-    (3600, "%H:%M"),
-    (6 * 3600, "%H:%M"),
-    (86_400, "%H:%M"),
-    (7 * 86_400, "%a %e %b"),
-    (30 * 86_400, "%e %b"),
-    (90 * 86_400, "%e %b"),
+/// The windows that are shown: seconds, the form of the times below them, and the name.
+const WINDOWS: [(i64, &str, &str); 8] = [
+    (5 * 60, "%H:%M", "5 minutes"),
+    (15 * 60, "%H:%M", "15 minutes"),
+    (3600, "%H:%M", "hour"),
+    (6 * 3600, "%H:%M", "6 hours"),
+    (86_400, "%H:%M", "day"),
+    (7 * 86_400, "%a %e %b", "7 days"),
+    (30 * 86_400, "%e %b", "30 days"),
+    (90 * 86_400, "%e %b", "90 days"),
 ];
 /// How many times are written below the lanes.
 const TICKS: i64 = 5;
@@ -32,14 +34,15 @@ struct Window {
     now: Timestamp,
     seconds: i64,
     format: &'static str,
+    name: &'static str,
 }
 
 impl Window {
     /// The smallest window that contains everything, else the largest.
     fn around(first: Timestamp, now: Timestamp) -> Self {
         let age = now.as_second() - first.as_second();
-        let fits = WINDOWS.into_iter().find(|(seconds, _)| *seconds > age);
-        let (seconds, format) = fits.unwrap_or(WINDOWS[WINDOWS.len() - 1]);
+        let fits = WINDOWS.into_iter().find(|(seconds, ..)| *seconds > age);
+        let (seconds, format, name) = fits.unwrap_or(WINDOWS[WINDOWS.len() - 1]);
         Self {
             start: now
                 .saturating_sub(SignedDuration::from_secs(seconds))
@@ -47,6 +50,7 @@ impl Window {
             now,
             seconds,
             format,
+            name,
         }
     }
 
@@ -57,22 +61,16 @@ impl Window {
         let share = seconds as f64 / self.seconds as f64;
         (share * 10_000.0).round() / 100.0
     }
-
-    fn title(&self) -> &'static str {
-        match self.seconds {
-            3600 => "Timeline, last hour",
-            21_600 => "Timeline, last 6 hours",
-            86_400 => "Timeline, last day",
-            604_800 => "Timeline, last 7 days",
-            2_592_000 => "Timeline, last 30 days",
-            _ => "Timeline, last 90 days",
-        }
-    }
 }
 
 impl PipelineView<'_> {
     pub(super) fn timeline(&self) -> Element {
-        let names = self.pipeline.spec.environments.iter().map(|it| it.name.as_str());
+        let names = self
+            .pipeline
+            .spec
+            .environments
+            .iter()
+            .map(|it| it.name.as_str());
         let lanes: Vec<(&str, Vec<Deployment>)> = names
             .map(|name| {
                 let status = view::status_of(&self.pipeline, name);
@@ -83,7 +81,11 @@ impl PipelineView<'_> {
             .id("timeline")
             .class("card")
             .with("aria-labelledby", "timeline-title");
-        let first = lanes.iter().flat_map(|(_, lane)| lane).map(|it| it.from).min();
+        let first = lanes
+            .iter()
+            .flat_map(|(_, lane)| lane)
+            .map(|it| it.from)
+            .min();
         let title = tag("h2").id("timeline-title");
         let Some(first) = first else {
             let text = "Nothing has been deployed yet. Lanes appear with the first release.";
@@ -101,14 +103,16 @@ impl PipelineView<'_> {
         let figures =
             planner::delivery_figures(&self.pipeline, &model, &self.promotions, self.drawn_at);
         element
-            .child(title.text(window.title()))
+            .child(title.text(format_args!("Timeline, last {}", window.name)))
             .child(tag("ol").class("lanes").children(rows).child(axis(&window)))
             .child(figure_list(&figures))
     }
 }
 
 fn drawing(name: &str, lane: &[Deployment], window: &Window) -> Element {
-    let segments = lane.iter().filter(|it| it.until.is_none_or(|at| at >= window.start));
+    let segments = lane
+        .iter()
+        .filter(|it| it.until.is_none_or(|at| at >= window.start));
     tag("svg")
         .with("role", "img")
         .with("aria-label", lane_text(name, lane))
@@ -153,8 +157,18 @@ fn segment(deployment: &Deployment, window: &Window) -> Element {
         .with("width", format_args!("{width}%"))
         .with("height", 28)
         .child(tag("title").text(title))
-        .child(tag("rect").with("width", "100%").with("height", "100%").with("rx", 6))
-        .child(tag("text").with("x", 8).with("y", 18).text(format_args!("{sign}{text}")))
+        .child(
+            tag("rect")
+                .with("width", "100%")
+                .with("height", "100%")
+                .with("rx", 6),
+        )
+        .child(
+            tag("text")
+                .with("x", 8)
+                .with("y", 18)
+                .text(format_args!("{sign}{text}")),
+        )
 }
 
 fn axis(window: &Window) -> Element {
@@ -179,17 +193,24 @@ fn axis(window: &Window) -> Element {
 }
 
 fn figure_list(figures: &DeliveryFigures) -> Element {
-    let item = |value: String, text: &str| {
-        tag("li").child(tag("b").text(value)).text(" ").text(text)
-    };
+    let item =
+        |value: String, text: &str| tag("li").child(tag("b").text(value)).text(" ").text(text);
     let percent = figures.failed * 100 / figures.all.max(1);
     let deployments = format!("into the last environment in {DAYS} days");
     tag("ul")
         .class("figures")
         .child(item(figures.deployments.to_string(), &deployments))
-        .child(figures.lead_time.map(|it| item(duration(it), "lead time, median")))
+        .child(
+            figures
+                .lead_time
+                .map(|it| item(duration(it), "lead time, median")),
+        )
         .child((figures.all > 0).then(|| item(format!("{percent} %"), "of all deployments failed")))
-        .child(figures.time_to_restore.map(|it| item(duration(it), "to restore, median")))
+        .child(
+            figures
+                .time_to_restore
+                .map(|it| item(duration(it), "to restore, median")),
+        )
 }
 
 fn time(at: Timestamp) -> String {
@@ -216,14 +237,14 @@ mod tests {
         let now = Timestamp::from_second(1_800_000_000).unwrap();
         let before = |seconds| Timestamp::from_second(1_800_000_000 - seconds).unwrap();
         for (age, expected) in [
-            (0, "Timeline, last hour"),
-            (3599, "Timeline, last hour"),
-            (3600, "Timeline, last 6 hours"),
-            (5 * 86_400, "Timeline, last 7 days"),
-            (400 * 86_400, "Timeline, last 90 days"),
+            (0, "5 minutes"),
+            (3599, "hour"),
+            (3600, "6 hours"),
+            (5 * 86_400, "7 days"),
+            (400 * 86_400, "90 days"),
         ] {
             let window = Window::around(before(age), now);
-            assert_eq!(window.title(), expected);
+            assert_eq!(window.name, expected);
             assert!((window.percent(now) - 100.0).abs() < f64::EPSILON);
             assert!(window.percent(before(age)) >= 0.0);
         }

@@ -235,7 +235,7 @@ mod tests {
     #[test]
     fn the_window_contains_everything() {
         let now = Timestamp::from_second(1_800_000_000).unwrap();
-        let before = |seconds| Timestamp::from_second(1_800_000_000 - seconds).unwrap();
+        let before = |seconds: i64| Timestamp::from_second(1_800_000_000 - seconds).unwrap();
         for (age, expected) in [
             (0, "5 minutes"),
             (3599, "hour"),

@@ -163,6 +163,12 @@ impl CachedObjects {
         total
     }
 
+    pub(crate) fn all_triggers(&self) -> Vec<Arc<PipelineTrigger>> {
+        let mut triggers = self.caches.triggers.all();
+        triggers.retain(|it| self.is_included(&ObjectKey::of(&it.metadata).namespace));
+        triggers
+    }
+
     /// The triggers in a namespace, by name.
     pub(crate) fn triggers(&self, namespace: &str) -> Vec<Arc<PipelineTrigger>> {
         let keys = self.caches.triggers.keys().into_iter();

@@ -4,7 +4,7 @@
 //! | module | responsibility |
 //! | --- | --- |
 //! | `page` | the page of an address, and its parts |
-//! | `list`, `pipeline`, `objects`, `approvals`, `clusters`, `changes` | the parts of each page |
+//! | `list`, `pipeline`, `objects`, `approvals`, `clusters`, `triggers`, `changes` | the parts of each page |
 //! | `apps` | all apps, read from clusters; not kept up to date |
 //! | `create` | the form for a new pipeline, which is proposed in git |
 //! | `find` | what the command palette finds |
@@ -36,6 +36,7 @@ mod objects;
 mod page;
 mod pipeline;
 mod sign_in;
+mod triggers;
 mod version;
 mod yaml;
 
@@ -74,6 +75,7 @@ pub(crate) fn router() -> Router<Arc<AppState>> {
         .route(&format!("{PIPELINE}/act"), post(actions::act))
         .route("/approvals", get(show))
         .route("/clusters", get(show))
+        .route("/triggers", get(show))
         .route("/apps", get(apps::show))
         .route("/create", get(create::form).post(create::submit))
         .route("/create/preview", post(create::preview))

@@ -63,7 +63,7 @@ pub(crate) async fn visible_triggers(
     Ok(shown.collect())
 }
 
-fn status_of(trigger: &Arc<PipelineTrigger>) -> TriggerStatus {
+pub(crate) fn status_of(trigger: &Arc<PipelineTrigger>) -> TriggerStatus {
     let status = trigger.status.clone().unwrap_or_default();
     TriggerStatus {
         suspend: trigger.spec.suspend,

@@ -25,14 +25,16 @@ pub(super) enum Tab {
     Approvals,
     Apps,
     Clusters,
+    Triggers,
 }
 
 impl Tab {
-    const ALL: [(&str, &str, Self); 4] = [
+    const ALL: [(&str, &str, Self); 5] = [
         ("/pipelines", "Pipelines", Self::Pipelines),
         ("/approvals", "Approvals", Self::Approvals),
         ("/apps", "Apps", Self::Apps),
         ("/clusters", "Clusters", Self::Clusters),
+        ("/triggers", "Triggers", Self::Triggers),
     ];
 }
 

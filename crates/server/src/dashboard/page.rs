@@ -20,6 +20,7 @@ use super::{
     objects::{self, ObjectsQuery},
     pipeline,
     sign_in::Viewer,
+    triggers,
 };
 use crate::{AppState, object_names::parse_key, problem::Problem};
 
@@ -30,6 +31,7 @@ pub(super) enum DashboardPage {
     Objects(ObjectKey, ObjectsQuery),
     Approvals,
     Clusters,
+    Triggers,
     Changes,
     Change(ObjectKey),
 }
@@ -102,6 +104,7 @@ impl DashboardPage {
             ["changes", namespace, name] => key(namespace, name).map(Self::Change),
             ["approvals"] => Some(Self::Approvals),
             ["clusters"] => Some(Self::Clusters),
+            ["triggers"] => Some(Self::Triggers),
             _ => None,
         }
     }
@@ -110,6 +113,7 @@ impl DashboardPage {
         Some(match self {
             Self::Approvals => Tab::Approvals,
             Self::Clusters => Tab::Clusters,
+            Self::Triggers => Tab::Triggers,
             _ => Tab::Pipelines,
         })
     }
@@ -121,6 +125,7 @@ impl DashboardPage {
             Self::Objects(key, _) => format!("Objects of {}", key.name),
             Self::Approvals => "Approvals".to_owned(),
             Self::Clusters => "Clusters".to_owned(),
+            Self::Triggers => "Triggers".to_owned(),
             Self::Changes => "Proposals".to_owned(),
             Self::Change(key) => key.name.clone(),
         }
@@ -148,6 +153,7 @@ impl DashboardPage {
             Self::Objects(key, query) => objects::parts(app_state, viewer, key, query).await,
             Self::Approvals => approvals::parts(app_state, viewer).await,
             Self::Clusters => clusters::parts(app_state, viewer).await,
+            Self::Triggers => triggers::parts(app_state, viewer).await,
             Self::Changes => changes::parts(app_state, viewer).await,
             Self::Change(key) => changes::parts_of_one(app_state, viewer, key).await,
         }
@@ -161,6 +167,7 @@ impl DashboardPage {
             Self::Objects(key, query) => objects::frame(key, query, parts),
             Self::Approvals => approvals::frame(parts),
             Self::Clusters => clusters::frame(parts),
+            Self::Triggers => triggers::frame(parts),
             Self::Changes => changes::frame(parts),
             Self::Change(_) => changes::frame_of_one(parts),
         }

@@ -34,6 +34,7 @@ use crate::{
     view,
 };
 use actions::AllowedActions;
+pub(super) use triggers::status_line;
 
 /// Everything that the page shows.
 struct PipelineView<'a> {

@@ -9,6 +9,12 @@ use crate::{
 };
 
 fn check(browser: &mut Chromium, name: &str) {
+    check_without_complaints(browser, name);
+    assert_eq!(browser.complaints, Vec::<String>::new(), "{name}");
+}
+
+/// The same for a page that browsers complain about, such as one that is not found.
+fn check_without_complaints(browser: &mut Chromium, name: &str) {
     for (width, height, is_dark) in [(1280, 860, false), (1280, 860, true), (390, 800, false)] {
         browser.resize(width, height);
         browser.dark(is_dark);
@@ -20,7 +26,6 @@ fn check(browser: &mut Chromium, name: &str) {
     }
     browser.resize(1280, 860);
     browser.dark(false);
-    assert_eq!(browser.complaints, Vec::<String>::new(), "{name}");
 }
 
 /// What axe-core finds, where `AXE_CORE` names its file: `npm install axe-core` has `axe.min.js`.
@@ -130,7 +135,7 @@ fn every_page_reads_well_wide_and_narrow_light_and_dark() {
     world.go(&mut browser, "/pipelines/shop/nothing");
     browser.shows("the pipeline shop/nothing does not exist");
     browser.evaluate("location = '/pipelines'");
-    browser.shows("Sign out");
+    browser.until("Boolean(document.querySelector('.avatar'))");
     browser.press("Sign out");
     world.go(&mut browser, "/clusters");
     browser.until("location.pathname === '/login'");
@@ -182,6 +187,11 @@ fn clusters_tell_what_is_behind_a_target_and_every_app() {
     browser.shows("PipelineTrigger build starts Tekton runs for GitRepository code");
     browser.shows("last run build-1");
     check(&mut browser, "triggers");
+    world.go(&mut browser, "/triggers");
+    browser.shows("GitRepository code");
+    check(&mut browser, "all-triggers");
+    browser.evaluate("document.querySelector('tbody td a').click()");
+    browser.until("location.pathname === '/pipelines/shop/app'");
     browser.evaluate("[...document.querySelectorAll('.target a')].find((it) => it.textContent.startsWith('us')).click()");
     browser.shows("Objects of app in prod");
     for text in ["charts", "main@sha1:ab", "web-7f9-a", "keys", "Pending"] {
@@ -357,4 +367,78 @@ fn a_thousand_pipelines_are_comfortable() {
         began.elapsed()
     );
     assert!(bytes < 1_000_000, "{bytes} bytes");
+}
+
+#[test]
+fn the_palette_finds_pipelines_clusters_and_pages() {
+    let Some(mut browser) = Chromium::start() else {
+        return;
+    };
+    let world = World::new();
+    gallery(&world);
+    world.grant("nora", &["create"]);
+    world.sign_in(&mut browser, OWNER);
+    browser.shows("6 pipelines");
+    let open = "document.dispatchEvent(new KeyboardEvent('keydown', {key: 'k', ctrlKey: true}))";
+    let found =
+        "[...document.querySelectorAll('.palette a span')].map((it) => it.textContent).join()";
+    let enter = |text: &str| {
+        let text = json!(text);
+        format!(
+            "(() => {{ const field = document.querySelector('.palette input'); field.value = {text};
+               field.dispatchEvent(new Event('input')); }})()"
+        )
+    };
+    let press = |key: &str| {
+        format!(
+            "document.querySelector('.palette input').dispatchEvent(new KeyboardEvent('keydown', {{key: '{key}'}}))"
+        )
+    };
+    browser.evaluate(open);
+    browser.until(&format!("{found}.startsWith('Pipelines,Approvals,')"));
+    check(&mut browser, "palette");
+    browser.evaluate(&enter("edge"));
+    browser.until(&format!("{found} === 'edge-7'"));
+    browser.evaluate(&enter("ca"));
+    browser.until(&format!("{found} === 'catalogue'"));
+    browser.evaluate(&press("ArrowDown"));
+    browser.evaluate(&press("Enter"));
+    browser.until("location.pathname === '/pipelines/shop/catalogue'");
+    // Nobody finds what they may not list.
+    world.go(&mut browser, "/login");
+    browser.fill("#token", "nora");
+    browser.press("Sign in");
+    let all = "fetch('/find?q=').then((it) => it.json()).then((it) => it.length)";
+    assert_eq!(browser.evaluate(all), 0);
+}
+
+#[test]
+fn pages_say_what_is_missing_instead_of_none() {
+    let Some(mut browser) = Chromium::start() else {
+        return;
+    };
+    let world = World::new();
+    world.sign_in(&mut browser, OWNER);
+    browser.shows("No pipelines yet");
+    check(&mut browser, "pipelines-none");
+    world.go(&mut browser, "/clusters");
+    browser.shows("No GitopsClusters");
+    world.go(&mut browser, "/nothing/here");
+    browser.shows("a page at this address does not exist");
+    check_without_complaints(&mut browser, "not-found");
+    browser.until("Boolean(document.querySelector('header.top nav'))");
+    gallery(&world);
+    world.grant("nora", &["create"]);
+    world.go(&mut browser, "/login");
+    browser.fill("#token", "nora");
+    browser.press("Sign in");
+    browser.shows("You may not list pipelines");
+    browser.shows("nora needs a role with the verb list on pipelines");
+    world.go(&mut browser, "/clusters");
+    browser.shows("You may not list clusters");
+    world.go(&mut browser, "/triggers");
+    browser.shows("You may not list triggers");
+    world.go(&mut browser, "/pipelines/shop/basket");
+    browser.shows("nora may not see shop/basket");
+    browser.until("Boolean(document.querySelector('header.top nav'))");
 }

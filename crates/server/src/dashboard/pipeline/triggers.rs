@@ -33,7 +33,8 @@ fn item(trigger: &ShownTrigger) -> Element {
         .child(trigger.status.as_ref().map(status_line))
 }
 
-fn status_line(status: &TriggerStatus) -> Element {
+/// The state of a trigger, its last event and run.
+pub(in crate::dashboard) fn status_line(status: &TriggerStatus) -> Element {
     let ready = status.ready.as_ref();
     let state = match ready.map(|ready| ready.status.as_str()) {
         _ if status.suspend => badge(SummaryState::Suspended),

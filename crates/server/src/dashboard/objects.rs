@@ -82,6 +82,7 @@ fn section((index, objects): (usize, &TargetObjects)) -> Element {
     let problem = problem.map(|because| tag("p").class("notice bad").text(because));
     tag("section")
         .class("card")
+        .with("tabindex", 0)
         .with("aria-labelledby", &title)
         .child(
             tag("h2")
@@ -124,6 +125,7 @@ fn item(node: &Node, inherited: &Inherited<'_>) -> Element {
     };
     let revision = node.revision.as_ref();
     let line = tag("p")
+        .class("node-name")
         .child(state_icon(state))
         .child(tag("span").class("dim").text(&node.kind))
         .child(tag("b").text(name))
@@ -139,13 +141,13 @@ fn item(node: &Node, inherited: &Inherited<'_>) -> Element {
         images: &node.images,
         ..*inherited
     };
-    tag("li")
-        .class(state.id())
+    let content = tag("div")
+        .class(format_args!("node {}", state.id()))
         .child(line)
         .children(images.map(|image| tag("p").class("images").child(tag("code").text(image))))
         .child(message.map(|message| tag("p").class(class).text(message)))
-        .child(note.map(|note| tag("p").class("dim").text(note)))
-        .child(list(&node.below, &below))
+        .child(note.map(|note| tag("p").class("dim").text(note)));
+    tag("li").child(content).child(list(&node.below, &below))
 }
 
 fn state_of(node: &Node) -> (SummaryState, &'static str) {

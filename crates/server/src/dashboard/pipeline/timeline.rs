@@ -105,7 +105,7 @@ impl PipelineView<'_> {
         element
             .child(title.text(format_args!("Timeline, last {}", window.name)))
             .child(tag("ol").class("lanes").children(rows).child(axis(&window)))
-            .child(figure_list(&figures))
+            .child(figure_list(&figures, lanes.last().map_or("", |(name, _)| name)))
     }
 }
 
@@ -192,17 +192,22 @@ fn axis(window: &Window) -> Element {
         .child(drawing)
 }
 
-fn figure_list(figures: &DeliveryFigures) -> Element {
+fn figure_list(figures: &DeliveryFigures, last: &str) -> Element {
     let item =
         |value: String, text: &str| tag("li").child(tag("b").text(value)).text(" ").text(text);
     let percent = figures.failed * 100 / figures.all.max(1);
-    let deployments = format!("into the last environment in {DAYS} days");
+    let noun = match figures.deployments {
+        1 => "deployment",
+        _ => "deployments",
+    };
+    let deployments = format!("{noun} into {last} in {DAYS} days");
     tag("ul")
         .class("figures")
         .child(item(figures.deployments.to_string(), &deployments))
         .child(
             figures
                 .lead_time
+                .filter(|it| !it.is_zero())
                 .map(|it| item(duration(it), "lead time, median")),
         )
         .child((figures.all > 0).then(|| item(format!("{percent} %"), "of all deployments failed")))

@@ -88,7 +88,7 @@ fn page(project: &str, pull: &PullRequest, diff: &str) -> String {
          <title>{title} · {project}</title><style>{STYLE}</style></head><body><main>\
          <p class=\"dim\">{project}</p><h1>{title} <span>#{number}</span></h1>\
          <p><span class=\"state {class}\">{word}</span> <code>{head}</code> into <code>{base}</code></p>\
-         {body}<section><h2>Changes</h2><pre>{lines}</pre></section>{comments}</main></body></html>",
+         {body}<section tabindex=\"0\" aria-label=\"Changes\"><h2>Changes</h2><pre>{lines}</pre></section>{comments}</main></body></html>",
         project = escaped(project),
         number = pull.number,
         body = section("Description", &pull.body),

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     dashboard::{
-        components::{external_link, screen_reader_text, state_icon, timestamp},
+        components::{screen_reader_text, state_icon, timestamp},
         html::{Element, tag},
         objects::objects_address,
         version::{chip, colour},
@@ -56,7 +56,7 @@ impl PipelineView<'_> {
         let line = match url {
             Some((url, branch)) => line
                 .text(" to ")
-                .child(external_link(url, url.trim_start_matches("https://")))
+                .child(tag("code").text(url.trim_start_matches("https://")))
                 .text(format_args!(" {branch}")),
             None => line,
         };

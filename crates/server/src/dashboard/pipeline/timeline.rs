@@ -105,7 +105,10 @@ impl PipelineView<'_> {
         element
             .child(title.text(format_args!("Timeline, last {}", window.name)))
             .child(tag("ol").class("lanes").children(rows).child(axis(&window)))
-            .child(figure_list(&figures, lanes.last().map_or("", |(name, _)| name)))
+            .child(figure_list(
+                &figures,
+                lanes.last().map_or("", |(name, _)| name),
+            ))
     }
 }
 

@@ -4,6 +4,7 @@ use super::html::{Element, tag};
 
 const CHECK: &str = "M6 12.5l4 4 8-9";
 const CROSS: &str = "M7 7l10 10M17 7L7 17";
+const DOTS: &str = "M6.5 12h.01M12 12h.01M17.5 12h.01";
 const LOCK: &str = "M6.5 11h11v8h-11zM8.7 11V8.3a3.3 3.3 0 0 1 6.6 0V11";
 const CLOCK: &str = "M12 4.5a7.5 7.5 0 1 1 0 15 7.5 7.5 0 0 1 0-15zM12 8v4.2l3 1.8";
 const SNOWFLAKE: &str = "M12 4v16M5.1 8l13.8 8M5.1 16l13.8-8M9.8 5.3 12 7.5l2.2-2.2M9.8 18.7 12 16.5l2.2 \
@@ -45,6 +46,14 @@ pub(super) fn gate(name: &str) -> Element {
         "rollout" => WAVES,
         _ => LOCK,
     })
+}
+
+/// The sign of a gate that waits: a check mark would say that it is done.
+pub(super) fn waiting_gate(name: &str) -> Element {
+    match name {
+        "readiness" => drawing(DOTS),
+        _ => gate(name),
+    }
 }
 
 /// The sign of what failed.

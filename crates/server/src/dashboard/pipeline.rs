@@ -255,7 +255,7 @@ pub(super) fn frame(key: &ObjectKey, parts: &PageParts) -> Html {
             )
             .child(parts.html("picture"))
             .into(),
-        numbered("next-"),
+        tag("div").class("decisions").child(numbered("next-")).into(),
         parts.html("timeline"),
         section("history-title", "History", parts.html("history")).into(),
         tag("div")

@@ -152,6 +152,7 @@ impl PipelineView<'_> {
 fn node(node: &GateNode) -> Element {
     let drawing = match node.mark {
         GateMark::Failed => icons::failed(),
+        GateMark::Waits => icons::waiting_gate(node.gate),
         _ => icons::gate(node.gate),
     };
     let label = tag("span").class("label").text(&node.label);

@@ -248,3 +248,77 @@ pub(super) fn frame(filter: &PipelineFilter, parts: &PageParts) -> Html {
         parts.html("pages"),
     ])
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// A pipeline whose dev failed and whose prod awaits approval.
+    fn row(namespace: &str, name: &str) -> Arc<PipelineRow> {
+        let target = json!({"namespace": "x", "ready": false, "revision": "1.0.0", "failed": "2.0.0"});
+        let promotion = json!({"name": "p", "revision": "1.5.0", "phase": "AwaitingApproval"});
+        let pipeline = json!({
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": {"environments": [
+                {"name": "dev", "targets": [{"namespace": "x"}]},
+                {"name": "prod", "targets": [{"namespace": "x"}]},
+            ]},
+            "status": {"environments": {
+                "dev": {"targets": [target]},
+                "prod": {"targets": [{"namespace": "x", "ready": true, "revision": "1.0.0"}], "promotion": promotion},
+            }},
+        });
+        Arc::new(PipelineRow::new(&serde_json::from_value(pipeline).unwrap()))
+    }
+
+    fn ids(sort: &str, rows: &[Arc<PipelineRow>]) -> String {
+        let uri = format!("/pipelines?sort={sort}").parse().unwrap();
+        let filter = axum::extract::Query::<PipelineFilter>::try_from_uri(&uri).unwrap();
+        let mut shown: Vec<_> = rows.iter().collect();
+        filter.sort(&mut shown);
+        let columns = Arc::new(Columns::of(shown.iter().map(|row| &***row)));
+        let all = super::rows(&shown, &columns, &filter);
+        let ids: Vec<_> = all.iter().map(|(id, _)| &**id).collect();
+        ids.join(" ")
+    }
+
+    #[test]
+    fn rows_are_grouped_by_namespace_if_there_are_several() {
+        let rows = [row("shop", "cart"), row("infra", "dns"), row("shop", "api")];
+        assert_eq!(
+            ids("", &rows),
+            "namespace-infra infra_2fdns-row namespace-shop shop_2fapi-row shop_2fcart-row"
+        );
+        assert_eq!(ids("name", &rows), "shop_2fapi-row shop_2fcart-row infra_2fdns-row");
+        assert_eq!(ids("", &rows[..1]), "shop_2fcart-row", "one namespace is no group");
+    }
+
+    #[test]
+    fn a_pipeline_counts_in_every_state_that_it_has() {
+        let row = row("shop", "cart");
+        let states: Vec<_> = row.states.iter().map(|it| it.id()).collect();
+        assert_eq!(states, ["failed", "approval"]);
+        assert_eq!(row.state, SummaryState::Failed);
+    }
+
+    #[test]
+    fn a_row_is_put_together_once_for_the_same_columns() {
+        let row = row("shop", "cart");
+        let columns = |names: &[&str]| {
+            Arc::new(Columns {
+                names: names.iter().map(|it| (*it).to_owned()).collect(),
+                has_others: true,
+            })
+        };
+        let first = row.part(&columns(&["dev"]));
+        assert!(Arc::ptr_eq(&first, &row.part(&columns(&["dev"]))));
+        let other = row.part(&columns(&["prod"]));
+        assert_ne!(first.version, other.version);
+        for part in [first, other] {
+            let html = part.html.as_str();
+            assert!(html.contains("1.5.0") && html.contains("2.0.0 failed"), "{html}");
+        }
+    }
+}

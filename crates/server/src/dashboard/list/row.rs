@@ -68,7 +68,7 @@ impl PipelineRows {
 }
 
 impl PipelineRow {
-    fn new(pipeline: &Pipeline) -> Self {
+    pub(super) fn new(pipeline: &Pipeline) -> Self {
         let key = ObjectKey::of(&pipeline.metadata);
         let cells = view::cells(pipeline);
         let mut text = format!("{} {}", key.namespace, key.name);

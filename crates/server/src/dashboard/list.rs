@@ -257,7 +257,8 @@ mod tests {
 
     /// A pipeline whose dev failed and whose prod awaits approval.
     fn row(namespace: &str, name: &str) -> Arc<PipelineRow> {
-        let target = json!({"namespace": "x", "ready": false, "revision": "1.0.0", "failed": "2.0.0"});
+        let target =
+            json!({"namespace": "x", "ready": false, "revision": "1.0.0", "failed": "2.0.0"});
         let promotion = json!({"name": "p", "revision": "1.5.0", "phase": "AwaitingApproval"});
         let pipeline = json!({
             "metadata": {"name": name, "namespace": namespace},
@@ -291,8 +292,15 @@ mod tests {
             ids("", &rows),
             "namespace-infra infra_2fdns-row namespace-shop shop_2fapi-row shop_2fcart-row"
         );
-        assert_eq!(ids("name", &rows), "shop_2fapi-row shop_2fcart-row infra_2fdns-row");
-        assert_eq!(ids("", &rows[..1]), "shop_2fcart-row", "one namespace is no group");
+        assert_eq!(
+            ids("name", &rows),
+            "shop_2fapi-row shop_2fcart-row infra_2fdns-row"
+        );
+        assert_eq!(
+            ids("", &rows[..1]),
+            "shop_2fcart-row",
+            "one namespace is no group"
+        );
     }
 
     #[test]
@@ -318,7 +326,10 @@ mod tests {
         assert_ne!(first.version, other.version);
         for part in [first, other] {
             let html = part.html.as_str();
-            assert!(html.contains("1.5.0") && html.contains("2.0.0 failed"), "{html}");
+            assert!(
+                html.contains("1.5.0") && html.contains("2.0.0 failed"),
+                "{html}"
+            );
         }
     }
 }

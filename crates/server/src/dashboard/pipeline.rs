@@ -117,6 +117,7 @@ impl PipelineView<'_> {
             parts.push(&format!("targets-{index}"), targets);
         }
         parts.push("triggers", self.triggers());
+        parts.push("idle", self.idle());
         parts.push("timeline", self.timeline());
         parts.push("history", self.history());
         parts
@@ -143,6 +144,20 @@ impl PipelineView<'_> {
             .child(badge(view::pipeline_state(&self.pipeline)))
             .child(not_ready)
             .children(warnings)
+    }
+
+    /// Says that there is nothing to say.
+    fn idle(&self) -> Element {
+        let element = tag("p").id("idle").class("dim");
+        let names = self.pipeline.spec.environments.iter().map(|it| &it.name);
+        let is_busy = |name: &String| {
+            let plan = self.plan.environments.get(name);
+            plan.is_some_and(|it| it.hold.is_some()) || self.current_promotion(name).is_some()
+        };
+        match names.into_iter().any(is_busy) {
+            true => element.set("hidden", true),
+            false => element.text("Nothing waits, and nothing is on its way."),
+        }
     }
 
     /// What happens next in an environment, and what it waits for; empty where nothing is to be said.
@@ -255,7 +270,11 @@ pub(super) fn frame(key: &ObjectKey, parts: &PageParts) -> Html {
             )
             .child(parts.html("picture"))
             .into(),
-        tag("div").class("decisions").child(numbered("next-")).into(),
+        parts.html("idle"),
+        tag("div")
+            .class("decisions")
+            .child(numbered("next-"))
+            .into(),
         parts.html("timeline"),
         section("history-title", "History", parts.html("history")).into(),
         tag("div")

@@ -55,7 +55,8 @@ impl FromRequestParts<Arc<AppState>> for Viewer {
         if let Some(viewer) = viewer.map_err(|problem| ErrorPage(problem).into_response())? {
             return Ok(viewer);
         }
-        let is_page = parts.method == Method::GET && !["/live", "/find"].contains(&parts.uri.path());
+        let is_page =
+            parts.method == Method::GET && !["/live", "/find"].contains(&parts.uri.path());
         if !is_page {
             let problem = Problem::new(StatusCode::UNAUTHORIZED, "sign in again");
             return Err(ErrorPage(problem).into_response());
